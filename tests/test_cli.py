@@ -25,7 +25,7 @@ from virtoll.workloads import WORKLOADS
 
 PRESETS = ["camargos2008", "mattos2012", "schlosser2011", "suresh2014"]
 EXPERIMENTS = sorted(
-    [*PRESETS, "models", "one-host", "quick", "router", "routes", "schlosser-nested", "virtual-routers"]
+    [*PRESETS, "models", "neighbours", "one-host", "quick", "router", "routes", "schlosser-nested", "virtual-routers"]
 )
 
 

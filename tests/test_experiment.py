@@ -129,7 +129,7 @@ COMPLAINTS: list[tuple[str, dict[str, Any], str, list[str]]] = [
         ["allowed: bridge, routed"],
     ),
     ("a factor without values", {"platforms": ["native", QEMU | {"nic": []}]}, "platforms[1].nic", ["at least one"]),
-    ("unknown scenario", {"scenario": "neighbours"}, "scenario", ["'dedicated'"]),
+    ("unknown scenario", {"scenario": "beside"}, "scenario", ["'dedicated'", "'neighbours'"]),
     ("wrong type at the top", {"blocks": "many"}, "blocks", ["integer", "'many'"]),
     ("wrong type of a list", {"platforms": "native"}, "platforms", ["list", "'native'"]),
     ("wrong type of an entry", {"platforms": ["native", 5]}, "platforms[1]", ["a name or a mapping", "5"]),

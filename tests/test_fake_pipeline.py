@@ -25,7 +25,8 @@ from virtoll.platforms.fake.driver import Fake
 from virtoll.platforms.fake.site import model_site
 from virtoll.report.build import load
 from virtoll.report.headline import headline_rows
-from virtoll.run.fleet import Fleet, Pinning
+from virtoll.run.fleet import Fleet
+from virtoll.run.pinning import Pinning
 from virtoll.run.pipeline import measure, resume
 from virtoll.run.preview import catalogue, plan_of
 from virtoll.run.progress import SilentProgress

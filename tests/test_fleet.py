@@ -21,8 +21,9 @@ from virtoll.platforms.base import GuestRequest
 from virtoll.platforms.fake.driver import FakeGuest
 from virtoll.platforms.fake.site import ModelNetwork, model_site
 from virtoll.platforms.host import Site
-from virtoll.run.fleet import Fleet, Pinning, choose_pinning
+from virtoll.run.fleet import Fleet
 from virtoll.run.guest_check import Mismatch, compare
+from virtoll.run.pinning import Pinning, choose_pinning
 from virtoll.run.pipeline import measure
 from virtoll.run.preview import plan_of
 from virtoll.run.progress import SilentProgress

@@ -31,7 +31,7 @@ from virtoll.agent.operations.traffic import (
 from virtoll.errors import AgentError, GuestDied, GuestError, LabError
 from virtoll.hosts.remote_peer import Apart, RemotePeer
 from virtoll.platforms.fake.site import model_site
-from virtoll.run.fleet import Pinning
+from virtoll.run.pinning import Pinning
 from virtoll.run.session import CommandLog, RunSession
 from virtoll.workloads.points import MeasuredPoint
 from virtoll.workloads.traffic import FrameParameters, Lane, TrafficStream, send, unbalanced

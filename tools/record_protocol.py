@@ -37,7 +37,14 @@ from virtoll.agent.operations.jobs import (
     ServeRequest,
     StreamExchange,
 )
-from virtoll.agent.operations.programs import DataRequest, EndRequest, ExecRequest, Program, SpawnRequest
+from virtoll.agent.operations.programs import (
+    DataRequest,
+    EndRequest,
+    ExecRequest,
+    Program,
+    ProgressRequest,
+    SpawnRequest,
+)
 from virtoll.agent.operations.session import (
     ClocksRequest,
     FactsRequest,
@@ -56,6 +63,8 @@ from virtoll.agent.operations.traffic import (
     SinkOpenRequest,
     Traffic,
     TrafficRequest,
+    TrafficStartRequest,
+    TrafficStopRequest,
 )
 from virtoll.agent.timekeeper import await_path, echo_request
 from virtoll.image import prepare_image
@@ -270,7 +279,10 @@ def connections(guest: RecordingClient, peer: RecordingClient, link: Link) -> No
     peer.record(ServeCloseRequest())
     (Path(_DATA) / "page").write_bytes(bytes(100))
     argv = ("/usr/bin/python3", "-m", "http.server", str(_PORT), "--bind", link.guest_address, "--directory", _DATA)
-    guest.record(SpawnRequest(name="server", argv=argv, env=_ENVIRONMENT, directory="/", output=f"{_DATA}/log"))
+    log, sample_ns = f"{_DATA}/log", _SECOND_NS // 10
+    guest.record(
+        SpawnRequest(name="server", argv=argv, env=_ENVIRONMENT, directory="/", output=log, sample_ns=sample_ns)
+    )
     _await_connection(socket.AF_INET, (link.guest_address, _PORT)).close()
     load = HttpLoadRequest(
         target=f"{link.guest_address}:{_PORT}",
@@ -283,6 +295,7 @@ def connections(guest: RecordingClient, peer: RecordingClient, link: Link) -> No
         cpu=None,
     )
     peer.record(load)
+    guest.record(ProgressRequest(name="server"))
     guest.record(EndRequest(name="server", timeout_ns=_PATIENCE_NS, limit_bytes=4096))
     peer.record(peer_without_addresses((link,), forward=True), "network-peer-plain")
 
@@ -299,6 +312,9 @@ def traffic(guest: RecordingClient, peer: RecordingClient, network: GuestNetwork
     shaped = FrameParameters(mix="imix", vlan=5, batch_frames=1, sink="tpacket", backend="af-packet", destinations=4)
     told = TrafficRequest.of(stream.request(shaped, 2, _POINT_NS, None), histograms=True)
     peer.record(told, "traffic-shaped")
+    peer.record(TrafficStartRequest.of(plain(5), wake_ns=1_000_000))
+    time.sleep(0.1)  # else nothing was due yet
+    peer.record(TrafficStopRequest())
     peer.record(SinkOpenRequest.of(plain(3)))
     sent = peer.record(SendRequest.of(plain(3)))
     peer.record(SinkFinishRequest(sources=totals(sent.sources)))

@@ -98,6 +98,18 @@ class GuestCannot(AgentError):
         super().__init__("unsupported", message)
 
 
+class NeighbourFailed(GuestError):
+    """A guest beside the measured one failed, and with it the trial; ``condition`` says what it was to do."""
+
+    def __init__(self, condition: str, cause: GuestError, number: int, count: int) -> None:
+        """``number``: which of ``count`` such guests it is, from 1."""
+        which = f"guest {number} of {count}" if count > 1 else "the guest"
+        super().__init__(f"{which} beside it ({condition}) failed: {cause}")
+        self.condition = condition
+        self.cause = cause
+        self.number = number
+
+
 class ProtocolError(GuestError):
     """What came over the agent's channel is not the protocol, or another version of it."""
 

@@ -33,7 +33,7 @@ from virtoll.platforms.process_guest import AgentGuest
 from virtoll.platforms.virtualbox import machines
 from virtoll.platforms.xen.dom0 import domains
 from virtoll.run.data_directory import DataKeeper, find_data_volume
-from virtoll.run.fleet import Pinning, choose_pinning
+from virtoll.run.pinning import Pinning, choose_pinning
 from virtoll.run.progress import SilentProgress
 from virtoll.run.session import RunSession, open_run_session
 from virtoll.workloads import kernel, traffic

@@ -1,4 +1,4 @@
-//! `spawn` and `end`: programs that run beside the requests and end with the agent at the latest.
+//! `spawn`, `progress` and `end`: programs that run beside the requests and end with the agent at the latest.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -8,10 +8,11 @@ use std::os::fd::AsFd;
 use std::process::Stdio;
 
 use virtoll_clock::monotonic_ns;
-use virtoll_proto::request::{End, Spawn};
+use virtoll_proto::request::{End, Progress, Spawn};
 use virtoll_proto::{Error, reply};
 
 use crate::exec;
+use crate::group_time::{self, Sampler};
 use crate::reap::reap;
 use crate::sys::{self, ChildSignals, Ended};
 
@@ -23,6 +24,7 @@ struct Program {
     pid: u32,
     output: String,
     ended: Option<Ended>,
+    sampler: Option<Sampler>,
 }
 
 /// Those that were not ended yet, by name.
@@ -54,8 +56,17 @@ impl Background {
             .spawn()
             .map_err(|cause| Error::system(format!("spawn {}", wanted.argv[0]), &cause))?;
         let pid = child.id();
-        place.insert(Program { pid, output: wanted.output.clone(), ended: None });
+        let sampler = wanted.sample_ns.and_then(|every_ns| Sampler::start(pid, every_ns));
+        place.insert(Program { pid, output: wanted.output.clone(), ended: None, sampler });
         Ok(reply::Spawn { pid })
+    }
+
+    /// What one of them, and all in its process group, has used so far.
+    ///
+    /// # Errors
+    /// `bad-request` for an unknown name.
+    pub fn progress(&self, wanted: &Progress) -> Result<reply::Progress, Error> {
+        self.pid(&wanted.name).map(group_time::read)
     }
 
     /// A child was reaped: it may be one of them.
@@ -73,7 +84,10 @@ impl Background {
     /// `bad-request` for an unknown name, `system` if it can be neither ended nor waited for.
     pub fn end(&mut self, wanted: &End, signals: &ChildSignals) -> Result<reply::End, Error> {
         let system = |cause: io::Error| Error::system(format!("end {}", wanted.name), &cause);
-        let pid = self.pid(wanted)?;
+        let pid = self.pid(&wanted.name)?;
+        // Before it ends: the last reading is of what ran.
+        let sampler = self.0.get_mut(&wanted.name).and_then(|program| program.sampler.take());
+        let samples = sampler.map(Sampler::finish);
         let before = self.wait(wanted, signals, 0).map_err(system)?;
         let mut ended = before;
         if ended.is_none() {
@@ -96,13 +110,13 @@ impl Background {
             by_itself: before.is_some(),
             killed,
             output: output.and_then(Result::ok).unwrap_or_default(),
+            samples,
         })
     }
 
-    fn pid(&self, wanted: &End) -> Result<u32, Error> {
-        self.0.get(&wanted.name).map(|program| program.pid).ok_or_else(|| {
-            Error::bad_request(format!("nothing runs under the name {:?}", wanted.name))
-        })
+    fn pid(&self, name: &str) -> Result<u32, Error> {
+        let unknown = || Error::bad_request(format!("nothing runs under the name {name:?}"));
+        self.0.get(name).map(|program| program.pid).ok_or_else(unknown)
     }
 
     /// Waits for its end; none if the time is over.

@@ -12,6 +12,7 @@ mod data;
 mod enter;
 mod exec;
 mod facts;
+mod group_time;
 mod host_helpers;
 mod http_load;
 mod idle;

@@ -22,6 +22,7 @@ use crate::sys::{self, ChildSignals};
 use crate::tcp_exchange::Served;
 use crate::terminal::Terminal;
 use crate::timekeeper::Timekeeper;
+use crate::traffic::beside::TrafficBeside;
 use crate::traffic::halves::{self, OpenSink};
 use crate::{counters, data, exec, facts, http_load, network, path_delay, timed_job, traffic};
 
@@ -49,6 +50,7 @@ pub struct Session {
     terminal: Option<Terminal>,
     timekeeper: Timekeeper,
     sink: Option<OpenSink>,
+    traffic: Option<TrafficBeside>,
     background: Background,
     served: Option<Served>,
     started: Readings,
@@ -68,6 +70,7 @@ impl Session {
             terminal: None,
             timekeeper: Timekeeper::default(),
             sink: None,
+            traffic: None,
             background: Background::default(),
             served: None,
             started,
@@ -189,6 +192,7 @@ impl Session {
             }
             Operation::Exec(command) => to_json(exec::run(&command, &self.signals)),
             Operation::Spawn(wanted) => to_json(self.background.spawn(&wanted)),
+            Operation::Progress(wanted) => to_json(self.background.progress(&wanted)),
             Operation::End(wanted) => to_json(self.background.end(&wanted, &self.signals)),
             Operation::Shutdown {} => to_json(Ok(Empty {})),
             Operation::Terminal(wanted) => to_json(self.open_terminal(&wanted)),
@@ -212,6 +216,18 @@ impl Session {
             Operation::Traffic(wanted) => {
                 self.peer_only("traffic")?;
                 to_json(traffic::run(&wanted))
+            }
+            Operation::TrafficStart(wanted) => {
+                self.peer_only("traffic-start")?;
+                // One that still runs belongs to a trial that came to nothing.
+                self.traffic = None;
+                self.traffic = Some(TrafficBeside::start(wanted)?);
+                to_json(Ok(Empty {}))
+            }
+            Operation::TrafficStop {} => {
+                let started = self.traffic.take();
+                let idle = || Error::bad_request("no traffic runs; send traffic-start first");
+                to_json(started.ok_or_else(idle)?.stop())
             }
             Operation::HttpLoad(wanted) => {
                 self.peer_only("http-load")?;

@@ -23,6 +23,7 @@ use crate::processors::Processors;
 use queued::Queued;
 
 pub mod answer;
+pub mod beside;
 pub mod halves;
 mod order;
 mod queued;
@@ -41,18 +42,29 @@ const MOST_CAPTURED: u32 = 10_000;
 /// `bad-request` for values outside their range, `limit` for a trial that is too long, `system` for a call that failed
 /// or books that do not balance.
 pub fn run(request: &Traffic) -> Result<reply::traffic::Traffic, Error> {
-    let plan = plan(request)?;
+    carry_out(request, &plan(request)?, || ())
+}
+
+/// A trial of that plan; `opened` is called when all is open, just before the first frame.
+fn carry_out(
+    request: &Traffic,
+    plan: &TrialPlan,
+    opened: impl FnOnce(),
+) -> Result<reply::traffic::Traffic, Error> {
     let _queued = Queued::frames_of(plan.source_interfaces());
     let processors = Processors::read();
+    let before = || {
+        opened();
+        Idle::read(&request.idle_of)
+    };
     let (counts, idle) =
-        trial::run_between(&plan, || Idle::read(&request.idle_of), |before| before?.since_then())
-            .map_err(failed)?;
+        trial::run_between(plan, before, |before| before?.since_then()).map_err(failed)?;
     let idle = idle?;
     let busy = processors.since_then();
     if let Some(capture) = &request.capture {
         write_capture(&capture.path, &counts.sink.received.counts.captured)?;
     }
-    Ok(answer::answer(request, &plan, &counts, busy, idle))
+    Ok(answer::answer(request, plan, &counts, busy, idle))
 }
 
 fn failed(cause: TrialError) -> Error {
@@ -199,6 +211,7 @@ fn source_plan(
         batch_frames: request.batch_frames,
         catch_up_ns: request.catch_up_ns.unwrap_or(CATCH_UP_NS),
         wake_ns: request.wake_ns,
+        stop: None,
     };
     plan.composer().map_err(|cause| Error::bad_request(cause.to_string()))?;
     Ok(plan)

@@ -41,6 +41,28 @@ fn gone(pid: u64) -> bool {
 }
 
 #[test]
+fn the_cpu_time_of_a_program_and_its_children_is_read_while_it_runs() {
+    let mut agent = Agent::start("guest");
+    // Two processes that work, and one that was waited for.
+    let script = "sh -c 'exec >&-; i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done'; echo begun; (while :; do :; done) & while :; do :; done";
+    let fields = json!({"name": "busy", "argv": ["sh", "-c", script], "output": output("busy"), "sample_ns": SECOND_NS / 100});
+    agent.call("spawn", fields);
+    await_output("busy", "begun");
+    let progress = |agent: &mut Agent| agent.call("progress", json!({"name": "busy"}));
+    let first = progress(&mut agent);
+    assert!(first["cpu_ns"].as_u64().unwrap() > 0, "of the child that was waited for: {first}");
+    wait(|| progress(&mut agent)["cpu_ns"].as_u64() > first["cpu_ns"].as_u64());
+    assert_eq!(progress(&mut agent)["processes"], 2);
+    let ended = end(&mut agent, "busy", LONG_NS);
+    let samples = ended["samples"].as_array().unwrap();
+    let times: Vec<_> = samples.iter().map(|one| one["monotonic_ns"].as_u64().unwrap()).collect();
+    let used: Vec<_> = samples.iter().map(|one| one["cpu_ns"].as_u64().unwrap()).collect();
+    assert!(times.is_sorted() && times.len() > 1);
+    assert!(used.last() >= first["cpu_ns"].as_u64().as_ref(), "{used:?}");
+    assert_eq!(agent.refused("progress", json!({"name": "busy"})).0, "bad-request");
+}
+
+#[test]
 fn a_program_runs_until_it_is_ended() {
     let mut agent = Agent::start("guest");
     let pid = spawn(&mut agent, "sleeper", "echo some words; exec sleep 1000");

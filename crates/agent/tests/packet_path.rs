@@ -82,6 +82,33 @@ fn the_books_balance_over_a_path_that_does_known_harm() {
     }
 }
 
+/// Traffic beside other requests: it goes on until it is stopped, and intended no more than was due by then.
+#[test]
+fn traffic_goes_on_beside_other_requests_until_it_is_stopped() {
+    for (mut agent, pairs) in agents() {
+        pair(&agent, 0);
+        receive_redirected(&agent, "s0");
+        for (number_of, (backend, sink)) in pairs.iter().enumerate() {
+            let an_hour_ms = 3_600_000;
+            let mut request =
+                trial(number_of as u16, 64, an_hour_ms, &[source(0, Some(2_000.0))], &["s0"]);
+            request["wake_ns"] =
+                if *backend == "live-frames" { json!(null) } else { json!(MILLISECOND_NS) };
+            agent.call("traffic-start", with(request, backend, sink));
+            let begun = counter(&mut agent, "s0", "rx_packets");
+            wait(|| counter(&mut agent, "s0", "rx_packets") > begun + 100);
+            let answer = agent.call("traffic-stop", json!({}));
+            assert_names(&answer, backend, sink);
+            let (intended, offered, forwarded) = books(&answer)[0];
+            assert!(offered > 100 && intended < 7_200_000, "{answer}");
+            assert_eq!(forwarded, offered, "{answer}");
+        }
+        assert_eq!(agent.refused("traffic-stop", json!({})).0, "bad-request");
+        let nowhere = trial(1, 64, 100, &[source(7, Some(1.0))], &["s0"]);
+        assert_eq!(agent.refused("traffic-start", nowhere).0, "system");
+    }
+}
+
 /// A guest that is off its CPU when the sources stop goes on with what it held. That is late, not lost.
 #[test]
 fn what_is_held_at_the_end_is_not_lost() {

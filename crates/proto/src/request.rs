@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::reply::Error;
 
-pub use background::{End, Spawn};
+pub use background::{End, Progress, Spawn};
 pub use http::HttpLoad;
 pub use network::{Interface, Neighbour, Network, Route, Vlan};
 pub use run::{Job, Run};
@@ -57,6 +57,7 @@ pub enum Operation {
     Run(Run),
     Exec(Exec),
     Spawn(Spawn),
+    Progress(Progress),
     End(End),
     Terminal(Terminal),
     TerminalInput(TerminalInput),
@@ -67,6 +68,8 @@ pub enum Operation {
     Marks(Marks),
     PathDelay(PathDelay),
     Traffic(Traffic),
+    TrafficStart(Traffic),
+    TrafficStop {},
     SinkOpen(Traffic),
     SinkFinish(SinkFinish),
     SinkClose {},

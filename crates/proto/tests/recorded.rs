@@ -87,10 +87,11 @@ fn written_reply(operation: &Operation, reply: &Value) -> Value {
         Operation::Run(_) => written::<reply::Run>,
         Operation::Exec(_) => written::<reply::Exec>,
         Operation::Spawn(_) => written::<reply::Spawn>,
+        Operation::Progress(_) => written::<reply::Progress>,
         Operation::End(_) => written::<reply::End>,
         Operation::Marks(_) => written::<reply::Marks>,
         Operation::PathDelay(_) => written::<reply::PathDelay>,
-        Operation::Traffic(_) => written::<traffic::Traffic>,
+        Operation::Traffic(_) | Operation::TrafficStop {} => written::<traffic::Traffic>,
         Operation::SinkOpen(_) => written::<reply::SinkOpen>,
         Operation::SinkFinish(_) => written::<traffic::SinkFinish>,
         Operation::Send(_) => written::<traffic::Send>,
@@ -105,6 +106,7 @@ fn written_reply(operation: &Operation, reply: &Value) -> Value {
         | Operation::TerminalClose {}
         | Operation::Shutdown {}
         | Operation::TimekeeperStart(_)
+        | Operation::TrafficStart(_)
         | Operation::SinkClose {}
         | Operation::ServeClose {} => written::<reply::Empty>,
     };

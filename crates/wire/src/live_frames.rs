@@ -169,7 +169,12 @@ impl Generator {
                 let end_ns = sources.iter().enumerate().map(set).max().unwrap_or(start_ns);
                 sleep_until_monotonic(start_ns);
                 let nominal_end_ns = start_ns + sources[0].plan.duration_ns;
-                while !over.load(Ordering::Acquire) && !state.is_done() && monotonic_ns() < end_ns {
+                let stopped = || sources.iter().all(|source| source.plan.is_stopped());
+                while !over.load(Ordering::Acquire)
+                    && !state.is_done()
+                    && !stopped()
+                    && monotonic_ns() < end_ns
+                {
                     let left_ns = nominal_end_ns.saturating_sub(monotonic_ns());
                     thread::sleep(Duration::from_nanos(left_ns).clamp(POLL, POLL * 10));
                 }
@@ -198,7 +203,7 @@ impl Generator {
     fn counts(&self, at: usize, start_ns: u64, end_ns: u64) -> SourceCounts {
         let plan = &self.sources[at].plan;
         let mut counts = self.state.counts(at);
-        if let Some(rate) = plan.frames_per_second {
+        if let Some(rate) = plan.frames_per_second.filter(|_| !plan.is_stopped()) {
             counts.intended_frames = intended_frames(rate, plan.duration_ns);
         }
         counts.start_monotonic_ns = start_ns;

@@ -6,13 +6,14 @@
 //! (`bpf/generator.bpf.c`), by [`Schedule::gap`].
 
 use std::io;
+use std::sync::atomic::AtomicBool;
 
 use virtoll_clock::{monotonic_ns, sleep_until_monotonic};
 
 use crate::frame::Composer;
 use crate::gaps::Gaps;
 use crate::schedule::Schedule;
-use crate::source::{SourceCounts, SourcePlan};
+use crate::source::{SourceCounts, SourcePlan, is_set};
 
 /// The most frames of one send call.
 pub const BATCH_FRAMES: usize = 64;
@@ -48,17 +49,17 @@ pub fn send(
     start_ns: u64,
 ) -> io::Result<SourceCounts> {
     let (duration_ns, catch_up_ns, wake_ns) = (plan.duration_ns, plan.catch_up_ns, plan.wake_ns);
-    match plan.frames_per_second {
-        Some(frames_per_second) => {
-            let schedule =
-                Schedule { start_ns, frames_per_second, duration_ns, catch_up_ns, wake_ns };
-            send_paced(sender, composer, &schedule)
-        }
-        None => send_flat_out(sender, composer, start_ns, duration_ns, plan.limit_frames),
+    let stop = plan.stop.as_deref();
+    if let Some(frames_per_second) = plan.frames_per_second {
+        let schedule = Schedule { start_ns, frames_per_second, duration_ns, catch_up_ns, wake_ns };
+        send_paced(sender, composer, &schedule, stop)
+    } else {
+        let limits = Limits { duration_ns, frames: plan.limit_frames, stop };
+        send_flat_out(sender, composer, start_ns, &limits)
     }
 }
 
-/// Sends by the schedule.
+/// Sends by the schedule, until it is over or `stop` is set. Then what was due by that time is what was intended.
 ///
 /// # Errors
 /// As [`FrameSender::send`].
@@ -66,16 +67,18 @@ pub fn send_paced(
     sender: &mut impl FrameSender,
     composer: &Composer,
     schedule: &Schedule,
+    stop: Option<&AtomicBool>,
 ) -> io::Result<SourceCounts> {
-    let intended = schedule.intended_frames();
+    let mut intended = schedule.intended_frames();
     let mut gaps = Gaps::new(schedule.gap().0);
-    let mut counts = SourceCounts {
-        intended_frames: intended,
-        start_monotonic_ns: schedule.start_ns,
-        ..SourceCounts::default()
-    };
+    let mut counts =
+        SourceCounts { start_monotonic_ns: schedule.start_ns, ..SourceCounts::default() };
     let mut next = 0;
     while next < intended {
+        if is_set(stop) {
+            intended = next;
+            break;
+        }
         let now = monotonic_ns();
         let due = schedule.due_frames(now).min(intended);
         if due <= next {
@@ -100,12 +103,24 @@ pub fn send_paced(
         next += batch as u64;
     }
     counts.end_monotonic_ns = monotonic_ns();
+    counts.intended_frames = intended;
     counts.unsent_frames = intended - counts.offered_frames;
     counts.gaps = gaps.summary();
     Ok(counts)
 }
 
-/// Sends without a pause from `start_ns` for `duration_ns`, at most `limit_frames`.
+/// When a source that sends flat out ends.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits<'plan> {
+    /// How long it sends.
+    pub duration_ns: u64,
+    /// The most frames.
+    pub frames: u64,
+    /// Ends it before that, once set.
+    pub stop: Option<&'plan AtomicBool>,
+}
+
+/// Sends without a pause from `start_ns` on, up to its limits.
 ///
 /// # Errors
 /// As [`FrameSender::send`].
@@ -113,14 +128,14 @@ pub fn send_flat_out(
     sender: &mut impl FrameSender,
     composer: &Composer,
     start_ns: u64,
-    duration_ns: u64,
-    limit_frames: u64,
+    limits: &Limits<'_>,
 ) -> io::Result<SourceCounts> {
     let mut counts = SourceCounts { start_monotonic_ns: start_ns, ..SourceCounts::default() };
-    let end_ns = start_ns + duration_ns;
+    let end_ns = start_ns + limits.duration_ns;
     sleep_until_monotonic(start_ns);
-    while monotonic_ns() < end_ns && counts.intended_frames < limit_frames {
-        let room = limit_frames - counts.intended_frames;
+    while monotonic_ns() < end_ns && counts.intended_frames < limits.frames && !is_set(limits.stop)
+    {
+        let room = limits.frames - counts.intended_frames;
         let batch = BATCH_FRAMES.min(usize::try_from(room).unwrap_or(BATCH_FRAMES));
         send_batch(sender, composer, counts.intended_frames, batch, &mut counts, None)?;
         counts.intended_frames += batch as u64;
@@ -220,7 +235,7 @@ mod tests {
             catch_up_ns: u64::MAX,
             wake_ns: None,
         };
-        let counts = send_paced(&mut sender, &composer, &schedule).unwrap();
+        let counts = send_paced(&mut sender, &composer, &schedule, None).unwrap();
         assert_eq!(counts.intended_frames, 1_000);
         assert_eq!(counts.offered_frames + counts.unsent_frames, 1_000);
         assert!(counts.unsent_frames >= sender.seen as u64 / 10);
@@ -238,7 +253,7 @@ mod tests {
             catch_up_ns: u64::MAX,
             wake_ns: Some(5_000_000),
         };
-        let counts = send_paced(&mut sender, &composer, &schedule).unwrap();
+        let counts = send_paced(&mut sender, &composer, &schedule, None).unwrap();
         assert_eq!((counts.offered_frames, counts.unsent_frames), (200, 0));
         assert!(sender.sequences.iter().copied().eq(0..200));
         assert!(counts.batch_frames > 1 && counts.end_monotonic_ns >= start_ns + 15_000_000);
@@ -254,9 +269,33 @@ mod tests {
     #[test]
     fn flat_out_stops_at_its_limit() {
         let (mut sender, composer) = sender(usize::MAX);
-        let counts =
-            send_flat_out(&mut sender, &composer, monotonic_ns(), 10_000_000_000, 100).unwrap();
+        let limits = Limits { duration_ns: 10_000_000_000, frames: 100, stop: None };
+        let counts = send_flat_out(&mut sender, &composer, monotonic_ns(), &limits).unwrap();
         assert_eq!((counts.intended_frames, counts.offered_frames), (100, 100));
+    }
+
+    #[test]
+    fn a_sender_that_is_stopped_intended_no_more_than_was_due() {
+        let (mut sender, composer) = sender(10);
+        let stop = AtomicBool::new(false);
+        let schedule = Schedule {
+            start_ns: monotonic_ns(),
+            frames_per_second: 10_000.0,
+            duration_ns: 3_600_000_000_000,
+            catch_up_ns: u64::MAX,
+            wake_ns: Some(1_000_000),
+        };
+        let counts = std::thread::scope(|scope| {
+            let sending =
+                scope.spawn(|| send_paced(&mut sender, &composer, &schedule, Some(&stop)));
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            sending.join().unwrap().unwrap()
+        });
+        assert!(counts.intended_frames > 0 && counts.intended_frames < 36_000_000);
+        assert_eq!(counts.intended_frames, sender.seen as u64);
+        assert_eq!(counts.offered_frames + counts.unsent_frames, counts.intended_frames);
+        assert_eq!(counts.unsent_frames, counts.refused_frames);
     }
 
     #[test]
@@ -269,7 +308,7 @@ mod tests {
             catch_up_ns: 2_000_000,
             wake_ns: None,
         };
-        let counts = send_paced(&mut sender, &composer, &schedule).unwrap();
+        let counts = send_paced(&mut sender, &composer, &schedule, None).unwrap();
         assert!(counts.skipped_frames >= 30, "{counts:?}");
         assert_eq!(counts.offered_frames + counts.unsent_frames, 100);
         assert!(counts.unsent_frames >= counts.skipped_frames);

@@ -1,6 +1,8 @@
 //! A source of a trial: what it is to send, and what it sent.
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::frame::{Composer, FrameShape, frame_size_of};
 use crate::gaps::GapSummary;
@@ -26,9 +28,17 @@ pub struct SourcePlan {
     pub catch_up_ns: u64,
     /// Paced: it wakes every so many nanoseconds, sends what is due and sleeps; none: each frame at its own time.
     pub wake_ns: Option<u64>,
+    /// Set from outside while it sends: it stops there, and what was not due by then was never intended.
+    pub stop: Option<Arc<AtomicBool>>,
 }
 
 impl SourcePlan {
+    /// Whether it was told to stop.
+    #[inline]
+    pub(crate) fn is_stopped(&self) -> bool {
+        is_set(self.stop.as_deref())
+    }
+
     /// The source's prepared frames.
     ///
     /// # Errors
@@ -43,6 +53,12 @@ impl SourcePlan {
             io::Error::new(io::ErrorKind::InvalidInput, sentence)
         })
     }
+}
+
+/// Whether there is a stop, and it is set.
+#[inline]
+pub(crate) fn is_set(stop: Option<&AtomicBool>) -> bool {
+    stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
 }
 
 /// What one source did.

@@ -43,6 +43,7 @@ fn plan(
         batch_frames: None,
         catch_up_ns: 0,
         wake_ns: None,
+        stop: None,
     }
 }
 

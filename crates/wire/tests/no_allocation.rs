@@ -149,6 +149,7 @@ fn plan(
         batch_frames: frames_per_second.map(|_| 1),
         catch_up_ns: u64::MAX,
         wake_ns: None,
+        stop: None,
     };
     TrialPlan {
         trial,

@@ -62,7 +62,7 @@ def platform_checks(unprivileged: int | None = None) -> list[dict[str, Any]]:
     from virtoll.experiment.model import PlatformChoice
     from virtoll.platforms import PLATFORMS, platform_of
     from virtoll.run import probe_cache
-    from virtoll.run.fleet import choose_pinning
+    from virtoll.run.pinning import choose_pinning
     from virtoll.run.progress import SilentProgress
     from virtoll.run.session import open_run_session
 

@@ -134,7 +134,8 @@ def _foreseen(checked: Experiment) -> Foreseen | None:
         return None
     from virtoll.report.build import foreseen_by
 
-    return foreseen_by(earlier, checked.blocks, checked.looks)
+    found = foreseen_by(earlier, checked.blocks, checked.looks)
+    return found if found.factors else None
 
 
 def _summary(checked: Experiment, planned: Plan, held: int, seconds: float) -> list[str]:

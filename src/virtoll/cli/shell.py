@@ -23,7 +23,7 @@ from virtoll.lab.network import plan_links
 from virtoll.platforms import platform_of
 from virtoll.platforms.attachment import attach
 from virtoll.platforms.base import GuestRequest
-from virtoll.run.fleet import choose_pinning
+from virtoll.run.pinning import choose_pinning
 from virtoll.run.preview import catalogue
 from virtoll.run.progress import SilentProgress
 from virtoll.run.session import open_run_session

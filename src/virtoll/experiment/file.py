@@ -1,6 +1,6 @@
 """The keys of an experiment's YAML file, as models.
 
-Main types: ``ExperimentFile`` and ``ConsolidationFile`` (a file with ``scenario: consolidation``).
+Main types: ``ExperimentFile``, ``NeighboursEntry`` and ``ConsolidationFile`` (a file with ``scenario: consolidation``).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pydantic import ByteSize, Field, model_validator
 
 from virtoll.experiment.model import ConsolidationBudget, Image, Label, Order, Parameters
 from virtoll.experiment.topology import Testbed
+from virtoll.runfolder.conditions import TRAFFIC_LOADS, Affinity, Condition, Load
 
 
 class GuestSize(Parameters):
@@ -28,6 +29,44 @@ class GuestSize(Parameters):
     image: Image | None = None
 
 
+class NeighboursEntry(Parameters):
+    """Guests beside the measured one, all with the same load; a list of values makes one condition of each.
+
+    ``affinity``: on the measured guest's CPUs (``shared``), on others (``apart``), or on any (``unpinned``).
+    ``guests``: how many. ``platform``: a label of the experiment's, where they are another platform's; else its own.
+    ``memory``: of each, in place of ``guest.memory``. ``rate_share``: for ``forward``, of its own maximum.
+    """
+
+    load: Load
+    affinity: Affinity = "shared"
+    guests: int = Field(default=1, ge=1, le=31)
+    platform: Label | None = None
+    memory: ByteSize | None = Field(default=None, ge=64 * 2**20)
+    rate_share: float | None = Field(default=None, gt=0, le=1)
+
+    @model_validator(mode="after")
+    def _forwards(self) -> Self:
+        if self.load == "forward" and self.rate_share is None:
+            raise ValueError("'forward' needs 'rate_share', such as [0.5, 0.95]: of what the guest forwards at most")
+        if self.load != "forward" and self.rate_share is not None:
+            raise ValueError(f"'rate_share' is for 'load: forward', not for {self.load!r}; leave it out")
+        if self.load in TRAFFIC_LOADS and self.guests > 1:
+            raise ValueError(f"one guest at most is sent traffic to ('load: {self.load}'); leave 'guests' out")
+        return self
+
+    @property
+    def condition(self) -> Condition:
+        """As records name it."""
+        return Condition(
+            self.load,
+            self.affinity,
+            self.guests,
+            self.platform,
+            None if self.memory is None else int(self.memory),
+            self.rate_share,
+        )
+
+
 class ExperimentFile(Parameters):
     """The YAML file's own keys; entries of ``platforms`` and ``workloads`` are checked against the catalogue.
 
@@ -35,6 +74,8 @@ class ExperimentFile(Parameters):
     as papers ran: platform after platform, all repetitions of a workload in a row, in one guest. ``summary``: a paper's
     way to sum up, reported beside the project's own (``stats/papers.py``).
     ``margin``: within how much of the baseline a platform is called alike (0.1 = 10 %).
+    ``neighbours``: with ``scenario: neighbours``, the guests beside the measured one; an entry is a load or a
+    mapping (``NeighboursEntry``).
     ``skip``: pairs ``platform:workload`` that are not run, with the shell's wildcards (``selection.py``).
     ``sizes`` stand in the place of other keys (``sizes.py``), and are gone when this model sees the document.
     """
@@ -45,7 +86,8 @@ class ExperimentFile(Parameters):
     workloads: list[str | dict[str, Any]] = Field(min_length=1)
     baseline: str = "native"
     control: str | None = None
-    scenario: Literal["dedicated"] = "dedicated"
+    scenario: Literal["dedicated", "neighbours"] = "dedicated"
+    neighbours: list[str | dict[str, Any]] | None = None
     guest: GuestSize = Field(default_factory=GuestSize)
     blocks: int = Field(default=3, ge=1, le=1000)
     rounds: int = Field(default=5, ge=1, le=100)

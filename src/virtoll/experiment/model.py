@@ -16,6 +16,7 @@ from pydantic import BaseModel, ByteSize, ConfigDict, Field, StringConstraints
 
 from virtoll.experiment.selection import EVERYTHING, Cell, Selection
 from virtoll.experiment.topology import HostAddress, Testbed
+from virtoll.runfolder.conditions import Condition
 from virtoll.runfolder.looks import Looks
 
 LABEL_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,62}$"
@@ -93,7 +94,8 @@ class Catalogue:
     """The names that a file may use, each with the model of its parameters.
 
     ``controls``: platform -> the baseline that it is the A/A control of, or None. ``studies`` reads the names of those
-    whose published numbers an experiment may be set beside. ``images``: workload -> the image that holds what it runs.
+    whose published numbers an experiment may be set beside. ``images``: workload -> the image that holds what it runs;
+    ``load_image``: the same for what a guest beside the measured one is loaded with.
     """
 
     platforms: Mapping[str, type[Parameters]]
@@ -101,6 +103,7 @@ class Catalogue:
     controls: Mapping[str, str | None]
     studies: Callable[[], tuple[str, ...]]
     images: Mapping[str, Image]
+    load_image: Callable[[str], Image]
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,7 @@ class Experiment:
     """A checked experiment; ``text`` is the YAML as read, so that a run folder can say exactly what was asked.
 
     ``blocks``: how many at most; ``looks``: after how many of them a run ends if all is decided, None: never.
+    ``conditions``: under which every trial is measured besides alone (scenario ``neighbours``).
     ``size`` and ``selection`` say which part of it; ``cells`` are the pairs of label and workload that are run.
     """
 
@@ -138,3 +142,4 @@ class Experiment:
     size: str | None = None
     selection: Selection = EVERYTHING
     cells: frozenset[Cell] = frozenset()
+    conditions: tuple[Condition, ...] = ()

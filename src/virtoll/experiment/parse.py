@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 import typing
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -18,7 +18,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from virtoll.errors import UsageError
-from virtoll.experiment.file import ConsolidationFile, ExperimentFile, UntilDecided
+from virtoll.experiment.file import ConsolidationFile, ExperimentFile, NeighboursEntry, UntilDecided
 from virtoll.experiment.model import (
     LABEL_PATTERN,
     Catalogue,
@@ -31,6 +31,7 @@ from virtoll.experiment.model import (
 from virtoll.experiment.selection import EVERYTHING, Selection, kept_cells
 from virtoll.experiment.sizes import at_size
 from virtoll.experiment.topology import HostAddress, Testbed
+from virtoll.runfolder.conditions import Condition
 from virtoll.runfolder.looks import Looks
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -107,6 +108,7 @@ def parse_experiment(text: str, path: Path, catalogue: Catalogue, selection: Sel
         selection,
         (parsed.skip, f"{path}: key 'skip'"),
     )
+    conditions = _conditions(parsed, platforms, path)
     left, run = {label for label, _ in cells}, {workload for _, workload in cells}
     baseline = parsed.baseline if parsed.baseline in left else None
     if looks is not None and (baseline is None or parsed.order == "paper"):
@@ -117,7 +119,7 @@ def parse_experiment(text: str, path: Path, catalogue: Catalogue, selection: Sel
         question=parsed.question.strip(),
         file=file,
         text=text,
-        platforms=tuple(one for one in platforms if one.label in left),
+        platforms=tuple(one for one in platforms if one.label in left | {other.platform for other in conditions}),
         workloads=tuple(one for one in workloads if one.workload in run),
         baseline=baseline,
         control=control if baseline is not None and control in left else None,
@@ -131,7 +133,7 @@ def parse_experiment(text: str, path: Path, catalogue: Catalogue, selection: Sel
         testbed=_marked(parsed, path).testbed,
         cpu_quota=parsed.guest.cpu_quota,
         study=parsed.study,
-        image=_image(parsed, run, path, catalogue),
+        image=_image(parsed, run, conditions, path, catalogue),
         order=parsed.order,
         rounds=parsed.rounds,
         summary=parsed.summary,
@@ -139,24 +141,69 @@ def parse_experiment(text: str, path: Path, catalogue: Catalogue, selection: Sel
         size=size,
         selection=selection,
         cells=cells,
+        conditions=conditions,
     )
 
 
-def _image(parsed: ExperimentFile, workloads: Collection[str], path: Path, catalogue: Catalogue) -> Image:
-    """What was asked for, if the programs of the workloads that are run are in it; else what they need.
+def _conditions(parsed: ExperimentFile, platforms: Sequence[PlatformChoice], path: Path) -> tuple[Condition, ...]:
+    """What the guests beside the measured one do, each condition once; empty in the scenario ``dedicated``."""
+    if parsed.scenario != "neighbours":
+        if parsed.neighbours is not None:
+            raise UsageError(f"{path}: key 'neighbours': needs 'scenario: neighbours'; set it, or leave the key out")
+        return ()
+    if not parsed.neighbours:
+        raise UsageError(f"{path}: key 'neighbours': is missing; add loads, such as [idle, light, heavy]")
+    if parsed.testbed is not None:
+        raise UsageError(
+            f"{path}: key 'testbed': guests beside the measured one have links of their own, on this machine alone; "
+            "leave it out, or set 'scenario: dedicated'"
+        )
+    for place, choice in enumerate(platforms):
+        if choice.host is not None or choice.parameters.pre_provisioned:
+            raise UsageError(
+                f"{path}: key 'platforms[{place}]': guests beside the measured one are started on this machine; "
+                f"take {choice.label} out, or set 'scenario: dedicated'"
+            )
+    labels = [choice.label for choice in platforms]
+    found: list[Condition] = []
+    for place, entry in enumerate(parsed.neighbours):
+        where = f"neighbours[{place}]"
+        given = {"load": entry} if isinstance(entry, str) else dict(entry)
+        for combination in _combinations(given, NeighboursEntry, where, path):
+            condition = _validate(NeighboursEntry, combination, path, where).condition
+            if condition.platform is not None and condition.platform not in labels:
+                raise UsageError(
+                    f"{path}: key '{where}.platform': {condition.platform!r} is not among the platforms; allowed: "
+                    f"{', '.join(labels)}"
+                )
+            if condition in found:
+                raise UsageError(f"{path}: key '{where}': '{condition.label}' is there twice; leave one out")
+            found.append(condition)
+    return tuple(found)
+
+
+def _image(
+    parsed: ExperimentFile,
+    workloads: Collection[str],
+    conditions: Sequence[Condition],
+    path: Path,
+    catalogue: Catalogue,
+) -> Image:
+    """What was asked for, if the programs of workloads and loads that are run are in it; else what they need.
 
     Programs that are no free software are in no image that was not asked for.
     """
     known: tuple[Image, ...] = typing.get_args(Image)
     asked, needed = parsed.guest.image, known[0]
-    for name in (one for one in catalogue.workloads if one in workloads):
-        image = catalogue.images[name]
+    runs = [("workload", name, catalogue.images[name]) for name in catalogue.workloads if name in workloads]
+    loads = dict.fromkeys(one.load for one in conditions)
+    for kind, name, image in (*runs, *(("load", load, catalogue.load_image(load)) for load in loads)):
         if asked is not None and known.index(image) > known.index(asked):
             allowed = known[known.index(image) :]
             advice = "" if image == known[-1] else "; or leave the key out"
             holds = "holds the agent alone, and" if asked == known[0] else "holds free software alone, and"
             raise UsageError(
-                f"{path}: key 'guest.image': {asked!r} {holds} the workload {name} runs a program that is in the image "
+                f"{path}: key 'guest.image': {asked!r} {holds} the {kind} {name} runs a program that is in the image "
                 f"{image}; allowed: {', '.join(allowed)}{advice}"
             )
         if asked is None and image == known[-1]:
@@ -399,7 +446,7 @@ def _complaint(error: ValidationError, model: type[BaseModel], where: str) -> st
         inner = _model_at(model, location[:-1])
         return f"key '{key}': not known; allowed keys: {_keys_of(inner)}"
     if key == "scenario" and not where:
-        return f"key 'scenario': {first['input']!r} is not known; allowed: 'dedicated' or 'consolidation'"
+        return f"key 'scenario': {first['input']!r} is not known; allowed: 'dedicated', 'neighbours' or 'consolidation'"
     if first["type"] == "missing":
         return f"key '{key}': is missing; add it"
     if first["type"] == "value_error":

@@ -8,6 +8,9 @@ rounds. In a round every platform runs once, in random order, and the host three
 What a host does changes within seconds, so a platform is compared with the host entries of its own round. The same job
 of a bare host scattered by 18 % between runs 5 to 54 s apart, and by 4 to 6 % between adjacent ones. Before the rounds
 each platform runs once without being counted (a warm-up: memory that is touched first, code that is translated first).
+Scenario ``neighbours``: in a round each platform in turn runs alone first, in the middle and last, and under each
+condition once between them, in random order. So a condition is compared with the same guest alone, seconds apart. The
+A/A control runs alone, once a round.
 All of A before all of B finds 15 to 81 % false differences at a nominal 5 % (simulated, as the host drifts; see Abedi
 and Brecht, ICPE 2017). ``order: paper`` runs them so all the same, to repeat what a paper did.
 """
@@ -16,12 +19,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
 from typing import TypeVar
 
 from virtoll.experiment.model import Experiment, Order, PlatformChoice, WorkloadChoice
+from virtoll.runfolder.conditions import Condition
 
 # Seconds that the rounds of one platform and workload take in a block, if there are more than one.
 ROUNDS_SECONDS = 3.5
@@ -35,6 +39,7 @@ class Trial:
     """One measurement to be taken: ``number`` is its place in the plan, from 0.
 
     ``round``: of its block and workload, from 0. ``warm_up``: it comes before the rounds, and is in no summary.
+    ``condition``: what guests beside its own do; None: it is alone.
     """
 
     number: int
@@ -43,6 +48,7 @@ class Trial:
     workload: WorkloadChoice
     round: int = 0
     warm_up: bool = False
+    condition: Condition | None = None
 
 
 @dataclass(frozen=True)
@@ -75,13 +81,24 @@ def make_plan(experiment: Experiment, seconds: TrialSeconds) -> Plan:
     if experiment.order == "paper":
         cells = [(platform, workload) for workload, on in _cells(experiment) for platform in on]
         cells.sort(key=lambda cell: experiment.platforms.index(cell[0]))
-        repeated = [(block, cell) for cell in cells for block in range(experiment.blocks)]
-        in_turn = tuple(Trial(number, block, *cell) for number, (block, cell) in enumerate(repeated))
+        repeated = [
+            (block, cell, condition)
+            for cell in cells
+            for condition in (None, *experiment.conditions)
+            for block in range(experiment.blocks)
+        ]
+        in_turn = tuple(
+            Trial(number, block, *cell, condition=condition) for number, (block, cell, condition) in enumerate(repeated)
+        )
         return Plan(experiment.seed, in_turn, experiment.order)
     generator = random.Random(experiment.seed)
     trials: list[Trial] = []
     for block in range(experiment.blocks):
         for workload, platforms in _shuffled(generator, _cells(experiment)):
+            if experiment.conditions:
+                for trial in _beside_others(experiment, generator, block, workload, platforms, seconds):
+                    trials.append(replace(trial, number=len(trials)))
+                continue
             for platform, number, warm_up in _rounds(experiment, generator, workload, platforms, seconds):
                 trials.append(Trial(len(trials), block, platform, workload, number, warm_up))
     return Plan(experiment.seed, tuple(trials))
@@ -118,6 +135,31 @@ def _rounds(
     for number in range(rounds):
         present = [one for one in _shuffled(generator, others) if number in taken[one]]
         yield from ((platform, number, False) for platform in _around(host, present))
+
+
+def _beside_others(
+    experiment: Experiment,
+    generator: random.Random,
+    block: int,
+    workload: WorkloadChoice,
+    platforms: Sequence[PlatformChoice],
+    seconds: TrialSeconds,
+) -> Iterator[Trial]:
+    """One workload's trials in one block of the scenario ``neighbours``; their numbers are yet to be given."""
+    each = {platform: seconds(platform, workload) for platform in platforms}
+    for platform in _shuffled(generator, platforms):
+        if each[platform] <= ROUNDS_SECONDS:
+            yield Trial(0, block, platform, workload, warm_up=True)
+    count = {platform: _count(experiment.rounds, each[platform]) for platform in platforms}
+    for number in range(max(count.values(), default=0)):
+        for platform in _shuffled(generator, [one for one in platforms if number < count[one]]):
+            if platform.label == experiment.control:  # it is there for what is compared between platforms: alone
+                yield Trial(0, block, platform, workload, number)
+                continue
+            conditions = _shuffled(generator, experiment.conditions)
+            half = (len(conditions) + 1) // 2
+            for condition in (None, *conditions[:half], None, *conditions[half:], None):
+                yield Trial(0, block, platform, workload, number, condition=condition)
 
 
 def _around(host: Sequence[PlatformChoice], others: list[PlatformChoice]) -> list[PlatformChoice]:

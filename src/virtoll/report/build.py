@@ -39,7 +39,8 @@ def load(run_directory: Path) -> RunData:
     return RunData(
         manifest=folder.manifest,
         state=folder.state(),
-        trials=tuple(trial for trial in latest if not trial.warm_up),
+        trials=tuple(trial for trial in latest if not trial.warm_up and trial.condition is None),
+        beside=tuple(trial for trial in latest if not trial.warm_up and trial.condition is not None),
         warm_ups=tuple(trial for trial in latest if trial.warm_up),
         boots=folder.boots(),
         commands=folder.commands(),

@@ -20,28 +20,20 @@ from virtoll.report.drawing import Drawing, inline
 from virtoll.report.figures import FIGURES
 from virtoll.report.figures.base import SECTIONS
 from virtoll.report.guests import guests_context
+from virtoll.report.isolation import isolation_context
 from virtoll.report.papers import paper_context, substitutes
-from virtoll.report.rows import Shown, TableRow
+from virtoll.report.rows import Shown, TableRow, comparison_cell
 from virtoll.report.scaling import scaling_context
 from virtoll.report.study import study_context
 from virtoll.report.tables import csv_tables
 from virtoll.report.wire import wire_context
 from virtoll.stats.analysis import Analysis
-from virtoll.stats.compare import Comparison, Verdict
 from virtoll.stats.detectable import Detectable
 from virtoll.stats.equivalence import Equivalence
 from virtoll.stats.sweeps import Curve, CurvePoint, Spread
 from virtoll.stats.values import Task
 
 _LONG_TEXT = 90  # characters of a fact in the table; the whole of it is in equivalence.csv and under the pointer
-_VERDICT_CLASS = {
-    Verdict.SLOWER: "slower",
-    Verdict.FASTER: "faster",
-    Verdict.ALIKE: "alike",
-    Verdict.UNKNOWN: "unknown",
-    Verdict.FUNCTIONAL: "caveat",
-    Verdict.NOT_MEASURED: "missing",
-}
 
 
 @dataclass(frozen=True)
@@ -124,6 +116,7 @@ def _context(analysis: Analysis, drawings: Mapping[str, Drawing]) -> dict[str, A
         ),
         "wire": wire_context(analysis),
         "scaling": scaling_context(analysis),
+        "isolation": isolation_context(analysis),
         "throughput": throughput_context(analysis),
         "guests": guests_context(analysis),
         "study": study_context(analysis),
@@ -191,7 +184,7 @@ def _cost_row(analysis: Analysis, task: Task, compared: Sequence[str]) -> TableR
     )
     if analysis.generator_bound(analysis.baseline or "", task):
         first = replace(first, small=f"{first.small}, generator-bound")
-    cells = (_cost_cell(analysis.comparison(one, task), _but(analysis, one, task)) for one in compared)
+    cells = (comparison_cell(analysis.comparison(one, task), _but(analysis, one, task)) for one in compared)
     return TableRow(task.label, (first, *cells))
 
 
@@ -199,19 +192,6 @@ def _but(analysis: Analysis, platform: str, task: Task) -> str:
     """What limits a comparison, in short."""
     unlike = [f"other {name}" for name in analysis.unlike.get(platform, ())]
     return ", ".join((["generator-bound"] if analysis.generator_bound(platform, task) else []) + unlike)
-
-
-def _cost_cell(comparison: Comparison | None, but: str) -> Shown:
-    if comparison is None or comparison.share is None:
-        return Shown("–", str(Verdict.NOT_MEASURED), "missing", comparison.reason if comparison else "")
-    found = words.said(comparison)
-    estimate = words.share(comparison.share)
-    interval = comparison.interval
-    small = f"{estimate} ({words.between(interval.low, interval.high)})" if interval else estimate
-    if comparison.verdict is Verdict.UNKNOWN and comparison.caveat is None:
-        small = f"estimate {estimate}"  # the interval is in the verdict
-    kind = _VERDICT_CLASS[comparison.verdict]
-    return Shown(found.head, small, kind, f"{found.text}: {comparison.reason}", but, words=found.tail)
 
 
 def _median_row(analysis: Analysis, task: Task) -> TableRow:
@@ -307,7 +287,7 @@ def _spread(spread: Spread) -> str:
 def _troubles(analysis: Analysis) -> list[TableRow]:
     """Trials that are not `ok` (or hold no value), gathered by platform, status and reason."""
     gathered: dict[tuple[str, str, str], list[str]] = {}
-    for trial in analysis.data.trials:
+    for trial in analysis.data.every_trial:
         if trial.status != "ok":
             key = (trial.platform, trial.status, trial.reason or "no reason was stored")
             gathered.setdefault(key, []).append(f"{trial.trial} ({trial.workload})")

@@ -2,6 +2,18 @@
 
 from dataclasses import dataclass
 
+from virtoll.report import words
+from virtoll.stats.compare import Comparison, Verdict
+
+_VERDICT_CLASS = {
+    Verdict.SLOWER: "slower",
+    Verdict.FASTER: "faster",
+    Verdict.ALIKE: "alike",
+    Verdict.UNKNOWN: "unknown",
+    Verdict.FUNCTIONAL: "caveat",
+    Verdict.NOT_MEASURED: "missing",
+}
+
 
 @dataclass(frozen=True)
 class Shown:
@@ -25,3 +37,17 @@ class TableRow:
 
     head: str
     cells: tuple[Shown, ...]
+
+
+def comparison_cell(comparison: Comparison | None, but: str = "") -> Shown:
+    """A comparison: its verdict big, the share with its interval below it; `but`: what limits it."""
+    if comparison is None or comparison.share is None:
+        return Shown("–", str(Verdict.NOT_MEASURED), "missing", comparison.reason if comparison else "")
+    found = words.said(comparison)
+    estimate = words.share(comparison.share)
+    interval = comparison.interval
+    small = f"{estimate} ({words.between(interval.low, interval.high)})" if interval else estimate
+    if comparison.verdict is Verdict.UNKNOWN and comparison.caveat is None:
+        small = f"estimate {estimate}"  # the interval is in the verdict
+    kind = _VERDICT_CLASS[comparison.verdict]
+    return Shown(found.head, small, kind, f"{found.text}: {comparison.reason}", but, words=found.tail)

@@ -3,6 +3,7 @@
 from virtoll.report.conditional_throughput import throughput_tables
 from virtoll.report.csv_table import CsvTable, Row
 from virtoll.report.guest_tables import guest_tables
+from virtoll.report.isolation import isolation_tables
 from virtoll.report.papers import paper_tables
 from virtoll.report.scaling import scaling_tables
 from virtoll.report.study import study_tables
@@ -18,6 +19,7 @@ def csv_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
         _clock(analysis),
         *guest_tables(analysis),
         _equivalence(analysis),
+        *isolation_tables(analysis),
         *scaling_tables(analysis),
         *throughput_tables(analysis),
         *study_tables(analysis),

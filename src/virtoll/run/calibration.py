@@ -21,7 +21,7 @@ from virtoll.errors import GuestError
 from virtoll.experiment.model import Experiment, WorkloadChoice
 from virtoll.hosts.remote_peer import Apart
 from virtoll.platforms.host import Site
-from virtoll.run.fleet import Pinning
+from virtoll.run.pinning import Pinning
 from virtoll.run.preview import CALIBRATION_POINT_NS, CPU_PAIRS, CPU_POINT_NS, shapes
 from virtoll.runfolder.frame_shape import FrameShape
 from virtoll.runfolder.store import RunFolder, parse_record

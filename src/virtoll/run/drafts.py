@@ -125,6 +125,7 @@ def skipped_trial(trial: Trial, attempt: int, reason: str | None = None) -> Tria
         caveat=where["caveat"],
         round=trial.round,
         warm_up=trial.warm_up,
+        condition=trial.condition,
     )
 
 

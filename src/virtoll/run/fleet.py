@@ -1,7 +1,7 @@
 """The guests of one block: all started before its first trial, parked between trials, ended after its last.
 
 Main types: ``Fleet`` (starts, hands out, replaces, ends guests and writes their boot records), ``LiveGuest`` (one of
-them with its network and timekeeper) and ``Pinning`` (which CPU does what). A block is one boot of each platform, so
+them with its network and timekeeper) and ``Place`` (where it is pinned). A block is one boot of each platform, so
 that the variation from boot to boot is inside the interval and not hidden below it.
 """
 
@@ -21,7 +21,7 @@ from virtoll.agent.links import network_request, peer_request
 from virtoll.agent.operations.session import ClocksRequest, FactsRequest, HelloRequest
 from virtoll.agent.path_counters import HopReader
 from virtoll.agent.timekeeper import Timekeeper, await_path
-from virtoll.errors import AgentError, GuestDied, GuestError, LabError
+from virtoll.errors import AgentError, GuestDied, GuestError, LabError, NeighbourFailed
 from virtoll.experiment.model import Experiment, Parameters, PlatformChoice, WorkloadChoice
 from virtoll.experiment.plan import Trial
 from virtoll.host.guest_usage import CpuAround, cpu_around, read_footprint, view_of_host
@@ -35,10 +35,13 @@ from virtoll.platforms.last_words import with_last_words
 from virtoll.run.data_directory import DataKeeper, find_data_volume
 from virtoll.run.guest_check import compare, compare_pre_provisioned
 from virtoll.run.observer import Observer
+from virtoll.run.pinning import Pinning
 from virtoll.run.progress import Progress
+from virtoll.runfolder.conditions import Condition
 from virtoll.runfolder.store import RunFolder
 from virtoll.workloads import workload_of
 from virtoll.workloads.base import Bench, DataDirectory, Needs
+from virtoll.workloads.loads import data_bytes_of
 
 if TYPE_CHECKING:
     from virtoll.run.drafts import BootDraft
@@ -50,34 +53,21 @@ _FACTS_DEADLINE_SECONDS = 60.0  # an emulated guest reads and hashes all its fil
 
 
 @dataclass(frozen=True)
-class Pinning:
-    """Host CPUs: the guest's, the generator's and the sink's; empty or None where there are too few to pin."""
+class Place:
+    """The host CPUs that a guest is pinned to, none for any; its virtual CPUs, and its memory in bytes."""
 
-    guest_cpus: tuple[int, ...]
-    generator_cpu: int | None
-    sink_cpu: int | None
-
-    @property
-    def cpus(self) -> tuple[int, ...]:
-        """All of them, ascending; where nothing is pinned all that this process may use."""
-        pinned = {*self.guest_cpus, self.generator_cpu, self.sink_cpu} - {None}
-        return tuple(sorted(cpu for cpu in pinned or os.sched_getaffinity(0) if cpu is not None))
+    cpus: tuple[int, ...]
+    vcpus: int
+    memory_bytes: int
 
 
-def choose_pinning(vcpus: int, allowed: tuple[int, ...] | None = None) -> Pinning:
-    """Guests on the first CPUs, the generator on the last, the sink on the last but one where that is not a guest's.
-
-    On two CPUs generator and sink share one: the guest's is never shared with its load.
-    """
-    cpus = allowed if allowed is not None else tuple(sorted(os.sched_getaffinity(0)))
-    if len(cpus) < vcpus + 1:
-        return Pinning((), None, None)
-    return Pinning(cpus[:vcpus], cpus[-1], cpus[-2] if len(cpus) >= vcpus + 2 else cpus[-1])
+NeighbourKey = tuple[str, Place]
+"""Which guests beside others are alike: the label of their platform, and their place."""
 
 
 @dataclass
 class LiveGuest:
-    """A guest that is up, with what is needed to measure it; ``boot`` is its record's id.
+    """A guest that is up, with what is needed to measure it; ``boot`` is its record's id, ``label`` its platform's.
 
     ``unlike`` says in what it is not the guest that was asked for: then its trials are invalid. ``no_data`` says why it
     has no data directory although a workload needs one.
@@ -90,6 +80,8 @@ class LiveGuest:
     hops: HopReader
     wire: TrafficAgents
     site: Site
+    label: str
+    place: Place
     unlike: tuple[str, ...] = ()
     data: DataKeeper | None = None
     no_data: str | None = None
@@ -175,7 +167,9 @@ class Fleet:
     observer: Observer = field(default_factory=Observer)
     _live: dict[str, LiveGuest] = field(default_factory=dict)
     _co_located: dict[str, list[LiveGuest]] = field(default_factory=dict)
+    _neighbours: dict[NeighbourKey, list[LiveGuest]] = field(default_factory=dict)
     _starts: dict[str, int] = field(default_factory=dict)
+    _neighbour_failures: Counter[NeighbourKey] = field(default_factory=Counter)
     _absent: dict[str, str] = field(default_factory=dict)
     _refusals: Counter[tuple[str, WorkloadChoice]] = field(default_factory=Counter)
 
@@ -230,6 +224,41 @@ class Fleet:
             co_located.append(live)
         return first, *co_located[: count - 1]
 
+    def neighbours(self, label: str, condition: Condition) -> tuple[LiveGuest, ...]:
+        """The guests beside the platform's under a condition, started when they are first needed and kept parked.
+
+        ``NeighbourFailed`` where one cannot be started.
+        """
+        key = self._neighbour_key(label, condition)
+        choice = next(one for one in self.experiment.platforms if one.label == key[0])
+        beside = self._neighbours.setdefault(key, [])
+        while len(beside) < condition.guests:
+            if self._neighbour_failures[key] >= _STARTS_PER_BLOCK:
+                cause = GuestError(f"it failed {_STARTS_PER_BLOCK} times in this block, and is not tried again")
+                raise NeighbourFailed(condition.label, cause, len(beside) + 1, condition.guests)
+            live = self._start_one(choice, len(beside) + 1, key[1])
+            if live is None:
+                self._neighbour_failures[key] += 1
+                cause = GuestError(self._absent.pop(choice.label, "it could not be started"))
+                raise NeighbourFailed(condition.label, cause, len(beside) + 1, condition.guests)
+            beside.append(live)
+        return tuple(beside[: condition.guests])
+
+    def _neighbour_key(self, label: str, condition: Condition) -> NeighbourKey:
+        cpus = self.pinning.beside(condition.affinity, self.experiment.vcpus)
+        memory_bytes = condition.memory_bytes or self.experiment.memory_bytes
+        return condition.platform or label, Place(cpus or (), self.experiment.vcpus, memory_bytes)
+
+    def lose_neighbours(self, label: str, condition: Condition, folder_name: str) -> tuple[str, ...]:
+        """Guests beside the platform's failed: keep their evidence, end all that are alike, and give its paths."""
+        key = self._neighbour_key(label, condition)
+        self._neighbour_failures[key] += 1
+        paths: tuple[str, ...] = ()
+        for number, live in enumerate(self._neighbours.pop(key, []), start=1):
+            paths += self.folder.keep_evidence(f"{folder_name}-neighbour-{number}", live.guest.evidence())
+            self._end(live.guest, live.site, live.data)
+        return paths
+
     def why_absent(self, label: str) -> str:
         """Why ``guest`` gave None, in one sentence."""
         return self._absent.get(label, "its guest could not be started")
@@ -274,6 +303,7 @@ class Fleet:
             self._end(live.guest, live.site, live.data)
         self._live.clear()
         self._co_located.clear()
+        self._neighbours.clear()
 
     def _end(self, guest: Guest, site: Site, data: DataKeeper | None) -> None:
         """What cannot be removed costs no trial, and is reported."""
@@ -291,7 +321,7 @@ class Fleet:
         if live is not None:
             self._live[choice.label] = live
 
-    def _start_one(self, choice: PlatformChoice, instance: int = 0) -> LiveGuest | None:
+    def _start_one(self, choice: PlatformChoice, instance: int = 0, place: Place | None = None) -> LiveGuest | None:
         """Start one guest on its host; a host that is unavailable is the guest's failure."""
         try:
             site = self.site_of(choice)
@@ -299,12 +329,12 @@ class Fleet:
             self._absent[choice.label] = f"its host is unavailable: {error}"
             return None
         with site.awake():
-            return self._start_at(choice, site, instance)
+            return self._start_at(choice, site, instance, place)
 
-    def _start_at(self, choice: PlatformChoice, site: Site, instance: int) -> LiveGuest | None:
+    def _start_at(self, choice: PlatformChoice, site: Site, instance: int, place: Place | None) -> LiveGuest | None:
         """Start one guest, measure what it is, park it, and write its boot record; failure is recorded, not raised.
 
-        ``instance``: 0 for the platform's guest, from 1 for those beside it.
+        ``instance``: 0 for the platform's guest, from 1 for those beside it; ``place``: where those of a condition are.
         """
         from virtoll.run.drafts import BootDraft
 
@@ -318,7 +348,7 @@ class Fleet:
         draft = BootDraft(boot, choice, number, attempt, instance)
         live: LiveGuest | None = None
         try:
-            live = self._boot(choice, site, draft)
+            live = self._boot(choice, site, draft, place)
         except (GuestError, LabError) as error:
             found = error.evidence if isinstance(error, GuestStartError) else {}
             draft.failed(str(error), self.folder.keep_evidence(boot.replace("/", "-"), found))
@@ -328,7 +358,7 @@ class Fleet:
         self.folder.append_boot(draft.record)
         return live
 
-    def _boot(self, choice: PlatformChoice, site: Site, draft: BootDraft) -> LiveGuest:
+    def _boot(self, choice: PlatformChoice, site: Site, draft: BootDraft, place: Place | None) -> LiveGuest:
         """Start one guest; its record's draft gets what was asked for and what was found, as far as it comes.
 
         Whatever ends the start early ends the guest and gives its room back; a ``GuestError`` carries the evidence.
@@ -339,7 +369,7 @@ class Fleet:
             volume, no_data = find_data_volume(kind, site, self._data_bytes(), promised)
             if volume is not None:
                 undo.callback(volume.remove)
-            request = self._request(choice, boot, site, volume, instance)
+            request = self._request(choice, boot, site, volume, instance, place)
             draft.asked(request, request.network)
             guest = kind.with_parameters(choice.parameters).start(request, site)
             undo.callback(self._end, guest, site, None)
@@ -369,6 +399,8 @@ class Fleet:
             hops=hops,
             wire=self._wire(guest, site),
             site=site,
+            label=choice.label,
+            place=Place(request.cpus, request.vcpus, request.memory_bytes),
             unlike=unlike,
             data=data,
             no_data=no_data,
@@ -411,19 +443,25 @@ class Fleet:
 
     def _everyone(self) -> Iterator[LiveGuest]:
         """All guests that are up: those beside others first."""
-        return itertools.chain(*self._co_located.values(), self._live.values())
+        return itertools.chain(*self._neighbours.values(), *self._co_located.values(), self._live.values())
 
     def _data_bytes(self) -> int:
         """Room in the data directory for the largest of the experiment's workloads; 0 where none needs one."""
-        return max((needs.data_bytes for needs in self._needs()), default=0)
+        loads = [data_bytes_of(one.load) for one in self.experiment.conditions]
+        return max([*(needs.data_bytes for needs in self._needs()), *loads], default=0)
 
     def _request(
-        self, choice: PlatformChoice, boot: str, site: Site, volume: DataVolume | None, instance: int
+        self,
+        choice: PlatformChoice,
+        boot: str,
+        site: Site,
+        volume: DataVolume | None,
+        instance: int,
+        place: Place | None,
     ) -> GuestRequest:
         index = next(n for n, other in enumerate(self.experiment.platforms) if other.label == choice.label)
         if instance > 0:
-            live = itertools.chain(*self._co_located.values())
-            taken = {link.owner for other in live for link in other.network.links}
+            taken = {link.owner for other in self._everyone() for link in other.network.links}
             index = next(n for n in itertools.count(len(self.experiment.platforms)) if n not in taken)
         mtu = max([_STANDARD_MTU_BYTES, *(needs.mtu_bytes for needs in self._needs())])
         sources = max((needs.sources for needs in self._needs()), default=1)
@@ -432,13 +470,14 @@ class Fleet:
         if site.far:
             network = site.far.reach(network)
         network = site.network.reach(network)
-        cpus = () if choice.parameters.pre_provisioned else self.pinning.guest_cpus
+        place = place or Place(self.pinning.guest_cpus, self.experiment.vcpus, self.experiment.memory_bytes)
+        cpus = () if choice.parameters.pre_provisioned else place.cpus
         # Not the boot's own name: runsc takes an identifier's beginning for the whole, if there is but one such.
         name = boot if instance == 0 else f"beside-{boot}"
         return GuestRequest(
             name,
             self.experiment.vcpus,
-            self.experiment.memory_bytes,
+            place.memory_bytes,
             site.pinned(self.experiment.vcpus, cpus),
             network,
             cpu_quota=self.experiment.cpu_quota,

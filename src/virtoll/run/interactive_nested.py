@@ -26,7 +26,7 @@ from virtoll.errors import GuestError, LabError, UsageError
 from virtoll.experiment.topology import HostAddress
 from virtoll.lab import residue
 from virtoll.nested import NESTED_HOSTS
-from virtoll.run.fleet import choose_pinning
+from virtoll.run.pinning import choose_pinning
 from virtoll.run.progress import SilentProgress
 from virtoll.run.session import open_run_session
 

@@ -22,7 +22,7 @@ from virtoll.image import made_forms
 from virtoll.platforms import EVERY_PLATFORM, PLATFORMS
 from virtoll.platforms.base import VALIDATION_WORDS, Probe
 from virtoll.platforms.host import Site
-from virtoll.run.fleet import Pinning
+from virtoll.run.pinning import Pinning
 from virtoll.run.preview import planned_trial
 from virtoll.runfolder.store import FORMAT, parse_record
 from virtoll.workloads import WORKLOADS
@@ -58,6 +58,7 @@ def build(
             "file": str(experiment.file),
             "text": experiment.text,
             "scenario": experiment.scenario,
+            "conditions": [one.label for one in experiment.conditions],
             "blocks": experiment.blocks,
             "rounds": experiment.rounds,
             "looks": experiment.looks.plan if experiment.looks else None,

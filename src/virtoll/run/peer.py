@@ -59,6 +59,18 @@ def peer_programs(host: LocalHost, image: GuestImage, network: Network, cpu: int
         yield agent
 
 
+@contextlib.contextmanager
+def load_peer(host: LocalHost, image: GuestImage, network: Network) -> Iterator[AgentClient]:
+    """A second generator and sink in the peer's network namespace, for traffic that guests beside are loaded with.
+
+    An agent carries one traffic trial out at a time, and the measured guest has the first.
+    """
+    command = [str(image.agent), "--role", "peer", "--channel", "stdio"]
+    enter = Enter(network=Path(f"/proc/{network.peer_pid}/ns/net"))
+    with _agent(host, command, "peer of guests beside", "the network peer of guests beside", enter=enter) as (agent, _):
+        yield agent
+
+
 @dataclass
 class RouterAgent:
     """An agent in a network namespace of its own, which routes between what is moved there and reports its counters."""

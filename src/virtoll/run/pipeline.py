@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from virtoll.errors import AgentError, GuestCannot, GuestError, UsageError
+from virtoll.errors import AgentError, GuestCannot, GuestError, NeighbourFailed, UsageError
 from virtoll.experiment.model import Experiment, PlatformChoice
 from virtoll.experiment.parse import parse_experiment
 from virtoll.experiment.plan import Plan, Trial
@@ -24,12 +24,15 @@ from virtoll.platforms import EVERY_PLATFORM, platform_of
 from virtoll.platforms.base import Probe
 from virtoll.run import consolidation, manifest, probe_cache
 from virtoll.run.calibration import Calibrator
-from virtoll.run.fleet import Fleet, LiveGuest, choose_pinning, running
+from virtoll.run.fleet import Fleet, LiveGuest, running
+from virtoll.run.neighbours import Loaded, Neighbours
+from virtoll.run.pinning import choose_pinning
 from virtoll.run.preview import catalogue, estimate, needs_lab, plan_of
 from virtoll.run.progress import Progress
 from virtoll.run.requirements import possible, why_impossible
 from virtoll.run.session import RunSession, model_session, open_run_session
 from virtoll.run.sizing import JobSizes
+from virtoll.runfolder.conditions import TRAFFIC_LOADS
 from virtoll.runfolder.store import RunFolder
 from virtoll.workloads import workload_of
 from virtoll.workloads.base import Measurement
@@ -88,11 +91,19 @@ def experiment_of(folder: RunFolder) -> Experiment:
     selection = Selection.of_record(described.get("selection"))
     experiment = parse_experiment(described["text"], Path(described["file"]), catalogue(), selection)
     planned = [
-        (t.platform.label, t.workload.workload, t.round, t.warm_up, _frame_size(t.workload.parameters.model_dump()))
+        (
+            t.platform.label,
+            t.workload.workload,
+            t.round,
+            t.warm_up,
+            t.condition,
+            _frame_size(t.workload.parameters.model_dump()),
+        )
         for t in plan_of(experiment).trials
     ]
     begun = [
-        (t.platform, t.workload, t.round, t.warm_up, _frame_size(t.parameters)) for t in folder.manifest.plan.trials
+        (t.platform, t.workload, t.round, t.warm_up, t.condition, _frame_size(t.parameters))
+        for t in folder.manifest.plan.trials
     ]
     if planned != begun:
         raise UsageError(
@@ -125,6 +136,7 @@ def _measure_plan(
     if not session.site.is_model:
         calibrator = Calibrator(experiment, session.site, folder, session.pinning, session.tags)
     sizes = JobSizes(experiment, folder, session, progress)
+    neighbours = Neighbours(session, folder, progress)
     with FitnessSampler() as sampler:
         folder.append_fitness(sampler.sample(None))
         _calibrate(calibrator, "start" if todo else None, progress)
@@ -144,7 +156,7 @@ def _measure_plan(
             ) as fleet:
                 for trial in batch:
                     progress.trial_begins(trial)
-                    record = _measure_trial(trial, fleet, session, sizes)
+                    record = _measure_trial(trial, fleet, session, sizes, neighbours)
                     interrupts.check()  # before it is stored: the trial may have failed of it
                     folder.append_trial(record)
                     folder.append_fitness(sampler.sample(trial.number))
@@ -177,7 +189,9 @@ def _calibrate(calibrator: Calibrator | None, when: Literal["start", "end"] | No
         calibrator.run(when)
 
 
-def _measure_trial(trial: Trial, fleet: Fleet, session: RunSession, sizes: JobSizes) -> TrialRecord:
+def _measure_trial(
+    trial: Trial, fleet: Fleet, session: RunSession, sizes: JobSizes, neighbours: Neighbours
+) -> TrialRecord:
     """One trial's record, whatever becomes of it: a failing guest costs its own trials only."""
     from virtoll.run.drafts import skipped_trial, with_outcome
 
@@ -191,6 +205,7 @@ def _measure_trial(trial: Trial, fleet: Fleet, session: RunSession, sizes: JobSi
     reason: str | None = None
     live: LiveGuest | None = None
     host_cpu: CpuAround | None = None
+    loaded = Loaded()
     workload = workload_of(trial.workload)
     needs = workload.needs()
     repeats = sizes.repeats(trial, fleet)
@@ -204,13 +219,17 @@ def _measure_trial(trial: Trial, fleet: Fleet, session: RunSession, sizes: JobSi
         else:
             # What one of several used is no part of what was measured of all of them.
             used = live.host_cpu() if len(guests) == 1 else contextlib.nullcontext()
+            beside = fleet.neighbours(trial.platform.label, trial.condition) if trial.condition else ()
             with running(guests), used as host_cpu, live.prepared(needs) as lacking:
                 try:
                     if lacking is not None:
                         raise GuestCannot(lacking)
                     co_located = tuple(other.bench(session.pinning, session.tags) for other in guests[1:])
                     bench = replace(live.bench(session.pinning, session.tags, co_located), repeats=repeats)
-                    outcome = workload.warm_up(bench) if trial.warm_up else workload.measure(bench)
+                    if trial.condition is not None:
+                        bench = replace(bench, cpus=())  # a load takes the idle time that CPU time is told from
+                    with neighbours.loaded(beside, trial.condition) as loaded:
+                        outcome = workload.warm_up(bench) if trial.warm_up else workload.measure(bench)
                 except AgentError as error:
                     if error.kind != "unsupported":
                         raise
@@ -218,8 +237,13 @@ def _measure_trial(trial: Trial, fleet: Fleet, session: RunSession, sizes: JobSi
             unlike = dict.fromkeys(text for guest in guests for text in guest.unlike)
             if unlike and status == "ok":
                 status, reason = "invalid", f"its guest is not what was asked for: {'; '.join(unlike)}"
-            elif outcome.problem is not None:
-                status, reason = "invalid", outcome.problem
+            elif status == "ok" and (outcome.problem or loaded.problem) is not None:
+                status, reason = "invalid", outcome.problem or loaded.problem
+    except NeighbourFailed as error:
+        session.refuse_dead_peer(error)
+        status, reason = "failed", str(error)
+        if trial.condition is not None:
+            evidence = fleet.lose_neighbours(trial.platform.label, trial.condition, f"trial-{trial.number}")
     except GuestError as error:
         session.refuse_dead_peer(error)
         status = "failed"
@@ -234,6 +258,7 @@ def _measure_trial(trial: Trial, fleet: Fleet, session: RunSession, sizes: JobSi
         host_cpu=host_cpu.used if host_cpu else None,
         repeats=repeats,
         observer=session.observer.cost_since(before, counters=trial.platform.counters),
+        neighbours=loaded.records,
     )
     return with_outcome(record, outcome)
 
@@ -247,7 +272,10 @@ def _skip_impossible(experiment: Experiment, plan: Plan, folder: RunFolder, sess
 
     reasons = {entry.label: entry.reason for entry in folder.manifest.platforms if not entry.available}
     for trial in plan.trials:
+        beside = trial.condition.platform if trial.condition is not None else None
         reason = reasons.get(trial.platform.label) or why_impossible(trial, experiment)
+        if reason is None and beside is not None and beside in reasons:
+            reason = f"the guests beside it cannot be there: {reasons[beside]}"
         if reason is not None and not session.attempts[trial.number]:
             folder.append_trial(skipped_trial(trial, 1, reason))
 
@@ -261,7 +289,10 @@ def open_session_for(experiment: Experiment, progress: Progress) -> Iterator[Run
         return
     if experiment.testbed is not None and not experiment.testbed.this_machine:
         pinning = replace(pinning, generator_cpu=None, sink_cpu=None)
-    with open_run_session(pinning, progress, experiment.image, experiment.testbed) as session:
+    traffic_beside = any(one.load in TRAFFIC_LOADS for one in experiment.conditions)
+    with open_run_session(
+        pinning, progress, experiment.image, experiment.testbed, traffic_beside=traffic_beside
+    ) as session:
         yield session
 
 

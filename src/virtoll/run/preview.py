@@ -8,16 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from virtoll.experiment.model import Catalogue, Experiment, PlatformChoice, WorkloadChoice
+from virtoll.experiment.model import Catalogue, Experiment, Image, PlatformChoice, WorkloadChoice
 from virtoll.experiment.plan import Plan, Trial, estimate_seconds, make_plan
 from virtoll.platforms import EVERY_PLATFORM
-from virtoll.run.requirements import needs_of
+from virtoll.run.requirements import guests_beside, needs_of
 from virtoll.workloads import WORKLOADS, workload_of
 from virtoll.workloads.traffic import RESIDUAL_NS, FrameParameters
 
 if TYPE_CHECKING:
     from virtoll.runfolder.records import PlannedTrial
 
+_LOAD_SECONDS = 0.5
+_BOOT_SECONDS = 1.0  # of a platform that has no trials of its own
 CALIBRATION_POINT_NS, CPU_POINT_NS, CPU_PAIRS = 200_000_000, 200_000_000, 3
 
 
@@ -29,7 +31,14 @@ def catalogue() -> Catalogue:
         controls=EVERY_PLATFORM.each(lambda platform: platform.control_of),
         studies=_studies,
         images=WORKLOADS.each(lambda workload: workload.image),
+        load_image=_load_image,
     )
+
+
+def _load_image(load: str) -> Image:
+    from virtoll.workloads.loads import image_of  # few experiments have neighbours
+
+    return image_of(load)
 
 
 def _studies() -> tuple[str, ...]:
@@ -65,7 +74,7 @@ def estimate(plan: Plan) -> float:
     real = dict.fromkeys(t.workload for t in plan.trials if EVERY_PLATFORM[t.platform.platform].needs_lab)
     trials = estimate_seconds(
         plan,
-        lambda trial: trial_seconds(trial.platform, trial.workload, warm_up=trial.warm_up),
+        lambda trial: trial_seconds(trial.platform, trial.workload, warm_up=trial.warm_up) + _load_seconds(trial),
         lambda choice: EVERY_PLATFORM[choice.platform].boot_seconds,
     )
     co_located: dict[tuple[int, PlatformChoice], int] = {}
@@ -73,7 +82,17 @@ def estimate(plan: Plan) -> float:
         key = trial.block, trial.platform
         co_located[key] = max(co_located.get(key, 0), needs_of(trial).guests - 1)
     trials += sum(count * EVERY_PLATFORM[choice.platform].boot_seconds for (_, choice), count in co_located.items())
+    boots = {trial.platform.label: EVERY_PLATFORM[trial.platform.platform].boot_seconds for trial in plan.trials}
+    for batch in plan.batches():
+        beside = guests_beside(batch).items()
+        trials += sum(boots.get(label, _BOOT_SECONDS) * count for (label, _, _), count in beside)
     return trials + calibration_seconds(real)
+
+
+def _load_seconds(trial: Trial) -> float:
+    """How long the load of guests beside a trial takes to begin and to end, in seconds."""
+    kind = EVERY_PLATFORM[trial.platform.platform]
+    return 0.0 if trial.condition is None or not kind.needs_lab else _LOAD_SECONDS * max(1.0, kind.slowdown / 10)
 
 
 def planned_trial(trial: Trial) -> PlannedTrial:
@@ -88,6 +107,7 @@ def planned_trial(trial: Trial) -> PlannedTrial:
         parameters=trial.workload.parameters.model_dump(mode="json"),
         round=trial.round,
         warm_up=trial.warm_up,
+        condition=trial.condition,
     )
 
 

@@ -54,7 +54,8 @@ def describe(trial: Trial) -> str:
     given = trial.workload.parameters.model_dump(mode="json", exclude_unset=True)
     words = [f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}" for key, value in given.items()]
     part = "warm-up" if trial.warm_up else f"round {trial.round + 1}"
-    return " ".join([f"block {trial.block + 1}", part, trial.platform.label, trial.workload.workload, *words])
+    beside = [] if trial.condition is None else [f"beside {trial.condition.label}"]
+    return " ".join([f"block {trial.block + 1}", part, trial.platform.label, trial.workload.workload, *words, *beside])
 
 
 def outcome(record: TrialRecord) -> str:

@@ -6,7 +6,7 @@ host too. A guest that was given more would not be compared with the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from virtoll import units
@@ -14,8 +14,10 @@ from virtoll.experiment.model import Experiment, Parameters, PlatformChoice
 from virtoll.experiment.plan import Plan, Trial
 from virtoll.platforms import EVERY_PLATFORM
 from virtoll.platforms.base import Platform
+from virtoll.run.pinning import choose_pinning
 from virtoll.workloads import workload_of
 from virtoll.workloads.base import FEATURES, Needs
+from virtoll.workloads.loads import data_bytes_of
 
 
 def needs_of(trial: Trial) -> Needs:
@@ -42,7 +44,32 @@ def why_impossible(trial: Trial, experiment: Experiment) -> str | None:
         where = trial.platform.host.words
         return f"guests on {where} carry no data directory; run this workload on guests of this machine"
     given = None if trial.platform.parameters.pre_provisioned else (experiment.vcpus, experiment.memory_bytes)
-    return unmet(trial.workload.workload, needs, given, kind.name, kind.lacks)
+    return unmet(trial.workload.workload, needs, given, kind.name, kind.lacks) or _why_not_beside(trial, experiment)
+
+
+def _why_not_beside(trial: Trial, experiment: Experiment) -> str | None:
+    """Why no guests can be beside it as its condition says, in one sentence; None: they can, or it is alone."""
+    condition = trial.condition
+    if condition is None:
+        return None
+    label = condition.platform or trial.platform.label
+    choice = next(one for one in experiment.platforms if one.label == label)
+    if data_bytes_of(condition.load) and EVERY_PLATFORM[choice.platform].data_by is None:
+        return f"the load {condition.load} writes to a disk, and {choice.platform} carries no data directory"
+    pinning = choose_pinning(experiment.vcpus)
+    cpus = pinning.beside(condition.affinity, experiment.vcpus)
+    if cpus is None:
+        return (
+            f"guests beside it on other CPUs ('affinity: apart') need {experiment.vcpus} more than the host has; "
+            "set 'affinity: shared', or 'guest.vcpus' lower"
+        )
+    workload = workload_of(trial.workload)
+    if condition.affinity == "apart" and workload.loads_peer and pinning.takes_generator(cpus):
+        return (
+            f"{workload.name} needs the CPU of generator and sink, and the host has no other for guests beside it "
+            "('affinity: apart'); use a host with more CPUs"
+        )
+    return None
 
 
 def why_not_there(choice: PlatformChoice, kind: type[Platform[Parameters]], cpu_quota: float | None) -> str | None:
@@ -85,12 +112,28 @@ def unmet(
 
 def data_bytes(plan: Plan) -> int:
     """The most that workloads' files take at one time: of each guest that is up its largest, all guests together."""
-    return _most_at_once(plan, lambda needs: needs.data_bytes)
+    loads = max((data_bytes_of(one.condition.load) for one in plan.trials if one.condition is not None), default=0)
+    beside = max((sum(guests_beside(batch).values()) for batch in plan.batches()), default=0)
+    return _most_at_once(plan, lambda needs: max(needs.data_bytes, loads)) + loads * beside
 
 
 def guests_at_once(plan: Plan) -> int:
-    """The most guests that are up at one time: of each platform as many as its largest trial needs."""
-    return _most_at_once(plan, lambda needs: needs.guests)
+    """The most guests that are up at one time: of each platform as many as its largest trial needs, and those beside.
+
+    Guests beside it under conditions that differ in CPUs or memory are others.
+    """
+    most = _most_at_once(plan, lambda needs: needs.guests)
+    return most + max((sum(batch.values()) for batch in map(guests_beside, plan.batches())), default=0)
+
+
+def guests_beside(trials: Iterable[Trial]) -> dict[tuple[str, str, int | None], int]:
+    """How many guests these trials have beside theirs, by their platform's label, affinity and memory."""
+    found: dict[tuple[str, str, int | None], int] = {}
+    for trial in trials:
+        if (one := trial.condition) is not None:
+            key = one.platform or trial.platform.label, one.affinity, one.memory_bytes
+            found[key] = max(found.get(key, 0), one.guests)
+    return found
 
 
 def _most_at_once(plan: Plan, amount: Callable[[Needs], int]) -> int:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from virtoll.agent.client import Caller
 from virtoll.errors import GuestError, LabError
 from virtoll.experiment.model import PlatformChoice
 from virtoll.experiment.topology import Testbed
@@ -21,9 +22,9 @@ from virtoll.image import prepare_image
 from virtoll.lab.inside import this_lab
 from virtoll.platforms.fake.site import model_site
 from virtoll.platforms.host import Site
-from virtoll.run.fleet import Pinning
 from virtoll.run.observer import Observer
-from virtoll.run.peer import lab_agent, network_peer, peer_programs
+from virtoll.run.peer import lab_agent, load_peer, network_peer, peer_programs
+from virtoll.run.pinning import Pinning
 from virtoll.run.progress import Progress
 from virtoll.run.sites import Sites
 from virtoll.runfolder.store import RunFolder
@@ -63,7 +64,8 @@ class RunSession:
 
     ``attempts`` counts the records of each trial,
     ``boots`` the starts of each platform in each block, over all sessions of the run. ``observer`` reads
-    what the controller and the agents of this machine use.
+    what the controller and the agents of this machine use. ``load_peer``: the agent that sends to guests beside the
+    measured one, on ``load_cpu``; None where there are none, or models alone.
     """
 
     site: Site
@@ -74,6 +76,8 @@ class RunSession:
     attempts: Counter[int] = field(default_factory=Counter)
     boots: Counter[tuple[str, int]] = field(default_factory=Counter)
     observer: Observer = field(default_factory=Observer)
+    load_peer: Caller | None = None
+    load_cpu: int | None = None
 
     def site_of(self, choice: PlatformChoice) -> Site:
         """The site of a platform's guests: its host's, or this machine's; a ``GuestError`` where it is unavailable."""
@@ -82,6 +86,8 @@ class RunSession:
     def refuse_dead_peer(self, error: GuestError) -> None:
         """Without the network peer no trial can be measured: that ends the run, and is not booked on a guest."""
         gone = "the network peer" if self.site.peer.ended else None
+        if gone is None and self.load_peer is not None and self.load_peer.ended:
+            gone = "the network peer of guests beside the measured one"
         if gone is None and self.site.far is not None and self.site.far.ended is not None:
             gone = f"the agent on {self.site.far.ended}"
         if gone is not None:
@@ -90,9 +96,14 @@ class RunSession:
 
 @contextlib.contextmanager
 def open_run_session(
-    pinning: Pinning, progress: Progress, image: str = "tiny", testbed: Testbed | None = None
+    pinning: Pinning,
+    progress: Progress,
+    image: str = "tiny",
+    testbed: Testbed | None = None,
+    *,
+    traffic_beside: bool = False,
 ) -> Iterator[RunSession]:
-    """Lab, image, network peer, and the testbed's other hosts.
+    """Lab, image, network peer, and the testbed's other hosts; ``traffic_beside``: a peer for guests beside too.
 
     The image was made, and the other hosts' agents started, before the lab was entered: there is no way out of here.
     """
@@ -113,7 +124,11 @@ def open_run_session(
         stack.callback(site.shared.close)
         observer = Observer({"peer": network.peer_pid, "counters": counters_pid})
         sites = Sites(site, lab, network, testbed, stack)
-        yield RunSession(site, pinning, itertools.count(1), commands, sites, observer=observer)
+        session = RunSession(site, pinning, itertools.count(1), commands, sites, observer=observer)
+        if traffic_beside:
+            session.load_cpu = pinning.free_cpu()
+            session.load_peer = stack.enter_context(load_peer(lab, made, network))
+        yield session
 
 
 def model_session(pinning: Pinning) -> RunSession:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, Field
 
+from virtoll.runfolder.conditions import Condition, NeighbourRecord
 from virtoll.runfolder.guest_records import AgentClock, Forwarding, HostCpu, LimitsSeen
 from virtoll.runfolder.observer_records import ObserverCost
 from virtoll.runfolder.traffic_records import Answered, Point
@@ -67,7 +68,7 @@ class MetricRecord:
 
 @dataclass(frozen=True)
 class PlannedTrial:
-    """One trial of the plan, fixed before the first guest starts; `round` and `warm_up` as in `TrialRecord`."""
+    """One trial of the plan, fixed before the first guest starts; the last three as in `TrialRecord`."""
 
     trial: int
     block: int
@@ -76,6 +77,7 @@ class PlannedTrial:
     parameters: dict[str, Any]
     round: int = 0
     warm_up: bool = False
+    condition: Condition | None = None
 
 
 @dataclass(frozen=True)
@@ -214,8 +216,9 @@ class TrialRecord(Answered):
 
     `round`: of its block and workload, from 0; trials of one round stand side by side. `warm_up`: in no summary.
     `repeats`: how often the job ran between its marks. `cpu_points`: pairs of a few frames and many, for the CPU time
-    of a frame; None where that was not measured. `observer`: what the instrument itself used; None: not read. A run of
-    an older Virtoll has their defaults.
+    of a frame; None where that was not measured. `observer`: what the instrument itself used; None: not read.
+    `condition`: what the guests beside it were to do, None where it was alone; `neighbours`: what each of them did. A
+    run of an older Virtoll has their defaults.
     """
 
     trial: int
@@ -242,6 +245,8 @@ class TrialRecord(Answered):
     repeats: int = 1
     cpu_points: tuple[Point, ...] | None = None
     observer: ObserverCost | None = None
+    condition: Condition | None = None
+    neighbours: tuple[NeighbourRecord, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -262,7 +267,7 @@ class Requested:
 class BootRecord:
     """One start of a guest, with the facts measured inside it; `host` and `caveat` as in `PlatformEntry`.
 
-    `instance`: 0 for the platform's guest, from 1 for those co-located with it.
+    `instance`: 0 for the platform's guest, from 1 for those co-located with it and for its neighbours.
     `executed_monotonic_ns`: when Virtoll's own part of the start was over; None: not measured, or an older Virtoll.
     `forwarding`: which host CPUs forward for it; None: an older Virtoll, a model, or links that end on another host.
     """

@@ -2,7 +2,7 @@
 
 Main types: `RunFolder` (create, append, read back, resume) and the frozen records `Manifest`, `TrialRecord`,
 `BootRecord`, `CommandRecord`, `FitnessRecord`, `CalibrationRecord`, `FootprintRecord`, `ConsolidationRecord`,
-`SizingRecord`, `LookRecord`, `State`.
+`SizingRecord`, `MaximumRecord`, `LookRecord`, `State`.
 
 **Appends take the frozen dataclasses that reads give.** A record's JSON is read back before it is written. A value that
 its field does not take raises `RunFolderError`, and nothing is written. So a folder that could be written can be read.
@@ -28,6 +28,7 @@ from virtoll.errors import RunFolderError, StorageError
 from virtoll.runfolder import jsonlines
 
 if TYPE_CHECKING:
+    from virtoll.runfolder.conditions import MaximumRecord, NeighbourRecord
     from virtoll.runfolder.guest_records import ConsolidationRecord, FootprintRecord
     from virtoll.runfolder.records import (
         BootRecord,
@@ -62,6 +63,8 @@ Record = TypeVar(
     "FootprintRecord",
     "ConsolidationRecord",
     "SizingRecord",
+    "MaximumRecord",
+    "NeighbourRecord",
     "LookRecord",
     "State",
     "MetricRecord",
@@ -79,6 +82,7 @@ _APPENDED = (
     "consolidation",
     "density",
     "sizing",
+    "maxima",
     "looks",
 )
 
@@ -203,6 +207,10 @@ class RunFolder:
         """Store how often a workload's job runs between its marks; errors as `append_trial`."""
         self._append("sizing.jsonl", record)
 
+    def append_maximum(self, record: MaximumRecord) -> None:
+        """Store what a guest that forwards as a load forwards at most; errors as `append_trial`."""
+        self._append("maxima.jsonl", record)
+
     def append_look(self, record: LookRecord) -> None:
         """Store what a look at a run showed that goes on until all is decided; errors as `append_trial`."""
         self._append("looks.jsonl", record)
@@ -290,6 +298,12 @@ class RunFolder:
         from virtoll.runfolder.records import SizingRecord
 
         return self._read("sizing.jsonl", SizingRecord)
+
+    def maxima(self) -> tuple[MaximumRecord, ...]:
+        """What guests that forward as a load forward at most, in the order written; none in other scenarios."""
+        from virtoll.runfolder.conditions import MaximumRecord
+
+        return self._read("maxima.jsonl", MaximumRecord)
 
     def looks(self) -> tuple[LookRecord, ...]:
         """The looks at a run that goes on until all is decided, in order; none in any other."""

@@ -43,6 +43,7 @@ from virtoll.stats.equivalence import Equivalence, equivalence
 from virtoll.stats.fitness import HostFitness, host_fitness
 from virtoll.stats.frame_cost import frame_costs
 from virtoll.stats.guests import CpuUse, GuestCost, cpu_uses, guest_costs
+from virtoll.stats.isolation import Isolation, isolation
 from virtoll.stats.observer import ObserverEffect, ObserverUse, observer_effects, observer_uses
 from virtoll.stats.papers import PAPER_METHODS, PaperMethod, PaperRow, paper_rows
 from virtoll.stats.scaling import Scaling, scalings
@@ -57,7 +58,8 @@ from virtoll.stats.wire import BackendUse, LossRow, PaceRow, backend_uses, loss_
 
 @dataclass(frozen=True)
 class RunData:
-    """One run folder's records, as read; `trials` holds the latest record of each trial but the `warm_ups`.
+    """One run folder's records, as read; `trials` holds the latest record of each trial but the `warm_ups` and those
+    measured `beside` other guests.
 
     `study`: what was published of the study that its experiment names.
     """
@@ -74,6 +76,12 @@ class RunData:
     study: Study | None = None
     warm_ups: tuple[TrialRecord, ...] = ()
     looks: tuple[LookRecord, ...] = ()
+    beside: tuple[TrialRecord, ...] = ()
+
+    @property
+    def every_trial(self) -> tuple[TrialRecord, ...]:
+        """The trials alone, then those beside other guests."""
+        return (*self.trials, *self.beside)
 
 
 @dataclass(frozen=True)
@@ -120,6 +128,7 @@ class Analysis:
     host_cpu: tuple[CpuUse, ...]
     consolidations: tuple[Consolidation, ...]
     scalings: tuple[Scaling, ...]
+    isolation: Isolation
     caveats: Mapping[str, str]
     unlike: Mapping[str, tuple[str, ...]]
     observer: ObserverUse | None
@@ -247,6 +256,17 @@ def analyse(data: RunData) -> Analysis:
         guests=guest_costs(data.boots, data.footprints, platforms),
         host_cpu=cpu_uses(tasks, data.trials, platforms, data.manifest.baseline, caveats),
         consolidations=consolidations(data.consolidation),
+        isolation=isolation(
+            data.beside,
+            tasks,
+            observations,
+            platforms=platforms,
+            labels=data.manifest.experiment.get("conditions") or (),
+            caveats=caveats,
+            rules=rules,
+            states=states,
+            apart=receiving_apart(data.boots),
+        ),
         scalings=scalings(tasks, observations, data.trials, platforms),
         caveats=caveats,
         unlike=_unlike(data, platforms),
@@ -420,9 +440,9 @@ def _why_missing(data: RunData, platform: str, task: Task) -> str:
 def _statuses(data: RunData, platforms: Sequence[str]) -> dict[str, dict[str, int]]:
     """Trials by platform and status; `not run` are those without any record, up to the run's end."""
     table = {platform: dict.fromkeys(("ok", "invalid", "failed", "skipped", "not run"), 0) for platform in platforms}
-    done = {trial.trial for trial in data.trials}
+    done = {trial.trial for trial in data.every_trial}
     blocks = min((look.blocks for look in data.looks if look.ended), default=math.inf)
-    for trial in data.trials:
+    for trial in data.every_trial:
         table[trial.platform][trial.status] += 1
     for planned in data.manifest.plan.trials:
         if planned.trial not in done and not planned.warm_up and planned.block < blocks:

@@ -26,5 +26,9 @@ def decided(comparisons: Iterable[Comparison]) -> bool:
 
 def look(analysis: Analysis, blocks: int) -> LookRecord:
     """The record of a look after so many blocks, at whose level the analysis was made."""
-    left = [f"{one.platform}, {one.task.short}" for one in undecided(analysis.comparisons)]
-    return LookRecord(blocks, analysis.level, tuple(left), ended=decided(analysis.comparisons))
+    both = (*analysis.comparisons, *analysis.isolation.comparisons)
+    left = [
+        ", ".join(filter(None, (one.platform, one.task.short, one.condition and f"beside {one.condition}")))
+        for one in undecided(both)
+    ]
+    return LookRecord(blocks, analysis.level, tuple(left), ended=decided(both))

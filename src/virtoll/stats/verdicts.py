@@ -122,7 +122,8 @@ def decide(
 ) -> tuple[list[Comparison], list[Comparison]]:
     """The verdicts of a family and of the A/A control beside it; `states`: the tasks that the host ran in two.
 
-    Comparisons with a caveat, or of fewer than two blocks, stay as they are. The platforms of both must differ.
+    Comparisons with a caveat, or of fewer than two blocks, stay as they are. The platforms of both, or the conditions,
+    must differ.
     """
     table = _Table.of(comparisons, control)
     if table is None:
@@ -167,12 +168,15 @@ def testable(one: Comparison) -> bool:
 
 @dataclass(frozen=True)
 class _Table:
-    """Log shares [tasks, platforms, blocks], which platforms are the control, and what stands where."""
+    """Log shares [tasks, platforms, blocks], which are the control, and what stands where.
+
+    A platform under a condition is one of its own.
+    """
 
     logs: Array
     control: NDArray[np.bool_]
     tasks: Mapping[Task, int]
-    platforms: Mapping[str, int]
+    platforms: Mapping[tuple[str, str | None], int]
 
     @classmethod
     def of(cls, comparisons: Sequence[Comparison], control: Sequence[Comparison]) -> _Table | None:
@@ -180,18 +184,22 @@ class _Table:
         tested = [one for one in (*comparisons, *control) if testable(one)]
         if not tested:
             return None
-        tasks, platforms = _places(one.task for one in tested), _places(one.platform for one in tested)
+        tasks, platforms = _places(one.task for one in tested), _places(map(_column, tested))
         blocks = _places(block for one in tested for block, _ in one.pairs)
         logs = np.full((len(tasks), len(platforms), len(blocks)), np.nan)
         for one in tested:
             for block, value in logs_of(one.pairs).items():
-                logs[tasks[one.task], platforms[one.platform], blocks[block]] = value
-        beside = {one.platform for one in control}
-        return cls(logs, np.array([platform in beside for platform in platforms]), tasks, platforms)
+                logs[tasks[one.task], platforms[_column(one)], blocks[block]] = value
+        beside = set(map(_column, control))
+        return cls(logs, np.array([column in beside for column in platforms]), tasks, platforms)
 
     def place(self, one: Comparison) -> tuple[int, int]:
         """Row and column of a comparison."""
-        return self.tasks[one.task], self.platforms[one.platform]
+        return self.tasks[one.task], self.platforms[_column(one)]
+
+
+def _column(one: Comparison) -> tuple[str, str | None]:
+    return one.platform, one.condition
 
 
 def _places(keys: Iterable[_Key]) -> dict[_Key, int]:
@@ -223,7 +231,7 @@ def _told(one: Comparison, judged: Judged, at: tuple[int, int], rules: Rules, si
     if margin is not None:
         reason = f"two one-sided tests at {rules.alike_level:.2g} leave less than {units.percent(margin)}"
         return replace(told, verdict=Verdict.ALIKE, margin=margin, reason=reason)
-    reason = f"anything from {shown} of the baseline agrees with what was measured ({size} comparisons taken together)"
+    reason = f"anything from {shown} of {one.against} agrees with what was measured ({size} comparisons taken together)"
     return replace(told, reason=reason)
 
 

@@ -170,6 +170,7 @@ P_co = TypeVar("P_co", bound=Parameters, covariant=True)
 class Workload(ABC, Generic[P_co]):
     """One workload with its parameters. A subclass names their model as type argument and as ``parameter_model``.
 
+    ``loads_peer``: whether the peer's CPU works for it while it is measured (it generates, counts, serves or asks).
     ``name``: in experiments and records; ``title``: in tables; ``resource``: what of a host it stresses, in a word.
     ``metrics``: the first is its primary one, which verdicts are about; the others describe the same trials.
     ``image``: the smallest guest image that holds what it runs. ``packages``: Debian packages of that image it uses.
@@ -183,6 +184,7 @@ class Workload(ABC, Generic[P_co]):
     image: ClassVar[Image] = "tiny"
     packages: ClassVar[tuple[str, ...]] = ()
     repeatable: ClassVar[bool] = False
+    loads_peer: ClassVar[bool] = False
     parameter_model: type[P_co]  # of the class, but a ClassVar cannot name a type variable
 
     def __init__(self, parameters: P_co) -> None:

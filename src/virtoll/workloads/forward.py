@@ -83,6 +83,7 @@ class Forward(Workload[ForwardParameters]):
     name: ClassVar[str] = "forward"
     title: ClassVar[str] = "IP forwarding"
     resource: ClassVar[str] = "packet path"
+    loads_peer: ClassVar[bool] = True
     parameter_model = ForwardParameters
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("maximum_forwarding_rate", "frames/s", "higher", "points"),

@@ -53,6 +53,7 @@ class NetworkWorkload(Workload[Path_co]):
     """A workload whose traffic goes over the guest's first source link."""
 
     resource: ClassVar[str] = "network"
+    loads_peer: ClassVar[bool] = True
 
     def needs(self) -> Needs:
         """A second guest, where the traffic is between two."""

@@ -36,6 +36,7 @@ class Nginx(Workload[NginxParameters]):
     name: ClassVar[str] = "nginx"
     title: ClassVar[str] = "nginx, requests at a fixed rate from outside"
     resource: ClassVar[str] = "application"
+    loads_peer: ClassVar[bool] = True
     parameter_model = NginxParameters
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("latency_p50", "ns", "lower", "figures"),

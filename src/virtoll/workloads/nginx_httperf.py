@@ -44,6 +44,7 @@ class NginxHttperf(ProgramWorkload[NginxHttperfParameters]):
     name: ClassVar[str] = "nginx-httperf"
     title: ClassVar[str] = "nginx, httperf in the guest"
     resource: ClassVar[str] = "application"
+    loads_peer: ClassVar[bool] = True
     parameter_model = NginxHttperfParameters
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("connection_time_average", "ns", "lower", "figures"),

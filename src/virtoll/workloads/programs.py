@@ -25,8 +25,8 @@ from virtoll.errors import GuestError
 from virtoll.experiment.model import Image
 from virtoll.workloads.base import DURATION, Bench, Figures, Measurement, Metric, P_co, Workload
 
-_HOME = "/tmp"  # noqa: S108 - in the guest, where nobody else is
-_ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": _HOME, "LC_ALL": "C"}
+GUEST_HOME = "/tmp"  # noqa: S108 - in the guest, where nobody else is
+GUEST_ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": GUEST_HOME, "LC_ALL": "C"}
 _LIMIT_BYTES = 64 * 1024
 _LOG_BYTES = 4096
 _LEAVE_SECONDS = 60.0
@@ -208,7 +208,9 @@ def serving(
     a function that waits for that. It waits so many seconds at most, and says what it wrote.
     """
     name = argv[0]
-    started = guest.ask(SpawnRequest(name=name, argv=tuple(argv), env=_ENVIRONMENT, directory=_HOME, output=log))
+    started = guest.ask(
+        SpawnRequest(name=name, argv=tuple(argv), env=GUEST_ENVIRONMENT, directory=GUEST_HOME, output=log)
+    )
     runs = True
 
     def end() -> EndReply:
@@ -273,8 +275,8 @@ def _end(guest: Caller, name: str) -> EndReply:
 def _program(argv: list[str], seconds: float, limit_bytes: int, stdin: str = "") -> Program:
     return Program(
         argv=tuple(argv),
-        env=_ENVIRONMENT,
-        directory=_HOME,
+        env=GUEST_ENVIRONMENT,
+        directory=GUEST_HOME,
         stdin=stdin.encode() if stdin else None,
         timeout_ns=int(seconds * 1e9),
         limit_bytes=limit_bytes,

@@ -70,6 +70,7 @@ class Throughput(Workload[ThroughputParameters]):
     name: ClassVar[str] = "throughput"
     title: ClassVar[str] = "IP forwarding without loss"
     resource: ClassVar[str] = "packet path"
+    loads_peer: ClassVar[bool] = True
     parameter_model = ThroughputParameters
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("pdr", "frames/s", "higher", "figures"),

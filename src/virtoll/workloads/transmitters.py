@@ -68,6 +68,7 @@ class Transmitters(Workload[TransmittersParameters]):
     name: ClassVar[str] = "transmitters"
     title: ClassVar[str] = "Transmitting guests side by side"
     resource: ClassVar[str] = "packet path"
+    loads_peer: ClassVar[bool] = True
     parameter_model = TransmittersParameters
     metrics: ClassVar[tuple[Metric, ...]] = (Metric("transmitted_rate", "frames/s", "higher", "points"),)
 

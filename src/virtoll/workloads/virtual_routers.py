@@ -43,6 +43,7 @@ class VirtualRouters(Workload[VirtualRoutersParameters]):
     name: ClassVar[str] = "virtual-routers"
     title: ClassVar[str] = "Virtual routers side by side"
     resource: ClassVar[str] = "packet path"
+    loads_peer: ClassVar[bool] = True
     parameter_model = VirtualRoutersParameters
     metrics: ClassVar[tuple[Metric, ...]] = (Metric("maximum_forwarding_rate", "frames/s", "higher", "points"),)
 

@@ -73,6 +73,16 @@ pub struct End {
     pub killed: bool,
     #[serde(with = "crate::base64_bytes")]
     pub output: Vec<u8>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub samples: Option<Vec<Progress>>,
+}
+
+/// `progress`, and one of the readings of `end`: the CPU time of a program and of all in its process group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Progress {
+    pub monotonic_ns: u64,
+    pub cpu_ns: u64,
+    pub processes: u64,
 }
 
 /// `marks`.
@@ -222,6 +232,7 @@ mod tests {
             by_itself: false,
             killed: true,
             output: b"end".to_vec(),
+            samples: None,
         };
         assert_eq!(
             text(&end),

@@ -1,4 +1,4 @@
-//! `spawn` and `end`: a program that runs beside the requests, a server for one.
+//! `spawn`, `progress` and `end`: a program that runs beside the requests, a server for one.
 
 use std::collections::BTreeMap;
 
@@ -20,6 +20,17 @@ pub struct Spawn {
     pub directory: Option<String>,
     /// The file that takes what it writes, made anew.
     pub output: String,
+    /// How often its CPU time is read while it runs; null for never.
+    #[serde(default)]
+    pub sample_ns: Option<u64>,
+}
+
+/// `progress`: what it has used so far.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Progress {
+    /// Which one.
+    pub name: String,
 }
 
 /// `end`: ends it.

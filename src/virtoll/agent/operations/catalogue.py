@@ -10,7 +10,13 @@ from virtoll.agent.operations.counters import CountersRequest
 from virtoll.agent.operations.http import HttpLoadRequest
 from virtoll.agent.operations.jobs import RunRequest, ServeCloseRequest, ServeFinishRequest, ServeRequest
 from virtoll.agent.operations.network import NetworkRequest
-from virtoll.agent.operations.programs import DataRequest, EndRequest, ExecRequest, SpawnRequest
+from virtoll.agent.operations.programs import (
+    DataRequest,
+    EndRequest,
+    ExecRequest,
+    ProgressRequest,
+    SpawnRequest,
+)
 from virtoll.agent.operations.session import (
     ClocksRequest,
     FactsRequest,
@@ -28,6 +34,8 @@ from virtoll.agent.operations.traffic import (
     SinkFinishRequest,
     SinkOpenRequest,
     TrafficRequest,
+    TrafficStartRequest,
+    TrafficStopRequest,
 )
 
 OPERATIONS: Final[Mapping[str, type[Request[Any]]]] = {
@@ -40,6 +48,7 @@ OPERATIONS: Final[Mapping[str, type[Request[Any]]]] = {
         RunRequest,
         ExecRequest,
         SpawnRequest,
+        ProgressRequest,
         EndRequest,
         DataRequest,
         ServeRequest,
@@ -54,6 +63,8 @@ OPERATIONS: Final[Mapping[str, type[Request[Any]]]] = {
         MarksRequest,
         PathDelayRequest,
         TrafficRequest,
+        TrafficStartRequest,
+        TrafficStopRequest,
         SinkOpenRequest,
         SendRequest,
         SinkFinishRequest,

@@ -1,4 +1,4 @@
-"""Programs of the image, beside the agent: ``exec``, ``spawn``, ``end``; and ``data``, the folder for their files."""
+"""Programs of the image: ``exec``, ``spawn``, ``progress``, ``end``; ``data``, the folder for their files."""
 
 from __future__ import annotations
 
@@ -40,23 +40,45 @@ class SpawnReply(Message):
 
 
 class SpawnRequest(Request[SpawnReply], op="spawn"):
-    """Starts a program and does not wait for it; the new file ``output`` takes what it writes."""
+    """Starts a program and does not wait for it; the new file ``output`` takes what it writes.
+
+    ``sample_ns``: how often its CPU time is read while it runs; None: never.
+    """
 
     name: str
     argv: tuple[str, ...]
     output: str
     env: Mapping[str, str] | None = None
     directory: str | None = None
+    sample_ns: int | None = None
+
+
+class ProgressReply(Message):
+    """What a program and all in its process group have used, to 10 ms, by the guest's monotonic clock."""
+
+    monotonic_ns: int
+    cpu_ns: int
+    processes: int
+
+
+class ProgressRequest(Request[ProgressReply], op="progress"):
+    """Reads how far the program of that name has come."""
+
+    name: str
 
 
 class EndReply(Message):
-    """How it ended; ``by_itself``: before it was asked to; ``killed``: by force; ``output``: the end of its file."""
+    """How it ended; ``by_itself``: before it was asked to; ``killed``: by force; ``output``: the end of its file.
+
+    ``samples``: the readings that ``spawn`` asked for, the last one just before the end.
+    """
 
     status: int | None
     signal: int | None
     by_itself: bool
     killed: bool
     output: bytes
+    samples: tuple[ProgressReply, ...] | None = None
 
 
 class EndRequest(Request[EndReply], op="end"):

@@ -1,4 +1,4 @@
-"""``traffic``, and its halves for two agents: ``sink-open``, ``send``, ``sink-finish``, ``sink-close``."""
+"""``traffic``, its halves for two agents, and ``traffic-start`` and ``traffic-stop`` for a load."""
 
 from __future__ import annotations
 
@@ -261,6 +261,14 @@ class TrafficReply(SendReply):
 
 class TrafficRequest(Traffic, Request[TrafficReply], op="traffic"):
     """Generator and sink in one agent."""
+
+
+class TrafficStartRequest(Traffic, Request[Done], op="traffic-start"):
+    """Generator and sink in one agent, while the session goes on; the first frame is due at the answer."""
+
+
+class TrafficStopRequest(Request[TrafficReply], op="traffic-stop"):
+    """Stops that traffic: what was due by now is what was intended."""
 
 
 class SinkOpenReply(Message):

@@ -22,7 +22,15 @@ from virtoll.agent.messages import Message, Request
 from virtoll.agent.operations.counters import CountersRequest
 from virtoll.agent.operations.jobs import GuestTimes, RunReply, RunRequest
 from virtoll.agent.operations.network import InterfaceState, NetworkReply, NetworkRequest
-from virtoll.agent.operations.programs import ExecRequest
+from virtoll.agent.operations.programs import (
+    EndReply,
+    EndRequest,
+    ExecRequest,
+    ProgressReply,
+    ProgressRequest,
+    SpawnReply,
+    SpawnRequest,
+)
 from virtoll.agent.operations.session import (
     ClocksReply,
     ClocksRequest,
@@ -47,7 +55,10 @@ from virtoll.agent.operations.traffic import (
     SinkFinishRequest,
     SinkOpenReply,
     SinkOpenRequest,
+    Traffic,
     TrafficRequest,
+    TrafficStartRequest,
+    TrafficStopRequest,
 )
 from virtoll.errors import AgentError, GuestDied, GuestNotReady
 from virtoll.experiment.model import Parameters
@@ -61,6 +72,7 @@ class FakeParameters(Parameters):
     """The model: ``cost`` multiplies durations and divides rates; ``jitter`` is the relative spread (log-normal).
 
     ``loss`` is a share of the frames; ``lost_at`` is where those and the ones that come too fast are lost.
+    ``interference``: by how much each guest beside it with a load adds to its cost (0.5: half as much again).
     """
 
     cost: float = Field(default=1.0, gt=0)
@@ -68,6 +80,7 @@ class FakeParameters(Parameters):
     loss: float = Field(default=0.0, ge=0, lt=1)
     lost_at: LostAt = "guest"
     clock_error: float = Field(default=0.0, gt=-1)
+    interference: float = Field(default=0.0, ge=0)
     failure: Literal[
         "none",
         "unavailable",
@@ -79,6 +92,9 @@ class FakeParameters(Parameters):
         "unbalanced-books",
         "no-vlan",
         "too-small",
+        "load-ends",
+        "load-stands-still",
+        "dies-under-load",
     ] = "none"
     dies_at_job: int = Field(default=3, ge=1)
     refused_job: str = "masr"
@@ -86,11 +102,22 @@ class FakeParameters(Parameters):
 
 
 @dataclass
+class FakeHost:
+    """What fake guests of one site share: the names of those that have a load."""
+
+    loaded: set[str] = field(default_factory=set)
+
+
+@dataclass
 class FakeWorld:
-    """The simulated clock and noise that a fake guest and its peer share."""
+    """The simulated clock and noise that a fake guest and its peer share; ``host``: with whom else it runs."""
 
     parameters: FakeParameters
     noise: random.Random
+    name: str
+    host: FakeHost
+    load_began_ns: int = 0
+    traffic_beside: Traffic | None = None
     now_ns: int = field(default_factory=time.time_ns)
     jobs: int = 0
     marks: deque[Mark] = field(default_factory=deque)
@@ -102,8 +129,59 @@ class FakeWorld:
         self.wire = FakeWire(model.cost, model.loss, model.lost_at, model.failure == "unbalanced-books")
 
     def spread(self) -> float:
-        """One factor of the platform's jitter, median 1."""
-        return math.exp(self.noise.gauss(0.0, self.parameters.jitter))
+        """One factor of the platform's jitter, median 1, and of what guests with a load beside it take."""
+        beside = len(self.host.loaded - {self.name})
+        return math.exp(self.noise.gauss(0.0, self.parameters.jitter)) * (1 + self.parameters.interference * beside)
+
+    def clocks(self) -> ClocksReply:
+        """The clocks now; under a load each look at them takes a millisecond."""
+        self.now_ns += 1_000_000 if self.name in self.host.loaded else 0
+        now = self.now_ns
+        return ClocksReply(realtime_ns=now, monotonic_ns=now, monotonic_raw_ns=now, boottime_ns=now)
+
+    def load(self, request: SpawnRequest | ProgressRequest | EndRequest) -> Message:
+        """A program beside the requests, which the model takes for a load."""
+        match request:
+            case SpawnRequest():
+                self.begin_load()
+                return SpawnReply(pid=2)
+            case ProgressRequest():
+                return self.progress()
+            case EndRequest():
+                return self.end_load()
+
+    def begin_load(self) -> None:
+        """From now on it has a load."""
+        self.host.loaded.add(self.name)
+        self.load_began_ns = self.now_ns
+
+    def progress(self) -> ProgressReply:
+        """What its load has used by now: all the time, or a moment where the model says that it stands still."""
+        self.now_ns += 1_000_000
+        used = self.now_ns - self.load_began_ns
+        if self.parameters.failure == "load-stands-still":
+            used = min(used, 1_000_000)
+        return ProgressReply(monotonic_ns=self.now_ns, cpu_ns=used, processes=1)
+
+    def end_load(self) -> EndReply:
+        """Its load ends."""
+        self.host.loaded.discard(self.name)
+        by_itself = self.parameters.failure == "load-ends"
+        samples = (
+            ProgressReply(monotonic_ns=self.load_began_ns, cpu_ns=0, processes=1),
+            ProgressReply(monotonic_ns=self.load_began_ns + 1, cpu_ns=1_000_000, processes=1),
+            self.progress(),
+        )
+        if self.parameters.failure == "load-stands-still":
+            samples = (samples[0].but(cpu_ns=1_000_000), *samples[1:])
+        return EndReply(
+            status=0 if by_itself else None,
+            signal=None if by_itself else 15,
+            by_itself=by_itself,
+            killed=False,
+            output=b"the model's load ends\n" if by_itself else b"",
+            samples=samples,
+        )
 
 
 @dataclass
@@ -133,8 +211,11 @@ class FakeAgent(AgentModel):
                 world.now_ns += request.duration_ns
                 return sent
             case ClocksRequest():
-                now = world.now_ns
-                return ClocksReply(realtime_ns=now, monotonic_ns=now, monotonic_raw_ns=now, boottime_ns=now)
+                if world.parameters.failure == "dies-under-load" and world.name in world.host.loaded:
+                    raise GuestDied("the fake guest died under its load, as its model's parameters ask")
+                return world.clocks()
+            case SpawnRequest() | ProgressRequest() | EndRequest():
+                return world.load(request)
             case HelloRequest():
                 return HelloReply(protocol=request.protocol)
             case ShutdownRequest():
@@ -223,6 +304,17 @@ class FakePeer(AgentModel):
                 return SinkOpenReply(backend="model")
             case SinkFinishRequest():
                 return world.wire.close_sink(request.sources, world.now_ns)
+            case TrafficStartRequest():
+                world.begin_load()
+                world.traffic_beside = request
+                return Done()
+            case TrafficStopRequest() if world.traffic_beside is not None:
+                world.host.loaded.discard(world.name)
+                world.now_ns += 1_000_000
+                sent = world.traffic_beside.but(duration_ns=world.now_ns - world.load_began_ns)
+                return world.wire.traffic(sent, world.load_began_ns, 1.0)
+            case ClocksRequest():
+                return world.clocks()
             case TimekeeperStartRequest() | SinkCloseRequest():
                 return Done()
         raise AgentError("unsupported", f"the fake peer's model has no '{request.op}'")
@@ -275,12 +367,17 @@ class Fake(Platform[FakeParameters]):
             return Probe(False, None, "the model's parameters say that it is unavailable; set 'failure: none'")
         return Probe(True, "model 1", None)
 
-    def start(self, request: GuestRequest, site: Site) -> FakeGuest:  # noqa: ARG002 - the seam's signature
+    def start(self, request: GuestRequest, site: Site) -> FakeGuest:
         """A guest whose noise depends on the model's seed and the guest's name alone."""
         if self.parameters.failure == "never-ready":
             error = GuestNotReady(f"{request.name} was not ready, as its model's parameters ask")
             raise GuestStartError(str(error), {"console.txt": b"fake: never ready\n"})
-        world = FakeWorld(self.parameters, random.Random(f"{self.parameters.seed}/{request.name}"))
+        host = site.shared.find(FakeHost)
+        if host is None:
+            host = FakeHost()
+            site.shared.keep(host)
+        noise = random.Random(f"{self.parameters.seed}/{request.name}")
+        world = FakeWorld(self.parameters, noise, request.name, host)
         now = time.monotonic_ns()
         return FakeGuest(world, FakeAgent(world), FakePeer(world), now, now)
 

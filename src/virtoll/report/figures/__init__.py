@@ -6,6 +6,7 @@ from virtoll.report.figures.consolidation import CONSOLIDATION
 from virtoll.report.figures.cost import COST
 from virtoll.report.figures.forwarding import FORWARDING
 from virtoll.report.figures.guests import GUESTS
+from virtoll.report.figures.isolation import ISOLATION
 from virtoll.report.figures.order import ORDER
 from virtoll.report.figures.scaling import SCALING
 from virtoll.report.figures.study import STUDY
@@ -16,6 +17,7 @@ FIGURES: dict[str, FigureSpec] = {
     "forwarding": FORWARDING,
     "throughput": THROUGHPUT,
     "scaling": SCALING,
+    "isolation": ISOLATION,
     "clock": CLOCK,
     "guests": GUESTS,
     "consolidation": CONSOLIDATION,

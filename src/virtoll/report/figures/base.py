@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-SECTIONS: Final = frozenset({"cost", "forwarding", "scaling", "clock", "guests", "consolidation", "study", "order"})
+SECTIONS: Final = frozenset(
+    {"cost", "forwarding", "scaling", "isolation", "clock", "guests", "consolidation", "study", "order"}
+)
 """Parts of the page whose figures stand among tables and prose of their own (`templates/`)."""
 
 

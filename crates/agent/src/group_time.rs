@@ -1,0 +1,92 @@
+//! The CPU time of a process group, from `/proc`: how far a program that runs beside the requests has come.
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use virtoll_clock::{NANOSECONDS, monotonic_ns};
+use virtoll_proto::reply::Progress;
+
+/// The unit of `/proc/PID/stat`, which is 100 Hz on every architecture that the agent runs on.
+const TICK_NS: u64 = NANOSECONDS / 100;
+/// The most readings that are kept: at four a second, for almost three hours.
+const MOST_SAMPLES: usize = 40_000;
+/// How long the thread sleeps at most before it looks whether it is over.
+const LOOK_NS: u64 = 50_000_000;
+
+/// What the processes of a group have used, and their children that were waited for.
+pub fn read(group: u32) -> Progress {
+    let mut found = Progress { monotonic_ns: monotonic_ns(), cpu_ns: 0, processes: 0 };
+    let Ok(entries) = fs::read_dir("/proc") else { return found };
+    let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    for pid in numbers {
+        // One that has just ended has no file any more.
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        if let Some(ticks) = ticks_in_group(&stat, group) {
+            found.cpu_ns += ticks * TICK_NS;
+            found.processes += 1;
+        }
+    }
+    found
+}
+
+/// utime + stime + cutime + cstime, if the process is of that group. The name in parentheses may hold anything.
+fn ticks_in_group(stat: &str, group: u32) -> Option<u64> {
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
+    // state, ppid, pgrp, ... : field 3 of proc(5) is the first here.
+    let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+    (number(5)? == u64::from(group)).then_some(())?;
+    Some([14, 15, 16, 17].into_iter().filter_map(number).sum())
+}
+
+/// Reads a group again and again, on a thread of its own.
+pub struct Sampler {
+    over: Arc<AtomicBool>,
+    thread: JoinHandle<Vec<Progress>>,
+}
+
+impl Sampler {
+    /// Begins with a reading now; none where no thread can be started.
+    pub fn start(group: u32, every_ns: u64) -> Option<Self> {
+        let over = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&over);
+        let thread = thread::Builder::new().name("progress".to_owned()).spawn(move || {
+            let mut samples = Vec::new();
+            while samples.len() < MOST_SAMPLES {
+                samples.push(read(group));
+                if seen.load(Ordering::Acquire) {
+                    break;
+                }
+                let next_ns = monotonic_ns().saturating_add(every_ns);
+                while monotonic_ns() < next_ns && !seen.load(Ordering::Acquire) {
+                    let left_ns = next_ns.saturating_sub(monotonic_ns());
+                    thread::sleep(Duration::from_nanos(left_ns.min(LOOK_NS)));
+                }
+            }
+            samples
+        });
+        Some(Self { over, thread: thread.ok()? })
+    }
+
+    /// Ends with one more reading; all of them in their order.
+    pub fn finish(self) -> Vec<Progress> {
+        self.over.store(true, Ordering::Release);
+        self.thread.join().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ticks_in_group;
+
+    const STAT: &str = "7 (a) b) c) R 1 42 42 0 -1 4194560 1 2 3 4 10 20 300 4000 20 0 1 0 5";
+
+    #[test]
+    fn time_of_a_process_and_of_its_children_is_counted_in_its_group_alone() {
+        assert_eq!(ticks_in_group(STAT, 42), Some(4330));
+        assert_eq!(ticks_in_group(STAT, 1), None);
+        assert_eq!(ticks_in_group("", 42), None);
+    }
+}

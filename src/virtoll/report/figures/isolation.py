@@ -1,0 +1,69 @@
+"""What guests beside the measured one do to it: a panel a victim, a line a condition, a dot a platform."""
+
+from typing import TYPE_CHECKING
+
+from virtoll.report import words
+from virtoll.report.figures.base import FigureSpec, new_figure
+from virtoll.report.figures.shares import share_axes, share_dot, share_legend, share_limits
+from virtoll.report.figures.style import BAND, INK, platform_styles
+from virtoll.stats.analysis import Analysis
+from virtoll.stats.compare import Comparison
+from virtoll.stats.values import Task
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def _shown(analysis: Analysis) -> list[Comparison]:
+    """Primary metrics alone: the tables have the others."""
+    return [one for one in analysis.isolation.comparisons if one.share is not None and one.task.metric.primary]
+
+
+def draw(analysis: Analysis) -> "Figure":
+    """Shares of the guest alone, on a logarithmic axis that all victims share."""
+    shown = _shown(analysis)
+    tasks: list[Task] = [task for task in analysis.tasks if any(one.task == task for one in shown)]
+    platforms = [label for label in analysis.platforms if any(one.platform == label for one in shown)]
+    conditions = [one.label for one in analysis.isolation.conditions]
+    lines = 0.1 + 0.075 * len(platforms)
+    figure = new_figure(1.2 + len(tasks) * (0.4 + lines * len(conditions)))
+    panels = figure.subplots(len(tasks), 1, sharex=True, squeeze=False)[:, 0]
+    limits, styles = share_limits(analysis, shown), platform_styles(analysis.platforms)
+    step = 1.0 / (len(platforms) + 1.2)
+    for panel, task in zip(panels, tasks, strict=True):
+        panel.axvspan(100 / (1 + analysis.margin), 100 * (1 + analysis.margin), color=BAND, linewidth=0, zorder=0.5)
+        for row, condition in enumerate(conditions):
+            if row:
+                panel.axhline(row - 0.5, color="#d4d4d4", linewidth=0.6)
+            for place, platform in enumerate(platforms):
+                one = analysis.isolation.comparison(platform, task, condition)
+                if one is not None and one.share is not None:
+                    height = row + (place - (len(platforms) - 1) / 2) * step
+                    share_dot(panel, one, height, styles[platform], limits)
+        panel.axvline(100, color=INK, linewidth=0.8)
+        xlabel = "performance as a share of the guest alone (logarithmic); left of 100 % is slower"
+        share_axes(panel, conditions, limits, xlabel if task == tasks[-1] else "")
+        panel.set_title(task.label, loc="left", fontsize="medium")
+    share_legend(figure, analysis, platforms, styles, "the guest alone")
+    return figure
+
+
+def caption(analysis: Analysis) -> str:
+    """What to see."""
+    shown = _shown(analysis)
+    if not any(one.interval for one in shown):
+        return "Each marker is the ratio to the guest alone in the one block that was measured: there is no verdict."
+    return (
+        f"Each marker is a guest's share of itself alone, over {words.blocks_words(analysis)}; its line is the 95 % "
+        f"interval, by itself. Filled: slower or faster, after Holm's correction over {analysis.isolation.family} "
+        "comparisons. Half filled: alike. Open: not known, or no verdict as the rate is the sender's. Grey: within "
+        f"{words.amount(analysis.margin)} of the guest alone."
+    )
+
+
+def why_not(analysis: Analysis) -> str | None:
+    """A condition with a value is needed."""
+    return None if _shown(analysis) else "nothing was measured beside other guests"
+
+
+ISOLATION = FigureSpec("What other guests cost", caption, draw, why_not, section="isolation")

@@ -1,0 +1,98 @@
+"""Dots on a logarithmic axis of shares: what the figures of cost and of isolation have in common."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from virtoll.report import words
+from virtoll.report.figures import caveat_signs
+from virtoll.report.figures.style import BAND, PlatformStyle, nice_log_ticks
+from virtoll.report.figures.verdict_markers import plot_verdict, verdict_handles
+from virtoll.stats.analysis import Analysis
+from virtoll.stats.compare import Comparison
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def share_limits(analysis: Analysis, shown: Sequence[Comparison]) -> tuple[float, float]:
+    """In percent: all dots, intervals within a factor of three of their dot, and the margin's band."""
+    values = [100.0, 100 / (1 + analysis.margin), 100 * (1 + analysis.margin)]
+    for one in shown:
+        if one.share is not None:
+            values.append(one.share * 100)
+            if one.interval is not None:
+                values += [max(one.interval.low, one.share / 3) * 100, min(one.interval.high, one.share * 3) * 100]
+    low, high = min(values), max(values)
+    margin = (high / low) ** 0.04
+    return low / margin, high * margin
+
+
+def share_dot(
+    panel: "Axes", comparison: Comparison, height: float, style: PlatformStyle, limits: tuple[float, float]
+) -> None:
+    """A filled marker: slower or faster; a half one: alike; an open one: not known. An arrow: its interval goes on."""
+    share = (comparison.share or 0.0) * 100
+    if comparison.interval is not None:
+        low, high = comparison.interval.low * 100, comparison.interval.high * 100
+        panel.plot(
+            [max(low, limits[0]), min(high, limits[1])], [height, height], color=style.colour, linewidth=1.2, zorder=2
+        )
+        for beyond, place, arrow in ((low < limits[0], limits[0], "<"), (high > limits[1], limits[1], ">")):
+            if beyond:
+                panel.plot(place, height, marker=arrow, color=style.colour, markersize=3.5, clip_on=False)
+    plot_verdict(panel, share, height, style, comparison.verdict)
+
+
+def share_axes(panel: "Axes", rows: Sequence[str], limits: tuple[float, float], xlabel: str) -> None:
+    """A logarithmic axis of shares in percent, and a line for each row, the first on top."""
+    from matplotlib.ticker import NullLocator
+
+    panel.set_xscale("log")
+    panel.set_xlim(*limits)
+    ticks = _ticks(*limits)
+    panel.set_xticks(ticks, [f"{tick:g} %" for tick in ticks])
+    panel.xaxis.set_minor_locator(NullLocator())
+    panel.set_ylim(len(rows) - 0.5, -0.5)
+    panel.set_yticks(range(len(rows)), list(rows))
+    panel.tick_params(axis="y", length=0)
+    panel.grid(visible=False, axis="y")
+    panel.set_xlabel(xlabel)
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """1-2-5 ticks, or every 5 or 10 % where the axis is too short for them."""
+    if high / low > 4:
+        return nice_log_ticks(low, high)
+    step = next(step for step in (1, 2, 5, 10, 20, 50) if (high - low) / step <= 9)
+    return [float(tick) for tick in range(0, int(high) + 1, step) if low <= tick]
+
+
+def share_legend(
+    figure: "Figure",
+    analysis: Analysis,
+    platforms: Sequence[str],
+    styles: Mapping[str, PlatformStyle],
+    reference: str,
+) -> None:
+    """Platforms, verdicts, and the margin around what the shares are of."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    handles: list[Line2D | Patch] = [
+        Line2D(
+            [],
+            [],
+            color=styles[one].colour,
+            marker=styles[one].marker,
+            linestyle="-",
+            markersize=4.5,
+            label=caveat_signs.name(analysis, one),
+        )
+        for one in platforms
+    ]
+    margin = words.amount(analysis.margin)
+    handles += verdict_handles(analysis)
+    handles.append(Patch(facecolor=BAND, label=f"within {margin} of {reference}"))
+    handles += caveat_signs.handles(analysis, platforms)
+    figure.legend(handles=handles, loc="outside lower center", ncols=4)

@@ -1,0 +1,199 @@
+"""The isolation matrix for the page, the terminal and CSV: what guests beside the measured one do to it."""
+
+from typing import TYPE_CHECKING, Any
+
+from virtoll import units
+from virtoll.report import words
+from virtoll.report.csv_table import CsvTable
+from virtoll.report.rows import Shown, TableRow, comparison_cell
+from virtoll.runfolder.conditions import ALONE
+from virtoll.stats.analysis import Analysis
+from virtoll.stats.compare import Verdict
+from virtoll.stats.isolation import LoadUse
+from virtoll.stats.values import Task
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+def isolation_context(analysis: Analysis) -> dict[str, Any] | None:
+    """What the template prints; None where nothing ran beside other guests."""
+    found = analysis.isolation
+    if not found.conditions:
+        return None
+    tasks = isolated_tasks(analysis)
+    return {
+        "conditions": [one.label for one in found.conditions],
+        "matrices": [(platform, _matrix(analysis, platform, tasks)) for platform in analysis.platforms],
+        "family": found.family,
+        "control_line": control_line(analysis),
+        "uses": [_use_row(one) for one in found.uses if one.offered is not None or one.cpus is not None],
+    }
+
+
+def isolated_tasks(analysis: Analysis) -> list[Task]:
+    """The victims: each task that has a value under some condition, in the analysis' order."""
+    having = {one.task for one in analysis.isolation.comparisons if one.share is not None}
+    return [task for task in analysis.tasks if task in having]
+
+
+def _matrix(analysis: Analysis, platform: str, tasks: list[Task]) -> list[TableRow]:
+    rows = []
+    for task in tasks:
+        alone = analysis.isolation.cells.get((platform, task, ALONE))
+        first = Shown("–") if alone is None else Shown(units.value(alone.median, task.metric.unit))
+        cells = [
+            comparison_cell(analysis.isolation.comparison(platform, task, one.label))
+            for one in analysis.isolation.conditions
+        ]
+        rows.append(TableRow(task.label, (first, *cells)))
+    return rows
+
+
+def control_line(analysis: Analysis) -> str:
+    """The guests alone against themselves (A/A): the shares, and what a difference there means."""
+    measured = [one for one in analysis.isolation.control if one.share is not None and one.caveat is None]
+    shares = [one.share for one in measured if one.share is not None]
+    if not shares:
+        return "There is no A/A control: the guest alone was not compared with itself."
+    line = f"The guest alone against itself (A/A): {words.between(min(shares), max(shares))}."
+    alarms = [one for one in measured if one.verdict in (Verdict.SLOWER, Verdict.FASTER)]
+    if not alarms:
+        return line
+    named = ", ".join(f"{one.platform} {one.task.short} ({words.said(one).text})" for one in alarms)
+    return f"Do not trust this matrix: the guest alone differs from itself in {named}. {line}"
+
+
+def _use_row(one: LoadUse) -> TableRow:
+    def rate(value: float | None) -> Shown:
+        return Shown("–") if value is None else Shown(units.frame_rate(value))
+
+    def share(value: float | None) -> Shown:
+        return Shown("–") if value is None else Shown(units.percent(value))
+
+    cpus = Shown("–") if one.cpus is None else Shown(units.significant(one.cpus, 2))
+    return TableRow(
+        one.platform,
+        (
+            Shown(one.task.label),
+            Shown(one.condition),
+            Shown(one.neighbour),
+            rate(one.maximum),
+            rate(one.asked),
+            rate(one.offered),
+            rate(one.forwarded),
+            share(one.lost_share),
+            share(one.skipped_share),
+            cpus,
+            Shown(str(one.trials)),
+        ),
+    )
+
+
+def isolation_table(analysis: Analysis) -> "Table | None":
+    """The matrix for the terminal, primary metrics alone: a line a victim and condition, a column a platform."""
+    if not analysis.isolation.conditions:
+        return None
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    tasks = [task for task in isolated_tasks(analysis) if task.metric.primary]
+    shown = [
+        platform
+        for platform in analysis.platforms
+        if any(one.platform == platform and one.share is not None for one in analysis.isolation.comparisons)
+    ]
+    caption = (
+        f"Each guest against itself alone, in the same block and round. {control_line(analysis)} Holm over "
+        f"{analysis.isolation.family} comparisons."
+    )
+    table = Table(
+        title="Beside other guests", caption=caption, caption_justify="left", box=SIMPLE_HEAD, padding=(0, 0, 0, 1)
+    )
+    table.add_column("workload")
+    table.add_column("beside")
+    for platform in shown:
+        table.add_column(platform, justify="right")
+    for task in tasks:
+        for place, condition in enumerate(analysis.isolation.conditions):
+            found = [analysis.isolation.comparison(platform, task, condition.label) for platform in shown]
+            cells = ["–" if one is None else _short(words.said(one)) for one in found]
+            table.add_row(task.short if place == 0 else "", condition.label, *cells)
+    return table
+
+
+def _short(said: words.Said) -> str:
+    return f"{said.short_head}\n{said.short_tail}" if said.short_tail else said.short_head
+
+
+def isolation_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
+    """`isolation.csv`: the matrix, a row a cell; `neighbours.csv`: what the guests beside did."""
+    found = analysis.isolation
+    if not found.conditions:
+        return ()
+    header = (
+        "platform", "condition", "load", "affinity", "guests", "beside", "rate_share", "workload", "parameters",
+        "metric", "unit", "pairs", "alone_median", "median", "share", "low", "high", "p_value", "p_adjusted", "family",
+        "verdict", "at_least", "margin", "smallest_detectable_factor", "reason", "caveat",
+    )  # fmt: skip
+    known = {one.label: one for one in found.conditions}
+    rows = []
+    for one in (*found.control, *found.comparisons):
+        condition = known.get(one.condition or "")
+        alone = found.cells.get((one.platform, one.task, ALONE))
+        own = found.cells.get((one.platform, one.task, one.condition or ALONE))
+        primary = "primary" if one.task.metric.primary else "second"
+        rows.append(
+            (
+                one.platform,
+                one.condition,
+                condition.load if condition else None,
+                condition.affinity if condition else None,
+                condition.guests if condition else None,
+                (condition.platform or one.platform) if condition else None,
+                condition.rate_share if condition else None,
+                one.task.workload,
+                one.task.parameters,
+                one.task.metric.name,
+                one.task.metric.unit,
+                len(one.pairs),
+                alone.median if alone else None,
+                own.median if own else None,
+                one.share,
+                one.interval.low if one.interval else None,
+                one.interval.high if one.interval else None,
+                one.p_value,
+                one.p_adjusted,
+                "A/A" if condition is None else primary,
+                str(one.verdict),
+                one.at_least,
+                one.margin,
+                one.smallest,
+                one.reason,
+                one.caveat,
+            )
+        )
+    uses = tuple(
+        (
+            one.platform,
+            one.task.workload,
+            one.task.parameters,
+            one.condition,
+            one.neighbour,
+            one.trials,
+            one.maximum,
+            one.asked,
+            one.offered,
+            one.forwarded,
+            one.lost_share,
+            one.skipped_share,
+            one.cpus,
+        )
+        for one in found.uses
+    )
+    named = (
+        "platform", "workload", "parameters", "condition", "beside", "trials", "maximum_frames_per_second",
+        "asked_rate_frames_per_second", "offered_rate_frames_per_second", "forwarded_rate_frames_per_second",
+        "lost_share", "skipped_share", "cpus",
+    )  # fmt: skip
+    return CsvTable("isolation", header, tuple(rows)), CsvTable("neighbours", named, uses)

@@ -1,0 +1,61 @@
+"""Which host CPU does what: guests, generator, sink, and the guests beside a measured one. Pure.
+
+Main types: ``Pinning``, ``choose_pinning``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from virtoll.runfolder.conditions import Affinity
+
+
+@dataclass(frozen=True)
+class Pinning:
+    """Host CPUs: the guest's, the generator's and the sink's; empty or None where there are too few to pin."""
+
+    guest_cpus: tuple[int, ...]
+    generator_cpu: int | None
+    sink_cpu: int | None
+
+    def beside(self, affinity: Affinity, vcpus: int, allowed: Sequence[int] | None = None) -> tuple[int, ...] | None:
+        """CPUs of a guest beside the measured one, none for any; None where the host has too few for that affinity.
+
+        *Apart* are CPUs that nothing else of the run is pinned to; where there are none, the generator's, which is idle
+        while a workload has no traffic.
+        """
+        if affinity == "unpinned":
+            return ()
+        if affinity == "shared" or not self.guest_cpus:
+            return self.guest_cpus if affinity == "shared" else None
+        usable = sorted(os.sched_getaffinity(0)) if allowed is None else allowed
+        free = [cpu for cpu in usable if cpu not in self.cpus] or [cpu for cpu in usable if cpu not in self.guest_cpus]
+        return tuple(free[:vcpus]) if len(free) >= vcpus else None
+
+    def free_cpu(self) -> int | None:
+        """A CPU that nothing is pinned to, or else the generator's: where what is sent as a load is generated."""
+        free = sorted(os.sched_getaffinity(0) - set(self.cpus))
+        return free[-1] if free and self.generator_cpu is not None else self.generator_cpu
+
+    def takes_generator(self, cpus: Sequence[int]) -> bool:
+        """Whether one of these CPUs is the generator's or the sink's."""
+        return any(cpu in (self.generator_cpu, self.sink_cpu) for cpu in cpus)
+
+    @property
+    def cpus(self) -> tuple[int, ...]:
+        """All of them, ascending; where nothing is pinned all that this process may use."""
+        pinned = {*self.guest_cpus, self.generator_cpu, self.sink_cpu} - {None}
+        return tuple(sorted(cpu for cpu in pinned or os.sched_getaffinity(0) if cpu is not None))
+
+
+def choose_pinning(vcpus: int, allowed: tuple[int, ...] | None = None) -> Pinning:
+    """Guests on the first CPUs, the generator on the last, the sink on the last but one where that is not a guest's.
+
+    On two CPUs generator and sink share one: the guest's is never shared with its load.
+    """
+    cpus = allowed if allowed is not None else tuple(sorted(os.sched_getaffinity(0)))
+    if len(cpus) < vcpus + 1:
+        return Pinning((), None, None)
+    return Pinning(cpus[:vcpus], cpus[-1], cpus[-2] if len(cpus) >= vcpus + 2 else cpus[-1])

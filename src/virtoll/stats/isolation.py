@@ -1,0 +1,231 @@
+"""What guests beside the measured one do to it: each condition against the same guest alone, round by round. Pure.
+
+The comparisons are those of `compare`, with the guest alone in the baseline's place: it runs first, in the middle and
+last in each round, and the conditions between. The matrix victim x aggressor x platform is one family for each of
+primary and other metrics (Holm), as the platforms' own comparisons are. Its A/A control is the middle entry against the
+other two. Main types: `Isolation`, `LoadUse` (what the guests beside did meanwhile).
+"""
+
+import statistics
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from virtoll.runfolder.conditions import ALONE, Condition, NeighbourRecord
+from virtoll.runfolder.records import TrialRecord
+from virtoll.stats.compare import Comparison, Verdict, compare
+from virtoll.stats.states import TwoStates
+from virtoll.stats.summaries import CellSummary, summarise
+from virtoll.stats.sweeps import curves, point_values
+from virtoll.stats.values import Observation, Task, canonical, forwarded_rate, observations_of, offered_rate
+from virtoll.stats.verdicts import Rules, decide
+
+SENDER_BOUND = "nothing was lost"
+_SENDER_BOUND_REASON = (
+    "under this condition nothing was lost at the largest rate: that is what the sender could, "
+    "and the guest may be able to forward more"
+)
+
+
+@dataclass(frozen=True)
+class LoadUse:
+    """What one guest beside did during the trials of a victim: medians over trials; None: not of its kind of load.
+
+    Rates in frames/s: `maximum` is what it forwards beside an idle guest, `asked` what was to be sent to it. Shares are
+    of all frames of these trials: `lost_share` of those that it was given, with what its first interface refused where
+    the host receives for it apart; `skipped_share` of those asked, which the generator was too late for. `cpus`: CPU
+    time of its program by wall time, by that guest's clock.
+    """
+
+    platform: str
+    task: Task
+    condition: str
+    neighbour: str
+    trials: int
+    maximum: float | None
+    asked: float | None
+    offered: float | None
+    forwarded: float | None
+    lost_share: float | None
+    skipped_share: float | None
+    cpus: float | None
+
+
+@dataclass(frozen=True)
+class Isolation:
+    """The matrix: `conditions` as the experiment names them, `comparisons` of each platform and task under each.
+
+    `control`: the guest alone against itself. `cells`: the values by (platform, task, condition's label), alone too.
+    """
+
+    conditions: tuple[Condition, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
+    control: tuple[Comparison, ...] = ()
+    cells: Mapping[tuple[str, Task, str], CellSummary] = field(default_factory=dict)
+    uses: tuple[LoadUse, ...] = ()
+
+    def comparison(self, platform: str, task: Task, condition: str) -> Comparison | None:
+        """One cell of the matrix; `ALONE`: the control."""
+        both = (*self.comparisons, *self.control)
+        return next(
+            (one for one in both if (one.platform, one.task, one.condition) == (platform, task, condition)), None
+        )
+
+    @property
+    def family(self) -> int:
+        """How many comparisons of primary metrics were tested, and so corrected for."""
+        return sum(one.p_value is not None for one in self.comparisons if one.task.metric.primary)
+
+
+def isolation(
+    beside: Sequence[TrialRecord],
+    tasks: Sequence[Task],
+    alone: Sequence[Observation],
+    *,
+    platforms: Sequence[str],
+    labels: Sequence[str],
+    caveats: Mapping[str, str],
+    rules: Rules,
+    states: Sequence[TwoStates] = (),
+    apart: Collection[str] = (),
+) -> Isolation:
+    """The matrix of a run; empty where nothing ran beside other guests. `alone`: the values without any.
+
+    `states`: the tasks that the host ran in two; its guests are on the same host. `apart`: as in `sweeps.curves`.
+    `labels`: the conditions' order. CPU time of a frame is not compared: it is told from idle time, which a load takes.
+    """
+    of_trial = {trial.trial: trial.condition for trial in beside if trial.condition is not None}
+    found = {one.label: one for one in of_trial.values()}
+    if not found:
+        return Isolation()
+    named = [*(label for label in labels if label in found), *(label for label in found if label not in labels)]
+    compared = [task for task in tasks if task.metric.source != "cpu_points"]
+    values, _ = observations_of(compared, beside)
+    groups: dict[tuple[str, Task, str], list[Observation]] = {}
+    for one in values:
+        groups.setdefault((one.platform, one.task, of_trial[one.trial].label), []).append(one)
+    for one in alone:
+        if one.task in compared:
+            groups.setdefault((one.platform, one.task, ALONE), []).append(one)
+    senders = {task.parameters for task in compared if task.metric.source == "points" and not task.is_forwarding_rate}
+    sender_bound = {
+        (curve.platform, curve.parameters, label)
+        for label in named
+        for curve in curves(point_values([one for one in beside if of_trial[one.trial].label == label]), apart, senders)
+        if curve.lossless
+    }
+    comparisons, control = [], []
+    for platform in platforms:
+        for task in compared:
+            base = groups.get((platform, task, ALONE), [])
+            middle, ends = _middle_and_ends(base)
+            if middle:
+                alike = compare(task, platform, middle, ends, "", caveats.get(platform))
+                control.append(replace(alike, condition=ALONE))
+            for label in named:
+                why = _why_missing(beside, platform, task, label)
+                own = groups.get((platform, task, label), [])
+                under = replace(compare(task, platform, own, base, why, caveats.get(platform)), condition=label)
+                untold = under.verdict is Verdict.UNKNOWN and under.caveat is None
+                if untold and task.metric.source == "points" and (platform, task.parameters, label) in sender_bound:
+                    under = replace(under, caveat=SENDER_BOUND, reason=_SENDER_BOUND_REASON)
+                comparisons.append(under)
+    decided, decided_control = [], []
+    for primary in (True, False):
+        matrix, twins = decide(
+            [one for one in comparisons if one.task.metric.primary is primary],
+            [one for one in control if one.task.metric.primary is primary],
+            rules,
+            states,
+        )
+        decided += matrix
+        decided_control += twins
+    return Isolation(
+        conditions=tuple(found[label] for label in named),
+        comparisons=tuple(decided),
+        control=tuple(decided_control),
+        cells={key: summarise(group) for key, group in groups.items()},
+        uses=_uses(beside, compared, platforms, named, apart),
+    )
+
+
+def _middle_and_ends(alone: Sequence[Observation]) -> tuple[list[Observation], list[Observation]]:
+    """Of each round with three entries the middle one, and the other two, in the order measured."""
+    rounds: dict[tuple[int, int], list[Observation]] = {}
+    for one in sorted(alone, key=lambda one: one.position):
+        rounds.setdefault((one.block, one.round), []).append(one)
+    whole = [entries for entries in rounds.values() if len(entries) == 3]
+    return [entries[1] for entries in whole], [entries[place] for entries in whole for place in (0, 2)]
+
+
+def _of(beside: Sequence[TrialRecord], platform: str, task: Task, label: str) -> list[TrialRecord]:
+    return [
+        trial
+        for trial in beside
+        if trial.platform == platform
+        and task.is_of(trial)
+        and trial.condition is not None
+        and trial.condition.label == label
+    ]
+
+
+def _why_missing(beside: Sequence[TrialRecord], platform: str, task: Task, label: str) -> str:
+    """Why there is no value, by the first record that says so."""
+    failed = [trial for trial in _of(beside, platform, task, label) if trial.status != "ok"]
+    return f"{failed[0].status}: {failed[0].reason}" if failed else ""
+
+
+def _uses(
+    beside: Sequence[TrialRecord],
+    tasks: Sequence[Task],
+    platforms: Sequence[str],
+    labels: Sequence[str],
+    apart: Collection[str],
+) -> tuple[LoadUse, ...]:
+    """One row for each victim, condition and kind of guest beside, of trials that are believed."""
+    victims = {(task.workload, task.parameters): task for task in reversed(tasks)}
+    groups: dict[tuple[str, Task, str, str], list[NeighbourRecord]] = {}
+    for trial in beside:
+        task = victims.get((trial.workload, canonical(trial.parameters)))
+        if trial.status != "ok" or trial.condition is None or task is None:
+            continue
+        for one in trial.neighbours:
+            groups.setdefault((trial.platform, task, trial.condition.label, one.platform), []).append(one)
+    order = sorted(
+        groups,
+        key=lambda key: (platforms.index(key[0]), tasks.index(key[1]), labels.index(key[2]), platforms.index(key[3])),
+    )
+    return tuple(_use(key, groups[key], apart=key[3] in apart) for key in order)
+
+
+def _use(key: tuple[str, Task, str, str], records: Sequence[NeighbourRecord], *, apart: bool) -> LoadUse:
+    points = [one.traffic for one in records if one.traffic is not None]
+    sources = [one for point in points for one in point.sources]
+    lost = sum(one.lost_frames for point in points for one in point.sink.per_source)
+    refused = sum(one.refused_frames or 0 for one in sources) if apart else 0
+    given = sum(one.offered_frames for one in sources) + refused
+    asked = sum(one.intended_frames for one in sources)
+    return LoadUse(
+        *key,
+        trials=len(records),
+        maximum=_median(one.maximum_frames_per_second for one in records),
+        asked=_median(point.intended_rate_frames_per_second for point in points),
+        offered=_median(map(offered_rate, points)),
+        forwarded=_median(map(forwarded_rate, points)),
+        lost_share=(lost + refused) / given if given else None,
+        skipped_share=sum(one.skipped_frames or 0 for one in sources) / asked if asked else None,
+        cpus=_median(map(_cpus, records)),
+    )
+
+
+def _cpus(one: NeighbourRecord) -> float | None:
+    """CPU time by wall time, from the last reading before the trial to the first after it."""
+    before = [each for each in one.progress if each.monotonic_ns <= one.window[0]]
+    after = [each for each in one.progress if each.monotonic_ns >= one.window[1]]
+    if not before or not after or after[0].monotonic_ns <= before[-1].monotonic_ns:
+        return None
+    return (after[0].cpu_ns - before[-1].cpu_ns) / (after[0].monotonic_ns - before[-1].monotonic_ns)
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None

@@ -1,0 +1,139 @@
+"""Real guests beside a measured one: their loads are proven, end with the trial, and cost no other when they die."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support import experiments, machine
+from tests.support.commands import virtoll
+from tests.support.playground import kill_all, playground
+
+from virtoll.runfolder.records import TrialRecord
+from virtoll.runfolder.store import RunFolder
+from virtoll.workloads.loads import gone_still, not_sent_through
+
+pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(1800)]
+
+# It lasts until somebody has looked at what runs beside it.
+LONG = {"workload": "forkwait", "processes": 10_000}
+
+
+def asked(**changed: Any) -> dict[str, Any]:
+    """The keys of an experiment with guests beside, of one block and round."""
+    return {
+        "scenario": "neighbours",
+        "platforms": ["netns"],
+        "baseline": "netns",
+        "blocks": 1,
+        "guest": {"memory": "128MiB"},
+        **changed,
+    }
+
+
+def under(folder: RunFolder, load: str) -> list[TrialRecord]:
+    return [one for one in folder.latest_trials() if one.condition is not None and one.condition.load == load]
+
+
+def test_every_load_runs_through_its_trial_in_real_guests(tmp_path: Path) -> None:
+    """Programs by their own CPU time, frames by exact books; QEMU's guests beside a namespace and among themselves."""
+    file = experiments.write(
+        tmp_path,
+        **asked(
+            platforms=["netns", "qemu-tcg"],
+            neighbours=[
+                "idle",
+                "light",
+                {"load": "heavy", "affinity": "unpinned"},
+                "memory-bandwidth",
+                "cache",
+                "disk",
+                "processes",
+                {"load": "light", "platform": "qemu-tcg"},
+                {"load": "forward", "rate_share": 0.5},
+            ],
+            workloads=[{"workload": "forkwait", "processes": 50}],
+        ),
+    )
+    finished = virtoll("run", file, "--into", tmp_path / "run", "--platform", "netns", runs=tmp_path)
+    assert finished.returncode == 0, finished.stderr
+    folder = RunFolder.open(tmp_path / "run")
+    trials = folder.latest_trials()
+    assert [(one.condition, one.status, one.reason) for one in trials if one.status != "ok"] == []
+    assert all(not one.neighbours for one in trials if one.condition is None)
+    boots = {one.boot: one for one in folder.boots()}
+    for trial in trials:
+        for one in trial.neighbours:
+            asked_for = boots[one.boot].requested
+            assert asked_for is not None
+            assert one.cpus == asked_for.cpus
+            if one.traffic is not None:
+                assert not_sent_through(one.traffic, one.window) is None
+                (sent,), (arrived,) = one.traffic.sources, one.traffic.sink.per_source
+                assert sent.offered_frames + sent.unsent_frames == sent.intended_frames
+                assert arrived.forwarded_frames + arrived.lost_frames == sent.offered_frames
+                assert arrived.forwarded_frames > 0
+            elif one.argv:
+                assert gone_still(one.progress, one.window) is None  # type: ignore[arg-type]
+                assert one.progress[-1].processes >= 1
+    found = Counter((one.platform, one.argv[:2]) for trial in trials for one in trial.neighbours)
+    loads: dict[tuple[str, tuple[str, ...]], int]
+    loads = {("netns", ("stress-ng", f"--{name}")): 1 for name in ("stream", "cache", "hdd", "fork")}
+    loads |= {("netns", ("stress", "--cpu")): 2, ("qemu-tcg", ("stress", "--cpu")): 1}
+    assert found == {**loads, ("netns", ()): 2}
+    (maximum,) = folder.maxima()
+    assert maximum.platform == "netns"
+    heavy = under(folder, "heavy")[0].neighbours[0]
+    assert heavy.cpus == ()
+
+
+def stress_of(family: machine.Family) -> machine.Process | None:
+    """The load itself, not one of its workers."""
+    own = [one for one in family.processes if one.argv[:1] == ("stress",)]
+    pids = {one.pid for one in own}
+    return next((one for one in own if one.parent not in pids), None)
+
+
+def test_a_guest_beside_that_is_killed_costs_that_trial_and_is_named() -> None:
+    with playground(root=True) as place:
+        file = place.base / "beside.yaml"
+        file.write_text(experiments.text(**asked(neighbours=["light"], workloads=[LONG])))
+        with place.start("run", file) as running:
+            found: list[machine.Process] = []
+
+            def loaded() -> bool:
+                found[:] = [one for one in [stress_of(machine.family(running.process.pid))] if one is not None]
+                return bool(found)
+
+            running.wait_until(loaded, "a load")
+            seen = machine.family(running.process.pid)
+            guest = next(one for one in seen.processes if one.pid == found[0].parent)
+            kill_all([guest])
+            assert running.end() == 0, running.said
+            place.check_clean(seen, running.token)
+        (path,) = place.runs.iterdir()
+        folder = RunFolder.open(path)
+        (failed,) = [one for one in folder.latest_trials() if one.status != "ok"]
+        assert (failed.status, failed.condition and failed.condition.load) == ("failed", "light")
+        assert (failed.reason or "").startswith("the guest beside it (light load, same CPUs) failed: beside-netns/0/2")
+        assert failed.evidence
+        assert Counter(one.status for one in folder.latest_trials()) == {"ok": 4, "failed": 1}
+        assert {one.boot for one in folder.latest_trials()} == {"netns/0"}, "the measured guest was started anew"
+
+
+def test_no_load_outlives_a_run_that_is_killed() -> None:
+    with playground(root=True) as place:
+        file = place.base / "beside.yaml"
+        conditions = ["heavy", {"load": "forward", "rate_share": 0.5}]
+        file.write_text(experiments.text(**asked(neighbours=conditions, workloads=[LONG])))
+        with place.start("run", file) as running:
+            running.wait_until(lambda: stress_of(machine.family(running.process.pid)) is not None, "a load")
+            seen = machine.family(running.process.pid)
+            assert sum(one.argv[:1] == ("stress",) for one in seen.processes) > 1
+            running.process.kill()
+            running.end()
+            place.check_clean(seen, running.token)
+        (path,) = place.runs.iterdir()
+        assert {one.status for one in RunFolder.open(path).trials()} <= {"ok"}
