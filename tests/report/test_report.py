@@ -141,8 +141,9 @@ def test_a_report_is_whole_and_loads_nothing(name: str, reports: Callable[[str],
     assert page.tags.count("svg") == len(list((built.path.parent / "figures").glob("*.svg")))
     for link in page.links:
         assert link.removeprefix("#") in page.ids if link.startswith("#") else (built.path.parent / link).is_file()
+    own = {"study": RUNS[name].study is not None, "isolation": False}  # with a section of their own, or without one
     for figure in FIGURES:
-        assert (f"figure-{figure}" in page.ids) is (figure != "study" or RUNS[name].study is not None)
+        assert (f"figure-{figure}" in page.ids) is own.get(figure, True)
     assert "None" not in re.sub(r"<pre>.*?</pre>|<svg.*?</svg>", "", text, flags=re.DOTALL)
 
 
@@ -238,7 +239,7 @@ def test_figures_name_the_branded_and_mark_them(
     monkeypatch.setitem(SETTINGS, "svg.fonttype", "none")
     analysis = reports("nested").analysis
     drawn = {name: spec for name, spec in FIGURES.items() if spec.why_not(analysis) is None}
-    assert set(FIGURES) - set(drawn) == {"scaling"}, "it has no table of routes and no guests side by side"
+    assert set(FIGURES) - set(drawn) == {"scaling", "isolation"}, "it has no table of routes and no guests side by side"
     for name, spec in drawn.items():
         svg = render(name, spec, analysis).svg
         if name != "consolidation":  # its series are of platforms without a caveat

@@ -41,8 +41,10 @@ fn ticks_in_group(stat: &str, group: u32) -> Option<u64> {
     Some([14, 15, 16, 17].into_iter().filter_map(number).sum())
 }
 
-/// Reads a group again and again, on a thread of its own.
+/// Reads a group again and again, on a thread of its own; at both ends the caller itself does, for whose threads a busy
+/// guest may have no time.
 pub struct Sampler {
+    group: u32,
     over: Arc<AtomicBool>,
     thread: JoinHandle<Vec<Progress>>,
 }
@@ -52,28 +54,33 @@ impl Sampler {
     pub fn start(group: u32, every_ns: u64) -> Option<Self> {
         let over = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&over);
-        let thread = thread::Builder::new().name("progress".to_owned()).spawn(move || {
-            let mut samples = Vec::new();
+        let mut samples = vec![read(group)];
+        let work = move || {
             while samples.len() < MOST_SAMPLES {
-                samples.push(read(group));
-                if seen.load(Ordering::Acquire) {
-                    break;
-                }
                 let next_ns = monotonic_ns().saturating_add(every_ns);
                 while monotonic_ns() < next_ns && !seen.load(Ordering::Acquire) {
                     let left_ns = next_ns.saturating_sub(monotonic_ns());
                     thread::sleep(Duration::from_nanos(left_ns.min(LOOK_NS)));
                 }
+                if seen.load(Ordering::Acquire) {
+                    break;
+                }
+                samples.push(read(group));
             }
             samples
-        });
-        Some(Self { over, thread: thread.ok()? })
+        };
+        let thread = thread::Builder::new().name("progress".to_owned()).spawn(work);
+        Some(Self { group, over, thread: thread.ok()? })
     }
 
     /// Ends with one more reading; all of them in their order.
     pub fn finish(self) -> Vec<Progress> {
+        let last = read(self.group);
         self.over.store(true, Ordering::Release);
-        self.thread.join().unwrap_or_default()
+        let mut samples = self.thread.join().unwrap_or_default();
+        samples.retain(|sample| sample.monotonic_ns < last.monotonic_ns);
+        samples.push(last);
+        samples
     }
 }
 

@@ -256,7 +256,7 @@ def _leave_unless_done(code: int) -> None:
 
 
 def _report(folder: Path, *, headline: bool, as_json: bool = False) -> None:
-    from virtoll.report import build_report, consolidation_lines, headline_table, isolation_table
+    from virtoll.report import build_report, consolidation_lines, headline_table, isolation_terminal
 
     built = build_report(folder)
     if as_json:
@@ -267,8 +267,8 @@ def _report(folder: Path, *, headline: bool, as_json: bool = False) -> None:
         return
     if headline and not built.analysis.consolidations:
         console().print(headline_table(built.analysis))
-        if (isolated := isolation_table(built.analysis)) is not None:
-            console().print(isolated)
+        for table in isolation_terminal(built.analysis):
+            console().print(table)
     for line in consolidation_lines(built.analysis):
         console().print(line, highlight=False, soft_wrap=True)
     console().print(f"report: {built.path}", highlight=False, soft_wrap=True)

@@ -1,13 +1,13 @@
 """The report: tables, figures and one self-contained HTML page from a run folder, on any machine.
 
-`build_report(run_directory) -> ReportResult` is all that the command line needs; `headline_table`, `isolation_table`
+`build_report(run_directory) -> ReportResult` is all that the command line needs; `headline_table`, `isolation_terminal`
 and `consolidation_lines`, each of an analysis, are what it prints. Figures are in the table `figures.FIGURES`. Nothing
 here measures, and nothing here computes a statistic.
 """
 
 from virtoll.report.build import ReportResult, build_report, load_analysis
 from virtoll.report.guests import consolidation_lines
-from virtoll.report.isolation import isolation_table
+from virtoll.report.isolation import isolation_terminal
 from virtoll.report.terminal import headline_table
 from virtoll.report.validation import read_tests, validation_table
 
@@ -16,7 +16,7 @@ __all__ = [
     "build_report",
     "consolidation_lines",
     "headline_table",
-    "isolation_table",
+    "isolation_terminal",
     "load_analysis",
     "read_tests",
     "validation_table",

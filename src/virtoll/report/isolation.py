@@ -6,9 +6,9 @@ from virtoll import units
 from virtoll.report import words
 from virtoll.report.csv_table import CsvTable
 from virtoll.report.rows import Shown, TableRow, comparison_cell
-from virtoll.runfolder.conditions import ALONE
+from virtoll.runfolder.conditions import ALONE, TRAFFIC_LOADS
 from virtoll.stats.analysis import Analysis
-from virtoll.stats.compare import Verdict
+from virtoll.stats.compare import DECIDED, Comparison, Verdict
 from virtoll.stats.isolation import LoadUse
 from virtoll.stats.values import Task
 
@@ -27,6 +27,8 @@ def isolation_context(analysis: Analysis) -> dict[str, Any] | None:
         "matrices": [(platform, _matrix(analysis, platform, tasks)) for platform in analysis.platforms],
         "family": found.family,
         "control_line": control_line(analysis),
+        "by_threads": any(one.load in TRAFFIC_LOADS for one in found.conditions)
+        and any(boot.forwarding is not None and boot.forwarding.by_threads for boot in analysis.data.boots),
         "uses": [_use_row(one) for one in found.uses if one.offered is not None or one.cpus is not None],
     }
 
@@ -90,40 +92,47 @@ def _use_row(one: LoadUse) -> TableRow:
     )
 
 
-def isolation_table(analysis: Analysis) -> "Table | None":
-    """The matrix for the terminal, primary metrics alone: a line a victim and condition, a column a platform."""
+def isolation_terminal(analysis: Analysis) -> "list[Table]":
+    """The matrix for the terminal, primary metrics alone: a table a victim, a line a condition, a column a platform."""
     if not analysis.isolation.conditions:
-        return None
+        return []
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     tasks = [task for task in isolated_tasks(analysis) if task.metric.primary]
-    shown = [
-        platform
-        for platform in analysis.platforms
-        if any(one.platform == platform and one.share is not None for one in analysis.isolation.comparisons)
-    ]
-    caption = (
-        f"Each guest against itself alone, in the same block and round. {control_line(analysis)} Holm over "
-        f"{analysis.isolation.family} comparisons."
-    )
-    table = Table(
-        title="Beside other guests", caption=caption, caption_justify="left", box=SIMPLE_HEAD, padding=(0, 0, 0, 1)
-    )
-    table.add_column("workload")
-    table.add_column("beside")
-    for platform in shown:
-        table.add_column(platform, justify="right")
+    tables = []
     for task in tasks:
-        for place, condition in enumerate(analysis.isolation.conditions):
-            found = [analysis.isolation.comparison(platform, task, condition.label) for platform in shown]
-            cells = ["–" if one is None else _short(words.said(one)) for one in found]
-            table.add_row(task.short if place == 0 else "", condition.label, *cells)
-    return table
+        found = [one for one in analysis.isolation.comparisons if one.task == task and one.share is not None]
+        shown = [platform for platform in analysis.platforms if any(one.platform == platform for one in found)]
+        caption = None
+        if task == tasks[-1]:
+            caption = (
+                f"Each guest against itself alone, in the same block and round. {control_line(analysis)} Holm over "
+                f"{analysis.isolation.family} comparisons."
+            )
+        table = Table(
+            title=f"{task.short}, beside other guests",
+            caption=caption,
+            caption_justify="left",
+            box=SIMPLE_HEAD,
+            padding=(0, 0, 0, 1),
+            show_edge=False,
+        )
+        table.add_column("beside")
+        for platform in shown:
+            table.add_column(platform, justify="right")
+        for condition in analysis.isolation.conditions:
+            cells = [analysis.isolation.comparison(platform, task, condition.label) for platform in shown]
+            table.add_row(condition.label, *("–" if one is None else _short(one) for one in cells))
+        tables.append(table)
+    return tables
 
 
-def _short(said: words.Said) -> str:
-    return f"{said.short_head}\n{said.short_tail}" if said.short_tail else said.short_head
+def _short(one: Comparison) -> str:
+    """A verdict for a narrow column: of what is not known, the page has the interval."""
+    said = words.said(one)
+    decided = one.verdict in DECIDED
+    return f"{said.short_head}\n{said.short_tail}" if said.short_tail and decided else said.short_head
 
 
 def isolation_tables(analysis: Analysis) -> tuple[CsvTable, ...]:

@@ -291,8 +291,8 @@ def _troubles(analysis: Analysis) -> list[TableRow]:
         if trial.status != "ok":
             key = (trial.platform, trial.status, trial.reason or "no reason was stored")
             gathered.setdefault(key, []).append(f"{trial.trial} ({trial.workload})")
-    by_number = {trial.trial: trial for trial in analysis.data.trials}
-    for gap in analysis.gaps:
+    by_number = {trial.trial: trial for trial in analysis.data.every_trial}
+    for gap in (*analysis.gaps, *analysis.isolation.gaps):
         trial = by_number[gap.trial]
         gathered.setdefault((trial.platform, "no value", gap.reason), []).append(f"{gap.trial} ({trial.workload})")
     return [

@@ -29,12 +29,14 @@ def csv_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
 
 def _cells(analysis: Analysis) -> CsvTable:
     """One row for each trial and metric, values or not: nothing that was tried is missing from it."""
-    values = {(one.trial, one.task): one for one in analysis.observations}
+    isolation = analysis.isolation
+    values = {(one.trial, one.task): one for one in (*analysis.observations, *isolation.observations)}
     header = (
         "trial",
         "block",
         "position",
         "platform",
+        "condition",
         "workload",
         "parameters",
         "metric",
@@ -46,13 +48,18 @@ def _cells(analysis: Analysis) -> CsvTable:
         "caveat",
     )
     rows: list[Row] = []
-    gaps = {gap.trial: gap.reason for gap in analysis.gaps}
-    for trial in analysis.data.trials:
+    gaps = {gap.trial: gap.reason for gap in (*analysis.gaps, *isolation.gaps)}
+    for trial in analysis.data.every_trial:
+        label = trial.condition.label if trial.condition is not None else None
         for task in analysis.tasks:
             if not task.is_of(trial):
                 continue
             one = values.get((trial.trial, task))
-            cell = analysis.cells.get((trial.platform, task))
+            cell = (
+                analysis.cells.get((trial.platform, task))
+                if label is None
+                else isolation.cells.get((trial.platform, task, label))
+            )
             flagged = int(trial.trial in cell.outliers) if cell and one else None
             rows.append(
                 (
@@ -60,6 +67,7 @@ def _cells(analysis: Analysis) -> CsvTable:
                     trial.block,
                     one.position if one else None,
                     trial.platform,
+                    label,
                     trial.workload,
                     task.parameters,
                     task.metric.name,

@@ -37,7 +37,7 @@ class JobSizes:
 
     def __init__(self, experiment: Experiment, folder: RunFolder, session: RunSession, progress: Progress) -> None:
         self._baseline = experiment.baseline
-        self._sized = experiment.order == "randomised" and experiment.rounds > 1
+        self._sized = experiment.order == "randomised" and (experiment.rounds > 1 or bool(experiment.conditions))
         self._folder = folder
         self._session = session
         self._progress = progress

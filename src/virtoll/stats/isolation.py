@@ -16,7 +16,7 @@ from virtoll.stats.compare import Comparison, Verdict, compare
 from virtoll.stats.states import TwoStates
 from virtoll.stats.summaries import CellSummary, summarise
 from virtoll.stats.sweeps import curves, point_values
-from virtoll.stats.values import Observation, Task, canonical, forwarded_rate, observations_of, offered_rate
+from virtoll.stats.values import Gap, Observation, Task, canonical, forwarded_rate, observations_of, offered_rate
 from virtoll.stats.verdicts import Rules, decide
 
 SENDER_BOUND = "nothing was lost"
@@ -55,6 +55,7 @@ class Isolation:
     """The matrix: `conditions` as the experiment names them, `comparisons` of each platform and task under each.
 
     `control`: the guest alone against itself. `cells`: the values by (platform, task, condition's label), alone too.
+    `observations`, `gaps`: of trials beside others.
     """
 
     conditions: tuple[Condition, ...] = ()
@@ -62,6 +63,8 @@ class Isolation:
     control: tuple[Comparison, ...] = ()
     cells: Mapping[tuple[str, Task, str], CellSummary] = field(default_factory=dict)
     uses: tuple[LoadUse, ...] = ()
+    observations: tuple[Observation, ...] = ()
+    gaps: tuple[Gap, ...] = ()
 
     def comparison(self, platform: str, task: Task, condition: str) -> Comparison | None:
         """One cell of the matrix; `ALONE`: the control."""
@@ -99,7 +102,7 @@ def isolation(
         return Isolation()
     named = [*(label for label in labels if label in found), *(label for label in found if label not in labels)]
     compared = [task for task in tasks if task.metric.source != "cpu_points"]
-    values, _ = observations_of(compared, beside)
+    values, gaps = observations_of(compared, beside)
     groups: dict[tuple[str, Task, str], list[Observation]] = {}
     for one in values:
         groups.setdefault((one.platform, one.task, of_trial[one.trial].label), []).append(one)
@@ -145,6 +148,8 @@ def isolation(
         control=tuple(decided_control),
         cells={key: summarise(group) for key, group in groups.items()},
         uses=_uses(beside, compared, platforms, named, apart),
+        observations=values,
+        gaps=gaps,
     )
 
 
