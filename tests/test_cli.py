@@ -25,7 +25,19 @@ from virtoll.workloads import WORKLOADS
 
 PRESETS = ["camargos2008", "mattos2012", "schlosser2011", "suresh2014"]
 EXPERIMENTS = sorted(
-    [*PRESETS, "models", "neighbours", "one-host", "quick", "router", "routes", "schlosser-nested", "virtual-routers"]
+    [
+        *PRESETS,
+        "models",
+        "neighbours",
+        "one-host",
+        "quick",
+        "router",
+        "routes",
+        "schlosser-nested",
+        "schlosser2011-neighbours",
+        "suresh2014-neighbours",
+        "virtual-routers",
+    ]
 )
 
 

@@ -22,9 +22,11 @@ def isolation_context(analysis: Analysis) -> dict[str, Any] | None:
     if not found.conditions:
         return None
     tasks = isolated_tasks(analysis)
+    having = {one.platform for one in found.comparisons if one.share is not None}
+    shown = [platform for platform in analysis.platforms if platform in having]
     return {
-        "conditions": [one.label for one in found.conditions],
-        "matrices": [(platform, _matrix(analysis, platform, tasks)) for platform in analysis.platforms],
+        "platforms": shown,
+        "matrices": [(task.label, _matrix(analysis, task, shown)) for task in tasks],
         "family": found.family,
         "control_line": control_line(analysis),
         "by_threads": any(one.load in TRAFFIC_LOADS for one in found.conditions)
@@ -39,16 +41,19 @@ def isolated_tasks(analysis: Analysis) -> list[Task]:
     return [task for task in analysis.tasks if task in having]
 
 
-def _matrix(analysis: Analysis, platform: str, tasks: list[Task]) -> list[TableRow]:
-    rows = []
-    for task in tasks:
-        alone = analysis.isolation.cells.get((platform, task, ALONE))
-        first = Shown("–") if alone is None else Shown(units.value(alone.median, task.metric.unit))
-        cells = [
-            comparison_cell(analysis.isolation.comparison(platform, task, one.label))
-            for one in analysis.isolation.conditions
-        ]
-        rows.append(TableRow(task.label, (first, *cells)))
+def _matrix(analysis: Analysis, task: Task, platforms: list[str]) -> list[TableRow]:
+    """One victim: a line for the medians alone, then one for each condition."""
+    found = analysis.isolation
+
+    def alone(platform: str) -> Shown:
+        cell = found.cells.get((platform, task, ALONE))
+        return Shown("–") if cell is None else Shown(units.value(cell.median, task.metric.unit), "median")
+
+    rows = [TableRow(ALONE, tuple(map(alone, platforms)))]
+    for condition in found.conditions:
+        own = [found.comparison(platform, task, condition.label) for platform in platforms]
+        if any(one is not None and one.share is not None for one in own):
+            rows.append(TableRow(condition.label, tuple(map(comparison_cell, own))))
     return rows
 
 
@@ -77,9 +82,9 @@ def _use_row(one: LoadUse) -> TableRow:
     return TableRow(
         one.platform,
         (
-            Shown(one.task.label),
-            Shown(one.condition),
-            Shown(one.neighbour),
+            Shown(f"{one.task.workload} {one.task.size}".strip(), kind="text"),
+            Shown(one.condition, kind="text"),
+            Shown(one.neighbour, kind="text"),
             rate(one.maximum),
             rate(one.asked),
             rate(one.offered),

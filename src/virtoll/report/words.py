@@ -16,6 +16,7 @@ from virtoll.stats.compare import DIFFERENT, Comparison, Verdict
 _IN_PERCENT_BELOW = 1.5
 _SHARES_BELOW = 3.0  # above, a share is a factor of the baseline: '0.2 to 40 times'
 _MOST_TIMES = 100
+_MOST_SHOWN = 1000  # of an interval's ends: beyond it nothing is known
 _NO_VERDICT = "no verdict"
 
 
@@ -93,7 +94,9 @@ def between(low: float, high: float) -> str:
     """An interval of shares: '66 to 114 %', and where it reaches far above the baseline '0.2 to 40 times'."""
     if high < _SHARES_BELOW:
         return joined(share(low), share(high))
-    return f"{joined(_times(low), _times(high) if high < 1000 else 'over 1000')} times"
+    lowest = _times(low) if low > 1 / _MOST_SHOWN else f"under {1 / _MOST_SHOWN:g}"
+    highest = _times(high) if high < _MOST_SHOWN else f"over {_MOST_SHOWN}"
+    return f"{joined(lowest, highest)} times"
 
 
 def share(value: float) -> str:

@@ -366,7 +366,7 @@ class Fleet:
         boot, instance, kind = draft.record.boot, draft.record.instance, self.platforms[choice.platform]
         with contextlib.ExitStack() as undo:
             promised = sum(live.data.volume.size_bytes for live in self._everyone() if live.data is not None)
-            volume, no_data = find_data_volume(kind, site, self._data_bytes(), promised)
+            volume, no_data = find_data_volume(kind, site, self._data_bytes(beside=place is not None), promised)
             if volume is not None:
                 undo.callback(volume.remove)
             request = self._request(choice, boot, site, volume, instance, place)
@@ -445,10 +445,13 @@ class Fleet:
         """All guests that are up: those beside others first."""
         return itertools.chain(*self._neighbours.values(), *self._co_located.values(), self._live.values())
 
-    def _data_bytes(self) -> int:
-        """Room in the data directory for the largest of the experiment's workloads; 0 where none needs one."""
-        loads = [data_bytes_of(one.load) for one in self.experiment.conditions]
-        return max([*(needs.data_bytes for needs in self._needs()), *loads], default=0)
+    def _data_bytes(self, *, beside: bool) -> int:
+        """Room in the data directory for the largest of the experiment's workloads, or of the loads of guests beside;
+        0 where none needs one.
+        """
+        if beside:
+            return max(data_bytes_of(one.load) for one in self.experiment.conditions)
+        return max((needs.data_bytes for needs in self._needs()), default=0)
 
     def _request(
         self,

@@ -114,7 +114,7 @@ def data_bytes(plan: Plan) -> int:
     """The most that workloads' files take at one time: of each guest that is up its largest, all guests together."""
     loads = max((data_bytes_of(one.condition.load) for one in plan.trials if one.condition is not None), default=0)
     beside = max((sum(guests_beside(batch).values()) for batch in plan.batches()), default=0)
-    return _most_at_once(plan, lambda needs: max(needs.data_bytes, loads)) + loads * beside
+    return _most_at_once(plan, lambda needs: needs.data_bytes) + loads * beside
 
 
 def guests_at_once(plan: Plan) -> int:

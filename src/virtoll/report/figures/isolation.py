@@ -24,15 +24,18 @@ def draw(analysis: Analysis) -> "Figure":
     shown = _shown(analysis)
     tasks: list[Task] = [task for task in analysis.tasks if any(one.task == task for one in shown)]
     platforms = [label for label in analysis.platforms if any(one.platform == label for one in shown)]
-    conditions = [one.label for one in analysis.isolation.conditions]
-    lines = 0.1 + 0.075 * len(platforms)
-    figure = new_figure(1.2 + len(tasks) * (0.4 + lines * len(conditions)))
-    panels = figure.subplots(len(tasks), 1, sharex=True, squeeze=False)[:, 0]
+    measured = {(one.task, one.condition) for one in shown}
+    rows = {
+        task: [one.label for one in analysis.isolation.conditions if (task, one.label) in measured] for task in tasks
+    }
+    heights = [0.4 + (0.1 + 0.075 * len(platforms)) * len(rows[task]) for task in tasks]
+    figure = new_figure(1.2 + sum(heights))
+    panels = figure.subplots(len(tasks), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
     limits, styles = share_limits(analysis, shown), platform_styles(analysis.platforms)
     step = 1.0 / (len(platforms) + 1.2)
     for panel, task in zip(panels, tasks, strict=True):
         panel.axvspan(100 / (1 + analysis.margin), 100 * (1 + analysis.margin), color=BAND, linewidth=0, zorder=0.5)
-        for row, condition in enumerate(conditions):
+        for row, condition in enumerate(rows[task]):
             if row:
                 panel.axhline(row - 0.5, color="#d4d4d4", linewidth=0.6)
             for place, platform in enumerate(platforms):
@@ -42,7 +45,7 @@ def draw(analysis: Analysis) -> "Figure":
                     share_dot(panel, one, height, styles[platform], limits)
         panel.axvline(100, color=INK, linewidth=0.8)
         xlabel = "performance as a share of the guest alone (logarithmic); left of 100 % is slower"
-        share_axes(panel, conditions, limits, xlabel if task == tasks[-1] else "")
+        share_axes(panel, rows[task], limits, xlabel if task == tasks[-1] else "")
         panel.set_title(task.label, loc="left", fontsize="medium")
     share_legend(figure, analysis, platforms, styles, "the guest alone")
     return figure
