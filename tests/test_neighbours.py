@@ -30,6 +30,7 @@ from virtoll.runfolder.conditions import ALONE, Condition
 from virtoll.runfolder.store import RunFolder
 from virtoll.stats.analysis import analyse
 from virtoll.stats.compare import Verdict
+from virtoll.stats.isolation import SENDER_BOUND
 from virtoll.workloads.loads import PROGRAM_LOADS, Place, gone_still
 
 SECOND = 1_000_000_000
@@ -225,6 +226,22 @@ def test_a_known_interference_is_found_and_its_absence_too(tmp_path: Path) -> No
     assert control_line(analysis).startswith("The guest alone against itself (A/A): ")
     # What is compared between platforms is both of them alone.
     assert analysis.comparison("other", analysis.tasks[0]).share == pytest.approx(1.0, rel=0.03)  # type: ignore[union-attr]
+
+
+def test_where_nothing_was_lost_a_rate_is_the_senders(tmp_path: Path) -> None:
+    """A model that forwards all that its generator can send: what a load takes from it cannot be seen."""
+    folder = run(
+        tmp_path / "run",
+        **neighbours(
+            platforms=[fake("model", cost=0.1, interference=0.5)],
+            blocks=3,
+            workloads=[*JOB, {"workload": "forward", "frame_size_bytes": 64, "cpu_milliseconds": 0}],
+        ),
+    )
+    found = {one.task.workload: one for one in analyse(load(folder.path)).isolation.comparisons}
+    assert found["superpi"].verdict is Verdict.SLOWER
+    assert (found["forward"].verdict, found["forward"].caveat) == (Verdict.UNKNOWN, SENDER_BOUND)
+    assert found["forward"].p_value is None
 
 
 def test_each_guest_beside_is_in_the_record_with_what_it_did(tmp_path: Path) -> None:
