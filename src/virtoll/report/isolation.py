@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
+_ROOMY = 5  # columns of platforms, beside which a condition's name has a line to itself
+
+
 def isolation_context(analysis: Analysis) -> dict[str, Any] | None:
     """What the template prints; None where nothing ran beside other guests."""
     found = analysis.isolation
@@ -116,14 +119,13 @@ def isolation_terminal(analysis: Analysis) -> "list[Table]":
                 f"{analysis.isolation.family} comparisons."
             )
         table = Table(
-            title=f"{task.short}, beside other guests",
             caption=caption,
             caption_justify="left",
             box=SIMPLE_HEAD,
             padding=(0, 0, 0, 1),
             show_edge=False,
         )
-        table.add_column("beside")
+        table.add_column(f"{task.short} beside", no_wrap=len(shown) < _ROOMY)
         for platform in shown:
             table.add_column(platform, justify="right")
         for condition in analysis.isolation.conditions:

@@ -1,7 +1,7 @@
 """The guests of one block: all started before its first trial, parked between trials, ended after its last.
 
 Main types: ``Fleet`` (starts, hands out, replaces, ends guests and writes their boot records), ``LiveGuest`` (one of
-them with its network and timekeeper) and ``Place`` (where it is pinned). A block is one boot of each platform, so
+them with its network and timekeeper) and ``Placement`` (where it is pinned). A block is one boot of each platform, so
 that the variation from boot to boot is inside the interval and not hidden below it.
 """
 
@@ -53,7 +53,7 @@ _FACTS_DEADLINE_SECONDS = 60.0  # an emulated guest reads and hashes all its fil
 
 
 @dataclass(frozen=True)
-class Place:
+class Placement:
     """The host CPUs that a guest is pinned to, none for any; its virtual CPUs, and its memory in bytes."""
 
     cpus: tuple[int, ...]
@@ -61,7 +61,7 @@ class Place:
     memory_bytes: int
 
 
-NeighbourKey = tuple[str, Place]
+NeighbourKey = tuple[str, Placement]
 """Which guests beside others are alike: the label of their platform, and their place."""
 
 
@@ -81,7 +81,7 @@ class LiveGuest:
     wire: TrafficAgents
     site: Site
     label: str
-    place: Place
+    place: Placement
     unlike: tuple[str, ...] = ()
     data: DataKeeper | None = None
     no_data: str | None = None
@@ -247,7 +247,7 @@ class Fleet:
     def _neighbour_key(self, label: str, condition: Condition) -> NeighbourKey:
         cpus = self.pinning.beside(condition.affinity, self.experiment.vcpus)
         memory_bytes = condition.memory_bytes or self.experiment.memory_bytes
-        return condition.platform or label, Place(cpus or (), self.experiment.vcpus, memory_bytes)
+        return condition.platform or label, Placement(cpus or (), self.experiment.vcpus, memory_bytes)
 
     def lose_neighbours(self, label: str, condition: Condition, folder_name: str) -> tuple[str, ...]:
         """Guests beside the platform's failed: keep their evidence, end all that are alike, and give its paths."""
@@ -321,7 +321,7 @@ class Fleet:
         if live is not None:
             self._live[choice.label] = live
 
-    def _start_one(self, choice: PlatformChoice, instance: int = 0, place: Place | None = None) -> LiveGuest | None:
+    def _start_one(self, choice: PlatformChoice, instance: int = 0, place: Placement | None = None) -> LiveGuest | None:
         """Start one guest on its host; a host that is unavailable is the guest's failure."""
         try:
             site = self.site_of(choice)
@@ -331,7 +331,7 @@ class Fleet:
         with site.awake():
             return self._start_at(choice, site, instance, place)
 
-    def _start_at(self, choice: PlatformChoice, site: Site, instance: int, place: Place | None) -> LiveGuest | None:
+    def _start_at(self, choice: PlatformChoice, site: Site, instance: int, place: Placement | None) -> LiveGuest | None:
         """Start one guest, measure what it is, park it, and write its boot record; failure is recorded, not raised.
 
         ``instance``: 0 for the platform's guest, from 1 for those beside it; ``place``: where those of a condition are.
@@ -358,7 +358,7 @@ class Fleet:
         self.folder.append_boot(draft.record)
         return live
 
-    def _boot(self, choice: PlatformChoice, site: Site, draft: BootDraft, place: Place | None) -> LiveGuest:
+    def _boot(self, choice: PlatformChoice, site: Site, draft: BootDraft, place: Placement | None) -> LiveGuest:
         """Start one guest; its record's draft gets what was asked for and what was found, as far as it comes.
 
         Whatever ends the start early ends the guest and gives its room back; a ``GuestError`` carries the evidence.
@@ -400,7 +400,7 @@ class Fleet:
             wire=self._wire(guest, site),
             site=site,
             label=choice.label,
-            place=Place(request.cpus, request.vcpus, request.memory_bytes),
+            place=Placement(request.cpus, request.vcpus, request.memory_bytes),
             unlike=unlike,
             data=data,
             no_data=no_data,
@@ -460,7 +460,7 @@ class Fleet:
         site: Site,
         volume: DataVolume | None,
         instance: int,
-        place: Place | None,
+        place: Placement | None,
     ) -> GuestRequest:
         index = next(n for n, other in enumerate(self.experiment.platforms) if other.label == choice.label)
         if instance > 0:
@@ -473,7 +473,7 @@ class Fleet:
         if site.far:
             network = site.far.reach(network)
         network = site.network.reach(network)
-        place = place or Place(self.pinning.guest_cpus, self.experiment.vcpus, self.experiment.memory_bytes)
+        place = place or Placement(self.pinning.guest_cpus, self.experiment.vcpus, self.experiment.memory_bytes)
         cpus = () if choice.parameters.pre_provisioned else place.cpus
         # Not the boot's own name: runsc takes an identifier's beginning for the whole, if there is but one such.
         name = boot if instance == 0 else f"beside-{boot}"

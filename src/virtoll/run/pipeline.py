@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -234,11 +234,10 @@ def _measure_trial(
                     if error.kind != "unsupported":
                         raise
                     status, reason = "skipped", str(error)  # the guest is well, and goes on with other trials
-            unlike = dict.fromkeys(text for guest in guests for text in guest.unlike)
-            if unlike and status == "ok":
-                status, reason = "invalid", f"its guest is not what was asked for: {'; '.join(unlike)}"
-            elif status == "ok" and (outcome.problem or loaded.problem) is not None:
-                status, reason = "invalid", outcome.problem or loaded.problem
+            problem = _unlike("its guest", guests) or _unlike("a guest beside it", beside)
+            problem = problem or outcome.problem or loaded.problem
+            if status == "ok" and problem is not None:
+                status, reason = "invalid", problem
     except NeighbourFailed as error:
         session.refuse_dead_peer(error)
         status, reason = "failed", str(error)
@@ -261,6 +260,12 @@ def _measure_trial(
         neighbours=loaded.records,
     )
     return with_outcome(record, outcome)
+
+
+def _unlike(which: str, guests: Sequence[LiveGuest]) -> str | None:
+    """In what guests are not those that were asked for, in one sentence; None: they are."""
+    unlike = dict.fromkeys(text for guest in guests for text in guest.unlike)
+    return f"{which} is not what was asked for: {'; '.join(unlike)}" if unlike else None
 
 
 def _skip_impossible(experiment: Experiment, plan: Plan, folder: RunFolder, session: RunSession) -> None:
