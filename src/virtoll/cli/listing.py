@@ -59,7 +59,7 @@ def list_experiments(as_json: Json = False) -> None:
     from virtoll.run.preview import estimate, plan_of
 
     rows = []
-    for path in sorted(presets().glob("*.yaml")):
+    for path in sorted(presets().glob("*.yaml"), key=lambda path: path.stem):
         experiment = load(str(path))
         planned = plan_of(experiment)
         rows.append(
