@@ -16,7 +16,6 @@ from tests.support.commands import virtoll
 from tests.support.experiments import fake
 from tests.test_fake_pipeline import StopAfter, run
 
-from virtoll.agent.operations.programs import ProgressReply
 from virtoll.errors import UsageError
 from virtoll.experiment.parse import parse_experiment
 from virtoll.experiment.selection import Selection
@@ -27,7 +26,7 @@ from virtoll.run.pipeline import measure, resume
 from virtoll.run.preview import catalogue, plan_of
 from virtoll.run.progress import SilentProgress
 from virtoll.run.requirements import guests_at_once, why_impossible
-from virtoll.runfolder.conditions import ALONE, Condition
+from virtoll.runfolder.conditions import ALONE, Condition, Progress
 from virtoll.runfolder.store import RunFolder
 from virtoll.stats.analysis import analyse
 from virtoll.stats.compare import Verdict
@@ -161,8 +160,8 @@ def test_the_papers_heavy_load_fits_a_small_guest(memory: int, each: int) -> Non
     assert argv == ("stress", "--cpu", "8", "--vm", "4", "--vm-bytes", str(each))
 
 
-def reading(second: float, cpu: float) -> ProgressReply:
-    return ProgressReply(monotonic_ns=int(second * SECOND), cpu_ns=int(cpu * SECOND), processes=1)
+def reading(second: float, cpu: float) -> Progress:
+    return Progress(monotonic_ns=int(second * SECOND), cpu_ns=int(cpu * SECOND), processes=1)
 
 
 @given(
@@ -193,7 +192,7 @@ def test_a_load_whose_time_grows_ran_through(steps: list[tuple[float, float]], b
         ([reading(0, 0), reading(1, 1), reading(2.5, 1), reading(3, 2), reading(4.5, 2), reading(6, 3)], None),
     ],
 )
-def test_a_load_that_stood_still_is_told(samples: list[ProgressReply], said: str | None) -> None:
+def test_a_load_that_stood_still_is_told(samples: list[Progress], said: str | None) -> None:
     assert gone_still(samples, (SECOND, 5 * SECOND)) == said
 
 

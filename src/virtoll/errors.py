@@ -99,15 +99,13 @@ class GuestCannot(AgentError):
 
 
 class NeighbourFailed(GuestError):
-    """A guest beside the measured one failed, and with it the trial; ``condition`` says what it was to do."""
+    """A guest beside the measured one failed, and with it the trial; ``guest`` is that guest in words."""
 
-    def __init__(self, condition: str, cause: GuestError, number: int, count: int) -> None:
-        """``number``: which of ``count`` such guests it is, from 1."""
-        which = f"guest {number} of {count}" if count > 1 else "the guest"
-        super().__init__(f"{which} beside it ({condition}) failed: {cause}")
-        self.condition = condition
+    def __init__(self, guest: str, cause: GuestError) -> None:
+        """The sentence names the guest and what it failed of."""
+        super().__init__(f"{guest} failed: {cause}")
+        self.guest = guest
         self.cause = cause
-        self.number = number
 
 
 class ProtocolError(GuestError):

@@ -76,7 +76,7 @@ def test_every_load_runs_through_its_trial_in_real_guests(tmp_path: Path) -> Non
                 assert arrived.forwarded_frames + arrived.lost_frames == sent.offered_frames
                 assert arrived.forwarded_frames > 0
             elif one.argv:
-                assert gone_still(one.progress, one.window) is None  # type: ignore[arg-type]
+                assert gone_still(one.progress, one.window) is None
                 assert one.progress[-1].processes >= 1
     found = Counter((one.platform, one.argv[:2]) for trial in trials for one in trial.neighbours)
     loads: dict[tuple[str, tuple[str, ...]], int]

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use virtoll_clock::{NANOSECONDS, monotonic_ns};
+use virtoll_clock::monotonic_ns;
 use virtoll_proto::reply::Progress;
 
-/// The unit of `/proc/PID/stat`, which is 100 Hz on every architecture that the agent runs on.
-const TICK_NS: u64 = NANOSECONDS / 100;
+use crate::processors::TICK_NS;
+
 /// The most readings that are kept: at four a second, for almost three hours.
 const MOST_SAMPLES: usize = 40_000;
 /// How long the thread sleeps at most before it looks whether it is over.

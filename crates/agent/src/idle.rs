@@ -7,14 +7,12 @@ use std::fs;
 use std::io;
 use std::thread;
 
-use virtoll_clock::{NANOSECONDS, monotonic_ns};
+use virtoll_clock::monotonic_ns;
 use virtoll_proto::Error;
 use virtoll_proto::reply::traffic::{IdleMeans, ProcessorIdle};
 
+use crate::processors::TICK_NS;
 use crate::sys;
-
-/// The unit of `/proc/stat`, which is 100 Hz on every architecture that the agent runs on.
-const TICK_NS: u64 = NANOSECONDS / 100;
 
 /// One processor: when it was read, and how long it had been idle since the machine's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,8 +8,8 @@ use virtoll_proto::reply::traffic::ProcessorTimes;
 
 /// Columns of `/proc/stat` that are read.
 const COLUMNS: usize = 8;
-/// The unit of `/proc/stat`, which is 100 Hz on every architecture that the agent runs on.
-const TICK_NS: u64 = NANOSECONDS / 100;
+/// The unit of times in `/proc`, which is 100 Hz on every architecture that the agent runs on.
+pub const TICK_NS: u64 = NANOSECONDS / 100;
 
 /// A reading of all processors.
 pub struct Processors(Vec<(u32, [u64; COLUMNS])>);

@@ -18,7 +18,7 @@ and Brecht, ICPE 2017). ``order: paper`` runs them so all the same, to repeat wh
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
@@ -31,6 +31,7 @@ from virtoll.runfolder.conditions import Condition
 ROUNDS_SECONDS = 3.5
 
 Item = TypeVar("Item")
+Host = TypeVar("Host")
 TrialSeconds = Callable[[PlatformChoice, WorkloadChoice], float]
 
 
@@ -124,9 +125,7 @@ def _rounds(
         yield from ((platform, 0, False) for platform in _shuffled(generator, platforms))
         return
     each = {platform: seconds(platform, workload) for platform in platforms}
-    for platform in _shuffled(generator, platforms):
-        if each[platform] <= ROUNDS_SECONDS:
-            yield platform, 0, True
+    yield from ((platform, 0, True) for platform in _warmed_up(generator, each))
     count = {platform: _count(experiment.rounds, each[platform]) for platform in platforms}
     host = [one for one in platforms if one.label in (experiment.baseline, experiment.control)]
     others = [one for one in platforms if one not in host]
@@ -135,6 +134,11 @@ def _rounds(
     for number in range(rounds):
         present = [one for one in _shuffled(generator, others) if number in taken[one]]
         yield from ((platform, number, False) for platform in _around(host, present))
+
+
+def _warmed_up(generator: random.Random, seconds: Mapping[PlatformChoice, float]) -> list[PlatformChoice]:
+    """The platforms that run once before the rounds, in random order: a trial that takes longer is its own warm-up."""
+    return [platform for platform in _shuffled(generator, list(seconds)) if seconds[platform] <= ROUNDS_SECONDS]
 
 
 def _beside_others(
@@ -147,23 +151,22 @@ def _beside_others(
 ) -> Iterator[Trial]:
     """One workload's trials in one block of the scenario ``neighbours``; their numbers are yet to be given."""
     each = {platform: seconds(platform, workload) for platform in platforms}
-    for platform in _shuffled(generator, platforms):
-        if each[platform] <= ROUNDS_SECONDS:
-            yield Trial(0, block, platform, workload, warm_up=True)
+    yield from (Trial(0, block, platform, workload, warm_up=True) for platform in _warmed_up(generator, each))
     count = {platform: _count(experiment.rounds, each[platform]) for platform in platforms}
     for number in range(max(count.values(), default=0)):
         for platform in _shuffled(generator, [one for one in platforms if number < count[one]]):
             if platform.label == experiment.control:  # it is there for what is compared between platforms: alone
                 yield Trial(0, block, platform, workload, number)
                 continue
-            conditions = _shuffled(generator, experiment.conditions)
-            half = (len(conditions) + 1) // 2
-            for condition in (None, *conditions[:half], None, *conditions[half:], None):
+            for condition in _around((None,), _shuffled(generator, experiment.conditions)):
                 yield Trial(0, block, platform, workload, number, condition=condition)
 
 
-def _around(host: Sequence[PlatformChoice], others: list[PlatformChoice]) -> list[PlatformChoice]:
-    """The host first, in the middle and last, the A/A control in the middle; once each where nothing is beside it."""
+def _around(host: Sequence[Host], others: Sequence[Item]) -> list[Host | Item]:
+    """The host first, in the middle and last, the A/A control in the middle; once each where nothing is beside it.
+
+    Or, for its conditions, a guest alone in the host's place.
+    """
     if not host or not others:
         return [*host, *others]
     half = (len(others) + 1) // 2

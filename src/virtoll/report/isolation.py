@@ -8,7 +8,7 @@ from virtoll.report.csv_table import CsvTable
 from virtoll.report.rows import Shown, TableRow, comparison_cell
 from virtoll.runfolder.conditions import ALONE, TRAFFIC_LOADS
 from virtoll.stats.analysis import Analysis
-from virtoll.stats.compare import DECIDED, Comparison, Verdict
+from virtoll.stats.compare import DECIDED, DIFFERENT, Comparison
 from virtoll.stats.isolation import LoadUse
 from virtoll.stats.values import Task
 
@@ -67,7 +67,7 @@ def control_line(analysis: Analysis) -> str:
     if not shares:
         return "There is no A/A control: the guest alone was not compared with itself."
     line = f"The guest alone against itself (A/A): {words.between(min(shares), max(shares))}."
-    alarms = [one for one in measured if one.verdict in (Verdict.SLOWER, Verdict.FASTER)]
+    alarms = [one for one in measured if one.verdict in DIFFERENT]
     if not alarms:
         return line
     named = ", ".join(f"{one.platform} {one.task.short} ({words.said(one).text})" for one in alarms)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from virtoll.report import words
 from virtoll.stats.compare import Comparison, Verdict
 
-_VERDICT_CLASS = {
+VERDICT_CLASS = {
     Verdict.SLOWER: "slower",
     Verdict.FASTER: "faster",
     Verdict.ALIKE: "alike",
@@ -49,5 +49,5 @@ def comparison_cell(comparison: Comparison | None, but: str = "") -> Shown:
     small = f"{estimate} ({words.between(interval.low, interval.high)})" if interval else estimate
     if comparison.verdict is Verdict.UNKNOWN and comparison.caveat is None:
         small = f"estimate {estimate}"  # the interval is in the verdict
-    kind = _VERDICT_CLASS[comparison.verdict]
+    kind = VERDICT_CLASS[comparison.verdict]
     return Shown(found.head, small, kind, f"{found.text}: {comparison.reason}", but, words=found.tail)

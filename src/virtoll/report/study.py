@@ -11,7 +11,7 @@ from virtoll.claims import ClaimResult, Outcome, judge_claims
 from virtoll.reference.published import PublishedShare, PublishedValue
 from virtoll.report import words
 from virtoll.report.csv_table import CsvTable, Row
-from virtoll.report.rows import Shown, TableRow
+from virtoll.report.rows import VERDICT_CLASS, Shown, TableRow
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison, Verdict
 from virtoll.stats.study import StudyRow
@@ -21,13 +21,6 @@ _OUTCOME_CLASS = {
     Outcome.REFUTED: "bad",
     Outcome.INCONCLUSIVE: "warn",
     Outcome.UNTESTABLE: "missing",
-}
-_VERDICT_CLASS = {
-    Verdict.SLOWER: "slower",
-    Verdict.FASTER: "faster",
-    Verdict.ALIKE: "alike",
-    Verdict.UNKNOWN: "unknown",
-    Verdict.FUNCTIONAL: "caveat",
 }
 
 
@@ -81,7 +74,7 @@ def _ours(comparison: Comparison | None, label: str | None) -> Shown:
     return Shown(
         words.share(comparison.share),
         small,
-        _VERDICT_CLASS[comparison.verdict],
+        VERDICT_CLASS[comparison.verdict],
         comparison.reason,
         str(Verdict.FUNCTIONAL) if functional else "",
         words="" if functional else words.said(comparison).text,

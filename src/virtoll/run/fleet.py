@@ -235,12 +235,12 @@ class Fleet:
         while len(beside) < condition.guests:
             if self._neighbour_failures[key] >= _STARTS_PER_BLOCK:
                 cause = GuestError(f"it failed {_STARTS_PER_BLOCK} times in this block, and is not tried again")
-                raise NeighbourFailed(condition.label, cause, len(beside) + 1, condition.guests)
+                raise NeighbourFailed(condition.guest(len(beside) + 1), cause)
             live = self._start_one(choice, len(beside) + 1, key[1])
             if live is None:
                 self._neighbour_failures[key] += 1
                 cause = GuestError(self._absent.pop(choice.label, "it could not be started"))
-                raise NeighbourFailed(condition.label, cause, len(beside) + 1, condition.guests)
+                raise NeighbourFailed(condition.guest(len(beside) + 1), cause)
             beside.append(live)
         return tuple(beside[: condition.guests])
 

@@ -9,27 +9,27 @@ and stored (``maxima.jsonl``).
 from __future__ import annotations
 
 import contextlib
-import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
 
-from virtoll.agent.client import Caller, TrafficAgents
-from virtoll.agent.operations.counters import CountersRequest
+from virtoll.agent.client import TrafficAgents
 from virtoll.agent.operations.programs import EndReply, EndRequest, ProgressRequest, SpawnRequest
 from virtoll.agent.operations.session import ClocksRequest
 from virtoll.agent.operations.traffic import TrafficStartRequest, TrafficStopRequest
+from virtoll.agent.path_counters import read_counters
 from virtoll.errors import AgentError, GuestError, NeighbourFailed
+from virtoll.lab.inside import wait_until
 from virtoll.platforms.base import DATA_PATH
 from virtoll.run.fleet import LiveGuest, running
 from virtoll.run.progress import Progress
 from virtoll.run.session import RunSession
 from virtoll.runfolder.conditions import TRAFFIC_LOADS, Condition
 from virtoll.runfolder.store import RunFolder, parse_record
+from virtoll.workloads.base import Bench
 from virtoll.workloads.forward import stream_through
 from virtoll.workloads.loads import (
     FLOOD_SHARE,
-    MAXIMUM_SWEEP,
     MOST_TRAFFIC_FRAMES,
     MOST_TRAFFIC_NS,
     PROGRAM_LOADS,
@@ -40,17 +40,21 @@ from virtoll.workloads.loads import (
     not_sent_through,
 )
 from virtoll.workloads.points import MeasuredPoint
-from virtoll.workloads.programs import GUEST_ENVIRONMENT, GUEST_HOME
-from virtoll.workloads.sweep import source_rate, sweep
-from virtoll.workloads.traffic import TrafficStream, send
+from virtoll.workloads.programs import GUEST_ENVIRONMENT, GUEST_HOME, last_line
+from virtoll.workloads.sweep import SweepParameters, source_rate, sweep
+from virtoll.workloads.traffic import send
 
 if TYPE_CHECKING:
     from virtoll.runfolder.conditions import NeighbourRecord
 
+# How what a guest forwards at most is found: frames of the smallest size cost a router the most for a byte.
+MAXIMUM_SWEEP: Final = SweepParameters(
+    frame_size_bytes=64, sweep="from-flat-out", first_rate_frames_per_second=1000, point_milliseconds=200
+)
 _NAME = "load"
 _LOG = "/tmp/virtoll-load"  # noqa: S108 - in the guest, where nobody else is
 _LOG_BYTES = 4096
-_BEGINS_SECONDS, _BEGINS_STEP_SECONDS = 60.0, 0.02
+_BEGINS_SECONDS = 60.0
 _ENDS_SECONDS, _ANSWER_SECONDS = 5.0, 30.0
 
 
@@ -81,96 +85,78 @@ class Neighbours:
         if condition is None:
             yield found
             return
-        loads: list[_Load] = [self._load(live, condition) for live in guests]
+        loads = [self._load(live, condition, condition.guest(number)) for number, live in enumerate(guests, start=1)]
+        records: list[NeighbourRecord] = []
         with contextlib.ExitStack() as undo:
-            for number, (live, load) in enumerate(zip(guests, loads, strict=True), start=1):
-                with _named(condition, number, len(guests)):
-                    undo.callback(_parked, live)
-                    live.guest.resume()
-                    live.guest.agent.ask(ClocksRequest())
+            for load in loads:
+                with _named(load.who):
+                    undo.callback(_parked, load.live)
+                    load.live.guest.resume()
+                    load.live.guest.agent.ask(ClocksRequest())
                     undo.callback(load.abandon)
                     load.begin()
-            begun = [self._moment(load, condition, number, len(loads)) for number, load in enumerate(loads, start=1)]
+            begun = [_moment(load) for load in loads]
             yield found
-            ended = [self._moment(load, condition, number, len(loads)) for number, load in enumerate(loads, start=1)]
-            records: list[NeighbourRecord] = []
-            for number, (live, load, window) in enumerate(
-                zip(guests, loads, zip(begun, ended, strict=True), strict=True), start=1
-            ):
-                with _named(condition, number, len(guests)):
+            ended = [_moment(load) for load in loads]
+            for load, window in zip(loads, zip(begun, ended, strict=True), strict=True):
+                with _named(load.who):
                     record, problem = load.end(window)
-                    records.append(record)
-                    if problem is not None and found.problem is None:
-                        which = f"guest {number} of {len(guests)}" if len(guests) > 1 else "the guest"
-                        found.problem = f"{which} beside it ({condition.label}) was not loaded throughout: {problem}"
-                    live.guest.park()
+                    load.live.guest.park()
+                records.append(record)
+                if problem is not None and found.problem is None:
+                    found.problem = f"{load.who} was not loaded throughout: {problem}"
             undo.pop_all()
         found.records = tuple(records)
 
-    def _load(self, live: LiveGuest, condition: Condition) -> _Load:
+    def _load(self, live: LiveGuest, condition: Condition, who: str) -> _Load:
         if condition.load in TRAFFIC_LOADS:
-            return _Traffic(live, self, self._maximum(live, condition), condition.rate_share or FLOOD_SHARE)
+            bench = self._bench(live)
+            with _named(who):
+                maximum = self._maximum(live, bench)
+            share = condition.rate_share or FLOOD_SHARE
+            return _Traffic(live, who, bench, maximum, share, counted=not self.session.site.is_model)
         program = PROGRAM_LOADS.get(condition.load)
         if program is None:
-            return _Idle(live)
-        request = live.place
+            return _Idle(live, who)
         folder = DATA_PATH if live.data is not None else GUEST_HOME
-        return _Program(live, program.argv(Place(request.memory_bytes, request.vcpus, folder)))
+        return _Program(live, who, program.argv(Place(live.place.memory_bytes, live.place.vcpus, folder)))
 
-    def _moment(self, load: _Load, condition: Condition, number: int, count: int) -> int:
-        with _named(condition, number, count):
-            return load.now_ns()
+    def _bench(self, live: LiveGuest) -> Bench:
+        """The guest with who sends to it as a load: an agent of its own on a CPU of its own, or a model's own peer."""
+        peer = TrafficAgents.of_one(self.session.load_peer or live.guest.peer)
+        bench = live.bench(self.session.pinning, self.session.tags)
+        return replace(bench, peer=peer, generator_cpu=self.session.load_cpu)
 
-    def generator(self, live: LiveGuest) -> tuple[Caller, int | None]:
-        """Who sends to a guest beside, and on which CPU: an agent of its own; a model's own peer."""
-        return (self.session.load_peer or live.guest.peer), self.session.load_cpu
-
-    def _maximum(self, live: LiveGuest, condition: Condition) -> float:
+    def _maximum(self, live: LiveGuest, bench: Bench) -> float:
         """What a guest forwards at most, frames/s: found once in its boot, while the measured one is idle."""
         from virtoll.runfolder.conditions import MaximumRecord
         from virtoll.runfolder.traffic_records import Point
 
         if live.boot not in self._maxima:
             self.progress.message(f"what {live.boot} forwards at most")
-            peer, _ = self.generator(live)
-            stream, agents = self.stream(live), TrafficAgents.of_one(peer)
+            stream = stream_through(bench, MAXIMUM_SWEEP)
 
             def point(rate: float | None) -> MeasuredPoint:
-                return send(agents, stream, MAXIMUM_SWEEP, self.tag(), MAXIMUM_SWEEP.point_ns, rate)
+                return send(bench.peer, stream, MAXIMUM_SWEEP, bench.next_tag(), MAXIMUM_SWEEP.point_ns, rate)
 
-            with _named(condition, 1, 1):
-                with running((live,)):
-                    points = sweep(MAXIMUM_SWEEP, point)
-                most = max(map(source_rate, points))
-                if most <= 0:
-                    raise GuestError("it forwards no frames beside an idle guest")
+            with running((live,)):
+                points = sweep(MAXIMUM_SWEEP, point)
+            most = max(map(source_rate, points))
+            if most <= 0:
+                raise GuestError("it forwards no frames beside an idle guest")
             stored = tuple(parse_record(Point, one.to_json()) for one in points)
             size = MAXIMUM_SWEEP.frame_size_bytes
             self.folder.append_maximum(MaximumRecord(live.boot, live.label, size, stored, most))
             self._maxima[live.boot] = most
         return self._maxima[live.boot]
 
-    def stream(self, live: LiveGuest) -> TrafficStream:
-        """Frames from its first source to its sink through a guest beside."""
-        _, cpu = self.generator(live)
-        bench = live.bench(self.session.pinning, self.session.tags)
-        return TrafficStream(
-            stream_through(bench, MAXIMUM_SWEEP).lanes,
-            (live.network.sink.peer_interface,),
-            cpu,
-            self.session.pinning.sink_cpu,
-        )
-
-    def tag(self) -> int:
-        """A number that distinguishes this traffic from any earlier one's."""
-        return next(self.session.tags) % 2**16
-
 
 class _Load:
-    """What one guest beside does during one trial."""
+    """What one guest beside does during one trial; ``who`` is that guest in words."""
 
-    def __init__(self, live: LiveGuest) -> None:
+    def __init__(self, live: LiveGuest, who: str) -> None:
         self.live = live
+        self.who = who
 
     def begin(self) -> None:
         """It runs when this returns."""
@@ -203,8 +189,8 @@ class _Idle(_Load):
 class _Program(_Load):
     """A program of the image."""
 
-    def __init__(self, live: LiveGuest, argv: tuple[str, ...]) -> None:
-        super().__init__(live)
+    def __init__(self, live: LiveGuest, who: str, argv: tuple[str, ...]) -> None:
+        super().__init__(live, who)
         self._argv = argv
         self._runs = False
 
@@ -221,18 +207,18 @@ class _Program(_Load):
             )
         )
         self._runs = True
-        _await(lambda: agent.ask(ProgressRequest(name=_NAME)).cpu_ns > 0, f"{self._argv[0]} used no CPU time")
+        used = f"the first use of CPU time by {self._argv[0]}"
+        wait_until(lambda: agent.ask(ProgressRequest(name=_NAME)).cpu_ns > 0, _BEGINS_SECONDS, used)
 
     def end(self, window: tuple[int, int]) -> tuple[NeighbourRecord, str | None]:
         from virtoll.runfolder.conditions import Progress as ProgressRecord
 
         ended = self._end()
-        samples = ended.samples or ()
         said = ended.output.decode(errors="replace")
-        problem = gone_still(samples, window)
+        progress = tuple(ProgressRecord(one.monotonic_ns, one.cpu_ns, one.processes) for one in ended.samples or ())
+        problem = gone_still(progress, window)
         if ended.by_itself:
-            problem = f"{self._argv[0]} ended before the trial did: {_last_line(said)}"
-        progress = tuple(ProgressRecord(one.monotonic_ns, one.cpu_ns, one.processes) for one in samples)
+            problem = f"{self._argv[0]} ended before the trial did: {last_line(said) or 'it wrote nothing'}"
         return self.record(window, argv=self._argv, progress=progress, output=said), problem
 
     def abandon(self) -> None:
@@ -247,32 +233,34 @@ class _Program(_Load):
 
 
 class _Traffic(_Load):
-    """Frames that the guest forwards, at a share of what it forwards at most."""
+    """Frames that the guest forwards, at a share of what it forwards at most.
 
-    def __init__(self, live: LiveGuest, neighbours: Neighbours, maximum: float, share: float) -> None:
-        super().__init__(live)
-        self._neighbours = neighbours
+    ``counted``: whether the generator's interface has counters, which a model's has not.
+    """
+
+    def __init__(self, live: LiveGuest, who: str, bench: Bench, maximum: float, share: float, *, counted: bool) -> None:
+        super().__init__(live, who)
+        self._bench = bench
+        self._peer = bench.peer.generator
         self._maximum = maximum
         self._rate = maximum * share
-        self._peer, _ = neighbours.generator(live)
-        self._length_ns = min(MOST_TRAFFIC_NS, int((MOST_TRAFFIC_FRAMES - 1) * 1e9 / self._rate))
+        self._counted = counted
         self._runs = False
 
     def begin(self) -> None:
-        stream = self._neighbours.stream(self.live)
-        wanted = stream.request(MAXIMUM_SWEEP, self._neighbours.tag(), self._length_ns, self._rate)
-        arrivals = [stream.lanes[0].interface]
-        before = self._sent(arrivals)
+        stream = stream_through(self._bench, MAXIMUM_SWEEP)
+        interface = stream.lanes[0].interface
+        length_ns = min(MOST_TRAFFIC_NS, int((MOST_TRAFFIC_FRAMES - 1) * 1e9 / self._rate))
+        wanted = stream.request(MAXIMUM_SWEEP, self._bench.next_tag(), length_ns, self._rate)
+        before = self._sent_frames(interface) if self._counted else 0
         self._peer.ask(TrafficStartRequest.of(wanted, wake_ns=WAKE_NS))
         self._runs = True
-        _await(lambda: self._sent(arrivals) != before, "none of its frames left the generator")
+        if self._counted:
+            wait_until(lambda: self._sent_frames(interface) > before, _BEGINS_SECONDS, "the first frame to it")
 
-    def _sent(self, interfaces: list[str]) -> object:
-        """What these interfaces have sent, by their counters; of a model, which has none, another value each time."""
-        if self._neighbours.session.site.is_model:
-            return object()
-        reported = self._peer.ask(CountersRequest(interfaces=tuple(interfaces))).interfaces
-        return [one.statistics["tx_packets"] for one in reported]
+    def _sent_frames(self, interface: str) -> int:
+        """What the generator's interface has sent so far, by its own counter."""
+        return read_counters(self._peer, [interface])[1][interface]["tx_packets"]
 
     def now_ns(self) -> int:
         super().now_ns()  # the guest still answers
@@ -295,35 +283,22 @@ class _Traffic(_Load):
 
 
 @contextlib.contextmanager
-def _named(condition: Condition, number: int, count: int) -> Iterator[None]:
-    """What fails within is a guest beside, and not the measured one."""
+def _named(who: str) -> Iterator[None]:
+    """What fails within is this guest beside, and not the measured one."""
     try:
         yield
-    except NeighbourFailed:
-        raise
-    except AgentError as error:
-        if error.kind == "unsupported":
-            raise  # the guest is well: its platform cannot do this
-        raise NeighbourFailed(condition.label, error, number, count) from error
     except GuestError as error:
-        raise NeighbourFailed(condition.label, error, number, count) from error
+        if isinstance(error, AgentError) and error.kind == "unsupported":
+            raise  # the guest is well: its platform cannot do this
+        raise NeighbourFailed(who, error) from error
 
 
-def _await(begun: Callable[[], bool], otherwise: str) -> None:
-    """Wait until a load has begun; ``GuestError`` where it has not in a minute."""
-    deadline = time.monotonic() + _BEGINS_SECONDS
-    while not begun():
-        if time.monotonic() > deadline:
-            raise GuestError(f"{otherwise} within {_BEGINS_SECONDS:g} s")
-        time.sleep(_BEGINS_STEP_SECONDS)
+def _moment(load: _Load) -> int:
+    with _named(load.who):
+        return load.now_ns()
 
 
 def _parked(live: LiveGuest) -> None:
     """Stop it after a failure of another one; what is wrong with it then shows in its next trial."""
     with contextlib.suppress(GuestError, OSError):
         live.guest.park()
-
-
-def _last_line(said: str) -> str:
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    return lines[-1][:200] if lines else "it wrote nothing"

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from virtoll.experiment.model import Catalogue, Experiment, Image, PlatformChoice, WorkloadChoice
+from virtoll.experiment.model import Catalogue, Experiment, PlatformChoice, WorkloadChoice
 from virtoll.experiment.plan import Plan, Trial, estimate_seconds, make_plan
 from virtoll.platforms import EVERY_PLATFORM
 from virtoll.run.requirements import guests_beside, needs_of
 from virtoll.workloads import WORKLOADS, workload_of
+from virtoll.workloads.loads import image_of
 from virtoll.workloads.traffic import RESIDUAL_NS, FrameParameters
 
 if TYPE_CHECKING:
@@ -31,14 +32,8 @@ def catalogue() -> Catalogue:
         controls=EVERY_PLATFORM.each(lambda platform: platform.control_of),
         studies=_studies,
         images=WORKLOADS.each(lambda workload: workload.image),
-        load_image=_load_image,
+        load_image=image_of,
     )
-
-
-def _load_image(load: str) -> Image:
-    from virtoll.workloads.loads import image_of  # few experiments have neighbours
-
-    return image_of(load)
 
 
 def _studies() -> tuple[str, ...]:

@@ -7,7 +7,7 @@ condition is measured *alone*: guests that are not measured are stopped.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -63,6 +63,11 @@ class Condition:
             parts.append(f"with {self.memory_bytes / 2**20:g} MiB")
         return ", ".join([*parts, AFFINITY_WORDS[self.affinity]])
 
+    def guest(self, number: int) -> str:
+        """One of the guests beside in words; `number`: from 1."""
+        which = f"guest {number} of {self.guests}" if self.guests > 1 else "the guest"
+        return f"{which} beside it ({self.label})"
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -71,6 +76,17 @@ class Progress:
     monotonic_ns: int
     cpu_ns: int
     processes: int
+
+
+def readings_through(readings: Sequence[Progress], window: tuple[int, int]) -> tuple[Progress, ...]:
+    """From the last reading at a window's begin or before to the first at its end or after; none where one is missing.
+
+    `window`: by the clock of the readings, ns; they are in the order of time.
+    """
+    begin, end = window
+    before = [place for place, one in enumerate(readings) if one.monotonic_ns <= begin]
+    after = [place for place, one in enumerate(readings) if one.monotonic_ns >= end]
+    return tuple(readings[before[-1] : after[0] + 1]) if before and after else ()
 
 
 @dataclass(frozen=True)

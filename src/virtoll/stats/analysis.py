@@ -52,7 +52,7 @@ from virtoll.stats.study import StudyComparison, beside_study
 from virtoll.stats.summaries import CellSummary, summarise
 from virtoll.stats.sweeps import Curve, PointValue, curves, point_values
 from virtoll.stats.values import Gap, Observation, Task, observations_of, tasks_of
-from virtoll.stats.verdicts import MARGIN, Rules, decide
+from virtoll.stats.verdicts import MARGIN, Rules, decide_families
 from virtoll.stats.wire import BackendUse, LossRow, PaceRow, backend_uses, loss_rows, pace_rows
 
 
@@ -220,7 +220,7 @@ def analyse(data: RunData) -> Analysis:
     control = without_unpinned(control, elsewhere, data.manifest.baseline)
     level = _level(data, len({one.block for one in observations}))
     rules = Rules(_margin(data), level, level)
-    comparisons, control = _verdicts(comparisons, control, rules, states)
+    comparisons, control = decide_families(comparisons, control, rules, states)
     order = ordered_values(cells.values())
     losses, paces = loss_rows(tasks, data.trials), pace_rows(tasks, data.trials)
     backends = backend_uses(tasks, data.trials)
@@ -406,22 +406,6 @@ def _level(data: RunData, blocks: int) -> float:
     """The chance of a false difference in a family: 5 %, or what a run with several looks spends at this one."""
     looks = Looks.of(data.manifest.experiment)
     return looks.level_at(blocks) if looks else LEVEL
-
-
-def _verdicts(
-    comparisons: Sequence[Comparison], control: Sequence[Comparison], rules: Rules, states: Sequence[TwoStates]
-) -> tuple[list[Comparison], list[Comparison]]:
-    """Both with their verdicts: the primary metrics are one family, the others a second; the A/A is beside each."""
-    decided: dict[tuple[str, Task], Comparison] = {}
-    for primary in (True, False):
-        own = [one for one in comparisons if one.task.metric.primary is primary]
-        beside = [one for one in control if one.task.metric.primary is primary]
-        for found in decide(own, beside, rules, states):
-            decided |= {(one.platform, one.task): one for one in found}
-    return (
-        [decided[one.platform, one.task] for one in comparisons],
-        [decided[one.platform, one.task] for one in control],
-    )
 
 
 def _why_missing(data: RunData, platform: str, task: Task) -> str:

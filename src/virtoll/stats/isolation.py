@@ -10,14 +10,14 @@ import statistics
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from virtoll.runfolder.conditions import ALONE, Condition, NeighbourRecord
+from virtoll.runfolder.conditions import ALONE, Condition, NeighbourRecord, readings_through
 from virtoll.runfolder.records import TrialRecord
 from virtoll.stats.compare import Comparison, Verdict, compare
 from virtoll.stats.states import TwoStates
 from virtoll.stats.summaries import CellSummary, summarise
 from virtoll.stats.sweeps import curves, point_values
 from virtoll.stats.values import Gap, Observation, Task, canonical, forwarded_rate, observations_of, offered_rate
-from virtoll.stats.verdicts import Rules, decide
+from virtoll.stats.verdicts import Rules, decide_families
 
 SENDER_BOUND = "nothing was lost"
 _SENDER_BOUND_REASON = (
@@ -116,6 +116,7 @@ def isolation(
         for curve in curves(point_values([one for one in beside if of_trial[one.trial].label == label]), apart, senders)
         if curve.lossless
     }
+    missing = _why_missing(beside)
     comparisons, control = [], []
     for platform in platforms:
         for task in compared:
@@ -125,27 +126,18 @@ def isolation(
                 alike = compare(task, platform, middle, ends, "", caveats.get(platform))
                 control.append(replace(alike, condition=ALONE))
             for label in named:
-                why = _why_missing(beside, platform, task, label)
+                why = missing.get((platform, task.workload, task.parameters, label), "")
                 own = groups.get((platform, task, label), [])
                 under = replace(compare(task, platform, own, base, why, caveats.get(platform)), condition=label)
                 untold = under.verdict is Verdict.UNKNOWN and under.caveat is None
                 if untold and task.metric.source == "points" and (platform, task.parameters, label) in sender_bound:
                     under = replace(under, caveat=SENDER_BOUND, reason=_SENDER_BOUND_REASON)
                 comparisons.append(under)
-    decided, decided_control = [], []
-    for primary in (True, False):
-        matrix, twins = decide(
-            [one for one in comparisons if one.task.metric.primary is primary],
-            [one for one in control if one.task.metric.primary is primary],
-            rules,
-            states,
-        )
-        decided += matrix
-        decided_control += twins
+    comparisons, control = decide_families(comparisons, control, rules, states)
     return Isolation(
         conditions=tuple(found[label] for label in named),
-        comparisons=tuple(decided),
-        control=tuple(decided_control),
+        comparisons=tuple(comparisons),
+        control=tuple(control),
         cells={key: summarise(group) for key, group in groups.items()},
         uses=_uses(beside, compared, platforms, named, apart),
         observations=values,
@@ -162,21 +154,14 @@ def _middle_and_ends(alone: Sequence[Observation]) -> tuple[list[Observation], l
     return [entries[1] for entries in whole], [entries[place] for entries in whole for place in (0, 2)]
 
 
-def _of(beside: Sequence[TrialRecord], platform: str, task: Task, label: str) -> list[TrialRecord]:
-    return [
-        trial
-        for trial in beside
-        if trial.platform == platform
-        and task.is_of(trial)
-        and trial.condition is not None
-        and trial.condition.label == label
-    ]
-
-
-def _why_missing(beside: Sequence[TrialRecord], platform: str, task: Task, label: str) -> str:
-    """Why there is no value, by the first record that says so."""
-    failed = [trial for trial in _of(beside, platform, task, label) if trial.status != "ok"]
-    return f"{failed[0].status}: {failed[0].reason}" if failed else ""
+def _why_missing(beside: Sequence[TrialRecord]) -> dict[tuple[str, str, str, str], str]:
+    """By platform, workload, parameters and condition's label, why there is no value: the first record that says so."""
+    reasons: dict[tuple[str, str, str, str], str] = {}
+    for trial in beside:
+        if trial.status != "ok" and trial.condition is not None:
+            key = trial.platform, trial.workload, canonical(trial.parameters), trial.condition.label
+            reasons.setdefault(key, f"{trial.status}: {trial.reason}")
+    return reasons
 
 
 def _uses(
@@ -224,11 +209,10 @@ def _use(key: tuple[str, Task, str, str], records: Sequence[NeighbourRecord], *,
 
 def _cpus(one: NeighbourRecord) -> float | None:
     """CPU time by wall time, from the last reading before the trial to the first after it."""
-    before = [each for each in one.progress if each.monotonic_ns <= one.window[0]]
-    after = [each for each in one.progress if each.monotonic_ns >= one.window[1]]
-    if not before or not after or after[0].monotonic_ns <= before[-1].monotonic_ns:
+    readings = readings_through(one.progress, one.window)
+    if not readings or readings[-1].monotonic_ns <= readings[0].monotonic_ns:
         return None
-    return (after[0].cpu_ns - before[-1].cpu_ns) / (after[0].monotonic_ns - before[-1].monotonic_ns)
+    return (readings[-1].cpu_ns - readings[0].cpu_ns) / (readings[-1].monotonic_ns - readings[0].monotonic_ns)
 
 
 def _median(values: Iterable[float | None]) -> float | None:

@@ -2,7 +2,8 @@
 
 With m the mean over n blocks of a comparison's log shares, v its variance and df its degrees of freedom (`noise`):
 standard error se = sqrt(v / n), interval m +- t(0.975, df) se, p = 2 P(T_df > |m| / se). The formulas and their sources
-are in docs/statistics.md. Main functions: `judge` on arrays, `decide` on comparisons. Pure.
+are in docs/statistics.md. Main functions: `judge` on arrays, `decide` on comparisons of one
+family, `decide_families` on all. Pure.
 """
 
 from __future__ import annotations
@@ -141,6 +142,22 @@ def decide(
         ]
 
     return told(comparisons, rules.level), told(control, rules.alarm_level)
+
+
+def decide_families(
+    comparisons: Sequence[Comparison], control: Sequence[Comparison], rules: Rules, states: Sequence[TwoStates]
+) -> tuple[list[Comparison], list[Comparison]]:
+    """Both with their verdicts: the primary metrics are one family, the others a second; the A/A is beside each."""
+    decided: dict[tuple[tuple[str, str | None], Task], Comparison] = {}
+    for primary in (True, False):
+        own = [one for one in comparisons if one.task.metric.primary is primary]
+        beside = [one for one in control if one.task.metric.primary is primary]
+        for found in decide(own, beside, rules, states):
+            decided |= {(_column(one), one.task): one for one in found}
+    return (
+        [decided[_column(one), one.task] for one in comparisons],
+        [decided[_column(one), one.task] for one in control],
+    )
 
 
 def standard_errors(

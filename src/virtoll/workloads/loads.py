@@ -1,8 +1,8 @@
 """What guests beside the measured one do: the loads of the scenario ``neighbours``, and the proof that one ran.
 
-A load is a program of the image (``ProgramLoad``), or frames that its guest forwards (``traffic_request``). The program
-is started in its guest before the trial and ended after it. Its own agent reads its CPU time meanwhile; ``gone_still``
-says where that did not grow. It must not know platforms.
+A load is a program of the image (``ProgramLoad``), or frames that its guest forwards. The program is started in its
+guest before the trial and ended after it. Its own agent reads its CPU time meanwhile; ``gone_still`` says where that
+did not grow, ``not_sent_through`` where frames were not sent. It must not know platforms.
 """
 
 from __future__ import annotations
@@ -12,20 +12,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from virtoll.agent.operations.programs import ProgressReply
 from virtoll.experiment.model import Image
-from virtoll.workloads.sweep import SweepParameters
+from virtoll.runfolder.conditions import readings_through
 
 if TYPE_CHECKING:
+    from virtoll.runfolder.conditions import Progress
     from virtoll.runfolder.traffic_records import Point
 
 _MIB = 2**20
 SAMPLE_NS: Final = 250_000_000
 DISK_BYTES: Final = 128 * _MIB
-# The load's own sweep: frames of the smallest size, which cost a router the most for a byte.
-MAXIMUM_SWEEP: Final = SweepParameters(
-    frame_size_bytes=64, sweep="from-flat-out", first_rate_frames_per_second=1000, point_milliseconds=200
-)
 WAKE_NS: Final = 250_000  # a load's generator sleeps between its wakes, so as not to take a core from the trial's own
 FLOOD_SHARE: Final = 2.0  # of what the guest forwards at most: half of the frames are more than it can do
 # How long traffic may go on: the sink's books hold a bit for each frame of that time.
@@ -96,18 +92,16 @@ def data_bytes_of(load: str) -> int:
     return PROGRAM_LOADS[load].data_bytes if load in PROGRAM_LOADS else 0
 
 
-def gone_still(samples: Sequence[ProgressReply], window: tuple[int, int]) -> str | None:
+def gone_still(samples: Sequence[Progress], window: tuple[int, int]) -> str | None:
     """Why a program's readings do not show that it ran through a window of its guest's clock, ns; None: they do.
 
     Its CPU time grew between the last reading before the window and the first after it. Nowhere in the window did it
     stand still for longer than two seconds, or than half of a long window.
     """
     begin, end = window
-    before = [one for one in samples if one.monotonic_ns <= begin]
-    after = [one for one in samples if one.monotonic_ns >= end]
-    if not before or not after:
+    covering = readings_through(samples, window)
+    if not covering:
         return "there are no readings of its CPU time before and after the trial"
-    covering = [one for one in samples if before[-1].monotonic_ns <= one.monotonic_ns <= after[0].monotonic_ns]
     if covering[-1].cpu_ns <= covering[0].cpu_ns:
         return "it used no CPU time during the trial"
     limit_ns = max(_STILL_NS, (end - begin) // 2)

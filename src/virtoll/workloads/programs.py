@@ -287,7 +287,13 @@ def _said(ended: ExecReply) -> ProgramOutput:
     return ProgramOutput(ended.status, ended.stdout.decode(errors="replace"), ended.stderr.decode(errors="replace"))
 
 
+def last_line(said: str) -> str:
+    """The last line of what a program wrote, at most 200 characters; empty where it wrote nothing."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    return lines[-1][:200] if lines else ""
+
+
 def _ending(said: ProgramOutput) -> str:
-    lines = [line.strip() for line in (said.complaints or said.output).splitlines() if line.strip()]
     how = "was ended by a signal" if said.status is None else f"failed with exit code {said.status}"
-    return f"{how}: {lines[-1][:200]}" if lines else how
+    last = last_line(said.complaints or said.output)
+    return f"{how}: {last}" if last else how

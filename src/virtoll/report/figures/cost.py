@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from virtoll.report import words
 from virtoll.report.figures import caveat_signs
 from virtoll.report.figures.base import FigureSpec, new_figure
-from virtoll.report.figures.shares import share_axes, share_dot, share_legend, share_limits
-from virtoll.report.figures.style import BAND, INK, MUTED, platform_styles
+from virtoll.report.figures.shares import share_axes, share_legend, share_limits, share_lines
+from virtoll.report.figures.style import MUTED
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison
 
@@ -28,47 +28,38 @@ def draw(analysis: Analysis) -> "Figure":
     shown = _shown(analysis)
     tasks = [task for task in analysis.tasks if any(one.task == task for one in shown)]
     platforms = [label for label in analysis.platforms if any(one.platform == label for one in shown)]
-    step = 1.0 / (len(platforms) + 1.2)
     line = 0.125 if len(tasks) <= _ROOMY else 0.075
     figure = new_figure(1.1 + len(tasks) * (0.12 + line * len(platforms)))
     panel = figure.subplots()
     limits = share_limits(analysis, shown)
-    styles = platform_styles(analysis.platforms)
-    panel.axvspan(100 / (1 + analysis.margin), 100 * (1 + analysis.margin), color=BAND, linewidth=0, zorder=0.5)
-    for row, task in enumerate(tasks):
-        if row:
-            panel.axhline(row - 0.5, color="#d4d4d4", linewidth=0.6)
-        for place, platform in enumerate(platforms):
-            comparison = analysis.comparison(platform, task)
-            if comparison is not None and comparison.share is not None:
-                height = row + (place - (len(platforms) - 1) / 2) * step
-                share_dot(panel, comparison, height, styles[platform], limits)
-                caveat_signs.cross(panel, analysis, platform, comparison.share * 100, height)
-                if len(platforms) > _DISTINGUISHABLE or platform in analysis.caveats:
-                    panel.annotate(
-                        caveat_signs.name(analysis, platform),
-                        (1.0, height),
-                        (3, 0),
-                        va="center",
-                        xycoords=("axes fraction", "data"),
-                        textcoords="offset points",
-                        fontsize=5.5,
-                        color=MUTED,
-                    )
-                if any(analysis.generator_bound(one, task) for one in (platform, analysis.baseline or "")):
-                    panel.annotate(
-                        "generator-bound",
-                        (comparison.share * 100, height),
-                        (0, 3.5),
-                        ha="center",
-                        textcoords="offset points",
-                        fontsize=5.5,
-                        color=MUTED,
-                    )
-    panel.axvline(100, color=INK, linewidth=0.8)
+    rows = [{one.platform: one for one in shown if one.task == task} for task in tasks]
+    for comparison, height in share_lines(panel, analysis, rows, platforms, limits):
+        platform, share = comparison.platform, 100 * (comparison.share or 0.0)
+        caveat_signs.cross(panel, analysis, platform, share, height)
+        if len(platforms) > _DISTINGUISHABLE or platform in analysis.caveats:
+            panel.annotate(
+                caveat_signs.name(analysis, platform),
+                (1.0, height),
+                (3, 0),
+                va="center",
+                xycoords=("axes fraction", "data"),
+                textcoords="offset points",
+                fontsize=5.5,
+                color=MUTED,
+            )
+        if any(analysis.generator_bound(one, comparison.task) for one in (platform, analysis.baseline or "")):
+            panel.annotate(
+                "generator-bound",
+                (share, height),
+                (0, 3.5),
+                ha="center",
+                textcoords="offset points",
+                fontsize=5.5,
+                color=MUTED,
+            )
     xlabel = f"performance as a share of {analysis.baseline} (logarithmic); left of 100 % is slower"
     share_axes(panel, [task.label for task in tasks], limits, xlabel)
-    share_legend(figure, analysis, platforms, styles, analysis.baseline or "")
+    share_legend(figure, analysis, platforms, analysis.baseline or "")
     return figure
 
 

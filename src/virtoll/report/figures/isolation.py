@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING
 
 from virtoll.report import words
 from virtoll.report.figures.base import FigureSpec, new_figure
-from virtoll.report.figures.shares import share_axes, share_dot, share_legend, share_limits
-from virtoll.report.figures.style import BAND, INK, platform_styles
+from virtoll.report.figures.shares import share_axes, share_legend, share_limits, share_lines
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison
 from virtoll.stats.values import Task
@@ -24,31 +23,23 @@ def draw(analysis: Analysis) -> "Figure":
     shown = _shown(analysis)
     tasks: list[Task] = [task for task in analysis.tasks if any(one.task == task for one in shown)]
     platforms = [label for label in analysis.platforms if any(one.platform == label for one in shown)]
-    measured = {(one.task, one.condition) for one in shown}
-    rows = {
-        task: [one.label for one in analysis.isolation.conditions if (task, one.label) in measured] for task in tasks
-    }
-    heights = [0.4 + (0.1 + 0.075 * len(platforms)) * len(rows[task]) for task in tasks]
+    labels = [one.label for one in analysis.isolation.conditions]
+    measured = {task: {label: own for label in labels if (own := _by_platform(shown, task, label))} for task in tasks}
+    heights = [0.4 + (0.1 + 0.075 * len(platforms)) * len(measured[task]) for task in tasks]
     figure = new_figure(1.2 + sum(heights))
     panels = figure.subplots(len(tasks), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
-    limits, styles = share_limits(analysis, shown), platform_styles(analysis.platforms)
-    step = 1.0 / (len(platforms) + 1.2)
+    limits = share_limits(analysis, shown)
     for panel, task in zip(panels, tasks, strict=True):
-        panel.axvspan(100 / (1 + analysis.margin), 100 * (1 + analysis.margin), color=BAND, linewidth=0, zorder=0.5)
-        for row, condition in enumerate(rows[task]):
-            if row:
-                panel.axhline(row - 0.5, color="#d4d4d4", linewidth=0.6)
-            for place, platform in enumerate(platforms):
-                one = analysis.isolation.comparison(platform, task, condition)
-                if one is not None and one.share is not None:
-                    height = row + (place - (len(platforms) - 1) / 2) * step
-                    share_dot(panel, one, height, styles[platform], limits)
-        panel.axvline(100, color=INK, linewidth=0.8)
+        share_lines(panel, analysis, list(measured[task].values()), platforms, limits)
         xlabel = "performance as a share of the guest alone (logarithmic); left of 100 % is slower"
-        share_axes(panel, rows[task], limits, xlabel if task == tasks[-1] else "")
+        share_axes(panel, list(measured[task]), limits, xlabel if task == tasks[-1] else "")
         panel.set_title(task.label, loc="left", fontsize="medium")
-    share_legend(figure, analysis, platforms, styles, "the guest alone")
+    share_legend(figure, analysis, platforms, "the guest alone")
     return figure
+
+
+def _by_platform(shown: list[Comparison], task: Task, label: str) -> dict[str, Comparison]:
+    return {one.platform: one for one in shown if one.task == task and one.condition == label}
 
 
 def caption(analysis: Analysis) -> str:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from virtoll.report import words
 from virtoll.report.figures import caveat_signs
-from virtoll.report.figures.style import BAND, PlatformStyle, nice_log_ticks
+from virtoll.report.figures.style import BAND, INK, PlatformStyle, nice_log_ticks, platform_styles
 from virtoll.report.figures.verdict_markers import plot_verdict, verdict_handles
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison
@@ -44,6 +44,33 @@ def share_dot(
     plot_verdict(panel, share, height, style, comparison.verdict)
 
 
+def share_lines(
+    panel: "Axes",
+    analysis: Analysis,
+    rows: Sequence[Mapping[str, Comparison]],
+    platforms: Sequence[str],
+    limits: tuple[float, float],
+) -> list[tuple[Comparison, float]]:
+    """A line for each row's platforms, one below the other, and the margin's band; each comparison and its height.
+
+    `rows`: comparisons by platform, from the top.
+    """
+    step = 1.0 / (len(platforms) + 1.2)
+    styles = platform_styles(analysis.platforms)
+    panel.axvspan(100 / (1 + analysis.margin), 100 * (1 + analysis.margin), color=BAND, linewidth=0, zorder=0.5)
+    drawn = []
+    for number, row in enumerate(rows):
+        if number:
+            panel.axhline(number - 0.5, color="#d4d4d4", linewidth=0.6)
+        for place, platform in enumerate(platforms):
+            if platform in row:
+                height = number + (place - (len(platforms) - 1) / 2) * step
+                share_dot(panel, row[platform], height, styles[platform], limits)
+                drawn.append((row[platform], height))
+    panel.axvline(100, color=INK, linewidth=0.8)
+    return drawn
+
+
 def share_axes(panel: "Axes", rows: Sequence[str], limits: tuple[float, float], xlabel: str) -> None:
     """A logarithmic axis of shares in percent, and a line for each row, the first on top."""
     from matplotlib.ticker import NullLocator
@@ -72,13 +99,13 @@ def share_legend(
     figure: "Figure",
     analysis: Analysis,
     platforms: Sequence[str],
-    styles: Mapping[str, PlatformStyle],
     reference: str,
 ) -> None:
     """Platforms, verdicts, and the margin around what the shares are of."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
+    styles = platform_styles(analysis.platforms)
     handles: list[Line2D | Patch] = [
         Line2D(
             [],
