@@ -99,13 +99,14 @@ class GuestCannot(AgentError):
 
 
 class NeighbourFailed(GuestError):
-    """A guest beside the measured one failed, and with it the trial; ``guest`` is that guest in words."""
+    """One of several guests failed, and with it the trial of all; ``guest`` is that guest in words."""
 
-    def __init__(self, guest: str, cause: GuestError) -> None:
-        """The sentence names the guest and what it failed of."""
+    def __init__(self, guest: str, cause: GuestError, number: int = 1) -> None:
+        """The sentence names the guest and what it failed of; ``number``: which of them it is, from 1."""
         super().__init__(f"{guest} failed: {cause}")
         self.guest = guest
         self.cause = cause
+        self.number = number
 
 
 class ProtocolError(GuestError):

@@ -121,7 +121,7 @@ def test_cpu_time_is_per_job_and_set_against_the_baseline_of_the_same_block(weig
 def test_a_trial_without_a_whole_reading_has_no_cpu_time() -> None:
     plain = analyse(run_data(Truth(REALISTIC)))
     assert plain.host_cpu == ()
-    assert {used_ns(trial) for trial in plain.data.trials} == {None}
+    assert {used_ns(trial.host_cpu) for trial in plain.data.trials} == {None}
     assert all(row.idle is None and row.processes is None for row in plain.guests)
 
 

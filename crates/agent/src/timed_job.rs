@@ -36,19 +36,26 @@ pub fn run(
     channel: &mut Channel,
     signals: &ChildSignals,
 ) -> Result<reply::Run, Error> {
+    let taken_ns = monotonic_ns();
     let workload = workloads::ready(request.job, signals)?;
     let marks = request.marks.as_ref().map(PreparedMarks::new).transpose()?;
     let send = |edge| marks.as_ref().map_or(Ok(()), |marks| marks.send(edge));
+    let marks_at_ns = taken_ns.saturating_add(request.delay_ns);
+    sleep_until(marks_at_ns);
     let before = process_and_children_cpu();
     tell(channel, id, Edge::Start, monotonic_ns())?;
 
     let start = Reading::take();
     send(Edge::Start)?;
     // A machine's mark may wait for its virtual CPU to rest: the emulator needs that CPU to send it.
-    if request.pause_ns > 0 {
-        thread::sleep(Duration::from_nanos(request.pause_ns));
-    }
-    let pause_ns = monotonic_ns().saturating_sub(start.monotonic_ns);
+    // Guests that are to begin together are due at one moment, also where one marks late. What
+    // one of them then waits for a CPU is part of its job: it shares the CPUs with the others.
+    let together = request.delay_ns > 0;
+    let paused_from_ns = if together { marks_at_ns } else { start.monotonic_ns };
+    let due_ns = paused_from_ns.saturating_add(request.pause_ns);
+    sleep_until(due_ns);
+    let begun_ns = if together { due_ns } else { monotonic_ns() };
+    let pause_ns = begun_ns.saturating_sub(start.monotonic_ns);
     let outcome = repeated(workload.as_ref(), request.repeats);
     let end = Reading::take();
     let sent = send(Edge::End);
@@ -58,6 +65,14 @@ pub fn run(
     let cpu = process_and_children_cpu().since(before);
     sent?;
     Ok(answer(&start, &end, pause_ns, cpu, outcome?.check()))
+}
+
+/// Sleeps until this moment of the guest's monotonic clock; not at all where it has passed.
+fn sleep_until(moment_ns: u64) {
+    let left_ns = moment_ns.saturating_sub(monotonic_ns());
+    if left_ns > 0 {
+        thread::sleep(Duration::from_nanos(left_ns));
+    }
 }
 
 /// Does the work so often; the last time is the one whose answer counts.

@@ -2,30 +2,37 @@
 
 Main types: ``Caller`` (the seam that the fake platform stands behind too), ``TrafficAgents`` (who generates and who
 counts), ``AgentClient`` (a session over two file descriptors), ``AgentModel`` (who answers by itself, without a stream)
-and ``ChannelMark`` (a mark that came over the channel, stamped on arrival). One thread, no locks: whoever waits for an
-answer reads the stream, and stamps what arrives at the moment when it arrives.
+and ``ChannelMark`` (a mark that came over the channel, stamped on arrival). One thread a client, no locks: whoever
+waits for an answer reads the stream, and stamps what arrives at the moment when it arrives. Where guests are measured
+at once, each by a thread, others go on meanwhile (``turns``).
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import os
 import select
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
+from virtoll.agent import turns
 from virtoll.agent.messages import REBUILD, JsonObject, Message, Request
 from virtoll.agent.operations.session import HelloReply, HelloRequest, Ready, TerminalExit, TerminalOutput
 from virtoll.errors import AgentError, GuestDied, GuestNotReady, ProtocolError
+from virtoll.lab import interrupts
 
 PROTOCOL = 2
 MAXIMUM_LINE_BYTES = 8 * 2**20
 _CONSOLE_KEPT_BYTES = 64 * 1024
 _TAKEN_SECONDS = 60.0
 _ARRIVING_SECONDS = 15.0
+_LOOK_SECONDS = 0.5  # in a thread, which no signal interrupts
 
 Reply = TypeVar("Reply", bound=Message)
 
@@ -128,6 +135,9 @@ class AgentClient:
     channel has flow control of its own. ``wake_seconds``: after so long without the beginning of an answer an empty
     line asks for it, again at twice that and so on. An emulated serial line may lose an interrupt. None: never.
     ``patience``: deadlines are so many times longer, for a channel whose speed says nothing of its guest.
+    ``gives_turn``: other threads may go on while it waits; not so for an agent that several threads ask.
+    ``arrived``: when something came last, real time and monotonic, ns; ``greeted_monotonic_ns``: when it said that it
+    is ready. ``busy``: an answer is outstanding, and it takes no other request before.
     """
 
     reader: int
@@ -144,6 +154,10 @@ class AgentClient:
     window_bytes: int | None = None
     wake_seconds: float | None = None
     patience: float = 1.0
+    gives_turn: bool = False
+    arrived: tuple[int, int] = (0, 0)
+    busy: bool = False
+    greeted_monotonic_ns: int = 0
     _sent_bytes: int = 0
     _taken_bytes: int = 0
     _held: deque[JsonObject] = field(default_factory=deque)
@@ -175,6 +189,7 @@ class AgentClient:
         Outside the agent's room requests are typed: ``ask``.
         """
         number = self.post(op, **fields)
+        self.busy = True
         asked, deadline_seconds = time.monotonic(), deadline_seconds * self.patience
         deadline, wake_seconds = asked + deadline_seconds, self.wake_seconds
         while True:
@@ -188,6 +203,7 @@ class AgentClient:
             if self._take_event(message):
                 continue
             if message.get("id") == number:
+                self.busy = False
                 return self._unwrap(message, op)
 
     def post(self, op: str, **fields: Any) -> int:
@@ -232,11 +248,11 @@ class AgentClient:
         if event is None:
             return False
         if event == "ready":
-            self._greeting = message
+            self._greeting, self.greeted_monotonic_ns = message, self.arrived[1]
         elif event == "taken":
             self._taken_bytes = int(message.get("bytes", 0))
         elif event == "mark":
-            self.channel_marks.append(ChannelMark(str(message.get("edge")), *_now()))
+            self.channel_marks.append(ChannelMark(str(message.get("edge")), *self.arrived))
         elif event == "terminal":
             self.terminal_events.append(TerminalOutput.read(message, f"{self.who} reported wrongly of its terminal"))
         elif event == "terminal-exit":
@@ -264,8 +280,7 @@ class AgentClient:
             remaining = deadline - time.monotonic()
             if self._closed:
                 raise GuestDied(f"{self.who}: its channel is closed")
-            readable, _, _ = select.select([self.reader], [], [], max(0.0, remaining))
-            if not readable:
+            if not self._readable(max(0.0, remaining)):
                 return None
             try:
                 chunk = os.read(self.reader, 1 << 18)
@@ -277,6 +292,21 @@ class AgentClient:
             self._buffer += chunk
             if self._buffer.startswith(b"{"):
                 deadline = max(deadline, time.monotonic() + _ARRIVING_SECONDS)
+
+    def _readable(self, seconds: float) -> bool:
+        """Wait for so long at most until something comes; true where it has, or where the stream has ended."""
+        deadline = time.monotonic() + seconds
+        longest = math.inf if threading.current_thread() is threading.main_thread() else _LOOK_SECONDS
+        with turns.given_up() if self.gives_turn else contextlib.nullcontext():
+            while True:
+                remaining = max(0.0, deadline - time.monotonic())
+                readable, _, _ = select.select([self.reader], [], [], min(remaining, longest))
+                if readable:
+                    self.arrived = _now()
+                    return True
+                if remaining <= longest:
+                    return False
+                interrupts.check()
 
     def _take_line(self) -> bytes | None:
         end = self._buffer.find(b"\n", self._scanned)

@@ -19,9 +19,9 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from virtoll.agent.client import Caller, ChannelMark
 from virtoll.agent.operations.jobs import MarkLink, RunRequest
@@ -29,6 +29,21 @@ from virtoll.agent.operations.session import ClocksRequest
 from virtoll.agent.operations.timekeeping import MarksRequest, PathDelayRequest, TimekeeperStartRequest
 from virtoll.errors import GuestError
 from virtoll.lab.network import Link
+
+
+class StartLine(Protocol):
+    """Where guests that are measured at once wait for each other; ``pause_ns``: from the start mark to the job."""
+
+    pause_ns: int
+
+    def start(self) -> int:
+        """Wait until all are there; in how many ns from now all begin."""
+        ...
+
+    def finish(self) -> None:
+        """Wait until all have ended, so that nothing disturbs one that still works."""
+        ...
+
 
 Measuring = Callable[[], contextlib.AbstractContextManager[None]]
 """Gives a context around one request whose answer is what is measured."""
@@ -79,8 +94,18 @@ class Timekeeper:
         self._guest_interface = guest_interface
         self._identifier = identifier
         self._sequence = 0
+        self._start_line: StartLine | None = None
         if link is not None:
             peer.ask(TimekeeperStartRequest(interface=link.peer_interface))
+
+    @contextlib.contextmanager
+    def together(self, line: StartLine) -> Iterator[None]:
+        """Within the context its jobs begin when those of all guests at the line do."""
+        self._start_line = line
+        try:
+            yield
+        finally:
+            self._start_line = None
 
     def path_delay_ns(self) -> list[int]:
         """Round trips on the path that the marks take, in the outside clock, ns."""
@@ -101,8 +126,13 @@ class Timekeeper:
         request = RunRequest(job=job, parameters=parameters, marks=self._mark_link(), pause_ns=PAUSE_NS)
         if repeats > 1:
             request = request.but(repeats=repeats)
+        line = self._start_line
         with self.measuring():
+            if line is not None:
+                request = request.but(pause_ns=line.pause_ns, delay_ns=line.start())
             reply = self._guest.ask(request, deadline_seconds)
+            if line is not None:
+                line.finish()
         channel = _edges(list(self._guest.channel_marks))
         marks, step = self._marks_from_link() if self._link is not None else _marks_from_channel(channel)
         after = self.path_delay_ns()

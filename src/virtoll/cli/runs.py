@@ -256,7 +256,7 @@ def _leave_unless_done(code: int) -> None:
 
 
 def _report(folder: Path, *, headline: bool, as_json: bool = False) -> None:
-    from virtoll.report import build_report, consolidation_lines, headline_table, isolation_terminal
+    from virtoll.report import at_once_terminal, build_report, consolidation_lines, headline_table, isolation_terminal
 
     built = build_report(folder)
     if as_json:
@@ -265,7 +265,10 @@ def _report(folder: Path, *, headline: bool, as_json: bool = False) -> None:
         rows = [asdict(row) for row in built.headline]
         print_json({"run": str(folder), "report": str(built.path), "headline": rows})
         return
-    if headline and not built.analysis.consolidations:
+    if headline and built.analysis.at_once.points:
+        for table in at_once_terminal(built.analysis):
+            console().print(table)
+    elif headline and not built.analysis.consolidations:
         console().print(headline_table(built.analysis))
         for table in isolation_terminal(built.analysis):
             console().print(table)

@@ -1,17 +1,23 @@
 """The keys of an experiment's YAML file, as models.
 
-Main types: ``ExperimentFile``, ``NeighboursEntry`` and ``ConsolidationFile`` (a file with ``scenario: consolidation``).
+Main types: ``ExperimentFile``, ``NeighboursEntry``, ``ScaleEntry``, and ``ConsolidationFile`` (a file with
+``scenario: consolidation``).
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import ByteSize, Field, model_validator
 
 from virtoll.experiment.model import ConsolidationBudget, Image, Label, Order, Parameters
 from virtoll.experiment.topology import Testbed
 from virtoll.runfolder.conditions import TRAFFIC_LOADS, Affinity, Condition, Load
+from virtoll.runfolder.scale import MOST_GUESTS, ScalePoint
+
+LEAST_MEMORY_BYTES = 64 * 2**20
+GuestCount = Annotated[int, Field(ge=1, le=MOST_GUESTS)]
+VcpuCount = Annotated[int, Field(ge=1, le=1024)]
 
 
 class GuestSize(Parameters):
@@ -22,8 +28,8 @@ class GuestSize(Parameters):
     ``image``: what is in its file system; without it, the smallest one that holds what the workloads need.
     """
 
-    vcpus: int = Field(default=1, ge=1, le=1024)
-    memory: ByteSize = Field(default=ByteSize(256 * 2**20), ge=64 * 2**20)
+    vcpus: VcpuCount = 1
+    memory: ByteSize = Field(default=ByteSize(256 * 2**20), ge=LEAST_MEMORY_BYTES)
     marks: Literal["icmp", "channel"] = "icmp"
     cpu_quota: float | None = Field(default=None, ge=0.01, le=1024)
     image: Image | None = None
@@ -41,7 +47,7 @@ class NeighboursEntry(Parameters):
     affinity: Affinity = "shared"
     guests: int = Field(default=1, ge=1, le=31)
     platform: Label | None = None
-    memory: ByteSize | None = Field(default=None, ge=64 * 2**20)
+    memory: ByteSize | None = Field(default=None, ge=LEAST_MEMORY_BYTES)
     rate_share: float | None = Field(default=None, gt=0, le=1)
 
     @model_validator(mode="after")
@@ -67,6 +73,43 @@ class NeighboursEntry(Parameters):
         )
 
 
+class ScaleEntry(Parameters):
+    """How many guests do the same at once: each number in ``guests`` is measured, with each number of ``vcpus``.
+
+    ``memory``: of each guest by their number, in place of ``guest.memory`` (``{1: 2039MiB, 2: 1622MiB}``). ``most``:
+    the largest number for a platform, by its label. ``overcommit``: whether so many guests are tried that all their
+    memory together is more than the host has available.
+    """
+
+    guests: list[GuestCount] = Field(min_length=1)
+    vcpus: list[VcpuCount] | None = Field(default=None, min_length=1)
+    memory: dict[GuestCount, ByteSize] | None = None
+    most: dict[Label, GuestCount] = Field(default_factory=dict)
+    overcommit: bool = False
+
+    @model_validator(mode="after")
+    def _of_each(self) -> Self:
+        for key, numbers in (("guests", self.guests), ("vcpus", self.vcpus or [])):
+            if len(set(numbers)) < len(numbers):
+                raise ValueError(f"'{key}' has a number twice; leave one out")
+        lacking = [number for number in self.guests if self.memory is not None and number not in self.memory]
+        if lacking:
+            raise ValueError(f"'memory' says nothing for {lacking[0]} guests; add it, or leave 'memory' out")
+        small = [size for size in (self.memory or {}).values() if size < LEAST_MEMORY_BYTES]
+        if small:
+            raise ValueError(f"'memory': a guest has at least 64 MiB, not {small[0]} bytes")
+        return self
+
+    def points(self, size: GuestSize) -> tuple[ScalePoint, ...]:
+        """Each number of guests with their size; ``size``: what is not given here."""
+        each = self.memory or {}
+        return tuple(
+            ScalePoint(guests, vcpus, int(each.get(guests, size.memory)))
+            for guests in self.guests
+            for vcpus in self.vcpus or [size.vcpus]
+        )
+
+
 class ExperimentFile(Parameters):
     """The YAML file's own keys; entries of ``platforms`` and ``workloads`` are checked against the catalogue.
 
@@ -75,7 +118,7 @@ class ExperimentFile(Parameters):
     way to sum up, reported beside the project's own (``stats/papers.py``).
     ``margin``: within how much of the baseline a platform is called alike (0.1 = 10 %).
     ``neighbours``: with ``scenario: neighbours``, the guests beside the measured one; an entry is a load or a
-    mapping (``NeighboursEntry``).
+    mapping (``NeighboursEntry``). ``scale``: with ``scenario: scale``, how many guests do the same at once.
     ``skip``: pairs ``platform:workload`` that are not run, with the shell's wildcards (``selection.py``).
     ``sizes`` stand in the place of other keys (``sizes.py``), and are gone when this model sees the document.
     """
@@ -86,8 +129,9 @@ class ExperimentFile(Parameters):
     workloads: list[str | dict[str, Any]] = Field(min_length=1)
     baseline: str = "native"
     control: str | None = None
-    scenario: Literal["dedicated", "neighbours"] = "dedicated"
+    scenario: Literal["dedicated", "neighbours", "scale"] = "dedicated"
     neighbours: list[str | dict[str, Any]] | None = None
+    scale: ScaleEntry | None = None
     guest: GuestSize = Field(default_factory=GuestSize)
     blocks: int = Field(default=3, ge=1, le=1000)
     rounds: int = Field(default=5, ge=1, le=100)

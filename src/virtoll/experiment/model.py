@@ -18,6 +18,7 @@ from virtoll.experiment.selection import EVERYTHING, Cell, Selection
 from virtoll.experiment.topology import HostAddress, Testbed
 from virtoll.runfolder.conditions import Condition
 from virtoll.runfolder.looks import Looks
+from virtoll.runfolder.scale import ScalePoint
 
 LABEL_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 Label = Annotated[str, StringConstraints(pattern=LABEL_PATTERN)]
@@ -90,6 +91,22 @@ class WorkloadChoice:
 
 
 @dataclass(frozen=True)
+class Scale:
+    """How many guests do the same at once; ``most``: the largest number for a platform, by its label.
+
+    ``overcommit``: whether they are tried where the host has not the memory for all of them.
+    """
+
+    points: tuple[ScalePoint, ...]
+    most: Mapping[str, int]
+    overcommit: bool
+
+    def points_of(self, label: str) -> tuple[ScalePoint, ...]:
+        """Those that a platform is measured at."""
+        return tuple(one for one in self.points if one.guests <= self.most.get(label, one.guests))
+
+
+@dataclass(frozen=True)
 class Catalogue:
     """The names that a file may use, each with the model of its parameters.
 
@@ -111,7 +128,8 @@ class Experiment:
     """A checked experiment; ``text`` is the YAML as read, so that a run folder can say exactly what was asked.
 
     ``blocks``: how many at most; ``looks``: after how many of them a run ends if all is decided, None: never.
-    ``conditions``: under which every trial is measured besides alone (scenario ``neighbours``).
+    ``conditions``: under which every trial is measured besides alone (scenario ``neighbours``). ``scale``: how many
+    guests do the same at once (scenario ``scale``), None in any other.
     ``size`` and ``selection`` say which part of it; ``cells`` are the pairs of label and workload that are run.
     """
 
@@ -143,3 +161,4 @@ class Experiment:
     selection: Selection = EVERYTHING
     cells: frozenset[Cell] = frozenset()
     conditions: tuple[Condition, ...] = ()
+    scale: Scale | None = None

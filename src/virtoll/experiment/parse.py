@@ -26,6 +26,7 @@ from virtoll.experiment.model import (
     Image,
     Parameters,
     PlatformChoice,
+    Scale,
     WorkloadChoice,
 )
 from virtoll.experiment.selection import EVERYTHING, Selection, kept_cells
@@ -108,7 +109,7 @@ def parse_experiment(text: str, path: Path, catalogue: Catalogue, selection: Sel
         selection,
         (parsed.skip, f"{path}: key 'skip'"),
     )
-    conditions = _conditions(parsed, platforms, path)
+    conditions, scale = _conditions(parsed, platforms, path), _scale(parsed, platforms, path)
     left, run = {label for label, _ in cells}, {workload for _, workload in cells}
     baseline = parsed.baseline if parsed.baseline in left else None
     if looks is not None and (baseline is None or parsed.order == "paper"):
@@ -142,6 +143,7 @@ def parse_experiment(text: str, path: Path, catalogue: Catalogue, selection: Sel
         selection=selection,
         cells=cells,
         conditions=conditions,
+        scale=scale,
     )
 
 
@@ -153,17 +155,7 @@ def _conditions(parsed: ExperimentFile, platforms: Sequence[PlatformChoice], pat
         return ()
     if not parsed.neighbours:
         raise UsageError(f"{path}: key 'neighbours': is missing; add loads, such as [idle, light, heavy]")
-    if parsed.testbed is not None:
-        raise UsageError(
-            f"{path}: key 'testbed': guests beside the measured one have links of their own, on this machine alone; "
-            "leave it out, or set 'scenario: dedicated'"
-        )
-    for place, choice in enumerate(platforms):
-        if choice.host is not None or choice.parameters.pre_provisioned:
-            raise UsageError(
-                f"{path}: key 'platforms[{place}]': guests beside the measured one are started on this machine; "
-                f"take {choice.label} out, or set 'scenario: dedicated'"
-            )
+    _refuse_elsewhere(parsed, platforms, "guests beside the measured one", path)
     labels = [choice.label for choice in platforms]
     found: list[Condition] = []
     for place, entry in enumerate(parsed.neighbours):
@@ -180,6 +172,49 @@ def _conditions(parsed: ExperimentFile, platforms: Sequence[PlatformChoice], pat
                 raise UsageError(f"{path}: key '{where}': '{condition.label}' is there twice; leave one out")
             found.append(condition)
     return tuple(found)
+
+
+def _scale(parsed: ExperimentFile, platforms: Sequence[PlatformChoice], path: Path) -> Scale | None:
+    """How many guests do the same at once; None in another scenario than ``scale``."""
+    given = parsed.scale
+    if parsed.scenario != "scale":
+        if given is not None:
+            raise UsageError(f"{path}: key 'scale': needs 'scenario: scale'; set it, or leave the key out")
+        return None
+    if given is None:
+        raise UsageError(f"{path}: key 'scale': is missing; add numbers of guests, such as {{guests: [1, 2, 4, 8]}}")
+    if parsed.order == "paper":
+        raise UsageError(f"{path}: key 'order': the scenario scale has blocks in random order; leave 'order' out")
+    _refuse_elsewhere(parsed, platforms, "guests that do the same at once", path)
+    labels = [choice.label for choice in platforms]
+    unknown = [label for label in given.most if label not in labels]
+    if unknown:
+        raise UsageError(
+            f"{path}: key 'scale.most': {unknown[0]!r} is not among the platforms; allowed: {', '.join(labels)}"
+        )
+    found = Scale(given.points(parsed.guest), given.most, given.overcommit)
+    nothing = [label for label in labels if not found.points_of(label)]
+    if nothing:
+        raise UsageError(
+            f"{path}: key 'scale.most': no number of 'scale.guests' is so small for {nothing[0]}; raise it, or take "
+            "the platform out"
+        )
+    return found
+
+
+def _refuse_elsewhere(parsed: ExperimentFile, platforms: Sequence[PlatformChoice], which: str, path: Path) -> None:
+    """Scenarios with several guests have all of them on this machine; ``which``: they, in words."""
+    if parsed.testbed is not None:
+        raise UsageError(
+            f"{path}: key 'testbed': {which} have links of their own, on this machine alone; leave it out, or set "
+            "'scenario: dedicated'"
+        )
+    for place, choice in enumerate(platforms):
+        if choice.host is not None or choice.parameters.pre_provisioned:
+            raise UsageError(
+                f"{path}: key 'platforms[{place}]': {which} are started on this machine; take {choice.label} out, or "
+                "set 'scenario: dedicated'"
+            )
 
 
 def _image(
@@ -446,7 +481,8 @@ def _complaint(error: ValidationError, model: type[BaseModel], where: str) -> st
         inner = _model_at(model, location[:-1])
         return f"key '{key}': not known; allowed keys: {_keys_of(inner)}"
     if key == "scenario" and not where:
-        return f"key 'scenario': {first['input']!r} is not known; allowed: 'dedicated', 'neighbours' or 'consolidation'"
+        known = "'dedicated', 'neighbours', 'scale' or 'consolidation'"
+        return f"key 'scenario': {first['input']!r} is not known; allowed: {known}"
     if first["type"] == "missing":
         return f"key '{key}': is missing; add it"
     if first["type"] == "value_error":
@@ -457,9 +493,11 @@ def _complaint(error: ValidationError, model: type[BaseModel], where: str) -> st
 def _model_at(model: type[BaseModel], location: tuple[int | str, ...]) -> type[BaseModel]:
     for part in location:
         annotation = model.model_fields[str(part)].annotation if str(part) in model.model_fields else None
-        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+        inner = [one for one in (annotation, *typing.get_args(annotation)) if isinstance(one, type)]
+        models = [one for one in inner if issubclass(one, BaseModel)]
+        if not models:
             return model
-        model = annotation
+        model = models[0]
     return model
 
 

@@ -11,6 +11,8 @@ each platform runs once without being counted (a warm-up: memory that is touched
 Scenario ``neighbours``: in a round each platform in turn runs alone first, in the middle and last, and under each
 condition once between them, in random order. So a condition is compared with the same guest alone, seconds apart. The
 A/A control runs alone, once a round.
+Scenario ``scale``: in a block each number of guests stands in random order, and inside it each platform. There its
+guests are started, run each workload at once as often as there are rounds, and end.
 All of A before all of B finds 15 to 81 % false differences at a nominal 5 % (simulated, as the host drifts; see Abedi
 and Brecht, ICPE 2017). ``order: paper`` runs them so all the same, to repeat what a paper did.
 """
@@ -24,8 +26,9 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TypeVar
 
-from virtoll.experiment.model import Experiment, Order, PlatformChoice, WorkloadChoice
+from virtoll.experiment.model import Experiment, Order, PlatformChoice, Scale, WorkloadChoice
 from virtoll.runfolder.conditions import Condition
+from virtoll.runfolder.scale import ScalePoint
 
 # Seconds that the rounds of one platform and workload take in a block, if there are more than one.
 ROUNDS_SECONDS = 3.5
@@ -40,7 +43,7 @@ class Trial:
     """One measurement to be taken: ``number`` is its place in the plan, from 0.
 
     ``round``: of its block and workload, from 0. ``warm_up``: it comes before the rounds, and is in no summary.
-    ``condition``: what guests beside its own do; None: it is alone.
+    ``condition``: what guests beside its own do; None: it is alone. ``scale``: how many guests do it at once.
     """
 
     number: int
@@ -50,6 +53,7 @@ class Trial:
     round: int = 0
     warm_up: bool = False
     condition: Condition | None = None
+    scale: ScalePoint | None = None
 
 
 @dataclass(frozen=True)
@@ -61,8 +65,13 @@ class Plan:
     order: Order = "randomised"
 
     def batches(self) -> list[tuple[Trial, ...]]:
-        """Trials in order, grouped as they share guests: a block's, or in the paper's order a platform's."""
-        key = attrgetter("platform") if self.order == "paper" else attrgetter("block")
+        """Trials in order, grouped as they share guests.
+
+        A block's, or in the paper's order a platform's; where several guests do the same at once, theirs.
+        """
+        key: Callable[[Trial], object] = attrgetter("platform" if self.order == "paper" else "block")
+        if any(trial.scale is not None for trial in self.trials):
+            key = attrgetter("block", "platform", "scale")
         return [tuple(group) for _, group in groupby(self.trials, key)]
 
     def blocks(self) -> list[tuple[Trial, ...]]:
@@ -95,6 +104,10 @@ def make_plan(experiment: Experiment, seconds: TrialSeconds) -> Plan:
     generator = random.Random(experiment.seed)
     trials: list[Trial] = []
     for block in range(experiment.blocks):
+        if experiment.scale is not None:
+            for trial in _at_once(experiment, experiment.scale, generator, block):
+                trials.append(replace(trial, number=len(trials)))
+            continue
         for workload, platforms in _shuffled(generator, _cells(experiment)):
             if experiment.conditions:
                 for trial in _beside_others(experiment, generator, block, workload, platforms, seconds):
@@ -160,6 +173,22 @@ def _beside_others(
                 continue
             for condition in _around((None,), _shuffled(generator, experiment.conditions)):
                 yield Trial(0, block, platform, workload, number, condition=condition)
+
+
+def _at_once(experiment: Experiment, scale: Scale, generator: random.Random, block: int) -> Iterator[Trial]:
+    """The trials of one block of the scenario ``scale``; their numbers are yet to be given.
+
+    With more than one round each workload warms up once in each group of guests.
+    """
+    cells = _cells(experiment)
+    for point in _shuffled(generator, scale.points):
+        present = [one for one in experiment.platforms if point in scale.points_of(one.label)]
+        for platform in _shuffled(generator, present):
+            for workload in _shuffled(generator, [workload for workload, on in cells if platform in on]):
+                if experiment.rounds > 1:
+                    yield Trial(0, block, platform, workload, warm_up=True, scale=point)
+                for number in range(experiment.rounds):
+                    yield Trial(0, block, platform, workload, number, scale=point)
 
 
 def _around(host: Sequence[Host], others: Sequence[Item]) -> list[Host | Item]:

@@ -69,6 +69,7 @@ class GuestRequest:
     ``cpu_quota``: CPU time per wall time in CPUs (0.2: a fifth of one), for all of the guest; None: no limit.
     ``cpu_period_microseconds``: over which the quota holds, where it is a cgroup of this machine; None: 100 ms.
     ``data``: room on the host's disk to be found at ``DATA_PATH``; only for a platform that says how (``data_by``).
+    ``instance``: which of several guests of its platform it is, from 0.
     """
 
     name: str
@@ -80,6 +81,7 @@ class GuestRequest:
     cpu_quota: float | None = None
     data: DataVolume | None = None
     cpu_period_microseconds: int | None = None
+    instance: int = 0
 
     @property
     def file_name(self) -> str:

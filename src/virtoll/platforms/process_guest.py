@@ -10,7 +10,6 @@ import os
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,11 +56,15 @@ class StartedGuest(Guest):
     ready_monotonic_ns: int = 0
     cleanup: list[Callable[[], object]] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        """While one guest is waited for, others that are started or measured at the same time go on."""
+        self.agent.gives_turn = True
+
     def wait_ready(self, deadline_seconds: float) -> None:
         """Wait for the agent; on failure everything is removed and the console is handed out with the error."""
         with self.ending_on_error(last_words=True):
             self.agent.wait_ready(deadline_seconds)
-        self.ready_monotonic_ns = time.monotonic_ns()
+        self.ready_monotonic_ns = self.agent.greeted_monotonic_ns
 
     @contextlib.contextmanager
     def ending_on_error(self, *, last_words: bool = False) -> Iterator[None]:
@@ -113,7 +116,7 @@ class AgentGuest(StartedGuest):
         """
         with contextlib.suppress(GuestError):
             self.resume()
-        if self.process.poll() is None and not self.agent.ended:
+        if self.process.poll() is None and not self.agent.ended and not self.agent.busy:
             with contextlib.suppress(GuestError, subprocess.TimeoutExpired):
                 self.agent.ask(ShutdownRequest(), deadline_seconds=2.0)
                 self.process.wait(2.0)

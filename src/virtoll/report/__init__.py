@@ -7,12 +7,14 @@ here measures, and nothing here computes a statistic.
 
 from virtoll.report.build import ReportResult, build_report, load_analysis
 from virtoll.report.guests import consolidation_lines
+from virtoll.report.guests_at_once import at_once_terminal
 from virtoll.report.isolation import isolation_terminal
 from virtoll.report.terminal import headline_table
 from virtoll.report.validation import read_tests, validation_table
 
 __all__ = [
     "ReportResult",
+    "at_once_terminal",
     "build_report",
     "consolidation_lines",
     "headline_table",

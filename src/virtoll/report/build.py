@@ -39,8 +39,10 @@ def load(run_directory: Path) -> RunData:
     return RunData(
         manifest=folder.manifest,
         state=folder.state(),
-        trials=tuple(trial for trial in latest if not trial.warm_up and trial.condition is None),
-        beside=tuple(trial for trial in latest if not trial.warm_up and trial.condition is not None),
+        trials=tuple(one for one in latest if not one.warm_up and one.condition is None and one.scale is None),
+        beside=tuple(one for one in latest if not one.warm_up and one.condition is not None),
+        at_once=tuple(one for one in latest if not one.warm_up and one.scale is not None),
+        groups=folder.groups(),
         warm_ups=tuple(trial for trial in latest if trial.warm_up),
         boots=folder.boots(),
         commands=folder.commands(),

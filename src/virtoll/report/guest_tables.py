@@ -79,7 +79,7 @@ def _host_cpu(analysis: Analysis) -> CsvTable:
             analysis.caveats.get(one.platform),
         )
         for one in analysis.data.trials
-        if (used := used_ns(one)) is not None
+        if (used := used_ns(one.host_cpu)) is not None
     )
     return CsvTable("host-cpu", header, rows)
 

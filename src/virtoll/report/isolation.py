@@ -8,7 +8,7 @@ from virtoll.report.csv_table import CsvTable
 from virtoll.report.rows import Shown, TableRow, comparison_cell
 from virtoll.runfolder.conditions import ALONE, TRAFFIC_LOADS
 from virtoll.stats.analysis import Analysis
-from virtoll.stats.compare import DECIDED, DIFFERENT, Comparison
+from virtoll.stats.compare import DECIDED, Comparison
 from virtoll.stats.isolation import LoadUse
 from virtoll.stats.values import Task
 
@@ -62,16 +62,12 @@ def _matrix(analysis: Analysis, task: Task, platforms: list[str]) -> list[TableR
 
 def control_line(analysis: Analysis) -> str:
     """The guests alone against themselves (A/A): the shares, and what a difference there means."""
-    measured = [one for one in analysis.isolation.control if one.share is not None and one.caveat is None]
-    shares = [one.share for one in measured if one.share is not None]
-    if not shares:
-        return "There is no A/A control: the guest alone was not compared with itself."
-    line = f"The guest alone against itself (A/A): {words.between(min(shares), max(shares))}."
-    alarms = [one for one in measured if one.verdict in DIFFERENT]
-    if not alarms:
-        return line
-    named = ", ".join(f"{one.platform} {one.task.short} ({words.said(one).text})" for one in alarms)
-    return f"Do not trust this matrix: the guest alone differs from itself in {named}. {line}"
+    line = words.control_line(
+        analysis.isolation.control,
+        "The guest alone against itself (A/A)",
+        "Do not trust this matrix: the guest alone differs from itself in",
+    )
+    return line or "There is no A/A control: the guest alone was not compared with itself."
 
 
 def _use_row(one: LoadUse) -> TableRow:

@@ -20,6 +20,7 @@ from virtoll.report.drawing import Drawing, inline
 from virtoll.report.figures import FIGURES
 from virtoll.report.figures.base import SECTIONS
 from virtoll.report.guests import guests_context
+from virtoll.report.guests_at_once import at_once_context
 from virtoll.report.isolation import isolation_context
 from virtoll.report.papers import paper_context, substitutes
 from virtoll.report.rows import Shown, TableRow, comparison_cell
@@ -117,6 +118,7 @@ def _context(analysis: Analysis, drawings: Mapping[str, Drawing]) -> dict[str, A
         "wire": wire_context(analysis),
         "scaling": scaling_context(analysis),
         "isolation": isolation_context(analysis),
+        "at_once": at_once_context(analysis),
         "throughput": throughput_context(analysis),
         "guests": guests_context(analysis),
         "study": study_context(analysis),
@@ -292,7 +294,7 @@ def _troubles(analysis: Analysis) -> list[TableRow]:
             key = (trial.platform, trial.status, trial.reason or "no reason was stored")
             gathered.setdefault(key, []).append(f"{trial.trial} ({trial.workload})")
     by_number = {trial.trial: trial for trial in analysis.data.every_trial}
-    for gap in (*analysis.gaps, *analysis.isolation.gaps):
+    for gap in (*analysis.gaps, *analysis.isolation.gaps, *analysis.at_once.gaps):
         trial = by_number[gap.trial]
         gathered.setdefault((trial.platform, "no value", gap.reason), []).append(f"{gap.trial} ({trial.workload})")
     return [

@@ -3,6 +3,7 @@
 from virtoll.report.conditional_throughput import throughput_tables
 from virtoll.report.csv_table import CsvTable, Row
 from virtoll.report.guest_tables import guest_tables
+from virtoll.report.guests_at_once import at_once_tables
 from virtoll.report.isolation import isolation_tables
 from virtoll.report.papers import paper_tables
 from virtoll.report.scaling import scaling_tables
@@ -20,6 +21,7 @@ def csv_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
         *guest_tables(analysis),
         _equivalence(analysis),
         *isolation_tables(analysis),
+        *at_once_tables(analysis),
         *scaling_tables(analysis),
         *throughput_tables(analysis),
         *study_tables(analysis),
@@ -29,8 +31,9 @@ def csv_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
 
 def _cells(analysis: Analysis) -> CsvTable:
     """One row for each trial and metric, values or not: nothing that was tried is missing from it."""
-    isolation = analysis.isolation
-    values = {(one.trial, one.task): one for one in (*analysis.observations, *isolation.observations)}
+    isolation, at_once = analysis.isolation, analysis.at_once
+    every = (*analysis.observations, *isolation.observations, *at_once.observations)
+    values = {(one.trial, one.task): one for one in every}
     header = (
         "trial",
         "block",
@@ -48,18 +51,21 @@ def _cells(analysis: Analysis) -> CsvTable:
         "caveat",
     )
     rows: list[Row] = []
-    gaps = {gap.trial: gap.reason for gap in (*analysis.gaps, *isolation.gaps)}
+    gaps = {gap.trial: gap.reason for gap in (*analysis.gaps, *isolation.gaps, *at_once.gaps)}
     for trial in analysis.data.every_trial:
         label = trial.condition.label if trial.condition is not None else None
+        if trial.scale is not None:
+            label = at_once.words(trial.scale)
         for task in analysis.tasks:
             if not task.is_of(trial):
                 continue
             one = values.get((trial.trial, task))
-            cell = (
-                analysis.cells.get((trial.platform, task))
-                if label is None
-                else isolation.cells.get((trial.platform, task, label))
-            )
+            if trial.scale is not None:
+                cell = at_once.cells.get((trial.platform, task, trial.scale))
+            elif label is not None:
+                cell = isolation.cells.get((trial.platform, task, label))
+            else:
+                cell = analysis.cells.get((trial.platform, task))
             flagged = int(trial.trial in cell.outliers) if cell and one else None
             rows.append(
                 (

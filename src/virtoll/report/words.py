@@ -149,6 +149,20 @@ def _narrow(text: str) -> str:
     return text.replace(" to ", "–").replace(" %", "%").replace(" times", "×")
 
 
+def control_line(control: Sequence[Comparison], subject: str, doubt: str) -> str:
+    """An A/A control: the shares that `subject` reached, after a `doubt` where one differs; empty without any."""
+    measured = [one for one in control if one.share is not None and one.caveat is None]
+    shares = [one.share for one in measured if one.share is not None]
+    if not shares:
+        return ""
+    line = f"{subject}: {between(min(shares), max(shares))}."
+    alarms = [one for one in measured if one.verdict in DIFFERENT]
+    if not alarms:
+        return line
+    named = ", ".join(f"{one.platform} {one.task.short} ({said(one).text})" for one in alarms)
+    return f"{doubt} {named}. {line}"
+
+
 def blocks_words(analysis: Analysis) -> str:
     """How much was measured: '3 blocks', '3 blocks of 5 rounds', '3 blocks of up to 5 rounds'."""
     rounds: dict[tuple[object, ...], set[int]] = {}

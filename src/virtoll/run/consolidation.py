@@ -24,11 +24,11 @@ from virtoll.lab import interrupts
 from virtoll.lab.network import GuestNetwork
 from virtoll.platforms.base import Guest, GuestRequest, GuestStartError, Platform
 from virtoll.run.progress import Progress
+from virtoll.run.requirements import RESERVE_BYTES
 from virtoll.run.session import RunSession
 from virtoll.runfolder.store import RunFolder
 
 _MIB = 2**20
-_RESERVE_BYTES = 512 * _MIB
 _MONITORS_BYTES = 256 * _MIB  # what a machine's monitor may take besides the machine's memory
 _KILLED_FIRST = "1000"
 
@@ -111,8 +111,8 @@ class Series:
         if now.available is None:
             return "this host does not say how much memory is available; a kernel of at least 3.14 does"
         need = max(self.experiment.memory_bytes + _MONITORS_BYTES, 2 * self.largest_step)
-        if now.available - need < _RESERVE_BYTES:
-            return f"another guest could bring the host below its reserve of {_RESERVE_BYTES // _MIB} MiB"
+        if now.available - need < RESERVE_BYTES:
+            return f"another guest could bring the host below its reserve of {RESERVE_BYTES // _MIB} MiB"
         before = self.first.swapped_out_pages if self.first else None
         if before is not None and now.swapped_out_pages is not None and now.swapped_out_pages > before:
             return "the host has begun to swap"
@@ -195,8 +195,7 @@ def measure(
     budget = experiment.consolidation
     if budget is None:
         raise ValueError("an experiment of the scenario consolidation is expected")
-    _be_killed_first()
-    _allow_many_files()
+    many_guests()
     ended = {record.platform for record in folder.consolidation() if record.status != "ok"}
     entries = {entry.label: entry for entry in folder.manifest.platforms}
     for choice in experiment.platforms:
@@ -209,6 +208,12 @@ def measure(
             series.run(progress)
         else:
             series.refuse(f"not available: {entry.reason}")
+
+
+def many_guests() -> None:
+    """What is started from here may be many: it is what the kernel ends first when memory runs out."""
+    _be_killed_first()
+    _allow_many_files()
 
 
 def _total(parts: Sequence[int | None]) -> int | None:

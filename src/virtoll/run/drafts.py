@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from virtoll.lab.network import GuestNetwork
     from virtoll.lab.receiving import ReceivingCpus
     from virtoll.platforms.base import Guest, GuestRequest
+    from virtoll.run.fleet import Slot
     from virtoll.run.guest_check import Mismatch
     from virtoll.workloads.base import Measurement
     from virtoll.workloads.points import MeasuredPoint
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 class BootDraft:
     """The record of a guest's start, as far as it has come: ``record`` is what is stored, whatever ends the start."""
 
-    def __init__(self, boot: str, choice: PlatformChoice, block: int, attempt: int, instance: int) -> None:
+    def __init__(self, boot: str, choice: PlatformChoice, block: int, attempt: int, slot: Slot) -> None:
         where = choice.whereabouts
         self.record = BootRecord(
             boot=boot,
@@ -49,7 +50,8 @@ class BootDraft:
             evidence=(),
             host=where["host"],
             caveat=where["caveat"],
-            instance=instance,
+            instance=slot.instance,
+            scale=slot.group,
         )
 
     def asked(self, request: GuestRequest, network: GuestNetwork) -> None:
@@ -126,6 +128,7 @@ def skipped_trial(trial: Trial, attempt: int, reason: str | None = None) -> Tria
         round=trial.round,
         warm_up=trial.warm_up,
         condition=trial.condition,
+        scale=trial.scale,
     )
 
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -24,7 +26,7 @@ from virtoll.agent.timekeeper import Timekeeper, await_path
 from virtoll.errors import AgentError, GuestDied, GuestError, LabError, NeighbourFailed
 from virtoll.experiment.model import Experiment, Parameters, PlatformChoice, WorkloadChoice
 from virtoll.experiment.plan import Trial
-from virtoll.host.guest_usage import CpuAround, cpu_around, read_footprint, view_of_host
+from virtoll.host.guest_usage import CpuAround, available_bytes, cpu_around, read_footprint, view_of_host
 from virtoll.lab import interrupts
 from virtoll.lab.data import DataVolume
 from virtoll.lab.network import GuestNetwork, plan_links, with_found_macs
@@ -37,7 +39,9 @@ from virtoll.run.guest_check import compare, compare_pre_provisioned
 from virtoll.run.observer import Observer
 from virtoll.run.pinning import Pinning
 from virtoll.run.progress import Progress
+from virtoll.run.threads import at_once
 from virtoll.runfolder.conditions import Condition
+from virtoll.runfolder.scale import ScalePoint
 from virtoll.runfolder.store import RunFolder
 from virtoll.workloads import workload_of
 from virtoll.workloads.base import Bench, DataDirectory, Needs
@@ -49,6 +53,8 @@ if TYPE_CHECKING:
 _STARTS_PER_BLOCK = 3
 _REFUSALS_PER_BLOCK = 2  # a second try, since what refused may have been a busy host
 _STANDARD_MTU_BYTES = 1500
+_GROUPS_PER_BLOCK = 2  # a second try, since one of many guests may have failed of a busy host
+_BOOT_SECONDS = 120.0  # the longest that one guest alone may take
 _FACTS_DEADLINE_SECONDS = 60.0  # an emulated guest reads and hashes all its files
 
 
@@ -59,6 +65,25 @@ class Placement:
     cpus: tuple[int, ...]
     vcpus: int
     memory_bytes: int
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Which of a platform's guests one is: ``instance`` 0 is its own, others stand beside that.
+
+    ``place``: where it is pinned if not as the experiment says. ``group``: with how many it is started at once.
+    """
+
+    instance: int = 0
+    place: Placement | None = None
+    group: ScalePoint | None = None
+
+    @property
+    def words(self) -> str:
+        """It as a sentence's subject."""
+        if self.group is not None:
+            return self.group.guest(self.instance + 1)
+        return "its guest" if self.instance == 0 else f"guest {self.instance + 1} of those side by side"
 
 
 NeighbourKey = tuple[str, Placement]
@@ -86,6 +111,7 @@ class LiveGuest:
     data: DataKeeper | None = None
     no_data: str | None = None
     receives_apart: bool = False
+    instance: int = 0
     _directory: DataDirectory = field(default_factory=DataDirectory)
 
     @contextlib.contextmanager
@@ -170,17 +196,20 @@ class Fleet:
     _neighbours: dict[NeighbourKey, list[LiveGuest]] = field(default_factory=dict)
     _starts: dict[str, int] = field(default_factory=dict)
     _neighbour_failures: Counter[NeighbourKey] = field(default_factory=Counter)
+    _group: list[LiveGuest] = field(default_factory=list)
+    _groups: int = 0
     _absent: dict[str, str] = field(default_factory=dict)
     _refusals: Counter[tuple[str, WorkloadChoice]] = field(default_factory=Counter)
 
     def __enter__(self) -> Self:
         """Start one guest of each platform that has a trial in this block, in the plan's order, and park it.
 
-        What ends the run meanwhile ends the guests that are up already.
+        Those of a group are started when it is first asked for. What ends the run meanwhile ends the guests that are up
+        already.
         """
         with contextlib.ExitStack() as undo:
             undo.callback(self._end_all)
-            for choice in dict.fromkeys(trial.platform for trial in self.block):
+            for choice in dict.fromkeys(trial.platform for trial in self.block if trial.scale is None):
                 self._start(choice)
             undo.pop_all()
         return self
@@ -190,8 +219,8 @@ class Fleet:
     ) -> None:
         """End every guest; what it holds of the host's memory is read once more before."""
         try:
-            for label, live in self._live.items() if kind is None else ():
-                self._append_footprint(live.guest, live.boot, label, "after-work", live.site)
+            for live in (*self._live.values(), *self._group) if kind is None else ():
+                self._append_footprint(live.guest, live.boot, live.label, "after-work", live.site)
         finally:
             self._end_all()
 
@@ -218,7 +247,7 @@ class Fleet:
             if choice.parameters.pre_provisioned:
                 self._absent[label] = f"it is one guest that is there already, and {count} side by side are needed"
                 return ()
-            live = self._start_one(choice, len(co_located) + 1)
+            live = self._start_one(choice, Slot(len(co_located) + 1))
             if live is None:
                 return ()
             co_located.append(live)
@@ -236,7 +265,7 @@ class Fleet:
             if self._neighbour_failures[key] >= _STARTS_PER_BLOCK:
                 cause = GuestError(f"it failed {_STARTS_PER_BLOCK} times in this block, and is not tried again")
                 raise NeighbourFailed(condition.guest(len(beside) + 1), cause)
-            live = self._start_one(choice, len(beside) + 1, key[1])
+            live = self._start_one(choice, Slot(len(beside) + 1, key[1]))
             if live is None:
                 self._neighbour_failures[key] += 1
                 cause = GuestError(self._absent.pop(choice.label, "it could not be started"))
@@ -258,6 +287,66 @@ class Fleet:
             paths += self.folder.keep_evidence(f"{folder_name}-neighbour-{number}", live.guest.evidence())
             self._end(live.guest, live.site, live.data)
         return paths
+
+    def group(self, choice: PlatformChoice, point: ScalePoint) -> tuple[LiveGuest, ...]:
+        """So many guests of one platform, started at the same time when they are first needed, and kept parked.
+
+        Empty when not all of them are available (``why_absent``). Virtoll's own part of each start, such as its link,
+        comes one after another; what it then waits for goes on for all of them at once.
+        """
+        if self._group or self._groups >= _GROUPS_PER_BLOCK:
+            return tuple(self._group)
+        from virtoll.runfolder.scale import GroupRecord
+
+        self._groups += 1
+        self._absent.pop(choice.label, None)
+        place = Placement((), point.vcpus, point.memory_bytes)
+        before, began_ns = available_bytes(), time.monotonic_ns()
+        at_once([partial(self._join_group, choice, number, place, point) for number in range(point.guests)])
+        self._group.sort(key=lambda live: live.instance)
+        whole = len(self._group) == point.guests
+        for live in self._group if whole else ():
+            self._append_footprint(live.guest, live.boot, live.label, "idle", live.site)
+        self.folder.append_group(
+            GroupRecord(
+                platform=choice.label,
+                block=self.block[0].block,
+                scale=point,
+                status="ok" if whole else "failed",
+                reason=None if whole else self._absent[choice.label],
+                boots=tuple(live.boot for live in self._group),
+                began_monotonic_ns=began_ns,
+                up_monotonic_ns=max(live.guest.ready_monotonic_ns for live in self._group) if whole else None,
+                available_before_bytes=before,
+                available_idle_bytes=available_bytes() if whole else None,
+            )
+        )
+        if not whole:
+            self._end_group()
+        return tuple(self._group)
+
+    def _join_group(self, choice: PlatformChoice, instance: int, place: Placement, point: ScalePoint) -> None:
+        live = self._start_one(choice, Slot(instance, place, point))
+        if live is not None:
+            self._group.append(live)
+
+    def lose_group(
+        self, label: str, workload: WorkloadChoice, error: NeighbourFailed, folder_name: str
+    ) -> tuple[str, ...]:
+        """One of a group failed in a trial of this workload: keep its evidence, end all, and give the paths."""
+        if isinstance(error.cause, AgentError):
+            self._refusals[label, workload] += 1
+            self._groups -= 1
+        self._absent[label] = f"its guests were lost and not started again: {error}"
+        failed = [live for number, live in enumerate(self._group, start=1) if number == error.number]
+        paths = [self.folder.keep_evidence(folder_name, live.guest.evidence()) for live in failed]
+        self._end_group()
+        return tuple(itertools.chain(*paths))
+
+    def _end_group(self) -> None:
+        for live in self._group:
+            self._end(live.guest, live.site, live.data)
+        self._group.clear()
 
     def why_absent(self, label: str) -> str:
         """Why ``guest`` gave None, in one sentence."""
@@ -304,6 +393,7 @@ class Fleet:
         self._live.clear()
         self._co_located.clear()
         self._neighbours.clear()
+        self._group.clear()
 
     def _end(self, guest: Guest, site: Site, data: DataKeeper | None) -> None:
         """What cannot be removed costs no trial, and is reported."""
@@ -321,7 +411,7 @@ class Fleet:
         if live is not None:
             self._live[choice.label] = live
 
-    def _start_one(self, choice: PlatformChoice, instance: int = 0, place: Placement | None = None) -> LiveGuest | None:
+    def _start_one(self, choice: PlatformChoice, slot: Slot = Slot()) -> LiveGuest | None:
         """Start one guest on its host; a host that is unavailable is the guest's failure."""
         try:
             site = self.site_of(choice)
@@ -329,47 +419,47 @@ class Fleet:
             self._absent[choice.label] = f"its host is unavailable: {error}"
             return None
         with site.awake():
-            return self._start_at(choice, site, instance, place)
+            return self._start_at(choice, site, slot)
 
-    def _start_at(self, choice: PlatformChoice, site: Site, instance: int, place: Placement | None) -> LiveGuest | None:
-        """Start one guest, measure what it is, park it, and write its boot record; failure is recorded, not raised.
-
-        ``instance``: 0 for the platform's guest, from 1 for those beside it; ``place``: where those of a condition are.
-        """
+    def _start_at(self, choice: PlatformChoice, site: Site, slot: Slot) -> LiveGuest | None:
+        """Start one guest, measure what it is, park it, and write its boot record; failure is recorded, not raised."""
         from virtoll.run.drafts import BootDraft
 
         number = self.block[0].block
         self.boots[choice.label, number] += 1
         attempt = self.boots[choice.label, number]
-        if instance == 0:
+        if slot.instance == 0 and slot.group is None:
             self._starts[choice.label] = self._starts.get(choice.label, 0) + 1
         boot = f"{choice.label}/{number}" + (f"/{attempt}" if attempt > 1 else "")
         self.progress.message(f"starting {boot}")
-        draft = BootDraft(boot, choice, number, attempt, instance)
+        draft = BootDraft(boot, choice, number, attempt, slot)
         live: LiveGuest | None = None
         try:
-            live = self._boot(choice, site, draft, place)
+            live = self._boot(choice, site, draft, slot, self.boots.total())
         except (GuestError, LabError) as error:
             found = error.evidence if isinstance(error, GuestStartError) else {}
             draft.failed(str(error), self.folder.keep_evidence(boot.replace("/", "-"), found))
-            which = "its guest" if instance == 0 else f"guest {instance + 1} of those side by side"
-            self._absent[choice.label] = f"{which} could not be started: {error}"
+            self._absent[choice.label] = f"{slot.words} could not be started: {error}"
             interrupts.check()  # before it is stored: the start may have failed of it
         self.folder.append_boot(draft.record)
         return live
 
-    def _boot(self, choice: PlatformChoice, site: Site, draft: BootDraft, place: Placement | None) -> LiveGuest:
+    def _boot(self, choice: PlatformChoice, site: Site, draft: BootDraft, slot: Slot, start: int) -> LiveGuest:
         """Start one guest; its record's draft gets what was asked for and what was found, as far as it comes.
 
-        Whatever ends the start early ends the guest and gives its room back; a ``GuestError`` carries the evidence.
+        ``start``: its number among all starts of the run. Whatever ends the start early ends the guest and gives its
+        room back; a ``GuestError`` carries the evidence.
         """
-        boot, instance, kind = draft.record.boot, draft.record.instance, self.platforms[choice.platform]
+        boot, kind = draft.record.boot, self.platforms[choice.platform]
         with contextlib.ExitStack() as undo:
+            wanted = self._data_bytes(beside=slot.place is not None and slot.group is None)
             promised = sum(live.data.volume.size_bytes for live in self._everyone() if live.data is not None)
-            volume, no_data = find_data_volume(kind, site, self._data_bytes(beside=place is not None), promised)
+            if slot.group is not None:
+                promised = slot.instance * wanted  # all are started at the same time
+            volume, no_data = find_data_volume(kind, site, wanted, promised)
             if volume is not None:
                 undo.callback(volume.remove)
-            request = self._request(choice, boot, site, volume, instance, place)
+            request = self._request(choice, boot, site, volume, slot)
             draft.asked(request, request.network)
             guest = kind.with_parameters(choice.parameters).start(request, site)
             undo.callback(self._end, guest, site, None)
@@ -380,11 +470,12 @@ class Fleet:
                     inside = guest.agent.ask(FactsRequest(), _FACTS_DEADLINE_SECONDS).interfaces
                     network = with_found_macs(network, [one.mac for one in inside if one.mac is not None])
                 draft.asked(request, network)
-                timekeeper, hops = self._connect(guest, network, site, counters=choice.counters)
+                identifier = (os.getpid() + start) % 2**16
+                timekeeper, hops = self._connect(guest, network, site, identifier, counters=choice.counters)
                 if site.network.local is not None and network.sources:
                     draft.receives_on(site.network.local.receive_on(network, request.cpus))
                 unlike = self._examine(guest, request, draft, pre_provisioned=choice.parameters.pre_provisioned)
-                if instance == 0:
+                if slot.instance == 0 and slot.group is None:
                     self._append_footprint(guest, boot, choice.label, "idle", site)
                 guest.park()
             except GuestError as error:
@@ -405,6 +496,7 @@ class Fleet:
             data=data,
             no_data=no_data,
             receives_apart=draft.receives_apart,
+            instance=slot.instance,
         )
 
     def _examine(
@@ -443,7 +535,7 @@ class Fleet:
 
     def _everyone(self) -> Iterator[LiveGuest]:
         """All guests that are up: those beside others first."""
-        return itertools.chain(*self._neighbours.values(), *self._co_located.values(), self._live.values())
+        return itertools.chain(*self._neighbours.values(), *self._co_located.values(), self._live.values(), self._group)
 
     def _data_bytes(self, *, beside: bool) -> int:
         """Room in the data directory for the largest of the experiment's workloads, or of the loads of guests beside;
@@ -459,11 +551,12 @@ class Fleet:
         boot: str,
         site: Site,
         volume: DataVolume | None,
-        instance: int,
-        place: Placement | None,
+        slot: Slot,
     ) -> GuestRequest:
         index = next(n for n, other in enumerate(self.experiment.platforms) if other.label == choice.label)
-        if instance > 0:
+        if slot.group is not None:
+            index = slot.instance  # nobody else is up
+        elif slot.instance > 0:
             taken = {link.owner for other in self._everyone() for link in other.network.links}
             index = next(n for n in itertools.count(len(self.experiment.platforms)) if n not in taken)
         mtu = max([_STANDARD_MTU_BYTES, *(needs.mtu_bytes for needs in self._needs())])
@@ -473,18 +566,23 @@ class Fleet:
         if site.far:
             network = site.far.reach(network)
         network = site.network.reach(network)
-        place = place or Placement(self.pinning.guest_cpus, self.experiment.vcpus, self.experiment.memory_bytes)
+        place = slot.place or Placement(self.pinning.guest_cpus, self.experiment.vcpus, self.experiment.memory_bytes)
         cpus = () if choice.parameters.pre_provisioned else place.cpus
         # Not the boot's own name: runsc takes an identifier's beginning for the whole, if there is but one such.
-        name = boot if instance == 0 else f"beside-{boot}"
+        name = boot if slot.instance == 0 else f"beside-{boot}"
+        guests = 1 if slot.group is None else slot.group.guests
+        if slot.group is not None:
+            name = f"of-{guests}-{slot.instance + 1:03d}-{boot}"
         return GuestRequest(
             name,
-            self.experiment.vcpus,
+            place.vcpus,
             place.memory_bytes,
-            site.pinned(self.experiment.vcpus, cpus),
+            site.pinned(place.vcpus, cpus),
             network,
+            deadline_seconds=_BOOT_SECONDS * max(1.0, guests / len(os.sched_getaffinity(0))),
             cpu_quota=self.experiment.cpu_quota,
             data=volume,
+            instance=slot.instance,
         )
 
     def _needs(self) -> list[Needs]:
@@ -492,7 +590,7 @@ class Fleet:
         return [workload_of(choice).needs() for choice in self.experiment.workloads]
 
     def _connect(
-        self, guest: Guest, network: GuestNetwork, site: Site, *, counters: bool
+        self, guest: Guest, network: GuestNetwork, site: Site, identifier: int, *, counters: bool
     ) -> tuple[Timekeeper, HopReader]:
         """Set the network up on both sides, each by its own agent; then the timekeeper listens on the guest's link."""
         near = tuple(one for one in network.links if one.trunk is None or one.role == "marks")
@@ -507,7 +605,6 @@ class Fleet:
         link = network.marks
         for each in network.links:
             await_path(guest.peer if each in near else wire.at(each.role), each)
-        identifier = (os.getpid() + self.boots.total()) % 2**16
         name, measuring = names[link.guest_mac] if link else "", self.observer.measuring
         timekeeper = Timekeeper(guest.agent, guest.peer, link, name, identifier, measuring=measuring)
         endpoints = site.network.endpoint_interfaces(network)

@@ -59,6 +59,7 @@ def build(
             "text": experiment.text,
             "scenario": experiment.scenario,
             "conditions": [one.label for one in experiment.conditions],
+            "scale": [asdict(one) for one in experiment.scale.points] if experiment.scale else None,
             "blocks": experiment.blocks,
             "rounds": experiment.rounds,
             "looks": experiment.looks.plan if experiment.looks else None,

@@ -48,6 +48,13 @@ class Observer:
         yield
         self.measured.append(Observed(before, self.read()))
 
+    def join(self) -> None:
+        """What was measured of several guests at once is one stretch of time, from the first request to the last."""
+        if len(self.measured) > 1:
+            first = min((one.before for one in self.measured), key=lambda reading: reading.monotonic_ns)
+            last = max((one.after for one in self.measured), key=lambda reading: reading.monotonic_ns)
+            self.measured[:] = [Observed(first, last)]
+
     def cost_since(self, before: ObserverReading, *, counters: bool) -> ObserverCost:
         """Since ``before``, the trial's first reading, and in each request that was measured."""
         return ObserverCost(counters, Observed(before, self.read()), tuple(self.measured))

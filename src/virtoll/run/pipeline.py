@@ -22,7 +22,7 @@ from virtoll.experiment.selection import Selection
 from virtoll.lab import interrupts
 from virtoll.platforms import EVERY_PLATFORM, platform_of
 from virtoll.platforms.base import Probe
-from virtoll.run import consolidation, manifest, probe_cache
+from virtoll.run import consolidation, manifest, probe_cache, scale
 from virtoll.run.calibration import Calibrator
 from virtoll.run.fleet import Fleet, LiveGuest, running
 from virtoll.run.neighbours import Loaded, Neighbours
@@ -40,6 +40,7 @@ from virtoll.workloads.base import Measurement
 if TYPE_CHECKING:
     from virtoll.host.guest_usage import CpuAround
     from virtoll.runfolder.records import LookRecord, Status, TrialRecord
+    from virtoll.runfolder.scale import ScalePoint
 
 
 Look = Callable[[RunFolder, int], "LookRecord"]
@@ -97,12 +98,13 @@ def experiment_of(folder: RunFolder) -> Experiment:
             t.round,
             t.warm_up,
             t.condition,
+            t.scale,
             _frame_size(t.workload.parameters.model_dump()),
         )
         for t in plan_of(experiment).trials
     ]
     begun = [
-        (t.platform, t.workload, t.round, t.warm_up, t.condition, _frame_size(t.parameters))
+        (t.platform, t.workload, t.round, t.warm_up, t.condition, t.scale, _frame_size(t.parameters))
         for t in folder.manifest.plan.trials
     ]
     if planned != begun:
@@ -122,6 +124,8 @@ def _measure_plan(
 ) -> None:
     from virtoll.host.fitness import FitnessSampler
 
+    if experiment.scale is not None:
+        consolidation.many_guests()
     if experiment.consolidation is not None:
         consolidation.measure(experiment, folder, session, EVERY_PLATFORM, progress)
         folder.set_state("complete", None)
@@ -156,7 +160,10 @@ def _measure_plan(
             ) as fleet:
                 for trial in batch:
                     progress.trial_begins(trial)
-                    record = _measure_trial(trial, fleet, session, sizes, neighbours)
+                    if trial.scale is not None:
+                        record = _measure_at_once(trial, trial.scale, fleet, session)
+                    else:
+                        record = _measure_trial(trial, fleet, session, sizes, neighbours)
                     interrupts.check()  # before it is stored: the trial may have failed of it
                     folder.append_trial(record)
                     folder.append_fitness(sampler.sample(trial.number))
@@ -260,6 +267,47 @@ def _measure_trial(
         neighbours=loaded.records,
     )
     return with_outcome(record, outcome)
+
+
+def _measure_at_once(trial: Trial, point: ScalePoint, fleet: Fleet, session: RunSession) -> TrialRecord:
+    """The same for a trial of several guests at once."""
+    from virtoll.run.drafts import skipped_trial
+
+    started = time.time_ns()
+    session.attempts[trial.number] += 1
+    refused = fleet.refuses(trial.platform.label, trial.workload)
+    if refused is not None:
+        return skipped_trial(trial, session.attempts[trial.number], refused)
+    status: Status = "ok"
+    reason: str | None = None
+    outcome, evidence = scale.Outcome(), tuple[str, ...]()
+    before = session.observer.begin()
+    guests = fleet.group(trial.platform, point)
+    try:
+        if not guests:
+            status, reason = "skipped", fleet.why_absent(trial.platform.label)
+            session.refuse_dead_peer(GuestError(reason))
+        else:
+            outcome = scale.measure_at_once(trial, point, guests, session)
+            session.observer.join()
+            if outcome.problem is not None:
+                status, reason = "invalid", outcome.problem
+    except AgentError as error:  # the guests are well, and go on with other trials
+        status, reason = "skipped", str(error)
+    except NeighbourFailed as error:
+        session.refuse_dead_peer(error)
+        status, reason = "failed", str(error)
+        evidence = fleet.lose_group(trial.platform.label, trial.workload, error, f"trial-{trial.number}")
+    return replace(
+        skipped_trial(trial, session.attempts[trial.number], reason),
+        boot=guests[0].boot if guests else None,
+        status=status,
+        started_realtime_ns=started,
+        ended_realtime_ns=time.time_ns(),
+        evidence=evidence,
+        observer=session.observer.cost_since(before, counters=trial.platform.counters),
+        members=outcome.members,
+    )
 
 
 def _unlike(which: str, guests: Sequence[LiveGuest]) -> str | None:

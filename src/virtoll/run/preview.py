@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -69,7 +70,10 @@ def estimate(plan: Plan) -> float:
     real = dict.fromkeys(t.workload for t in plan.trials if EVERY_PLATFORM[t.platform.platform].needs_lab)
     trials = estimate_seconds(
         plan,
-        lambda trial: trial_seconds(trial.platform, trial.workload, warm_up=trial.warm_up) + _load_seconds(trial),
+        lambda trial: (
+            crowding(trial) * trial_seconds(trial.platform, trial.workload, warm_up=trial.warm_up)
+            + _load_seconds(trial)
+        ),
         lambda choice: EVERY_PLATFORM[choice.platform].boot_seconds,
     )
     co_located: dict[tuple[int, PlatformChoice], int] = {}
@@ -77,11 +81,22 @@ def estimate(plan: Plan) -> float:
         key = trial.block, trial.platform
         co_located[key] = max(co_located.get(key, 0), needs_of(trial).guests - 1)
     trials += sum(count * EVERY_PLATFORM[choice.platform].boot_seconds for (_, choice), count in co_located.items())
+    for batch in plan.batches():
+        first = batch[0]
+        if first.scale is not None:  # one start is counted already
+            trials += max(0.0, crowding(first) - 1) * EVERY_PLATFORM[first.platform.platform].boot_seconds
     boots = {trial.platform.label: EVERY_PLATFORM[trial.platform.platform].boot_seconds for trial in plan.trials}
     for batch in plan.batches():
         beside = guests_beside(batch).items()
         trials += sum(boots.get(label, _BOOT_SECONDS) * count for (label, _, _), count in beside)
     return trials + calibration_seconds(real)
+
+
+def crowding(trial: Trial) -> float:
+    """How many times longer a trial takes than one of one guest: its virtual CPUs by the host's, and at least 1."""
+    if trial.scale is None:
+        return 1.0
+    return max(1.0, trial.scale.guests * trial.scale.vcpus / len(os.sched_getaffinity(0)))
 
 
 def _load_seconds(trial: Trial) -> float:
@@ -103,6 +118,7 @@ def planned_trial(trial: Trial) -> PlannedTrial:
         round=trial.round,
         warm_up=trial.warm_up,
         condition=trial.condition,
+        scale=trial.scale,
     )
 
 

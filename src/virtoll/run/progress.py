@@ -55,7 +55,9 @@ def describe(trial: Trial) -> str:
     words = [f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}" for key, value in given.items()]
     part = "warm-up" if trial.warm_up else f"round {trial.round + 1}"
     beside = [] if trial.condition is None else [f"beside {trial.condition.label}"]
-    return " ".join([f"block {trial.block + 1}", part, trial.platform.label, trial.workload.workload, *words, *beside])
+    at_once = [] if trial.scale is None else [f"in {trial.scale.label} at once"]
+    what = [trial.platform.label, trial.workload.workload, *words, *beside, *at_once]
+    return " ".join([f"block {trial.block + 1}", part, *what])
 
 
 def outcome(record: TrialRecord) -> str:
@@ -70,6 +72,10 @@ def outcome(record: TrialRecord) -> str:
         return f"{max(rates) * 1e6:.1f} kframes/s forwarded at most"
     from virtoll.runfolder.records import duration_ns
 
+    if record.members:
+        each = [duration_ns(one.clock) for one in record.members if one.clock is not None]
+        known = [took_ns for took_ns in each if took_ns is not None]
+        return f"{min(known) / 1e6:.1f} to {max(known) / 1e6:.1f} ms" if known else "ok"
     took_ns = duration_ns(record.clock) if record.clock is not None else None
     if took_ns is None:  # its duration is given, and no result
         return "ok"

@@ -12,12 +12,16 @@ from dataclasses import replace
 from virtoll import units
 from virtoll.experiment.model import Experiment, Parameters, PlatformChoice
 from virtoll.experiment.plan import Plan, Trial
+from virtoll.host.guest_usage import available_bytes
 from virtoll.platforms import EVERY_PLATFORM
 from virtoll.platforms.base import Platform
 from virtoll.run.pinning import choose_pinning
 from virtoll.workloads import workload_of
 from virtoll.workloads.base import FEATURES, Needs
 from virtoll.workloads.loads import data_bytes_of
+
+RESERVE_BYTES = 512 * 2**20
+"""Memory of the host that guests are not to take, so that it neither swaps nor kills."""
 
 
 def needs_of(trial: Trial) -> Needs:
@@ -31,10 +35,11 @@ def why_impossible(trial: Trial, experiment: Experiment) -> str | None:
     How large a guest is that is only found is not known before.
     """
     kind = EVERY_PLATFORM[trial.platform.platform]
+    vcpus, memory_bytes = size_of(trial, experiment)
     most = kind.max_vcpus
-    if most is not None and experiment.vcpus > most:
+    if most is not None and vcpus > most:
         cpus = "one CPU" if most == 1 else f"{most} CPUs"
-        return f"{kind.name} gives a guest at most {cpus}, and it is to have {experiment.vcpus} ('guest.vcpus')"
+        return f"{kind.name} gives a guest at most {cpus}, and it is to have {vcpus} ('guest.vcpus')"
     if (reason := why_not_there(trial.platform, kind, experiment.cpu_quota)) is not None:
         return reason
     needs = needs_of(trial)
@@ -43,8 +48,43 @@ def why_impossible(trial: Trial, experiment: Experiment) -> str | None:
     if needs.data_bytes and trial.platform.host is not None:
         where = trial.platform.host.words
         return f"guests on {where} carry no data directory; run this workload on guests of this machine"
-    given = None if trial.platform.parameters.pre_provisioned else (experiment.vcpus, experiment.memory_bytes)
-    return unmet(trial.workload.workload, needs, given, kind.name, kind.lacks) or _why_not_beside(trial, experiment)
+    given = None if trial.platform.parameters.pre_provisioned else (vcpus, memory_bytes)
+    return (
+        unmet(trial.workload.workload, needs, given, kind.name, kind.lacks)
+        or _why_not_beside(trial, experiment)
+        or _why_not_at_once(trial, experiment)
+    )
+
+
+def size_of(trial: Trial, experiment: Experiment) -> tuple[int, int]:
+    """Virtual CPUs and bytes of memory of the trial's guest, or of each of several at once."""
+    if trial.scale is not None:
+        return trial.scale.vcpus, trial.scale.memory_bytes
+    return experiment.vcpus, experiment.memory_bytes
+
+
+def _why_not_at_once(trial: Trial, experiment: Experiment) -> str | None:
+    """Why so many guests cannot be there at once, in one sentence; None: they can, or it is one alone."""
+    point, scale = trial.scale, experiment.scale
+    if point is None or scale is None:
+        return None
+    workload = workload_of(trial.workload)
+    if workload.loads_peer:
+        return (
+            f"{workload.name} needs generator and sink, which serve one guest at a time; for guests that send or "
+            "forward side by side take transmitters or virtual-routers"
+        )
+    available = available_bytes()
+    if scale.overcommit or available is None or not EVERY_PLATFORM[trial.platform.platform].needs_lab:
+        return None
+    fit = max(0, available - RESERVE_BYTES) // point.memory_bytes
+    if point.guests <= fit:
+        return None
+    return (
+        f"{point.label} of {units.size(point.memory_bytes)} are more than this host has memory for: it has "
+        f"{units.size(available)} available, which are {fit} guests with {units.size(RESERVE_BYTES)} left for itself; "
+        "lower 'guest.memory', or set 'scale.overcommit: true' to try all the same"
+    )
 
 
 def _why_not_beside(trial: Trial, experiment: Experiment) -> str | None:
@@ -126,6 +166,15 @@ def guests_at_once(plan: Plan) -> int:
     return most + max((sum(batch.values()) for batch in map(guests_beside, plan.batches())), default=0)
 
 
+def most_memory(plan: Plan, experiment: Experiment) -> tuple[int, int]:
+    """How many guests are up at one time when they have the most memory together, and the bytes that each has."""
+    points = [trial.scale for trial in plan.trials if trial.scale is not None]
+    if not points:
+        return guests_at_once(plan), experiment.memory_bytes
+    most = max(points, key=lambda one: one.guests * one.memory_bytes)
+    return most.guests, most.memory_bytes
+
+
 def guests_beside(trials: Iterable[Trial]) -> dict[tuple[str, str, int | None], int]:
     """How many guests these trials have beside theirs, by their platform's label, affinity and memory."""
     found: dict[tuple[str, str, int | None], int] = {}
@@ -142,6 +191,7 @@ def _most_at_once(plan: Plan, amount: Callable[[Needs], int]) -> int:
     for batch in plan.batches():
         largest: dict[str, int] = {}
         for trial in batch:
-            largest[trial.platform.label] = max(largest.get(trial.platform.label, 0), amount(needs_of(trial)))
+            each = trial.scale.guests if trial.scale is not None else 1
+            largest[trial.platform.label] = max(largest.get(trial.platform.label, 0), each * amount(needs_of(trial)))
         most = max(most, sum(largest.values()))
     return most

@@ -4,6 +4,7 @@ Raw integers with the unit in the name; what does not apply is None, never zero.
 formula of a duration: reading, writing and checking are in `store`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -12,6 +13,7 @@ from pydantic import AliasChoices, Field
 from virtoll.runfolder.conditions import Condition, NeighbourRecord
 from virtoll.runfolder.guest_records import AgentClock, Forwarding, HostCpu, LimitsSeen
 from virtoll.runfolder.observer_records import ObserverCost
+from virtoll.runfolder.scale import ScalePoint
 from virtoll.runfolder.traffic_records import Answered, Point
 
 Status = Literal["ok", "invalid", "failed", "skipped"]
@@ -68,7 +70,7 @@ class MetricRecord:
 
 @dataclass(frozen=True)
 class PlannedTrial:
-    """One trial of the plan, fixed before the first guest starts; the last three as in `TrialRecord`."""
+    """One trial of the plan, fixed before the first guest starts; from `round` on as in `TrialRecord`."""
 
     trial: int
     block: int
@@ -78,6 +80,7 @@ class PlannedTrial:
     round: int = 0
     warm_up: bool = False
     condition: Condition | None = None
+    scale: ScalePoint | None = None
 
 
 @dataclass(frozen=True)
@@ -177,6 +180,23 @@ def duration_ns(clock: Clock) -> int | None:
     return between_ns * (guest_ns - clock.guest.pause_ns) // guest_ns if guest_ns > 0 else between_ns
 
 
+def begin_ns(clock: Clock) -> int | None:
+    """When the job began, by the outside clock: the start mark, and the pause by the guest's; None without marks.
+
+    Of guests that begin together it is when the job was due: what one waits for a CPU after that is part of its job.
+    """
+    if clock.marks is None:
+        return None
+    return clock.marks.start_ns + (clock.guest.pause_ns if clock.guest is not None else 0)
+
+
+def start_skew_ns(clocks: Sequence[Clock | None]) -> int | None:
+    """From the first job's begin to the last one's, by the outside clock; None where one of them is not known."""
+    begun = [begin_ns(clock) if clock is not None else None for clock in clocks]
+    known = [moment for moment in begun if moment is not None]
+    return max(known) - min(known) if known and len(known) == len(begun) else None
+
+
 @dataclass(frozen=True)
 class SizingRun:
     """One run of the host, of so many repeats of a workload's job."""
@@ -211,14 +231,27 @@ class Check(Answered):
 
 
 @dataclass(frozen=True)
+class GuestRun:
+    """What one of several guests did that were measured at once: as a trial's own record has it of one guest."""
+
+    boot: str
+    clock: Clock | None
+    result: dict[str, Any] | None
+    check: Check | None
+    problem: str | None
+    host_cpu: HostCpu | None = None
+
+
+@dataclass(frozen=True)
 class TrialRecord(Answered):
     """One trial that came to an end, whatever that end was; `host` and `caveat` as in `PlatformEntry`.
 
     `round`: of its block and workload, from 0; trials of one round stand side by side. `warm_up`: in no summary.
     `repeats`: how often the job ran between its marks. `cpu_points`: pairs of a few frames and many, for the CPU time
     of a frame; None where that was not measured. `observer`: what the instrument itself used; None: not read.
-    `condition`: what the guests beside it were to do, None where it was alone; `neighbours`: what each of them did. A
-    run of an older Virtoll has their defaults.
+    `condition`: what the guests beside it were to do, None where it was alone; `neighbours`: what each of them did.
+    `scale`: how many guests did the same at once, None for one; `members`: what each of them did, and then clock,
+    result and check of the trial are None. A run of an older Virtoll has their defaults.
     """
 
     trial: int
@@ -247,6 +280,8 @@ class TrialRecord(Answered):
     observer: ObserverCost | None = None
     condition: Condition | None = None
     neighbours: tuple[NeighbourRecord, ...] = ()
+    scale: ScalePoint | None = None
+    members: tuple[GuestRun, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -267,7 +302,8 @@ class Requested:
 class BootRecord:
     """One start of a guest, with the facts measured inside it; `host` and `caveat` as in `PlatformEntry`.
 
-    `instance`: 0 for the platform's guest, from 1 for those co-located with it and for its neighbours.
+    `instance`: 0 for the platform's guest, from 1 for those co-located with it and for its neighbours. `scale`: how
+    many guests were started at the same time, None for one.
     `executed_monotonic_ns`: when Virtoll's own part of the start was over; None: not measured, or an older Virtoll.
     `forwarding`: which host CPUs forward for it; None: an older Virtoll, a model, or links that end on another host.
     """
@@ -294,6 +330,7 @@ class BootRecord:
     instance: Instance = 0
     executed_monotonic_ns: int | None = None
     forwarding: Forwarding | None = None
+    scale: ScalePoint | None = None
 
 
 @dataclass(frozen=True)

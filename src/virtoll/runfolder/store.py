@@ -2,7 +2,7 @@
 
 Main types: `RunFolder` (create, append, read back, resume) and the frozen records `Manifest`, `TrialRecord`,
 `BootRecord`, `CommandRecord`, `FitnessRecord`, `CalibrationRecord`, `FootprintRecord`, `ConsolidationRecord`,
-`SizingRecord`, `MaximumRecord`, `LookRecord`, `State`.
+`SizingRecord`, `MaximumRecord`, `GroupRecord`, `LookRecord`, `State`.
 
 **Appends take the frozen dataclasses that reads give.** A record's JSON is read back before it is written. A value that
 its field does not take raises `RunFolderError`, and nothing is written. So a folder that could be written can be read.
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         State,
         TrialRecord,
     )
+    from virtoll.runfolder.scale import GroupRecord
     from virtoll.runfolder.traffic_records import CalibrationRecord, Point
 
 FORMAT = 1
@@ -65,6 +66,7 @@ Record = TypeVar(
     "SizingRecord",
     "MaximumRecord",
     "NeighbourRecord",
+    "GroupRecord",
     "LookRecord",
     "State",
     "MetricRecord",
@@ -83,6 +85,7 @@ _APPENDED = (
     "density",
     "sizing",
     "maxima",
+    "groups",
     "looks",
 )
 
@@ -211,6 +214,10 @@ class RunFolder:
         """Store what a guest that forwards as a load forwards at most; errors as `append_trial`."""
         self._append("maxima.jsonl", record)
 
+    def append_group(self, record: GroupRecord) -> None:
+        """Store the start of several guests at once; errors as `append_trial`."""
+        self._append("groups.jsonl", record)
+
     def append_look(self, record: LookRecord) -> None:
         """Store what a look at a run showed that goes on until all is decided; errors as `append_trial`."""
         self._append("looks.jsonl", record)
@@ -304,6 +311,12 @@ class RunFolder:
         from virtoll.runfolder.conditions import MaximumRecord
 
         return self._read("maxima.jsonl", MaximumRecord)
+
+    def groups(self) -> tuple[GroupRecord, ...]:
+        """Every start of several guests at once, in the order written; none in other scenarios."""
+        from virtoll.runfolder.scale import GroupRecord
+
+        return self._read("groups.jsonl", GroupRecord)
 
     def looks(self) -> tuple[LookRecord, ...]:
         """The looks at a run that goes on until all is decided, in order; none in any other."""

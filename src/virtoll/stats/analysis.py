@@ -21,6 +21,7 @@ from virtoll.runfolder.records import (
     State,
     TrialRecord,
 )
+from virtoll.runfolder.scale import GroupRecord
 from virtoll.runfolder.traffic_records import CalibrationRecord
 from virtoll.stats.bounds import (
     forwarded_elsewhere,
@@ -43,6 +44,7 @@ from virtoll.stats.equivalence import Equivalence, equivalence
 from virtoll.stats.fitness import HostFitness, host_fitness
 from virtoll.stats.frame_cost import frame_costs
 from virtoll.stats.guests import CpuUse, GuestCost, cpu_uses, guest_costs
+from virtoll.stats.guests_at_once import AtOnce, each_guest, guests_at_once
 from virtoll.stats.isolation import Isolation, isolation
 from virtoll.stats.observer import ObserverEffect, ObserverUse, observer_effects, observer_uses
 from virtoll.stats.papers import PAPER_METHODS, PaperMethod, PaperRow, paper_rows
@@ -58,8 +60,8 @@ from virtoll.stats.wire import BackendUse, LossRow, PaceRow, backend_uses, loss_
 
 @dataclass(frozen=True)
 class RunData:
-    """One run folder's records, as read; `trials` holds the latest record of each trial but the `warm_ups` and those
-    measured `beside` other guests.
+    """One run folder's records, as read; `trials` holds the latest record of each trial but the `warm_ups`, those
+    measured `beside` other guests, and those of several guests `at_once`.
 
     `study`: what was published of the study that its experiment names.
     """
@@ -77,11 +79,13 @@ class RunData:
     warm_ups: tuple[TrialRecord, ...] = ()
     looks: tuple[LookRecord, ...] = ()
     beside: tuple[TrialRecord, ...] = ()
+    at_once: tuple[TrialRecord, ...] = ()
+    groups: tuple[GroupRecord, ...] = ()
 
     @property
     def every_trial(self) -> tuple[TrialRecord, ...]:
-        """The trials alone, then those beside other guests."""
-        return (*self.trials, *self.beside)
+        """The trials alone, then those beside other guests and those of several at once."""
+        return (*self.trials, *self.beside, *self.at_once)
 
 
 @dataclass(frozen=True)
@@ -129,6 +133,7 @@ class Analysis:
     consolidations: tuple[Consolidation, ...]
     scalings: tuple[Scaling, ...]
     isolation: Isolation
+    at_once: AtOnce
     caveats: Mapping[str, str]
     unlike: Mapping[str, tuple[str, ...]]
     observer: ObserverUse | None
@@ -151,7 +156,8 @@ class Analysis:
     def baseline(self) -> str | None:
         """The baseline's label, or None where the run has none or nothing of it could be measured."""
         label = self.data.manifest.baseline
-        return label if any(platform == label for platform, _ in self.cells) else None
+        measured = {platform for platform, *_ in (*self.cells, *self.at_once.cells)}
+        return label if label in measured else None
 
     @property
     def margin(self) -> float:
@@ -176,7 +182,8 @@ class Analysis:
     @property
     def blocks(self) -> int:
         """The number of blocks in which anything was measured."""
-        return len({observation.block for observation in self.observations})
+        values = (*self.observations, *self.at_once.observations)
+        return len({observation.block for observation in values})
 
     def comparison(self, platform: str, task: Task) -> Comparison | None:
         """The comparison of a platform (or of the control) on a task."""
@@ -203,10 +210,12 @@ def analyse(data: RunData) -> Analysis:
         tasks, data.trials, {trial: (one.value, one.none_because) for trial, one in costs.items()}
     )
     cells = _cells(observations, platforms, tasks)
-    caveats = caveats_of(data.manifest, data.boots, data.trials)
+    caveats = caveats_of(data.manifest, data.boots, [*data.trials, *data.at_once])
+    single = [boot for boot in data.boots if boot.scale is None]
     host = _host_values(data, observations, caveats)
     states = tuple(found for task in tasks if (found := two_states(task, host.get(task, ()))) is not None)
-    comparisons, control = _compare_all(data, platforms, tasks, cells, caveats, host)
+    alone = () if data.manifest.experiment.get("scenario") == "scale" else tasks
+    comparisons, control = _compare_all(data, platforms, alone, cells, caveats, host)
     limits, points = ceilings(data.calibrations), point_values(data.trials)
     swept = {task.parameters: task for task in tasks if task.metric.source == "points"}
     senders = {parameters for parameters, task in swept.items() if not task.is_forwarding_rate}
@@ -239,7 +248,7 @@ def analyse(data: RunData) -> Analysis:
         points=points,
         curves=sweeps,
         searches=searches,
-        clocks=clock_errors(clock_readings(data.trials), platforms),
+        clocks=clock_errors(clock_readings([*data.trials, *each_guest(data.at_once)]), platforms),
         order=order,
         drift=drift([one for one in order if one.observation.platform not in caveats]),
         fitness=host_fitness(data.fitness, data.manifest.host),
@@ -253,7 +262,7 @@ def analyse(data: RunData) -> Analysis:
         cautions=_cautions(
             data, tasks, caveats, headroom=headroom, sweeps=sweeps, losses=losses, paces=paces, backends=backends
         ),
-        guests=guest_costs(data.boots, data.footprints, platforms),
+        guests=guest_costs(single, _footprints_of(data.footprints, single), platforms),
         host_cpu=cpu_uses(tasks, data.trials, platforms, data.manifest.baseline, caveats),
         consolidations=consolidations(data.consolidation),
         isolation=isolation(
@@ -267,15 +276,33 @@ def analyse(data: RunData) -> Analysis:
             states=states,
             apart=receiving_apart(data.boots),
         ),
+        at_once=guests_at_once(
+            data.at_once,
+            tasks,
+            data.groups,
+            data.boots,
+            data.footprints,
+            platforms=platforms,
+            baseline=data.manifest.baseline,
+            control=data.manifest.control,
+            caveats=caveats,
+            rules=rules,
+            states=states,
+        ),
         scalings=scalings(tasks, observations, data.trials, platforms),
         caveats=caveats,
         unlike=_unlike(data, platforms),
-        observer=observer_uses(data.trials),
-        observer_uncounted=observer_uses(data.trials, counters=False),
+        observer=observer_uses([*data.trials, *data.at_once]),
+        observer_uncounted=observer_uses([*data.trials, *data.at_once], counters=False),
         observer_effects=observer_effects(data.manifest, tasks, observations, host, rules),
         study=beside_study(data.study, data.manifest, tasks, {(one.platform, one.task): one for one in comparisons}),
         paper=paper_rows(_paper_method(data), cells, data.manifest.baseline),
     )
+
+
+def _footprints_of(footprints: Sequence[FootprintRecord], boots: Sequence[BootRecord]) -> list[FootprintRecord]:
+    started = {boot.boot for boot in boots}
+    return [one for one in footprints if one.boot in started]
 
 
 def _unlike(data: RunData, platforms: Sequence[str]) -> dict[str, tuple[str, ...]]:

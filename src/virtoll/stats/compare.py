@@ -43,8 +43,9 @@ class Comparison:
     its near end of max(share, 1/share); None unless slower or faster.
     `p_adjusted` is Holm's over the family: the primary metrics, or the rest. `margin`: the smallest within which it is
     alike (0.1 = 10 %); None unless alike. `smallest`: the smallest difference that it would detect, as a factor above 1
-    (80 % power), None where unknown. `condition`: the label of the one that it was measured under, and the baseline is
-    then the same guest alone; None: platform against baseline, both alone. `caveat`: the platform's or the baseline's
+    (80 % power), None where unknown. `condition`: what it was measured under, in words, None: alone. `against`: what it
+    is compared with, in words: under a condition the same guest alone, of several guests as many of the baseline's.
+    `caveat`: the platform's or the baseline's
     (`stats/caveats.py`); a comparison with a caveat is never tested and has no verdict but that.
     """
 
@@ -63,11 +64,7 @@ class Comparison:
     reason: str = ""
     caveat: str | None = None
     condition: str | None = None
-
-    @property
-    def against(self) -> str:
-        """What it is compared with, in words."""
-        return "the baseline" if self.condition is None else "the guest alone"
+    against: str = "the baseline"
 
 
 def round_values(observations: Iterable[Observation]) -> dict[tuple[int, int], float]:

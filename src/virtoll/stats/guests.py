@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from virtoll.runfolder.guest_records import CpuReading, FootprintRecord, ProcessMemory, ProcessTime
+from virtoll.runfolder.guest_records import CpuReading, FootprintRecord, HostCpu, ProcessMemory, ProcessTime
 from virtoll.runfolder.records import BootRecord, TrialRecord
 from virtoll.stats.intervals import Interval, median_interval, student
 from virtoll.stats.values import Task
@@ -162,7 +162,7 @@ def cpu_uses(
     tasks = [task for task in tasks if task.metric.source in ("marks", "points")]
     cells: dict[tuple[str, Task], dict[int, list[float]]] = {}
     for trial in trials:
-        used = used_ns(trial)
+        used = used_ns(trial.host_cpu)
         for task in tasks:
             if used is not None and trial.status == "ok" and task.is_of(trial):
                 units = forwarded_frames(trial) if task.metric.source == "points" else trial.repeats
@@ -200,9 +200,8 @@ def cpu_uses(
     return tuple(rows)
 
 
-def used_ns(trial: TrialRecord) -> int | None:
+def used_ns(cpu: HostCpu | None) -> int | None:
     """CPU time of the guest's processes over a trial, reaped children included; None where it was not read whole."""
-    cpu = trial.host_cpu
     if cpu is None or cpu.before is None or cpu.after is None:
         return None
     before, after = _total(cpu.before), _total(cpu.after)

@@ -19,6 +19,7 @@ from virtoll.stats.sweeps import curves, point_values
 from virtoll.stats.values import Gap, Observation, Task, canonical, forwarded_rate, observations_of, offered_rate
 from virtoll.stats.verdicts import Rules, decide_families
 
+ALONE_WORDS = "the guest alone"
 SENDER_BOUND = "nothing was lost"
 _SENDER_BOUND_REASON = (
     "under this condition nothing was lost at the largest rate: that is what the sender could, "
@@ -124,11 +125,12 @@ def isolation(
             middle, ends = _middle_and_ends(base)
             if middle:
                 alike = compare(task, platform, middle, ends, "", caveats.get(platform))
-                control.append(replace(alike, condition=ALONE))
+                control.append(replace(alike, condition=ALONE, against=ALONE_WORDS))
             for label in named:
                 why = missing.get((platform, task.workload, task.parameters, label), "")
                 own = groups.get((platform, task, label), [])
-                under = replace(compare(task, platform, own, base, why, caveats.get(platform)), condition=label)
+                under = compare(task, platform, own, base, why, caveats.get(platform))
+                under = replace(under, condition=label, against=ALONE_WORDS)
                 untold = under.verdict is Verdict.UNKNOWN and under.caveat is None
                 if untold and task.metric.source == "points" and (platform, task.parameters, label) in sender_bound:
                     under = replace(under, caveat=SENDER_BOUND, reason=_SENDER_BOUND_REASON)

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from virtoll.runfolder.records import LookRecord
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import DECIDED, Comparison, Verdict
+from virtoll.stats.isolation import ALONE_WORDS
 
 
 def undecided(comparisons: Iterable[Comparison]) -> list[Comparison]:
@@ -26,9 +27,13 @@ def decided(comparisons: Iterable[Comparison]) -> bool:
 
 def look(analysis: Analysis, blocks: int) -> LookRecord:
     """The record of a look after so many blocks, at whose level the analysis was made."""
-    both = (*analysis.comparisons, *analysis.isolation.comparisons)
-    left = [
-        ", ".join(filter(None, (one.platform, one.task.short, one.condition and f"beside {one.condition}")))
-        for one in undecided(both)
-    ]
-    return LookRecord(blocks, analysis.level, tuple(left), ended=decided(both))
+    every = (*analysis.comparisons, *analysis.isolation.comparisons, *analysis.at_once.comparisons)
+    left = [", ".join(filter(None, (one.platform, one.task.short, _under(one)))) for one in undecided(every)]
+    return LookRecord(blocks, analysis.level, tuple(left), ended=decided(every))
+
+
+def _under(one: Comparison) -> str:
+    """Under what it was measured, in words; empty for one guest alone."""
+    if one.condition is None:
+        return ""
+    return f"beside {one.condition}" if one.against == ALONE_WORDS else f"{one.condition} at once"

@@ -15,6 +15,7 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import Field
 
+from virtoll.agent import turns
 from virtoll.agent.client import Caller
 from virtoll.errors import GuestCannot
 from virtoll.experiment.model import Parameters
@@ -181,7 +182,7 @@ class KernelCompile(ProgramWorkload[KernelCompileParameters]):
             )
         if not there(maker, _HASHES):
             self._make_beside(maker, size)
-        with far_end(bench, PathParameters()) as end, daemon(maker, _BESIDE):
+        with turns.kept(), far_end(bench, PathParameters()) as end, daemon(maker, _BESIDE):
             fetch(guest, end.near, folder, seconds)
         packed = f"{folder}/{_PACKED}"
         run(guest, ["tar", "--extract", "--gzip", "--file", packed, "--directory", folder, "--no-same-owner"], seconds)

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from virtoll.agent import turns
 from virtoll.agent.client import Caller
 from virtoll.agent.operations.programs import EndReply, EndRequest, ExecReply, ExecRequest, Program, SpawnRequest
 from virtoll.agent.timekeeper import TimedJob
@@ -224,7 +225,7 @@ def serving(
     def finish(most_seconds: float) -> ProgramOutput:
         deadline = time.monotonic() + most_seconds
         while there() and time.monotonic() < deadline:
-            time.sleep(_READY_STEP_SECONDS)
+            _step()
         return _written(end())
 
     try:
@@ -234,7 +235,7 @@ def serving(
                 raise GuestError(_early(name, end()))
             if time.monotonic() > deadline:
                 raise GuestError(f"{name} did not serve within {seconds:g} s in the guest")
-            time.sleep(_READY_STEP_SECONDS)
+            _step()
         yield finish
     except Exception:  # not an interruption: the guest may be at work still, and goes with all that is in it
         if runs:
@@ -257,6 +258,11 @@ class ListeningPort:
         state = {"tcp": "0A", "udp": "07"}[self.protocol]
         row = rf"^ *[0-9]+: [0-9A-F]+:{self.number:04X} [0-9A-F:]+ {state} "
         return ["grep", "--quiet", "--extended-regexp", row, f"/proc/net/{self.protocol}"]
+
+
+def _step() -> None:
+    with turns.given_up():
+        time.sleep(_READY_STEP_SECONDS)
 
 
 def _early(name: str, ended: EndReply) -> str:

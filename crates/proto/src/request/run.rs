@@ -22,6 +22,9 @@ pub struct Run {
     /// How long the guest sleeps between the start mark and the job.
     #[serde(skip_serializing_if = "is_zero")]
     pub pause_ns: u64,
+    /// How long after the request it sends the start mark, so that several guests begin at one moment.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub delay_ns: u64,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
@@ -30,8 +33,8 @@ fn is_once(repeats: &NonZeroU32) -> bool {
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
-fn is_zero(pause_ns: &u64) -> bool {
-    *pause_ns == 0
+fn is_zero(length_ns: &u64) -> bool {
+    *length_ns == 0
 }
 
 const ONCE: NonZeroU32 = NonZeroU32::MIN;
@@ -90,6 +93,8 @@ struct Fields {
     repeats: NonZeroU32,
     #[serde(default)]
     pause_ns: u64,
+    #[serde(default)]
+    delay_ns: u64,
 }
 
 fn once() -> NonZeroU32 {
@@ -106,6 +111,7 @@ impl TryFrom<Fields> for Run {
         if fields.repeats != ONCE && !job.is_repeatable() {
             return Err(format!("repeats: the job {} runs once between its marks", fields.job));
         }
-        Ok(Self { job, marks: fields.marks, repeats: fields.repeats, pause_ns: fields.pause_ns })
+        let Fields { marks, repeats, pause_ns, delay_ns, .. } = fields;
+        Ok(Self { job, marks, repeats, pause_ns, delay_ns })
     }
 }

@@ -45,7 +45,8 @@ class RunReply(Message):
 class RunRequest(Request[RunReply], op="run"):
     """Runs a job ``repeats`` times; without ``marks`` they come over the channel alone.
 
-    ``pause_ns``: how long the guest sleeps between the start mark and the job.
+    ``pause_ns``: how long the guest sleeps between the start mark and the job; ``delay_ns``: how long after the request
+    it sends the start mark.
     """
 
     job: str
@@ -53,6 +54,7 @@ class RunRequest(Request[RunReply], op="run"):
     marks: MarkLink | None = None
     repeats: int = 1
     pause_ns: int = 0
+    delay_ns: int = 0
 
 
 class StreamExchange(Message):

@@ -73,6 +73,8 @@ class FakeParameters(Parameters):
 
     ``loss`` is a share of the frames; ``lost_at`` is where those and the ones that come too fast are lost.
     ``interference``: by how much each guest beside it with a load adds to its cost (0.5: half as much again).
+    ``host_cpus``: CPUs that guests which begin together share (0: each has its own). ``late_milliseconds``: how much
+    later than asked it begins with others. ``failing_instance``: of several guests the one that the failure is of.
     """
 
     cost: float = Field(default=1.0, gt=0)
@@ -98,14 +100,18 @@ class FakeParameters(Parameters):
     ] = "none"
     dies_at_job: int = Field(default=3, ge=1)
     refused_job: str = "masr"
+    host_cpus: int = Field(default=0, ge=0)
+    late_milliseconds: int = Field(default=0, ge=0)
+    failing_instance: int | None = Field(default=None, ge=0)
     seed: int = Field(default=1, ge=0)
 
 
 @dataclass
 class FakeHost:
-    """What fake guests of one site share: the names of those that have a load."""
+    """What fake guests of one site share: the names of those that have a load, and how many of them are up."""
 
     loaded: set[str] = field(default_factory=set)
+    guests: int = 0
 
 
 @dataclass
@@ -116,6 +122,7 @@ class FakeWorld:
     noise: random.Random
     name: str
     host: FakeHost
+    instance: int = 0
     load_began_ns: int = 0
     traffic_beside: Traffic | None = None
     now_ns: int = field(default_factory=time.time_ns)
@@ -127,6 +134,11 @@ class FakeWorld:
         """The packet path has its own model."""
         model = self.parameters
         self.wire = FakeWire(model.cost, model.loss, model.lost_at, model.failure == "unbalanced-books")
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether it is the one of several guests that the model's failure is of."""
+        return self.parameters.failing_instance in (None, self.instance)
 
     def spread(self) -> float:
         """One factor of the platform's jitter, median 1, and of what guests with a load beside it take."""
@@ -234,19 +246,24 @@ class FakeAgent(AgentModel):
     def _run(self, request: RunRequest) -> RunReply:
         world, model = self.world, self.world.parameters
         world.jobs += 1
-        if model.failure == "dies" and world.jobs >= model.dies_at_job:
+        if model.failure == "dies" and world.is_chosen and world.jobs >= model.dies_at_job:
             raise GuestDied("the fake guest died, as its model's parameters ask")
         if model.failure == "refuses-job" and request.job == model.refused_job:
             raise AgentError("limit", f"the fake guest refuses the job {request.job}, as its model's parameters ask")
         cost = model.cost if request.job != "idle" else 1.0
+        if request.delay_ns > 0:  # it begins with others, by a clock that all of them have
+            late_ns = model.late_milliseconds * 1_000_000 if world.is_chosen else 0
+            world.now_ns = time.time_ns() + request.delay_ns + late_ns
+            cost *= max(1.0, world.host.guests / model.host_cpus) if model.host_cpus else 1.0
         duration = int(request.repeats * jobs.native_ns(request.job, request.parameters) * cost * world.spread())
         start = world.now_ns
         end = start + request.pause_ns + duration
         world.now_ns = end + 1_000_000
         marks = request.marks
-        if model.failure != "loses-marks":
+        loses_marks = model.failure == "loses-marks" and world.is_chosen
+        if not loses_marks:
             self.channel_marks += (ChannelMark("start", start, start), ChannelMark("end", end, end))
-        if marks is not None and model.failure != "loses-marks":
+        if marks is not None and not loses_marks:
             for sequence, at in ((0, start), (1, end)):
                 arrival = at + int(LINK_DELAY_NS * (0.5 + world.noise.random()))
                 world.marks.append(
@@ -268,7 +285,8 @@ class FakeAgent(AgentModel):
             pause_ns=int(request.pause_ns * (1 + model.clock_error)),
         )
         result, check = jobs.answer(request.job, request.parameters, int(duration * (1 + model.clock_error)))
-        return RunReply(guest=guest, result=result, check="wrong" if model.failure == "wrong-check" else check)
+        wrong = model.failure == "wrong-check" and world.is_chosen
+        return RunReply(guest=guest, result=result, check="wrong" if wrong else check)
 
 
 @dataclass
@@ -338,7 +356,10 @@ class FakeGuest(Guest):
         """A model uses no CPU."""
 
     def stop(self) -> None:
-        """Nothing was started."""
+        """Nothing was started; one guest less is up."""
+        if not self.agent.ended:
+            self.agent.close()
+            self.world.host.guests -= 1
 
     def evidence(self) -> dict[str, bytes]:
         """The model's parameters stand for a console."""
@@ -369,7 +390,7 @@ class Fake(Platform[FakeParameters]):
 
     def start(self, request: GuestRequest, site: Site) -> FakeGuest:
         """A guest whose noise depends on the model's seed and the guest's name alone."""
-        if self.parameters.failure == "never-ready":
+        if self.parameters.failure == "never-ready" and self.parameters.failing_instance in (None, request.instance):
             error = GuestNotReady(f"{request.name} was not ready, as its model's parameters ask")
             raise GuestStartError(str(error), {"console.txt": b"fake: never ready\n"})
         host = site.shared.find(FakeHost)
@@ -377,7 +398,8 @@ class Fake(Platform[FakeParameters]):
             host = FakeHost()
             site.shared.keep(host)
         noise = random.Random(f"{self.parameters.seed}/{request.name}")
-        world = FakeWorld(self.parameters, noise, request.name, host)
+        world = FakeWorld(self.parameters, noise, request.name, host, request.instance)
+        host.guests += 1
         now = time.monotonic_ns()
         return FakeGuest(world, FakeAgent(world), FakePeer(world), now, now)
 

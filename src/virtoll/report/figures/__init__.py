@@ -6,6 +6,7 @@ from virtoll.report.figures.consolidation import CONSOLIDATION
 from virtoll.report.figures.cost import COST
 from virtoll.report.figures.forwarding import FORWARDING
 from virtoll.report.figures.guests import GUESTS
+from virtoll.report.figures.guests_at_once import AT_ONCE
 from virtoll.report.figures.isolation import ISOLATION
 from virtoll.report.figures.order import ORDER
 from virtoll.report.figures.scaling import SCALING
@@ -18,6 +19,7 @@ FIGURES: dict[str, FigureSpec] = {
     "throughput": THROUGHPUT,
     "scaling": SCALING,
     "isolation": ISOLATION,
+    "guests-at-once": AT_ONCE,
     "clock": CLOCK,
     "guests": GUESTS,
     "consolidation": CONSOLIDATION,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 SECTIONS: Final = frozenset(
-    {"cost", "forwarding", "scaling", "isolation", "clock", "guests", "consolidation", "study", "order"}
+    {"cost", "forwarding", "scaling", "isolation", "scale", "clock", "guests", "consolidation", "study", "order"}
 )
 """Parts of the page whose figures stand among tables and prose of their own (`templates/`)."""
 

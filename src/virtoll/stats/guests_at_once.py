@@ -1,0 +1,341 @@
+"""The same work in n guests at once: what all of them do together, how even it is, and against the host at the same n.
+
+A trial's value is the mean over its guests (of durations the harmonic mean), so that n times it, or n by it, is what
+all do together (Camargos et al. 2008, Figure 10). Each platform is compared with the baseline at the same number of
+guests, round by round, by the tests of `verdicts`; with itself at one guest by the ratio of what all do together, block
+by block. Main types: `AtOnce`, `ScaleRow` (one platform, task and number of guests), `GroupRow` (its start, memory and
+CPU time). Pure.
+"""
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from virtoll.runfolder.guest_records import FootprintRecord
+from virtoll.runfolder.records import BootRecord, GuestRun, TrialRecord, begin_ns, duration_ns, start_skew_ns
+from virtoll.runfolder.scale import GroupRecord, ScalePoint
+from virtoll.stats.compare import Comparison, compare
+from virtoll.stats.guests import held_bytes, used_ns
+from virtoll.stats.states import TwoStates
+from virtoll.stats.summaries import CellSummary, block_values, summarise
+from virtoll.stats.values import Gap, Observation, Task, canonical, observations_of
+from virtoll.stats.verdicts import Rules, decide_families
+from virtoll.stats.wire import jain
+
+
+@dataclass(frozen=True)
+class ScaleRow:
+    """One platform and task at one number of guests; medians over trials, but `speedup`, which is one over blocks.
+
+    `each`: the value of one guest, in the metric's unit. `together`: what all do, jobs/s for a duration and the
+    metric's unit for a rate; None for a metric of which there is no sum, such as a latency. `speedup`: that against one
+    guest of the same size in the same block, None without one. `jain`: the fairness of the guests' rates (1: all
+    alike), `slowest`: how many times slower the slowest is than the fastest. `skew`: from the first job's begin to the
+    last one's, as a share of the shortest job. `finished_ns`: from the first begin to the last end. `cpu_ns`: CPU time
+    of a guest's processes on the host for its part of the trial, with what it made ready; None where not read.
+    """
+
+    platform: str
+    task: Task
+    point: ScalePoint
+    trials: int
+    each: float
+    together: float | None
+    speedup: float | None
+    jain: float
+    slowest: float
+    skew: float | None
+    finished_ns: float | None
+    cpu_ns: float | None
+
+
+@dataclass(frozen=True)
+class GroupRow:
+    """How guests of one platform came up together, and what they take of the host's memory; medians over starts.
+
+    `first_ns` and `last_ns`: from a guest's own start until it could be used, the fastest and the slowest of them;
+    `up_ns`: from the first start asked for until all could be used. `taken_bytes`: by how much less memory the host has
+    available, for each guest; `held_bytes`: PSS and page tables of a guest's processes, idle. None: not known.
+    """
+
+    platform: str
+    point: ScalePoint
+    starts: int
+    failed: int
+    first_ns: float | None
+    last_ns: float | None
+    up_ns: float | None
+    taken_bytes: float | None
+    held_bytes: float | None
+
+
+@dataclass(frozen=True)
+class AtOnce:
+    """`points`: as the experiment names them. `comparisons`: of each platform with the baseline at the same point.
+
+    `control`: of the A/A control. `cells`: the values by (platform, task, point). `observations`, `gaps`: of trials of
+    several guests at once.
+    """
+
+    points: tuple[ScalePoint, ...] = ()
+    rows: tuple[ScaleRow, ...] = ()
+    groups: tuple[GroupRow, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
+    control: tuple[Comparison, ...] = ()
+    cells: Mapping[tuple[str, Task, ScalePoint], CellSummary] = field(default_factory=dict)
+    observations: tuple[Observation, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+
+    @property
+    def family(self) -> int:
+        """How many comparisons of primary metrics were tested, and so corrected for."""
+        return sum(one.p_value is not None for one in self.comparisons if one.task.metric.primary)
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        """Those that have a value at some point, in the analysis' order."""
+        return tuple(dict.fromkeys(row.task for row in self.rows))
+
+    def words(self, point: ScalePoint) -> str:
+        """A point in words: its number of guests, and its size where another point has the same number."""
+        same = [one for one in self.points if one.guests == point.guests]
+        if len(same) == 1:
+            return point.label
+        return f"{point.label}, {point.vcpus} vCPU" + ("s" if point.vcpus > 1 else "")
+
+    def row(self, platform: str, task: Task, point: ScalePoint) -> ScaleRow | None:
+        """One of the rows."""
+        return next((one for one in self.rows if (one.platform, one.task, one.point) == (platform, task, point)), None)
+
+    def comparison(self, platform: str, task: Task, point: ScalePoint) -> Comparison | None:
+        """A platform, or the control, against the baseline at a point."""
+        wanted = (platform, task, self.words(point))
+        both = (*self.comparisons, *self.control)
+        return next((one for one in both if (one.platform, one.task, one.condition) == wanted), None)
+
+
+def guests_at_once(
+    trials: Sequence[TrialRecord],
+    tasks: Sequence[Task],
+    groups: Sequence[GroupRecord],
+    boots: Sequence[BootRecord],
+    footprints: Sequence[FootprintRecord],
+    *,
+    platforms: Sequence[str],
+    baseline: str | None,
+    control: str | None,
+    caveats: Mapping[str, str],
+    rules: Rules,
+    states: Sequence[TwoStates] = (),
+) -> AtOnce:
+    """Everything of a run of the scenario `scale`; empty for any other. `rules`, `states`: as in `isolation`."""
+    point_of = {trial.trial: trial.scale for trial in trials if trial.scale is not None}
+    points = sorted({*point_of.values(), *(group.scale for group in groups)}, key=_size)
+    if not points:
+        return AtOnce()
+    values, gaps = _values(trials, tasks)
+    found: dict[tuple[str, Task, ScalePoint], list[Observation]] = {}
+    for one in values:
+        found.setdefault((one.platform, one.task, point_of[one.trial]), []).append(one)
+    cells = {key: summarise(own) for key, own in found.items()}
+    named = AtOnce(points=tuple(points))
+    compared: list[Comparison] = []
+    alike: list[Comparison] = []
+    missing = _why_missing(trials)
+    for platform in platforms:
+        for task in tasks if baseline is not None and platform != baseline else ():
+            for point in points:
+                base = found.get((baseline or "", task, point), [])
+                if platform != control:
+                    base = [*base, *found.get((control or "", task, point), [])] if base else []
+                own = found.get((platform, task, point), [])
+                why = missing.get((platform, task.workload, task.parameters, point), "")
+                caveat = caveats.get(platform) or caveats.get(baseline or "")
+                words, untested = named.words(point), compare(task, platform, own, base, why, caveat)
+                against = f"the baseline with {words}"
+                (alike if platform == control else compared).append(replace(untested, condition=words, against=against))
+    compared, alike = decide_families(compared, alike, rules, states)
+    rows = _rows(trials, platforms, tasks, points, found)
+    return replace(
+        named,
+        rows=rows,
+        groups=_group_rows(groups, boots, footprints, platforms),
+        comparisons=tuple(compared),
+        control=tuple(alike),
+        cells=cells,
+        observations=values,
+        gaps=gaps,
+    )
+
+
+def _size(point: ScalePoint) -> tuple[int, int, int]:
+    return point.guests, point.vcpus, point.memory_bytes
+
+
+def _values(trials: Sequence[TrialRecord], tasks: Sequence[Task]) -> tuple[tuple[Observation, ...], tuple[Gap, ...]]:
+    """One value a task and trial: the mean over its guests."""
+    each: dict[tuple[int, Task], list[Observation]] = {}
+    gaps: dict[int, Gap] = {}
+    for place in range(max((len(trial.members) for trial in trials), default=0)):
+        own = [_as_trial(trial, trial.members[place]) for trial in trials if place < len(trial.members)]
+        observed, lacking = observations_of(tasks, own)
+        for one in observed:
+            each.setdefault((one.trial, one.task), []).append(one)
+        gaps |= {gap.trial: gap for gap in lacking}
+    in_time = sorted(trials, key=lambda one: one.started_realtime_ns or 0)
+    order = {trial.trial: place for place, trial in enumerate(in_time)}
+    found = [
+        replace(own[0], value=_mean(own[0].task, [one.value for one in own]), position=order[number])
+        for (number, _), own in each.items()
+        if number not in gaps
+    ]
+    return tuple(sorted(found, key=lambda one: one.position)), tuple(gaps.values())
+
+
+def each_guest(trials: Sequence[TrialRecord]) -> list[TrialRecord]:
+    """Each guest of each trial, as a trial of one guest has it."""
+    return [_as_trial(trial, member) for trial in trials for member in trial.members]
+
+
+def _as_trial(trial: TrialRecord, member: GuestRun) -> TrialRecord:
+    """What one guest did, as a trial of one guest has it."""
+    return replace(trial, clock=member.clock, result=member.result, check=member.check)
+
+
+def _mean(task: Task, values: Sequence[float]) -> float:
+    return statistics.harmonic_mean(values) if task.metric.source == "marks" else statistics.fmean(values)
+
+
+def _together(task: Task, guests: int, mean: float) -> float | None:
+    """What all guests do: jobs/s of a duration in ns, the sum of rates; None of what has no sum."""
+    if task.metric.source == "marks":
+        return guests * 1e9 / mean
+    return guests * mean if task.metric.better == "higher" else None
+
+
+def _why_missing(trials: Sequence[TrialRecord]) -> dict[tuple[str, str, str, ScalePoint], str]:
+    reasons: dict[tuple[str, str, str, ScalePoint], str] = {}
+    for trial in trials:
+        if trial.status != "ok" and trial.scale is not None:
+            key = trial.platform, trial.workload, canonical(trial.parameters), trial.scale
+            reasons.setdefault(key, f"{trial.status}: {trial.reason}")
+    return reasons
+
+
+def _rows(
+    trials: Sequence[TrialRecord],
+    platforms: Sequence[str],
+    tasks: Sequence[Task],
+    points: Sequence[ScalePoint],
+    found: Mapping[tuple[str, Task, ScalePoint], Sequence[Observation]],
+) -> tuple[ScaleRow, ...]:
+    by_number = {trial.trial: trial for trial in trials}
+    rows = []
+    for platform in platforms:
+        for task in tasks:
+            for point in points:
+                own = found.get((platform, task, point))
+                if own:
+                    alone = next((found.get((platform, task, one)) for one in points if _is_alone(one, point)), None)
+                    members = [by_number[one.trial].members for one in own]
+                    rows.append(_row(platform, task, point, own, members, alone or ()))
+    return tuple(rows)
+
+
+def _is_alone(one: ScalePoint, point: ScalePoint) -> bool:
+    """Whether a point is one guest with as many vCPUs: its memory may be another, as in Camargos' Table 4."""
+    return one.guests == 1 and one.vcpus == point.vcpus
+
+
+def _row(
+    platform: str,
+    task: Task,
+    point: ScalePoint,
+    own: Sequence[Observation],
+    members: Sequence[Sequence[GuestRun]],
+    alone: Sequence[Observation],
+) -> ScaleRow:
+    clocks = [[one.clock for one in each] for each in members]
+    durations = [[duration_ns(clock) or 0 for clock in each if clock is not None] for each in clocks]
+    rates = [[1e9 / value for value in each if value > 0] for each in durations]
+    begun = zip(map(start_skew_ns, clocks), durations, strict=True)
+    skews = [skew_ns / min(each) for skew_ns, each in begun if skew_ns is not None and each]
+    each_ns = statistics.median(one.value for one in own)
+    first, base = block_values(own), block_values(alone)
+    sign = 1 if task.metric.better == "higher" else -1
+    speedups = [point.guests * (value / base[block]) ** sign for block, value in first.items() if base.get(block)]
+    summed = _together(task, point.guests, each_ns)
+    return ScaleRow(
+        platform=platform,
+        task=task,
+        point=point,
+        trials=len(own),
+        each=each_ns,
+        together=summed,
+        speedup=statistics.median(speedups) if speedups and summed is not None else None,
+        jain=statistics.median(map(jain, rates)),
+        slowest=statistics.median(max(each) / min(each) for each in rates),
+        skew=statistics.median(skews) if skews else None,
+        finished_ns=_median(map(_finished_ns, members)),
+        cpu_ns=_median(used_ns(one.host_cpu) for each in members for one in each),
+    )
+
+
+def _finished_ns(members: Sequence[GuestRun]) -> float | None:
+    """From the first job's begin to the last one's end, by the outside clock."""
+    begun = [begin_ns(one.clock) for one in members if one.clock is not None]
+    known = [moment for moment in begun if moment is not None]
+    ended = [one.clock.marks.end_ns for one in members if one.clock is not None and one.clock.marks is not None]
+    return max(ended) - min(known) if len(known) == len(ended) == len(members) else None
+
+
+def _group_rows(
+    groups: Sequence[GroupRecord],
+    boots: Sequence[BootRecord],
+    footprints: Sequence[FootprintRecord],
+    platforms: Sequence[str],
+) -> tuple[GroupRow, ...]:
+    started = {boot.boot: boot for boot in boots}
+    held = {one.boot: held_bytes(one.processes) for one in footprints if one.when == "idle"}
+    found: dict[tuple[str, ScalePoint], list[GroupRecord]] = {}
+    for group in groups:
+        found.setdefault((group.platform, group.scale), []).append(group)
+    keys = sorted(found, key=lambda key: (platforms.index(key[0]), _size(key[1])))
+    rows = []
+    for key in keys:
+        own = [group for group in found[key] if group.status == "ok"]
+        ways = [
+            [
+                boot.ready_monotonic_ns - boot.spawn_monotonic_ns
+                for name in group.boots
+                if (boot := started.get(name)) is not None
+                and boot.ready_monotonic_ns is not None
+                and boot.spawn_monotonic_ns is not None
+            ]
+            for group in own
+        ]
+        rows.append(
+            GroupRow(
+                *key,
+                starts=len(own),
+                failed=len(found[key]) - len(own),
+                first_ns=_median(min(each, default=None) for each in ways),
+                last_ns=_median(max(each, default=None) for each in ways),
+                up_ns=_median(
+                    None if group.up_monotonic_ns is None else group.up_monotonic_ns - group.began_monotonic_ns
+                    for group in own
+                ),
+                taken_bytes=_median(
+                    (group.available_before_bytes - group.available_idle_bytes) / key[1].guests
+                    for group in own
+                    if group.available_before_bytes is not None and group.available_idle_bytes is not None
+                ),
+                held_bytes=_median(held.get(name) for group in own for name in group.boots),
+            )
+        )
+    return tuple(rows)
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None

@@ -1,0 +1,159 @@
+"""Real guests that do the same at once: begun together, each with its own books, and gone when the run is."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support import experiments, machine
+from tests.support.commands import virtoll
+from tests.support.playground import Running, kill_all, playground
+
+from virtoll.runfolder.records import GuestRun, TrialRecord, begin_ns
+from virtoll.runfolder.store import RunFolder
+
+pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(1800)]
+
+GUESTS = 3
+# It lasts until somebody has looked at the guests.
+LONG = {"workload": "forkwait", "processes": 10_000}
+
+
+def asked(**changed: Any) -> dict[str, Any]:
+    """The keys of an experiment with three guests at once, of one block and round."""
+    return {
+        "scenario": "scale",
+        "scale": {"guests": [GUESTS]},
+        "platforms": ["netns"],
+        "baseline": "netns",
+        "blocks": 1,
+        "guest": {"memory": "128MiB"},
+        **changed,
+    }
+
+
+def test_real_guests_do_the_same_at_the_same_time(tmp_path: Path) -> None:
+    """Processes, containers and machines; on their CPUs, in memory, and each on a disk of its own."""
+    file = experiments.write(
+        tmp_path,
+        **asked(
+            platforms=["native", "runc", "uml"],
+            baseline="native",
+            workloads=[
+                {"workload": "superpi", "digits": 131_072},
+                {"workload": "zfg", "size_bytes": 1_048_576, "rounds": 2},
+            ],
+        ),
+    )
+    finished = virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
+    assert finished.returncode == 0, finished.stderr
+    folder = RunFolder.open(tmp_path / "run")
+    trials = folder.latest_trials()
+    assert len(trials) == 6
+    for trial in trials:
+        # A busy host may begin them too far apart for so short a job; nothing else may be wrong.
+        assert trial.status == "ok" or " apart, " in (trial.reason or ""), trial.reason
+        assert len(trial.members) == len({one.boot for one in trial.members}) == GUESTS
+        for one in trial.members:
+            assert one.problem is None
+            assert one.check is not None
+            assert one.check.ok
+            assert one.host_cpu is not None
+            assert one.host_cpu.after is not None
+        if trial.status == "ok":
+            assert_at_the_same_time(trial)
+    boots = {one.boot: one for one in folder.boots()}
+    assert Counter(one.platform for one in boots.values()) == dict.fromkeys(("native", "runc", "uml"), GUESTS)
+    for group in folder.groups():
+        assert (group.status, group.reason, len(group.boots)) == ("ok", None, GUESTS)
+        for place, name in enumerate(group.boots):
+            boot = boots[name]
+            assert (boot.scale, boot.instance, boot.status) == (group.scale, place, "ok")
+            assert boot.requested is not None
+            assert boot.requested.cpus == (), "they share all CPUs of the host"
+    held = {one.boot for one in folder.footprints() if one.when == "idle"}
+    assert held == set(boots)
+
+
+def assert_at_the_same_time(trial: TrialRecord) -> None:
+    """There is a moment at which all of them worked."""
+
+    def span(one: GuestRun) -> tuple[int, int]:
+        assert one.clock is not None
+        assert one.clock.marks is not None
+        begun = begin_ns(one.clock)
+        assert begun is not None
+        return begun, one.clock.marks.end_ns
+
+    spans = [span(one) for one in trial.members]
+    assert max(begun for begun, _ in spans) < min(ended for _, ended in spans)
+
+
+def test_each_guest_compiles_a_tree_of_its_own(tmp_path: Path) -> None:
+    """The tree comes from beside the peer, which serves one guest after another; what they build is the same."""
+    file = experiments.write(
+        tmp_path, **asked(guest={"memory": "256MiB"}, workloads=[{"workload": "kernel-compile", "size": "quick"}])
+    )
+    finished = virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
+    assert finished.returncode == 0, finished.stderr
+    (trial,) = RunFolder.open(tmp_path / "run").latest_trials()
+    assert trial.status == "ok" or " apart, " in (trial.reason or ""), trial.reason
+    assert [one.check is not None and one.check.ok for one in trial.members] == [True] * GUESTS
+
+
+def working(running: Running) -> Callable[[], bool]:
+    """Whether all guests are there and their jobs have begun: one of them has just made a process."""
+
+    def found() -> bool:
+        guests, own = guests_of(running), machine.family(running.process.pid).processes
+        pids = {one.pid for one in guests}
+        return len(guests) == GUESTS and any(one.parent in pids for one in own)
+
+    return found
+
+
+def guests_of(running: Running) -> list[machine.Process]:
+    """The agents of the guests."""
+    own = machine.family(running.process.pid).processes
+    agents = [one for one in own if one.argv[:1] == ("/init",)]
+    pids = {one.pid for one in agents}
+    return [one for one in agents if one.parent not in pids]  # a child of theirs has the same arguments
+
+
+def test_a_guest_that_is_killed_costs_that_trial_and_is_named() -> None:
+    with playground(root=True) as place:
+        file = place.base / "at-once.yaml"
+        file.write_text(experiments.text(**asked(rounds=2, workloads=[LONG])))
+        with place.start("run", file) as running:
+            running.wait_until(working(running), "three guests at work")
+            seen = machine.family(running.process.pid)
+            kill_all(guests_of(running)[1:2])
+            assert running.end() == 0, running.said
+            place.check_clean(seen, running.token)
+        (path,) = place.runs.iterdir()
+        folder = RunFolder.open(path)
+        failed = [one for one in folder.latest_trials() if one.status == "failed"]
+        assert len(failed) == 1
+        assert " of 3 failed: of-3-00" in (failed[0].reason or "")
+        assert failed[0].evidence
+        others = [one for one in folder.latest_trials() if one.trial > failed[0].trial]
+        assert others
+        assert all(one.status == "ok" or " apart, " in (one.reason or "") for one in others), "they had no new guests"
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_no_guest_outlives_a_run_that_is_ended(how: signal.Signals) -> None:
+    with playground(root=True) as place:
+        file = place.base / "at-once.yaml"
+        file.write_text(experiments.text(**asked(workloads=[LONG])))
+        with place.start("run", file) as running:
+            running.wait_until(working(running), "three guests at work")
+            seen = machine.family(running.process.pid)
+            running.process.send_signal(how)
+            code = running.end()
+            assert code == (130 if how is signal.SIGINT else -signal.SIGKILL)
+            place.check_clean(seen, running.token)
