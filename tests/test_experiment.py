@@ -26,6 +26,12 @@ TESTBED = {
     "hypervisor": {"host": "local", "interfaces": ["enp1s0", "enp2s0"]},
 }
 
+
+def swept(**changed: Any) -> dict[str, Any]:
+    """What is changed of an experiment whose one workload sweeps so."""
+    return {"workloads": [{"workload": "forward", **changed}]}
+
+
 # What is wrong -> the key that is named -> words that say what is allowed.
 COMPLAINTS: list[tuple[str, dict[str, Any], str, list[str]]] = [
     ("unknown platform", {"platforms": ["nativ"]}, "platforms[0].platform", ["'nativ' is not known", *PLATFORMS]),
@@ -55,6 +61,60 @@ COMPLAINTS: list[tuple[str, dict[str, Any], str, list[str]]] = [
         {"platforms": ["native", QEMU | {"nic": ["e1000", "ne2k"]}]},
         "platforms[1].nic",
         ["'virtio-net', 'e1000', 'rtl8139' or 'vmxnet3'", "'ne2k'"],
+    ),
+    (
+        "one rate and no list",
+        swept(sweep="rates", rates_mbit_per_second=10),
+        "workloads[0].rates_mbit_per_second",
+        ["must be a list of rates in Mbit/s, such as [10, 100, 1000], got 10"],
+    ),
+    (
+        "rates that do not ascend",
+        swept(sweep="rates", rates_mbit_per_second=[100, 10]),
+        "workloads[0].rates_mbit_per_second",
+        ["must ascend, each of them once; sort them"],
+    ),
+    (
+        "a rate twice",
+        swept(sweep="rates", rates_mbit_per_second=[10, 10]),
+        "workloads[0].rates_mbit_per_second",
+        ["must ascend, each of them once"],
+    ),
+    (
+        "a rate of nothing",
+        swept(sweep="rates", rates_mbit_per_second=[0, 10]),
+        "workloads[0].rates_mbit_per_second",
+        ["rates are above 0 and at most 1000000 Mbit/s, got 0"],
+    ),
+    (
+        "too many rates",
+        swept(sweep="rates", rates_mbit_per_second=[*range(1, 34)]),
+        "workloads[0].rates_mbit_per_second",
+        ["there are 33 rates; give at most 32"],
+    ),
+    (
+        "an empty list of rates",
+        swept(sweep="rates", rates_mbit_per_second=[]),
+        "workloads[0].rates_mbit_per_second",
+        ["the list is empty"],
+    ),
+    (
+        "a list for a sweep that has none",
+        swept(rates_mbit_per_second=[10, 100]),
+        "workloads[0]",
+        ["rates_mbit_per_second is for another sweep; set sweep: rates, or leave the list out"],
+    ),
+    (
+        "a sweep without its list",
+        swept(sweep="rates"),
+        "workloads[0]",
+        ["the sweep 'rates' has no rates; add rates_mbit_per_second"],
+    ),
+    (
+        "where a rising sweep ends, of a list",
+        swept(sweep="rates", rates_mbit_per_second=[10, 100], stop_below_share=0.5),
+        "workloads[0]",
+        ["stop_below_share is for the other sweeps; leave it out, or set sweep: rising"],
     ),
     (
         "a disk that the machine has no bus for",
@@ -339,6 +399,15 @@ def test_each_attachment_is_an_entry_and_devices_are_one_value() -> None:
     handed = experiments.parsed(platforms=["native", machine], testbed=TESTBED).platforms[1]
     assert handed.label == "qemu-kvm-passthrough-0000:01:00.0+0000:01:00.1"
     assert handed.parameters.model_dump()["vfio"] == tuple(DEVICES)
+
+
+def test_a_list_of_rates_is_one_value_and_no_factor() -> None:
+    found = experiments.parsed(**swept(sweep="rates", rates_mbit_per_second=[10, 100], frame_size_bytes=[68, 504]))
+    dumped = [one.parameters.model_dump(mode="json") for one in found.workloads]
+    assert [(one["frame_size_bytes"], one["rates_mbit_per_second"]) for one in dumped] == [
+        (68, [10, 100]),
+        (504, [10, 100]),
+    ]
 
 
 def test_the_control_is_found_by_what_it_controls() -> None:

@@ -10,11 +10,14 @@ from tests.support.agents import recorded_reply
 
 from virtoll.agent.operations.traffic import TrafficReply
 from virtoll.workloads.points import MeasuredPoint
-from virtoll.workloads.sweep import SweepParameters, first_point, source_rate, sweep
+from virtoll.workloads.sweep import SweepParameters, first_point, point_seconds, source_rate, sweep, sweep_seconds
+from virtoll.workloads.traffic import RESIDUAL_NS
 
 RECORDED = TrafficReply.from_json(recorded_reply("traffic"))
 DURATION_NS = 1_000_000_000
 GENERATOR = 4e6  # frames/s that it can offer
+
+FROM_FLAT_OUT = SweepParameters(sweep="from-flat-out", first_rate_frames_per_second=1000)
 
 Curve = Callable[[float], float]
 """Forwarded frames/s at so many that are offered."""
@@ -36,8 +39,10 @@ def chokes(capacity: float, flat_out: float) -> Curve:
     return curve
 
 
-def measure(curve: Curve, generator: float = GENERATOR) -> tuple[list[MeasuredPoint], list[float | None]]:
-    """The points of a sweep from flat out on this router, and the rates that were asked for."""
+def measure(
+    curve: Curve, generator: float = GENERATOR, wanted: SweepParameters = FROM_FLAT_OUT
+) -> tuple[list[MeasuredPoint], list[float | None]]:
+    """The points of a sweep on this router, and the rates that were asked for."""
     asked: list[float | None] = []
 
     def point(rate: float | None) -> MeasuredPoint:
@@ -54,7 +59,6 @@ def measure(curve: Curve, generator: float = GENERATOR) -> tuple[list[MeasuredPo
         sink = RECORDED.sink.but(per_source=(arrived,))
         return MeasuredPoint(rate, DURATION_NS, RECORDED.but(sources=(source,), sink=sink))
 
-    wanted = SweepParameters(sweep="from-flat-out", first_rate_frames_per_second=1000)
     return sweep(wanted, point), asked
 
 
@@ -111,3 +115,41 @@ def test_the_warm_up_is_the_first_point_of_either() -> None:
 
         first_point(SweepParameters.model_validate({"sweep": sweep_from}), point)
         assert asked == [first]
+
+
+LIST = (10.0, 100.0, 400.0, 1000.0)
+
+
+def listed(**changed: object) -> SweepParameters:
+    return SweepParameters.model_validate(
+        {"sweep": "rates", "rates_mbit_per_second": LIST, "frame_size_bytes": 68, **changed}
+    )
+
+
+@pytest.mark.parametrize("curve", [keeps(1e9), keeps(100.0), chokes(20_000.0, 300.0), lambda _: 0.0])
+def test_every_rate_of_a_list_is_offered_whatever_is_lost(curve: Curve) -> None:
+    """In frames/s of 88 bytes on the wire each, and then flat out."""
+    points, asked = measure(curve, wanted=listed())
+    assert asked == [pytest.approx(rate * 1e6 / (8 * 88)) for rate in LIST] + [None]
+    assert [point.intended_rate_frames_per_second for point in points] == asked
+
+
+def test_the_warm_up_of_a_list_is_its_first_rate() -> None:
+    asked: list[float | None] = []
+
+    def point(rate: float | None) -> MeasuredPoint:
+        asked.append(rate)
+        return MeasuredPoint(rate, DURATION_NS, RECORDED)
+
+    first_point(listed(), point)
+    assert asked == [pytest.approx(10e6 / (8 * 88))]
+
+
+def test_the_estimate_of_a_list_has_every_point_and_the_waits_of_what_is_slow() -> None:
+    """A slow platform forwards 100 000 frames/s by the estimate: 100 Mbit/s of 88 bytes are more, 10 Mbit/s are not."""
+    point = point_seconds(listed())
+    assert sweep_seconds(listed(), 1.0) == pytest.approx(5 * point)
+    assert sweep_seconds(listed(), 10.0) == pytest.approx(5 * point + 4 * RESIDUAL_NS / 1e9)
+    large = listed(frame_size_bytes=1504)
+    assert sweep_seconds(large, 10.0) == pytest.approx(5 * point + RESIDUAL_NS / 1e9), "flat out alone"
+    assert sweep_seconds(listed(frame_size_bytes=1504, sources=3), 10.0) > sweep_seconds(large, 10.0)

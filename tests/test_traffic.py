@@ -176,3 +176,17 @@ def test_one_calibration_serves_what_differs_in_rates_alone() -> None:
     assert isinstance(wanted, FrameParameters)
     assert shape_of(wanted.model_dump()) == shape_of(wanted.shape().model_dump())
     assert wanted.shape().sources == 3
+
+
+def test_a_rate_on_the_wire_is_schlossers() -> None:
+    """Delay between frames, ns: ``8000 (s + 24) / b`` at b Mbit/s, with s bytes without FCS (section 3.3)."""
+    for s, b in ((64, 10), (500, 400), (1500, 1000)):
+        shape = FrameShape(frame_size_bytes=s + 4)
+        assert 1e9 / shape.frames_per_second(b) == pytest.approx(8000 * (s + 24) / b)
+        assert shape.mbit_per_second(shape.frames_per_second(b)) == pytest.approx(b)
+
+
+def test_a_mix_is_on_the_wire_what_its_frames_are_on_average() -> None:
+    bits = sum(8 * (size + 20) * weight for size, weight in IMIX) / sum(weight for _, weight in IMIX)
+    assert FrameShape(mix="imix").wire_bits_per_frame == pytest.approx(bits)
+    assert FrameShape(mix="imix", frame_size_bytes=1518).mbit_per_second(1e6) == pytest.approx(bits)

@@ -49,9 +49,3 @@ from virtoll import units
 )
 def test_text(text: str, expected: str) -> None:
     assert text == expected
-
-
-def test_the_wires_rate_is_schlossers() -> None:
-    """Delay between frames in ms: with FCS 8000 (s + 20) / b, so at b bit/s a frame takes 8 (s + 20) / b seconds."""
-    rate = 1e9 / (8 * (64 + 20))
-    assert units.wire_rate_bits_per_second(rate, 64) == pytest.approx(1e9)

@@ -1,13 +1,6 @@
-"""Numbers for people: times, sizes, rates, shares, and the wire's rate of a stream of frames.
-
-Pure text in and out. *Frame size* is the Ethernet header to the end of the frame check sequence (RFC 2544). On the
-*wire* each frame takes 20 bytes more: preamble and start 8, inter-frame gap 12. Schlosser et al. 2011 add 24 to their s
-bytes (`8000 * (s + 24) / b`): their sizes are pktgen's, without FCS.
-"""
+"""Numbers for people: times, sizes, rates and shares. Pure text in and out."""
 
 import math
-
-WIRE_OVERHEAD_BYTES = 20
 
 _TIME = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 _SIZE = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
@@ -113,8 +106,3 @@ def between(low: float, high: float, unit: str) -> str:
     number, _, tail = one.partition(" ")
     shared = tail and tail == other.partition(" ")[2] and not tail.startswith("min")
     return f"{number if shared else one} to {other}"
-
-
-def wire_rate_bits_per_second(frames_per_second: float, frame_size_bytes: int) -> float:
-    """Rate on the wire in bit/s of frames of this size: `rate * 8 * (size + 20)`."""
-    return frames_per_second * 8 * (frame_size_bytes + WIRE_OVERHEAD_BYTES)

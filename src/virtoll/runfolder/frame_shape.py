@@ -1,7 +1,8 @@
 """What a test frame looks like: its size or mix, its headers, and how many sources send it to how many destinations.
 
 Main type: ``FrameShape``. The measuring side derives its parameters from it, statistics read it from the records, and
-the report prints it: a parameter of frames is declared, defaulted and described here.
+the report prints it: a parameter of frames is declared, defaulted and described here. What a rate of such frames is on
+the wire is computed here alone.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ IMIX = ((64, 7), (594, 4), (1518, 1))
 SMALLEST_FRAME_BYTES, LARGEST_FRAME_BYTES = 64, 1518
 # The frame check sequence, which the interface adds: in every frame size, in no buffer.
 FCS_BYTES = 4
+# What a frame takes on the wire besides its size: preamble and start 8, inter-frame gap 12.
+WIRE_OVERHEAD_BYTES = 20
 _IPV6_MORE_BYTES, _TAG_BYTES, _ETHERNET_HEADER_BYTES = 20, 4, 14
 
 
@@ -107,6 +110,23 @@ class FrameShape(BaseModel):
         """The least MTU of links that let its largest frame pass: neither link header, tag nor FCS count."""
         headers = _ETHERNET_HEADER_BYTES + FCS_BYTES + (_TAG_BYTES if self.tagged else 0)
         return max(size for size, _ in self.parts) - headers
+
+    @property
+    def wire_bits_per_frame(self) -> float:
+        """What one frame takes on the wire, in bits, on average over a mix: ``8 * (size + 20)``.
+
+        Schlosser et al. 2011, section 3.3, write ``8 * (s + 24)`` of s bytes: their sizes are pktgen's, without FCS.
+        """
+        weights = sum(weight for _, weight in self.parts)
+        return sum(8 * (size + WIRE_OVERHEAD_BYTES) * weight for size, weight in self.parts) / weights
+
+    def mbit_per_second(self, frames_per_second: float) -> float:
+        """A rate in frames/s as Mbit/s on the wire."""
+        return frames_per_second * self.wire_bits_per_frame / 1e6
+
+    def frames_per_second(self, mbit_per_second: float) -> float:
+        """A rate in Mbit/s on the wire as frames/s."""
+        return mbit_per_second * 1e6 / self.wire_bits_per_frame
 
     @property
     def description(self) -> str:

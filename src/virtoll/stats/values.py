@@ -216,7 +216,7 @@ def _size(parameters: Parameters, family: Sequence[Parameters]) -> str:
         seen[key] = len({canonical({key: other.get(key)}) for other in family})
     sizes = [key for key, value in parameters.items() if type(value) is int and not key.endswith("_per_second")]
     telling = [key for key in parameters if seen[key] > 1] or [key for key in sizes if not key.startswith("link_")][:1]
-    return ", ".join(_parameter(key, parameters[key]) for key in telling)
+    return ", ".join(filter(None, (_parameter(key, parameters[key]) for key in telling)))
 
 
 def _parameter(key: str, value: Any) -> str:
@@ -228,6 +228,8 @@ def _parameter(key: str, value: Any) -> str:
     if own is not None:
         return own
     words = key.replace("_", " ")
+    if isinstance(value, list) and key.endswith("_mbit_per_second"):
+        return f"{'/'.join(f'{one:g}' for one in value)} Mbit/s" if value else ""
     if isinstance(value, int | float) and key.endswith("_bits_per_second"):
         return f"{words.removesuffix(' bits per second')} {value / 1e6:g} Mbit/s"
     if isinstance(value, int | float) and key.endswith("_per_second"):

@@ -3,23 +3,29 @@
 *Rising*: the intended rate of each source grows from point to point until less than a stated share of what is offered
 is forwarded, or the generator cannot offer more. Then comes one point flat out.
 *From flat out*: that point comes first, and is the maximum of most platforms. Some forward less of more frames, as
-emulators do; their maximum is climbed to on the same grid of rates. Either is an iterative set of measurements, whose
-highest is the maximum forwarding rate (RFC 2285, section 3.6.3). It must not know what the frames are sent through.
+emulators do; their maximum is climbed to on the same grid of rates.
+*Rates*: a list of rates on the wire, as a paper has them, each offered whatever is lost; then one point flat out.
+Each is an iterative set of measurements, whose highest is the maximum forwarding rate (RFC 2285, section 3.6.3). It
+must not know what the frames are sent through.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Literal
+from typing import Final, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 
 from virtoll.agent.operations.traffic import TrafficReply
 from virtoll.workloads.points import MeasuredPoint
 from virtoll.workloads.traffic import RESIDUAL_NS, FrameParameters
 
 _MAXIMUM_POINTS = 24
+MOST_RATES: Final = 32
+_LARGEST_MBIT_PER_SECOND: Final = 1_000_000
+# Which keys say how the grid of the other sweeps goes, and mean nothing beside a list.
+_OF_A_GRID: Final = ("first_rate_frames_per_second", "rate_factor", "stop_below_share")
 # From flat out: what is offered next, by what was forwarded flat out, and what must then be forwarded, by the same, for
 # overload to do harm.
 _PROBED_AT, _CLEARLY_MORE = 2.0, 1.1
@@ -30,18 +36,59 @@ _FAST_POINTS, _SLOW_POINTS, _LOSING_POINTS = 2, 4, 3  # from flat out
 
 
 class SweepParameters(FrameParameters):
-    """Which way it goes; its grid of rates per source, frames/s; the length of a point; where a rising sweep ends."""
+    """Which way it goes; its grid of rates per source, frames/s; the length of a point; where a rising sweep ends.
 
-    sweep: Literal["rising", "from-flat-out"] = "rising"
+    ``rates_mbit_per_second``: what the sweep ``rates`` offers, of each source, on the wire (``FrameShape``).
+    """
+
+    sweep: Literal["rising", "from-flat-out", "rates"] = "rising"
+    rates_mbit_per_second: tuple[float, ...] = Field(default=(), description="of each source, for the sweep 'rates'")
     first_rate_frames_per_second: float = Field(default=4000, gt=0)
     rate_factor: float = Field(default=2.0, gt=1)
     point_milliseconds: int = Field(default=150, ge=10, le=600_000)
     stop_below_share: float = Field(default=0.7, ge=0, le=1)
 
+    @field_validator("rates_mbit_per_second", mode="before")
+    @classmethod
+    def _is_a_list(cls, given: object) -> object:
+        if not isinstance(given, list | tuple):
+            raise ValueError(f"must be a list of rates in Mbit/s, such as [10, 100, 1000], got {given!r}")
+        return given
+
+    @field_validator("rates_mbit_per_second")
+    @classmethod
+    def _rises(cls, rates: tuple[float, ...]) -> tuple[float, ...]:
+        beyond = [rate for rate in rates if not 0 < rate <= _LARGEST_MBIT_PER_SECOND]
+        if beyond:
+            raise ValueError(f"rates are above 0 and at most {_LARGEST_MBIT_PER_SECOND} Mbit/s, got {beyond[0]:g}")
+        if list(rates) != sorted(set(rates)):
+            raise ValueError("rates must ascend, each of them once; sort them")
+        if len(rates) > MOST_RATES:
+            raise ValueError(f"there are {len(rates)} rates; give at most {MOST_RATES}")
+        return rates
+
+    @model_validator(mode="after")
+    def _has_the_keys_of_its_sweep(self) -> Self:
+        if self.sweep != "rates":
+            if self.rates_mbit_per_second:
+                raise ValueError("rates_mbit_per_second is for another sweep; set sweep: rates, or leave the list out")
+            return self
+        if not self.rates_mbit_per_second:
+            raise ValueError("the sweep 'rates' has no rates; add rates_mbit_per_second, such as [10, 100, 1000]")
+        others = [key for key in _OF_A_GRID if key in self.model_fields_set]
+        if others:
+            raise ValueError(f"{others[0]} is for the other sweeps; leave it out, or set sweep: rising")
+        return self
+
     @property
     def point_ns(self) -> int:
         """The length of a point in nanoseconds."""
         return self.point_milliseconds * 1_000_000
+
+    @property
+    def listed_rates(self) -> tuple[float, ...]:
+        """The list of the sweep ``rates`` in frames/s of each source."""
+        return tuple(map(self.frames_per_second, self.rates_mbit_per_second))
 
 
 Point = Callable[[float | None], MeasuredPoint]
@@ -52,12 +99,25 @@ Points = Callable[[SweepParameters, Point], list[MeasuredPoint]]
 
 def first_point(wanted: SweepParameters, point: Point) -> list[MeasuredPoint]:
     """The first of a sweep's points alone: it has seen the whole path, and warms it up."""
-    return [point(None if wanted.sweep == "from-flat-out" else wanted.first_rate_frames_per_second)]
+    match wanted.sweep:
+        case "rising":
+            rate: float | None = wanted.first_rate_frames_per_second
+        case "from-flat-out":
+            rate = None
+        case "rates":
+            rate = wanted.listed_rates[0]
+    return [point(rate)]
 
 
 def sweep(wanted: SweepParameters, point: Point) -> list[MeasuredPoint]:
     """The points in the order measured."""
-    return _from_flat_out(wanted, point) if wanted.sweep == "from-flat-out" else _rising(wanted, point)
+    match wanted.sweep:
+        case "rising":
+            return _rising(wanted, point)
+        case "from-flat-out":
+            return _from_flat_out(wanted, point)
+        case "rates":
+            return [point(rate) for rate in (*wanted.listed_rates, None)]
 
 
 def _rising(wanted: SweepParameters, point: Point) -> list[MeasuredPoint]:
@@ -109,9 +169,13 @@ def source_rate(point: MeasuredPoint) -> float:
 def sweep_seconds(wanted: SweepParameters, slowdown: float) -> float:
     """Rising: one point a step up to a rate that such a platform may forward, the first one, and one flat out.
 
-    What is slow loses frames at the last two, and the sink waits for them. From flat out as few as may do.
+    What is slow loses frames at the last two, and the sink waits for them. From flat out as few as may do. Of a list
+    every point: what is slow loses frames flat out and at each rate that such a platform does not forward.
     """
     slow = slowdown >= _LOSING_FROM
+    if wanted.sweep == "rates":
+        losing = 1 + sum(rate * wanted.streams > _SLOW_FRAMES_PER_SECOND for rate in wanted.listed_rates) if slow else 0
+        return (len(wanted.listed_rates) + 1) * point_seconds(wanted) + losing * RESIDUAL_NS / 1e9
     if wanted.sweep == "from-flat-out":
         waits = _LOSING_POINTS * RESIDUAL_NS / 1e9 if slow else 0.0
         return (_SLOW_POINTS if slow else _FAST_POINTS) * point_seconds(wanted) + waits

@@ -6,13 +6,26 @@ from typing import TYPE_CHECKING, Final
 
 from virtoll.report import words
 from virtoll.stats.analysis import Analysis
+from virtoll.stats.values import Task
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
 SECTIONS: Final = frozenset(
-    {"cost", "forwarding", "scaling", "isolation", "scale", "clock", "guests", "consolidation", "study", "order"}
+    {
+        "cost",
+        "forwarding",
+        "listed rates",
+        "scaling",
+        "isolation",
+        "scale",
+        "clock",
+        "guests",
+        "consolidation",
+        "study",
+        "order",
+    }
 )
 """Parts of the page whose figures stand among tables and prose of their own (`templates/`)."""
 
@@ -44,6 +57,16 @@ def new_figure(height_inches: float) -> "Figure":
 def blocks_text(analysis: Analysis) -> str:
     """How often each cell was measured, for captions."""
     return f"{words.blocks_words(analysis)} (fresh guests in each block)"
+
+
+def t_interval_text(analysis: Analysis) -> str:
+    """What a mean with its bar is, in figures drawn as the papers drew them, for captions."""
+    return f"means over {blocks_text(analysis)}, bars their 95 % t intervals (none of one block)"
+
+
+def frames_title(task: Task) -> str:
+    """A panel's title where panels differ in their frames: '64 B frames', 'IMIX'."""
+    return f"{task.size} frames" if task.size.endswith(" B") else task.size
 
 
 def interval_text(analysis: Analysis) -> str:

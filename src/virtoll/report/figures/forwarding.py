@@ -1,11 +1,14 @@
 """Offered against forwarded rate, one panel a frame size (Schlosser et al. 2011, Figure 3)."""
 
+import json
 from typing import TYPE_CHECKING
 
 from virtoll import units
 from virtoll.report.figures import caveat_signs
-from virtoll.report.figures.base import FigureSpec, blocks_text, new_figure
+from virtoll.report.figures.base import FigureSpec, blocks_text, frames_title, new_figure
+from virtoll.report.figures.curve_legend import legend
 from virtoll.report.figures.style import MUTED, PlatformStyle, nice_log_ticks, platform_styles, whole
+from virtoll.runfolder.frame_shape import WIRE_OVERHEAD_BYTES, FrameShape
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.sweeps import Curve, CurvePoint
 from virtoll.stats.values import Task
@@ -40,7 +43,7 @@ def draw(analysis: Analysis) -> "Figure":
         panel.tick_params(axis="x", labelbottom=True)
     for panel in panels[: len(tasks) : columns]:
         panel.set_ylabel("forwarded, frames/s")
-    _legend(figure, analysis, styles)
+    legend(figure, analysis, styles, {curve.platform for curve in analysis.curves})
     return figure
 
 
@@ -60,10 +63,11 @@ def _panel(
 ) -> None:
     from matplotlib.ticker import NullLocator
 
-    wire = units.wire_rate_bits_per_second(1e5, curves[0].frame_size_bytes) / 1e6
-    panel.set_title(f"{task.size} frames" if task.size.endswith(" B") else task.size)
-    reported = f"100 k = {units.significant(wire)} Mbit/s on the wire"
-    panel.set_title(reported, loc="right", fontsize=7, color=MUTED, fontweight="normal")
+    panel.set_title(frames_title(task))
+    shape = FrameShape.of(json.loads(task.parameters))
+    if shape is not None:
+        reported = f"100 k = {units.significant(shape.mbit_per_second(1e5))} Mbit/s on the wire"
+        panel.set_title(reported, loc="right", fontsize=7, color=MUTED, fontweight="normal")
     panel.set(xscale="log", yscale="log", xlim=limits, ylim=limits)
     ticks = nice_log_ticks(*limits)
     for axis in (panel.xaxis, panel.yaxis):
@@ -131,39 +135,6 @@ def _ranges(panel: "Axes", points: list[CurvePoint], style: PlatformStyle) -> No
         panel.plot([x.low, x.high], [y.median, y.median], color=style.colour, linewidth=0.8, zorder=2)
 
 
-def _legend(figure: "Figure", analysis: Analysis, styles: dict[str, PlatformStyle]) -> None:
-    from matplotlib.lines import Line2D
-
-    drawn = {curve.platform for curve in analysis.curves}
-    handles = [
-        Line2D(
-            [],
-            [],
-            color=style.colour,
-            marker=style.marker,
-            linestyle=style.line,
-            markersize=4.5,
-            label=caveat_signs.name(analysis, platform),
-        )
-        for platform, style in styles.items()
-        if platform in drawn
-    ]
-    handles.append(
-        Line2D(
-            [],
-            [],
-            color=MUTED,
-            marker="o",
-            markerfacecolor="white",
-            linestyle="none",
-            markersize=6.5,
-            label="flat out (FRMOL)",
-        )
-    )
-    handles.append(Line2D([], [], color=MUTED, linestyle=(0, (1, 2)), label="all forwarded"))
-    figure.legend(handles=[*handles, *caveat_signs.handles(analysis, drawn)], loc="outside lower center", ncols=4)
-
-
 def caption(analysis: Analysis) -> str:
     """What to see."""
     lengths = sorted({point.duration_ns for point in analysis.points})
@@ -173,7 +144,7 @@ def caption(analysis: Analysis) -> str:
         f"Points are medians over {blocks_text(analysis)}, bars the range from the smallest to the largest block; "
         f"large open markers are the point sent flat out (RFC 2285: FRMOL). A point lasts "
         f"{length}. Frame size with FCS; on the wire a frame "
-        f"takes {units.WIRE_OVERHEAD_BYTES} bytes more. After Schlosser et al. 2011, Figure 3."
+        f"takes {WIRE_OVERHEAD_BYTES} bytes more. After Schlosser et al. 2011, Figure 3."
     )
 
 
