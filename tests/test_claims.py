@@ -167,6 +167,22 @@ def test_more_sources_lift_a_rate_or_they_do_not(three_times: float, native: Out
     assert outcomes(sources_do_not_lift_the_limit(analysis, ["netns"])) == [guest]
 
 
+def test_a_sweep_over_a_list_answers_the_claims_as_one_that_rises_does() -> None:
+    """The largest rate, the rate flat out and what is lost there are read from points, whichever rates those have."""
+    costs = {"netns": {"packet path": 3.0}}
+    rates = (10.0, 100.0, 400.0, 1000.0)
+    rising, listed = findings(costs), findings(costs, rates_mbit_per_second=rates)
+    for claim in ("S01", "S06", "S07", "S08"):
+        assert listed[claim].outcome is rising[claim].outcome, claim
+    analysis = analysed(costs, rates_mbit_per_second=rates, frame_sizes=(68, 504))
+    assert analysis.study is not None
+    assert analysis.study.sizes == (68, 504)
+    (row,) = (one for one in analysis.study.rows if one.label == "netns" and one.platform.key == "openvz")
+    assert row.cells[0].ours is not None
+    assert row.cells[0].ours.share == pytest.approx(1 / 3, rel=0.1)
+    assert [curve.points[-1].intended_rate for curve in analysis.curves] == [None] * len(analysis.curves)
+
+
 def with_three_sources(analysis: Analysis, factor: float) -> Analysis:
     """The same cells once more as if from three sources, at `factor` times the rate."""
     cells, tasks = dict(analysis.cells), list(analysis.tasks)

@@ -68,6 +68,13 @@ RUNS = {
             ("netns", "masr", 2): "failed",
         },
     ),
+    "listed rates": Truth(
+        REALISTIC | {"xen": {"packet path": 300.0}},
+        frame_sizes=(68, 1504),
+        rates_mbit_per_second=(10.0, 100.0, 400.0, 1000.0),
+        sources=(1, 2, 3),
+        caveats={"xen": ("nested xen", FUNCTIONAL_ONLY)},
+    ),
     "one platform": Truth({"native": {}}, control=None, frame_sizes=(64,)),
 }
 
@@ -142,6 +149,7 @@ def test_a_report_is_whole_and_loads_nothing(name: str, reports: Callable[[str],
     for link in page.links:
         assert link.removeprefix("#") in page.ids if link.startswith("#") else (built.path.parent / link).is_file()
     own = {"study": RUNS[name].study is not None, "isolation": False}  # with a section of their own, or without one
+    own |= dict.fromkeys(("listed_rates", "sources"), bool(RUNS[name].rates_mbit_per_second))
     for figure in FIGURES:
         assert (f"figure-{figure}" in page.ids) is own.get(figure, True)
     assert "None" not in re.sub(r"<pre>.*?</pre>|<svg.*?</svg>", "", text, flags=re.DOTALL)
@@ -239,15 +247,44 @@ def test_figures_name_the_branded_and_mark_them(
     monkeypatch.setitem(SETTINGS, "svg.fonttype", "none")
     analysis = reports("nested").analysis
     drawn = {name: spec for name, spec in FIGURES.items() if spec.why_not(analysis) is None}
-    assert set(FIGURES) - set(drawn) == {"scaling", "isolation"}, "it has no table of routes and no guests side by side"
-    for name, spec in drawn.items():
-        svg = render(name, spec, analysis).svg
+    others = {"scaling", "isolation", "listed_rates", "sources"}
+    assert set(FIGURES) - set(drawn) == others, "no table of routes, no guests side by side, no list of rates"
+    listed = reports("listed rates").analysis
+    of_runs = [(name, spec, analysis) for name, spec in drawn.items()]
+    of_runs += [(name, FIGURES[name], listed) for name in ("listed_rates", "sources")]
+    for name, spec, drawn_from in of_runs:
+        svg = render(name, spec, drawn_from).svg
         if name != "consolidation":  # its series are of platforms without a caveat
             assert "xen †" in svg, name
             assert f"† ×  {FUNCTIONAL_ONLY}" in re.sub(r"\s+<", "<", svg), name
     plain = replace(analysis, caveats={}, comparisons=tuple(replace(one, caveat=None) for one in analysis.comparisons))
     for name in ("cost", "forwarding", "study"):
         assert "†" not in render(name, FIGURES[name], plain).svg, name
+
+
+def test_a_list_of_rates_is_in_mbit_per_second_on_page_and_in_tables(
+    reports: Callable[[str], ReportResult],
+) -> None:
+    built = reports("listed rates")
+    text = built.path.read_text(encoding="utf-8")
+    assert "Offered against forwarded, in Mbit/s" in text
+    assert "Maximum by number of sources" in text
+    tables = built.path.parent / "tables"
+    rows = list(csv.DictReader((tables / "listed_rates.csv").open(encoding="utf-8", newline="")))
+    native = [
+        row for row in rows if (row["platform"], row["frame_size_bytes"], row["sources"]) == ("native", "68", "1")
+    ]
+    assert [row["target_mbit_per_second"] for row in native] == ["10.0", "100.0", "400.0", "1000.0", ""]
+    assert [row["flat_out"] for row in native] == ["0", "0", "0", "0", "1"]
+    first = native[0]
+    assert float(first["offered_mean_mbit_per_second"]) == pytest.approx(10.0, rel=0.01)
+    low, high = (float(first[f"forwarded_{end}_mbit_per_second"]) for end in ("low", "high"))
+    assert low <= float(first["forwarded_mean_mbit_per_second"]) <= high
+    assert {row["caveat"] for row in rows if row["platform"] == "xen"} == {FUNCTIONAL_ONLY}
+    bars = list(csv.DictReader((tables / "sources.csv").open(encoding="utf-8", newline="")))
+    assert {row["sources"] for row in bars} == {"1", "2", "3"}
+    for table in ("listed_rates.csv", "sources.csv"):
+        assert not (reports("whole").path.parent / "tables" / table).exists(), "its sweep rises"
 
 
 def test_the_study_stands_beside_with_shares_and_claims(reports: Callable[[str], ReportResult]) -> None:

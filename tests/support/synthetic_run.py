@@ -17,6 +17,7 @@ from tests.support.synthetic_guests import add_start, consolidation_steps, footp
 from tests.support.synthetic_wire import add_wire, calibrated
 
 from virtoll.reference.published import load_study
+from virtoll.runfolder.frame_shape import FrameShape
 from virtoll.runfolder.guest_records import ConsolidationRecord, FootprintRecord
 from virtoll.runfolder.records import BootRecord, CommandRecord, FitnessRecord, Manifest, State, TrialRecord
 from virtoll.runfolder.store import RunFolder, parse_record
@@ -43,6 +44,8 @@ class Truth:
     `caveats`: platform -> (host, caveat) for those that ran elsewhere.
     `weighed`: the guests' memory, CPU time and starts are reported, and there are consolidation series.
     `rounds`: of each block and workload; with more than one, the baseline has a second entry in each.
+    `rates_mbit_per_second`: sweeps are over this list, of each source; empty: they rise until frames are lost.
+    `sources`: how many of them send at once, each number a task of its own; they share what a platform forwards.
     `margin`: of the experiment; None: it is an older one's, which has none.
     `wired`: points tell hops, pace, delay and CPU time as an agent with counters does, and there are calibrations.
     """
@@ -71,6 +74,8 @@ class Truth:
     order: str = "randomised"
     rounds: int = 1
     margin: float | None = None
+    rates_mbit_per_second: tuple[float, ...] = ()
+    sources: tuple[int, ...] = (1,)
 
 
 REALISTIC: dict[str, dict[str, float]] = {
@@ -262,10 +267,15 @@ def _where(label: str, truth: Truth) -> dict[str, str | None]:
 
 
 def _plan(truth: Truth, dice: random.Random) -> list[dict[str, Any]]:
-    forward = {"sources": 1, "first_rate_frames_per_second": 4000.0, "rate_factor": 2.0, "point_milliseconds": 150}
+    forward: dict[str, Any] = {"first_rate_frames_per_second": 4000.0, "rate_factor": 2.0, "point_milliseconds": 150}
+    if truth.rates_mbit_per_second:
+        forward |= {"sweep": "rates", "rates_mbit_per_second": list(truth.rates_mbit_per_second)}
     cells: list[tuple[str, str, dict[str, Any]]] = []
     for label in truth.costs:
-        cells += [(label, "forward", {"frame_size_bytes": size, **forward}) for size in truth.frame_sizes]
+        cells += [
+            (label, "forward", {"frame_size_bytes": size, "sources": sources, **forward})
+            for size, sources in itertools.product(truth.frame_sizes, truth.sources)
+        ]
         cells += [(label, name, dict(parameters)) for name, parameters, _ in JOBS]
     planned = []
     if truth.rounds > 1:
@@ -310,7 +320,7 @@ def _trial(entry: dict[str, Any], progress: float, truth: Truth, dice: random.Ra
         }
     status = "failed" if truth.all_fail else truth.failures.get((label, workload, block))
     if workload == "forward":
-        record["points"] = _sweep(label, entry["parameters"]["frame_size_bytes"], factor, truth, dice)
+        record["points"] = _sweep(label, entry["parameters"], factor, truth, dice)
     else:
         name, _, native_ns = next(job for job in JOBS if job[0] == workload)
         resource = next(metric["resource"] for metric in _metrics() if metric["workload"] == name)
@@ -352,8 +362,15 @@ def _clock(started: int, duration: int, error: float, dice: random.Random) -> di
     }
 
 
-def _sweep(label: str, size: int, factor: float, truth: Truth, dice: random.Random) -> list[dict[str, Any]]:
+def _sweep(
+    label: str, parameters: dict[str, Any], factor: float, truth: Truth, dice: random.Random
+) -> list[dict[str, Any]]:
+    size, sources = parameters["frame_size_bytes"], parameters["sources"]
     capacity = 480e3 * (1 - size / 6000) / truth.costs[label].get("packet path", 1.0) / factor
+    if truth.rates_mbit_per_second:
+        shape = FrameShape(frame_size_bytes=size, sources=sources)
+        rates = [*map(shape.frames_per_second, truth.rates_mbit_per_second), None]
+        return [_of_sources(_point(one, size, capacity / sources, truth, dice), sources) for one in rates]
     rate, points = 4000.0, []
     while True:
         points.append(_point(rate, size, capacity, truth, dice))
@@ -362,6 +379,13 @@ def _sweep(label: str, size: int, factor: float, truth: Truth, dice: random.Rand
         rate *= 2
     points.append(_point(None, size, capacity, truth, dice))
     return points
+
+
+def _of_sources(point: dict[str, Any], sources: int) -> dict[str, Any]:
+    """The point with every source as its first."""
+    for books, key in ((point, "sources"), (point["sink"], "per_source")):
+        books[key] = [{**books[key][0], "source": number} for number in range(sources)]
+    return point
 
 
 def _point(rate: float | None, size: int, capacity: float, truth: Truth, dice: random.Random) -> dict[str, Any]:

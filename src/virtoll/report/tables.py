@@ -5,6 +5,7 @@ from virtoll.report.csv_table import CsvTable, Row
 from virtoll.report.guest_tables import guest_tables
 from virtoll.report.guests_at_once import at_once_tables
 from virtoll.report.isolation import isolation_tables
+from virtoll.report.listed_rates import listed_rate_tables
 from virtoll.report.papers import paper_tables
 from virtoll.report.scaling import scaling_tables
 from virtoll.report.study import study_tables
@@ -17,6 +18,7 @@ def csv_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
         _cells(analysis),
         _comparisons(analysis),
         _points(analysis),
+        *listed_rate_tables(analysis),
         _clock(analysis),
         *guest_tables(analysis),
         _equivalence(analysis),

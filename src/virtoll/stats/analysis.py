@@ -46,6 +46,7 @@ from virtoll.stats.frame_cost import frame_costs
 from virtoll.stats.guests import CpuUse, GuestCost, cpu_uses, guest_costs
 from virtoll.stats.guests_at_once import AtOnce, each_guest, guests_at_once
 from virtoll.stats.isolation import Isolation, isolation
+from virtoll.stats.listed_rates import ListedRates, listed_rates
 from virtoll.stats.observer import ObserverEffect, ObserverUse, observer_effects, observer_uses
 from virtoll.stats.papers import PAPER_METHODS, PaperMethod, PaperRow, paper_rows
 from virtoll.stats.scaling import Scaling, scalings
@@ -115,6 +116,7 @@ class Analysis:
     level: float
     points: tuple[PointValue, ...]
     curves: tuple[Curve, ...]
+    listed_rates: ListedRates
     searches: tuple[ThroughputRow, ...]
     clocks: tuple[ClockError, ...]
     order: tuple[OrderedValue, ...]
@@ -247,6 +249,7 @@ def analyse(data: RunData) -> Analysis:
         level=level,
         points=points,
         curves=sweeps,
+        listed_rates=listed_rates(tasks, points, cells, platforms),
         searches=searches,
         clocks=clock_errors(clock_readings([*data.trials, *each_guest(data.at_once)]), platforms),
         order=order,

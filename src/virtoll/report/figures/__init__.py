@@ -8,15 +8,19 @@ from virtoll.report.figures.forwarding import FORWARDING
 from virtoll.report.figures.guests import GUESTS
 from virtoll.report.figures.guests_at_once import AT_ONCE
 from virtoll.report.figures.isolation import ISOLATION
+from virtoll.report.figures.listed_rates import LISTED_RATES
 from virtoll.report.figures.order import ORDER
 from virtoll.report.figures.scaling import SCALING
+from virtoll.report.figures.sources import SOURCES
 from virtoll.report.figures.study import STUDY
 from virtoll.report.figures.throughput import THROUGHPUT
 
 FIGURES: dict[str, FigureSpec] = {
     "cost": COST,
     "forwarding": FORWARDING,
+    "listed_rates": LISTED_RATES,
     "throughput": THROUGHPUT,
+    "sources": SOURCES,
     "scaling": SCALING,
     "isolation": ISOLATION,
     "guests-at-once": AT_ONCE,

@@ -1,0 +1,138 @@
+"""Sweeps over a list of rates as Schlosser et al. 2011 draw them: Mbit/s on the wire, means with 95 % t intervals.
+
+Pure. A block counts once: its rounds are averaged first, because guests are fresh in each block alone. The project's
+own statistics of the same points are medians in frames/s (`stats/sweeps.py`). Main types: `ListedCurve` (their Figure
+3) and `Accumulated` (their Figure 4).
+"""
+
+import json
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from virtoll.runfolder.frame_shape import FrameShape
+from virtoll.stats.intervals import Estimate, student
+from virtoll.stats.summaries import CellSummary
+from virtoll.stats.sweeps import PointValue
+from virtoll.stats.values import Task, canonical
+
+
+@dataclass(frozen=True)
+class ListedPoint:
+    """One rate of the list, in Mbit/s of each source (None: flat out), over the blocks that have it.
+
+    `offered` and `forwarded` are in Mbit/s of all sources together.
+    """
+
+    target_mbit_per_second: float | None
+    blocks: int
+    offered: Estimate
+    forwarded: Estimate
+
+
+@dataclass(frozen=True)
+class ListedCurve:
+    """One platform's sweep over a list of rates; points as the list has them, flat out last."""
+
+    platform: str
+    task: Task
+    shape: FrameShape
+    points: tuple[ListedPoint, ...]
+
+
+@dataclass(frozen=True)
+class Accumulated:
+    """The largest rate of a platform's sweeps from so many sources, in Mbit/s of all of them together.
+
+    `group`: canonical JSON of the parameters but their number: what is equal there differs in sources alone.
+    """
+
+    platform: str
+    task: Task
+    shape: FrameShape
+    group: str
+    blocks: int
+    rate: Estimate
+
+
+@dataclass(frozen=True)
+class ListedRates:
+    """Everything of a run whose sweep is a list; `accumulated` only where at least two numbers of sources were run."""
+
+    curves: tuple[ListedCurve, ...]
+    accumulated: tuple[Accumulated, ...]
+
+
+def listed_rates(
+    tasks: Sequence[Task],
+    points: Sequence[PointValue],
+    cells: Mapping[tuple[str, Task], CellSummary],
+    platforms: Sequence[str],
+) -> ListedRates:
+    """The sweeps over a list among these points, by task and then platform in the given order."""
+    listed = [(task, shape, rates) for task in tasks if (rates := _rates(task)) and (shape := _shape(task)) is not None]
+    own: dict[tuple[str, str], list[PointValue]] = {}
+    for point in points:
+        own.setdefault((point.platform, point.parameters), []).append(point)
+    curves = (
+        _curve(platform, task, shape, rates, own.get((platform, task.parameters), ()))
+        for task, shape, rates in listed
+        for platform in platforms
+    )
+    accumulated = [
+        _accumulated(platform, task, shape, cells[platform, task])
+        for task, shape, _ in listed
+        for platform in platforms
+        if (platform, task) in cells
+    ]
+    numbers: dict[str, set[int]] = {}
+    for one in accumulated:
+        numbers.setdefault(one.group, set()).add(one.shape.sources)
+    return ListedRates(
+        tuple(curve for curve in curves if curve.points),
+        tuple(one for one in accumulated if len(numbers[one.group]) > 1),
+    )
+
+
+def _rates(task: Task) -> Sequence[float]:
+    """The list of a task's sweep, Mbit/s; empty for every other sweep, and for what has none."""
+    if task.metric.source != "points":
+        return ()
+    found: Sequence[float] = json.loads(task.parameters).get("rates_mbit_per_second", ())
+    return found
+
+
+def _shape(task: Task) -> FrameShape | None:
+    return FrameShape.of(json.loads(task.parameters))
+
+
+def _curve(
+    platform: str, task: Task, shape: FrameShape, rates: Sequence[float], own: Sequence[PointValue]
+) -> ListedCurve:
+    points = []
+    for target in (*rates, None):
+        intended = None if target is None else shape.frames_per_second(target)
+        known = [
+            (one.block, one.offered_rate, one.forwarded_rate)
+            for one in own
+            if one.intended_rate == intended and one.offered_rate is not None and one.forwarded_rate is not None
+        ]
+        if known:
+            offered = _over_blocks(shape, ((block, rate) for block, rate, _ in known))
+            forwarded = _over_blocks(shape, ((block, rate) for block, _, rate in known))
+            points.append(ListedPoint(target, len({block for block, _, _ in known}), offered, forwarded))
+    return ListedCurve(platform, task, shape, tuple(points))
+
+
+def _accumulated(platform: str, task: Task, shape: FrameShape, cell: CellSummary) -> Accumulated:
+    others = {key: value for key, value in json.loads(task.parameters).items() if key != "sources"}
+    rate = _over_blocks(shape, ((one.block, one.value) for one in cell.observations))
+    return Accumulated(platform, task, shape, canonical(others), cell.blocks, rate)
+
+
+def _over_blocks(shape: FrameShape, rates: Iterable[tuple[int, float]]) -> Estimate:
+    """Mean of the blocks' means, Mbit/s, of rates in frames/s by block; at least one."""
+    blocks: dict[int, list[float]] = {}
+    for block, rate in rates:
+        blocks.setdefault(block, []).append(shape.mbit_per_second(rate))
+    return student([statistics.fmean(values) for values in blocks.values()])
