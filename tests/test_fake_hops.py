@@ -7,8 +7,9 @@ from tests.support import experiments
 from tests.support.experiments import fake
 
 from virtoll.agent.messages import Message, Request
-from virtoll.agent.path_counters import HopReader, knows_counters
+from virtoll.agent.path_counters import CounterSnapshot, HopReader, knows_counters
 from virtoll.errors import AgentError, GuestDied
+from virtoll.lab.attachments import EndpointInterfaces
 from virtoll.lab.network import plan_links
 from virtoll.platforms.fake.driver import FakeAgent
 from virtoll.report import build_report
@@ -87,6 +88,20 @@ def test_an_older_agent_leaves_null_and_is_asked_once() -> None:
     assert deaf.asked == 2
     assert reader.hops(before, after, 1) is None
     assert not knows_counters(deaf)
+
+
+def test_a_counter_of_pause_frames_stays_at_zero_and_others_go() -> None:
+    """A NIC that counted no pause frames has to be told from one that cannot count them."""
+    network, deaf = plan_links(0), Deaf()
+    entry = network.sources[0].lab_interface
+    endpoints = {network.sources[0].name: EndpointInterfaces(entry=entry)}
+    reader = HopReader(deaf, deaf, None, network, {}, endpoints)
+    counters = {"rx_errors": 0, "driver_tx_flow_control_xoff": 0, "driver_rx_queue_0_drops": 0, "rx_packets": 4}
+    reading = CounterSnapshot({"lab": {entry: counters}}, {})
+    hops = reader.hops(reading, reading, 1)
+    assert hops is not None
+    (found,) = (hop for hop in hops if hop["role"] == "entry")
+    assert found["before"] == found["after"] == {"driver_tx_flow_control_xoff": 0, "rx_packets": 4}
 
 
 def test_a_guest_that_dies_at_a_reading_is_a_dead_guest() -> None:

@@ -7,6 +7,7 @@ from virtoll.report.guests_at_once import at_once_tables
 from virtoll.report.isolation import isolation_tables
 from virtoll.report.listed_rates import listed_rate_tables
 from virtoll.report.papers import paper_tables
+from virtoll.report.pause_frames import pause_tables
 from virtoll.report.scaling import scaling_tables
 from virtoll.report.study import study_tables
 from virtoll.stats.analysis import Analysis
@@ -19,6 +20,7 @@ def csv_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
         _comparisons(analysis),
         _points(analysis),
         *listed_rate_tables(analysis),
+        *pause_tables(analysis),
         _clock(analysis),
         *guest_tables(analysis),
         _equivalence(analysis),

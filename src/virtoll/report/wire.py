@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from virtoll import units
+from virtoll.report.pause_frames import pause_table_rows
 from virtoll.report.rows import Shown, TableRow
 from virtoll.runfolder.records import BootRecord
 from virtoll.stats.analysis import Analysis
@@ -35,6 +36,7 @@ def wire_context(analysis: Analysis) -> dict[str, Any]:
         "located": [_loss_row(row) for row in ordered(analysis.losses) if row.lost_frames],
         "lossless_rows": sum(not row.lost_frames for row in analysis.losses),
         "summary": _loss_summary([row for row in analysis.losses if row.platform not in analysis.caveats]),
+        "pauses": pause_table_rows(analysis),
         "delays": [_delay_row(row) for row in ordered(delay_rows(tasks, trials))],
         "orders": [_order_row(row) for row in ordered(order_rows(tasks, trials))],
         "floors": [_floor_row(one) for one in analysis.ceilings if one.floor],
