@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 from tests.support import experiments
 from tests.support.machine import END_SECONDS
 
@@ -77,6 +78,15 @@ def test_a_right_section_is_read() -> None:
     assert experiments.parsed().testbed is None
 
 
+@pytest.mark.parametrize(("written", "wanted"), [("on", True), ("off", False), (None, None)])
+def test_flow_control_is_on_or_off_or_left_as_it_is(written: str | None, wanted: bool | None) -> None:
+    """``on`` and ``off`` are what YAML reads as true and false."""
+    changed = {} if written is None else {"flow_control": yaml.safe_load(written)}
+    asked = experiments.parsed(testbed=section(**changed)).testbed
+    assert asked is not None
+    assert asked.flow_control is wanted
+
+
 def test_a_hypervisor_that_is_driven_by_its_own_api_faces_this_machine() -> None:
     here = {name: {"host": "local", "interfaces": [nic]} for name, nic in (("generator", "eth1"), ("sink", "eth2"))}
     there = {"host": {"api": "esxi.example.org"}, "interfaces": ["vmnic1", "vmnic2"]}
@@ -102,6 +112,7 @@ def test_a_hypervisor_that_is_driven_by_its_own_api_faces_this_machine() -> None
         ),
         ({"generator": {"host": {"ssh": "-oProxyCommand=x"}, "interfaces": ["eth1"]}}, "pattern"),
         ({"colour": 1}, "testbed.colour.*not known"),
+        ({"flow_control": "auto"}, "testbed.flow_control.*valid boolean"),
     ],
 )
 def test_a_wrong_section_is_refused_in_one_sentence(changed: dict[str, object], complaint: str) -> None:

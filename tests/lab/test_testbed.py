@@ -111,6 +111,17 @@ def test_traffic_goes_through_the_interfaces(ends: Ends, sources: int, tmp_path:
     assert all(one.ceiling is not None for one in analyse(load(folder.path)).headrooms.values())
 
 
+def test_a_nic_without_flow_control_is_refused_before_anything_starts(ends: Ends, tmp_path: Path) -> None:
+    """A veth has no pause frames, and says so."""
+    wanted = {**ends.section(1), "flow_control": False}
+    file = experiments.write(tmp_path, platforms=["native"], testbed=wanted, workloads=[{"workload": "forward"}])
+    finished = ends.virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
+    assert finished.returncode == 2
+    assert "testbed: vtnear0 has no flow control that can be switched (its driver has none)" in finished.stderr
+    assert "leave 'testbed.flow_control' out" in finished.stderr
+    assert not (tmp_path / "run").exists()
+
+
 def test_an_interface_that_is_not_there_is_named(ends: Ends, tmp_path: Path) -> None:
     wanted = ends.section(1)
     wanted["hypervisor"] = {"host": "local", "interfaces": ["vtnone", "vtnear2"]}

@@ -105,4 +105,10 @@ def test_the_page_and_a_table_show_them_where_they_are_counted() -> None:
     assert {row[place] for row in table.rows} == {5}
     assert {row[place - 1] for row in table.rows} == {None}
     assert "ause frames" not in render_page(plain, {})
+    host = {"ssh": "bench@peer"}
+    roles = {role: {"host": host, "interfaces": ["eth1"]} for role in ("generator", "sink")}
+    testbed = {**roles, "hypervisor": {"host": {"local": True}, "interfaces": ["eth2"]}, "flow_control": False}
+    by_nics = render_page(analyse(replace(PLAIN, manifest=replace(PLAIN.manifest, testbed=testbed))), {})
+    assert "No interface on the way counts pause frames" in by_nics
+    assert "Layer-2 flow control of this machine&#39;s NICs was switched off for the run." in by_nics
     assert "pause_frames" not in {one.name for one in csv_tables(plain)}

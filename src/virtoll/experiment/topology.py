@@ -87,12 +87,15 @@ class Testbed(_Model):
     moved. Then ``timekeeper`` may name one more here, which faces one more of the hypervisor's, for the marks. Without
     ``hypervisor`` the NICs that face this machine's are each guest's own, which its platform names (``ssh``). Physical
     NICs come back when the run ends.
+
+    ``flow_control``: whether this machine's NICs obey and send pause frames (IEEE 802.3) meanwhile; None: as they are.
     """
 
     generator: Role
     sink: Role
     hypervisor: Role
     timekeeper: Role | None = None
+    flow_control: bool | None = None
 
     @model_validator(mode="before")
     @classmethod

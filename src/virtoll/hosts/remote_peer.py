@@ -19,6 +19,7 @@ from virtoll.agent.operations.session import FactsRequest
 from virtoll.errors import AgentError, GuestError, LabError
 from virtoll.experiment.topology import Testbed
 from virtoll.hosts.session import inherited
+from virtoll.lab.flow_control import switch
 from virtoll.lab.network import GuestNetwork, Network, over_trunks
 
 _READY_SECONDS = 20.0
@@ -57,7 +58,7 @@ def remote_peer(testbed: Testbed | None, network: Network) -> Iterator[RemotePee
     if given is None:
         raise LabError("testbed: its agents were not started; start the run through the 'virtoll' command line")
     if not testbed.far:  # generator and sink are this machine's peer, and the guests are elsewhere
-        network.adopt(testbed.near, given.outside, peer=True)
+        _adopt(testbed, network, given.outside, peer=True)
         yield None
         return
     hosts = [(host.words, names) for host, names in testbed.far]
@@ -69,12 +70,23 @@ def remote_peer(testbed: Testbed | None, network: Network) -> Iterator[RemotePee
         for agent, (words, names) in zip(agents, hosts, strict=True):
             agent.wait_ready(_READY_SECONDS)
             far += _addresses(agent, names, words)
-        network.adopt(testbed.hypervisor.interfaces, given.outside)
+        _adopt(testbed, network, given.outside)
         near, where = tuple(testbed.hypervisor.interfaces), tuple(words for words, _ in hosts)
         yield RemotePeer(TrafficAgents(agents[0], agents[-1]), where, near, tuple(far))
     finally:
         for agent in agents:
             agent.close()
+
+
+def _adopt(testbed: Testbed, network: Network, outside: int, *, peer: bool = False) -> None:
+    """Take this machine's NICs, with their flow control as the testbed wants it."""
+    if testbed.flow_control is not None:
+        for nic in testbed.near:
+            try:
+                switch(nic, testbed.flow_control)
+            except GuestError as error:
+                raise LabError(f"testbed: {error}") from error
+    network.adopt(testbed.near, outside, peer=peer)
 
 
 def _addresses(agent: AgentClient, names: Sequence[str], where: str) -> tuple[tuple[str, str], ...]:

@@ -23,6 +23,7 @@ from virtoll.experiment.topology import Testbed
 from virtoll.hosts import open_host
 from virtoll.hosts.base import Host, as_usage_error
 from virtoll.lab.commands import PIPED, ConnectedHost
+from virtoll.lab.flow_control import EthtoolPause
 
 VARIABLE = "VIRTOLL_TESTBED"
 _ROLE = "agent of the testbed"
@@ -63,6 +64,8 @@ def open_session(testbed: Testbed | None, agent: Path) -> Iterator[tuple[dict[st
     with contextlib.ExitStack() as stack:
         with as_usage_error("testbed: "):
             _require("this machine", testbed.near, [name for _, name in socket.if_nameindex()])
+            for name in testbed.near if testbed.flow_control is not None else ():
+                EthtoolPause().read(name)  # one that cannot be switched is refused before anything is changed
             if testbed.hypervisor.host.ssh is not None or testbed.hypervisor.host.netns is not None:
                 _look_at(open_host(testbed.hypervisor.host), testbed.hypervisor.interfaces)
             ends = [stack.enter_context(_agent_on(open_host(host), agent, names)) for host, names in testbed.far]

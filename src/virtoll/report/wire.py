@@ -220,10 +220,19 @@ def _cores(pinning: Mapping[str, Any], boots: Sequence[BootRecord]) -> str:
 
 
 def _testbed(testbed: Mapping[str, Any] | None) -> str:
-    """Where generator and sink were, in one sentence; empty without a testbed."""
+    """Where generator and sink were, and what was switched for them, in sentences; empty without a testbed."""
     if testbed is None:
         return ""
-    ends = {role: ", ".join(part["interfaces"]) for role, part in testbed.items() if part is not None}
+    flow_control = testbed.get("flow_control")
+    if flow_control is not None:
+        how = "on" if flow_control else "off"
+        return f"{_ends(testbed)} Layer-2 flow control of this machine's NICs was switched {how} for the run."
+    return _ends(testbed)
+
+
+def _ends(testbed: Mapping[str, Any]) -> str:
+    roles = ("generator", "sink", "hypervisor", "timekeeper")
+    ends = {role: ", ".join(testbed[role]["interfaces"]) for role in roles if testbed.get(role) is not None}
     if testbed["hypervisor"]["host"].get("guests"):
         return (
             f"Generator ({ends['generator']}) and sink ({ends['sink']}) were on this machine; their NICs face the "
