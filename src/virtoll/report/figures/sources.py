@@ -28,7 +28,7 @@ def draw(analysis: Analysis) -> "Figure":
     for panel, group in zip(panels, groups, strict=False):
         own = [one for one in accumulated if one.group == group]
         shape = own[0].shape.model_copy(update={"sources": 1})
-        panel.set_title(f"{own[0].task.metric.title}, {shape.description}")
+        panel.set_title(f"{shape.description} frames")
         panel.set_xticks(
             range(len(platforms)),
             [caveat_signs.name(analysis, one) for one in platforms],
