@@ -297,11 +297,12 @@ class AgentClient:
         """Wait for so long at most until something comes; true where it has, or where the stream has ended."""
         deadline = time.monotonic() + seconds
         longest = math.inf if threading.current_thread() is threading.main_thread() else _LOOK_SECONDS
+        arrivals = select.poll()  # and not select(), which takes no descriptor from 1024 on: of many guests there are
+        arrivals.register(self.reader, select.POLLIN)
         with turns.given_up() if self.gives_turn else contextlib.nullcontext():
             while True:
                 remaining = max(0.0, deadline - time.monotonic())
-                readable, _, _ = select.select([self.reader], [], [], min(remaining, longest))
-                if readable:
+                if arrivals.poll(math.ceil(min(remaining, longest) * 1000)):
                     self.arrived = _now()
                     return True
                 if remaining <= longest:

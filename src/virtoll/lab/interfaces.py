@@ -12,6 +12,7 @@ import os
 import socket
 import struct
 import subprocess
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -171,12 +172,23 @@ class Interfaces:
         return found[0]
 
     def _link(self, command: str, **attributes: Any) -> None:
-        with _request():
-            self._route.link(command, **attributes)
+        with _request(), self._socket() as route:
+            route.link(command, **attributes)
 
     def _numbers(self, name: str) -> list[int]:
-        with _request():
-            return [int(number) for number in self._route.link_lookup(ifname=name)]
+        with _request(), self._socket() as route:
+            return [int(number) for number in route.link_lookup(ifname=name)]
+
+    @contextlib.contextmanager
+    def _socket(self) -> Iterator[Any]:
+        """The socket; in another thread one of its own: pyroute2 makes one for each, and keeps it for ever."""
+        if threading.current_thread() is threading.main_thread():
+            yield self._route
+            return
+        from pyroute2 import IPRoute
+
+        with IPRoute() as own:
+            yield own
 
 
 @contextlib.contextmanager
