@@ -142,12 +142,22 @@ def test_an_answer_that_is_on_its_way_at_the_deadline_is_awaited(monkeypatch: py
     answer = b'{"id":1,"ok":{"letters":"xxxxxxxxxxxx"}}\n'
     rest, patience = [answer[:20], answer[20:]], list[float]()
 
-    def wait(readers: list[int], writers: list[int], others: list[int], seconds: float) -> object:
-        patience.append(seconds)
-        theirs.sendall(rest.pop(0))
-        return select.select(readers, writers, others, seconds)
+    class Arrivals:
+        """The kernel's poll, before whose wait a part of the answer is sent."""
 
-    monkeypatch.setattr("virtoll.agent.client.select", SimpleNamespace(select=wait))
+        def __init__(self) -> None:
+            self._poll = select.poll()
+
+        def register(self, descriptor: int, events: int) -> None:
+            self._poll.register(descriptor, events)
+
+        def poll(self, milliseconds: float) -> object:
+            patience.append(milliseconds)
+            theirs.sendall(rest.pop(0))
+            return self._poll.poll(milliseconds)
+
+    played = SimpleNamespace(poll=Arrivals, POLLIN=select.POLLIN)
+    monkeypatch.setattr("virtoll.agent.client.select", played)
     assert client.call("clocks", deadline_seconds=0.0) == {"letters": "x" * 12}
     assert patience[0] == 0.0
     assert patience[1] > 0.0, "it is waited for, whether or not it comes at once"

@@ -27,12 +27,15 @@ PRESETS = ["camargos2008", "mattos2012", "schlosser2011", "suresh2014"]
 EXPERIMENTS = sorted(
     [
         *PRESETS,
+        "camargos2008-scale",
         "models",
         "neighbours",
         "one-host",
         "quick",
         "router",
         "routes",
+        "scale",
+        "scale-containers",
         "schlosser-nested",
         "schlosser2011-neighbours",
         "suresh2014-neighbours",
