@@ -148,7 +148,11 @@ def test_a_report_is_whole_and_loads_nothing(name: str, reports: Callable[[str],
     assert page.tags.count("svg") == len(list((built.path.parent / "figures").glob("*.svg")))
     for link in page.links:
         assert link.removeprefix("#") in page.ids if link.startswith("#") else (built.path.parent / link).is_file()
-    own = {"study": RUNS[name].study is not None, "isolation": False}  # with a section of their own, or without one
+    own = {
+        "study": RUNS[name].study is not None,
+        "isolation": False,
+        "guests-at-once": False,
+    }  # with a section of their own, or without one
     own |= dict.fromkeys(("listed_rates", "sources"), bool(RUNS[name].rates_mbit_per_second))
     for figure in FIGURES:
         assert (f"figure-{figure}" in page.ids) is own.get(figure, True)
@@ -247,7 +251,7 @@ def test_figures_name_the_branded_and_mark_them(
     monkeypatch.setitem(SETTINGS, "svg.fonttype", "none")
     analysis = reports("nested").analysis
     drawn = {name: spec for name, spec in FIGURES.items() if spec.why_not(analysis) is None}
-    others = {"scaling", "isolation", "listed_rates", "sources"}
+    others = {"scaling", "guests-at-once", "isolation", "listed_rates", "sources"}
     assert set(FIGURES) - set(drawn) == others, "no table of routes, no guests side by side, no list of rates"
     listed = reports("listed rates").analysis
     of_runs = [(name, spec, analysis) for name, spec in drawn.items()]
