@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,9 @@ from virtoll.runfolder.store import RunFolder
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(1800)]
 
 GUESTS = 3
-# It lasts until somebody has looked at the guests.
-LONG = {"workload": "forkwait", "processes": 10_000}
+# The one lasts until somebody has looked at the guests, the other until the run is ended.
+LONG = {"workload": "forkwait", "processes": 40_000}
+ENDLESS = {"workload": "forkwait", "processes": 2_000_000}
 
 
 def asked(**changed: Any) -> dict[str, Any]:
@@ -109,17 +110,17 @@ def working(running: Running) -> Callable[[], bool]:
     """Whether all guests are there and their jobs have begun: one of them has just made a process."""
 
     def found() -> bool:
-        guests, own = guests_of(running), machine.family(running.process.pid).processes
+        own = machine.family(running.process.pid).processes
+        guests = guests_among(own)
         pids = {one.pid for one in guests}
         return len(guests) == GUESTS and any(one.parent in pids for one in own)
 
     return found
 
 
-def guests_of(running: Running) -> list[machine.Process]:
+def guests_among(processes: Sequence[machine.Process]) -> list[machine.Process]:
     """The agents of the guests."""
-    own = machine.family(running.process.pid).processes
-    agents = [one for one in own if one.argv[:1] == ("/init",)]
+    agents = [one for one in processes if one.argv[:1] == ("/init",)]
     pids = {one.pid for one in agents}
     return [one for one in agents if one.parent not in pids]  # a child of theirs has the same arguments
 
@@ -131,7 +132,7 @@ def test_a_guest_that_is_killed_costs_that_trial_and_is_named() -> None:
         with place.start("run", file) as running:
             running.wait_until(working(running), "three guests at work")
             seen = machine.family(running.process.pid)
-            kill_all(guests_of(running)[1:2])
+            kill_all(guests_among(seen.processes)[1:2])
             assert running.end() == 0, running.said
             place.check_clean(seen, running.token)
         (path,) = place.runs.iterdir()
@@ -149,7 +150,7 @@ def test_a_guest_that_is_killed_costs_that_trial_and_is_named() -> None:
 def test_no_guest_outlives_a_run_that_is_ended(how: signal.Signals) -> None:
     with playground(root=True) as place:
         file = place.base / "at-once.yaml"
-        file.write_text(experiments.text(**asked(workloads=[LONG])))
+        file.write_text(experiments.text(**asked(workloads=[ENDLESS])))
         with place.start("run", file) as running:
             running.wait_until(working(running), "three guests at work")
             seen = machine.family(running.process.pid)
