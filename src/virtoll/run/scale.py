@@ -59,7 +59,7 @@ class Line:
     def start(self) -> int:
         """Wait until all are there; in how many ns from now all begin."""
         self._wait()
-        return max(0, self._full_ns + _LEAD_NS + _LEAD_NS_A_GUEST * self._guests - time.monotonic_ns())
+        return max(1, self._full_ns + _LEAD_NS + _LEAD_NS_A_GUEST * self._guests - time.monotonic_ns())
 
     def finish(self) -> None:
         """Wait until all have ended."""

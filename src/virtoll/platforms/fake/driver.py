@@ -106,7 +106,7 @@ class FakeParameters(Parameters):
     seed: int = Field(default=1, ge=0)
 
 
-_TOGETHER_NS = 250_000_000
+_TOGETHER_NS = 10_000_000_000
 
 
 @dataclass
@@ -118,7 +118,7 @@ class FakeHost:
     begins_ns: int = 0
 
     def begin_together(self, moment_ns: int) -> int:
-        """The moment that guests have in common: of those asked for it within a quarter of a second the first's.
+        """The moment that guests have in common: of those asked for it within ten seconds the first's.
 
         The controller may be off its CPU between asking two of them; a model is not late for that.
         """
