@@ -245,6 +245,19 @@ def test_a_guest_that_dies_costs_the_trial_and_is_named(tmp_path: Path) -> None:
     ]
 
 
+def test_a_guest_that_dies_while_it_is_parked_costs_the_trial_and_no_more(tmp_path: Path) -> None:
+    """It is found out before the trial's job, when the guests are to run again."""
+    folder = run(tmp_path, platforms=failing("dies-at-rest"), blocks=1, **scale([4]))
+    (failed,) = of(folder, "frail", 4)
+    assert failed.status == "failed"
+    assert failed.reason == (
+        "guest 3 of 4 failed: the fake guest died while it was parked, as its model's parameters ask"
+    )
+    assert failed.evidence
+    assert {one.status for one in of(folder, "model", 4)} == {"ok"}
+    assert folder.state().state == "complete"
+
+
 def test_a_guest_that_does_not_start_is_named(tmp_path: Path) -> None:
     folder = run(tmp_path, platforms=failing("never-ready"), blocks=1, **scale([4]))
     (skipped,) = of(folder, "frail", 4)

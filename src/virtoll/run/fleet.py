@@ -155,20 +155,44 @@ class LiveGuest:
 
 
 @contextlib.contextmanager
-def running(guests: Sequence[LiveGuest]) -> Iterator[None]:
+def running(guests: Sequence[LiveGuest], who: Callable[[int], str] | None = None) -> Iterator[None]:
     """Let guests of one host run for the length of the context; parked again after an orderly end only.
 
-    They must answer at both ends: frames that a dead guest did not forward are not frames that were lost.
+    They must answer at both ends: frames that a dead guest did not forward are not frames that were lost. ``who``: one
+    of several in words, by its number from 1, where one that fails is to be named.
     """
+
+    numbered = list(enumerate(guests, start=1))
+
+    def blamed(number: int) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext() if who is None else named(who(number), number)
+
     with guests[0].site.awake():
-        for live in guests:
-            live.guest.resume()
-            live.guest.agent.ask(ClocksRequest())
+        for number, live in numbered:
+            with blamed(number):
+                live.guest.resume()
+                live.guest.agent.ask(ClocksRequest())
         yield
-        for live in guests:
-            live.guest.agent.ask(ClocksRequest())
-        for live in guests:
-            live.guest.park()
+        for number, live in numbered:
+            with blamed(number):
+                live.guest.agent.ask(ClocksRequest())
+        for number, live in numbered:
+            with blamed(number):
+                live.guest.park()
+
+
+@contextlib.contextmanager
+def named(who: str, number: int = 1) -> Iterator[None]:
+    """What fails within is this one of several guests: ``NeighbourFailed`` names it.
+
+    What its platform cannot do, the guest being well, stays an ``AgentError``.
+    """
+    try:
+        yield
+    except GuestError as error:
+        if isinstance(error, AgentError) and error.kind == "unsupported":
+            raise
+        raise NeighbourFailed(who, error, number) from error
 
 
 @dataclass

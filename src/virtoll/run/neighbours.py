@@ -18,10 +18,10 @@ from virtoll.agent.operations.programs import EndReply, EndRequest, ProgressRequ
 from virtoll.agent.operations.session import ClocksRequest
 from virtoll.agent.operations.traffic import TrafficStartRequest, TrafficStopRequest
 from virtoll.agent.path_counters import read_counters
-from virtoll.errors import AgentError, GuestError, NeighbourFailed
+from virtoll.errors import GuestError
 from virtoll.lab.inside import wait_until
 from virtoll.platforms.base import DATA_PATH
-from virtoll.run.fleet import LiveGuest, running
+from virtoll.run.fleet import LiveGuest, named, running
 from virtoll.run.progress import Progress
 from virtoll.run.session import RunSession
 from virtoll.runfolder.conditions import TRAFFIC_LOADS, Condition
@@ -89,7 +89,7 @@ class Neighbours:
         records: list[NeighbourRecord] = []
         with contextlib.ExitStack() as undo:
             for load in loads:
-                with _named(load.who):
+                with named(load.who):
                     undo.callback(_parked, load.live)
                     load.live.guest.resume()
                     load.live.guest.agent.ask(ClocksRequest())
@@ -99,7 +99,7 @@ class Neighbours:
             yield found
             ended = [_moment(load) for load in loads]
             for load, window in zip(loads, zip(begun, ended, strict=True), strict=True):
-                with _named(load.who):
+                with named(load.who):
                     record, problem = load.end(window)
                     load.live.guest.park()
                 records.append(record)
@@ -111,7 +111,7 @@ class Neighbours:
     def _load(self, live: LiveGuest, condition: Condition, who: str) -> _Load:
         if condition.load in TRAFFIC_LOADS:
             bench = self._bench(live)
-            with _named(who):
+            with named(who):
                 maximum = self._maximum(live, bench)
             share = condition.rate_share or FLOOD_SHARE
             return _Traffic(live, who, bench, maximum, share, counted=not self.session.site.is_model)
@@ -282,19 +282,8 @@ class _Traffic(_Load):
                 self._peer.ask(TrafficStopRequest())
 
 
-@contextlib.contextmanager
-def _named(who: str) -> Iterator[None]:
-    """What fails within is this guest beside, and not the measured one."""
-    try:
-        yield
-    except GuestError as error:
-        if isinstance(error, AgentError) and error.kind == "unsupported":
-            raise  # the guest is well: its platform cannot do this
-        raise NeighbourFailed(who, error) from error
-
-
 def _moment(load: _Load) -> int:
-    with _named(load.who):
+    with named(load.who):
         return load.now_ns()
 
 

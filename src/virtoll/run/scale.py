@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Final
 from virtoll import units
 from virtoll.agent import turns
 from virtoll.agent.timekeeper import PAUSE_NS
-from virtoll.errors import AgentError, GuestCannot, GuestError, NeighbourFailed
+from virtoll.errors import GuestCannot, GuestError
 from virtoll.experiment.plan import Trial
 from virtoll.lab import interrupts
-from virtoll.run.fleet import LiveGuest, running
+from virtoll.run.fleet import LiveGuest, named, running
 from virtoll.run.session import RunSession
 from virtoll.run.threads import at_once
 from virtoll.runfolder.scale import ScalePoint
@@ -109,13 +109,12 @@ def measure_at_once(trial: Trial, point: ScalePoint, guests: Sequence[LiveGuest]
     """
     line = Line(len(guests))
     members = [_Member(live) for live in guests]
-    with running(guests):
+    with running(guests, point.guest):
         at_once([partial(_measure, trial, one, line, session) for one in members])
         for number, one in enumerate(members, start=1):
             if one.error is not None and not isinstance(one.error, GuestLost):
-                if isinstance(one.error, AgentError) and one.error.kind == "unsupported":
+                with named(point.guest(number), number):
                     raise one.error
-                raise NeighbourFailed(point.guest(number), one.error, number)
     runs = tuple(one.run for one in members if one.run is not None)
     return Outcome(runs, _problem(point, guests, runs))
 

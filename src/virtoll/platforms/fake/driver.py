@@ -97,6 +97,7 @@ class FakeParameters(Parameters):
         "load-ends",
         "load-stands-still",
         "dies-under-load",
+        "dies-at-rest",
     ] = "none"
     dies_at_job: int = Field(default=3, ge=1)
     refused_job: str = "masr"
@@ -152,6 +153,13 @@ class FakeWorld:
     def is_chosen(self) -> bool:
         """Whether it is the one of several guests that the model's failure is of."""
         return self.parameters.failing_instance in (None, self.instance)
+
+    @property
+    def died(self) -> str | None:
+        """When it died, in words; None: it lives."""
+        if self.parameters.failure == "dies-under-load" and self.name in self.host.loaded:
+            return "under its load"
+        return "while it was parked" if self.parameters.failure == "dies-at-rest" and self.is_chosen else None
 
     def spread(self) -> float:
         """One factor of the platform's jitter, median 1, and of what guests with a load beside it take."""
@@ -236,8 +244,8 @@ class FakeAgent(AgentModel):
                 world.now_ns += request.duration_ns
                 return sent
             case ClocksRequest():
-                if world.parameters.failure == "dies-under-load" and world.name in world.host.loaded:
-                    raise GuestDied("the fake guest died under its load, as its model's parameters ask")
+                if world.died is not None:
+                    raise GuestDied(f"the fake guest died {world.died}, as its model's parameters ask")
                 return world.clocks()
             case SpawnRequest() | ProgressRequest() | EndRequest():
                 return world.load(request)
