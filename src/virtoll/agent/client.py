@@ -32,7 +32,6 @@ MAXIMUM_LINE_BYTES = 8 * 2**20
 _CONSOLE_KEPT_BYTES = 64 * 1024
 _TAKEN_SECONDS = 60.0
 _ARRIVING_SECONDS = 15.0
-_LOOK_SECONDS = 0.5  # in a thread, which no signal interrupts
 
 Reply = TypeVar("Reply", bound=Message)
 
@@ -296,7 +295,7 @@ class AgentClient:
     def _readable(self, seconds: float) -> bool:
         """Wait for so long at most until something comes; true where it has, or where the stream has ended."""
         deadline = time.monotonic() + seconds
-        longest = math.inf if threading.current_thread() is threading.main_thread() else _LOOK_SECONDS
+        longest = math.inf if threading.current_thread() is threading.main_thread() else turns.LOOK_SECONDS
         arrivals = select.poll()  # and not select(), which takes no descriptor from 1024 on: of many guests there are
         arrivals.register(self.reader, select.POLLIN)
         with turns.given_up() if self.gives_turn else contextlib.nullcontext():

@@ -12,6 +12,9 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+LOOK_SECONDS = 0.5
+"""How long a thread waits at most before it looks whether the run is interrupted: no signal comes to it."""
+
 
 @dataclass
 class _Turn:

@@ -83,8 +83,7 @@ def _together(row: ScaleRow) -> str:
     """What all guests do together, with its unit."""
     if row.together is None:
         return "–"
-    unit = "jobs/s" if row.task.metric.source == "marks" else row.task.metric.unit
-    return units.rate(row.together, unit)
+    return units.rate(row.together, row.together_unit)
 
 
 def _group_row(analysis: Analysis, row: GroupRow) -> TableRow:
@@ -165,7 +164,6 @@ def at_once_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
     rows = []
     for row in found.rows:
         one = found.comparison(row.platform, row.task, row.point)
-        unit = "jobs/s" if row.task.metric.source == "marks" else row.task.metric.unit
         rows.append(
             (
                 row.platform,
@@ -179,7 +177,7 @@ def at_once_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
                 row.trials,
                 row.each,
                 row.together,
-                None if row.together is None else unit,
+                None if row.together is None else row.together_unit,
                 row.speedup,
                 row.jain,
                 row.slowest,

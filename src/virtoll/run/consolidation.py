@@ -195,7 +195,6 @@ def measure(
     budget = experiment.consolidation
     if budget is None:
         raise ValueError("an experiment of the scenario consolidation is expected")
-    many_guests()
     ended = {record.platform for record in folder.consolidation() if record.status != "ok"}
     entries = {entry.label: entry for entry in folder.manifest.platforms}
     for choice in experiment.platforms:

@@ -124,7 +124,7 @@ def _measure_plan(
 ) -> None:
     from virtoll.host.fitness import FitnessSampler
 
-    if experiment.scale is not None:
+    if experiment.scale is not None or experiment.consolidation is not None:
         consolidation.many_guests()
     if experiment.consolidation is not None:
         consolidation.measure(experiment, folder, session, EVERY_PLATFORM, progress)
@@ -160,10 +160,7 @@ def _measure_plan(
             ) as fleet:
                 for trial in batch:
                     progress.trial_begins(trial)
-                    if trial.scale is not None:
-                        record = _measure_at_once(trial, trial.scale, fleet, session)
-                    else:
-                        record = _measure_trial(trial, fleet, session, sizes, neighbours)
+                    record = _measured(trial, fleet, session, sizes, neighbours)
                     interrupts.check()  # before it is stored: the trial may have failed of it
                     folder.append_trial(record)
                     folder.append_fitness(sampler.sample(trial.number))
@@ -196,17 +193,26 @@ def _calibrate(calibrator: Calibrator | None, when: Literal["start", "end"] | No
         calibrator.run(when)
 
 
-def _measure_trial(
-    trial: Trial, fleet: Fleet, session: RunSession, sizes: JobSizes, neighbours: Neighbours
-) -> TrialRecord:
+def _measured(trial: Trial, fleet: Fleet, session: RunSession, sizes: JobSizes, neighbours: Neighbours) -> TrialRecord:
     """One trial's record, whatever becomes of it: a failing guest costs its own trials only."""
-    from virtoll.run.drafts import skipped_trial, with_outcome
+    from virtoll.run.drafts import skipped_trial
 
-    started = time.time_ns()
     session.attempts[trial.number] += 1
     refused = fleet.refuses(trial.platform.label, trial.workload)
     if refused is not None:
         return skipped_trial(trial, session.attempts[trial.number], refused)
+    if trial.scale is not None:
+        return _measure_at_once(trial, trial.scale, fleet, session)
+    return _measure_trial(trial, fleet, session, sizes, neighbours)
+
+
+def _measure_trial(
+    trial: Trial, fleet: Fleet, session: RunSession, sizes: JobSizes, neighbours: Neighbours
+) -> TrialRecord:
+    """The record of a trial of one guest, or of those that its workload measures side by side."""
+    from virtoll.run.drafts import skipped_trial, with_outcome
+
+    started = time.time_ns()
     outcome, evidence = Measurement(), tuple[str, ...]()
     status: Status = "ok"
     reason: str | None = None
@@ -270,14 +276,10 @@ def _measure_trial(
 
 
 def _measure_at_once(trial: Trial, point: ScalePoint, fleet: Fleet, session: RunSession) -> TrialRecord:
-    """The same for a trial of several guests at once."""
+    """The record of a trial of several guests at once."""
     from virtoll.run.drafts import skipped_trial
 
     started = time.time_ns()
-    session.attempts[trial.number] += 1
-    refused = fleet.refuses(trial.platform.label, trial.workload)
-    if refused is not None:
-        return skipped_trial(trial, session.attempts[trial.number], refused)
     status: Status = "ok"
     reason: str | None = None
     outcome, evidence = scale.Outcome(), tuple[str, ...]()

@@ -36,7 +36,6 @@ MOST_SKEW: Final = 0.01
 # to its job as all marks together need, since a job that has begun keeps the CPU from them.
 _LEAD_NS, _LEAD_NS_A_GUEST = 200_000_000, 20_000_000
 _PAUSE_NS_A_GUEST = 2_000_000
-_LOOK_SECONDS = 0.5
 
 
 class GuestLost(GuestError):
@@ -79,7 +78,7 @@ class Line:
                 self._waiting, self._times, self._full_ns = 0, times + 1, time.monotonic_ns()
                 self._there.notify_all()
             while self._times == times and not self._gone:
-                self._there.wait(_LOOK_SECONDS)
+                self._there.wait(turns.LOOK_SECONDS)
                 interrupts.check()
             if self._times == times:
                 raise GuestLost("another guest failed while this one waited for it")

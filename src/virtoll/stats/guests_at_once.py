@@ -8,7 +8,7 @@ CPU time). Pure.
 """
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from virtoll.runfolder.guest_records import FootprintRecord
@@ -17,8 +17,8 @@ from virtoll.runfolder.scale import GroupRecord, ScalePoint
 from virtoll.stats.compare import Comparison, compare
 from virtoll.stats.guests import held_bytes, used_ns
 from virtoll.stats.states import TwoStates
-from virtoll.stats.summaries import CellSummary, block_values, summarise
-from virtoll.stats.values import Gap, Observation, Task, canonical, observations_of
+from virtoll.stats.summaries import CellSummary, block_values, median_of_known, summarise
+from virtoll.stats.values import Gap, Observation, Task, observations_of, why_missing
 from virtoll.stats.verdicts import Rules, decide_families
 from virtoll.stats.wire import jain
 
@@ -47,6 +47,11 @@ class ScaleRow:
     skew: float | None
     finished_ns: float | None
     cpu_ns: float | None
+
+    @property
+    def together_unit(self) -> str:
+        """What `together` is in."""
+        return "jobs/s" if self.task.metric.source == "marks" else self.task.metric.unit
 
 
 @dataclass(frozen=True)
@@ -141,7 +146,7 @@ def guests_at_once(
     named = AtOnce(points=tuple(points))
     compared: list[Comparison] = []
     alike: list[Comparison] = []
-    missing = _why_missing(trials)
+    missing = why_missing(trials, lambda trial: trial.scale)
     for platform in platforms:
         for task in tasks if baseline is not None and platform != baseline else ():
             for point in points:
@@ -213,15 +218,6 @@ def _together(task: Task, guests: int, mean: float) -> float | None:
     return guests * mean if task.metric.better == "higher" else None
 
 
-def _why_missing(trials: Sequence[TrialRecord]) -> dict[tuple[str, str, str, ScalePoint], str]:
-    reasons: dict[tuple[str, str, str, ScalePoint], str] = {}
-    for trial in trials:
-        if trial.status != "ok" and trial.scale is not None:
-            key = trial.platform, trial.workload, canonical(trial.parameters), trial.scale
-            reasons.setdefault(key, f"{trial.status}: {trial.reason}")
-    return reasons
-
-
 def _rows(
     trials: Sequence[TrialRecord],
     platforms: Sequence[str],
@@ -276,8 +272,8 @@ def _row(
         jain=statistics.median(map(jain, rates)),
         slowest=statistics.median(max(each) / min(each) for each in rates),
         skew=statistics.median(skews) if skews else None,
-        finished_ns=_median(map(_finished_ns, members)),
-        cpu_ns=_median(used_ns(one.host_cpu) for each in members for one in each),
+        finished_ns=median_of_known(map(_finished_ns, members)),
+        cpu_ns=median_of_known(used_ns(one.host_cpu) for each in members for one in each),
     )
 
 
@@ -319,23 +315,18 @@ def _group_rows(
                 *key,
                 starts=len(own),
                 failed=len(found[key]) - len(own),
-                first_ns=_median(min(each, default=None) for each in ways),
-                last_ns=_median(max(each, default=None) for each in ways),
-                up_ns=_median(
+                first_ns=median_of_known(min(each, default=None) for each in ways),
+                last_ns=median_of_known(max(each, default=None) for each in ways),
+                up_ns=median_of_known(
                     None if group.up_monotonic_ns is None else group.up_monotonic_ns - group.began_monotonic_ns
                     for group in own
                 ),
-                taken_bytes=_median(
+                taken_bytes=median_of_known(
                     (group.available_before_bytes - group.available_idle_bytes) / key[1].guests
                     for group in own
                     if group.available_before_bytes is not None and group.available_idle_bytes is not None
                 ),
-                held_bytes=_median(held.get(name) for group in own for name in group.boots),
+                held_bytes=median_of_known(held.get(name) for group in own for name in group.boots),
             )
         )
     return tuple(rows)
-
-
-def _median(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return statistics.median(known) if known else None

@@ -6,17 +6,25 @@ primary and other metrics (Holm), as the platforms' own comparisons are. Its A/A
 other two. Main types: `Isolation`, `LoadUse` (what the guests beside did meanwhile).
 """
 
-import statistics
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from virtoll.runfolder.conditions import ALONE, Condition, NeighbourRecord, readings_through
 from virtoll.runfolder.records import TrialRecord
 from virtoll.stats.compare import Comparison, Verdict, compare
 from virtoll.stats.states import TwoStates
-from virtoll.stats.summaries import CellSummary, summarise
+from virtoll.stats.summaries import CellSummary, median_of_known, summarise
 from virtoll.stats.sweeps import curves, point_values
-from virtoll.stats.values import Gap, Observation, Task, canonical, forwarded_rate, observations_of, offered_rate
+from virtoll.stats.values import (
+    Gap,
+    Observation,
+    Task,
+    canonical,
+    forwarded_rate,
+    observations_of,
+    offered_rate,
+    why_missing,
+)
 from virtoll.stats.verdicts import Rules, decide_families
 
 ALONE_WORDS = "the guest alone"
@@ -117,7 +125,7 @@ def isolation(
         for curve in curves(point_values([one for one in beside if of_trial[one.trial].label == label]), apart, senders)
         if curve.lossless
     }
-    missing = _why_missing(beside)
+    missing = why_missing(beside, lambda trial: trial.condition and trial.condition.label)
     comparisons, control = [], []
     for platform in platforms:
         for task in compared:
@@ -156,16 +164,6 @@ def _middle_and_ends(alone: Sequence[Observation]) -> tuple[list[Observation], l
     return [entries[1] for entries in whole], [entries[place] for entries in whole for place in (0, 2)]
 
 
-def _why_missing(beside: Sequence[TrialRecord]) -> dict[tuple[str, str, str, str], str]:
-    """By platform, workload, parameters and condition's label, why there is no value: the first record that says so."""
-    reasons: dict[tuple[str, str, str, str], str] = {}
-    for trial in beside:
-        if trial.status != "ok" and trial.condition is not None:
-            key = trial.platform, trial.workload, canonical(trial.parameters), trial.condition.label
-            reasons.setdefault(key, f"{trial.status}: {trial.reason}")
-    return reasons
-
-
 def _uses(
     beside: Sequence[TrialRecord],
     tasks: Sequence[Task],
@@ -199,13 +197,13 @@ def _use(key: tuple[str, Task, str, str], records: Sequence[NeighbourRecord], *,
     return LoadUse(
         *key,
         trials=len(records),
-        maximum=_median(one.maximum_frames_per_second for one in records),
-        asked=_median(point.intended_rate_frames_per_second for point in points),
-        offered=_median(map(offered_rate, points)),
-        forwarded=_median(map(forwarded_rate, points)),
+        maximum=median_of_known(one.maximum_frames_per_second for one in records),
+        asked=median_of_known(point.intended_rate_frames_per_second for point in points),
+        offered=median_of_known(map(offered_rate, points)),
+        forwarded=median_of_known(map(forwarded_rate, points)),
         lost_share=(lost + refused) / given if given else None,
         skipped_share=sum(one.skipped_frames or 0 for one in sources) / asked if asked else None,
-        cpus=_median(map(_cpus, records)),
+        cpus=median_of_known(map(_cpus, records)),
     )
 
 
@@ -215,8 +213,3 @@ def _cpus(one: NeighbourRecord) -> float | None:
     if not readings or readings[-1].monotonic_ns <= readings[0].monotonic_ns:
         return None
     return (readings[-1].cpu_ns - readings[0].cpu_ns) / (readings[-1].monotonic_ns - readings[0].monotonic_ns)
-
-
-def _median(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return statistics.median(known) if known else None

@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from virtoll.stats.intervals import Interval, median_interval
@@ -32,6 +32,12 @@ def block_values(observations: Sequence[Observation]) -> dict[int, float]:
     for observation in observations:
         blocks.setdefault(observation.block, []).append(observation.value)
     return {block: statistics.median(values) for block, values in sorted(blocks.items())}
+
+
+def median_of_known(values: Iterable[float | None]) -> float | None:
+    """The median of those that are known; None where none is."""
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
 
 
 def summarise(observations: Sequence[Observation]) -> CellSummary:

@@ -7,9 +7,9 @@ with status `ok` give values; a trial that is `ok` and yet holds no value is a `
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from virtoll import units
 from virtoll.runfolder.frame_shape import field_words
@@ -17,6 +17,7 @@ from virtoll.runfolder.records import Manifest, MetricRecord, TrialRecord, durat
 from virtoll.runfolder.traffic_records import Point
 
 Parameters = Mapping[str, Any]
+Under = TypeVar("Under", bound=Hashable)
 FrameCosts = Mapping[int, tuple[float | None, str]]
 """CPU time of a frame, ns, by number of trial; where it is None, why."""
 
@@ -191,6 +192,22 @@ def _value(metric: MetricRecord, trial: TrialRecord, costs: FrameCosts) -> tuple
     if duration <= 0:
         return None, f"the marks give a duration of {duration} ns: the outside clock cannot be believed"
     return duration / trial.repeats, ""
+
+
+def why_missing(
+    trials: Iterable[TrialRecord], under: Callable[[TrialRecord], Under | None]
+) -> dict[tuple[str, str, str, Under], str]:
+    """By platform, workload, parameters and what it was measured `under`, the first record's reason for no value.
+
+    Trials measured under nothing (None) are left out.
+    """
+    reasons: dict[tuple[str, str, str, Under], str] = {}
+    for trial in trials:
+        what = under(trial)
+        if trial.status != "ok" and what is not None:
+            key = trial.platform, trial.workload, canonical(trial.parameters), what
+            reasons.setdefault(key, f"{trial.status}: {trial.reason}")
+    return reasons
 
 
 def canonical(parameters: Parameters) -> str:

@@ -1,6 +1,6 @@
 """What a figure is: a title, a caption that says what to see, and a function from the analysis to a drawing."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -9,6 +9,7 @@ from virtoll.stats.analysis import Analysis
 from virtoll.stats.values import Task
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
@@ -52,6 +53,22 @@ def new_figure(height_inches: float) -> "Figure":
     from virtoll.report.figures.style import WIDTH_INCHES
 
     return Figure(figsize=(WIDTH_INCHES, height_inches), layout="constrained")
+
+
+def panel_grid(
+    count: int, heights: tuple[float, float], *, shared: bool = False
+) -> "tuple[Figure, Sequence[Axes], int]":
+    """A figure with so many panels in one column or two, those that are too many hidden; the number of columns.
+
+    `heights`: of what is not a panel, and of a row of panels, in inches. `shared`: all have the same axes.
+    """
+    columns = 1 if count == 1 else 2
+    rows = (count + columns - 1) // columns
+    figure = new_figure(heights[0] + heights[1] * rows)
+    panels = list(figure.subplots(rows, columns, squeeze=False, sharex=shared, sharey=shared).flat)
+    for panel in panels[count:]:
+        panel.set_visible(False)
+    return figure, panels[:count], columns
 
 
 def blocks_text(analysis: Analysis) -> str:

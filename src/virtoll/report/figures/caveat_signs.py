@@ -10,6 +10,7 @@ from virtoll.report.figures.style import INK
 from virtoll.stats.analysis import Analysis
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.patches import Patch
@@ -44,6 +45,15 @@ def handles(analysis: Analysis, shown: Iterable[str]) -> "list[Patch]":
         Patch(facecolor="white", edgecolor=INK, hatch=HATCH, linewidth=0.6, label=f"{SIGN} ×  {caveat}")
         for caveat in caveats
     ]
+
+
+def legend_of_panels(figure: "Figure", analysis: Analysis, panels: "Iterable[Axes]", shown: Iterable[str]) -> None:
+    """Each label of these panels once, and the caveats among the platforms that are shown."""
+    found: dict[str, Artist] = {}
+    for panel in panels:
+        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    figure.legend(handles=[*found.values(), *handles(analysis, shown)], loc="outside lower center", ncols=4)
 
 
 def legend(figure: "Figure", analysis: Analysis, shown: Iterable[str]) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from virtoll import units
 from virtoll.report.figures import caveat_signs
-from virtoll.report.figures.base import FigureSpec, blocks_text, frames_title, new_figure
+from virtoll.report.figures.base import FigureSpec, blocks_text, frames_title, panel_grid
 from virtoll.report.figures.curve_legend import legend
 from virtoll.report.figures.style import MUTED, PlatformStyle, nice_log_ticks, platform_styles, whole
 from virtoll.runfolder.frame_shape import WIRE_OVERHEAD_BYTES, FrameShape
@@ -26,22 +26,17 @@ def _tasks(analysis: Analysis) -> list[Task]:
 def draw(analysis: Analysis) -> "Figure":
     """Log-log, in frames/s on both axes; each panel's title says what 100 kframes/s are on the wire."""
     tasks = _tasks(analysis)
-    columns = 1 if len(tasks) == 1 else 2
-    rows = (len(tasks) + columns - 1) // columns
-    figure = new_figure(0.75 + 2.75 * rows)
-    panels = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).ravel()
+    figure, panels, columns = panel_grid(len(tasks), (0.75, 2.75), shared=True)
     styles = platform_styles(analysis.platforms)
     low, high = _limits(analysis)
-    for panel, task in zip(panels, tasks, strict=False):
+    for panel, task in zip(panels, tasks, strict=True):
         own = [curve for curve in analysis.curves if curve.parameters == task.parameters]
         _panel(panel, task, own, styles, (low, high))
         _crosses(panel, analysis, own)
-    for panel in panels[len(tasks) :]:
-        panel.set_visible(False)
-    for panel in panels[max(0, len(tasks) - columns) : len(tasks)]:
+    for panel in panels[-columns:]:
         panel.set_xlabel("offered, frames/s")
         panel.tick_params(axis="x", labelbottom=True)
-    for panel in panels[: len(tasks) : columns]:
+    for panel in panels[::columns]:
         panel.set_ylabel("forwarded, frames/s")
     legend(figure, analysis, styles, {curve.platform for curve in analysis.curves})
     return figure

@@ -29,21 +29,16 @@ def draw(analysis: Analysis) -> "Figure":
     panels = figure.subplots(len(tasks), 2, squeeze=False)
     for (together, each), task in zip(panels, tasks, strict=True):
         rows = [row for row in analysis.at_once.rows if row.task == task]
-        timed = task.metric.source == "marks"
         scale, unit = _SCALES.get(task.metric.unit, (1.0, task.metric.unit))
         _panel(together, analysis, rows, {row: row.together or 0.0 for row in rows})
         _panel(each, analysis, rows, {row: row.each / scale for row in rows})
         together.set_title(task.label, loc="left")
-        together.set_ylabel("all together, jobs/s" if timed else f"all together, {unit}")
+        together.set_ylabel(f"all together, {rows[0].together_unit}")
         each.set_ylabel(f"one guest, {unit}")
     for panel in panels[-1]:
         panel.set_xlabel("guests at once")
-    handles: dict[str, object] = {}
-    for panel in panels[:, 0]:
-        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
-            handles.setdefault(label, handle)
-    caveats = caveat_signs.handles(analysis, list(dict.fromkeys(row.platform for row in analysis.at_once.rows)))
-    figure.legend(handles=[*handles.values(), *caveats], loc="outside lower center", ncols=4)
+    shown = [row.platform for row in analysis.at_once.rows]
+    caveat_signs.legend_of_panels(figure, analysis, panels[:, 0], shown)
     return figure
 
 
@@ -57,16 +52,9 @@ def _panel(panel: "Axes", analysis: Analysis, rows: list[ScaleRow], values: dict
         for number in vcpus:
             own = [row for row in rows if row.platform == platform and row.point.vcpus == number]
             style, name = styles[platform], caveat_signs.name(analysis, platform)
-            panel.plot(
-                [row.point.guests for row in own],
-                [values[row] for row in own],
-                color=style.colour,
-                marker=style.marker,
-                markersize=4,
-                linestyle=style.line,
-                linewidth=0.8 + 0.6 * vcpus.index(number),
-                label=name if len(vcpus) == 1 else f"{name}, {number} vCPU{'s' if number > 1 else ''}",
-            )
+            label = name if len(vcpus) == 1 else f"{name}, {number} vCPU{'s' if number > 1 else ''}"
+            places, width = [row.point.guests for row in own], 0.8 + 0.6 * vcpus.index(number)
+            style.plot(panel, places, [values[row] for row in own], label, width)
     panel.set_xscale("log")
     panel.set_yscale("log")
     numbers = sorted({row.point.guests for row in rows})

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from virtoll.report.figures import caveat_signs
-from virtoll.report.figures.base import FigureSpec, frames_title, new_figure, t_interval_text
+from virtoll.report.figures.base import FigureSpec, frames_title, panel_grid, t_interval_text
 from virtoll.report.figures.curve_legend import legend
 from virtoll.report.figures.style import MUTED, PlatformStyle, platform_styles
 from virtoll.stats.analysis import Analysis
@@ -19,19 +19,14 @@ def draw(analysis: Analysis) -> "Figure":
     """Mbit/s on the wire on both axes, from zero; each panel has its own reach."""
     curves = analysis.listed_rates.curves
     tasks = list(dict.fromkeys(curve.task for curve in curves))
-    columns = 1 if len(tasks) == 1 else 2
-    rows = (len(tasks) + columns - 1) // columns
-    figure = new_figure(0.75 + 2.75 * rows)
-    panels = figure.subplots(rows, columns, squeeze=False).ravel()
+    figure, panels, columns = panel_grid(len(tasks), (0.75, 2.75))
     styles = platform_styles(analysis.platforms)
-    for panel, task in zip(panels, tasks, strict=False):
+    for panel, task in zip(panels, tasks, strict=True):
         panel.set_title(frames_title(task))
         _panel(panel, analysis, [curve for curve in curves if curve.task == task], styles)
-    for panel in panels[len(tasks) :]:
-        panel.set_visible(False)
-    for panel in panels[max(0, len(tasks) - columns) : len(tasks)]:
+    for panel in panels[-columns:]:
         panel.set_xlabel("offered, Mbit/s")
-    for panel in panels[: len(tasks) : columns]:
+    for panel in panels[::columns]:
         panel.set_ylabel("forwarded, Mbit/s")
     legend(figure, analysis, styles, {curve.platform for curve in curves})
     return figure

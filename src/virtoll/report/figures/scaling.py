@@ -27,12 +27,8 @@ def draw(analysis: Analysis) -> "Figure":
         shares.set_ylabel("of the smallest size")
         for panel in (rates, shares):
             panel.set_xlabel(FACTORS[factor])
-    handles: dict[str, object] = {}
-    for panel in panels[:, 0]:
-        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
-            handles.setdefault(label, handle)
-    caveats = caveat_signs.handles(analysis, [one.platform for one in analysis.scalings])
-    figure.legend(handles=[*handles.values(), *caveats], loc="outside lower center", ncols=4)
+    shown = [one.platform for one in analysis.scalings]
+    caveat_signs.legend_of_panels(figure, analysis, panels[:, 0], shown)
     return figure
 
 
@@ -55,16 +51,7 @@ def _panel(panel: "Axes", analysis: Analysis, rows: list[Scaling], *, share: boo
         places = [size for size, _ in values]
         middles = [statistics.median(own) for _, own in values]
         label = caveat_signs.name(analysis, row.platform)
-        panel.plot(
-            places,
-            middles,
-            color=style.colour,
-            marker=style.marker,
-            markersize=4,
-            linestyle=style.line,
-            linewidth=1.1,
-            label=label,
-        )
+        style.plot(panel, places, middles, label, 1.1)
         panel.vlines(
             places, [own[0] for _, own in values], [own[-1] for _, own in values], color=style.colour, linewidth=0.9
         )

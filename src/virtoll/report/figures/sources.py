@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from virtoll.report.figures import caveat_signs
-from virtoll.report.figures.base import FigureSpec, new_figure, t_interval_text
+from virtoll.report.figures.base import FigureSpec, panel_grid, t_interval_text
 from virtoll.report.figures.style import INK, PlatformStyle, platform_styles
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.listed_rates import Accumulated
@@ -19,13 +19,10 @@ def draw(analysis: Analysis) -> "Figure":
     """One panel a set of frames, one group of bars a platform, one bar a number of sources."""
     accumulated = analysis.listed_rates.accumulated
     groups = list(dict.fromkeys(one.group for one in accumulated))
-    columns = 1 if len(groups) == 1 else 2
-    rows = (len(groups) + columns - 1) // columns
-    figure = new_figure(0.4 + 2.5 * rows)
-    panels = figure.subplots(rows, columns, squeeze=False).ravel()
+    figure, panels, columns = panel_grid(len(groups), (0.4, 2.5))
     platforms = [one for one in analysis.platforms if any(bar.platform == one for bar in accumulated)]
     styles = platform_styles(analysis.platforms)
-    for panel, group in zip(panels, groups, strict=False):
+    for panel, group in zip(panels, groups, strict=True):
         own = [one for one in accumulated if one.group == group]
         shape = own[0].shape.model_copy(update={"sources": 1})
         panel.set_title(f"{shape.description} frames")
@@ -37,9 +34,7 @@ def draw(analysis: Analysis) -> "Figure":
         )
         panel.grid(visible=False, axis="x")
         _bars(panel, analysis, own, platforms, styles)
-    for panel in panels[len(groups) :]:
-        panel.set_visible(False)
-    for panel in panels[: len(groups) : columns]:
+    for panel in panels[::columns]:
         panel.set_ylabel("forwarded at most, Mbit/s")
     caveat_signs.legend(figure, analysis, platforms)
     return figure

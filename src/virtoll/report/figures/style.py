@@ -7,7 +7,10 @@ markers and line styles tell platforms apart in grey. Figures are made without p
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 INK = "#1a1a1a"
 MUTED = "#6b6b6b"
@@ -22,6 +25,19 @@ class PlatformStyle:
     colour: str
     marker: str
     line: Literal["-", "--", ":", "-."]
+
+    def plot(self, panel: "Axes", x: Sequence[float], y: Sequence[float], label: str, width: float) -> None:
+        """A line through the platform's markers; `width` in points."""
+        panel.plot(
+            x,
+            y,
+            color=self.colour,
+            marker=self.marker,
+            markersize=4,
+            linestyle=self.line,
+            linewidth=width,
+            label=label,
+        )
 
 
 KNOWN: Mapping[str, PlatformStyle] = {

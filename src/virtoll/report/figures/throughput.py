@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from virtoll import units
 from virtoll.report.figures import caveat_signs
-from virtoll.report.figures.base import FigureSpec, blocks_text, interval_text, new_figure
+from virtoll.report.figures.base import FigureSpec, blocks_text, interval_text, panel_grid
 from virtoll.report.figures.style import INK, MUTED, platform_styles, whole
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.values import Task
@@ -23,14 +23,9 @@ def draw(analysis: Analysis) -> "Figure":
     """Horizontal bars from zero, one panel a frame size; the baseline's median runs through as a line."""
     tasks = _tasks(analysis)
     platforms = [one for one in analysis.platforms if any((one, task) in analysis.cells for task in tasks)]
-    columns = 1 if len(tasks) == 1 else 2
-    rows = (len(tasks) + columns - 1) // columns
-    figure = new_figure(0.4 + rows * (0.55 + 0.27 * len(platforms)))
-    panels = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).ravel()
-    for panel, task in zip(panels, tasks, strict=False):
+    figure, panels, columns = panel_grid(len(tasks), (0.4, 0.55 + 0.27 * len(platforms)), shared=True)
+    for panel, task in zip(panels, tasks, strict=True):
         _panel(panel, analysis, task, platforms)
-    for panel in panels[len(tasks) :]:
-        panel.set_visible(False)
     largest = max(
         analysis.cells[one, task].median for one in platforms for task in tasks if (one, task) in analysis.cells
     )
