@@ -34,14 +34,16 @@ class Script(ScriptedAgent):
         return self.answers[type(request)]()
 
 
-def guest(edges: tuple[str, ...] = ("start", "end"), step_ns: int = 0, pause_ns: int = 0) -> Script:
-    """A guest whose job takes 1 s by its own clock; its marks arrive over the channel 1.5 s apart."""
+def guest(
+    edges: tuple[str, ...] = ("start", "end"), step_ns: int = 0, pause_ns: int = 0, apart_ns: int = 1_500_000_000
+) -> Script:
+    """A guest whose job takes 1 s by its own clock; its marks arrive over the channel 1.5 s apart, or so far."""
     script = Script()
 
     def run() -> dict[str, Any]:
         for number, edge in enumerate(edges):
             script.channel_marks.append(
-                ChannelMark(edge, 10**18 + number * (1_500_000_000 + step_ns), 10**9 + number * 1_500_000_000)
+                ChannelMark(edge, 10**18 + number * (apart_ns + step_ns), 10**9 + number * apart_ns)
             )
         clock = {"start_monotonic_ns": 5, "end_monotonic_ns": 1_000_000_005, "pause_ns": pause_ns}
         return {"guest": clock, "result": {"digits": 3}, "check": "23"}
@@ -193,3 +195,14 @@ def test_without_both_marks_on_the_channel_there_is_no_duration(edges: tuple[str
     found = timed(guest(edges=edges), peer(), link=False)
     assert found.clock["marks"] is None
     assert "did not reach the timekeeper" in found.problem
+
+
+@pytest.mark.parametrize("step", [0, 10**9, -(10**9)])
+def test_marks_that_the_channel_brings_together_are_no_duration(step: int) -> None:
+    """The channel was not read for longer than the job took; beside marks of the link it makes the error large."""
+    found = timed(guest(apart_ns=0, step_ns=step), peer(), link=False)
+    assert "both marks of the job reached the timekeeper at once" in found.problem
+    assert found.clock["channel_marks"] is not None, "what arrived is stored"
+    beside = timed(guest(apart_ns=0, step_ns=step), peer())
+    assert beside.problem is None
+    assert beside.clock["error_estimate_ns"] == 2_000_000_000

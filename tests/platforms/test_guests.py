@@ -328,7 +328,8 @@ def test_a_guest_that_is_overrun_loses_frames_where_its_counters_say(live: Conne
 def test_a_job_is_timed_from_outside(live: Connected) -> None:
     """Marks arrive by their own link and by the channel, each after the edge that it marks.
 
-    Natively the guest's clock is the outside one, so that a mark's stamp lies between its edge and now.
+    Natively the guest's clock is the outside one, so that a mark's stamp lies between its edge and now. The channel's
+    two may arrive in one piece, on a host that is busy elsewhere: then the error is as large as the duration.
     """
     timed = live.bench.timekeeper.time_job("idle", {"duration_ns": 50_000_000}, guests.HANG_SECONDS)
     now_ns = time.time_ns()
@@ -343,7 +344,7 @@ def test_a_job_is_timed_from_outside(live: Connected) -> None:
     if not clock["realtime_step_ns"]:
         assert clock["error_estimate_ns"] == max(*round_trips, abs(own - beside))
     assert (duration_ns(parse_record(Clock, clock)) or 0) > 0
-    assert clock["channel_marks"]["end_ns"] - clock["channel_marks"]["start_ns"] > 0
+    assert beside >= 0 or clock["realtime_step_ns"]
     guest = clock["guest"]
     assert guest["pause_ns"] >= PAUSE_NS
     assert guest["end_monotonic_ns"] - guest["start_monotonic_ns"] >= guest["pause_ns"] + 50_000_000
@@ -353,8 +354,13 @@ def test_a_job_is_timed_from_outside(live: Connected) -> None:
 
 
 def test_a_job_is_timed_over_the_channel(live: Connected) -> None:
+    """A job that is longer than the time for which a busy host leaves the channel unread; else it is no duration."""
     keeper = Timekeeper(live.held.agent, live.held.peer, None, "", 0)
-    timed = keeper.time_job("idle", {"duration_ns": 50_000_000}, guests.HANG_SECONDS)
+    for wanted_ns in (50_000_000, 1_000_000_000, 20_000_000_000):
+        timed = keeper.time_job("idle", {"duration_ns": wanted_ns}, guests.HANG_SECONDS)
+        if timed.problem is None:
+            break
+        assert "reached the timekeeper at once" in timed.problem
     assert timed.problem is None
     assert timed.clock["method"] == "channel"
     assert timed.clock["marks"]["end_ns"] > timed.clock["marks"]["start_ns"]

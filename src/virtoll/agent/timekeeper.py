@@ -120,7 +120,10 @@ class Timekeeper:
     def time_job(
         self, job: str, parameters: Mapping[str, object], deadline_seconds: float, repeats: int = 1
     ) -> TimedJob:
-        """Run a built-in job between two marks; a missing mark or path delay is named in ``problem``."""
+        """Run a built-in job between two marks; a missing mark or path delay is named in ``problem``.
+
+        So are marks that arrived together: a serial line that was not read for longer than the job took brings both.
+        """
         before = self.path_delay_ns()
         self._guest.channel_marks.clear()
         request = RunRequest(job=job, parameters=parameters, marks=self._mark_link(), pause_ns=PAUSE_NS)
@@ -152,6 +155,10 @@ class Timekeeper:
         problem = None
         if marks is None:
             problem = "a mark of the job's start or end did not reach the timekeeper; the duration is not known"
+        elif own_ns is not None and own_ns <= 0:
+            problem = (
+                "both marks of the job reached the timekeeper at once: the first was held up; the duration is not known"
+            )
         elif not before or not after:
             problem = "the path to the timekeeper answered no echo; the error of the duration is not known"
         return TimedJob(clock, dict(reply.result), reply.check, problem)
