@@ -17,9 +17,9 @@ from tests.test_fake_pipeline import StopAfter, run
 
 from virtoll.agent import turns
 from virtoll.errors import UsageError
-from virtoll.report.build import build_report, load_analysis
+from virtoll.report.build import build_report, load_analysis, look_at
 from virtoll.run import requirements
-from virtoll.run.pipeline import resume
+from virtoll.run.pipeline import measure, resume
 from virtoll.run.preview import plan_of
 from virtoll.run.progress import SilentProgress
 from virtoll.run.requirements import data_bytes, guests_at_once, why_impossible
@@ -307,6 +307,29 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
     assert folder.state().state == "complete"
     assert len(folder.trials()) == len(folder.manifest.plan.trials), "a finished trial was measured again"
     assert {one.status for one in folder.latest_trials()} == {"ok"}
+
+
+@pytest.mark.parametrize(
+    ("jitter", "left", "blocks"),
+    [
+        (0.01, [()], 3),
+        (0.3, [("dear, superpi 131072 digits, 1 guest at once", "dear, superpi 131072 digits, 2 guests at once")], 5),
+    ],
+    ids=["clear", "noisy"],
+)
+def test_blocks_are_added_until_each_number_of_guests_is_decided(
+    tmp_path: Path, jitter: float, left: list[tuple[str, ...]], blocks: int
+) -> None:
+    asked = experiments.parsed(
+        platforms=[fake("model", seed=1, jitter=0.002), fake("dear", seed=2, cost=1.2, jitter=jitter)],
+        baseline="model",
+        blocks={"least": 3, "most": 5, "until": "decided"},
+        **scale([1, 2]),
+    )
+    measure(asked, tmp_path / "run", ["virtoll"], SilentProgress(), look_at)
+    folder = RunFolder.open(tmp_path / "run")
+    assert [one.undecided for one in folder.looks()] == left
+    assert {trial.block for trial in folder.trials()} == set(range(blocks))
 
 
 def test_plan_says_how_many_are_up_at_once(tmp_path: Path) -> None:
