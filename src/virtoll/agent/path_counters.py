@@ -99,13 +99,13 @@ class HopReader:
         """Everything, at about one moment; whoever once could not answer is not asked again."""
         if not self.enabled:
             return CounterSnapshot({}, {})
-        links = [*self.network.sources, self.network.sink]
+        links = self.network.traffic
         asked: dict[str, tuple[Caller, list[str]]] = {
             "peer": (self.peer, [link.peer_interface for link in links if self._where(link) == "peer"]),
             "guest": (self.guest, [name for link in links if (name := self.guest_names.get(link.guest_mac))]),
         }
         if self.sink_host is not None:
-            asked["sink"] = (self.sink_host, [self.network.sink.peer_interface])
+            asked["sink"] = (self.sink_host, [link.peer_interface for link in self.network.sinks])
         routers: dict[str, Callable[[], Mapping[str, Counters]]] = {}
         own: list[str] = []
         for link in links:
@@ -123,11 +123,18 @@ class HopReader:
         return CounterSnapshot({**counted, **routed}, {where: one[0] for where, one in read.items() if one is not None})
 
     def hops(
-        self, before: CounterSnapshot, after: CounterSnapshot, sources: int, *, both_directions: bool = False
+        self,
+        before: CounterSnapshot,
+        after: CounterSnapshot,
+        sources: int,
+        *,
+        sinks: int = 1,
+        both_directions: bool = False,
     ) -> list[dict[str, object]] | None:
         """The way's interfaces in order, with both readings; None where nobody could read anything.
 
-        With ``both_directions`` there are two ways, each of one source alone: 0 to the sink, and 1 back.
+        With ``both_directions`` there are two ways, each of one source alone: 0 to the sink, and 1 back. With several
+        ``sinks``, as many as sources, each source's way is its own to the end.
         """
         if any(all(one is None for one in reading.counted.values()) for reading in (before, after)):
             return None
@@ -136,6 +143,10 @@ class HopReader:
         if both_directions:
             ways = self._way((network.sources[0],), network.sink, 0, 0)
             ways += self._way((network.sink,), network.sources[0], 1, 1)
+        elif sinks > 1:
+            pairs = zip(network.sources[:sources], network.sinks[:sinks], strict=True)
+            own = [self._way((link,), sink, number, number) for number, (link, sink) in enumerate(pairs)]
+            ways = [interface for way in own for interface in way]
         else:
             ways = self._way(network.sources[:sources], network.sink, 0, None)
         for interface in ways:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from virtoll import units
 from virtoll.claims.base import MARGIN, ClaimAnswer, Outcome, as_native, ordered, share_words
-from virtoll.runfolder.frame_shape import FrameShape
+from virtoll.runfolder.frame_shape import FrameShape, field_words
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison, paired_shares
 from virtoll.stats.intervals import student
@@ -53,13 +53,14 @@ def native_grows_with_sources(analysis: Analysis, platforms: Sequence[str]) -> l
     """S03: native's rate grows in proportion to the sources from 500 bytes on, and does not at 64 bytes."""
     del platforms
     said = []
-    for size, rates in _by_sources(analysis, analysis.baseline or "").items():
+    for (size, egress), rates in _by_sources(analysis, analysis.baseline or "").items():
         most = max(rates)
         if 1 in rates and most > 1:
             grown = rates[most] / rates[1]
             proportional = grown >= (1 - MARGIN) * most
             outcome = Outcome.SUPPORTED if proportional == (size > max(SMALL_BYTES)) else Outcome.REFUTED
-            said.append(ClaimAnswer(outcome, f"{most} sources forward {units.times(grown)} of one at {size} B"))
+            words = f"{most} sources forward {units.times(grown)} of one at {size} B{egress}"
+            said.append(ClaimAnswer(outcome, words))
     return said
 
 
@@ -67,14 +68,14 @@ def sources_do_not_lift_the_limit(analysis: Analysis, platforms: Sequence[str]) 
     """S04: every virtualised platform has a limit of the total throughput that more sources do not lift."""
     said = []
     for platform in platforms:
-        for size, rates in _by_sources(analysis, platform).items():
+        for (size, egress), rates in _by_sources(analysis, platform).items():
             if len(rates) > 1:
                 fewer, most = sorted(rates)[-2:]
                 grown = rates[most] / rates[fewer]
                 lifted = grown >= (1 - MARGIN) * most / fewer
                 held = grown <= 1 + MARGIN
                 outcome = Outcome.REFUTED if lifted else Outcome.SUPPORTED if held else Outcome.INCONCLUSIVE
-                words = f"{platform}: {most} sources forward {units.times(grown)} of {fewer} at {size} B"
+                words = f"{platform}: {most} sources forward {units.times(grown)} of {fewer} at {size} B{egress}"
                 said.append(ClaimAnswer(outcome, words))
     return said
 
@@ -175,13 +176,14 @@ def _compared(analysis: Analysis, platform: str, sizes: Sequence[int]) -> Compar
     return found if found is not None and found.share is not None else None
 
 
-def _by_sources(analysis: Analysis, platform: str) -> dict[int, dict[int, float]]:
-    """Median rates in frames/s by frame size and number of sources, in one direction."""
-    found: dict[int, dict[int, float]] = {}
+def _by_sources(analysis: Analysis, platform: str) -> dict[tuple[int, str], dict[int, float]]:
+    """Median rates in frames/s by frame size, egress links in words, and number of sources, in one direction."""
+    found: dict[tuple[int, str], dict[int, float]] = {}
     for task in _tasks(analysis):
         shape, cell = FrameShape.of(json.loads(task.parameters)), analysis.cells.get((platform, task))
         if cell is not None and shape is not None and shape.mix == "none" and not shape.both_directions:
-            found.setdefault(shape.frame_size_bytes, {})[shape.sources] = cell.median
+            egress = f", {field_words('egress', shape.egress)}" if shape.egress == "each" else ""
+            found.setdefault((shape.frame_size_bytes, egress), {})[shape.sources] = cell.median
     return found
 
 

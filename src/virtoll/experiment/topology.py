@@ -76,11 +76,13 @@ class Role(_Model):
     """Who plays a part: a host, and its NICs for it in order."""
 
     host: HostAddress
-    interfaces: list[str] = Field(min_length=1, max_length=4)
+    interfaces: list[str] = Field(min_length=1, max_length=7)
 
 
 class Testbed(_Model):
-    """``generator`` has a NIC a source; ``sink`` one; ``hypervisor`` those that face them, sink's last.
+    """``generator`` has a NIC a source; ``sink`` one for all of them, or one a source.
+
+    ``hypervisor`` has those that face them, in this order: the generator's, the sink's, the timekeeper's.
 
     Either the guests are on this machine, and generator and sink elsewhere: then the hypervisor's NICs are moved into
     the lab for the run. Or the guests are on a host over SSH, and generator and sink on this machine, whose NICs are
@@ -127,10 +129,11 @@ class Testbed(_Model):
             )
         if self.timekeeper is not None and (self.hypervisor.host.local or not self.timekeeper.host.local):
             raise ValueError("timekeeper: 'local', for a hypervisor over SSH; leave it out")
-        if len(self.sink.interfaces) != 1 or len(self.generator.interfaces) > 3:
-            raise ValueError("the sink has one interface, the generator one a source, at most 3")
+        sources, sinks = len(self.generator.interfaces), len(self.sink.interfaces)
+        if not sinks <= sources <= 3:
+            raise ValueError("the generator has one interface a source, at most 3, and the sink no more than it")
         marks = len(self.timekeeper.interfaces) if self.timekeeper else 0
-        if marks > 1 or len(self.hypervisor.interfaces) != len(self.generator.interfaces) + 1 + marks:
+        if marks > 1 or len(self.hypervisor.interfaces) != sources + sinks + marks:
             raise ValueError(
                 "hypervisor.interfaces: one that faces each of the generator's, then the sink's, then the timekeeper's"
             )
@@ -144,10 +147,10 @@ class Testbed(_Model):
         """
         if self.generator.host.local:
             return ()
-        sources, sink = tuple(self.generator.interfaces), tuple(self.sink.interfaces)
+        sources, sinks = tuple(self.generator.interfaces), tuple(self.sink.interfaces)
         if self.generator.host == self.sink.host:
-            return ((self.generator.host, (*sources, *sink)),)
-        return ((self.generator.host, sources), (self.sink.host, sink))
+            return ((self.generator.host, (*sources, *sinks)),)
+        return ((self.generator.host, sources), (self.sink.host, sinks))
 
     @property
     def near(self) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from virtoll.lab.network import GuestNetwork, Link
 
 
 class CabledNetwork:
-    """The ``Links`` of such a host; ``nics`` by link's name (``in0``, ``in1``, ``in2``, ``out``, ``marks``)."""
+    """The ``Links`` of such a host; ``nics`` by link's name (``in0``, ``out``, ``marks``, ...)."""
 
     def __init__(self, name: str, nics: dict[str, RemoteNic]) -> None:
         """``name``: the host's, as messages have it."""

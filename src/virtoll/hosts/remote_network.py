@@ -28,7 +28,7 @@ class RemoteNic:
 
 
 class RemoteNetwork:
-    """The ``Links`` of another host; ``nics`` by link's name (``in0``, ``in1``, ``in2``, ``out``, ``marks``)."""
+    """The ``Links`` of another host; ``nics`` by link's name (``in0``, ``out``, ``marks``, ...)."""
 
     def __init__(self, host: RemoteHost, nics: dict[str, RemoteNic]) -> None:
         """Nothing is made before the first link."""

@@ -28,19 +28,20 @@ _ANSWER_LIMIT_BYTES = 4 << 20
 
 @dataclass(frozen=True)
 class RemotePeer:
-    """``ends`` are the sessions; ``near`` this machine's NICs, ``far`` those they face by name and MAC; sink's last.
+    """``ends`` are the sessions; ``near`` this machine's NICs, ``far`` those they face by name and MAC.
 
-    ``where`` names the hosts.
+    The last ``sinks`` of them are the sink's. ``where`` names the hosts.
     """
 
     ends: TrafficAgents
     where: tuple[str, ...]
     near: tuple[str, ...]
     far: tuple[tuple[str, str], ...]
+    sinks: int
 
     def reach(self, network: GuestNetwork) -> GuestNetwork:
         """A guest's links by way of the NICs."""
-        return over_trunks(network, self.near, self.far)
+        return over_trunks(network, self.near, self.far, self.sinks)
 
     @property
     def ended(self) -> str | None:
@@ -72,7 +73,7 @@ def remote_peer(testbed: Testbed | None, network: Network) -> Iterator[RemotePee
             far += _addresses(agent, names, words)
         _adopt(testbed, network, given.outside)
         near, where = tuple(testbed.hypervisor.interfaces), tuple(words for words, _ in hosts)
-        yield RemotePeer(TrafficAgents(agents[0], agents[-1]), where, near, tuple(far))
+        yield RemotePeer(TrafficAgents(agents[0], agents[-1]), where, near, tuple(far), len(testbed.sink.interfaces))
     finally:
         for agent in agents:
             agent.close()

@@ -1,10 +1,10 @@
 """The lab's network: for each guest its own links, each a veth pair from the peer's namespace to one port of the guest.
 
-A guest has one link a traffic source (``in0``..``in2``), one towards the sink (``out``) and one that carries the
-timekeeper's marks and nothing else (``marks``). Each link is a network of its own (10.64+g.n.0/24: the guest is .1,
-the peer .2; where it is asked for also of IPv6, and in a VLAN: ``Link.ends``), and reaches the guest by the link's
-``attachment`` through a bridge, a router or a macvlan of its own, or through nothing: no guest ever sees another's
-frames.
+A guest has one link a traffic source (``in0``..``in2``), one to three towards the sink (``out``, ``out1``, ``out2``)
+and one that carries the timekeeper's marks and nothing else (``marks``). Each link is a network of its own
+(10.64+g.n.0/24: the guest is .1, the peer .2; where it is asked for also of IPv6, and in a VLAN: ``Link.ends``), and
+reaches the guest by the link's ``attachment`` through a bridge, a router or a macvlan of its own, or through nothing:
+no guest ever sees another's frames.
 
 Main types: ``Link``, its ``LinkAddresses`` and ``GuestNetwork`` (plain data, handed to the platforms), ``Network``
 (makes and removes them, by ``attachments.py``). It must not know platforms: they choose one of ``host_port``,
@@ -26,6 +26,7 @@ from virtoll.lab.receiving import ReceivingCpus, ReceivingInterface, receive_on,
 from virtoll.lab.shaping import Shape, shaped
 
 MAXIMUM_SOURCES = 3
+_SINKS = (("out", 3), ("out1", 6), ("out2", 7))  # name and number; a sink for each source at most
 _MAXIMUM_GUESTS = 190
 _VLAN_NUMBER = 128  # links in a VLAN are networks of their own, so much further up
 _LOOPBACK_MAC = "00:00:00:00:00:00"
@@ -106,7 +107,7 @@ class Link:
 
 @dataclass(frozen=True)
 class GuestNetwork:
-    """All links of one guest: first the sources in order, then the sink's, then the timekeeper's."""
+    """All links of one guest: first the sources in order, then those towards the sink, then the timekeeper's."""
 
     links: tuple[Link, ...]
 
@@ -116,9 +117,19 @@ class GuestNetwork:
         return tuple(link for link in self.links if link.role == "source")
 
     @property
+    def sinks(self) -> tuple[Link, ...]:
+        """The links that traffic leaves the guest by: one for all sources, or source k's at place k."""
+        return tuple(link for link in self.links if link.role == "sink")
+
+    @property
     def sink(self) -> Link:
-        """The link that traffic leaves the guest by."""
-        return next(link for link in self.links if link.role == "sink")
+        """The first of them."""
+        return self.sinks[0]
+
+    @property
+    def traffic(self) -> tuple[Link, ...]:
+        """All links that test frames enter or leave the guest by."""
+        return (*self.sources, *self.sinks)
 
     @property
     def attachment(self) -> Attachment:
@@ -131,13 +142,17 @@ class GuestNetwork:
         return next((link for link in self.links if link.role == "marks"), None)
 
 
-def plan_links(index: int, sources: int = 1, mtu_bytes: int = 1500, *, marks: bool = True) -> GuestNetwork:
-    """Names and addresses of guest ``index``'s links (0 to 189); pure."""
-    if not 0 <= index < _MAXIMUM_GUESTS or not 1 <= sources <= MAXIMUM_SOURCES:
+def plan_links(
+    index: int, sources: int = 1, mtu_bytes: int = 1500, *, sinks: int = 1, marks: bool = True
+) -> GuestNetwork:
+    """Names and addresses of guest ``index``'s links (0 to 189), with ``sinks`` towards the sink; pure."""
+    if not 0 <= index < _MAXIMUM_GUESTS or not 1 <= sources <= MAXIMUM_SOURCES or not 1 <= sinks <= len(_SINKS):
         raise LabError(
-            f"no network plan for guest {index} with {sources} sources; at most {_MAXIMUM_GUESTS} guests and 3 sources"
+            f"no network plan for guest {index} with {sources} sources and {sinks} sinks; "
+            f"at most {_MAXIMUM_GUESTS} guests, {MAXIMUM_SOURCES} sources and {len(_SINKS)} sinks"
         )
-    roles = [(f"in{n}", "source", n) for n in range(sources)] + [("out", "sink", 3)]
+    roles = [(f"in{n}", "source", n) for n in range(sources)]
+    roles += [(name, "sink", number) for name, number in _SINKS[:sinks]]
     roles += [("marks", "marks", 4)] if marks else []
     return GuestNetwork(tuple(_plan_link(index, name, role, number, mtu_bytes) for name, role, number in roles))
 
@@ -159,12 +174,16 @@ def _plan_link(index: int, name: str, role: str, number: int, mtu_bytes: int) ->
     )
 
 
-def over_trunks(network: GuestNetwork, near: Sequence[str], far: Sequence[tuple[str, str]]) -> GuestNetwork:
-    """The same links, sources and sink by way of this machine's NICs ``near`` to ``far`` ones (name, MAC), sink's last.
+def over_trunks(
+    network: GuestNetwork, near: Sequence[str], far: Sequence[tuple[str, str]], sinks: int = 1
+) -> GuestNetwork:
+    """The same links, those of traffic by way of this machine's NICs ``near`` to ``far`` ones (name, MAC).
 
-    Links of more sources than there are NICs stay as they were; the link for marks always does.
+    The last ``sinks`` of them are the sink's. Links of more sources or sinks than there are NICs stay as they were; the
+    link for marks always does.
     """
-    ways = {**{f"in{number}": number for number in range(len(near) - 1)}, "out": len(near) - 1}
+    facing = plan_links(0, len(near) - sinks, sinks=sinks, marks=False)
+    ways = {link.name: number for number, link in enumerate(facing.links)}
 
     def through(link: Link, number: int) -> Link:
         nic, (interface, mac) = near[number], far[number]
@@ -285,7 +304,7 @@ class Network:
 
         The links must be there and switched on; never raises.
         """
-        links = (*network.sources, network.sink)
+        links = network.traffic
         if any(link.trunk is not None for link in links):
             return ReceivingCpus(None, reason="its traffic enters by NICs, whose interrupts choose the CPU")
         found = receive_on([self._attachments.receiving(link) for link in links], cpus)

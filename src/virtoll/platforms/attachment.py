@@ -36,7 +36,7 @@ class Attached(Parameters):
 
 
 class AttachedMachine(Attached):
-    """``vfio``: PCI addresses of the NICs that ``attachment: passthrough`` hands in: one a source, then the sink's."""
+    """``vfio``: PCI addresses of the NICs that ``attachment: passthrough`` hands in: one a source, then each sink's."""
 
     vfio: tuple[Annotated[str, StringConstraints(pattern=PCI_ADDRESS)], ...] = ()
 
@@ -59,7 +59,7 @@ class AttachedMachine(Attached):
         traffic = [link.name for link in network.links if link.role != "marks"]
         if self.vfio and len(self.vfio) != len(traffic):
             raise GuestError(
-                f"vfio: {len(self.vfio)} PCI addresses given and {len(traffic)} needed: one a source, then the sink's"
+                f"vfio: {len(self.vfio)} PCI addresses given and {len(traffic)} needed: one a source, then each sink's"
             )
         return dict(zip(traffic, self.vfio, strict=False))
 

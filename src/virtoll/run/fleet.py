@@ -585,7 +585,8 @@ class Fleet:
             index = next(n for n in itertools.count(len(self.experiment.platforms)) if n not in taken)
         mtu = max([_STANDARD_MTU_BYTES, *(needs.mtu_bytes for needs in self._needs())])
         sources = max((needs.sources for needs in self._needs()), default=1)
-        network = plan_links(index, sources, mtu, marks=self.experiment.marks == "icmp")
+        sinks = max((needs.sinks for needs in self._needs()), default=1)
+        network = plan_links(index, sources, mtu, sinks=sinks, marks=self.experiment.marks == "icmp")
         network = attach(network, choice.parameters)
         if site.far:
             network = site.far.reach(network)

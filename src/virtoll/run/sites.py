@@ -68,7 +68,8 @@ class Sites:
         if self.testbed is None or inherited() is None:
             raise GuestError(f"{host.words}: was not prepared; start the run through the 'virtoll' command line")
         macs = {one.name: one.mac or "" for one in self.here.peer.ask(FactsRequest()).interfaces}
-        names = [link.name for link in plan_links(0, len(self.testbed.generator.interfaces)).links]
+        sources, sinks = len(self.testbed.generator.interfaces), len(self.testbed.sink.interfaces)
+        names = [link.name for link in plan_links(0, sources, sinks=sinks).links]
         facing = zip(names, self.testbed.hypervisor.interfaces, self.testbed.near, strict=False)
         return {name: RemoteNic(there, here, macs[here]) for name, there, here in facing}
 

@@ -31,6 +31,7 @@ class FrameShape(BaseModel):
     ``batch_frames``: frames handed to the kernel at once by live frames; 0 is the smallest that holds the rate.
     ``destinations``: how many addresses frames go to in turn, spread over a table of routes; 1 is the sink's alone.
     ``directions``: with ``both``, as many frames come from the sink's end to the source at once (RFC 2544, section 14).
+    ``egress``: with ``each``, source k leaves the guest by a link of its own; with ``one``, all sources share one.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
@@ -43,6 +44,7 @@ class FrameShape(BaseModel):
     batch_frames: int = Field(default=0, ge=0, le=256)
     destinations: int = Field(default=1, ge=1, le=MOST_DESTINATIONS)
     directions: Literal["one", "both"] = "one"
+    egress: Literal["one", "each"] = "one"
 
     @model_validator(mode="after")
     def _holds_a_test_frame(self) -> Self:
@@ -59,6 +61,10 @@ class FrameShape(BaseModel):
             )
         if self.both_directions and (self.sources > 1 or self.destinations > 1):
             raise ValueError("both directions are of one source and one destination; set directions one, or both to 1")
+        if self.egress == "each" and (self.both_directions or self.destinations > 1):
+            raise ValueError(
+                "an egress link each is for sources in one direction without a table of routes; set egress one"
+            )
         return self
 
     @classmethod
@@ -81,6 +87,11 @@ class FrameShape(BaseModel):
     def both_directions(self) -> bool:
         """Whether the sink's end sends too, and the source's counts."""
         return self.directions == "both"
+
+    @property
+    def egress_links(self) -> int:
+        """How many links frames leave the guest by; a source alone has one in any case."""
+        return self.sources if self.egress == "each" else 1
 
     @property
     def streams(self) -> int:
@@ -135,6 +146,7 @@ class FrameShape(BaseModel):
         words += [field_words("ip_version", self.ip_version)] if self.ip_version != 4 else []
         words += [field_words("vlan", self.vlan)] if self.tagged else []
         words += [f"{self.sources} sources"] if self.sources > 1 else []
+        words += [field_words("egress", self.egress)] if self.egress_links > 1 else []
         words += [field_words("directions", self.directions)] if self.both_directions else []
         return ", ".join(filter(None, words))
 
@@ -148,6 +160,8 @@ def field_words(key: str, value: object) -> str | None:
             return f"IPv{value}"
         case "vlan":
             return f"VLAN {value}" if value else "untagged"
+        case "egress":
+            return "an egress link each" if value == "each" else "one egress link"
         case "directions":
             return "both directions" if value == "both" else "one direction"
         case _:

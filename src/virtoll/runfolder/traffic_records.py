@@ -205,9 +205,9 @@ HopRole = Literal["generator", "entry", "port-in", "guest-in", "guest-out", "por
 class Hop:
     """One interface on the way, with its counters before and after the point.
 
-    `source` is None for what all sources share; in both directions each source has hops of its own. `direction` is
-    `out` where traffic leaves the hop's namespace by this interface. A counter that was 0 in both readings is left out;
-    `before` or `after` None: it could not be read.
+    `source` is None for what all sources share; in both directions, or with an egress link each, every source has hops
+    of its own. `direction` is `out` where traffic leaves the hop's namespace by this interface. A counter that was 0 in
+    both readings is left out; `before` or `after` None: it could not be read.
     """
 
     role: HopRole

@@ -61,10 +61,10 @@ class Headroom:
 def shape_of(parameters: Mapping[str, Any]) -> FrameShape | None:
     """What the generator was to send at once, by a workload's parameters; None for a workload without frames.
 
-    Where several guests are sent to, each is so many sources more.
+    Where several guests are sent to, each is so many sources more. The links out of a guest make no difference.
     """
     shape = FrameShape.of(parameters)
-    return shape and shape.model_copy(update={"sources": shape.sources * parameters.get("routers", 1)})
+    return shape and shape.model_copy(update={"sources": shape.sources * parameters.get("routers", 1), "egress": "one"})
 
 
 def ceilings(calibrations: Sequence[CalibrationRecord]) -> tuple[Ceiling, ...]:

@@ -18,7 +18,7 @@ The way is a chain of *stations*, each a count of frames that passed it: the gen
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -93,11 +93,19 @@ def locate(point: Point) -> tuple[Loss, ...]:
 
     The frames of a source add up to its `lost_frames`.
     """
-    return tuple(loss for sources, hops in _ways(point) for loss in _locate(point, sources, hops))
+    losses = [loss for sources, hops in _ways(point) for loss in _locate(point, sources, hops)]
+    # The stack's counters are the whole guest's, so they are set against what all ways through it lost.
+    stack = _stack(point, sum(loss.frames for loss in losses if Segment.GUEST in loss.segments))
+    return tuple(
+        replace(loss, counters=(*loss.counters, *stack)) if Segment.GUEST in loss.segments else loss for loss in losses
+    )
 
 
 def _ways(point: Point) -> list[tuple[Sequence[SourceCounts], Sequence[Hop]]]:
-    """The sources that share a way out of the guest, with its hops: all of them, or in both directions each alone."""
+    """The sources that share a way out of the guest, with its hops: all of them.
+
+    Each is alone in both directions, and where each has an egress link of its own.
+    """
     hops = point.hops or ()
     if any(hop.role == "sink" and hop.source is not None for hop in hops):
         return [([one], [hop for hop in hops if hop.source == one.source]) for one in point.sources]
@@ -106,7 +114,7 @@ def _ways(point: Point) -> list[tuple[Sequence[SourceCounts], Sequence[Hop]]]:
 
 def _locate(point: Point, sources: Sequence[SourceCounts], hops: Sequence[Hop]) -> list[Loss]:
     arrived = {one.source: one for one in point.sink.per_source}
-    noise = _noise(point, {source.source for source in sources})
+    noise = _noise(point, {source.source for source in sources}, hops)
     losses: list[Loss] = []
     left: dict[int, int] = {}
     pending: list[Segment] = []
@@ -135,10 +143,6 @@ def _locate(point: Point, sources: Sequence[SourceCounts], hops: Sequence[Hop]) 
             )
             for segments, frames, reported in found
         ]
-    found = [
-        (segments, frames, (*reported, *_stack(point, frames)) if Segment.GUEST in segments else reported)
-        for segments, frames, reported in found
-    ]
     for segments, frames, reported in found:
         for number, share in _divide(frames, left, forwarded).items():
             left[number] -= share
@@ -147,10 +151,18 @@ def _locate(point: Point, sources: Sequence[SourceCounts], hops: Sequence[Hop]) 
     return losses
 
 
-def _noise(point: Point, sources: Collection[int]) -> int:
-    """Frames that reached the sink and are in no source's forwarded count: they passed the shared way too."""
-    again = sum(one.duplicate_frames for one in point.sink.per_source if one.source in sources)
-    return point.sink.foreign_frames + point.sink.late_trial_frames + again
+def _noise(point: Point, sources: Collection[int], hops: Sequence[Hop]) -> int:
+    """Frames that reached the sink by this way and are in no source's forwarded count: they passed all of it too.
+
+    The sink counts strangers of all its interfaces together. No more of them came by this one than it received besides.
+    """
+    own = [one for one in point.sink.per_source if one.source in sources]
+    again = sum(one.duplicate_frames for one in own)
+    strangers = point.sink.foreign_frames + point.sink.late_trial_frames
+    received = [growth(hop, "rx_packets") for hop in hops if hop.role == "sink"]
+    if len(own) < len(point.sink.per_source) and received and received[0] is not None:
+        strangers = min(strangers, max(0, received[0] - again - sum(one.forwarded_frames for one in own)))
+    return strangers + again
 
 
 _WAY_OUT = ("guest-out", "port-out", "exit", "sink")  # roles of hops beyond the guest

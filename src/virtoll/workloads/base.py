@@ -56,8 +56,9 @@ class Needs:
     ``memory_bytes``: of the guest's, all in all; ``data_bytes``: room in the data directory, on a disk; ``features``:
     names of ``FEATURES``; ``guests``: how many of the platform's guests stand side by side and are measured together.
 
-    ``sources``: links that traffic enters each guest by; ``mtu_bytes``: the least MTU of all its links, 0 for any. All
-    guests of an experiment are started with the largest of each that one of its workloads needs.
+    ``sources``, ``sinks``: links that traffic enters each guest by, and leaves it by; ``mtu_bytes``: the least MTU of
+    all its links, 0 for any. All guests of an experiment are started with the largest of each that one of its workloads
+    needs.
     """
 
     memory_bytes: int = 0
@@ -66,6 +67,7 @@ class Needs:
     features: frozenset[str] = frozenset()
     guests: int = 1
     sources: int = 1
+    sinks: int = 1
     mtu_bytes: int = 0
 
 

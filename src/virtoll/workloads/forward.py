@@ -38,6 +38,7 @@ from virtoll.workloads.traffic import MOST_ROUTES, FrameParameters, Lane, Table,
 class ForwardParameters(SweepParameters):
     """A sweep through one guest.
 
+    ``egress``: with ``each``, source k enters by link in<k> and leaves by a sink link of its own; ``one``: all by one.
     ``routes``: the size of the guest's routing table besides the routes to its links, made from ``routes_seed``; 0 for
     none. With a table, and unless it is said otherwise, frames go to 65536 destinations that are spread over it.
     ``cpu_milliseconds``: length of each of the two points that give the CPU time of a frame; 0: none. Their rate is at
@@ -51,12 +52,18 @@ class ForwardParameters(SweepParameters):
     cpu_rate_frames_per_second: float = Field(default=100_000, gt=0, le=200_000)
 
     def conflict(self, testbed: Testbed | None) -> tuple[str, str] | None:
-        """Each source sends from a NIC of its own."""
+        """Each source sends from a NIC of its own, and may arrive at one of its own."""
         nics = len(testbed.generator.interfaces) if testbed is not None else self.sources
         if self.sources > nics:
             return "sources", (
                 f"{self.sources} sources need as many NICs, and 'testbed.generator.interfaces' has {nics}; name more "
                 "of them there, or use fewer sources"
+            )
+        nics = len(testbed.sink.interfaces) if testbed is not None else self.egress_links
+        if self.egress_links > nics:
+            return "egress", (
+                f"{self.sources} sources with an egress link each need as many NICs, and 'testbed.sink.interfaces' has "
+                f"{nics}; name more of them there, or set egress one"
             )
         return super().conflict(testbed)
 
@@ -74,6 +81,8 @@ class ForwardParameters(SweepParameters):
             raise ValueError("the table of 'routes' is one of IPv4; set ip_version 4, or routes 0")
         if self.destinations > 1 and not self.routes:
             raise ValueError("several destinations need a table that leads to them; set routes, or destinations 1")
+        if self.routes and self.egress == "each":
+            raise ValueError("the table of 'routes' leads out by one link; set egress one, or routes 0")
         return self
 
 
@@ -94,7 +103,7 @@ class Forward(Workload[ForwardParameters]):
         """The links of its sources, and room for the table."""
         wanted = self.parameters
         memory_bytes = table_memory_bytes(wanted.routes) if wanted.routes else 0
-        return Needs(memory_bytes, sources=wanted.sources, mtu_bytes=wanted.mtu_bytes)
+        return Needs(memory_bytes, sources=wanted.sources, sinks=wanted.egress_links, mtu_bytes=wanted.mtu_bytes)
 
     def estimate_seconds(self, slowdown: float) -> float:
         """The sweep, the points for the CPU time, and loading the table."""
@@ -155,17 +164,23 @@ def point_between_hops(
     with bench.timekeeper.measuring():
         point = send(bench.peer, stream, wanted, bench.next_tag(), duration_ns, rate, histograms=known)
     after = bench.hops.read()
-    hops = bench.hops.hops(before, after, wanted.sources, both_directions=wanted.both_directions)
+    hops = bench.hops.hops(
+        before, after, wanted.sources, sinks=wanted.egress_links, both_directions=wanted.both_directions
+    )
     return replace(point, beside={"hops": hops, "surroundings": surroundings(before, after)})
 
 
 def stream_through(bench: Bench, shape: FrameShape, table: Table | None = None) -> TrafficStream:
-    """Traffic from the first sources to the sink through the guest; in both directions, the second lane leads back."""
-    sink, sources = bench.network.sink, bench.network.sources[: shape.sources]
-    lanes = [lane(link, sink, shape) for link in sources]
-    arrives_at = [sink.peer_interface]
+    """Traffic from the first sources to the sink through the guest, by one link out of it or by one of each source.
+
+    In both directions, the second lane leads back.
+    """
+    sources, sinks = bench.network.sources[: shape.sources], bench.network.sinks[: shape.egress_links]
+    exits = sinks if shape.egress_links > 1 else sinks * len(sources)
+    lanes = [lane(link, sink, shape) for link, sink in zip(sources, exits, strict=True)]
+    arrives_at = [sink.peer_interface for sink in sinks]
     if shape.both_directions:
-        lanes += [lane(sink, link, shape) for link in sources]
+        lanes += [lane(sinks[0], link, shape) for link in sources]
         arrives_at += [link.peer_interface for link in sources]
     return TrafficStream(tuple(lanes), tuple(arrives_at), bench.generator_cpu, bench.sink_cpu, table)
 

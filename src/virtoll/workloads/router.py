@@ -40,7 +40,7 @@ def routing(bench: Bench, shape: FrameShape) -> Iterator[None]:
 def _set(bench: Bench, request: NetworkRequest) -> None:
     """Carry it out, and wait until frames pass again: a NIC may be deaf for a while when its filters were changed."""
     bench.guest.ask(request)
-    for link in (*bench.network.sources, bench.network.sink):
+    for link in bench.network.traffic:
         await_path(bench.peer.at(link.role), link)
 
 
@@ -48,8 +48,7 @@ def router_request(network: GuestNetwork, shape: FrameShape) -> NetworkRequest |
     """What adds addresses and permanent neighbours; None where all is there."""
     if shape.ip_version == 4 and not shape.tagged:
         return None
-    links = (*network.sources, network.sink)
-    request = NetworkRequest(interfaces=tuple(_router_interface(link, shape) for link in links))
+    request = NetworkRequest(interfaces=tuple(_router_interface(link, shape) for link in network.traffic))
     return request.but(ipv6_forward=True) if shape.ip_version == 6 else request
 
 
@@ -67,5 +66,4 @@ def _router_interface(link: Link, shape: FrameShape) -> Interface:
 
 def without_vlans(network: GuestNetwork) -> NetworkRequest:
     """The request that takes every VLAN away from the links that carry traffic."""
-    links = (*network.sources, network.sink)
-    return NetworkRequest(interfaces=tuple(Interface(mac=link.guest_mac, vlans=()) for link in links))
+    return NetworkRequest(interfaces=tuple(Interface(mac=link.guest_mac, vlans=()) for link in network.traffic))

@@ -37,6 +37,7 @@ class ThroughputParameters(FrameParameters):
 
     sources: Literal[1] = 1
     destinations: Literal[1] = 1
+    egress: Literal["one"] = "one"
     partial_drop_ratio: float = Field(default=0.005, gt=0, lt=1)
     exceed_ratio: float = Field(default=0.5, ge=0, lt=1)
     relative_width: float = Field(default=0.02, gt=0, lt=1)

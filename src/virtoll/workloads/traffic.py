@@ -65,9 +65,12 @@ class FrameParameters(Parameters, FrameShape):
         return 1
 
     def shape(self) -> FrameParameters:
-        """These fields alone, of all guests at once: equal for all parameters that one calibration serves."""
+        """These fields alone, of all guests at once: equal for all parameters that one calibration serves.
+
+        It has a pair for each source, whatever these leave a guest by.
+        """
         own = self.model_dump(include=set(FrameParameters.model_fields))
-        return FrameParameters.model_validate({**own, "sources": self.sources * self.guests})
+        return FrameParameters.model_validate({**own, "sources": self.sources * self.guests, "egress": "one"})
 
 
 @dataclass(frozen=True)

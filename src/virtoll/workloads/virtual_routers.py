@@ -29,6 +29,7 @@ class VirtualRoutersParameters(SweepParameters):
     sources: Literal[1] = 1
     destinations: Literal[1] = 1
     directions: Literal["one"] = "one"
+    egress: Literal["one"] = "one"
     routers: int = Field(default=2, ge=1, le=MOST_SOURCES)
 
     @property

@@ -51,7 +51,7 @@ class AlteredGuest(Guest):
         try:
             if wanted.link_mbit:
                 shape = Shape(rate_bits_per_second=wanted.link_mbit * 1_000_000)
-                for link in (*request.network.sources, request.network.sink):
+                for link in request.network.traffic:
                     self._undo.enter_context(site.local_ports.shaped(link, shape))
             if isinstance(wanted, AlteredMachineParameters):
                 self._alter_machine(wanted)

@@ -51,8 +51,8 @@ Interface = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.:@-]{1,31}$"
 class SshParameters(Unattached):
     """``destination``: user@host or a name of ssh's configuration.
 
-    ``interfaces``: the guest's NICs by name or MAC address, which face the testbed's: a source's each, the sink's, the
-    timekeeper's. Without them the guest runs the workloads that need no traffic, marked on the agent's channel.
+    ``interfaces``: the guest's NICs by name or MAC address, which face the testbed's: a source's each, the sink's each,
+    the timekeeper's. Without them the guest runs the workloads that need no traffic, marked on the agent's channel.
     """
 
     destination: str | None = Field(default=None, pattern=r"^[A-Za-z0-9._@%:\[\]][A-Za-z0-9._@%:\[\]-]*$")
@@ -116,7 +116,8 @@ def _check_one(wanted: SshParameters, number: int, testbed: Testbed | None) -> N
             f"interfaces: {len(wanted.interfaces)} of {host.name} named and {len(testbed.near)} needed, one that faces "
             f"each of {', '.join(testbed.near)}"
         )
-    network = plan_links(number, len(testbed.generator.interfaces), marks=testbed.timekeeper is not None)
+    sources, sinks = len(testbed.generator.interfaces), len(testbed.sink.interfaces)
+    network = plan_links(number, sources, sinks=sinks, marks=testbed.timekeeper is not None)
     find_nics(lambda argv: host.run(argv, "check"), host.name, wanted.interfaces, network)
 
 

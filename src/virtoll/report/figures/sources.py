@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from virtoll.report.figures import caveat_signs
 from virtoll.report.figures.base import FigureSpec, panel_grid, t_interval_text
 from virtoll.report.figures.style import INK, PlatformStyle, platform_styles
+from virtoll.runfolder.frame_shape import field_words
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.listed_rates import Accumulated
 
@@ -25,7 +26,8 @@ def draw(analysis: Analysis) -> "Figure":
     for panel, group in zip(panels, groups, strict=True):
         own = [one for one in accumulated if one.group == group]
         shape = own[0].shape.model_copy(update={"sources": 1})
-        panel.set_title(f"{shape.description} frames")
+        egress = f", {field_words('egress', shape.egress)}" if shape.egress == "each" else ""
+        panel.set_title(f"{shape.description} frames{egress}")
         panel.set_xticks(
             range(len(platforms)),
             [caveat_signs.name(analysis, one) for one in platforms],
@@ -85,6 +87,7 @@ def caption(analysis: Analysis) -> str:
     return (
         "The largest rate of each sweep, summed over its sources, in Mbit/s on the wire. The number above a bar is how "
         "many sources sent at once; bars that grow with it: one source was not enough to fill the platform. "
+        "Sources that each have an egress link of their own are in another panel than those that share one. "
         f"Bars are {t_interval_text(analysis)}. "
         "Flat out counts too, so that a bar may be above the largest rate of the list. After Schlosser et al. 2011, "
         "Figure 4."
