@@ -69,7 +69,6 @@ STATIONS = {
 
 # Its NIC reads by another packet socket than it writes by, and so receives what it sends in the other direction.
 HEARS_ITSELF = ("uml-raw",)
-QUIET_SECONDS = 0.25
 
 
 def lab_of(item: pytest.Function) -> str:
@@ -201,7 +200,7 @@ def test_it_forwards_in_both_directions_at_once(live: Connected) -> None:
 @pytest.mark.parametrize("directions", ["one", "both"])
 def test_every_frame_is_counted_at_every_hop(live: Connected, directions: str) -> None:
     """Each interface on the way counts the trial's frames, and hardly any other; none is lost, being so few."""
-    wait_until(lambda: _is_quiet(live), guests.HANG_SECONDS, "a way on which nobody speaks")
+    live.wait_for_quiet()
     wanted = guests.few_frames(frame_size_bytes=500, directions=directions)
     measured = Forward(wanted).point(live.bench, guests.FEW_PER_SECOND)
     assert unbalanced([measured]) is None
@@ -221,21 +220,6 @@ def test_every_frame_is_counted_at_every_hop(live: Connected, directions: str) -
                 grown = hop["after"][counter] - hop["before"].get(counter, 0)
                 own = sum(offered) - forwarded if hop["role"] == "guest-in" and live.name in HEARS_ITSELF else 0
                 assert forwarded <= grown <= forwarded + own + CHATTER_FRAMES, hop
-
-
-def _is_quiet(live: Connected) -> bool:
-    """Whether no interface on the way counts a frame for a while. In a link's first seconds kernels report groups."""
-    before = _counted_packets(live)
-    time.sleep(QUIET_SECONDS)
-    return _counted_packets(live) == before
-
-
-def _counted_packets(live: Connected) -> dict[tuple[str, str], int]:
-    return {
-        (where, name): counters["rx_packets"] + counters["tx_packets"]
-        for where, found in live.bench.hops.read().counted.items()
-        for name, counters in (found or {}).items()
-    }
 
 
 SHAPES = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from virtoll.agent.timekeeper import Timekeeper, await_path
 from virtoll.experiment.model import Parameters, PlatformChoice
 from virtoll.experiment.topology import HostAddress
 from virtoll.lab import residue
+from virtoll.lab.inside import wait_until
 from virtoll.lab.network import plan_links
 from virtoll.platforms import PLATFORMS, platform_of
 from virtoll.platforms.attachment import attach
@@ -228,6 +230,7 @@ CATCH_UP_SECONDS = 30
 """So late they still leave; the agent is given a minute more than a point lasts to answer."""
 HANG_SECONDS = 600.0
 """Bounds what cannot end by itself; nobody asserts that it is faster."""
+_QUIET_SECONDS = 0.25
 _numbers = itertools.count()
 _GUESTS = 170  # testbeds have the numbers from 180 on; that of a guest that has ended is free again
 
@@ -288,6 +291,23 @@ class Connected:
         """How many frames have come as far as its port towards the generator, by the port's own counter."""
         port = self.bench.network.sources[0].lab_interface
         return int(Path(f"/sys/class/net/{port}/statistics/rx_packets").read_text())
+
+    def wait_for_quiet(self) -> None:
+        """Until no interface on the way counts a frame for a while; in a link's first seconds kernels report groups."""
+
+        def is_quiet() -> bool:
+            before = self._counted_packets()
+            time.sleep(_QUIET_SECONDS)
+            return self._counted_packets() == before
+
+        wait_until(is_quiet, HANG_SECONDS, "a way on which nobody speaks")
+
+    def _counted_packets(self) -> dict[tuple[str, str], int]:
+        return {
+            (where, name): counters["rx_packets"] + counters["tx_packets"]
+            for where, found in self.bench.hops.read().counted.items()
+            for name, counters in (found or {}).items()
+        }
 
     def pids(self) -> list[int]:
         """Its processes' numbers."""
