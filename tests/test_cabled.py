@@ -33,6 +33,14 @@ def test_a_link_without_a_cable_is_refused() -> None:
         CabledNetwork("the host", NICS).reach(plan_links(0, 2))
 
 
+def test_each_egress_link_has_a_cable_of_its_own() -> None:
+    nics = {**NICS, "out1": RemoteNic("vmnic4", "eth4", "02:00:00:00:00:04")}
+    reached = CabledNetwork("the host", nics).reach(plan_links(4, sinks=2))
+    assert [one.trunk for one in reached.sinks] == ["vmnic2", "vmnic4"]
+    with pytest.raises(GuestError, match="the host has no NIC for out1"):
+        CabledNetwork("the host", NICS).reach(plan_links(4, sinks=2))
+
+
 def test_guests_of_other_products_are_refused() -> None:
     network = CabledNetwork("the host", NICS)
     with pytest.raises(GuestError, match="its link in0 ends on the host, which holds the guests of its own product"):

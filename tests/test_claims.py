@@ -167,6 +167,13 @@ def test_more_sources_lift_a_rate_or_they_do_not(three_times: float, native: Out
     assert outcomes(sources_do_not_lift_the_limit(analysis, ["netns"])) == [guest]
 
 
+def test_sources_with_an_egress_link_each_are_not_set_against_those_that_share_one() -> None:
+    """What three share is no answer for what one of its own would do, and the other way round."""
+    several = analysed({"netns": {}}, frame_sizes=(1504,), sources=(1, 3), egress=("one", "each"))
+    said = {one.words.partition("of one at ")[2] for one in native_grows_with_sources(several, [])}
+    assert said == {"1504 B", "1504 B, an egress link each"}
+
+
 def test_a_sweep_over_a_list_answers_the_claims_as_one_that_rises_does() -> None:
     """The largest rate, the rate flat out and what is lost there are read from points, whichever rates those have."""
     costs = {"netns": {"packet path": 3.0}}

@@ -286,6 +286,25 @@ COMPLAINTS: list[tuple[str, dict[str, Any], str, list[str]]] = [
         ["3 sources need as many NICs, and 'testbed.generator.interfaces' has 1", "use fewer sources"],
     ),
     (
+        "more egress links than NICs",
+        {
+            "testbed": {
+                "generator": _FAR | {"interfaces": ["eth1", "eth3", "eth4"]},
+                "sink": _FAR | {"interfaces": ["eth2", "eth5"]},
+                "hypervisor": {"host": "local", "interfaces": [f"enp{number}s0" for number in range(5)]},
+            },
+            "workloads": [{"workload": "forward", "sources": [1, 2, 3], "egress": "each"}],
+        },
+        "workloads[0].egress",
+        ["3 sources with an egress link each need as many NICs, and 'testbed.sink.interfaces' has 2", "egress one"],
+    ),
+    (
+        "an egress that is none",
+        {"workloads": [{"workload": "forward", "sources": 2, "egress": "both"}]},
+        "workloads[0].egress",
+        ["'one' or 'each'", "'both'"],
+    ),
+    (
         "a machine's passthrough of nothing",
         {"platforms": ["native", QEMU | {"attachment": "passthrough"}]},
         "platforms[1].vfio",

@@ -46,7 +46,7 @@ class Deaf(FakeAgent):
 def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     into = tmp_path_factory.mktemp("hops") / "run"
     platforms = [fake(f"at-{place}", loss=0.05, lost_at=place) for place in PLACES]
-    forward = {"workload": "forward", "frame_size_bytes": 500, "sources": [1, 3]}
+    forward = {"workload": "forward", "frame_size_bytes": 500, "sources": [1, 3], "egress": ["one", "each"]}
     asked = experiments.parsed(platforms=platforms, baseline="at-guest", workloads=[forward], blocks=2)
     measure(asked, into, ["virtoll"], SilentProgress())
     return RunFolder.open(into)
@@ -70,7 +70,21 @@ def test_hops_are_in_the_order_of_the_path(folder: RunFolder) -> None:
         for point in trial.points or ():
             sources = len(point.sources)
             roles = [hop.role for hop in point.hops or ()]
-            assert roles == ["generator", "guest-in"] * sources + ["exit", "sink"]
+            if trial.parameters["egress"] == "each":
+                assert roles == ["generator", "guest-in", "exit", "sink"] * sources
+            else:
+                assert roles == ["generator", "guest-in"] * sources + ["exit", "sink"]
+
+
+def test_each_sources_frames_pass_its_own_links(folder: RunFolder) -> None:
+    """Nothing is shared with an egress link each; a source alone has the records that it has with one."""
+    network = plan_links(0, 3, sinks=3)
+    ends = [link.peer_interface.removeprefix("p0") for link in network.sinks]
+    for trial in folder.latest_trials():
+        for point in trial.points or ():
+            found = [(hop.source, str(hop.interface)[2:]) for hop in point.hops or () if hop.role == "sink"]
+            each = trial.parameters["egress"] == "each" and len(point.sources) > 1
+            assert found == (list(enumerate(ends)) if each else [(None, "out")])
 
 
 def test_the_report_says_whose_the_losses_are(folder: RunFolder) -> None:

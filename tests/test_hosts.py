@@ -78,6 +78,28 @@ def test_a_right_section_is_read() -> None:
     assert experiments.parsed().testbed is None
 
 
+def test_the_sink_may_have_as_many_nics_as_the_generator() -> None:
+    """Those that face them: the generator's, then the sink's, then the timekeeper's."""
+    wanted = section(
+        generator={"host": FAR, "interfaces": ["eth1", "eth2", "eth3"]},
+        sink={"host": FAR, "interfaces": ["eth4", "eth5", "eth6"]},
+        hypervisor={"host": "local", "interfaces": [f"nic{number}" for number in range(6)]},
+    )
+    workloads = [{"workload": "forward", "sources": 3, "egress": "each"}]
+    asked = experiments.parsed(testbed=wanted, workloads=workloads).testbed
+    assert asked is not None
+    assert asked.far == ((HostAddress(ssh="bench@peer"), tuple(f"eth{number}" for number in range(1, 7))),)
+    here = {
+        "generator": {"host": "local", "interfaces": ["eth1", "eth2"]},
+        "sink": {"host": "local", "interfaces": ["eth3", "eth4"]},
+        "timekeeper": {"host": "local", "interfaces": ["eth5"]},
+        "hypervisor": {"host": {"ssh": "there"}, "interfaces": ["a", "b", "c", "d", "e"]},
+    }
+    asked = experiments.parsed(platforms=["qemu-tcg"], baseline="qemu-tcg", testbed=here).testbed
+    assert asked is not None
+    assert asked.near == ("eth1", "eth2", "eth3", "eth4", "eth5")
+
+
 @pytest.mark.parametrize(("written", "wanted"), [("on", True), ("off", False), (None, None)])
 def test_flow_control_is_on_or_off_or_left_as_it_is(written: str | None, wanted: bool | None) -> None:
     """``on`` and ``off`` are what YAML reads as true and false."""
@@ -103,7 +125,19 @@ def test_a_hypervisor_that_is_driven_by_its_own_api_faces_this_machine() -> None
         ({"hypervisor": {"host": {"api": "esxi"}, "interfaces": ["vmnic1", "vmnic2"]}}, "testbed.*'local'"),
         ({"generator": {"host": "local", "interfaces": ["eth1"]}}, "testbed.*hosts that are not this one"),
         ({"sink": {"host": "local", "interfaces": ["eth2"]}}, "testbed.*hosts that are not this one"),
-        ({"sink": {"host": FAR, "interfaces": ["eth2", "eth3"]}}, "testbed.*the sink has one interface"),
+        ({"sink": {"host": FAR, "interfaces": ["eth2", "eth3"]}}, "testbed.*and the sink no more than it"),
+        (
+            {
+                "generator": {"host": FAR, "interfaces": ["eth1", "eth3"]},
+                "sink": {"host": FAR, "interfaces": ["eth2", "eth4"]},
+                "hypervisor": {"host": "local", "interfaces": ["nic0", "nic1", "nic2"]},
+            },
+            "testbed.*one that faces each",
+        ),
+        (
+            {"generator": {"host": FAR, "interfaces": ["a", "b", "c", "d"]}},
+            "testbed.*one interface a source, at most 3",
+        ),
         ({"hypervisor": {"host": "local", "interfaces": ["nic0"]}}, "testbed.*one that faces each"),
         ({"hypervisor": {"host": FAR, "interfaces": ["nic0", "nic1"]}}, "testbed.*with generator and sink 'local'"),
         (

@@ -131,11 +131,16 @@ def test_all_guests_have_the_links_of_the_workload_that_needs_most(
     monkeypatch.setitem(EVERY_PLATFORM.loaders, "fake", lambda: Watched)
     monkeypatch.setattr(Watched, "asked", [])
     quick = {"first_rate_frames_per_second": 1e6, "point_milliseconds": 10}
-    forward = [{"sources": 1, "frame_size_bytes": 1518}, {"sources": 3}, {"sources": 1}]
+    forward: list[dict[str, object]] = [
+        {"sources": 1, "frame_size_bytes": 1518},
+        {"sources": 3},
+        {"sources": 2, "egress": "each"},
+    ]
     workloads = [*({"workload": "forward", **quick, **one} for one in forward), {"workload": "superpi", "digits": 10}]
     measured(tmp_path / "run", platforms=[fake("model"), fake("other")], workloads=workloads, blocks=1)
     assert [len(one.network.sources) for one in Watched.asked] == [3, 3]
-    assert {link.mtu_bytes for one in Watched.asked for link in (*one.network.sources, one.network.sink)} == {1500}
+    assert [[link.name for link in one.network.sinks] for one in Watched.asked] == [["out", "out1"]] * 2
+    assert {link.mtu_bytes for one in Watched.asked for link in one.network.traffic} == {1500}
 
 
 def test_two_cpus_are_too_many_for_user_mode_linux_alone() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import subprocess
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -15,9 +17,11 @@ from tests.support import experiments
 
 from virtoll.errors import UsageError
 from virtoll.image.clone import built_agent
-from virtoll.lab.network import plan_links
+from virtoll.lab.network import GuestNetwork, plan_links
 from virtoll.runfolder.frame_shape import IMIX, FrameShape
 from virtoll.stats.ceilings import shape_of
+from virtoll.workloads.base import Bench
+from virtoll.workloads.forward import ForwardParameters, stream_through
 from virtoll.workloads.router import router_request
 from virtoll.workloads.traffic import FrameParameters, Lane, TrafficStream
 
@@ -60,6 +64,57 @@ def test_what_is_no_vlan_or_no_ip_is_refused(wrong: dict[str, int]) -> None:
 def test_both_directions_are_of_one_source_and_one_destination(more: dict[str, int]) -> None:
     with pytest.raises(UsageError, match=r"workloads\[0\]'.*; set directions one, or both to 1"):
         experiments.parsed(workloads=[{"workload": "forward", "directions": "both", **more}])
+
+
+@pytest.mark.parametrize(
+    ("more", "complaint"),
+    [
+        ({"directions": "both"}, "an egress link each is for sources in one direction"),
+        ({"routes": 1000}, "an egress link each is for sources in one direction without a table"),
+        ({"routes": 1000, "destinations": 1}, "the table of 'routes' leads out by one link"),
+    ],
+)
+def test_an_egress_link_each_is_refused_where_there_is_one_way_out(more: dict[str, object], complaint: str) -> None:
+    with pytest.raises(UsageError, match=rf"workloads\[0\]'.*{complaint}.*; set egress one"):
+        experiments.parsed(workloads=[{"workload": "forward", "egress": "each", **more}])
+
+
+def test_each_source_has_a_lane_to_the_sink_behind_its_own_link() -> None:
+    bench = bench_of(plan_links(3, 3, sinks=3))
+    stream = stream_through(bench, FrameShape(sources=2, egress="each"))
+    assert [(one.interface, one.destination_address) for one in stream.lanes] == [
+        ("p3in0", "10.67.3.2"),
+        ("p3in1", "10.67.6.2"),
+    ]
+    assert stream.sink_interfaces == ("p3out", "p3out1")
+    shared = stream_through(bench, FrameShape(sources=2))
+    assert [one.destination_address for one in shared.lanes] == ["10.67.3.2"] * 2
+    assert shared.sink_interfaces == ("p3out",)
+    alone = FrameShape(sources=1, egress="each")
+    assert stream_through(bench, alone) == stream_through(bench, FrameShape())
+    with pytest.raises(ValueError, match="zip"):
+        stream_through(bench_of(plan_links(3, 3)), FrameShape(sources=2, egress="each"))
+
+
+def bench_of(network: GuestNetwork) -> Bench:
+    """Of a guest with these links, and with nothing that answers."""
+    silent = Mock()
+    return Bench(
+        guest=silent,
+        peer=silent,
+        timekeeper=silent,
+        network=network,
+        generator_cpu=None,
+        sink_cpu=None,
+        tags=itertools.count(),
+        hops=silent,
+    )
+
+
+def test_one_calibration_serves_every_egress() -> None:
+    each = ForwardParameters(sources=2, egress="each")
+    assert each.shape() == ForwardParameters(sources=2).shape()
+    assert shape_of(each.model_dump()) == shape_of(each.shape().model_dump())
 
 
 @pytest.mark.parametrize("workload", ["forward", "throughput"])
@@ -115,6 +170,9 @@ def test_a_router_is_asked_for_addresses_where_the_frames_will_be() -> None:
         "10.67.131.1/24",
     ]
     assert {vlan.vlan for one in tagged.interfaces for vlan in one.vlans or ()} == {9}
+    several = router_request(plan_links(3, sources=2, sinks=2), FrameShape(frame_size_bytes=84, ip_version=6))
+    assert several is not None
+    assert [one.ipv6_address for one in several.interfaces][2:] == ["2001:2:0:303::1/64", "2001:2:0:306::1/64"]
 
 
 def test_imix_is_the_same_in_both_languages_and_in_the_documents() -> None:
@@ -146,6 +204,7 @@ def test_imix_fits_its_headers(key: tuple[int, int], smallest: int) -> None:
         ),
         ({"frame_size_bytes": 88, "ip_version": 6, "vlan": 7}, "88 B, IPv6, VLAN 7"),
         ({"frame_size_bytes": 64, "directions": "both"}, "64 B, both directions"),
+        ({"frame_size_bytes": 64, "sources": 3, "egress": "each"}, "64 B, 3 sources, an egress link each"),
     ],
 )
 def test_a_record_of_any_age_is_described_by_what_is_unusual(stored: dict[str, object], reported: str) -> None:

@@ -79,7 +79,9 @@ def test_the_image_holds_nothing_that_nobody_runs() -> None:
 
 def test_links_are_as_many_and_as_large_as_frames_need() -> None:
     forward = Forward(ForwardParameters(sources=3, frame_size_bytes=1518)).needs()
-    assert (forward.sources, forward.mtu_bytes) == (3, 1500)
+    assert (forward.sources, forward.sinks, forward.mtu_bytes) == (3, 1, 1500)
+    each = [Forward(ForwardParameters(sources=sources, egress="each")).needs() for sources in (1, 2, 3)]
+    assert [(one.sources, one.sinks) for one in each] == [(1, 1), (2, 2), (3, 3)]
     tagged = Forward(ForwardParameters(frame_size_bytes=1518, vlan=5)).needs()
     assert (tagged.sources, tagged.mtu_bytes) == (1, 1496)
     routers = VirtualRouters(VirtualRoutersParameters(routers=4, mix="imix")).needs()

@@ -11,7 +11,7 @@ import pytest
 
 from virtoll.errors import GuestError, LabError
 from virtoll.lab.attachments import Port
-from virtoll.lab.network import GuestNetwork, Network, plan_links
+from virtoll.lab.network import GuestNetwork, Network, over_trunks, plan_links
 
 INSIDE_LAB = True
 pytestmark = pytest.mark.lab
@@ -47,8 +47,8 @@ def network(somebody: int) -> Iterator[Network]:
 
 
 def test_every_link_has_names_and_addresses_of_its_own() -> None:
-    links = [link for index in (0, 1, 9, 63, 189) for link in plan_links(index, 3).links]
-    assert len(links) == 5 * 5
+    links = [link for index in (0, 1, 9, 63, 189) for link in plan_links(index, 3, sinks=3).links]
+    assert len(links) == 5 * 7
     for values in (
         [link.guest_mac for link in links] + [link.peer_mac for link in links],
         [link.guest_address for link in links] + [link.peer_address for link in links],
@@ -70,16 +70,50 @@ def test_the_roles_of_a_guests_links() -> None:
     assert [link.role for link in planned.links] == ["source", "source", "sink", "marks"]
     assert [link.name for link in planned.sources] == ["in0", "in1"]
     assert planned.sink.name == "out"
+    assert planned.sinks == (planned.sink,)
     assert {link.mtu_bytes for link in planned.links} == {1504}
     assert planned.marks is not None
     assert planned.marks.guest_address == "10.66.4.1"
     assert plan_links(2, marks=False).marks is None
 
 
-@pytest.mark.parametrize(("index", "sources"), [(-1, 1), (190, 1), (0, 0), (0, 4)])
-def test_more_than_there_is_room_for_is_refused(index: int, sources: int) -> None:
-    with pytest.raises(LabError, match="at most 190 guests and 3 sources"):
-        plan_links(index, sources)
+def test_links_towards_the_sink_come_after_the_sources_and_leave_the_others_as_they_are() -> None:
+    planned, plain = plan_links(2, 2, sinks=3), plan_links(2, 2)
+    assert [(link.name, link.role, link.number) for link in planned.links] == [
+        ("in0", "source", 0),
+        ("in1", "source", 1),
+        ("out", "sink", 3),
+        ("out1", "sink", 6),
+        ("out2", "sink", 7),
+        ("marks", "marks", 4),
+    ]
+    assert planned.traffic == planned.links[:-1]
+    assert planned.sinks == planned.links[2:5]
+    assert planned.sink == planned.sinks[0]
+    assert [link for link in planned.links if link.name not in ("out1", "out2")] == list(plain.links)
+
+
+@pytest.mark.parametrize(
+    ("index", "sources", "sinks"), [(-1, 1, 1), (190, 1, 1), (0, 0, 1), (0, 4, 1), (0, 3, 0), (0, 3, 4)]
+)
+def test_more_than_there_is_room_for_is_refused(index: int, sources: int, sinks: int) -> None:
+    with pytest.raises(LabError, match="at most 190 guests, 3 sources and 3 sinks"):
+        plan_links(index, sources, sinks=sinks)
+
+
+@pytest.mark.parametrize(("sources", "sinks"), [(2, 2), (1, 1), (3, 1)])
+def test_over_trunks_each_link_goes_by_the_nic_in_its_place(sources: int, sinks: int) -> None:
+    """Sources first, then sinks; a link for which there is no NIC, and the marks', stay in the lab."""
+    near = [f"near{number}" for number in range(sources + sinks)]
+    far = [(f"far{number}", f"02:00:00:00:00:0{number}") for number in range(sources + sinks)]
+    planned = plan_links(5, 3, sinks=2)
+    reached = over_trunks(planned, near, far, sinks)
+    assert [link.trunk for link in reached.sources[:sources]] == near[:sources]
+    assert [link.trunk for link in reached.sinks[:sinks]] == near[sources:]
+    assert [link.peer_mac for link in reached.sinks[:sinks]] == [mac for _, mac in far[sources:]]
+    others = (*reached.sources[sources:], *reached.sinks[sinks:], reached.links[-1])
+    assert {link.trunk for link in others} == {None}
+    assert set(others) <= set(planned.links)
 
 
 def test_a_host_port_is_a_veth_pair_to_the_peer(network: Network, somebody: int) -> None:

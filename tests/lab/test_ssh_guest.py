@@ -28,7 +28,9 @@ from virtoll.runfolder.store import RunFolder
 from virtoll.stats.guests import forwarded_frames
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(1800)]
-NEAR, FAR = ["sgnear0", "sgnear1", "sgnear2"], ["sgfar0", "sgfar1", "sgfar2"]
+NICS = 5  # two sources', two sinks', and the timekeeper's; most tests have one of each
+NEAR, FAR = [f"sgnear{number}" for number in (0, 1, 2)], [f"sgfar{number}" for number in (0, 1, 2)]
+ALL_NEAR, ALL_FAR = ([f"{name}{number}" for number in range(NICS)] for name in ("sgnear", "sgfar"))
 TESTBED: dict[str, Any] = {
     "generator": {"host": "local", "interfaces": NEAR[:1]},
     "sink": {"host": "local", "interfaces": NEAR[1:2]},
@@ -54,8 +56,8 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshHosts]:
 @pytest.fixture
 def wired(hosts: SshHosts) -> Iterator[SshHosts]:
     """The guest's NICs, each at a switch with one of this machine's: so the guest's stay when a run's are gone."""
-    hosts.wire([(f"sgport{number}", "box", far) for number, far in enumerate(FAR)])
-    for number, near in enumerate(NEAR):
+    hosts.wire([(f"sgport{number}", "box", far) for number, far in enumerate(ALL_FAR)])
+    for number, near in enumerate(ALL_NEAR):
         ip(hosts.launcher, "link", "add", f"sgswitch{number}", "type", "bridge")
         ip(hosts.launcher, "link", "add", near, "type", "veth", "peer", "name", f"sgwire{number}")
         for port in (f"sgport{number}", f"sgwire{number}"):
@@ -64,7 +66,7 @@ def wired(hosts: SshHosts) -> Iterator[SshHosts]:
     ip(hosts.hosts["box"], "link", "set", FAR[1], "mtu", "1400", "up")
     inside(hosts, "sh", "-c", f"echo 0 > {FORWARDING}/all/forwarding; echo 0 > {FORWARDING}/{FAR[0]}/forwarding")
     yield hosts
-    for number in range(len(NEAR)):
+    for number in range(NICS):
         for link in (f"sgport{number}", f"sgwire{number}", f"sgswitch{number}"):
             with contextlib.suppress(subprocess.CalledProcessError):  # a run's wire is gone with its lab
                 ip(hosts.launcher, "link", "del", link)
@@ -175,6 +177,33 @@ def test_a_killed_run_leaves_nothing_in_the_guest(wired: SshHosts, tmp_path: Pat
     finally:
         process.kill()
         process.communicate()
+    assert_as_before(wired, before)
+
+
+def test_each_source_leaves_it_by_a_nic_of_its_own(wired: SshHosts, tmp_path: Path) -> None:
+    """NICs in the order of those that face them: sources', sinks', the timekeeper's; all are put back."""
+    before = state(wired)
+    testbed = {
+        role: {"host": "local", "interfaces": names}
+        for role, names in (("generator", ALL_NEAR[:2]), ("sink", ALL_NEAR[2:4]), ("timekeeper", ALL_NEAR[4:]))
+    }
+    forward = {**FORWARD, "sources": 2, "egress": "each"}
+    file = experiment(tmp_path, interfaces=ALL_FAR, testbed=testbed, workloads=[forward])
+    code, complaint = wired.virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
+    assert code == 0, complaint
+    (trial,) = RunFolder.open(tmp_path / "run").trials()
+    assert (trial.status, trial.reason) == ("ok", None)
+    assert trial.points
+    assert forwarded_frames(trial) > 0
+    for point in trial.points:
+        own = {(hop.source, hop.role): hop.interface for hop in point.hops or () if hop.where == "guest"}
+        assert own == {
+            (0, "guest-in"): ALL_FAR[0],
+            (1, "guest-in"): ALL_FAR[1],
+            (0, "exit"): ALL_FAR[2],
+            (1, "exit"): ALL_FAR[3],
+        }
+        assert all(one.forwarded_frames for one in point.sink.per_source)
     assert_as_before(wired, before)
 
 

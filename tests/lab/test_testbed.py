@@ -18,7 +18,7 @@ from virtoll.stats.guests import forwarded_frames
 from virtoll.stats.hops import locate
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(1800)]
-PAIRS = (("vtnear0", "vtfar0"), ("vtnear1", "vtfar1"), ("vtnear2", "vtfar2"))
+PAIRS = tuple((f"vtnear{number}", f"vtfar{number}") for number in range(4))
 
 
 @contextlib.contextmanager
@@ -37,7 +37,7 @@ def namespace() -> Iterator[int]:
 
 @dataclass(frozen=True)
 class Ends:
-    """Two namespaces, each by a process in it: where Virtoll runs, with the near ends of three pairs, and the far one.
+    """Two namespaces, each by a process in it: where Virtoll runs, with the near ends of some pairs, and the far one.
 
     This machine's own would be no place for interfaces: others who run the same have them there under the same names.
     """
@@ -49,13 +49,13 @@ class Ends:
         """``virtoll ARGUMENTS`` near."""
         return commands.virtoll(*arguments, runs=runs, way=["nsenter", f"--net=/proc/{self.near}/ns/net", "--"])
 
-    def section(self, sources: int) -> dict[str, object]:
-        """The testbed of an experiment."""
+    def section(self, nics: int) -> dict[str, object]:
+        """The testbed of an experiment; the generator has so many NICs, and the sink as many."""
         host = {"netns": self.far}
         return {
-            "generator": {"host": host, "interfaces": [end for _, end in PAIRS[:sources]]},
-            "sink": {"host": host, "interfaces": [PAIRS[-1][1]]},
-            "hypervisor": {"host": "local", "interfaces": [near for near, _ in (*PAIRS[:sources], PAIRS[-1])]},
+            "generator": {"host": host, "interfaces": [end for _, end in PAIRS[:nics]]},
+            "sink": {"host": host, "interfaces": [end for _, end in PAIRS[nics : 2 * nics]]},
+            "hypervisor": {"host": "local", "interfaces": [near for near, _ in PAIRS[: 2 * nics]]},
         }
 
 
@@ -71,6 +71,7 @@ def ends() -> Iterator[Ends]:
 
 @pytest.mark.parametrize("sources", [pytest.param(1, marks=pytest.mark.extended), 2])
 def test_traffic_goes_through_the_interfaces(ends: Ends, sources: int, tmp_path: Path) -> None:
+    """Into the guest by one for each source; out of it by the sink's first, or by one for each."""
     file = experiments.write(
         tmp_path,
         platforms=["native", "netns", "qemu-tcg"],
@@ -82,6 +83,7 @@ def test_traffic_goes_through_the_interfaces(ends: Ends, sources: int, tmp_path:
                 "workload": "forward",
                 "frame_size_bytes": 500,
                 "sources": sources,
+                "egress": ["one", "each"][:sources],
                 "rate_factor": 64,
                 "first_rate_frames_per_second": 1000,
                 "point_milliseconds": 200,
@@ -95,13 +97,14 @@ def test_traffic_goes_through_the_interfaces(ends: Ends, sources: int, tmp_path:
     assert [(trial.platform, trial.reason) for trial in folder.trials() if trial.status != "ok"] == []
     assert folder.manifest.testbed is not None
     forward = [trial for trial in folder.trials() if trial.workload == "forward"]
-    assert len(forward) == 6
+    assert len(forward) == 6 * sources
     for trial in forward:
         assert trial.points
         assert forwarded_frames(trial) > 0
         for point in trial.points:
             names = {hop.interface for hop in point.hops or () if hop.where == "peer"}
-            assert point.hops is None or names == {end for _, end in (*PAIRS[:sources], PAIRS[-1])}
+            used = 2 * sources if trial.parameters["egress"] == "each" else sources + 1
+            assert point.hops is None or names == {end for _, end in PAIRS[:used]}
             lost = sum(one.lost_frames for one in point.sink.per_source)
             assert sum(loss.frames for loss in locate(point)) == lost
     assert [(record.reason, record.way) for record in folder.calibrations()] == [(None, "testbed")] * 2
@@ -124,7 +127,7 @@ def test_a_nic_without_flow_control_is_refused_before_anything_starts(ends: Ends
 
 def test_an_interface_that_is_not_there_is_named(ends: Ends, tmp_path: Path) -> None:
     wanted = ends.section(1)
-    wanted["hypervisor"] = {"host": "local", "interfaces": ["vtnone", "vtnear2"]}
+    wanted["hypervisor"] = {"host": "local", "interfaces": ["vtnone", "vtnear1"]}
     file = experiments.write(tmp_path, platforms=["native"], testbed=wanted, workloads=[{"workload": "forward"}])
     finished = ends.virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
     assert finished.returncode == 2

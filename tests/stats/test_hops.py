@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.store import parse_record
-from virtoll.runfolder.traffic_records import Point
+from virtoll.runfolder.traffic_records import Point, Surroundings
 from virtoll.stats.hops import Loss, Owner, Segment, locate
 
 BRIDGED = ("generator", "entry", "port-in", "guest-in", "guest-out", "port-out", "exit", "sink")
@@ -126,6 +127,23 @@ def test_in_both_directions_losses_add_up_to_the_books(there: int, back: int, kn
     hops = both_ways([1000] * 4 + [1000 - there] * 4, [1000] * 2 + [1000 - back] * 6) if known else None
     losses = locate(point([1000, 1000], [1000 - there, 1000 - back], hops))
     assert [sum(loss.frames for loss in losses if loss.source == number) for number in (0, 1)] == [there, back]
+
+
+def test_strangers_of_one_way_are_not_taken_from_the_counts_of_another() -> None:
+    """The sink counts strangers of all its interfaces together; by the second way only what it received came."""
+    hops = both_ways([120] * 8, [100, 100, 100, 100, 100, 100, 90, 90])
+    found = locate(point([100, 100], [100, 90], hops, foreign_frames=20))
+    assert reported(found) == [(1, Segment.ATTACHMENT_OUT, 10)]
+
+
+def test_what_the_stack_counts_is_set_against_the_losses_of_all_ways() -> None:
+    lossy = point([100, 100], [90, 80], both_ways([100] * 4 + [90] * 4, [100] * 4 + [80] * 4))
+    snmp = {"Ip": {"InReceives": 200, "InDiscards": 25}}
+    guest = {"before": {"snmp": {"Ip": {"InReceives": 0}}}, "after": {"snmp": snmp}}
+    found = locate(replace(lossy, surroundings=Surroundings(host=None, guest=guest)))
+    assert [loss.counters for loss in found] == [
+        ("guest's stack Ip InDiscards +25", "5 in no counter of the guest's stack")
+    ] * 2
 
 
 def reported(losses: tuple[Loss, ...]) -> list[tuple[int, str, int]]:

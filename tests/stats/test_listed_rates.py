@@ -2,11 +2,13 @@
 
 import json
 import statistics
+from dataclasses import replace
 
 import pytest
 from scipy import stats
 from tests.support.synthetic_run import Truth, run_data
 
+from virtoll.report.figures.sources import draw
 from virtoll.runfolder.frame_shape import FrameShape
 from virtoll.stats.analysis import Analysis, analyse
 
@@ -70,6 +72,21 @@ def test_the_largest_rate_is_the_cells_own_by_number_of_sources(analysis: Analys
             for value in analysis.cells[one.platform, one.task].observations
         ]
         assert one.rate.value == pytest.approx(one.shape.mbit_per_second(statistics.fmean(most)))
+
+
+def test_sources_that_share_an_egress_link_are_not_among_those_with_one_each() -> None:
+    """Neither in one group of bars nor in one curve."""
+    both = analyse(run_data(replace(LISTED, frame_sizes=(68,), egress=("one", "each"))))
+    groups: dict[str, list[tuple[str, int]]] = {}
+    for one in both.listed_rates.accumulated:
+        groups.setdefault(one.group, []).append((one.shape.egress, one.shape.sources))
+    assert sorted(map(sorted, groups.values())) == [
+        [(egress, sources) for sources in (1, 3) for _ in COSTS] for egress in ("each", "one")
+    ]
+    curves = [(one.platform, one.shape.egress, one.shape.sources) for one in both.listed_rates.curves]
+    assert len(curves) == len(set(curves)) == 2 * 2 * len(COSTS)
+    figure = draw(both)
+    assert {panel.get_title() for panel in figure.axes} == {"68 B frames", "68 B frames, an egress link each"}
 
 
 def test_one_block_has_means_and_no_intervals() -> None:

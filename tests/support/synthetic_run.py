@@ -46,6 +46,7 @@ class Truth:
     `rounds`: of each block and workload; with more than one, the baseline has a second entry in each.
     `rates_mbit_per_second`: sweeps are over this list, of each source; empty: they rise until frames are lost.
     `sources`: how many of them send at once, each number a task of its own; they share what a platform forwards.
+    `egress`: by which links they leave it, each kind tasks of its own; none: as in runs of before there was a choice.
     `margin`: of the experiment; None: it is an older one's, which has none.
     `wired`: points tell hops, pace, delay and CPU time as an agent with counters does, and there are calibrations.
     """
@@ -76,6 +77,7 @@ class Truth:
     margin: float | None = None
     rates_mbit_per_second: tuple[float, ...] = ()
     sources: tuple[int, ...] = (1,)
+    egress: tuple[str, ...] = ()
 
 
 REALISTIC: dict[str, dict[str, float]] = {
@@ -273,8 +275,9 @@ def _plan(truth: Truth, dice: random.Random) -> list[dict[str, Any]]:
     cells: list[tuple[str, str, dict[str, Any]]] = []
     for label in truth.costs:
         cells += [
-            (label, "forward", {"frame_size_bytes": size, "sources": sources, **forward})
+            (label, "forward", {"frame_size_bytes": size, "sources": sources, **egress, **forward})
             for size, sources in itertools.product(truth.frame_sizes, truth.sources)
+            for egress in [{"egress": one} for one in truth.egress] or [{}]
         ]
         cells += [(label, name, dict(parameters)) for name, parameters, _ in JOBS]
     planned = []
