@@ -28,7 +28,7 @@ from virtoll.nested.kinds import DISK_DRIVER
 from virtoll.platforms.qemu.monitor import Monitor
 
 FIRST_OWNER = 180  # of the links that lead to nested hosts: guests have the numbers below
-SOURCES = 3
+SOURCES = SINKS = 3
 _BOOT_SECONDS = 1200.0  # bounds a host that hangs; one that ends is noticed at once
 _NICENESS = -5  # three times an ordinary program's weight: what else runs here goes on
 _BINARY = "qemu-system-x86_64"
@@ -72,7 +72,7 @@ def nested_machine(
     if shutil.which(_BINARY) is None:
         raise GuestError(f"{_BINARY}: not found; a nested host needs it: apt-get install qemu-system-x86")
     folder = lab.guest_folder(f"nested-{image.kind.name}")
-    links = plan_links(FIRST_OWNER + number, SOURCES, _MTU_BYTES)
+    links = plan_links(FIRST_OWNER + number, SOURCES, _MTU_BYTES, sinks=SINKS)
     tap = f"m{number}"
     by_digest = {file_digest(path): path for path in files}
     baked = {digest: Path("/virtoll/files") / digest for digest in by_digest}

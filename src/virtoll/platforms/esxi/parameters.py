@@ -30,7 +30,7 @@ class EsxiParameters(Parameters):
     The password is never in the file:
     ``password_from``: ``env:NAME`` or ``file:/path`` (readable by its owner alone). ``verify``: whether its certificate
     must be one that this machine trusts; ``thumbprint`` (SHA-1 or SHA-256) trusts that certificate alone.
-    Links (sources, sink, marks): ``uplinks``, a vmnic for each, on a virtual switch that Virtoll makes; or
+    Links (sources, sinks, marks): ``uplinks``, a vmnic for each, on a virtual switch that Virtoll makes; or
     ``port_groups`` that are there. Reservations: ``cpu_reservation_mhz``, ``memory_reservation``.
     ``serial``: ``listen``, the host listens for the agent's channel, from ``serial_port`` on; ``call``, it connects to
     ``callback``, an address of this machine.
