@@ -159,6 +159,13 @@ def test_each_paper_has_a_quick_size_and_its_own(preset: str) -> None:
     assert all(trial["skipped"] is None for trial in quick["trials"])
 
 
+def test_several_sources_of_schlosser_leave_by_as_many_links_as_in_the_paper() -> None:
+    trials = as_json("plan", "schlosser2011", "--size", "paper")["trials"]
+    several = [one["parameters"] for one in trials if one["workload"] == "forward" and one["parameters"]["sources"] > 1]
+    assert {one["sources"] for one in several} == {2, 3}
+    assert {one["egress"] for one in several} == {"each"}
+
+
 @pytest.mark.network
 def test_images_are_listed_and_shown() -> None:
     assert virtoll("image", "build", "tiny").returncode == 0

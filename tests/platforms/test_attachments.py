@@ -41,6 +41,7 @@ def test_each_attachment_is_a_platform_of_its_own_through_two_blocks(tmp_path: P
                 "workload": "forward",
                 "frame_size_bytes": 64,
                 "sources": 2,
+                "egress": ["one", "each"],
                 "first_rate_frames_per_second": 2000,
                 "rate_factor": 100,
                 "point_milliseconds": 30,
@@ -60,6 +61,8 @@ def test_each_attachment_is_a_platform_of_its_own_through_two_blocks(tmp_path: P
         for point in trial.points or ():
             lost = sum(source.lost_frames for source in point.sink.per_source)
             assert sum(loss.frames for loss in locate(point)) == lost
+            ways = {hop.source for hop in point.hops or () if hop.role == "sink"}
+            assert ways == ({0, 1} if trial.parameters["egress"] == "each" else {None})
     text = build_report(folder.path).path.read_text(encoding="utf-8")
     assert all(word in text for word in (*said, "attachment"))
 
