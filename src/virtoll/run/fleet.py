@@ -585,7 +585,10 @@ class Fleet:
             index = next(n for n in itertools.count(len(self.experiment.platforms)) if n not in taken)
         mtu = max([_STANDARD_MTU_BYTES, *(needs.mtu_bytes for needs in self._needs())])
         sources = max((needs.sources for needs in self._needs()), default=1)
-        network = plan_links(index, sources, mtu, marks=self.experiment.marks == "icmp")
+        # On another host the guests share the NICs that lead here as it is.
+        here = site.far is None and (choice.host is None or choice.host.local)
+        shared = here and any(one.shared_nic for one in self._needs())
+        network = plan_links(index, sources, mtu, marks=self.experiment.marks == "icmp", shared=shared)
         network = attach(network, choice.parameters)
         if site.far:
             network = site.far.reach(network)

@@ -56,8 +56,9 @@ class Needs:
     ``memory_bytes``: of the guest's, all in all; ``data_bytes``: room in the data directory, on a disk; ``features``:
     names of ``FEATURES``; ``guests``: how many of the platform's guests stand side by side and are measured together.
 
-    ``sources``: links that traffic enters each guest by; ``mtu_bytes``: the least MTU of all its links, 0 for any. All
-    guests of an experiment are started with the largest of each that one of its workloads needs.
+    ``sources``: links that traffic enters each guest by; ``mtu_bytes``: the least MTU of all its links, 0 for any;
+    ``shared_nic``: a link to the NIC that all guests share. All guests of an experiment are started with the largest of
+    each that one of its workloads needs.
     """
 
     memory_bytes: int = 0
@@ -67,6 +68,7 @@ class Needs:
     guests: int = 1
     sources: int = 1
     mtu_bytes: int = 0
+    shared_nic: bool = False
 
 
 # What some platforms lack and some workloads need, in words for the reason of a skipped trial.
