@@ -1,7 +1,7 @@
 """Limits by cgroup as parameters of the platforms whose guests are processes of this host's kernel.
 
-Main types: ``Limited`` (base of their parameters). How a
-limit is set is the platform's, or its guest's cgroup's (``lab/cgroups.py``); docs/platforms/limits.md has the ways.
+Main type: ``Limited`` (base of their parameters). How a limit is set is the platform's, or its guest's cgroup's
+(``lab/cgroups.py``); docs/platforms/limits.md has the ways.
 """
 
 from __future__ import annotations
