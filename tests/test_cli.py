@@ -30,6 +30,7 @@ EXPERIMENTS = sorted(
         "camargos2008-scale",
         "models",
         "neighbours",
+        "neighbours-limits",
         "one-host",
         "quick",
         "router",

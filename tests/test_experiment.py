@@ -201,6 +201,28 @@ COMPLAINTS: list[tuple[str, dict[str, Any], str, list[str]]] = [
         "workloads[0].digits",
         ["integer", "'all'"],
     ),
+    *(
+        (
+            f"no limit: {key} {value}",
+            {"platforms": ["native", {"platform": "runc", key: value}]},
+            f"platforms[1].{key}",
+            [allowed, str(value)],
+        )
+        for key, value, allowed in (
+            ("cpu_max", 0, "greater than or equal to 0.01"),
+            ("cpu_max", "half", "number"),
+            ("cpu_weight", 0, "greater than or equal to 1"),
+            ("cpu_weight", 10_001, "less than or equal to 10000"),
+            ("memory_max", "1MiB", "greater than or equal to 16777216"),
+            ("io_max", "fast", "byte"),
+        )
+    ),
+    (
+        "a limit on the host itself",
+        {"platforms": ["native", {"platform": "native-again", "cpu_max": 0.5}]},
+        "platforms[1].cpu_max",
+        ["not known"],
+    ),
     ("too few blocks", {"blocks": 0}, "blocks", ["greater than or equal to 1", "0"]),
     ("too many blocks", {"blocks": 1001}, "blocks", ["less than or equal to 1000"]),
     ("negative seed", {"seed": -1}, "seed", ["greater than or equal to 0"]),

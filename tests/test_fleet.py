@@ -106,6 +106,19 @@ def test_a_limit_that_is_only_seen_from_outside_counts_for_guests_on_the_hosts_k
     assert against(host, boot_id="own", memory_installed_bytes=256 * MIB) == [], "that is the monitor's limit"
 
 
+def test_a_container_that_hides_the_hosts_boot_and_its_own_limit_is_believed_by_the_limit_outside() -> None:
+    """As systemd-nspawn does on a host with cgroup v2."""
+    whole: dict[str, Any] = {
+        "boot_id": "own",
+        "memory_installed_bytes": 64 * 1024 * MIB,
+        "memory_total_bytes": 63 * 1024 * MIB,
+    }
+    assert against(HostView("host", 64 * 1024 * MIB, Limits(memory_bytes=256 * MIB)), **whole) == []
+    for limits in (Limits(), Limits(memory_bytes=128 * MIB), Limits(memory_bytes=512 * MIB)):
+        found = against(HostView("host", 64 * 1024 * MIB, limits), **whole)
+        assert [one.text for one in found if one.fatal] == ["memory: asked 256 MiB, inside 65536 MiB"]
+
+
 @pytest.mark.parametrize(
     ("asked", "inside", "outside", "expected"),
     [

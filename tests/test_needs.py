@@ -217,6 +217,19 @@ def test_guests_on_another_host_carry_no_data() -> None:
     assert {why_impossible(one, asked) for one in plan_of(asked).trials} == {said}
 
 
+def test_a_limit_of_its_own_is_what_a_guest_is_given() -> None:
+    asked = experiments.parsed(
+        platforms=["runc", {"platform": "runc", "label": "small", "memory_max": "64MiB"}],
+        baseline="runc",
+        workloads=[{"workload": "bzip2", "size_bytes": 64 * 2**20}],
+        blocks=1,
+    )
+    reasons = {trial.platform.label: why_impossible(trial, asked) for trial in plan_of(asked).trials}
+    assert reasons["small"] is not None
+    assert reasons["small"].endswith("and the guest is given 64 MiB ('memory_max')")
+    assert reasons["runc"] is None or reasons["runc"].endswith("('guest.memory')")
+
+
 def test_needs_are_told_one_at_a_time() -> None:
     uring = Needs(vcpus=2, memory_bytes=GIB, features=frozenset({"io-uring"}))
     why = unmet("w", uring, (1, 2 * GIB), "runsc", PLATFORMS["runsc"].lacks)

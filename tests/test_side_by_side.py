@@ -12,6 +12,7 @@ from tests.support.experiments import fake
 
 from virtoll.agent.operations.traffic import Destinations
 from virtoll.errors import UsageError
+from virtoll.lab.network import plan_links
 from virtoll.platforms import PLATFORMS
 from virtoll.report.build import build_report, load
 from virtoll.run.pipeline import measure
@@ -149,6 +150,53 @@ def test_each_router_and_transmitter_is_a_source_and_a_guest_of_its_own(tmp_path
     page = (folder.path / "report" / "index.html").read_text(encoding="utf-8")
     assert "Virtual routers side by side" in page
     assert (folder.path / "report" / "figures" / "scaling.svg").is_file()
+
+
+def test_guests_share_a_nic_where_it_is_asked_for(tmp_path: Path) -> None:
+    """Their frames arrive over one link, and the rate is of all together: no more than the link carries."""
+    workloads = [
+        {"workload": "transmitters", "transmitters": [1, 3], "nic": "shared"},
+        {"workload": "virtual-routers", "routers": [1, 2, 4], "total_rate_frames_per_second": 130_000},
+    ]
+    folder = run(tmp_path / "run", workloads=workloads)
+    assert {(trial.status, trial.reason) for trial in folder.trials()} == {("ok", None)}
+    for trial in folder.trials():
+        (point,) = trial.points or ()
+        assert point.shared_link == (trial.workload == "transmitters")
+        if trial.workload == "virtual-routers":
+            each = point.intended_rate_frames_per_second
+            assert each is not None
+            assert each * trial.parameters["routers"] == pytest.approx(130_000)
+    steps = {
+        (one.platform, one.factor): [step.rate for step in one.steps] for one in analyse(load(folder.path)).scalings
+    }
+    assert steps["model", "routers"] == pytest.approx([130_000] * 3, rel=0.05)
+    links = [plan_links(number, shared=True).links[-1].guest_mac for number in (0, 1)]
+    firsts = [boot.requested for boot in folder.boots() if boot.block == 0 and boot.instance == 0]
+    assert {mac for one in firsts if one is not None for mac in one.interface_macs} >= set(links)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (
+            {"workload": "transmitters", "link_rate_bits_per_second": 10**8},
+            "link_rate_bits_per_second is of the NIC that all share; set nic: shared, or leave it out",
+        ),
+        ({"workload": "transmitters", "nic": "common"}, "own' or 'shared'"),
+        (
+            {"workload": "virtual-routers", "total_rate_frames_per_second": 1000, "rate_factor": 4},
+            "rate_factor is for a sweep; leave it out, or total_rate_frames_per_second",
+        ),
+        (
+            {"workload": "virtual-routers", "total_rate_frames_per_second": 1000, "sweep": "from-flat-out"},
+            "sweep is for a sweep; leave it out",
+        ),
+    ],
+)
+def test_a_shared_nic_and_a_total_rate_that_cannot_be_are_refused(wrong: dict[str, Any], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        experiments.parsed(workloads=[wrong])
 
 
 def test_guests_that_die_cost_their_trial_and_all_are_started_anew(tmp_path: Path) -> None:

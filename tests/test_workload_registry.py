@@ -88,5 +88,7 @@ def test_links_are_as_many_and_as_large_as_frames_need() -> None:
     assert (routers.guests, routers.sources, routers.mtu_bytes) == (4, 1, 1500)
     sending = Transmitters(TransmittersParameters(transmitters=3, frame_size_bytes=1518)).needs()
     assert (sending.guests, sending.sources, sending.mtu_bytes) == (3, 1, 1500)
+    assert not sending.shared_nic
+    assert Transmitters(TransmittersParameters(nic="shared")).needs().shared_nic
     superpi = SuperPi(SuperPiParameters()).needs()
     assert (superpi.sources, superpi.mtu_bytes) == (1, 0)

@@ -11,17 +11,18 @@ import pytest
 from virtoll.errors import GuestError
 from virtoll.image.clone import built_agent
 from virtoll.lab import cgroups, residue
-from virtoll.lab.cgroups import Limits, charged_memory_bytes, detect, limits_of, make_group
+from virtoll.lab.cgroups import DiskRate, Limits, charged_memory_bytes, detect, limits_of, make_group, read_back
 from virtoll.lab.enter import Enter
 
 LAB = "virtoll-0123456789ab"
 V1 = {
     "memory": ["memory.limit_in_bytes", "memory.usage_in_bytes"],
-    "cpu": ["cpu.cfs_period_us", "cpu.cfs_quota_us"],
+    "cpu": ["cpu.cfs_period_us", "cpu.cfs_quota_us", "cpu.shares"],
     "cpuset": ["cpuset.cpus", "cpuset.mems"],
     "cpuacct": ["cpuacct.usage"],
 }
-V2 = ["memory.max", "cpu.max", "cpuset.cpus", "cpu.stat", "memory.current", "memory.events"]
+V1_DISKS = ["blkio.throttle.read_bps_device", "blkio.throttle.write_bps_device"]
+V2 = ["memory.max", "cpu.max", "cpu.weight", "io.max", "cpuset.cpus", "cpu.stat", "memory.current", "memory.events"]
 
 
 def kernel_files(folder: Path, names: list[str]) -> None:
@@ -118,6 +119,80 @@ def test_a_limit_that_cannot_be_set_is_refused_and_nothing_is_left(tmp_path: Pat
     assert empty.version == "none"
     with pytest.raises(GuestError, match="no cgroup controller 'memory'"):
         make_group(LAB, "new", Limits(2**20), empty)
+
+
+@pytest.mark.parametrize(("weight", "shares"), [(1, "10"), (50, "512"), (100, "1024"), (10_000, "102400")])
+def test_a_weight_is_the_same_share_of_the_default_in_v1_and_v2(tmp_path: Path, weight: int, shares: str) -> None:
+    wanted = Limits(cpu_weight=weight)
+    make_group(LAB, "guest", wanted, detect(v1_host(tmp_path / "1")))
+    assert (tmp_path / "1" / "cpu" / LAB / "guest" / "cpu.shares").read_text() == shares
+    make_group(LAB, "guest", wanted, detect(v2_host(tmp_path / "2")))
+    assert (tmp_path / "2" / LAB / "guest" / "cpu.weight").read_text() == str(weight)
+
+
+def test_a_disks_rate_is_set_in_v1_and_v2_and_handed_on_only_for_it(tmp_path: Path) -> None:
+    wanted = Limits(disk=DiskRate("8:0", 1_000_000))
+    for folder in ("", LAB, f"{LAB}/guest"):
+        kernel_files(tmp_path / "1" / "blkio" / folder, V1_DISKS)
+    group = make_group(LAB, "guest", wanted, detect(v1_host(tmp_path / "1")))
+    assert group.folders["io"] == tmp_path / "1" / "blkio" / LAB / "guest"
+    for file in V1_DISKS:
+        assert (group.folders["io"] / file).read_text() == "8:0 1000000"
+    layout = detect(v2_host(tmp_path / "2"))
+    make_group(LAB, "guest", Limits(2**28), layout)
+    handed = tmp_path / "2" / LAB / "cgroup.subtree_control"
+    assert handed.read_text() != "+io", "the last that was written: accounting of disks costs who is not limited"
+    make_group(LAB, "guest", wanted, layout)
+    assert handed.read_text() == "+io"
+    assert (tmp_path / "2" / LAB / "guest" / "io.max").read_text() == "8:0 rbps=1000000 wbps=1000000"
+
+
+def test_what_was_set_is_read_back_from_the_guests_group_below_the_labs(tmp_path: Path) -> None:
+    """Whatever group of its own a manager has put the process in."""
+    wanted = Limits(2**28 + 23, 0.25, (), 100_000, 50, DiskRate("8:0", 4096))
+    for folder in ("", LAB, f"{LAB}/guest"):
+        kernel_files(tmp_path / "1" / "blkio" / folder, V1_DISKS)
+    v1 = detect(v1_host(tmp_path / "1"))
+    make_group(LAB, "guest", wanted, v1)
+    inner = f"/{LAB}/guest/payload"
+    memberships = f"9:cpu,cpuacct:{inner}\n4:memory:{inner}\n3:blkio:{inner}\n1:name=systemd:/\n"
+    assert read_back(wanted, memberships, LAB, v1) == {
+        "memory.limit_in_bytes": str(2**28),
+        "cpu.cfs_period_us": "100000",
+        "cpu.cfs_quota_us": "25000",
+        "cpu.shares": "512",
+        "blkio.throttle.read_bps_device": "8:0 4096",
+        "blkio.throttle.write_bps_device": "8:0 4096",
+    }
+    v2, own = detect(v2_host(tmp_path / "2")), tmp_path / "2" / LAB / "guest"
+    make_group(LAB, "guest", wanted, v2)
+    (own / "io.max").write_text(
+        "7:1 rbps=1 wbps=max riops=max wiops=max\n8:0 rbps=4096 wbps=4096 riops=max wiops=max\n"
+    )
+    assert read_back(wanted, f"0::{inner}\n", LAB, v2) == {
+        "memory.max": str(2**28),
+        "cpu.max": "25000 100000",
+        "cpu.weight": "50",
+        "io.max": "8:0 rbps=4096 wbps=4096 riops=max wiops=max",
+    }
+    for file, text, said in (
+        ("cpu.max", "max 100000", "holds 'max 100000' and was to hold '25000 100000'"),
+        ("cpu.weight", "100", "holds '100' and was to hold '50'"),
+        ("memory.max", "max", f"holds 'max' and was to hold '{2**28}'"),
+        ("io.max", "", "holds '' and was to hold '8:0 rbps=4096 wbps=4096'"),
+    ):
+        before = (own / file).read_text()
+        (own / file).write_text(text + "\n")
+        with pytest.raises(GuestError, match=f"^cgroup file {own}/{file} {said}$"):
+            read_back(wanted, f"0::{inner}\n", LAB, v2)
+        (own / file).write_text(before)
+    (own / "cpu.weight").unlink()
+    with pytest.raises(GuestError, match=r"cpu\.weight cannot be read: No such file or directory"):
+        read_back(wanted, f"0::{inner}\n", LAB, v2)
+    with pytest.raises(GuestError, match="not in a cgroup below"):
+        read_back(wanted, "0::/elsewhere\n", LAB, v2)
+    with pytest.raises(GuestError, match=r"^no cgroup controller 'io' for blkio"):
+        read_back(Limits(disk=wanted.disk), memberships, LAB, detect(v1_host(tmp_path / "without")))
 
 
 @pytest.mark.root

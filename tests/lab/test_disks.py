@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from virtoll.errors import GuestError
-from virtoll.lab.disks import nameless_copy
+from virtoll.lab.disks import nameless_copy, node_of_disk, number_of_disk
 
 HOLE_BYTES = 2**24
 
@@ -40,3 +40,22 @@ def test_a_copy_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
     sentence = rf"^the disk disk could not be copied to {tmp_path}/none: .*; make room there$"
     with pytest.raises(GuestError, match=sentence):
         nameless_copy(tmp_path / "disk", tmp_path / "none")
+
+
+def test_a_folders_disk_is_the_whole_one_and_has_a_node(tmp_path: Path) -> None:
+    on = tmp_path.stat().st_dev
+    number = f"{os.major(on)}:{os.minor(on)}"
+    devices, disk = tmp_path / "devices", tmp_path / "disk"
+    devices.mkdir()
+    with pytest.raises(GuestError, match=rf"^{tmp_path} is not on one disk of this host \(device {number}\)$"):
+        number_of_disk(tmp_path, devices)
+    (disk / "part").mkdir(parents=True)
+    (disk / "dev").write_text("8:16\n")
+    (disk / "uevent").write_text("MAJOR=8\nMINOR=16\nDEVNAME=sdb\nDEVTYPE=disk\n")
+    (disk / "part" / "dev").write_text(f"{number}\n")
+    (devices / number).symlink_to(disk / "part")
+    (devices / "8:16").symlink_to(disk)
+    assert number_of_disk(tmp_path, devices) == number
+    (disk / "part" / "partition").write_text("1\n")
+    assert number_of_disk(tmp_path, devices) == "8:16"
+    assert node_of_disk("8:16", devices) == Path("/dev/sdb")

@@ -47,7 +47,9 @@ def network(somebody: int) -> Iterator[Network]:
 
 
 def test_every_link_has_names_and_addresses_of_its_own() -> None:
-    links = [link for index in (0, 1, 9, 63, 189) for link in plan_links(index, 3, sinks=3).links]
+    indices = (0, 1, 9, 63, 189)
+    links = [link for index in indices for link in plan_links(index, 3, sinks=3).links]
+    assert max(len(plan_links(index, shared=True).links[-1].outer_interface) for index in indices) <= 15
     assert len(links) == 5 * 7
     for values in (
         [link.guest_mac for link in links] + [link.peer_mac for link in links],
@@ -75,6 +77,11 @@ def test_the_roles_of_a_guests_links() -> None:
     assert planned.marks is not None
     assert planned.marks.guest_address == "10.66.4.1"
     assert plan_links(2, marks=False).marks is None
+    assert planned.shared is None
+    several = [plan_links(index, shared=True).links[-1] for index in (0, 1, 189)]
+    assert {link.role for link in several} == {"shared"}
+    assert len({(link.peer_interface, link.lab_interface, link.bridge, link.peer_mac) for link in several}) == 1
+    assert len({(link.guest_mac, link.guest_address, link.port_interface) for link in several}) == 3
 
 
 def test_links_towards_the_sink_come_after_the_sources_and_leave_the_others_as_they_are() -> None:

@@ -59,3 +59,20 @@ def test_what_the_doctor_says_to_an_ordinary_user_is_so(place: Playground) -> No
         assert one.processes, one.platform
         assert all(process.pss_bytes for process in one.processes), "its own processes' memory may be read"
         assert one.charged_bytes is None, "an ordinary user's guests have no cgroup of their own"
+
+
+def test_an_ordinary_users_container_has_no_limits_of_its_own_and_the_others_run(place: Playground) -> None:
+    file = experiments.write(
+        place.runs,
+        platforms=["native", "netns", {"platform": "netns", "label": "half", "cpu_max": 0.5}],
+        guest={"vcpus": 1, "memory": "128MiB"},
+        blocks=1,
+        workloads=[{"workload": "forkwait", "processes": 20}],
+    )
+    run = place.run("run", file, "--into", place.runs / "run")
+    assert run.process.returncode == 0, run.said
+    found = {
+        trial.platform: (trial.status, trial.reason) for trial in RunFolder.open(place.runs / "run").latest_trials()
+    }
+    assert (found["native"][0], found["netns"][0], found["half"][0]) == ("ok", "ok", "skipped")
+    assert "cpu_max: without root a guest has no limits of its own" in (found["half"][1] or "")

@@ -137,3 +137,41 @@ def test_no_load_outlives_a_run_that_is_killed() -> None:
             place.check_clean(seen, running.token)
         (path,) = place.runs.iterdir()
         assert {one.status for one in RunFolder.open(path).trials()} <= {"ok"}
+
+
+def test_limits_of_its_own_hold_a_guest_that_is_measured_and_one_beside_it(tmp_path: Path) -> None:
+    own = {"cpu_max": 0.5, "cpu_weight": 50, "memory_max": "96MiB"}
+    file = experiments.write(
+        tmp_path,
+        **asked(
+            platforms=["runc", {"platform": "runc", "label": "again"}, {"platform": "runc", "label": "held", **own}],
+            baseline="runc",
+            control="again",
+            neighbours=[{"load": "idle", "platform": ["runc", "held"]}],
+            workloads=[{"workload": "superpi", "digits": 2000}],
+        ),
+    )
+    finished = virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
+    assert finished.returncode == 0, finished.stderr
+    folder = RunFolder.open(tmp_path / "run")
+    trials = folder.latest_trials()
+    assert [(one.condition, one.status, one.reason) for one in trials if one.status != "ok"] == []
+    assert {(one.platform, *(beside.platform for beside in one.neighbours)) for one in trials} >= {
+        ("runc", "held"),
+        ("held", "runc"),
+        ("held", "held"),
+    }
+    boots = folder.boots()
+    assert {(one.platform, one.instance > 0) for one in boots} >= {("held", False), ("held", True), ("runc", True)}
+    for boot in boots:
+        asked_for, seen = boot.requested, boot.limits_seen
+        assert asked_for is not None
+        assert seen is not None
+        assert boot.mismatches == ()
+        is_held = boot.platform == "held"
+        wanted = (96 * 2**20, 0.5, 50) if is_held else (128 * 2**20, None, None)
+        assert (asked_for.memory_bytes, asked_for.cpu_quota, asked_for.cpu_weight) == wanted
+        assert (seen.memory_bytes, seen.cpu_quota) == wanted[:2]
+        v1 = {("cpu.shares", "512"), ("memory.limit_in_bytes", str(96 * 2**20)), ("cpu.cfs_quota_us", "50000")}
+        v2 = {("cpu.weight", "50"), ("memory.max", str(96 * 2**20)), ("cpu.max", "50000 100000")}
+        assert (seen.own.items() >= v1 or seen.own.items() >= v2) if is_held else seen.own == {}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
+import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -15,8 +17,9 @@ from tests.support.guests import Connected
 from virtoll.agent.operations.network import NetworkRequest, Route
 from virtoll.agent.operations.programs import ExecRequest
 from virtoll.agent.operations.traffic import Traffic
-from virtoll.errors import AgentError
+from virtoll.errors import AgentError, GuestCannot
 from virtoll.lab.inside import wait_until
+from virtoll.lab.network import plan_links
 from virtoll.run.session import RunSession
 from virtoll.workloads import traffic
 from virtoll.workloads.base import Measurement
@@ -127,6 +130,62 @@ def test_two_guests_send_at_once_and_the_sink_outside_counts_them_apart(pair: tu
         assert came == offered > 0
     assert done.points is not None
     assert [one.intended_frames for one in done.points[0].traffic.sources] == [50, 50]
+
+
+@pytest.fixture(scope="module")
+def at_one_nic(run_session: RunSession) -> Iterator[tuple[Connected, ...]]:
+    """Guests that are attached in different ways, with a NIC in common."""
+    with contextlib.ExitStack() as stack:
+        started = []
+        for kind in ("native", "netns", "runsc-systrap", "uml-raw"):
+            asked = guests.request(kind)
+            own = asked.network.links[0].owner
+            live = guests.start(kind, run_session, dataclasses.replace(asked, network=plan_links(own, shared=True)))
+            stack.callback(live.guest.stop)
+            bench = dataclasses.replace(live.bench, lab_links=live.site.network.local)
+            started.append(dataclasses.replace(live, bench=bench))
+        yield tuple(started)
+
+
+def over_one_nic(lives: tuple[Connected, ...], **given: Any) -> Measurement:
+    """What they send at once over it."""
+    first, *others = [live.bench for live in lives]
+    wanted = TransmittersParameters(transmitters=len(lives), nic="shared", **given)
+    return Transmitters(wanted).measure(dataclasses.replace(first, co_located=tuple(others)))
+
+
+def disciplines(interface: str) -> str:
+    """The queueing disciplines of an interface of the lab, as another program lists them."""
+    argv = ["tc", "qdisc", "show", "dev", interface]
+    return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+
+
+def test_guests_send_over_one_nic(at_one_nic: tuple[Connected, ...]) -> None:
+    """Slowly enough, and each frame arrives at the one interface, counted apart."""
+    done = over_one_nic(at_one_nic, rate_frames_per_second=guests.FEW_PER_SECOND, duration_milliseconds=100)
+    for offered, came in forwarded(done):
+        assert came == offered > 0
+    assert done.points is not None
+    (point,) = done.points
+    assert point.to_json()["shared_link"] is True
+    assert {one.interface for one in point.traffic.interfaces or ()} >= {"pshared"}
+
+
+def test_guests_share_a_nic_with_a_rate(at_one_nic: tuple[Connected, ...]) -> None:
+    """It carries half of what one of them sends, something of each, and has its rate for the trial alone."""
+    done = over_one_nic(
+        at_one_nic, link_rate_bits_per_second=10_000_000, rate_frames_per_second=2000, duration_milliseconds=300
+    )
+    counts = forwarded(done)
+    assert all(came > 0 for _, came in counts)
+    assert sum(came for _, came in counts) < sum(offered for offered, _ in counts)
+    assert (done.result or {})["shaped_by"] in ("netem", "tbf")
+    assert not {"netem", "tbf"} & set(disciplines("lshared").split())
+
+
+def test_guests_without_a_nic_in_common_cannot_share_one(pair: tuple[Connected, Connected]) -> None:
+    with pytest.raises(GuestCannot, match="no NIC in common that leads to the sink; set nic: own"):
+        over_one_nic(pair)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -30,6 +30,7 @@ from virtoll.platforms.attachment import attach
 from virtoll.platforms.base import GuestRequest, Platform
 from virtoll.platforms.host import Site
 from virtoll.platforms.libvirt.driver import LibvirtGuest
+from virtoll.platforms.limits import limit
 from virtoll.platforms.managed_guest import ManagedMachine
 from virtoll.platforms.process_guest import AgentGuest
 from virtoll.platforms.virtualbox import machines
@@ -394,7 +395,7 @@ def request(kind: str, deadline_seconds: float | None = None, cpu_quota: float |
         deadline_seconds = known_kinds().get(kind, Kind(kind)).ready_seconds
     number = next(_numbers)
     network = attach(plan_links(number % _GUESTS), choice(kind).parameters)
-    return GuestRequest(
+    wanted = GuestRequest(
         name=f"{kind}/{number}",
         vcpus=1,
         memory_bytes=MEMORY_BYTES,
@@ -403,6 +404,7 @@ def request(kind: str, deadline_seconds: float | None = None, cpu_quota: float |
         deadline_seconds=deadline_seconds,
         cpu_quota=cpu_quota,
     )
+    return limit(wanted, choice(kind).parameters)
 
 
 def start(kind: str, on: RunSession, wanted: GuestRequest | None = None, data_bytes: int = 0) -> Connected:

@@ -23,6 +23,7 @@ from virtoll.lab.network import plan_links
 from virtoll.platforms import platform_of
 from virtoll.platforms.attachment import attach
 from virtoll.platforms.base import GuestRequest
+from virtoll.platforms.limits import limit
 from virtoll.run.pinning import choose_pinning
 from virtoll.run.preview import catalogue
 from virtoll.run.progress import SilentProgress
@@ -65,7 +66,7 @@ def interact(text: str) -> int:
             raise UsageError(f"{choice.label} cannot be used here: {probe.reason}")
         network = attach(plan_links(0), choice.parameters)
         request = GuestRequest("shell", 1, _MEMORY_BYTES, session.pinning.guest_cpus, network)
-        guest = platform.start(request, session.site)
+        guest = platform.start(limit(request, choice.parameters), session.site)
         try:
             if not isinstance(guest.agent, AgentClient):
                 raise UsageError(f"{choice.label} is a model: there is no guest to look into")

@@ -1,7 +1,8 @@
 """Limits on what runs below this host's own kernel: one cgroup folder a guest, below the lab's, in each hierarchy.
 
 Main types: ``Layout`` (which hierarchy holds which controller on this host: v1, v2 or both), ``Limits`` (what is asked)
-and ``Group`` (one guest's folders: join, read, remove). Sources: the kernel's ``cgroup-v1/`` and ``cgroup-v2.rst``.
+and ``Group`` (one guest's folders: join, read, remove). ``read_back`` says what the kernel holds of what was asked.
+Sources: the kernel's ``cgroup-v1/`` and ``cgroup-v2.rst``.
 It must not know platforms, and never freezes. What the v1 freezer holds cannot be killed, and would outlive a lab that
 ends by kill -9. What it makes goes with the lab's folder (``residue``) when nobody removes it.
 """
@@ -9,9 +10,10 @@ ends by kill -9. What it makes goes with the lab's folder (``residue``) when nob
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,22 +21,47 @@ from virtoll.errors import GuestError
 from virtoll.lab import residue
 
 _PERIOD_MICROSECONDS = 100_000
-_CONTROLLERS = ("memory", "cpu", "cpuset", "cpuacct")
+_CONTROLLERS = ("memory", "cpu", "cpuset", "cpuacct")  # of every guest's group
+_EVERY_CONTROLLER = (*_CONTROLLERS, "io")
+_V1_NAMES = {"io": "blkio"}
+_BY_DISK = ("io.max", "blkio.throttle.read_bps_device", "blkio.throttle.write_bps_device")  # a line for each disk
 _REMOVE_SECONDS = 60.0
 _NO_LIMIT_FROM = 2**62  # v1 writes "no limit" as the largest number of whole pages
+
+
+@dataclass(frozen=True)
+class DiskRate:
+    """Bytes per second that are read from a disk at most, and as many written; ``device``: its number, as ``8:0``."""
+
+    device: str
+    bytes_per_second: int
 
 
 @dataclass(frozen=True)
 class Limits:
     """Memory in bytes, CPU time per wall time in CPUs (0.2: a fifth of one), host CPUs; None or empty: no limit.
 
-    ``cpu_period_microseconds``: over which the CPU time is counted.
+    ``cpu_period_microseconds``: over which the CPU time is counted. ``cpu_weight``: by which the group shares a CPU
+    with its neighbours, as cgroup v2 counts it (1 to 10000, 100 by default).
     """
 
     memory_bytes: int | None = None
     cpu_quota: float | None = None
     cpus: tuple[int, ...] = ()
     cpu_period_microseconds: int = _PERIOD_MICROSECONDS
+    cpu_weight: int | None = None
+    disk: DiskRate | None = None
+
+    @property
+    def cpu_shares(self) -> int | None:
+        """The weight as cgroup v1 counts it (``cpu.shares``, 1024 by default; the kernel's least is 2)."""
+        return None if self.cpu_weight is None else max(2, round(self.cpu_weight * 1024 / 100))
+
+    @property
+    def any(self) -> bool:
+        """Whether more is limited than which CPUs are used."""
+        asked = (self.memory_bytes, self.cpu_quota, self.cpu_weight, self.disk)
+        return not all(one is None for one in asked)
 
 
 @dataclass(frozen=True)
@@ -72,12 +99,13 @@ def detect(root: Path | None = None) -> Layout:
     if unified is not None:
         with contextlib.suppress(OSError):
             offered = (unified / "cgroup.controllers").read_text(encoding="ascii").split()
-            found = {name: unified for name in _CONTROLLERS if name in offered}
+            found = {name: unified for name in _EVERY_CONTROLLER if name in offered}
             if found:  # part of the core of v2, named there by no controller
                 found["cpuacct"] = unified
-    for name in _CONTROLLERS:
-        if (root / name / "cgroup.procs").is_file():
-            found[name] = root / name
+    for name in _EVERY_CONTROLLER:
+        mounted_at = root / _V1_NAMES.get(name, name)
+        if (mounted_at / "cgroup.procs").is_file():
+            found[name] = mounted_at
     known = {path.resolve() for path in found.values()}
     mounted = [] if unified == root or not root.is_dir() else sorted(path for path in root.iterdir() if path.is_dir())
     others = {
@@ -179,9 +207,60 @@ def folder_of(memberships: str, controller: str, layout: Layout) -> Path | None:
     for line in memberships.splitlines():
         _, _, rest = line.partition(":")
         names, _, path = rest.partition(":")
-        if controller in names.split(",") if not layout.is_v2(controller) else line.startswith("0::"):
+        in_v1 = _V1_NAMES.get(controller, controller) in names.split(",")
+        if in_v1 if not layout.is_v2(controller) else line.startswith("0::"):
             return layout.controllers[controller] / path.lstrip("/")
     return None
+
+
+def memberships_of(pid: int) -> str:
+    """A process's /proc/PID/cgroup; ``GuestError`` where it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8")
+    except OSError as error:
+        raise GuestError(f"the cgroups of process {pid} cannot be read: {error.strerror}") from error
+
+
+def read_back(limits: Limits, memberships: str, lab_cgroup: str, layout: Layout | None = None) -> dict[str, str]:
+    """What the files of a guest's group below the lab's hold of these limits, by file; ``GuestError`` where another.
+
+    ``memberships``: the guest's /proc/PID/cgroup. Of a file with a line for each disk, that of the limited one.
+    """
+    held = {}
+    for file, wanted in _own_files(limits, memberships, lab_cgroup, detect() if layout is None else layout):
+        try:
+            lines = [line.split() for line in file.read_text(encoding="ascii").splitlines()]
+        except OSError as error:
+            raise GuestError(f"cgroup file {file} cannot be read: {error.strerror}") from error
+        words = wanted.split()
+        own = [line for line in lines if file.name not in _BY_DISK or line[:1] == words[:1]]
+        held[file.name] = " ".join(own[0]) if own else ""
+        if held[file.name].split()[: len(words)] != words:
+            raise GuestError(f"cgroup file {file} holds '{held[file.name]}' and was to hold '{wanted}'")
+    return held
+
+
+def write_into(limits: Limits, memberships: str, lab_cgroup: str) -> None:
+    """Set limits on the group that a guest is in already; ``GuestError`` where one cannot be set."""
+    for file, wanted in _own_files(limits, memberships, lab_cgroup, detect()):
+        _write(file, wanted)
+
+
+def _own_files(limits: Limits, memberships: str, lab_cgroup: str, layout: Layout) -> Iterator[tuple[Path, str]]:
+    """The files of these limits with what each is to hold, in the guest's group directly below the lab's.
+
+    That one competes with other guests'. Container managers make further ones below it.
+    """
+    for controller, settings in _settings(limits, layout).items():
+        folder = folder_of(memberships, controller, layout)
+        if folder is None:
+            raise GuestError(f"no cgroup controller '{controller}' for {', '.join(settings)} on this host; mount it")
+        top = layout.controllers[controller] / lab_cgroup
+        if top not in folder.parents:
+            raise GuestError(f"the guest is in {folder}, not in a cgroup below {top} that has its limits")
+        own = top / folder.relative_to(top).parts[0]
+        for name, text in settings.items():
+            yield own / name, text
 
 
 def make_group(lab_cgroup: str, name: str, limits: Limits, layout: Layout | None = None) -> Group:
@@ -192,11 +271,12 @@ def make_group(lab_cgroup: str, name: str, limits: Limits, layout: Layout | None
     layout = detect() if layout is None else layout
     group = Group(name, layout)
     try:
+        handed = _CONTROLLERS if limits.disk is None else _EVERY_CONTROLLER
         for controller, root in layout.controllers.items():
-            group.folders[controller] = _folder(root, lab_cgroup, name, v2=layout.is_v2(controller))
+            group.folders[controller] = _folder(root, lab_cgroup, name, handed if layout.is_v2(controller) else None)
         for hierarchy, root in layout.others.items():
             with contextlib.suppress(OSError):  # nothing is limited there; a manager that needs it says so itself
-                group.folders[hierarchy] = _folder(root, lab_cgroup, name, v2=root == layout.unified)
+                group.folders[hierarchy] = _folder(root, lab_cgroup, name, handed if root == layout.unified else None)
         for controller, settings in _settings(limits, layout).items():
             if controller not in group.folders:
                 asked = ", ".join(settings)
@@ -212,40 +292,50 @@ def make_group(lab_cgroup: str, name: str, limits: Limits, layout: Layout | None
 
 def _settings(limits: Limits, layout: Layout) -> dict[str, dict[str, str]]:
     """What is written where: controller -> file -> text."""
+
+    def v2(controller: str) -> bool:
+        return controller in layout.controllers and layout.is_v2(controller)
+
     wanted: dict[str, dict[str, str]] = {}
     if limits.memory_bytes is not None:
-        v2 = "memory" in layout.controllers and layout.is_v2("memory")
-        wanted["memory"] = {"memory.max" if v2 else "memory.limit_in_bytes": str(limits.memory_bytes)}
+        pages = limits.memory_bytes // mmap.PAGESIZE * mmap.PAGESIZE  # as the kernel rounds it
+        wanted["memory"] = {"memory.max" if v2("memory") else "memory.limit_in_bytes": str(pages)}
     if limits.cpu_quota is not None:
         quota = str(round(limits.cpu_quota * limits.cpu_period_microseconds))
-        v2 = "cpu" in layout.controllers and layout.is_v2("cpu")
         period = str(limits.cpu_period_microseconds)
         first = {"cpu.cfs_period_us": period, "cpu.cfs_quota_us": quota}
-        wanted["cpu"] = {"cpu.max": f"{quota} {period}"} if v2 else first
+        wanted["cpu"] = {"cpu.max": f"{quota} {period}"} if v2("cpu") else first
+    if limits.cpu_weight is not None:
+        weight = {"cpu.weight": str(limits.cpu_weight)} if v2("cpu") else {"cpu.shares": str(limits.cpu_shares)}
+        wanted["cpu"] = wanted.get("cpu", {}) | weight
     if limits.cpus:
         wanted["cpuset"] = {"cpuset.cpus": ",".join(map(str, limits.cpus))}
+    if (disk := limits.disk) is not None:
+        rate = disk.bytes_per_second
+        both = {f"blkio.throttle.{way}_bps_device": f"{disk.device} {rate}" for way in ("read", "write")}
+        wanted["io"] = {"io.max": f"{disk.device} rbps={rate} wbps={rate}"} if v2("io") else both
     return wanted
 
 
-def _folder(root: Path, lab_cgroup: str, name: str, *, v2: bool) -> Path:
-    """Make the folder and those above it; below v2 each level hands its controllers on, below cpuset its CPUs."""
+def _folder(root: Path, lab_cgroup: str, name: str, handed: tuple[str, ...] | None) -> Path:
+    """Make the folder and those above it; below v2 each level hands controllers on, below v1's cpuset its CPUs."""
     above = root
     for part in (lab_cgroup, name):
-        if v2:
-            _hand_on(above)
+        if handed is not None:
+            _hand_on(above, handed)
         below = above / part
         below.mkdir(exist_ok=True)
         for inherited in ("cpuset.cpus", "cpuset.mems"):
-            if not v2 and (below / inherited).is_file() and not (below / inherited).read_text("ascii").strip():
+            if handed is None and (below / inherited).is_file() and not (below / inherited).read_text("ascii").strip():
                 _write(below / inherited, (above / inherited).read_text("ascii").strip())
         above = below
     return above
 
 
-def _hand_on(folder: Path) -> None:
+def _hand_on(folder: Path, names: tuple[str, ...]) -> None:
     offered = (folder / "cgroup.controllers").read_text(encoding="ascii").split()
     active = (folder / "cgroup.subtree_control").read_text(encoding="ascii").split()
-    for name in (name for name in _CONTROLLERS if name in offered and name not in active):
+    for name in (name for name in names if name in offered and name not in active):
         _write(folder / "cgroup.subtree_control", f"+{name}")
 
 

@@ -30,6 +30,27 @@ def nameless_copy(source: Path, folder: Path = DISKS) -> int:
         ) from error
 
 
+def number_of_disk(folder: Path = DISKS, devices: Path = Path("/sys/dev/block")) -> str:
+    """The number (``8:0``) of the disk that a folder is on, of a partition the whole disk's, which alone has a rate.
+
+    ``GuestError`` where that is no one disk: in memory, over a network, on a file system of several disks.
+    """
+    on = folder.stat().st_dev
+    place = devices / f"{os.major(on)}:{os.minor(on)}"
+    if not place.is_dir():
+        raise GuestError(f"{folder} is not on one disk of this host (device {place.name})")
+    found = place.resolve()
+    whole = found.parent if (found / "partition").is_file() else found
+    return (whole / "dev").read_text(encoding="ascii").strip()
+
+
+def node_of_disk(number: str, devices: Path = Path("/sys/dev/block")) -> Path:
+    """The device node by which programs name the disk of this number."""
+    lines = (devices / number / "uevent").read_text(encoding="ascii").splitlines()
+    named = dict(line.partition("=")[::2] for line in lines)
+    return Path("/dev") / named["DEVNAME"]
+
+
 def _copy_data(original: int, copy: int, size: int) -> None:
     at = 0
     while at < size:

@@ -64,11 +64,13 @@ class Lab(ConnectedHost):
     def group(self, name: str, limits: cgroups.Limits) -> cgroups.Group | None:
         """A cgroup for a guest of this name with its limits, or None where the lab may not make one.
 
-        ``GuestError`` when the CPU quota cannot be set; memory is what a guest without a limit is asked not to exceed.
+        ``GuestError`` when quota, weight or rate cannot be set; memory is what a guest without a limit is asked not to
+        exceed.
         """
         if self.cgroup is None:
-            if limits.cpu_quota is not None:
-                raise GuestError(f"{name}: a CPU quota needs cgroups, and those root; run as root or leave it out")
+            if replace(limits, memory_bytes=None).any:
+                what = "a CPU quota" if limits.cpu_quota is not None else "a limit"
+                raise GuestError(f"{name}: {what} needs cgroups, and those root; run as root or leave it out")
             return None
         return cgroups.make_group(self.cgroup, name.replace("/", "-"), limits)
 

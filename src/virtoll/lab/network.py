@@ -1,10 +1,13 @@
 """The lab's network: for each guest its own links, each a veth pair from the peer's namespace to one port of the guest.
 
 A guest has one link a traffic source (``in0``..``in2``), one to three towards the sink (``out``, ``out1``, ``out2``)
-and one that carries the timekeeper's marks and nothing else (``marks``). Each link is a network of its own
-(10.64+g.n.0/24: the guest is .1, the peer .2; where it is asked for also of IPv6, and in a VLAN: ``Link.ends``), and
-reaches the guest by the link's ``attachment`` through a bridge, a router or a macvlan of its own, or through nothing:
-no guest ever sees another's frames.
+and one that carries the timekeeper's marks and nothing else (``marks``). Each is a network of its own (10.64+g.n.0/24:
+the guest is .1, the peer .2; where it is asked for also of IPv6, and in a VLAN: ``Link.ends``). It reaches the guest by
+the link's ``attachment`` through a bridge, a router or a macvlan of its own, or through nothing: no guest ever sees
+another's frames.
+
+Where a workload asks for it, each guest has one more (``shared``), to a NIC that all share: one veth pair to the peer,
+and a bridge on this side.
 
 Main types: ``Link``, its ``LinkAddresses`` and ``GuestNetwork`` (plain data, handed to the platforms), ``Network``
 (makes and removes them, by ``attachments.py``). It must not know platforms: they choose one of ``host_port``,
@@ -30,6 +33,7 @@ _SINKS = (("out", 3), ("out1", 6), ("out2", 7))  # name and number; a sink for e
 _MAXIMUM_GUESTS = 190
 _VLAN_NUMBER = 128  # links in a VLAN are networks of their own, so much further up
 _LOOPBACK_MAC = "00:00:00:00:00:00"
+_SHARED_NUMBER = 5
 
 
 @dataclass(frozen=True)
@@ -43,10 +47,12 @@ class LinkAddresses:
 
 @dataclass(frozen=True)
 class Link:
-    """One link of a guest; ``role`` is ``source``, ``sink`` or ``marks``. MAC addresses as text, MTU in bytes.
+    """One link of a guest; ``role`` is ``source``, ``sink``, ``marks`` or ``shared``. MAC addresses as text, MTU in
+    bytes.
 
     ``owner`` is the guest's number and ``place`` the link's in it: both are in its addresses.
-    ``trunk``: the NIC that leads to the peer on another host; its bridge is shared by all guests. None: a veth pair.
+    ``trunk``: the NIC that leads to the peer, on another host or as ``shared`` on this one; its bridge is shared by all
+    guests. None: a veth pair of the link's own.
     ``attachment``: how it reaches the guest.
     """
 
@@ -72,6 +78,11 @@ class Link:
             return LinkAddresses(f"{network}1", f"{network}2", 64)
         network = f"10.{64 + self.owner}.{number}."
         return LinkAddresses(f"{network}1", f"{network}2", 24)
+
+    @property
+    def attachable(self) -> bool:
+        """Its way to the guest is a factor; that of marks, and to the shared NIC, is always a bridge."""
+        return self.role in ("source", "sink")
 
     @property
     def guest_address(self) -> str:
@@ -107,7 +118,7 @@ class Link:
 
 @dataclass(frozen=True)
 class GuestNetwork:
-    """All links of one guest: first the sources in order, then those towards the sink, then the timekeeper's."""
+    """All links of one guest: the sources in order, the sinks, the timekeeper's, and the one to the shared NIC."""
 
     links: tuple[Link, ...]
 
@@ -132,9 +143,15 @@ class GuestNetwork:
         return (*self.sources, *self.sinks)
 
     @property
+    def shared(self) -> Link | None:
+        """The link to the NIC that all guests share; in a testbed that is the sink's; None where there is none."""
+        own = next((link for link in self.links if link.role == "shared"), None)
+        return own or next((link for link in self.links if link.role == "sink" and link.trunk is not None), None)
+
+    @property
     def attachment(self) -> Attachment:
         """How the links that carry traffic reach the guest; ``bridge`` where there is none."""
-        return next((link.attachment for link in self.links if link.role != "marks"), "bridge")
+        return next((link.attachment for link in self.links if link.attachable), "bridge")
 
     @property
     def marks(self) -> Link | None:
@@ -143,9 +160,18 @@ class GuestNetwork:
 
 
 def plan_links(
-    index: int, sources: int = 1, mtu_bytes: int = 1500, *, sinks: int = 1, marks: bool = True
+    index: int,
+    sources: int = 1,
+    mtu_bytes: int = 1500,
+    *,
+    sinks: int = 1,
+    marks: bool = True,
+    shared: bool = False,
 ) -> GuestNetwork:
-    """Names and addresses of guest ``index``'s links (0 to 189), with ``sinks`` towards the sink; pure."""
+    """Names and addresses of guest ``index``'s links (0 to 189), with ``sinks`` towards the sink; pure.
+
+    ``shared``: with one to the NIC that all guests share.
+    """
     if not 0 <= index < _MAXIMUM_GUESTS or not 1 <= sources <= MAXIMUM_SOURCES or not 1 <= sinks <= len(_SINKS):
         raise LabError(
             f"no network plan for guest {index} with {sources} sources and {sinks} sinks; "
@@ -154,7 +180,20 @@ def plan_links(
     roles = [(f"in{n}", "source", n) for n in range(sources)]
     roles += [(name, "sink", number) for name, number in _SINKS[:sinks]]
     roles += [("marks", "marks", 4)] if marks else []
-    return GuestNetwork(tuple(_plan_link(index, name, role, number, mtu_bytes) for name, role, number in roles))
+    links = tuple(_plan_link(index, name, role, number, mtu_bytes) for name, role, number in roles)
+    return GuestNetwork((*links, _to_shared(index, mtu_bytes)) if shared else links)
+
+
+def _to_shared(index: int, mtu_bytes: int) -> Link:
+    own = _plan_link(index, "shared", "shared", _SHARED_NUMBER, mtu_bytes)
+    return replace(
+        own,
+        peer_mac=f"02:76:74:02:ff:{_SHARED_NUMBER:02x}",
+        peer_interface="pshared",
+        lab_interface="lshared",
+        bridge="bshared",
+        trunk="lshared",
+    )
 
 
 def _plan_link(index: int, name: str, role: str, number: int, mtu_bytes: int) -> Link:
@@ -210,8 +249,8 @@ def with_found_macs(network: GuestNetwork, found: Sequence[str]) -> GuestNetwork
 
 
 def attached(network: GuestNetwork, attachment: Attachment) -> GuestNetwork:
-    """The same links, those that carry traffic attached in that way; the link for marks keeps its bridge."""
-    links = (link if link.role == "marks" else replace(link, attachment=attachment) for link in network.links)
+    """The same links, those that carry traffic attached in that way; those for marks and the shared NIC keep theirs."""
+    links = (replace(link, attachment=attachment) if link.attachable else link for link in network.links)
     return GuestNetwork(tuple(links))
 
 
@@ -334,7 +373,8 @@ class Network:
         ``GuestCannot`` where the kernel, or the way the link is attached, does not let it be.
         """
         endpoint = self._attachments.endpoints.get(link.port_interface, EndpointInterfaces(link.lab_interface))
-        if not shape.plain and (link.trunk is not None or link.attachment == "passthrough"):
+        real = link.trunk is not None and link.role != "shared"
+        if not shape.plain and (real or link.attachment == "passthrough"):
             raise GuestCannot(
                 f"link {link.name} has no end in the lab that could be shaped (a real NIC, or passthrough); "
                 "leave the parameters link_... out",

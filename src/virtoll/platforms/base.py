@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import ClassVar, Final, Generic, Literal, Self, TypeVar
 
 from virtoll.agent.client import Caller
@@ -69,7 +70,8 @@ class GuestRequest:
     ``cpu_quota``: CPU time per wall time in CPUs (0.2: a fifth of one), for all of the guest; None: no limit.
     ``cpu_period_microseconds``: over which the quota holds, where it is a cgroup of this machine; None: 100 ms.
     ``data``: room on the host's disk to be found at ``DATA_PATH``; only for a platform that says how (``data_by``).
-    ``instance``: which of several guests of its platform it is, from 0.
+    ``instance``: which of several guests of its platform it is, from 0. ``own``: limits by its platform's parameters
+    (``platforms/limits.py``), whose memory and quota are in the place of all guests'.
     """
 
     name: str
@@ -82,6 +84,7 @@ class GuestRequest:
     data: DataVolume | None = None
     cpu_period_microseconds: int | None = None
     instance: int = 0
+    own: Limits = field(default_factory=Limits)
 
     @property
     def file_name(self) -> str:
@@ -105,10 +108,10 @@ class GuestRequest:
 
     def limits(self, *, memory: bool) -> Limits:
         """The cgroup's limits; ``memory`` only where the guest has no memory of its own that bounds it."""
-        period = (
-            {} if self.cpu_period_microseconds is None else {"cpu_period_microseconds": self.cpu_period_microseconds}
-        )
-        return Limits(self.memory_bytes if memory else None, self.cpu_quota, self.cpus, **period)
+        given = Limits(self.memory_bytes if memory else self.own.memory_bytes, self.cpu_quota, self.cpus)
+        if self.cpu_period_microseconds is not None:
+            given = replace(given, cpu_period_microseconds=self.cpu_period_microseconds)
+        return replace(given, cpu_weight=self.own.cpu_weight, disk=self.own.disk)
 
 
 class Guest(ABC):
@@ -117,7 +120,8 @@ class Guest(ABC):
     ``attachment`` says how its links reach it, ``peer`` who generates and times for it. ``network``: its links, where
     they are its own NICs and not those that were asked for. ``flushes``: whether what it syncs on its disks is synced
     on the host too. ``executed_monotonic_ns``: when Virtoll's own part of the start was over and the platform's program
-    (the agent itself, a container's runtime) was executed; None: not measured.
+    (the agent itself, a container's runtime) was executed; None: not measured. ``limits_held``: what the cgroup's files
+    hold of limits of its own, by file, read on its host once it was there.
     """
 
     agent: Caller
@@ -128,6 +132,7 @@ class Guest(ABC):
     network: GuestNetwork | None = None
     flushes: bool = True
     executed_monotonic_ns: int | None = None
+    limits_held: Mapping[str, str] = MappingProxyType({})
 
     @abstractmethod
     def park(self) -> None:

@@ -23,6 +23,7 @@ from virtoll.host.guest_usage import available_bytes, read_footprint, swapped_ou
 from virtoll.lab import interrupts
 from virtoll.lab.network import GuestNetwork
 from virtoll.platforms.base import Guest, GuestRequest, GuestStartError, Platform
+from virtoll.platforms.limits import limit
 from virtoll.run.progress import Progress
 from virtoll.run.requirements import RESERVE_BYTES
 from virtoll.run.session import RunSession
@@ -136,7 +137,7 @@ class Series:
             cpu_quota=self.experiment.cpu_quota,
         )
         try:
-            guest = self.driver.start(wanted, self.session.site)
+            guest = self.driver.start(limit(wanted, self.choice.parameters), self.session.site)
         except (GuestError, OSError) as error:
             interrupts.check()
             found = error.evidence if isinstance(error, GuestStartError) else {}

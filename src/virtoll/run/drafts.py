@@ -6,7 +6,7 @@ made, for the same reason as the records themselves.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -57,7 +57,17 @@ class BootDraft:
     def asked(self, request: GuestRequest, network: GuestNetwork) -> None:
         """What the guest was to be; ``network`` may be another than the request's, once it is there."""
         macs = tuple(link.guest_mac for link in network.links)
-        wanted = Requested(request.vcpus, request.memory_bytes, tuple(request.cpus), request.cpu_quota, macs)
+        disk = request.own.disk
+        wanted = Requested(
+            request.vcpus,
+            request.memory_bytes,
+            tuple(request.cpus),
+            request.cpu_quota,
+            macs,
+            cpu_weight=request.own.cpu_weight,
+            disk=None if disk is None else disk.device,
+            disk_bytes_per_second=None if disk is None else disk.bytes_per_second,
+        )
         self.record = replace(self.record, requested=wanted)
 
     def started(self, guest: Guest) -> None:
@@ -70,8 +80,15 @@ class BootDraft:
             executed_monotonic_ns=guest.executed_monotonic_ns,
         )
 
-    def examined(self, facts: FactsReply, unlike: Sequence[Mismatch], hello: HelloReply, host: HostView) -> None:
-        """What the guest is, by its agent's ``facts`` and ``hello`` and by its host."""
+    def examined(
+        self,
+        facts: FactsReply,
+        unlike: Sequence[Mismatch],
+        hello: HelloReply,
+        host: HostView,
+        held: Mapping[str, str],
+    ) -> None:
+        """What the guest is, by its agent's ``facts`` and ``hello`` and by its host; ``held``: limits of its own."""
         self.record = replace(
             self.record,
             facts=facts.to_json(),
@@ -79,7 +96,7 @@ class BootDraft:
             fatal=tuple(one.text for one in unlike if one.fatal),
             agent_clock=_agent_clock(hello),
             host_boot_id=host.boot_id,
-            limits_seen=LimitsSeen(host.limits.memory_bytes, host.limits.cpu_quota),
+            limits_seen=LimitsSeen(host.limits.memory_bytes, host.limits.cpu_quota, dict(held)),
         )
 
     def receives_on(self, found: ReceivingCpus) -> None:

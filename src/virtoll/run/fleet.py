@@ -34,6 +34,7 @@ from virtoll.platforms.attachment import attach
 from virtoll.platforms.base import Guest, GuestRequest, GuestStartError, Platform
 from virtoll.platforms.host import Site
 from virtoll.platforms.last_words import with_last_words
+from virtoll.platforms.limits import limit
 from virtoll.run.data_directory import DataKeeper, find_data_volume
 from virtoll.run.guest_check import compare, compare_pre_provisioned
 from virtoll.run.observer import Observer
@@ -531,7 +532,7 @@ class Fleet:
         facts = guest.agent.ask(FactsRequest(), _FACTS_DEADLINE_SECONDS)
         host = view_of_host(guest.host_processes())
         unlike = compare_pre_provisioned(request, facts) if pre_provisioned else compare(request, facts, host)
-        draft.examined(facts, unlike, hello, host)
+        draft.examined(facts, unlike, hello, host, guest.limits_held)
         return draft.record.fatal
 
     def _append_footprint(
@@ -586,7 +587,11 @@ class Fleet:
         mtu = max([_STANDARD_MTU_BYTES, *(needs.mtu_bytes for needs in self._needs())])
         sources = max((needs.sources for needs in self._needs()), default=1)
         sinks = max((needs.sinks for needs in self._needs()), default=1)
-        network = plan_links(index, sources, mtu, sinks=sinks, marks=self.experiment.marks == "icmp")
+        # On another host the guests share the NICs that lead here as it is.
+        here = site.far is None and (choice.host is None or choice.host.local)
+        shared = here and any(one.shared_nic for one in self._needs())
+        marks = self.experiment.marks == "icmp"
+        network = plan_links(index, sources, mtu, sinks=sinks, marks=marks, shared=shared)
         network = attach(network, choice.parameters)
         if site.far:
             network = site.far.reach(network)
@@ -598,7 +603,7 @@ class Fleet:
         guests = 1 if slot.group is None else slot.group.guests
         if slot.group is not None:
             name = f"of-{guests}-{slot.instance + 1:03d}-{boot}"
-        return GuestRequest(
+        wanted = GuestRequest(
             name,
             place.vcpus,
             place.memory_bytes,
@@ -609,6 +614,7 @@ class Fleet:
             data=volume,
             instance=slot.instance,
         )
+        return limit(wanted, choice.parameters)
 
     def _needs(self) -> list[Needs]:
         """What each of the experiment's workloads needs of a guest."""

@@ -53,13 +53,16 @@ def _cpus(request: GuestRequest, facts: FactsReply) -> Iterator[Mismatch]:
 def _memory(request: GuestRequest, facts: FactsReply, host: HostView) -> Iterator[Mismatch]:
     """A kernel of its own: what it was given, or else what it has left; the host's kernel: the limit on the guest."""
     asked, total = request.memory_bytes, facts.memory_total_bytes
-    shares_kernel = host.boot_id is not None and facts.boot_id == host.boot_id
+    outside = host.limits.memory_bytes
+    # systemd-nspawn gives its container a boot id of its own, and on cgroup v2 hides the group with the limit from it.
+    held = outside is not None and abs(outside - asked) <= _ROUNDING * asked
+    shares_kernel = host.boot_id is not None and (facts.boot_id == host.boot_id or held)
     installed = facts.memory_installed_bytes
     if host.boot_id is not None and not shares_kernel and installed is not None and not facts.memory_limit_bytes:
         if not (1 - _FIRMWARES_SHARE) * asked <= installed <= (1 + _ROUNDING) * asked:
             yield Mismatch(f"memory: asked {asked >> 20} MiB, inside {installed >> 20} MiB", True)
         return
-    limits = [facts.memory_limit_bytes, host.limits.memory_bytes if shares_kernel else None]
+    limits = [facts.memory_limit_bytes, outside if shares_kernel else None]
     seen = min((value for value in (total, *limits) if value), default=None)
     if seen is not None and not (1 - _KERNELS_SHARE) * asked <= seen <= (1 + _ROUNDING) * asked:
         unlimited = host.memory_total_bytes is not None and seen >= (1 - _FIRMWARES_SHARE) * host.memory_total_bytes

@@ -21,6 +21,7 @@ from virtoll.image import default_cache
 from virtoll.lab import interrupts
 from virtoll.platforms.base import Platform, Probe
 from virtoll.platforms.host import Site
+from virtoll.platforms.limits import Limited
 from virtoll.run.requirements import why_not_there
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -35,6 +36,8 @@ def probe(driver: Platform[Parameters], choice: PlatformChoice, site: Site, *, a
     """
     if (reason := why_not_there(choice, type(driver), None)) is not None:
         return Probe(False, None, reason)
+    if isinstance(choice.parameters, Limited) and (unset := choice.parameters.refusal(site)) is not None:
+        return Probe(False, None, unset)
     if site.image.needs_disk and (refusal := _refuse_tools(driver, choice, site)) is not None:
         return Probe(False, None, refusal)
     depends_on = driver.depends_on()

@@ -15,6 +15,7 @@ from virtoll.experiment.plan import Plan, Trial
 from virtoll.host.guest_usage import available_bytes
 from virtoll.platforms import EVERY_PLATFORM
 from virtoll.platforms.base import Platform
+from virtoll.platforms.limits import Limited
 from virtoll.run.pinning import choose_pinning
 from virtoll.workloads import workload_of
 from virtoll.workloads.base import FEATURES, Needs
@@ -50,7 +51,7 @@ def why_impossible(trial: Trial, experiment: Experiment) -> str | None:
         return f"guests on {where} carry no data directory; run this workload on guests of this machine"
     given = None if trial.platform.parameters.pre_provisioned else (vcpus, memory_bytes)
     return (
-        unmet(trial.workload.workload, needs, given, kind.name, kind.lacks)
+        unmet(trial.workload.workload, needs, given, kind.name, kind.lacks, memory_key=_memory_key(trial))
         or _why_not_beside(trial, experiment)
         or _why_not_at_once(trial, experiment)
     )
@@ -58,9 +59,20 @@ def why_impossible(trial: Trial, experiment: Experiment) -> str | None:
 
 def size_of(trial: Trial, experiment: Experiment) -> tuple[int, int]:
     """Virtual CPUs and bytes of memory of the trial's guest, or of each of several at once."""
+    vcpus, memory_bytes = experiment.vcpus, experiment.memory_bytes
     if trial.scale is not None:
-        return trial.scale.vcpus, trial.scale.memory_bytes
-    return experiment.vcpus, experiment.memory_bytes
+        vcpus, memory_bytes = trial.scale.vcpus, trial.scale.memory_bytes
+    return vcpus, _own_memory_bytes(trial) or memory_bytes
+
+
+def _own_memory_bytes(trial: Trial) -> int | None:
+    """What its platform's parameters hold its guest to, in the place of all guests' memory; None: they do not."""
+    own = trial.platform.parameters
+    return int(own.memory_max) if isinstance(own, Limited) and own.memory_max is not None else None
+
+
+def _memory_key(trial: Trial) -> str:
+    return "guest.memory" if _own_memory_bytes(trial) is None else "memory_max"
 
 
 def _why_not_at_once(trial: Trial, experiment: Experiment) -> str | None:
@@ -132,9 +144,18 @@ def possible(plan: Plan, experiment: Experiment) -> Plan:
 
 
 def unmet(
-    workload: str, needs: Needs, given: tuple[int, int] | None, platform: str, lacks: Mapping[str, str]
+    workload: str,
+    needs: Needs,
+    given: tuple[int, int] | None,
+    platform: str,
+    lacks: Mapping[str, str],
+    *,
+    memory_key: str = "guest.memory",
 ) -> str | None:
-    """What of the needs is not met, in one sentence; ``given``: CPUs and bytes of memory, None where not known."""
+    """What of the needs is not met, in one sentence; ``given``: CPUs and bytes of memory, None where not known.
+
+    ``memory_key``: by which the memory was given.
+    """
     if given is not None:
         vcpus, memory_bytes = given
         if needs.vcpus > vcpus:
@@ -142,7 +163,7 @@ def unmet(
         if needs.memory_bytes > memory_bytes:
             return (
                 f"{workload} needs {units.size(needs.memory_bytes)} of memory with these parameters, and the guest is "
-                f"given {units.size(memory_bytes)} ('guest.memory')"
+                f"given {units.size(memory_bytes)} ('{memory_key}')"
             )
     for feature in FEATURES:
         if feature in needs.features and feature in lacks:

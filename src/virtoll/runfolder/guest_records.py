@@ -4,7 +4,7 @@ Field by field as docs/run-folder.md gives them: raw readings, nothing subtracte
 never zero. No behaviour lives here.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 
@@ -36,10 +36,14 @@ class AgentClock:
 
 @dataclass(frozen=True)
 class LimitsSeen:
-    """The tightest limits on the guest's process by cgroups, read on the host: bytes, and CPUs."""
+    """The tightest limits on the guest's process by cgroups, read on the host: bytes, and CPUs.
+
+    `own`: what the files of its own group held of limits that its platform's parameters asked for, by file's name.
+    """
 
     memory_bytes: int | None
     cpu_quota: float | None
+    own: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

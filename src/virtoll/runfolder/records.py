@@ -288,7 +288,8 @@ class TrialRecord(Answered):
 class Requested:
     """What a guest was to be: host CPUs that it is pinned to, quota in CPUs, MAC addresses of its own links.
 
-    The last two are as their defaults in the records of an older Virtoll, which did not store them.
+    `cpu_weight`, `disk` (its number) and the bytes per second that it reads of it at most, and as many that it writes:
+    by its platform's parameters. What has a default has it in the records of an older Virtoll, which did not store it.
     """
 
     vcpus: int
@@ -296,6 +297,9 @@ class Requested:
     cpus: tuple[int, ...]
     cpu_quota: float | None = None
     interface_macs: tuple[str, ...] = ()
+    cpu_weight: int | None = None
+    disk: str | None = None
+    disk_bytes_per_second: int | None = None
 
 
 @dataclass(frozen=True)

@@ -232,6 +232,7 @@ class Point(Answered):
     """One point of a rate sweep; an intended rate of None is flat out. `hops` is in the order of the path.
 
     `wake_ns`: a paced sender woke so often, sent what was due and slept; None: each frame at its own time.
+    `shared_link`: the sources are guests of their own, whose frames arrive over one link.
     """
 
     intended_rate_frames_per_second: float | None
@@ -246,6 +247,7 @@ class Point(Answered):
     hops: tuple[Hop, ...] | None = None
     surroundings: Surroundings | None = None
     wake_ns: int | None = None
+    shared_link: bool = False
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,11 @@ def forwarded_rate(point: Point) -> float | None:
     A queue that drains after the end took longer than the point. A guest that stood still and then forwarded in a
     burst, or choked before the end, took less, and did not forward at that rate for the time of the point. A source of
     which nothing arrived adds 0; one of which a single frame arrived has no rate: None.
+
+    Over one link that guests share it is of all frames together: each guest had more of the link while it had it alone.
     """
+    if point.shared_link:
+        return sum(counts.forwarded_frames for counts in point.sink.per_source) * 1e9 / joint_ns(point)
     total = 0.0
     for counts in point.sink.per_source:
         if counts.forwarded_frames == 0:
@@ -94,6 +98,14 @@ def forwarded_rate(point: Point) -> float | None:
         arrived = (counts.forwarded_frames - 1) * 1e9 / (last - first)
         total += min(arrived, counts.forwarded_frames * 1e9 / point.duration_ns)
     return total
+
+
+def joint_ns(point: Point) -> int:
+    """How long frames of any source arrived, at least the point's own length, ns."""
+    firsts = [one.first_received_monotonic_ns for one in point.sink.per_source]
+    lasts = [one.last_received_monotonic_ns for one in point.sink.per_source]
+    begun, ended = [one for one in firsts if one is not None], [one for one in lasts if one is not None]
+    return max(point.duration_ns, max(ended) - min(begun)) if begun and ended else point.duration_ns
 
 
 def offered_rate(point: Point) -> float | None:

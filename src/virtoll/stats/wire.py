@@ -13,7 +13,7 @@ from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.traffic_records import Cpu, Distribution, Point, SourceCounts
 from virtoll.stats.hops import Owner, locate
 from virtoll.stats.sweeps import LOSSLESS_SHARE
-from virtoll.stats.values import Task
+from virtoll.stats.values import Task, joint_ns
 
 Cell = tuple[str, Task]
 
@@ -247,9 +247,9 @@ def fair_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[Fai
 
 
 def _source_rate(point: Point, number: int) -> float:
-    """One source's frames/s over the point's own length: comparable between sources of one point."""
+    """One source's frames/s over a length that all sources of the point have in common, so that they compare."""
     own = next(one for one in point.sink.per_source if one.source == number)
-    return own.forwarded_frames * 1e9 / point.duration_ns
+    return own.forwarded_frames * 1e9 / (joint_ns(point) if point.shared_link else point.duration_ns)
 
 
 def jain(rates: Sequence[float]) -> float:

@@ -57,8 +57,8 @@ class Needs:
     names of ``FEATURES``; ``guests``: how many of the platform's guests stand side by side and are measured together.
 
     ``sources``, ``sinks``: links that traffic enters each guest by, and leaves it by; ``mtu_bytes``: the least MTU of
-    all its links, 0 for any. All guests of an experiment are started with the largest of each that one of its workloads
-    needs.
+    all its links, 0 for any; ``shared_nic``: a link to the NIC that all guests share. All guests of an experiment are
+    started with the largest of each that one of its workloads needs.
     """
 
     memory_bytes: int = 0
@@ -69,6 +69,7 @@ class Needs:
     sources: int = 1
     sinks: int = 1
     mtu_bytes: int = 0
+    shared_nic: bool = False
 
 
 # What some platforms lack and some workloads need, in words for the reason of a skipped trial.

@@ -94,7 +94,7 @@ def far_end(bench: Bench, wanted: PathParameters) -> Iterator[FarEnd]:
     """The way to the other end, there for the length of the context; raises ``GuestCannot`` where there is none."""
     bench.require_sources()
     link = bench.network.sources[0]
-    with _shaped(bench, link, wanted.shape) as shaped_by:
+    with shaped(bench, link, wanted.shape) as shaped_by:
         if wanted.between == "peer":
             with addressed(bench, (link,)):
                 at, cpu = link.peer_address, bench.generator_cpu
@@ -121,7 +121,8 @@ def far_end(bench: Bench, wanted: PathParameters) -> Iterator[FarEnd]:
                 )
 
 
-def _shaped(bench: Bench, link: Link, shape: Shape) -> contextlib.AbstractContextManager[str | None]:
+def shaped(bench: Bench, link: Link, shape: Shape) -> contextlib.AbstractContextManager[str | None]:
+    """The link so within the context; yields what shapes it. ``GuestCannot`` where it is not this machine's."""
     if shape.plain:
         return contextlib.nullcontext()
     if bench.lab_links is None:

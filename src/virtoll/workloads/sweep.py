@@ -26,6 +26,7 @@ MOST_RATES: Final = 32
 _LARGEST_MBIT_PER_SECOND: Final = 1_000_000
 # Which keys say how the grid of the other sweeps goes, and mean nothing beside a list.
 _OF_A_GRID: Final = ("first_rate_frames_per_second", "rate_factor", "stop_below_share")
+OF_A_SWEEP: Final = ("sweep", "rates_mbit_per_second", *_OF_A_GRID)
 # From flat out: what is offered next, by what was forwarded flat out, and what must then be forwarded, by the same, for
 # overload to do harm.
 _PROBED_AT, _CLEARLY_MORE = 2.0, 1.1

@@ -1,8 +1,9 @@
 """transmitters: n guests of one platform side by side that send, to one sink outside (Mattos et al. 2012, V).
 
-The agent's generator runs inside each guest, on the link towards the sink. The sink is the peer's, and its clock is the
-one that rates are made of. Source k of the point is guest k. All are asked to send at once, and begin as their channels
-let them. When they did not send together for at least half of the time, the trial is invalid.
+The agent's generator runs inside each guest, on a link of its own towards the sink, or on one to a NIC that all share
+and that may have a rate, as the paper's had. Then each gets its part of that rate. The sink is the peer's, and its
+clock is the one that rates are made of. Source k of the point is guest k. All are asked to send at once, and begin as
+their channels let them. When they did not send together for at least half of the time, the trial is invalid.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from virtoll.agent.operations.traffic import (
     SendReply,
@@ -24,10 +25,13 @@ from virtoll.agent.operations.traffic import (
     TrafficCpu,
     TrafficReply,
 )
-from virtoll.errors import GuestError
+from virtoll.errors import GuestCannot, GuestError
 from virtoll.experiment.model import Parameters
+from virtoll.lab.network import Link
+from virtoll.lab.shaping import Shape
 from virtoll.runfolder.frame_shape import LARGEST_FRAME_BYTES, MOST_SOURCES, SMALLEST_FRAME_BYTES
 from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
+from virtoll.workloads.network_path import shaped
 from virtoll.workloads.points import MeasuredPoint
 from virtoll.workloads.traffic import Backend, FrameParameters, Lane, TrafficStream, totals, unbalanced
 from virtoll.workloads.virtual_routers import refuse_shared_links
@@ -41,6 +45,8 @@ _BESIDES_SECONDS = 0.3
 class TransmittersParameters(Parameters):
     """``transmitters``: how many guests send at once, each at ``rate_frames_per_second`` (0: as fast as it goes).
 
+    ``nic``: ``own``, a link for each guest, or ``shared``, one for all; ``link_rate_bits_per_second``: of the shared
+    one (0: as fast as the host makes it).
     ``frame_size_bytes`` is with FCS; the default carries the paper's 1472 bytes of UDP payload. ``backend``: what
     sends inside the guests; the default is what all kernels have.
     """
@@ -50,6 +56,14 @@ class TransmittersParameters(Parameters):
     rate_frames_per_second: float = Field(default=0, ge=0, le=1e8)
     duration_milliseconds: int = Field(default=1000, ge=100, le=600_000)
     backend: Backend = "af-packet"
+    nic: Literal["own", "shared"] = "own"
+    link_rate_bits_per_second: int = Field(default=0, ge=0, le=10**12)
+
+    @model_validator(mode="after")
+    def _rate_is_of_the_shared_nic(self) -> Self:
+        if self.link_rate_bits_per_second and self.nic != "shared":
+            raise ValueError("link_rate_bits_per_second is of the NIC that all share; set nic: shared, or leave it out")
+        return self
 
     @property
     def frames(self) -> FrameParameters:
@@ -74,7 +88,8 @@ class Transmitters(Workload[TransmittersParameters]):
 
     def needs(self) -> Needs:
         """As many guests as transmitters."""
-        return Needs(guests=self.parameters.transmitters, mtu_bytes=self.parameters.frames.mtu_bytes)
+        wanted = self.parameters
+        return Needs(guests=wanted.transmitters, mtu_bytes=wanted.frames.mtu_bytes, shared_nic=wanted.nic == "shared")
 
     def estimate_seconds(self, slowdown: float) -> float:
         """One point, whatever the platform; starts of the guests are not in it."""
@@ -86,26 +101,37 @@ class Transmitters(Workload[TransmittersParameters]):
         """One point: the sink is opened, all guests send, the sink gets the counts of what they sent."""
         wanted = self.parameters
         benches = (bench, *bench.co_located)
-        refuse_shared_links(benches)
-        request = _request(benches, wanted, bench.next_tag())
-        reply, guests_cpu = _send_together(benches, request, 30 + 2 * wanted.duration_ns / 1e9)
+        if wanted.nic == "own":
+            refuse_shared_links(benches)
+        links = [_towards_the_sink(one, wanted) for one in benches]
+        request = _request(benches, links, wanted, bench.next_tag())
+        with shaped(bench, links[0], Shape(wanted.link_rate_bits_per_second)) as shaped_by:
+            reply, guests_cpu = _send_together(benches, request, 30 + 2 * wanted.duration_ns / 1e9)
         rate = wanted.rate_frames_per_second or None
-        point = MeasuredPoint(rate, wanted.duration_ns, reply, {"guests_cpu": guests_cpu})
+        beside = {"guests_cpu": guests_cpu, "shared_link": wanted.nic == "shared"}
+        point = MeasuredPoint(rate, wanted.duration_ns, reply, beside)
         together = _together(reply)
         problem = unbalanced([point])
         if problem is None and together is not None and together < _LEAST_TOGETHER:
             problem = f"the guests sent together for only {together:.0%} of the time: lengthen duration_milliseconds"
-        return Measurement(result={"together_share": together}, points=[point], problem=problem)
+        result = {"together_share": together, "shaped_by": shaped_by}
+        return Measurement(result=result, points=[point], problem=problem)
 
 
-def _request(benches: Sequence[Bench], wanted: TransmittersParameters, tag: int) -> Traffic:
+def _towards_the_sink(bench: Bench, wanted: TransmittersParameters) -> Link:
+    link = bench.network.sink if wanted.nic == "own" else bench.network.shared
+    if link is None:
+        raise GuestCannot("its guests have no NIC in common that leads to the sink; set nic: own")
+    return link
+
+
+def _request(benches: Sequence[Bench], links: Sequence[Link], wanted: TransmittersParameters, tag: int) -> Traffic:
     lanes = []
-    for one in benches:
-        link = one.network.sink
+    for one, link in zip(benches, links, strict=True):
         ends = link.ends()
         interface = one.hops.guest_names[link.guest_mac]
         lanes.append(Lane(interface, link.guest_mac, link.guest_next_hop_mac, ends.guest, ends.peer))
-    sinks = tuple(one.network.sink.peer_interface for one in benches)
+    sinks = tuple(dict.fromkeys(link.peer_interface for link in links))
     stream = TrafficStream(tuple(lanes), sinks, None, benches[0].sink_cpu)
     return stream.request(wanted.frames, tag, wanted.duration_ns, wanted.rate_frames_per_second or None)
 

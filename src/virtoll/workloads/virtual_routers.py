@@ -2,15 +2,16 @@
 
 All are loaded at the same time and alike, by one generator, and counted by one sink. Source k of a point is router k,
 so that each router's rate is in the point and their sum is the metric. They share the host's CPUs that one guest is
-pinned to. A trial is a sweep (``sweep.py``), whose rates are of each router.
+pinned to. A trial is a sweep (``sweep.py``), whose rates are of each router. Or it is one point, at a rate of all
+together that is the same for any number of them, as the paper's 130 000 frames/s.
 """
 
 from __future__ import annotations
 
 import contextlib
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from virtoll.agent.path_counters import knows_counters
 from virtoll.errors import GuestCannot
@@ -19,18 +20,37 @@ from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
 from virtoll.workloads.forward import lane
 from virtoll.workloads.points import MeasuredPoint
 from virtoll.workloads.router import routing
-from virtoll.workloads.sweep import Points, SweepParameters, first_point, point_seconds, sweep, sweep_seconds
+from virtoll.workloads.sweep import (
+    OF_A_SWEEP,
+    Points,
+    SweepParameters,
+    first_point,
+    point_seconds,
+    sweep,
+    sweep_seconds,
+)
 from virtoll.workloads.traffic import TrafficStream, send, unbalanced
 
 
 class VirtualRoutersParameters(SweepParameters):
-    """``routers``: how many guests forward at once; ``first_rate_frames_per_second`` is of each of them."""
+    """``routers``: how many guests forward at once; ``first_rate_frames_per_second`` is of each of them.
+
+    ``total_rate_frames_per_second``: what all are offered together, in parts of equal size (0: a sweep instead).
+    """
 
     sources: Literal[1] = 1
     destinations: Literal[1] = 1
     directions: Literal["one"] = "one"
     egress: Literal["one"] = "one"
     routers: int = Field(default=2, ge=1, le=MOST_SOURCES)
+    total_rate_frames_per_second: float = Field(default=0, ge=0, le=1e9)
+
+    @model_validator(mode="after")
+    def _a_total_has_no_sweep(self) -> Self:
+        swept = [key for key in OF_A_SWEEP if key in self.model_fields_set]
+        if self.total_rate_frames_per_second and swept:
+            raise ValueError(f"{swept[0]} is for a sweep; leave it out, or total_rate_frames_per_second")
+        return self
 
     @property
     def guests(self) -> int:
@@ -53,7 +73,9 @@ class VirtualRouters(Workload[VirtualRoutersParameters]):
         return Needs(guests=self.parameters.routers, mtu_bytes=self.parameters.mtu_bytes)
 
     def estimate_seconds(self, slowdown: float) -> float:
-        """The sweep; that the guests share a CPU makes it shorter, their starts are not in it."""
+        """The sweep or one point; that the guests share a CPU makes it shorter, their starts are not in it."""
+        if self.parameters.total_rate_frames_per_second:
+            return point_seconds(self.parameters)
         return sweep_seconds(self.parameters, slowdown)
 
     def warm_up_seconds(self, slowdown: float) -> float:
@@ -62,7 +84,7 @@ class VirtualRouters(Workload[VirtualRoutersParameters]):
         return point_seconds(self.parameters)
 
     def measure(self, bench: Bench) -> Measurement:
-        """The sweep; every point is kept as the agent answered it."""
+        """The sweep or its one point; every point is kept as the agent answered it."""
         return self._measure(bench, sweep)
 
     def warm_up(self, bench: Bench) -> Measurement:
@@ -84,13 +106,14 @@ class VirtualRouters(Workload[VirtualRoutersParameters]):
                 with bench.timekeeper.measuring():
                     return send(bench.peer, stream, wanted, tag, wanted.point_ns, rate, histograms=histograms)
 
-            points = points_of(wanted, point)
+            total = wanted.total_rate_frames_per_second
+            points = [point(total / wanted.routers)] if total else points_of(wanted, point)
         return Measurement(points=points, problem=unbalanced(points))
 
 
 def refuse_shared_links(benches: tuple[Bench, ...]) -> None:
     """Guests that are reached by the same NIC would be measured against each other there and not in their host."""
-    if len(benches) > 1 and any(link.trunk for one in benches for link in one.network.links):
+    if len(benches) > 1 and any(link.trunk for one in benches for link in one.network.links if link.attachable):
         raise GuestCannot(
             "in a testbed all guests are reached by the same NICs, and those would be measured; leave the testbed out",
         )

@@ -11,19 +11,22 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from virtoll.errors import GuestDied
+from virtoll.lab import cgroups
+from virtoll.lab.cgroups import Limits
+from virtoll.lab.disks import node_of_disk
 from virtoll.lab.enter import Enter
 from virtoll.lab.inside import wait_until
-from virtoll.platforms.attachment import Attached
 from virtoll.platforms.base import DATA_PATH, GuestRequest
 from virtoll.platforms.containers.guest import NamespacedGuest, move_links_in, start_namespaced
 from virtoll.platforms.containers.oci import oci_configuration
 from virtoll.platforms.host import Site
+from virtoll.platforms.limits import Limited, limits_held
 
 _PERIOD_MICROSECONDS = 100_000
 _PID_SECONDS = 60.0
 
 
-class EngineParameters(Attached):
+class EngineParameters(Limited):
     """``runtime``: the OCI runtime below the engine. ``seccomp``: ``default`` is the engine's own profile."""
 
     runtime: Literal["runc", "crun"] = "runc"
@@ -64,14 +67,27 @@ def container_options(site: Site, request: GuestRequest | None, parameters: Engi
 
 
 def _limits(request: GuestRequest) -> list[str]:
-    """Memory, CPU set and quota; swap is not limited apart, as with a bare runtime."""
+    """Memory, CPU set, quota and limits of its own; swap is not limited apart, as with a bare runtime."""
     options = ["--memory", str(request.memory_bytes), "--memory-swap", "-1"]
     if request.cpus:
         options += ["--cpuset-cpus", ",".join(map(str, request.cpus))]
     if request.cpu_quota is not None:
         quota = round(request.cpu_quota * _PERIOD_MICROSECONDS)
         options += ["--cpu-period", str(_PERIOD_MICROSECONDS), "--cpu-quota", str(quota)]
+    if request.own.cpu_shares is not None and not _weight_is_written():
+        options += ["--cpu-shares", str(request.own.cpu_shares)]
+    if (disk := request.own.disk) is not None:
+        rate = f"{node_of_disk(disk.device)}:{disk.bytes_per_second}"
+        options += ["--device-read-bps", rate, "--device-write-bps", rate]
     return options
+
+
+def _weight_is_written() -> bool:
+    """Whether a CPU weight is written into the container's group: engines take shares, of cgroup v1.
+
+    On a host with v2 runtimes translate these to a weight, each version in its own way.
+    """
+    return cgroups.detect().version == "v2"
 
 
 def container_name(request: GuestRequest) -> str:
@@ -107,6 +123,10 @@ def start_container(
         wait_until(known, _PID_SECONDS, awaited)
         if first is None:
             raise GuestDied(f"{awaited} was never known: the container has ended")
+        if request.own.cpu_weight is not None and _weight_is_written() and site.this_machine.cgroup is not None:
+            weight = Limits(cpu_weight=request.own.cpu_weight)
+            cgroups.write_into(weight, cgroups.memberships_of(first), site.this_machine.cgroup)
+        guest.limits_held = limits_held(request, site, first)
     guest.inner_group = first
     move_links_in(guest, request, site, first)
     return guest

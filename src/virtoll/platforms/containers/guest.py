@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
@@ -14,10 +14,10 @@ from virtoll.lab.cgroups import Group, Limits
 from virtoll.lab.commands import PIPED
 from virtoll.lab.enter import Enter, ExecutionReport
 from virtoll.lab.inside import end_process, signal_tree, with_descendants
-from virtoll.platforms.attachment import Attached
 from virtoll.platforms.base import DataBy, GuestRequest, GuestStartError, Platform, Probe, Validation
 from virtoll.platforms.host import Site
 from virtoll.platforms.last_words import last_line
+from virtoll.platforms.limits import Limited, limits_held
 from virtoll.platforms.process_guest import AgentGuest, connect_stdio
 
 AGENT = ("/init", "--role", "guest", "--channel", "stdio")
@@ -32,6 +32,7 @@ class NamespacedGuest(AgentGuest):
 
     paused: Callable[[bool], object] | None = None
     executed_monotonic_ns: int | None = None
+    limits_held: Mapping[str, str] = field(default_factory=dict)
     _is_paused: bool = field(default=False, init=False)
 
     def park(self) -> None:
@@ -110,7 +111,7 @@ def start_namespaced(
     return guest
 
 
-class ManagedContainer(Platform[Attached]):
+class ManagedContainer(Platform[Limited]):
     """The driver of a container manager that is started in a cgroup of the guest's and makes its own below that.
 
     A manager is a subclass that says its program, its Debian package and its command line.
@@ -123,7 +124,7 @@ class ManagedContainer(Platform[Attached]):
     slowdown: ClassVar[float] = 1.0
     data_by: ClassVar[DataBy] = "folder"
     without_root: ClassVar[str] = "no"
-    parameter_model = Attached
+    parameter_model = Limited
 
     def probe(self, site: Site) -> Probe:
         """Ask for the version and run the image's agent once in a container."""
@@ -156,6 +157,7 @@ class ManagedContainer(Platform[Attached]):
         with guest.ending_on_error():
             if not below:
                 raise GuestError(f"{request.name}: {self.program} has no process of a container below it")
+            guest.limits_held = limits_held(request, site, below[0])
         move_links_in(guest, request, site, below[0])
         return guest
 

@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from virtoll.image.third_party import find_runsc
-from virtoll.platforms.attachment import Attached
 from virtoll.platforms.containers.prepared_network import PreparedNetworkPlatform
 from virtoll.platforms.host import Site
+from virtoll.platforms.limits import Limited
 
 
-class GVisorParameters(Attached):
+class GVisorParameters(Limited):
     """``gvisor_platform``: how system calls reach gVisor's kernel, by seccomp's traps or by ptrace."""
 
     gvisor_platform: Literal["systrap", "ptrace"] = "systrap"

@@ -9,17 +9,17 @@ from typing import ClassVar, Literal
 
 from virtoll.errors import GuestError
 from virtoll.lab.enter import Enter, Namespace
-from virtoll.platforms.attachment import Attached
 from virtoll.platforms.base import DataBy, GuestRequest, Platform, Probe, Validation
 from virtoll.platforms.containers.guest import AGENT, NamespacedGuest, move_links_in, start_namespaced
 from virtoll.platforms.containers.native import kernel_version, on_image
 from virtoll.platforms.host import Site
+from virtoll.platforms.limits import Limited, limits_held
 
 _NAMESPACES: tuple[Namespace, ...] = ("mount", "net", "ipc", "uts", "pid")
 
 
-class NetworkNamespaceParameters(Attached):
-    """``limits``: ``cgroup`` holds the guest to its memory by a cgroup; a CPU quota is set either way."""
+class NetworkNamespaceParameters(Limited):
+    """``limits``: ``cgroup`` holds it to all guests' memory; a CPU quota and limits of its own are set either way."""
 
     limits: Literal["none", "cgroup"] = "none"
 
@@ -50,17 +50,16 @@ class NetworkNamespace(Platform[NetworkNamespaceParameters]):
         """Start the agent as PID 1 of namespaces of its own and move its links in."""
         network = site.network
         enter = on_image(site.image, _NAMESPACES, request)
-        limited = self.parameters.limits == "cgroup"
-        group = None
-        if limited or request.cpu_quota is not None:
-            group = site.this_machine.group(request.name, request.limits(memory=limited))
-            if group is None and limited:
-                raise GuestError("limits: cgroup needs root; run as root or leave it out")
+        limits = request.limits(memory=self.parameters.limits == "cgroup")
+        group = site.this_machine.group(request.name, limits) if limits.any else None
+        if group is None and self.parameters.limits == "cgroup":
+            raise GuestError("limits: cgroup needs root; run as root or leave it out")
         cleanup = [lambda: network.remove(request.network)]
         guest = start_namespaced(request, site, AGENT, request.network.attachment, cleanup, group, enter=enter)
         move_links_in(guest, request, site, guest.process.pid)
         # No engine does it here, and servers in the guest are reached over it.
         inside = ["nsenter", f"--net=/proc/{guest.process.pid}/ns/net", "--"]
         with guest.ending_on_error():
+            guest.limits_held = limits_held(request, site, guest.process.pid)
             site.host.run([*inside, "ip", "link", "set", "dev", "lo", "up"], "loopback interface")
         return guest

@@ -23,6 +23,7 @@ from virtoll.platforms.attachment import Attached
 from virtoll.platforms.base import DATA_PATH, DataBy, GuestRequest, Platform, Probe, Validation
 from virtoll.platforms.containers.guest import AGENT, NamespacedGuest, move_links_in, start_namespaced
 from virtoll.platforms.host import Site
+from virtoll.platforms.limits import Limited, limits_held
 
 _CAPABILITIES = [
     "CAP_NET_ADMIN",
@@ -107,6 +108,7 @@ class OciPlatform(Platform[AttachedP]):
         guest = start_namespaced(request, site, command, request.network.attachment, undo, enter=self._around())
         with guest.ending_on_error():
             first = self._first_process(guest, pid_file)
+            guest.limits_held = limits_held(request, site, first)
         guest.inner_group = first  # a runtime gives its container a session of its own
         return guest, first
 
@@ -140,25 +142,25 @@ class OciPlatform(Platform[AttachedP]):
         return [self._binary(), "--root", str(site.host.scratch / self.runtime), *rootless]
 
 
-class Runc(OciPlatform[Attached]):
+class Runc(OciPlatform[Limited]):
     """runc, the reference runtime."""
 
     name: ClassVar[str] = "runc"
     packages: ClassVar[tuple[str, ...]] = ("runc",)
     remedy: ClassVar[str] = "apt-get install runc"
     title: ClassVar[str] = "container by runc"
-    parameter_model = Attached
+    parameter_model = Limited
     runtime = "runc"
 
 
-class Crun(OciPlatform[Attached]):
+class Crun(OciPlatform[Limited]):
     """crun, a runtime in C."""
 
     name: ClassVar[str] = "crun"
     packages: ClassVar[tuple[str, ...]] = ("crun",)
     remedy: ClassVar[str] = "apt-get install crun"
     title: ClassVar[str] = "container by crun"
-    parameter_model = Attached
+    parameter_model = Limited
     runtime = "crun"
 
     def _around(self) -> Enter:
@@ -169,7 +171,7 @@ class Crun(OciPlatform[Attached]):
         return [self._binary(), "--root", str(site.host.scratch / self.runtime)]
 
 
-class AnyRuntimeParameters(Attached):
+class AnyRuntimeParameters(Limited):
     """``runtime``: the name of the runtime's binary, found by PATH, that takes runc's arguments."""
 
     runtime: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")] = "runc"
@@ -250,11 +252,21 @@ def _data_mounts(request: GuestRequest | None) -> list[dict[str, Any]]:
 
 
 def _limits(request: GuestRequest) -> dict[str, Any]:
-    """Memory, CPU set and quota of a guest as OCI ``linux.resources``."""
+    """Memory, CPUs, quota and limits of a guest's own as OCI ``linux.resources``."""
     cpu: dict[str, Any] = {"cpus": ",".join(map(str, request.cpus))}
+    limits: dict[str, Any] = {"memory": {"limit": request.memory_bytes}, "cpu": cpu}
     if request.cpu_quota is not None:
         cpu |= {"period": _PERIOD_MICROSECONDS, "quota": round(request.cpu_quota * _PERIOD_MICROSECONDS)}
-    return {"memory": {"limit": request.memory_bytes}, "cpu": cpu}
+    if request.own.cpu_weight is not None:
+        if cgroups.detect().version == "v2":  # shares are translated to a weight there, by each version in its way
+            limits["unified"] = {"cpu.weight": str(request.own.cpu_weight)}
+        else:
+            cpu["shares"] = request.own.cpu_shares
+    if (disk := request.own.disk) is not None:
+        major, minor = map(int, disk.device.split(":"))
+        rate = [{"major": major, "minor": minor, "rate": disk.bytes_per_second}]
+        limits["blockIO"] = {"throttleReadBpsDevice": rate, "throttleWriteBpsDevice": rate}
+    return limits
 
 
 _MOUNTS: list[dict[str, Any]] = [

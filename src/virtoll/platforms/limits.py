@@ -1,0 +1,80 @@
+"""Limits by cgroup as parameters of the platforms whose guests are processes of this host's kernel.
+
+Main type: ``Limited`` (base of their parameters). How a limit is set is the platform's, or its guest's cgroup's
+(``lab/cgroups.py``); docs/platforms/limits.md has the ways.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from pydantic import ByteSize, Field
+
+from virtoll.errors import GuestError
+from virtoll.experiment.model import Parameters
+from virtoll.lab import cgroups
+from virtoll.lab.cgroups import DiskRate, Limits
+from virtoll.lab.disks import number_of_disk
+from virtoll.platforms.attachment import Attached
+from virtoll.platforms.base import GuestRequest
+from virtoll.platforms.host import Site
+
+_CONTROLLERS = {"cpu_max": "cpu", "cpu_weight": "cpu", "memory_max": "memory", "io_max": "io"}
+
+
+class Limited(Attached):
+    """Each None: as every guest of the experiment.
+
+    ``cpu_max``: CPU time per wall time, in CPUs, by a quota over 100 ms. ``cpu_weight``: by which it shares a CPU with
+    other guests (100 is the default's). ``memory_max``: bytes, or text such as ``64MiB``. ``io_max``: bytes per second
+    that it reads at most of the disk with the guests' data, and as many that it writes.
+    """
+
+    cpu_max: float | None = Field(default=None, ge=0.01, le=1024)
+    cpu_weight: int | None = Field(default=None, ge=1, le=10_000)
+    memory_max: ByteSize | None = Field(default=None, ge=16 * 2**20)
+    io_max: ByteSize | None = Field(default=None, ge=4096)
+
+    def own_limits(self) -> Limits:
+        """They; ``GuestError`` where there is no one disk to limit."""
+        memory = None if self.memory_max is None else int(self.memory_max)
+        disk = None if self.io_max is None else DiskRate(number_of_disk(), int(self.io_max))
+        return Limits(memory, self.cpu_max, cpu_weight=self.cpu_weight, disk=disk)
+
+    def refusal(self, site: Site) -> str | None:
+        """Why a guest cannot have them here, naming the key, in one sentence; None: it can, as far as can be seen."""
+        layout = cgroups.detect()
+        for key in self._asked():
+            if site.this_machine.cgroup is None:
+                return f"{key}: without root a guest has no limits of its own; run as root or leave the key out"
+            if _CONTROLLERS[key] not in layout.controllers:
+                return f"{key}: this host has no cgroup controller '{_CONTROLLERS[key]}'; mount it or leave the key out"
+        try:
+            self.own_limits()
+        except GuestError as error:
+            return f"io_max: {error}; leave it out"
+        return None
+
+    def _asked(self) -> Iterator[str]:
+        return (key for key in _CONTROLLERS if self.model_dump()[key] is not None)
+
+
+def limit(request: GuestRequest, parameters: Parameters) -> GuestRequest:
+    """The request with the limits that a platform's parameters want; ``GuestError`` as ``Limited.own_limits``."""
+    own = parameters.own_limits() if isinstance(parameters, Limited) else Limits()
+    memory_bytes = request.memory_bytes if own.memory_bytes is None else own.memory_bytes
+    quota = request.cpu_quota if own.cpu_quota is None else own.cpu_quota
+    return replace(request, memory_bytes=memory_bytes, cpu_quota=quota, own=own)
+
+
+def limits_held(request: GuestRequest, site: Site, pid: int) -> dict[str, str]:
+    """What the cgroup of process ``pid`` holds of the limits of its own, by file; ``GuestError`` where another."""
+    if not request.own.any:
+        return {}
+    if site.this_machine.cgroup is None:
+        raise GuestError(f"{request.name}: without root it has no limits of its own; run as root or leave them out")
+    try:
+        return cgroups.read_back(request.own, cgroups.memberships_of(pid), site.this_machine.cgroup)
+    except GuestError as error:
+        raise GuestError(f"{request.name} is not limited as asked: {error}") from error

@@ -1,0 +1,179 @@
+"""Limits of a guest's own on real guests: what the kernel's files hold, a quota that bites, and what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support import accounting, guests
+from tests.support.guests import Connected, Kind
+
+from virtoll.agent.operations.programs import SpawnRequest
+from virtoll.errors import GuestError
+from virtoll.host.guest_usage import view_of_host
+from virtoll.lab import cgroups
+from virtoll.lab.cgroups import Group, Layout, Limits
+from virtoll.lab.disks import number_of_disk
+from virtoll.lab.inside import Lab, wait_until
+from virtoll.platforms import platform_of
+from virtoll.platforms.host import Site
+from virtoll.platforms.limits import Limited
+from virtoll.run import probe_cache
+from virtoll.run.guest_check import compare
+from virtoll.run.session import RunSession
+
+INSIDE_LAB = True
+pytestmark = [pytest.mark.lab, pytest.mark.root]
+
+
+def has_one_disk() -> bool:
+    """Whether guests' data is on one disk whose rate can be limited: in a container it often is on none."""
+    try:
+        number_of_disk()
+    except GuestError:
+        return False
+    return "io" in cgroups.detect().controllers
+
+
+OWN = {"cpu_max": 0.25, "cpu_weight": 50, "memory_max": "128MiB"} | ({"io_max": "8MiB"} if has_one_disk() else {})
+BUSY = ["/bin/busybox", "sh", "-c", "while :; do :; done"]
+REAL_MAKE_GROUP = cgroups.make_group
+
+
+def limited(platform: str, **parameters: Any) -> Kind:
+    return Kind(platform, {**OWN, **parameters}, grouped=True)
+
+
+LIMITED: dict[str, Kind] = {
+    f"{name}-limited": kind
+    for name, kind in {
+        "netns": limited("netns"),
+        "runc": limited("runc"),
+        "crun": limited("crun"),
+        "oci": limited("oci", runtime="crun" if cgroups.detect().version == "v2" else "runc"),
+        "runsc": limited("runsc"),
+        "nspawn": limited("nspawn"),
+        "lxc": limited("lxc"),
+        "podman": limited("podman"),
+        "podman-crun": limited("podman", runtime="crun"),
+        "docker": limited("docker"),
+    }.items()
+}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def known() -> Iterator[None]:
+    guests.ADDED.update(LIMITED)
+    yield
+    for name in LIMITED:
+        del guests.ADDED[name]
+
+
+@pytest.fixture(params=list(LIMITED))
+def live(request: pytest.FixtureRequest, run_session: RunSession) -> Iterator[Connected]:
+    started = guests.start(request.param, run_session)
+    yield started
+    started.guest.stop()
+
+
+def disk_number() -> str:
+    """The disk under /var/tmp by its device node, as mount says it, and not as Virtoll finds it."""
+    on = Path("/var/tmp").stat().st_dev
+    place = Path(f"/sys/dev/block/{os.major(on)}:{os.minor(on)}").resolve()
+    return (place if not (place / "partition").exists() else place.parent).joinpath("dev").read_text().strip()
+
+
+def expected() -> dict[str, str]:
+    """What files of the guest's group hold, by controller and file."""
+    disk = disk_number() if "io_max" in OWN else None
+    if cgroups.detect().version == "v2":
+        rate = {"io.max": f"{disk} rbps=8388608 wbps=8388608 riops=max wiops=max"}
+        return {
+            "cpu.max": "25000 100000",
+            "cpu.weight": "50",
+            "memory.max": str(128 * 2**20),
+            **(rate if disk else {}),
+        }
+    rates = {f"blkio.throttle.{way}_bps_device": f"{disk} 8388608" for way in ("read", "write")}
+    return {
+        "cpu.cfs_quota_us": "25000",
+        "cpu.cfs_period_us": "100000",
+        "cpu.shares": "512",
+        "memory.limit_in_bytes": str(128 * 2**20),
+        **(rates if disk else {}),
+    }
+
+
+def group_of(live: Connected, file: str) -> Path:
+    """The folder directly below the lab's in the hierarchy of a file's controller, of the guest's agent."""
+    controller, lab = file.partition(".")[0], live.site.this_machine.cgroup
+    assert lab is not None
+    unified = "" if cgroups.detect().version == "v2" else controller
+    members = live.agent_process().pid
+    for line in Path(f"/proc/{members}/cgroup").read_text().splitlines():
+        _, names, path = line.split(":", 2)
+        if unified in names.split(",") and f"/{lab}/" in path:
+            return Path("/sys/fs/cgroup") / unified / lab / path.partition(f"/{lab}/")[2].partition("/")[0]
+    raise AssertionError(f"the agent is in no group below the lab's of {controller}")
+
+
+def test_the_kernel_holds_what_was_asked_and_a_busy_loop_is_held_back(live: Connected) -> None:
+    wanted = expected()
+    assert {file: (group_of(live, file) / file).read_text().strip() for file in wanted} == wanted
+    assert live.guest.limits_held == wanted
+    own, host = live.wanted.own, view_of_host(live.guest.host_processes())
+    assert (live.wanted.memory_bytes, live.wanted.cpu_quota, own.cpu_weight) == (128 * 2**20, 0.25, 50)
+    assert (host.limits.memory_bytes, host.limits.cpu_quota) == (128 * 2**20, 0.25)
+    assert [one.text for one in compare(live.wanted, guests.facts(live), host) if one.fatal] == []
+    live.guest.agent.ask(SpawnRequest(name="busy", argv=tuple(BUSY), output="/tmp/busy"))
+    group = accounting.quota_group(live.pids())
+    wait_until(lambda: group.read().throttled_periods > 0, guests.HANG_SECONDS, "being held back by its quota")
+
+
+def test_a_limit_that_the_kernel_does_not_hold_ends_the_start(
+    run_session: RunSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forgetful(lab: str, name: str, limits: Limits, layout: Layout | None = None) -> Group:
+        return REAL_MAKE_GROUP(lab, name, dataclasses.replace(limits, cpu_weight=None), layout)
+
+    monkeypatch.setattr(cgroups, "make_group", forgetful)
+    wanted = guests.request("netns-limited")
+    words = rf"^{wanted.name} is not limited as asked: cgroup file \S+ holds '\d+' and was to hold '\d+'$"
+    with pytest.raises(GuestError, match=words):
+        guests.start("netns-limited", run_session, wanted)
+
+
+@pytest.mark.parametrize("key", list(OWN))
+def test_what_this_host_cannot_limit_is_refused_with_the_key(
+    site: Site, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    choice = dataclasses.replace(
+        guests.choice("netns"), parameters=type(guests.choice("netns").parameters).model_validate({key: OWN[key]})
+    )
+    assert isinstance(choice.parameters, Limited)
+    assert choice.parameters.refusal(site) is None
+    controller = {"cpu_max": "cpu", "cpu_weight": "cpu", "memory_max": "memory", "io_max": "io"}[key]
+    layout = cgroups.detect()
+    fewer = {name: root for name, root in layout.controllers.items() if name != controller}
+    with monkeypatch.context() as patch:
+        patch.setattr(cgroups, "detect", lambda: dataclasses.replace(layout, controllers=fewer))
+        found = probe_cache.probe(platform_of(choice), choice, site)
+    said = f"{key}: this host has no cgroup controller '{controller}'; mount it or leave the key out"
+    assert (found.available, found.reason) == (False, said)
+    monkeypatch.setattr(Lab, "is_root", False)
+    found = probe_cache.probe(platform_of(choice), choice, site)
+    said = f"{key}: without root a guest has no limits of its own; run as root or leave the key out"
+    assert (found.available, found.reason) == (False, said)
+
+
+def test_a_disk_that_is_not_one_is_refused(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> str:
+        raise GuestError("/var/tmp is not on one disk of this host (device 0:42)")
+
+    monkeypatch.setattr("virtoll.platforms.limits.number_of_disk", none)
+    said = Limited.model_validate({"io_max": "1MiB"}).refusal(site)
+    assert said == "io_max: /var/tmp is not on one disk of this host (device 0:42); leave it out"
