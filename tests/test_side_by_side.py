@@ -156,20 +156,36 @@ def test_guests_share_a_nic_where_it_is_asked_for(tmp_path: Path) -> None:
     """Their frames arrive over one link, and the rate is of all together: no more than the link carries."""
     workloads = [
         {"workload": "transmitters", "transmitters": [1, 3], "nic": "shared"},
+        {"workload": "transmitters", "transmitters": 3},
         {"workload": "virtual-routers", "routers": [1, 2, 4], "total_rate_frames_per_second": 130_000},
+        {"workload": "virtual-routers", "routers": 4, "rate_factor": 64},
     ]
     folder = run(tmp_path / "run", workloads=workloads)
     assert {(trial.status, trial.reason) for trial in folder.trials()} == {("ok", None)}
     for trial in folder.trials():
-        (point,) = trial.points or ()
-        assert point.shared_link == (trial.workload == "transmitters")
-        if trial.workload == "virtual-routers":
+        point = (trial.points or ())[0]
+        assert point.shared_link == (trial.parameters.get("nic") == "shared")
+        if trial.parameters.get("total_rate_frames_per_second"):
             each = point.intended_rate_frames_per_second
             assert each is not None
             assert each * trial.parameters["routers"] == pytest.approx(130_000)
-    steps = {
-        (one.platform, one.factor): [step.rate for step in one.steps] for one in analyse(load(folder.path)).scalings
+            assert len(trial.points or ()) == 1
+    analysis = analyse(load(folder.path))
+    assert {task.short for task in analysis.tasks} == {
+        "transmitters 1 transmitters, shared NIC",
+        "transmitters 3 transmitters, own NIC",
+        "transmitters 3 transmitters, shared NIC",
+        "virtual-routers 1 routers, 130000 frames/s in all",
+        "virtual-routers 2 routers, 130000 frames/s in all",
+        "virtual-routers 4 routers, a sweep",
+        "virtual-routers 4 routers, 130000 frames/s in all",
     }
+    steps = {(one.platform, one.factor): [step.rate for step in one.steps] for one in analysis.scalings}
+    assert {(one.factor, one.words) for one in analysis.scalings} == {
+        ("transmitters", "shared NIC"),
+        ("routers", "130000 frames/s in all"),
+    }
+    assert {len(step.shares) for one in analysis.scalings for step in one.steps} == {0, 2, 3, 4}, "fair at one rate too"
     assert steps["model", "routers"] == pytest.approx([130_000] * 3, rel=0.05)
     links = [plan_links(number, shared=True).links[-1].guest_mac for number in (0, 1)]
     firsts = [boot.requested for boot in folder.boots() if boot.block == 0 and boot.instance == 0]

@@ -38,7 +38,7 @@ def _row(scaling: Scaling, step: Step) -> TableRow:
     return TableRow(
         scaling.platform,
         (
-            Shown(f"{step.size:,}".replace(",", "\u00a0"), scaling.others),
+            Shown(f"{step.size:,}".replace(",", "\u00a0"), scaling.words),
             Shown(units.count(step.rate), f"{units.count(min(step.rates))} to {units.count(max(step.rates))}"),
             _ratio(step),
             *last,

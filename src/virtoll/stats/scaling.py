@@ -60,6 +60,12 @@ class Scaling:
     others: str
     steps: tuple[Step, ...]
 
+    @property
+    def words(self) -> str:
+        """What its sizes have in common, in the words that tell them from others': 'shared NIC'; often nothing."""
+        told = [step.task.size.split(", ") for step in self.steps]
+        return ", ".join(word for word in told[0] if all(word in words for words in told))
+
 
 def scalings(
     tasks: Sequence[Task], observations: Sequence[Observation], trials: Sequence[TrialRecord], platforms: Sequence[str]

@@ -236,13 +236,27 @@ def _natural(parameters: Parameters) -> list[tuple[int, float, str]]:
 
 
 _NOTHING = ("none", "auto")
+_TOTAL, _LINK_RATE = "total_rate_frames_per_second", "link_rate_bits_per_second"
+# Which keys of a sweep mean nothing beside one rate of all routers together.
+_OF_A_SWEEP = ("sweep", "first_rate_frames_per_second", "rate_factor", "stop_below_share", "rates_mbit_per_second")
+
+
+def _that_count(parameters: Parameters) -> Parameters:
+    """Without those that another makes mean nothing."""
+    without: tuple[str, ...] = _OF_A_SWEEP if parameters.get(_TOTAL) else ()
+    if parameters.get("nic") == "own":
+        without += (_LINK_RATE,)
+    return {key: value for key, value in parameters.items() if key not in without}
 
 
 def _size(parameters: Parameters, family: Sequence[Parameters]) -> str:
     """What distinguishes these parameters from their family's; where there is only one set, its first number."""
+    parameters, others = _that_count(parameters), [_that_count(other) for other in family]
     seen: Counter[str] = Counter()
     for key in parameters:
-        seen[key] = len({canonical({key: other.get(key)}) for other in family})
+        # A key that was never asked for has a value of its own; one that means nothing has none.
+        counted = [own for own, asked in zip(others, family, strict=True) if key in own or key not in asked]
+        seen[key] = len({canonical({key: own.get(key)}) for own in counted})
     sizes = [key for key, value in parameters.items() if type(value) is int and not key.endswith("_per_second")]
     telling = [key for key in parameters if seen[key] > 1] or [key for key in sizes if not key.startswith("link_")][:1]
     return ", ".join(filter(None, (_parameter(key, parameters[key]) for key in telling)))
@@ -257,9 +271,15 @@ def _parameter(key: str, value: Any) -> str:
     if own is not None:
         return own
     words = key.replace("_", " ")
+    if key == "nic" and value in ("own", "shared"):
+        return f"{value} NIC"
+    if key == _TOTAL:
+        return f"{value:g} frames/s in all" if value else "a sweep"
     if isinstance(value, list) and key.endswith("_mbit_per_second"):
         return f"{'/'.join(f'{one:g}' for one in value)} Mbit/s" if value else ""
     if isinstance(value, int | float) and key.endswith("_bits_per_second"):
+        if not value:
+            return f"{words.removesuffix(' bits per second')} not limited"
         return f"{words.removesuffix(' bits per second')} {value / 1e6:g} Mbit/s"
     if isinstance(value, int | float) and key.endswith("_per_second"):
         return f"{value:g} {words.removesuffix(' per second').removeprefix('rate ')}/s"

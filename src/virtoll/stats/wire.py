@@ -233,10 +233,11 @@ def _delay_row(platform: str, task: Task, rate: float, what: str, reported: Sequ
 
 
 def fair_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[FairRow, ...]:
-    """Cells with several sources, flat out."""
+    """Cells with several sources, flat out, or at the one rate of a trial that has no other point."""
     groups: dict[Cell, list[list[float]]] = {}
     for task, trial, point in points_of(tasks, trials):
-        if point.intended_rate_frames_per_second is None and len(point.sources) > 1:
+        told = point.intended_rate_frames_per_second is None or len(trial.points or ()) == 1
+        if told and len(point.sources) > 1:
             rates = [_source_rate(point, one.source) for one in point.sink.per_source]
             groups.setdefault((trial.platform, task), []).append(rates)
     rows = []

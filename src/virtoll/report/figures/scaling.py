@@ -14,13 +14,19 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+_WIDE = 5.0
+"""From this largest rate by the smallest on an axis is logarithmic; a narrower one has no marks on it."""
+
+
 def draw(analysis: Analysis) -> "Figure":
-    """A row for each factor: frames/s of all guests together, and as a share of the smallest size."""
-    factors = [factor for factor in FACTORS if any(one.factor == factor for one in analysis.scalings)]
-    figure = new_figure(0.7 + 2.4 * len(factors))
-    panels = figure.subplots(len(factors), 2, squeeze=False)
-    for (rates, shares), factor in zip(panels, factors, strict=True):
-        own = [one for one in analysis.scalings if one.factor == factor]
+    """A row for each factor, and what else was asked: frames/s of all guests together, and by the smallest size."""
+    asked = dict.fromkeys((one.factor, one.others) for one in analysis.scalings)
+    drawn = [(factor, others) for name in FACTORS for factor, others in asked if factor == name]
+    figure = new_figure(0.7 + 2.4 * len(drawn))
+    panels = figure.subplots(len(drawn), 2, squeeze=False)
+    for (rates, shares), (factor, others) in zip(panels, drawn, strict=True):
+        own = [one for one in analysis.scalings if (one.factor, one.others) == (factor, others)]
+        rates.set_title(own[0].words, loc="left")
         _panel(rates, analysis, own, share=False)
         _panel(shares, analysis, own, share=True)
         rates.set_ylabel("frames/s, all together")
@@ -57,8 +63,12 @@ def _panel(panel: "Axes", analysis: Analysis, rows: list[Scaling], *, share: boo
         )
     shown = [rate for row in rows for step in row.steps for rate in step.rates]
     if share:
-        panel.set_ylim(bottom=0)
+        largest = max((ratio for row in rows for step in row.steps for ratio in step.ratios), default=1.0)
+        panel.set_ylim(0, 1.1 * largest)
         panel.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    elif max(shown) < _WIDE * min(shown):
+        panel.set_ylim(0, 1.1 * max(shown))
+        panel.yaxis.set_major_formatter(lambda value, _: whole(value))
     else:
         panel.set_yscale("log")
         panel.set_ylim(min(shown) / 1.2, max(shown) * 1.2)
@@ -70,7 +80,8 @@ def _panel(panel: "Axes", analysis: Analysis, rows: list[Scaling], *, share: boo
 def caption(analysis: Analysis) -> str:
     """What to see."""
     return (
-        "Left: the largest rate of each sweep, summed over all guests that work side by side (logarithmic). Right: the "
+        "Left: the largest rate of each trial, summed over all guests that work side by side (logarithmic where they "
+        "are far apart). Right: the "
         "same as a share of the smallest size in the same block. A level line on the right: the size costs nothing. "
         f"Markers are medians over {blocks_text(analysis)}, bars reach from the smallest to the largest."
     )
