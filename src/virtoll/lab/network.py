@@ -80,11 +80,6 @@ class Link:
         return LinkAddresses(f"{network}1", f"{network}2", 24)
 
     @property
-    def attachable(self) -> bool:
-        """Its way to the guest is a factor; that of marks, and to the shared NIC, is always a bridge."""
-        return self.role in ("source", "sink")
-
-    @property
     def guest_address(self) -> str:
         """The guest's IPv4 address outside any VLAN."""
         return self.ends().guest
@@ -146,12 +141,12 @@ class GuestNetwork:
     def shared(self) -> Link | None:
         """The link to the NIC that all guests share; in a testbed that is the sink's; None where there is none."""
         own = next((link for link in self.links if link.role == "shared"), None)
-        return own or next((link for link in self.links if link.role == "sink" and link.trunk is not None), None)
+        return own or next((link for link in self.sinks if link.trunk is not None), None)
 
     @property
     def attachment(self) -> Attachment:
         """How the links that carry traffic reach the guest; ``bridge`` where there is none."""
-        return next((link.attachment for link in self.links if link.attachable), "bridge")
+        return next((link.attachment for link in self.traffic), "bridge")
 
     @property
     def marks(self) -> Link | None:
@@ -250,7 +245,8 @@ def with_found_macs(network: GuestNetwork, found: Sequence[str]) -> GuestNetwork
 
 def attached(network: GuestNetwork, attachment: Attachment) -> GuestNetwork:
     """The same links, those that carry traffic attached in that way; those for marks and the shared NIC keep theirs."""
-    links = (replace(link, attachment=attachment) if link.attachable else link for link in network.links)
+    traffic = network.traffic
+    links = (replace(link, attachment=attachment) if link in traffic else link for link in network.links)
     return GuestNetwork(tuple(links))
 
 

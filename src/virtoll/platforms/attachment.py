@@ -56,7 +56,7 @@ class AttachedMachine(Attached):
 
     def devices(self, network: GuestNetwork) -> dict[str, str]:
         """The PCI device of each link that carries traffic, by the link's name; none where there are none."""
-        traffic = [link.name for link in network.links if link.attachable]
+        traffic = [link.name for link in network.traffic]
         if self.vfio and len(self.vfio) != len(traffic):
             raise GuestError(
                 f"vfio: {len(self.vfio)} PCI addresses given and {len(traffic)} needed: one a source, then each sink's"

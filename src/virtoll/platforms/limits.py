@@ -6,7 +6,6 @@ Main type: ``Limited`` (base of their parameters). How a limit is set is the pla
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from pydantic import ByteSize, Field
@@ -56,8 +55,8 @@ class Limited(Attached):
             return f"io_max: {error}; leave it out"
         return None
 
-    def _asked(self) -> Iterator[str]:
-        return (key for key in _CONTROLLERS if self.model_dump()[key] is not None)
+    def _asked(self) -> list[str]:
+        return list(self.model_dump(include=set(_CONTROLLERS), exclude_none=True))
 
 
 def limit(request: GuestRequest, parameters: Parameters) -> GuestRequest:

@@ -21,6 +21,9 @@ SMALLEST_FRAME_BYTES, LARGEST_FRAME_BYTES = 64, 1518
 FCS_BYTES = 4
 # What a frame takes on the wire besides its size: preamble and start 8, inter-frame gap 12.
 WIRE_OVERHEAD_BYTES = 20
+# Parameters of a sweep's grid, which mean nothing beside a list of rates, and of any sweep: nothing beside one rate.
+GRID_KEYS = ("first_rate_frames_per_second", "rate_factor", "stop_below_share")
+SWEEP_KEYS = ("sweep", "rates_mbit_per_second", *GRID_KEYS)
 _IPV6_MORE_BYTES, _TAG_BYTES, _ETHERNET_HEADER_BYTES = 20, 4, 14
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from virtoll import units
-from virtoll.runfolder.frame_shape import field_words
+from virtoll.runfolder.frame_shape import SWEEP_KEYS, field_words
 from virtoll.runfolder.records import Manifest, MetricRecord, TrialRecord, duration_ns
 from virtoll.runfolder.traffic_records import Point
 
@@ -237,13 +237,11 @@ def _natural(parameters: Parameters) -> list[tuple[int, float, str]]:
 
 _NOTHING = ("none", "auto")
 _TOTAL, _LINK_RATE = "total_rate_frames_per_second", "link_rate_bits_per_second"
-# Which keys of a sweep mean nothing beside one rate of all routers together.
-_OF_A_SWEEP = ("sweep", "first_rate_frames_per_second", "rate_factor", "stop_below_share", "rates_mbit_per_second")
 
 
 def _that_count(parameters: Parameters) -> Parameters:
     """Without those that another makes mean nothing."""
-    without: tuple[str, ...] = _OF_A_SWEEP if parameters.get(_TOTAL) else ()
+    without: tuple[str, ...] = SWEEP_KEYS if parameters.get(_TOTAL) else ()
     if parameters.get("nic") == "own":
         without += (_LINK_RATE,)
     return {key: value for key, value in parameters.items() if key not in without}

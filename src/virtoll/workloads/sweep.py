@@ -18,15 +18,13 @@ from typing import Final, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from virtoll.agent.operations.traffic import TrafficReply
+from virtoll.runfolder.frame_shape import GRID_KEYS
 from virtoll.workloads.points import MeasuredPoint
 from virtoll.workloads.traffic import RESIDUAL_NS, FrameParameters
 
 _MAXIMUM_POINTS = 24
 MOST_RATES: Final = 32
 _LARGEST_MBIT_PER_SECOND: Final = 1_000_000
-# Which keys say how the grid of the other sweeps goes, and mean nothing beside a list.
-_OF_A_GRID: Final = ("first_rate_frames_per_second", "rate_factor", "stop_below_share")
-OF_A_SWEEP: Final = ("sweep", "rates_mbit_per_second", *_OF_A_GRID)
 # From flat out: what is offered next, by what was forwarded flat out, and what must then be forwarded, by the same, for
 # overload to do harm.
 _PROBED_AT, _CLEARLY_MORE = 2.0, 1.1
@@ -78,7 +76,7 @@ class SweepParameters(FrameParameters):
             return self
         if not self.rates_mbit_per_second:
             raise ValueError("the sweep 'rates' has no rates; add rates_mbit_per_second, such as [10, 100, 1000]")
-        others = [key for key in _OF_A_GRID if key in self.model_fields_set]
+        others = [key for key in GRID_KEYS if key in self.model_fields_set]
         if others:
             raise ValueError(f"{others[0]} is for the other sweeps; leave it out, or set sweep: rising")
         return self

@@ -15,13 +15,12 @@ from pydantic import Field, model_validator
 
 from virtoll.agent.path_counters import knows_counters
 from virtoll.errors import GuestCannot
-from virtoll.runfolder.frame_shape import MOST_SOURCES
+from virtoll.runfolder.frame_shape import MOST_SOURCES, SWEEP_KEYS
 from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
 from virtoll.workloads.forward import lane
 from virtoll.workloads.points import MeasuredPoint
 from virtoll.workloads.router import routing
 from virtoll.workloads.sweep import (
-    OF_A_SWEEP,
     Points,
     SweepParameters,
     first_point,
@@ -47,7 +46,7 @@ class VirtualRoutersParameters(SweepParameters):
 
     @model_validator(mode="after")
     def _a_total_has_no_sweep(self) -> Self:
-        swept = [key for key in OF_A_SWEEP if key in self.model_fields_set]
+        swept = [key for key in SWEEP_KEYS if key in self.model_fields_set]
         if self.total_rate_frames_per_second and swept:
             raise ValueError(f"{swept[0]} is for a sweep; leave it out, or total_rate_frames_per_second")
         return self
@@ -113,7 +112,7 @@ class VirtualRouters(Workload[VirtualRoutersParameters]):
 
 def refuse_shared_links(benches: tuple[Bench, ...]) -> None:
     """Guests that are reached by the same NIC would be measured against each other there and not in their host."""
-    if len(benches) > 1 and any(link.trunk for one in benches for link in one.network.links if link.attachable):
+    if len(benches) > 1 and any(link.trunk for one in benches for link in one.network.traffic):
         raise GuestCannot(
             "in a testbed all guests are reached by the same NICs, and those would be measured; leave the testbed out",
         )

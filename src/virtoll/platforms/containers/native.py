@@ -53,7 +53,7 @@ class Native(Platform[NativeParameters]):
         network = site.network
         for link in request.network.links:
             site.local_ports.host_port(link)
-        attachment = "bridge" if any(link.trunk for link in request.network.links if link.attachable) else "veth"
+        attachment = "bridge" if any(link.trunk for link in request.network.traffic) else "veth"
         cleanup = [lambda: network.remove(request.network)]
         # Only a quota makes a group: without one the host is left as it is.
         limits = Limits(cpu_quota=request.cpu_quota)
