@@ -24,7 +24,7 @@ def is_extended(item: pytest.Function) -> bool:
     return item.originalname == "test_one_is_brought_up_looked_into_and_ended" and "root" in item.name
 
 
-NICS = 6  # management, three sources, sink, marks
+NICS = 8  # management, three sources, three sinks, marks
 BOOT_SECONDS = 900.0  # a host that boots says nothing meanwhile
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,23 @@ def with_mounts(mounts: Sequence[str], *argv: str) -> list[str]:
     """``argv`` behind a mount namespace of its own, in which these commands have changed the mounts."""
     script = " && ".join([*mounts, 'exec "$@"'])
     return ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c", script, "sh", *argv]
+
+
+def opening_mounts(keep: str | Path) -> list[str]:
+    """Mounts that let others than root into a clone that lies below a closed folder, as ``mktemp -d`` makes them.
+
+    That folder is covered by an open one that holds the clone alone; ``keep`` is an open folder that may be covered
+    too. None where the way is open.
+    """
+    closed = next((at for at in reversed(REPOSITORY.parents) if not at.stat().st_mode & stat.S_IXOTH), None)
+    if closed is None:
+        return []
+    return [
+        f"mount --bind {REPOSITORY} {keep}",
+        f"mount -t tmpfs -o mode=755 none {closed}",
+        f"mkdir -p {REPOSITORY}",
+        f"mount --bind {keep} {REPOSITORY}",
+    ]
 
 
 def virtoll(

@@ -26,7 +26,7 @@ from pathlib import Path
 
 import pytest
 from tests.support import machine
-from tests.support.commands import REPOSITORY, VIRTOLL, environment, with_mounts
+from tests.support.commands import REPOSITORY, VIRTOLL, environment, opening_mounts, with_mounts
 
 USER = 12345
 TUN = os.makedev(10, 200)
@@ -168,6 +168,8 @@ class Playground:
         mounts += [f"mount --bind {self.base / name} {target}" for name, target in _COVERED.items()]
         if REPOSITORY.is_relative_to("/tmp"):
             mounts += [f"mkdir -p {REPOSITORY}", f"mount --bind {keep} {REPOSITORY}"]
+        elif not self.root:
+            mounts += opening_mounts(keep)
         if not self.root:
             mounts.append(f"mount --bind {self.base / 'tun'} /dev/net/tun")
         somebody = [] if self.root else ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--"]
