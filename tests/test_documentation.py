@@ -17,6 +17,7 @@ from virtoll.workloads import WORKLOADS
 tables: ModuleType = load_tool("tables")
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
+PRESETS = ROOT / "src" / "virtoll" / "experiment" / "presets"
 PAGES = sorted([README, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
 _CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
@@ -94,3 +95,30 @@ def test_an_example_of_an_experiment_can_be_planned(path: Path, tmp_path: Path) 
         file = tmp_path / f"{number}.yaml"
         file.write_text(example, encoding="utf-8")
         assert plan_of(load_experiment(file, catalogue())).trials
+
+
+def test_the_page_of_the_studies_counts_its_rows() -> None:
+    """A row's state is in its third column; the table at the top has their numbers, a study and in all."""
+    text = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
+    states = ("complete", "in part", "not there", "cannot be had")
+    counted = {}
+    for section in text.split("\n## ")[1:]:
+        cells = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")]
+        assert {len(row) for row in cells} == {4}
+        assert {row[2] for row in cells} <= {*states, "state", "---", "–"}
+        counted[section.partition("\n")[0]] = [sum(row[2] == state for row in cells) for state in states]
+    said = {
+        study: [int(number) for number in numbers.split(" | ")]
+        for study, numbers in re.findall(r"^\| (?:\[([^\]]+)\]\(#[^|]+|all) \| ([\d |]+) \|$", text, re.MULTILINE)
+    }
+    assert said.pop("") == [sum(column) for column in zip(*counted.values(), strict=True)]
+    assert said == counted
+
+
+def test_the_page_of_the_studies_names_keys_that_there_are() -> None:
+    """The key of each ``key: value`` is in a preset, or another page explains it."""
+    other = [path for path in PAGES if path.name != "studies.md"]
+    known = "\n".join(path.read_text(encoding="utf-8") for path in [*PRESETS.glob("*.yaml"), *other])
+    named = re.findall(r"`(\w+): [^`]+`", (ROOT / "docs" / "studies.md").read_text(encoding="utf-8"))
+    assert len(named) > 50
+    assert [key for key in named if not re.search(rf"\b{key}:|`{key}`", known)] == []
