@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support.commands import environment
 
 from virtoll.errors import GuestError
 from virtoll.lab.flow_control import EthtoolPause, FlowControl, main, switch, wait_for
@@ -100,7 +101,7 @@ def test_what_was_switched_is_noted_first_and_put_back_by_the_note(
 def test_the_note_runs_as_a_program() -> None:
     """On an interface that has no flow control it says so; nothing else of it needs a NIC."""
     argv = [sys.executable, "-m", "virtoll.lab.flow_control", "lo", "on", "off", "off"]
-    ended = subprocess.run(argv, capture_output=True, text=True, check=False)
+    ended = subprocess.run(argv, capture_output=True, text=True, check=False, env=environment())
     assert ended.returncode != 0
     assert "lo has no flow control that can be switched" in ended.stderr
 

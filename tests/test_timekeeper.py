@@ -198,11 +198,17 @@ def test_without_both_marks_on_the_channel_there_is_no_duration(edges: tuple[str
 
 
 @pytest.mark.parametrize("step", [0, 10**9, -(10**9)])
-def test_marks_that_the_channel_brings_together_are_no_duration(step: int) -> None:
-    """The channel was not read for longer than the job took; beside marks of the link it makes the error large."""
-    found = timed(guest(apart_ns=0, step_ns=step), peer(), link=False)
+@pytest.mark.parametrize("apart", [0, 5_000_000])
+def test_marks_that_the_channel_brings_together_are_no_duration(step: int, apart: int) -> None:
+    """The channel was not read for longer than the job took; beside marks of the link it makes the error large.
+
+    A little apart where the second comes in the next read: less than the guest slept between them.
+    """
+    found = timed(guest(apart_ns=apart, step_ns=step, pause_ns=10_000_000), peer(), link=False)
     assert "both marks of the job reached the timekeeper at once" in found.problem
     assert found.clock["channel_marks"] is not None, "what arrived is stored"
-    beside = timed(guest(apart_ns=0, step_ns=step), peer())
+    beside = timed(guest(apart_ns=apart, step_ns=step), peer())
     assert beside.problem is None
-    assert beside.clock["error_estimate_ns"] == 2_000_000_000
+    assert beside.clock["error_estimate_ns"] == 2_000_000_000 - apart
+    longer = timed(guest(apart_ns=5_000_001, step_ns=step, pause_ns=10_000_000), peer(), link=False)
+    assert longer.problem is None

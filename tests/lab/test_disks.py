@@ -50,12 +50,13 @@ def test_a_folders_disk_is_the_whole_one_and_has_a_node(tmp_path: Path) -> None:
     with pytest.raises(GuestError, match=rf"^{tmp_path} is not on one disk of this host \(device {number}\)$"):
         number_of_disk(tmp_path, devices)
     (disk / "part").mkdir(parents=True)
-    (disk / "dev").write_text("8:16\n")
+    whole = "8:16" if number != "8:16" else "8:32"
+    (disk / "dev").write_text(f"{whole}\n")
     (disk / "uevent").write_text("MAJOR=8\nMINOR=16\nDEVNAME=sdb\nDEVTYPE=disk\n")
     (disk / "part" / "dev").write_text(f"{number}\n")
     (devices / number).symlink_to(disk / "part")
-    (devices / "8:16").symlink_to(disk)
+    (devices / whole).symlink_to(disk)
     assert number_of_disk(tmp_path, devices) == number
     (disk / "part" / "partition").write_text("1\n")
-    assert number_of_disk(tmp_path, devices) == "8:16"
+    assert number_of_disk(tmp_path, devices) == whole
     assert node_of_disk("8:16", devices) == Path("/dev/sdb")

@@ -12,6 +12,7 @@ import pytest
 from tests.support import commands, experiments
 
 from virtoll.report.build import load
+from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.store import RunFolder
 from virtoll.stats.analysis import analyse
 from virtoll.stats.guests import forwarded_frames
@@ -69,6 +70,11 @@ def ends() -> Iterator[Ends]:
         yield Ends(near, far)
 
 
+def sent_apart(trial: TrialRecord) -> bool:
+    """Whether a trial is refused because its guests did not send at the same time, and for nothing else."""
+    return trial.status == "invalid" and "the guests sent together for only" in str(trial.reason)
+
+
 @pytest.mark.parametrize("sources", [pytest.param(1, marks=pytest.mark.extended), 2])
 def test_traffic_goes_through_the_interfaces(ends: Ends, sources: int, tmp_path: Path) -> None:
     """Into the guest by one for each source; out of it by the sink's first, or by one for each."""
@@ -95,7 +101,7 @@ def test_traffic_goes_through_the_interfaces(ends: Ends, sources: int, tmp_path:
                 "transmitters": 2,
                 "nic": "shared",
                 "rate_frames_per_second": 1000,
-                "duration_milliseconds": 200,
+                "duration_milliseconds": 1000,
             },
         ],
         skip=["qemu-tcg:transmitters"],
@@ -103,7 +109,9 @@ def test_traffic_goes_through_the_interfaces(ends: Ends, sources: int, tmp_path:
     finished = ends.virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
     assert finished.returncode == 0, finished.stderr
     folder = RunFolder.open(tmp_path / "run")
-    assert [(trial.platform, trial.reason) for trial in folder.trials() if trial.status != "ok"] == []
+    # A busy host may keep one of two senders off its CPU, and the trial says so; nothing else may be wrong.
+    wrong = [one for one in folder.trials() if one.status != "ok" and not sent_apart(one)]
+    assert [(one.platform, one.workload, one.reason) for one in wrong] == []
     assert folder.manifest.testbed is not None
     forward = [trial for trial in folder.trials() if trial.workload == "forward"]
     assert len(forward) == 6 * sources
@@ -121,7 +129,11 @@ def test_traffic_goes_through_the_interfaces(ends: Ends, sources: int, tmp_path:
     for trial in sent:
         (point,) = trial.points or ()
         assert point.shared_link
-        assert [one.forwarded_frames for one in point.sink.per_source] == [200, 200], (trial.platform, point)
+        arrived = {one.source: one.forwarded_frames for one in point.sink.per_source}
+        for one in point.sources:
+            assert one.offered_frames + one.unsent_frames == one.intended_frames == 1000
+            assert arrived.pop(one.source) == one.offered_frames > 0, (trial.platform, point)
+        assert arrived == {}
     assert [(record.reason, record.way) for record in folder.calibrations()] == [(None, "testbed")] * 2
     text = (folder.path / "report" / "index.html").read_text(encoding="utf-8")
     assert f"netns {ends.far}" in text

@@ -131,6 +131,7 @@ def test_the_kernel_holds_what_was_asked_and_a_busy_loop_is_held_back(live: Conn
     assert [one.text for one in compare(live.wanted, guests.facts(live), host) if one.fatal] == []
     live.guest.agent.ask(SpawnRequest(name="busy", argv=tuple(BUSY), output="/tmp/busy"))
     group = accounting.quota_group(live.pids())
+    group.prefer()  # what its weight was is compared above
     wait_until(lambda: group.read().throttled_periods > 0, guests.HANG_SECONDS, "being held back by its quota")
 
 

@@ -37,6 +37,7 @@ def opening_mounts(keep: str | Path) -> list[str]:
     if closed is None:
         return []
     return [
+        "umask 022",
         f"mount --bind {REPOSITORY} {keep}",
         f"mount -t tmpfs -o mode=755 none {closed}",
         f"mkdir -p {REPOSITORY}",

@@ -34,7 +34,7 @@ SILENCE_SECONDS = 300.0
 """Who lives and says nothing for so long hangs: there is no other deadline, since a run goes on as fast as it can."""
 _LOOK_SECONDS = 0.02
 _KEPT_WORDS = 4000
-_LAB_INTERFACE = re.compile(r"^[plgvb]\d+(in\d|out|marks)$")
+_LAB_INTERFACE = re.compile(r"^([plgvb]\d+(in\d|out\d?|marks|shared)|[plb]shared)$")
 _MOUNTED = ("/run/virtoll", "/sys/", "/proc/", "/tmp/virtoll")  # below these, a lab mounts
 _COVERED = {"tmp": "/tmp", "run": "/run", "shm": "/dev/shm"}
 

@@ -261,6 +261,7 @@ class Attachments:
         """The shared bridge of a NIC, made at its first use; it never forgets where a guest is."""
         if not self._at.there(link.bridge):
             if link.role == "shared":  # that NIC is a veth pair
+                self._at.remove(nic)  # left over where a guest before could not be given the bridge
                 self._at.veth(nic, None, link.peer_interface, link.peer_mac, link.mtu_bytes)
                 self._at.move(link.peer_interface, self._peer_pid)
             self._at.bridge(link.bridge, link.mtu_bytes, br_ageing_time=_NEVER)

@@ -75,7 +75,7 @@ def _limits(analysis: Analysis) -> tuple[float, float]:
     deviations = sorted(abs(value - 100) for value in values)
     usual = max(deviations[int(len(deviations) * 0.9) - 1], 0.5)
     low, high = max(min(values), 100 - _REACH * usual), min(max(values), 100 + _REACH * usual)
-    margin = (high - low) * 0.06
+    margin = max((high - low) * 0.06, 0.5)  # all may be the same
     return low - margin, high + margin
 
 
