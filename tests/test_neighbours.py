@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import re
+import statistics
 from collections import Counter
-from itertools import groupby
+from itertools import groupby, product
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,7 @@ from virtoll.runfolder.store import RunFolder
 from virtoll.stats.analysis import analyse
 from virtoll.stats.compare import Verdict
 from virtoll.stats.isolation import SENDER_BOUND
+from virtoll.stats.values import forwarded_rate
 from virtoll.workloads.loads import PROGRAM_LOADS, Place, gone_still
 
 SECOND = 1_000_000_000
@@ -242,6 +245,56 @@ def test_where_nothing_was_lost_a_rate_is_the_senders(tmp_path: Path) -> None:
     assert found["superpi"].verdict is Verdict.SLOWER
     assert (found["forward"].verdict, found["forward"].caveat) == (Verdict.UNKNOWN, SENDER_BOUND)
     assert found["forward"].p_value is None
+
+
+def test_routers_beside_others_are_in_the_papers_form(tmp_path: Path) -> None:
+    """Means over blocks in Mbit/s on the wire, counted once more here from the records."""
+    folder = run(
+        tmp_path / "run",
+        **neighbours(
+            platforms=[fake("model", interference=0.5)],
+            neighbours=["idle", "heavy", {"load": "forward", "rate_share": [0.5, 0.95]}],
+            blocks=2,
+            rounds=2,
+            workloads=[{"workload": "forward", "frame_size_bytes": [64, 1500], "cpu_milliseconds": 0}, *JOB],
+        ),
+    )
+    rows = analyse(load(folder.path)).routers_beside
+    labels = [
+        "idle guest, same CPUs",
+        "heavy load, same CPUs",
+        "forwarding at 50 %, same CPUs",
+        "forwarding at 95 %, same CPUs",
+    ]
+    assert [(one.condition.label, one.task.size) for one in rows] == list(product(labels, ("64 B", "1500 B")))
+    for one in rows:
+        assert one.blocks == 2
+        assert one.change.value == pytest.approx(0.0 if one.condition.load == "idle" else -1 / 3, abs=0.02)
+        assert one.beside.value == pytest.approx(one.alone.value * (1 + one.change.value), rel=0.02)
+        assert (one.into_other is None) == (one.out_of_other is None) == (one.condition.load != "forward")
+        maximum, bits = statistics.median(each.maximum_frames_per_second for each in folder.maxima()), 8 * (64 + 20)
+        if one.into_other is not None and one.condition.rate_share is not None:
+            assert one.into_other.value == pytest.approx(one.condition.rate_share * maximum * bits / 1e6, rel=0.05)
+        own: dict[int, list[float]] = {}
+        for trial in folder.latest_trials():
+            if (
+                trial.condition == one.condition
+                and trial.parameters.get("frame_size_bytes") == one.shape.frame_size_bytes
+            ):
+                for beside in trial.neighbours:
+                    if beside.traffic is not None:
+                        rate = forwarded_rate(beside.traffic)
+                        assert rate is not None
+                        own.setdefault(trial.block, []).append(rate * bits / 1e6)
+        if one.out_of_other is not None:
+            assert one.out_of_other.value == pytest.approx(statistics.fmean(map(statistics.fmean, own.values())))
+    build_report(folder.path)
+    page = (folder.path / "report" / "index.html").read_text(encoding="utf-8")
+    assert "64 B frames beside heavy load, same CPUs" in page
+    assert 'id="figure-routers_beside"' in page
+    with (folder.path / "report" / "tables" / "routers_beside.csv").open(encoding="utf-8", newline="") as file:
+        table = list(csv.DictReader(file))
+    assert [row["out_of_other_mean_mbit_per_second"] != "" for row in table] == [False] * 4 + [True] * 4
 
 
 def test_each_guest_beside_is_in_the_record_with_what_it_did(tmp_path: Path) -> None:

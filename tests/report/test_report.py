@@ -151,6 +151,7 @@ def test_a_report_is_whole_and_loads_nothing(name: str, reports: Callable[[str],
     own = {
         "study": RUNS[name].study is not None,
         "isolation": False,
+        "routers_beside": False,
         "guests-at-once": False,
     }  # with a section of their own, or without one
     own |= dict.fromkeys(("listed_rates", "sources"), bool(RUNS[name].rates_mbit_per_second))
@@ -251,7 +252,7 @@ def test_figures_name_the_branded_and_mark_them(
     monkeypatch.setitem(SETTINGS, "svg.fonttype", "none")
     analysis = reports("nested").analysis
     drawn = {name: spec for name, spec in FIGURES.items() if spec.why_not(analysis) is None}
-    others = {"scaling", "guests-at-once", "isolation", "listed_rates", "sources"}
+    others = {"scaling", "guests-at-once", "isolation", "routers_beside", "listed_rates", "sources"}
     assert set(FIGURES) - set(drawn) == others, "no table of routes, no guests side by side, no list of rates"
     listed = reports("listed rates").analysis
     of_runs = [(name, spec, analysis) for name, spec in drawn.items()]

@@ -6,7 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from virtoll.stats.intervals import Estimate
+
 Row = Sequence[Any]
+
+
+def mean_columns(what: str) -> tuple[str, str, str]:
+    """The names of the columns of a mean in Mbit/s."""
+    unit = "mbit_per_second"
+    return f"{what}_mean_{unit}", f"{what}_low_{unit}", f"{what}_high_{unit}"
+
+
+def mean_cells(estimate: Estimate | None) -> tuple[float | None, float | None, float | None]:
+    """The mean and its interval, which one block has not."""
+    if estimate is None:
+        return None, None, None
+    interval = estimate.interval
+    return (estimate.value, None, None) if interval is None else (estimate.value, interval.low, interval.high)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,7 @@
 """CSV tables of sweeps over a list of rates, in Mbit/s; no numbers are computed here (`stats/listed_rates.py`)."""
 
-from virtoll.report.csv_table import CsvTable, Row
+from virtoll.report.csv_table import CsvTable, Row, mean_cells, mean_columns
 from virtoll.stats.analysis import Analysis
-from virtoll.stats.intervals import Estimate
 
 
 def listed_rate_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
@@ -18,8 +17,8 @@ def listed_rate_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
             point.target_mbit_per_second,
             int(point.target_mbit_per_second is None),
             point.blocks,
-            *_mean(point.offered),
-            *_mean(point.forwarded),
+            *mean_cells(point.offered),
+            *mean_cells(point.forwarded),
             analysis.caveats.get(curve.platform),
         )
         for curve in found.curves
@@ -33,7 +32,7 @@ def listed_rate_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
             one.shape.frame_size_bytes,
             one.shape.sources,
             one.blocks,
-            *_mean(one.rate),
+            *mean_cells(one.rate),
             analysis.caveats.get(one.platform),
         )
         for one in found.accumulated
@@ -47,23 +46,12 @@ def listed_rate_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
                 "target_mbit_per_second",
                 "flat_out",
                 "blocks",
-                *_columns("offered"),
-                *_columns("forwarded"),
+                *mean_columns("offered"),
+                *mean_columns("forwarded"),
                 "caveat",
             ),
             tuple(points),
         ),
-        CsvTable("sources", (*common, "blocks", *_columns("forwarded_at_most"), "caveat"), tuple(accumulated)),
+        CsvTable("sources", (*common, "blocks", *mean_columns("forwarded_at_most"), "caveat"), tuple(accumulated)),
     )
     return tuple(table for table in tables if table.rows)
-
-
-def _columns(what: str) -> tuple[str, str, str]:
-    unit = "mbit_per_second"
-    return f"{what}_mean_{unit}", f"{what}_low_{unit}", f"{what}_high_{unit}"
-
-
-def _mean(estimate: Estimate) -> tuple[float, float | None, float | None]:
-    """The mean and its interval, which one block has not."""
-    interval = estimate.interval
-    return (estimate.value, None, None) if interval is None else (estimate.value, interval.low, interval.high)

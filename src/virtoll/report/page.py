@@ -23,6 +23,7 @@ from virtoll.report.guests import guests_context
 from virtoll.report.guests_at_once import at_once_context
 from virtoll.report.isolation import isolation_context
 from virtoll.report.papers import paper_context, substitutes
+from virtoll.report.routers_beside import routers_beside_context
 from virtoll.report.rows import Shown, TableRow, comparison_cell
 from virtoll.report.scaling import scaling_context
 from virtoll.report.study import study_context
@@ -118,6 +119,7 @@ def _context(analysis: Analysis, drawings: Mapping[str, Drawing]) -> dict[str, A
         "wire": wire_context(analysis),
         "scaling": scaling_context(analysis),
         "isolation": isolation_context(analysis),
+        "routers_beside": routers_beside_context(analysis),
         "at_once": at_once_context(analysis),
         "throughput": throughput_context(analysis),
         "guests": guests_context(analysis),

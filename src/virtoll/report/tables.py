@@ -8,6 +8,7 @@ from virtoll.report.isolation import isolation_tables
 from virtoll.report.listed_rates import listed_rate_tables
 from virtoll.report.papers import paper_tables
 from virtoll.report.pause_frames import pause_tables
+from virtoll.report.routers_beside import routers_beside_tables
 from virtoll.report.scaling import scaling_tables
 from virtoll.report.study import study_tables
 from virtoll.stats.analysis import Analysis
@@ -25,6 +26,7 @@ def csv_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
         *guest_tables(analysis),
         _equivalence(analysis),
         *isolation_tables(analysis),
+        *routers_beside_tables(analysis),
         *at_once_tables(analysis),
         *scaling_tables(analysis),
         *throughput_tables(analysis),

@@ -49,6 +49,7 @@ from virtoll.stats.isolation import Isolation, isolation
 from virtoll.stats.listed_rates import ListedRates, listed_rates
 from virtoll.stats.observer import ObserverEffect, ObserverUse, observer_effects, observer_uses
 from virtoll.stats.papers import PAPER_METHODS, PaperMethod, PaperRow, paper_rows
+from virtoll.stats.routers_beside import RouterBeside, routers_beside
 from virtoll.stats.scaling import Scaling, scalings
 from virtoll.stats.states import TwoStates, two_states
 from virtoll.stats.study import StudyComparison, beside_study
@@ -135,6 +136,7 @@ class Analysis:
     consolidations: tuple[Consolidation, ...]
     scalings: tuple[Scaling, ...]
     isolation: Isolation
+    routers_beside: tuple[RouterBeside, ...]
     at_once: AtOnce
     caveats: Mapping[str, str]
     unlike: Mapping[str, tuple[str, ...]]
@@ -235,6 +237,17 @@ def analyse(data: RunData) -> Analysis:
     order = ordered_values(cells.values())
     losses, paces = loss_rows(tasks, data.trials), pace_rows(tasks, data.trials)
     backends = backend_uses(tasks, data.trials)
+    isolated = isolation(
+        data.beside,
+        tasks,
+        observations,
+        platforms=platforms,
+        labels=data.manifest.experiment.get("conditions") or (),
+        caveats=caveats,
+        rules=rules,
+        states=states,
+        apart=receiving_apart(data.boots),
+    )
     return Analysis(
         data=data,
         platforms=platforms,
@@ -268,17 +281,8 @@ def analyse(data: RunData) -> Analysis:
         guests=guest_costs(single, _footprints_of(data.footprints, single), platforms),
         host_cpu=cpu_uses(tasks, data.trials, platforms, data.manifest.baseline, caveats),
         consolidations=consolidations(data.consolidation),
-        isolation=isolation(
-            data.beside,
-            tasks,
-            observations,
-            platforms=platforms,
-            labels=data.manifest.experiment.get("conditions") or (),
-            caveats=caveats,
-            rules=rules,
-            states=states,
-            apart=receiving_apart(data.boots),
-        ),
+        isolation=isolated,
+        routers_beside=routers_beside(isolated, data.beside, platforms),
         at_once=guests_at_once(
             data.at_once,
             tasks,

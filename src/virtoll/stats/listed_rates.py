@@ -6,13 +6,12 @@ own statistics of the same points are medians in frames/s (`stats/sweeps.py`). M
 """
 
 import json
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from virtoll.runfolder.frame_shape import FrameShape
 from virtoll.stats.intervals import Estimate, student
-from virtoll.stats.summaries import CellSummary
+from virtoll.stats.summaries import CellSummary, means_by_block
 from virtoll.stats.sweeps import PointValue
 from virtoll.stats.values import Task, canonical
 
@@ -70,7 +69,7 @@ def listed_rates(
     platforms: Sequence[str],
 ) -> ListedRates:
     """The sweeps over a list among these points, by task and then platform in the given order."""
-    listed = [(task, shape, rates) for task in tasks if (rates := _rates(task)) and (shape := _shape(task)) is not None]
+    listed = [(task, shape, rates) for task in tasks if (rates := _rates(task)) and (shape := task.shape) is not None]
     own: dict[tuple[str, str], list[PointValue]] = {}
     for point in points:
         own.setdefault((point.platform, point.parameters), []).append(point)
@@ -102,10 +101,6 @@ def _rates(task: Task) -> Sequence[float]:
     return found
 
 
-def _shape(task: Task) -> FrameShape | None:
-    return FrameShape.of(json.loads(task.parameters))
-
-
 def _curve(
     platform: str, task: Task, shape: FrameShape, rates: Sequence[float], own: Sequence[PointValue]
 ) -> ListedCurve:
@@ -132,7 +127,4 @@ def _accumulated(platform: str, task: Task, shape: FrameShape, cell: CellSummary
 
 def _over_blocks(shape: FrameShape, rates: Iterable[tuple[int, float]]) -> Estimate:
     """Mean of the blocks' means, Mbit/s, of rates in frames/s by block; at least one."""
-    blocks: dict[int, list[float]] = {}
-    for block, rate in rates:
-        blocks.setdefault(block, []).append(shape.mbit_per_second(rate))
-    return student([statistics.fmean(values) for values in blocks.values()])
+    return student(list(means_by_block((block, shape.mbit_per_second(rate)) for block, rate in rates).values()))

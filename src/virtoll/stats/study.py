@@ -4,12 +4,10 @@ Only shares are compared: the paper's hosts are gone, and an absolute number of 
 says nothing about a platform. Main types: `StudyComparison`, `StudyRow`, `StudyCell`.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from virtoll.reference.published import PublishedShare, Study, StudyPlatform
-from virtoll.runfolder.frame_shape import FrameShape
 from virtoll.runfolder.records import Manifest, PlatformEntry
 from virtoll.stats.compare import Comparison
 from virtoll.stats.values import Task
@@ -83,5 +81,5 @@ def _is_called(entry: PlatformEntry, name: str) -> bool:
 
 def plain_frame_size(task: Task) -> int | None:
     """The frame size of a task with one source of untagged IPv4 frames of one size, in bytes; None for any other."""
-    shape = FrameShape.of(json.loads(task.parameters))
+    shape = task.shape
     return shape.frame_size_bytes if task.metric.source == "points" and shape is not None and shape.plain else None

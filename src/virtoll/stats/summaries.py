@@ -34,6 +34,14 @@ def block_values(observations: Sequence[Observation]) -> dict[int, float]:
     return {block: statistics.median(values) for block, values in sorted(blocks.items())}
 
 
+def means_by_block(values: Iterable[tuple[int, float]]) -> dict[int, float]:
+    """Of values with their blocks, the mean of each block's, by block number; papers that give means get these."""
+    blocks: dict[int, list[float]] = {}
+    for block, value in values:
+        blocks.setdefault(block, []).append(value)
+    return {block: statistics.fmean(own) for block, own in sorted(blocks.items())}
+
+
 def median_of_known(values: Iterable[float | None]) -> float | None:
     """The median of those that are known; None where none is."""
     known = [value for value in values if value is not None]

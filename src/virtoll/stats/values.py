@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from virtoll import units
-from virtoll.runfolder.frame_shape import SWEEP_KEYS, field_words
+from virtoll.runfolder.frame_shape import SWEEP_KEYS, FrameShape, field_words
 from virtoll.runfolder.records import Manifest, MetricRecord, TrialRecord, duration_ns
 from virtoll.runfolder.traffic_records import Point
 
@@ -44,6 +44,11 @@ class Task:
         """Workload and size for narrow columns: 'forward 64 B', 'stream copy rate 2000000 elements'."""
         figure = units.metric_words(self.metric.name) if self.metric.source in ("figures", "cpu_points") else ""
         return " ".join(filter(None, (self.workload, figure, self.size)))
+
+    @property
+    def shape(self) -> FrameShape | None:
+        """Its frames; None without any."""
+        return FrameShape.of(json.loads(self.parameters))
 
     @property
     def is_forwarding_rate(self) -> bool:

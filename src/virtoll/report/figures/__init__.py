@@ -10,6 +10,7 @@ from virtoll.report.figures.guests_at_once import AT_ONCE
 from virtoll.report.figures.isolation import ISOLATION
 from virtoll.report.figures.listed_rates import LISTED_RATES
 from virtoll.report.figures.order import ORDER
+from virtoll.report.figures.routers_beside import ROUTERS_BESIDE
 from virtoll.report.figures.scaling import SCALING
 from virtoll.report.figures.sources import SOURCES
 from virtoll.report.figures.study import STUDY
@@ -23,6 +24,7 @@ FIGURES: dict[str, FigureSpec] = {
     "sources": SOURCES,
     "scaling": SCALING,
     "isolation": ISOLATION,
+    "routers_beside": ROUTERS_BESIDE,
     "guests-at-once": AT_ONCE,
     "clock": CLOCK,
     "guests": GUESTS,

@@ -1,6 +1,5 @@
 """Offered against forwarded rate, one panel a frame size (Schlosser et al. 2011, Figure 3)."""
 
-import json
 from typing import TYPE_CHECKING
 
 from virtoll import units
@@ -8,7 +7,7 @@ from virtoll.report.figures import caveat_signs
 from virtoll.report.figures.base import FigureSpec, blocks_text, frames_title, panel_grid
 from virtoll.report.figures.curve_legend import legend
 from virtoll.report.figures.style import MUTED, PlatformStyle, nice_log_ticks, platform_styles, whole
-from virtoll.runfolder.frame_shape import WIRE_OVERHEAD_BYTES, FrameShape
+from virtoll.runfolder.frame_shape import WIRE_OVERHEAD_BYTES
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.sweeps import Curve, CurvePoint
 from virtoll.stats.values import Task
@@ -59,7 +58,7 @@ def _panel(
     from matplotlib.ticker import NullLocator
 
     panel.set_title(frames_title(task))
-    shape = FrameShape.of(json.loads(task.parameters))
+    shape = task.shape
     if shape is not None:
         reported = f"100 k = {units.significant(shape.mbit_per_second(1e5))} Mbit/s on the wire"
         panel.set_title(reported, loc="right", fontsize=7, color=MUTED, fontweight="normal")

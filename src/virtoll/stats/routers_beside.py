@@ -1,0 +1,105 @@
+"""Routers beside other guests as Schlosser et al. 2011 print them: means of Mbit/s on the wire, by size of frame.
+
+Pure. A block counts once, as in `listed_rates`: its trials are averaged first. Main type: `RouterBeside`, of which
+`change` is a cell of their Table 1 or a bar of their Figure 5, and `into_other` with `out_of_other` a pair of their
+Tables 2 and 3. The project's own statistics of the same trials are shares with verdicts (`isolation.py`).
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from virtoll.runfolder.conditions import ALONE, Condition
+from virtoll.runfolder.frame_shape import FrameShape
+from virtoll.runfolder.records import TrialRecord
+from virtoll.runfolder.traffic_records import Point
+from virtoll.stats.intervals import Estimate, student
+from virtoll.stats.isolation import Isolation
+from virtoll.stats.summaries import means_by_block
+from virtoll.stats.values import Observation, Task, forwarded_rate, offered_rate
+
+
+@dataclass(frozen=True)
+class RouterBeside:
+    """One platform's router under one condition, over the blocks that have it both alone and so.
+
+    `alone`, `beside`: the most that it forwards, Mbit/s. `change`: the mean of the blocks' `beside / alone - 1`.
+    `into_other`, `out_of_other`: what one guest beside was sent and forwarded, Mbit/s; None where it forwards nothing.
+    `caveat`: why the change is not the router's own, such as that nothing was lost at the sender's largest rate.
+    """
+
+    platform: str
+    task: Task
+    shape: FrameShape
+    condition: Condition
+    blocks: int
+    alone: Estimate
+    beside: Estimate
+    change: Estimate
+    into_other: Estimate | None
+    out_of_other: Estimate | None
+    caveat: str | None
+
+
+def routers_beside(
+    found: Isolation, beside: Sequence[TrialRecord], platforms: Sequence[str]
+) -> tuple[RouterBeside, ...]:
+    """By condition as the experiment names them, then by frames as their tasks come, then by platform."""
+    tasks = dict.fromkeys(one.task for one in found.comparisons if one.task.is_forwarding_rate)
+    shaped = [(task, shape) for task in tasks if (shape := task.shape) is not None]
+    every = (
+        _row(found, beside, platform, task, shape, condition)
+        for condition in found.conditions
+        for task, shape in shaped
+        for platform in platforms
+    )
+    return tuple(one for one in every if one is not None)
+
+
+def _row(
+    found: Isolation,
+    beside: Sequence[TrialRecord],
+    platform: str,
+    task: Task,
+    shape: FrameShape,
+    condition: Condition,
+) -> RouterBeside | None:
+    comparison = found.comparison(platform, task, condition.label)
+    cells = [found.cells.get((platform, task, label)) for label in (ALONE, condition.label)]
+    alone, under = (_means(cell.observations, shape) if cell else {} for cell in cells)
+    blocks = sorted(alone.keys() & under.keys())
+    if comparison is None or not blocks:
+        return None
+    own = [
+        (trial.block, one.traffic)
+        for trial in beside
+        if trial.status == "ok" and trial.platform == platform and trial.condition == condition and task.is_of(trial)
+        for one in trial.neighbours
+        if one.traffic is not None
+    ]
+    return RouterBeside(
+        platform,
+        task,
+        shape,
+        condition,
+        len(blocks),
+        alone=student([alone[block] for block in blocks]),
+        beside=student([under[block] for block in blocks]),
+        change=student([under[block] / alone[block] - 1 for block in blocks]),
+        into_other=_of_points(own, offered_rate),
+        out_of_other=_of_points(own, forwarded_rate),
+        caveat=comparison.caveat,
+    )
+
+
+def _means(values: Sequence[Observation], shape: FrameShape) -> dict[int, float]:
+    return means_by_block((one.block, shape.mbit_per_second(one.value)) for one in values)
+
+
+def _of_points(own: Iterable[tuple[int, Point]], rate: Callable[[Point], float | None]) -> Estimate | None:
+    """Over blocks, Mbit/s of that guest's own frames; None where no point has a rate."""
+    known = [
+        (block, FrameShape(frame_size_bytes=point.frame_size_bytes).mbit_per_second(value))
+        for block, point in own
+        if (value := rate(point)) is not None
+    ]
+    return student(list(means_by_block(known).values())) if known else None
