@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _GROUP_WIDTH = 0.8  # of the distance between two platforms
 _ROOM_FOR_NAMES = 1.15
-_MANY = 16  # bars in a panel, above which names of several letters would touch
+_MANY = 16  # bars in a panel, above which names of more than two letters would touch
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,7 @@ def grouped_bars(
     panel.grid(visible=False, axis="x")
     kinds = list(dict.fromkeys(one.kind for one in bars))
     width = _GROUP_WIDTH / len(kinds)
+    rotation = 90 if len(bars) > _MANY and max(map(len, kinds)) > 2 else 0
     for one in bars:
         place = platforms.index(one.platform) + (kinds.index(one.kind) - (len(kinds) - 1) / 2) * width
         panel.bar(
@@ -72,7 +73,7 @@ def grouped_bars(
             ha="center",
             va="bottom",
             fontsize=7,
-            rotation=90 if len(bars) > _MANY else 0,
+            rotation=rotation,
             zorder=5,
         )
     panel.set_ylim(0, max(one.top for one in bars) * _ROOM_FOR_NAMES)
