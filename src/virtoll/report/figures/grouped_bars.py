@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _GROUP_WIDTH = 0.8  # of the distance between two platforms
-_ROOM_FOR_NAMES = 1.15
+_ROOM_FOR_NAMES, _ROOM_FOR_TURNED_NAMES = 1.15, 1.25
 _MANY = 16  # bars in a panel, above which names of more than two letters would touch
 
 
@@ -76,4 +76,4 @@ def grouped_bars(
             rotation=rotation,
             zorder=5,
         )
-    panel.set_ylim(0, max(one.top for one in bars) * _ROOM_FOR_NAMES)
+    panel.set_ylim(0, max(one.top for one in bars) * (_ROOM_FOR_TURNED_NAMES if rotation else _ROOM_FOR_NAMES))
