@@ -256,7 +256,11 @@ def test_routers_beside_others_are_in_the_papers_form(tmp_path: Path) -> None:
             neighbours=["idle", "heavy", {"load": "forward", "rate_share": [0.5, 0.95]}],
             blocks=2,
             rounds=2,
-            workloads=[{"workload": "forward", "frame_size_bytes": [64, 1500], "cpu_milliseconds": 0}, *JOB],
+            workloads=[
+                {"workload": "forward", "frame_size_bytes": [64, 1500], "cpu_milliseconds": 0},
+                {"workload": "throughput", "frame_size_bytes": 64},
+                *JOB,
+            ],
         ),
     )
     rows = analyse(load(folder.path)).routers_beside

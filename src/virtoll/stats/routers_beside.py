@@ -44,8 +44,8 @@ def routers_beside(
     found: Isolation, beside: Sequence[TrialRecord], platforms: Sequence[str]
 ) -> tuple[RouterBeside, ...]:
     """By condition as the experiment names them, then by frames as their tasks come, then by platform."""
-    tasks = dict.fromkeys(one.task for one in found.comparisons if one.task.is_forwarding_rate)
-    shaped = [(task, shape) for task in tasks if (shape := task.shape) is not None]
+    tasks = dict.fromkeys(one.task for one in found.comparisons if one.task.metric.source == "points")
+    shaped = [(task, shape) for task in tasks if task.is_forwarding_rate and (shape := task.shape) is not None]
     every = (
         _row(found, beside, platform, task, shape, condition)
         for condition in found.conditions
