@@ -59,4 +59,4 @@ def test_a_folders_disk_is_the_whole_one_and_has_a_node(tmp_path: Path) -> None:
     assert number_of_disk(tmp_path, devices) == number
     (disk / "part" / "partition").write_text("1\n")
     assert number_of_disk(tmp_path, devices) == whole
-    assert node_of_disk("8:16", devices) == Path("/dev/sdb")
+    assert node_of_disk(whole, devices) == Path("/dev/sdb")

@@ -203,9 +203,8 @@ def test_each_source_leaves_it_by_a_nic_of_its_own(wired: SshHosts, tmp_path: Pa
             (0, "exit"): ALL_FAR[2],
             (1, "exit"): ALL_FAR[3],
         }
-        offered = {
-            one.source: one.offered_frames for one in point.sources
-        }  # on one CPU a source may have had none of it
+        # On one CPU a source may have had none of it.
+        offered = {one.source: one.offered_frames for one in point.sources}
         assert all(one.forwarded_frames or not offered[one.source] for one in point.sink.per_source)
     assert_as_before(wired, before)
 

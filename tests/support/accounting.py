@@ -46,17 +46,21 @@ class QuotaGroup:
     @property
     def of_a_lab(self) -> bool:
         """Whether a lab made it."""
-        return any(residue.LAB_ID.match(part) for part in self.folder.parts)
+        return _is_a_labs(self.folder)
 
     def prefer(self) -> None:
         """Let nothing but its quota keep it from a CPU: the largest weight there is, at each level of the lab's."""
         for folder in (self.folder, *self.folder.parents):
-            if not any(residue.LAB_ID.match(part) for part in folder.parts):
+            if not _is_a_labs(folder):
                 break
             for name, value in _HEAVIEST.items():
                 with contextlib.suppress(OSError):
                     if (folder / name).exists():
                         (folder / name).write_text(value, encoding="ascii")
+
+
+def _is_a_labs(folder: Path) -> bool:
+    return any(residue.LAB_ID.match(part) for part in folder.parts)
 
 
 def quota_group(pids: Iterable[int]) -> QuotaGroup:

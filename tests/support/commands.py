@@ -27,22 +27,23 @@ def with_mounts(mounts: Sequence[str], *argv: str) -> list[str]:
     return ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c", script, "sh", *argv]
 
 
+def around_the_clone(covers: Sequence[str], keep: str | Path) -> list[str]:
+    """These mounts, one of which covers the clone, and the clone in its place again; ``keep`` holds it meanwhile."""
+    return [
+        f"mount --bind {REPOSITORY} {keep}",
+        *covers,
+        f"(umask 022 && mkdir -p {REPOSITORY})",
+        f"mount --bind {keep} {REPOSITORY}",
+    ]
+
+
 def opening_mounts(keep: str | Path) -> list[str]:
     """Mounts that let others than root into a clone that lies below a closed folder, as ``mktemp -d`` makes them.
 
-    That folder is covered by an open one that holds the clone alone; ``keep`` is an open folder that may be covered
-    too. None where the way is open.
+    That folder is covered by an open one that holds the clone alone. None where the way is open.
     """
     closed = next((at for at in reversed(REPOSITORY.parents) if not at.stat().st_mode & stat.S_IXOTH), None)
-    if closed is None:
-        return []
-    return [
-        "umask 022",
-        f"mount --bind {REPOSITORY} {keep}",
-        f"mount -t tmpfs -o mode=755 none {closed}",
-        f"mkdir -p {REPOSITORY}",
-        f"mount --bind {keep} {REPOSITORY}",
-    ]
+    return around_the_clone([f"mount -t tmpfs -o mode=755 none {closed}"], keep) if closed is not None else []
 
 
 def virtoll(

@@ -26,7 +26,7 @@ from pathlib import Path
 
 import pytest
 from tests.support import machine
-from tests.support.commands import REPOSITORY, VIRTOLL, environment, opening_mounts, with_mounts
+from tests.support.commands import REPOSITORY, VIRTOLL, around_the_clone, environment, opening_mounts, with_mounts
 
 USER = 12345
 TUN = os.makedev(10, 200)
@@ -164,10 +164,9 @@ class Playground:
             **({} if self.root else {"HOME": str(self.home)}),
         }
         keep = self.base / "keep"
-        mounts = [f"mount --bind {REPOSITORY} {keep}"]
-        mounts += [f"mount --bind {self.base / name} {target}" for name, target in _COVERED.items()]
+        mounts = [f"mount --bind {self.base / name} {target}" for name, target in _COVERED.items()]
         if REPOSITORY.is_relative_to("/tmp"):
-            mounts += [f"mkdir -p {REPOSITORY}", f"mount --bind {keep} {REPOSITORY}"]
+            mounts = around_the_clone(mounts, keep)
         elif not self.root:
             mounts += opening_mounts(keep)
         if not self.root:

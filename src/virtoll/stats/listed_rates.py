@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from virtoll.runfolder.frame_shape import FrameShape
-from virtoll.stats.intervals import Estimate, student
-from virtoll.stats.summaries import CellSummary, means_by_block
+from virtoll.stats.intervals import Estimate
+from virtoll.stats.summaries import CellSummary, mean_over_blocks
 from virtoll.stats.sweeps import PointValue
 from virtoll.stats.values import Task, canonical
 
@@ -127,4 +127,4 @@ def _accumulated(platform: str, task: Task, shape: FrameShape, cell: CellSummary
 
 def _over_blocks(shape: FrameShape, rates: Iterable[tuple[int, float]]) -> Estimate:
     """Mean of the blocks' means, Mbit/s, of rates in frames/s by block; at least one."""
-    return student(list(means_by_block((block, shape.mbit_per_second(rate)) for block, rate in rates).values()))
+    return mean_over_blocks((block, shape.mbit_per_second(rate)) for block, rate in rates)

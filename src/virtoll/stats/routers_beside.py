@@ -14,7 +14,7 @@ from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.traffic_records import Point
 from virtoll.stats.intervals import Estimate, student
 from virtoll.stats.isolation import Isolation
-from virtoll.stats.summaries import means_by_block
+from virtoll.stats.summaries import mean_over_blocks, means_by_block
 from virtoll.stats.values import Observation, Task, forwarded_rate, offered_rate
 
 
@@ -102,4 +102,4 @@ def _of_points(own: Iterable[tuple[int, Point]], rate: Callable[[Point], float |
         for block, point in own
         if (value := rate(point)) is not None
     ]
-    return student(list(means_by_block(known).values())) if known else None
+    return mean_over_blocks(known) if known else None

@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from virtoll.stats.intervals import Interval, median_interval
+from virtoll.stats.intervals import Estimate, Interval, median_interval, student
 from virtoll.stats.values import Observation
 
 OUTLIER_LIMIT = 3.5
@@ -40,6 +40,11 @@ def means_by_block(values: Iterable[tuple[int, float]]) -> dict[int, float]:
     for block, value in values:
         blocks.setdefault(block, []).append(value)
     return {block: statistics.fmean(own) for block, own in sorted(blocks.items())}
+
+
+def mean_over_blocks(values: Iterable[tuple[int, float]]) -> Estimate:
+    """The mean of the blocks' means with its t interval, of values with their blocks; at least one."""
+    return student(list(means_by_block(values).values()))
 
 
 def median_of_known(values: Iterable[float | None]) -> float | None:
