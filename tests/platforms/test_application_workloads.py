@@ -68,9 +68,8 @@ def live(tools: RunSession) -> Iterator[guests.Connected]:
 
 def measured(live: guests.Connected, name: str, **more: Any) -> Measurement:
     """One small trial in an empty data directory."""
-    workload = WORKLOADS[name]
-    bench = replace(live.emptied(), programs=live.site.programs)
-    return workload.with_parameters(WITH_COMPILER[name] | more).measure(bench)
+    workload = WORKLOADS[name].with_parameters(WITH_COMPILER[name] | more)
+    return guests.measured(workload, lambda: replace(live.emptied(), programs=live.site.programs))
 
 
 def left(live: guests.Connected) -> list[str]:

@@ -132,7 +132,7 @@ def test_the_whole_path_runs_by_the_documented_commands(run_session: RunSession,
     (arrived,) = point.traffic.sink.per_source
     assert arrived.forwarded_frames > 0
     assert arrived.lost_frames == 0
-    timed = live.bench.timekeeper.time_job("idle", {"duration_ns": 10_000_000}, guests.HANG_SECONDS)
+    _, timed = guests.timed_idle(live.bench.timekeeper)
     assert timed.problem is None
     assert timed.clock["method"] == "icmp"
     live.held.park()

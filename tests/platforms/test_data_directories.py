@@ -54,7 +54,7 @@ def write(live: Connected, name: str, kibibytes: int) -> None:
 def zfg(live: Connected) -> Measurement:
     """A small trial of ZFG."""
     workload = WORKLOADS["zfg"].with_parameters({"size_bytes": MIB, "rounds": 2, "dump_bytes": 100_000})
-    return workload.measure(live.emptied())
+    return guests.measured(workload, live.emptied)
 
 
 def test_a_trial_finds_it_empty_cold_and_on_the_hosts_disk(live: Connected) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.support import experiments, machine
 from tests.support.commands import virtoll
+from tests.support.guests import HELD_UP
 from tests.support.playground import Running, kill_all, playground
 
 from virtoll.runfolder.records import GuestRun, TrialRecord, begin_ns
@@ -56,11 +57,10 @@ def test_real_guests_do_the_same_at_the_same_time(tmp_path: Path) -> None:
     trials = folder.latest_trials()
     assert len(trials) == 6
     for trial in trials:
-        # A busy host may begin them too far apart for so short a job; nothing else may be wrong.
-        assert trial.status == "ok" or " apart, " in (trial.reason or ""), trial.reason
+        assert right_or_too_short(trial), trial.reason
         assert len(trial.members) == len({one.boot for one in trial.members}) == GUESTS
         for one in trial.members:
-            assert one.problem is None
+            assert one.problem is None or HELD_UP in one.problem
             assert one.check is not None
             assert one.check.ok
             assert one.host_cpu is not None
@@ -78,6 +78,11 @@ def test_real_guests_do_the_same_at_the_same_time(tmp_path: Path) -> None:
             assert boot.requested.cpus == (), "they share all CPUs of the host"
     held = {one.boot for one in folder.footprints() if one.when == "idle"}
     assert held == set(boots)
+
+
+def right_or_too_short(trial: TrialRecord) -> bool:
+    """A busy host may begin jobs this short too far apart, or hold up a mark for longer; nothing else may be wrong."""
+    return trial.status == "ok" or any(words in (trial.reason or "") for words in (" apart, ", HELD_UP))
 
 
 def assert_at_the_same_time(trial: TrialRecord) -> None:
@@ -102,7 +107,7 @@ def test_each_guest_compiles_a_tree_of_its_own(tmp_path: Path) -> None:
     finished = virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
     assert finished.returncode == 0, finished.stderr
     (trial,) = RunFolder.open(tmp_path / "run").latest_trials()
-    assert trial.status == "ok" or " apart, " in (trial.reason or ""), trial.reason
+    assert right_or_too_short(trial), trial.reason
     assert [one.check is not None and one.check.ok for one in trial.members] == [True] * GUESTS
 
 
@@ -143,7 +148,7 @@ def test_a_guest_that_is_killed_costs_that_trial_and_is_named() -> None:
         assert failed[0].evidence
         others = [one for one in folder.latest_trials() if one.trial > failed[0].trial]
         assert others
-        assert all(one.status == "ok" or " apart, " in (one.reason or "") for one in others), "they had no new guests"
+        assert all(right_or_too_short(one) for one in others), "they had no new guests"
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])

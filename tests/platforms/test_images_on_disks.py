@@ -53,8 +53,8 @@ def test_programs_of_the_image_run_there(run_session: RunSession, kind: str) -> 
     with run_session.site_of(guests.choice(kind)).awake():
         live = guests.start(kind, run_session)
         for name, parameters in SMALL.items():
-            workload = WORKLOADS[name]
-            measured = workload.with_parameters(parameters).measure(live.bench)
+            workload = WORKLOADS[name].with_parameters(parameters)
+            measured = guests.measured(workload, lambda: live.bench)
             assert measured.problem is None, (name, measured.result)
             assert measured.check is not None
             assert measured.check["ok"], name

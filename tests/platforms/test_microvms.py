@@ -90,7 +90,7 @@ def test_the_whole_path_runs_by_the_document(run_session: RunSession, mock: dict
     (arrived,) = point.traffic.sink.per_source
     assert arrived.forwarded_frames > 0
     assert arrived.lost_frames == 0
-    timed = live.bench.timekeeper.time_job("idle", {"duration_ns": 10_000_000}, guests.HANG_SECONDS)
+    _, timed = guests.timed_idle(live.bench.timekeeper)
     assert timed.problem is None
     live.guest.park()
     live.guest.resume()

@@ -79,8 +79,8 @@ def bench_of(run_session: RunSession, one: Connected, other: Connected | None = 
 
 def measure(bench: Bench, name: str, **given: Any) -> Measurement:
     """One trial."""
-    workload = WORKLOADS[name]
-    return workload.with_parameters({**SMALL[name], **given}).measure(bench)
+    workload = WORKLOADS[name].with_parameters({**SMALL[name], **given})
+    return guests.measured(workload, lambda: bench)
 
 
 def addresses(run_session: RunSession) -> str:

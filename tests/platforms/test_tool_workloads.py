@@ -76,7 +76,7 @@ def test_they_give_right_answers(run_session: RunSession, kind: str) -> None:
         for _ in range(1 if name in LONG else 2):  # the second trial finds what the first one left
             refused, measured = "", None
             try:
-                measured = workload.measure(live.emptied())
+                measured = guests.measured(workload, live.emptied)
             except GuestCannot as error:
                 refused = str(error)
             if measured is None:
@@ -123,7 +123,7 @@ def test_what_gvisor_ignores_or_has_not_is_found_by_trying(
 
 def test_bonnies_per_character_tests_do_not_hold_gvisor_up(gvisor: Connected) -> None:
     workload = WORKLOADS["bonnie"].with_parameters({**SMALL["bonnie"], "small_files": 0})
-    measured = workload.measure(gvisor.emptied())
+    measured = guests.measured(workload, gvisor.emptied)
     assert measured.problem is None
     assert measured.result is not None
     values = measured.result["output"].strip().splitlines()[-1].split(",")
@@ -139,8 +139,8 @@ def test_so_do_those_that_are_not_free_software(kind: str) -> None:
         with peer_programs(live.site.this_machine, live.site.image, live.site.network, None) as programs:
             bench = dataclasses.replace(live.bench, programs=programs)
             for name, parameters in NON_FREE:
-                workload = WORKLOADS[name]
-                measured = workload.with_parameters(parameters).measure(bench)
+                workload = WORKLOADS[name].with_parameters(parameters)
+                measured = guests.measured(workload, lambda: bench)
                 assert measured.problem is None, (name, parameters)
                 assert measured.check is not None
                 assert measured.check["ok"]
