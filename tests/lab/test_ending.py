@@ -160,7 +160,7 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path: Path, kibibytes
         tmp_path,
         platforms=["native", "netns"],
         blocks=8,
-        workloads=[{"workload": "forkwait", "processes": [10, 20, 30]}],
+        workloads=[{"workload": "forkwait", "processes": [100, 200, 300]}],
     )
     disk = tmp_path / "disk"
     disk.mkdir()

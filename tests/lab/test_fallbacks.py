@@ -48,7 +48,7 @@ def file(tmp_path: Path) -> Path:
         platforms=["native", "netns", {"platform": "netns", "limits": "cgroup", "label": "limited"}, "runc"],
         guest={"vcpus": 1, "memory": "128MiB"},
         blocks=1,
-        workloads=[{"workload": "forkwait", "processes": 50}],
+        workloads=[{"workload": "forkwait", "processes": 200}],
     )
 
 

@@ -49,7 +49,7 @@ def experiment(folder: Path, destination: str = "box", *, timekeeper: bool = Tru
                 "first_rate_frames_per_second": 500,
                 "point_milliseconds": 200,
             },
-            {"workload": "superpi", "digits": 2000},
+            {"workload": "superpi", "digits": 24_000},
         ],
     }
     return experiments.write(folder, **{**wanted, **more})

@@ -45,7 +45,7 @@ def test_what_the_doctor_says_to_an_ordinary_user_is_so(place: Playground) -> No
         platforms=real,
         guest={"vcpus": 1, "memory": "128MiB"},
         blocks=1,
-        workloads=[{"workload": "forkwait", "processes": 20}],
+        workloads=[{"workload": "forkwait", "processes": 200}],
     )
     run = place.run("run", file, "--into", place.runs / "run")
     assert run.process.returncode == 0, run.said
@@ -67,7 +67,7 @@ def test_an_ordinary_users_container_has_no_limits_of_its_own_and_the_others_run
         platforms=["native", "netns", {"platform": "netns", "label": "half", "cpu_max": 0.5}],
         guest={"vcpus": 1, "memory": "128MiB"},
         blocks=1,
-        workloads=[{"workload": "forkwait", "processes": 20}],
+        workloads=[{"workload": "forkwait", "processes": 200}],
     )
     run = place.run("run", file, "--into", place.runs / "run")
     assert run.process.returncode == 0, run.said

@@ -86,7 +86,7 @@ def experiment(folder: Path, **changed: Any) -> Path:
         "baseline": "vm",
         "blocks": 1,
         "testbed": TESTBED,
-        "workloads": [FORWARD, {"workload": "superpi", "digits": 2000}],
+        "workloads": [FORWARD, {"workload": "superpi", "digits": 24_000}],
     }
     return experiments.write(folder, **{**right, **changed})
 

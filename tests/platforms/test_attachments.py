@@ -88,9 +88,9 @@ def short_then_long() -> dict[str, Any]:
             "blocks": 1,
             "seed": seed,
             "guest": {"memory": "128MiB"},
-            "workloads": [{"workload": "forkwait", "processes": [10, 1_000_000]}],
+            "workloads": [{"workload": "forkwait", "processes": [200, 1_000_000]}],
         }
-        if plan_of(experiments.parsed(**changed)).trials[0].workload.parameters.model_dump()["processes"] == 10:
+        if plan_of(experiments.parsed(**changed)).trials[0].workload.parameters.model_dump()["processes"] == 200:
             return changed
     raise AssertionError
 

@@ -54,7 +54,7 @@ def test_every_load_runs_through_its_trial_in_real_guests(tmp_path: Path) -> Non
                 {"load": "light", "platform": "qemu-tcg"},
                 {"load": "forward", "rate_share": 0.5},
             ],
-            workloads=[{"workload": "forkwait", "processes": 50}],
+            workloads=[{"workload": "forkwait", "processes": 200}],
         ),
     )
     finished = virtoll("run", file, "--into", tmp_path / "run", "--platform", "netns", runs=tmp_path)

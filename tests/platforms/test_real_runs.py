@@ -34,7 +34,7 @@ def test_two_blocks_with_every_kind_of_guest_are_ok(tmp_path: Path) -> None:
                 "rate_factor": 8,
                 "point_milliseconds": 50,
             },
-            {"workload": "forkwait", "processes": 50},
+            {"workload": "forkwait", "processes": 200},
         ],
     )
     finished = virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
@@ -61,7 +61,7 @@ def test_the_papers_order_in_one_guest_and_what_does_not_fit_is_skipped(tmp_path
         tmp_path,
         platforms=["native", "netns", "runc"],
         guest={"memory": "128MiB"},
-        workloads=[{"workload": "forkwait", "processes": 50}, {"workload": "masr", "size_bytes": "1GiB"}],
+        workloads=[{"workload": "forkwait", "processes": 200}, {"workload": "masr", "size_bytes": "1GiB"}],
         sizes={"quick": {}, "paper": {"order": "paper", "blocks": 2, "summary": "mean-sd"}},
     )
     options = ("--size", "paper", "--skip", "runc:*")
@@ -84,7 +84,7 @@ def long_trial_in_the_middle(label: str, workload: dict[str, Any]) -> tuple[str,
             "blocks": 1,
             "seed": seed,
             "guest": {"memory": "128MiB"},
-            "workloads": [{"workload": "forkwait", "processes": [10, 20]}, workload],
+            "workloads": [{"workload": "forkwait", "processes": [100, 200]}, workload],
         }
         trials = plan_of(experiments.parsed(**changed)).trials
         long = next(t for t in trials if t.platform.label == label and t.workload.workload == workload["workload"])
