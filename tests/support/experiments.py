@@ -59,5 +59,8 @@ def every_kind(blocks: int = 1) -> str:
         platforms=["native", "netns", "runc", "qemu-tcg"],
         guest={"vcpus": 1, "memory": "128MiB"},
         blocks=blocks,
-        workloads=[{"workload": "superpi", "digits": 24_000}, {"workload": "zfg", "size_bytes": 4 * 2**20, "rounds": 2}],
+        workloads=[
+            {"workload": "superpi", "digits": 24_000},
+            {"workload": "zfg", "size_bytes": 4 * 2**20, "rounds": 2},
+        ],
     )

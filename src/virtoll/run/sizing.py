@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from virtoll.runfolder.records import SizingRecord, SizingRun
 
 _MOST_RUNS = 10
+_MOST_UNMEASURED = 4  # a busy host holds up the mark of a job this short now and then, and it is run again
 _MOST_ATTEMPTS = 2  # a run's sizes are found once: one disturbed moment must not leave a job short for all its blocks
 _AIM = 1.1  # beyond the least time, so that the next run seldom falls short of it
 _MOST_GROWTH = 64  # a run so much shorter than the least time says little of the next one
@@ -68,18 +69,29 @@ class JobSizes:
         if live is None:
             return replace(record, reason=fleet.why_absent(label))
         runs: list[SizingRun] = []
+        unmeasured: list[str] = []
         try:
             with running((live,)):
                 for _ in range(_MOST_RUNS):
                     repeats = _next(runs)
-                    if repeats is None:
+                    if repeats is None or len(unmeasured) == _MOST_UNMEASURED:
                         break
                     bench = replace(live.bench(self._session.pinning, self._session.tags), repeats=repeats)
-                    runs.append(_run(choice, bench, repeats))
+                    try:
+                        runs.append(_run(choice, bench, repeats))
+                    except _NotMeasuredError as error:
+                        unmeasured.append(str(error))
         except GuestError as error:
             reason, _ = fleet.lose(label, choice, error, f"sizing-{choice.workload}-{attempt}")
             return replace(record, boot=live.boot, runs=tuple(runs), reason=reason)
+        if not runs or len(unmeasured) == _MOST_UNMEASURED:
+            reason = f"a run for its size is no measurement: {unmeasured[-1]}"
+            return replace(record, boot=live.boot, runs=tuple(runs), reason=reason)
         return replace(record, boot=live.boot, runs=tuple(runs), repeats=runs[-1].repeats)
+
+
+class _NotMeasuredError(Exception):
+    """A run of the host whose duration is not known, or whose answer is wrong."""
 
 
 def _run(choice: WorkloadChoice, bench: Bench, repeats: int) -> SizingRun:
@@ -88,7 +100,7 @@ def _run(choice: WorkloadChoice, bench: Bench, repeats: int) -> SizingRun:
 
     outcome = workload_of(choice).measure(bench)
     if outcome.problem is not None or outcome.clock is None:
-        raise GuestError(f"a run for its size is no measurement: {outcome.problem or 'there are no marks'}")
+        raise _NotMeasuredError(outcome.problem or "there are no marks")
     return SizingRun(repeats, parse_record(Clock, outcome.clock))
 
 
