@@ -488,15 +488,15 @@ def test_a_tree_needs_a_place_beside_the_peer() -> None:
 
 def test_the_papers_size_is_a_whole_kernel_made_in_the_guest() -> None:
     assert kernel_compile.unpack_command("/data/x", ())[-1] == "--no-same-owner"
-    # As make said it of a whole kernel: the objects of its own tools with their whole paths.
-    tool = "tools/objtool/check.o"
-    said = f"{COMPILED}  CC      /data/virtoll-kernel/linux-source-6.1/{tool}\n"
-    guest = Guest({"make": [{}, {"stdout": said}, {}], "find": [{"stdout": "\n".join([*OBJECTS, tool])}]})
+    # As make said it of a whole kernel: the objects of its own tools with their whole paths, and those of modules.
+    tool, module = "tools/objtool/check.o", "net/ipv4/netfilter/iptable_nat.o"
+    said = f"{COMPILED}  CC      /data/virtoll-kernel/linux-source-6.1/{tool}\n  CC [M]  {module}\n"
+    guest = Guest({"make": [{}, {"stdout": said}, {}], "find": [{"stdout": "\n".join([*OBJECTS, tool, module])}]})
     measured = measure("kernel-compile", guest, size="paper", jobs=8)
     assert measured.problem is None
-    assert measured.check == {"value": "3 objects, 0 left to do", "expected": "3 objects, 0 left to do", "ok": True}
+    assert measured.check == {"value": "4 objects, 0 left to do", "expected": "4 objects, 0 left to do", "ok": True}
     made = [argv for argv in guest.ran if argv[0] == "make"]
-    assert [argv[-1] for argv in made] == ["defconfig", "vmlinux", "vmlinux"]
+    assert [argv[-1] for argv in made] == ["defconfig", *["KBUILD_BUILD_VERSION=1"] * 2], "plain make"
     assert all("--jobs=8" in argv for argv in made)
 
 

@@ -27,7 +27,7 @@ from virtoll.workloads.rsync import daemon, fetch, there
 
 _MIB = 2**20
 # What make says of an object that it compiles, and not of those that it makes on the way and removes.
-_COMPILED = re.compile(r"^  (?:CC|AS)      (\S+\.o)$", re.MULTILINE)
+_COMPILED = re.compile(r"^  (?:CC|AS)(?: \[M\])? +(\S+\.o)$", re.MULTILINE)
 # The same bytes whoever builds it, when and where.
 _REPRODUCIBLE = (
     "KBUILD_BUILD_TIMESTAMP=2023-01-01",
@@ -70,7 +70,8 @@ _MAKING, _HASHES, _PACKED = f"{_BESIDE}-tree", f"{_BESIDE}.made", "tree.tar.gz"
 
 @dataclass(frozen=True)
 class _Size:
-    """What is unpacked (nothing: all of it), how it is configured, what is built; native times; room in bytes.
+    """What is unpacked (nothing: all of it), how it is configured, what is built (nothing: what make builds by itself,
+    which is the kernel, its boot image and its modules); native times; room in bytes.
 
     ``beside``: the tree is made once beside the peer, and the guest gets a copy.
     """
@@ -99,7 +100,7 @@ _SIZES: Final[dict[str, _Size]] = {
     "paper": _Size(
         members=(),
         configured=("defconfig",),
-        targets=("vmlinux",),
+        targets=(),
         beside=False,
         native_seconds=1000.0,
         prepare_seconds=30.0,
@@ -113,6 +114,7 @@ _MAKING_SECONDS = 1800.0
 class KernelCompileParameters(Parameters):
     """``size``: *quick* builds the directory lib/math/ of the smallest configuration, *paper* all of defconfig.
 
+    All is what plain ``make`` builds: the kernel, its boot image and its modules.
     ``jobs``: how many commands make runs at once; the studies gave one to eight cores.
     """
 
