@@ -20,7 +20,7 @@ from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import GuestRequest
 from virtoll.platforms.fake.driver import FakeGuest
 from virtoll.platforms.fake.site import ModelNetwork, model_site
-from virtoll.platforms.host import Site
+from virtoll.platforms.host import Site, Sleep
 from virtoll.run.fleet import Fleet
 from virtoll.run.guest_check import Mismatch, compare
 from virtoll.run.pinning import Pinning, choose_pinning
@@ -213,3 +213,22 @@ def test_what_ends_the_run_while_guests_start_ends_those_that_are_up(
     with pytest.raises(type(error)), fleet:
         raise AssertionError("the block must not begin")
     assert sorted(stopped) == [1, 2]
+
+
+def test_a_host_sleeps_while_nobody_needs_it_whatever_image_its_guests_have() -> None:
+    calls: list[str] = []
+
+    class Host:
+        def park(self) -> None:
+            calls.append("park")
+
+        def resume(self) -> None:
+            calls.append("resume")
+
+    site = replace(model_site(), sleep=Sleep(Host()))
+    other = replace(site, image=replace(site.image, name="tiny"))
+    with site.awake():
+        with other.awake():
+            pass
+        assert calls == ["resume"]
+    assert calls == ["resume", "park"]

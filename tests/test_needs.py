@@ -17,7 +17,7 @@ from virtoll.platforms.host import Site
 from virtoll.run import pipeline
 from virtoll.run.preview import plan_of
 from virtoll.run.progress import SilentProgress
-from virtoll.run.requirements import data_bytes, guests_at_once, unmet, why_impossible
+from virtoll.run.requirements import data_bytes, guests_at_once, images_of, unmet, why_impossible
 from virtoll.runfolder.store import RunFolder
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import FEATURES, Needs
@@ -215,6 +215,41 @@ def test_guests_on_another_host_carry_no_data() -> None:
     )
     said = "guests on ssh root@far carry no data directory; run this workload on guests of this machine"
     assert {why_impossible(one, asked) for one in plan_of(asked).trials} == {said}
+
+
+def test_guests_that_copy_an_image_run_no_program_of_a_large_one() -> None:
+    """What needs no program runs there all the same, from the smallest image."""
+    asked = experiments.parsed(
+        platforms=["native", "openvz", "virtualbox"], workloads=["superpi", "nginx"], blocks=1, guest={"image": "full"}
+    )
+    found = {(one.platform.label, one.workload.workload): why_impossible(one, asked) for one in plan_of(asked).trials}
+    refused = {place: reason for place, reason in found.items() if reason is not None}
+    assert refused == {
+        (label, "nginx"): f"nginx runs a program of the image full, which is too large for {label}: it copies an image "
+        "as a whole; take another platform for it"
+        for label in ("openvz", "virtualbox")
+    }
+    assert images_of(asked) == ("full", "tiny")
+    for platforms, workloads in ((["native", "runc"], ["nginx"]), (["native", "openvz"], ["superpi"])):
+        assert len(images_of(experiments.parsed(platforms=platforms, workloads=workloads))) == 1
+
+
+def test_neither_does_a_load_in_a_guest_beside_the_measured_one() -> None:
+    asked = experiments.parsed(
+        scenario="neighbours",
+        platforms=["runc", "openvz"],
+        baseline="runc",
+        workloads=["superpi"],
+        neighbours=["idle", "light", {"load": "light", "platform": "openvz"}],
+        blocks=1,
+    )
+    refused = {
+        (one.platform.label, one.condition.load, one.condition.platform)
+        for one in plan_of(asked).trials
+        if one.condition is not None
+        and "the load light runs a program of the image full" in str(why_impossible(one, asked))
+    }
+    assert refused == {("openvz", "light", None), ("openvz", "light", "openvz"), ("runc", "light", "openvz")}
 
 
 def test_a_limit_of_its_own_is_what_a_guest_is_given() -> None:

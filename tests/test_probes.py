@@ -27,8 +27,6 @@ from virtoll.run import probe_cache
 class Counting(Fake):
     """A model that counts how often it is tried, and whose outcome depends on something."""
 
-    small_images_only = False
-
     def __init__(self, depends: str | None, outcome: Probe) -> None:
         super().__init__(FakeParameters())
         self.depends, self.outcome, self.tried = depends, outcome, 0
@@ -61,19 +59,6 @@ def site(digest: str = "sha256:23") -> Site:
 def ask(driver: Counting, *, label: str = "x", digest: str = "sha256:23", anew: bool = False, cost: float = 1) -> Probe:
     choice = PlatformChoice(label, "fake", FakeParameters(cost=cost))
     return probe_cache.probe(driver, choice, site(digest), anew=anew)
-
-
-def test_who_carries_an_image_as_a_whole_is_not_asked_for_one_with_tools() -> None:
-    image = dataclasses.replace(site().image, name="full", tools={"packages": {}})
-    driver, choice = Counting(None, GOOD), PlatformChoice("x", "fake", FakeParameters())
-    assert probe_cache.probe(driver, choice, dataclasses.replace(site(), image=image)) == GOOD
-    driver.small_images_only = True
-    said = probe_cache.probe(driver, choice, dataclasses.replace(site(), image=image))
-    assert not said.available
-    assert said.reason is not None
-    assert said.reason.startswith("fake carries an image as a whole, and full is too large for that; ")
-    assert probe_cache.probe(driver, choice, site()) == GOOD
-    assert driver.tried == 2
 
 
 def test_a_host_that_is_driven_by_its_products_api_holds_no_other_guests() -> None:

@@ -11,7 +11,7 @@ import json
 import os
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,8 @@ from tests.support import container_mocks, guests, machine
 from tests.support.guests import Kind
 
 from virtoll.agent.operations.session import ClocksRequest
-from virtoll.errors import GuestDied, GuestError
+from virtoll.errors import GuestDied, GuestError, ImageError
+from virtoll.image import prepare_image
 from virtoll.lab.inside import wait_until
 from virtoll.lab.residue import noted_commands
 from virtoll.platforms import openvz, vserver
@@ -122,6 +123,24 @@ def products(site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ite
 
 def interfaces() -> set[str]:
     return {line.partition(":")[0].strip() for line in Path("/proc/net/dev").read_text().splitlines()[2:]}
+
+
+@pytest.mark.parametrize("kind", ["openvz-mock", "vserver-mock"])
+def test_beside_guests_with_tools_it_has_the_smallest_image(
+    run_session: RunSession, products: Products, kind: str
+) -> None:
+    """It copies an image as a whole, and one with tools is too large for that."""
+    try:
+        full = prepare_image("full", offline=True)
+    except ImageError as error:
+        pytest.skip(str(error))
+    session = replace(run_session, site=replace(run_session.site, image=full), sites=None)
+    assert session.site_of(guests.choice("runc")).image is full
+    assert session.site_of(guests.choice(kind)).image.name == "tiny"
+    live = guests.start(kind, session)
+    assert guests.facts(live).agent_sha256 == full.agent_sha256
+    assert products.states()
+    live.held.stop()
 
 
 @pytest.mark.parametrize("kind", KINDS)

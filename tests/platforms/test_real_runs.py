@@ -76,6 +76,25 @@ def test_the_papers_order_in_one_guest_and_what_does_not_fit_is_skipped(tmp_path
     assert "order: paper" in finished.stdout
 
 
+def test_who_copies_an_image_keeps_the_trials_that_need_none_with_tools(tmp_path: Path) -> None:
+    """What runs a program of the larger image is skipped there, and which image it would have is stored."""
+    file = experiments.write(
+        tmp_path,
+        platforms=["native", "openvz"],
+        blocks=1,
+        workloads=[{"workload": "forkwait", "processes": 200}, {"workload": "bzip2", "size_bytes": 2**20}],
+    )
+    finished = virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
+    assert finished.returncode == 0, finished.stderr
+    folder = RunFolder.open(tmp_path / "run")
+    found = {(trial.platform, trial.workload): str(trial.reason) for trial in folder.trials() if trial.status != "ok"}
+    assert set(found) == {("openvz", "forkwait"), ("openvz", "bzip2")}
+    image = folder.manifest.image or {}
+    assert (image["name"], image["smallest"]["name"]) == ("full", "tiny")
+    assert image["smallest"]["platforms"] == ["openvz"]
+    assert image["smallest"]["digest"] != image["digest"]
+
+
 def long_trial_in_the_middle(label: str, workload: dict[str, Any]) -> tuple[str, Trial]:
     """An experiment and the long trial of a platform, with trials of that platform and of the other one after it."""
     for seed in itertools.count():

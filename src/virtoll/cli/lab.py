@@ -23,8 +23,9 @@ def check_lab() -> None:
         raise UsageError(reason)
 
 
-def prepare_outside(image: str) -> None:
-    """The image needs the package mirror when it is not cached: the lab has no way there."""
+def prepare_outside(*images: str) -> None:
+    """An image needs the package mirror when it is not cached: the lab has no way there."""
     from virtoll.image import prepare_image
 
-    prepare_image(image, progress=say_on_stderr)
+    for image in images:
+        prepare_image(image, progress=say_on_stderr)

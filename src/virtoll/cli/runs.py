@@ -86,6 +86,7 @@ def resume(run: RunArgument = "latest") -> None:
     """Go on with a run that was interrupted or killed: finished trials are kept, the rest is measured."""
     from virtoll.run.pipeline import experiment_of
     from virtoll.run.preview import needs_lab
+    from virtoll.run.requirements import images_of
     from virtoll.runfolder.store import RunFolder
 
     folder = find_run(run)
@@ -93,7 +94,7 @@ def resume(run: RunArgument = "latest") -> None:
     if not needs_lab(experiment):
         _resume_here(folder)
     else:
-        prepare_outside(experiment.image)
+        prepare_outside(*images_of(experiment))
         check_lab()
         _leave_unless_done(_in_lab(experiment, ["in-lab-resume", str(folder)]))
     _report(folder, headline=True)
@@ -154,11 +155,12 @@ def in_lab_resume(into: Path) -> None:
 def _measure(experiment: Experiment, folder: Path, inside: list[str]) -> None:
     """Measure here where all platforms are models, else in a lab by the command ``inside``; then report."""
     from virtoll.run.preview import needs_lab
+    from virtoll.run.requirements import images_of
 
     if not needs_lab(experiment):
         _measure_here(experiment, folder)
     else:
-        prepare_outside(experiment.image)
+        prepare_outside(*images_of(experiment))
         check_lab()
         _leave_unless_done(_in_lab(experiment, inside))
     _report(folder, headline=True)

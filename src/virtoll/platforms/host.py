@@ -31,6 +31,27 @@ class Sleeper(Protocol):
         ...
 
 
+@dataclass
+class Sleep:
+    """Whether somebody needs the host now; one that can be stopped (``host``) is while nobody does."""
+
+    host: Sleeper | None = None
+    _awake: int = 0
+
+    @contextlib.contextmanager
+    def awake(self) -> Iterator[None]:
+        """Have it run for the length of the context."""
+        if self.host is not None and self._awake == 0:
+            self.host.resume()
+        self._awake += 1
+        try:
+            yield
+        finally:
+            self._awake -= 1
+            if self.host is not None and self._awake == 0:
+                self.host.park()
+
+
 Resource = TypeVar("Resource")
 
 
@@ -72,7 +93,7 @@ class Site:
 
     ``counters`` is an agent in the host's own namespace; ``far`` generator and sink on another host, None without.
     ``cpus``: those of a host that is not this machine, on which guests are pinned; None: as the run pins them here.
-    ``sleeper``: a host that is stopped while nothing is done on it. ``programs``: an agent in the peer's network
+    ``sleep``: of a host that is stopped while nothing is done on it. ``programs``: an agent in the peer's network
     namespace on the root of the image, that starts the image's programs there; None where the image has none.
     ``is_model``: nothing of it is real (``platforms.fake.site``): no image, no agent and nothing to calibrate.
     """
@@ -84,11 +105,10 @@ class Site:
     counters: Caller | None = None
     far: RemotePeer | None = None
     cpus: tuple[int, ...] | None = None
-    sleeper: Sleeper | None = None
     programs: Caller | None = None
     is_model: bool = False
     shared: SharedResources = field(default_factory=SharedResources)
-    _awake: int = 0
+    sleep: Sleep = field(default_factory=Sleep)
 
     @property
     def this_machine(self) -> LocalHost:
@@ -106,18 +126,9 @@ class Site:
             raise GuestError("its links end in namespaces of this machine, and those of its host lead to another one")
         return ports
 
-    @contextlib.contextmanager
-    def awake(self) -> Iterator[None]:
+    def awake(self) -> contextlib.AbstractContextManager[None]:
         """Have the host run for the length of the context; between them an emulated one uses no CPU of this machine."""
-        if self.sleeper is not None and self._awake == 0:
-            self.sleeper.resume()
-        self._awake += 1
-        try:
-            yield
-        finally:
-            self._awake -= 1
-            if self.sleeper is not None and self._awake == 0:
-                self.sleeper.park()
+        return self.sleep.awake()
 
     def pinned(self, vcpus: int, here: tuple[int, ...]) -> tuple[int, ...]:
         """The host's CPUs that a guest is pinned to: ``here`` on this machine; elsewhere the first, if one is left."""

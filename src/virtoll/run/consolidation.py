@@ -137,7 +137,7 @@ class Series:
             cpu_quota=self.experiment.cpu_quota,
         )
         try:
-            guest = self.driver.start(limit(wanted, self.choice.parameters), self.session.site)
+            guest = self.driver.start(limit(wanted, self.choice.parameters), self.session.site_of(self.choice))
         except (GuestError, OSError) as error:
             interrupts.check()
             found = error.evidence if isinstance(error, GuestStartError) else {}

@@ -18,12 +18,13 @@ from virtoll.errors import UsageError
 from virtoll.experiment.model import Experiment, PlatformChoice
 from virtoll.experiment.plan import Plan
 from virtoll.host.fingerprint import describe_host
-from virtoll.image import made_forms
+from virtoll.image import GuestImage, made_forms
 from virtoll.platforms import EVERY_PLATFORM, PLATFORMS
 from virtoll.platforms.base import VALIDATION_WORDS, Probe
 from virtoll.platforms.host import Site
 from virtoll.run.pinning import Pinning
 from virtoll.run.preview import planned_trial
+from virtoll.run.requirements import has_smallest_image
 from virtoll.runfolder.store import FORMAT, parse_record
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import Metric
@@ -42,8 +43,12 @@ def build(
     probes: Mapping[str, Probe],
     site: Site,
     pinning: Pinning,
+    smallest: GuestImage | None = None,
 ) -> Manifest:
-    """The manifest of a run that is about to begin."""
+    """The manifest of a run that is about to begin.
+
+    ``smallest``: the image of platforms that copy one as a whole, where the run's is larger.
+    """
     from virtoll.runfolder.records import Manifest, PlanRecord
 
     return Manifest(
@@ -79,7 +84,7 @@ def build(
         metrics=_metrics(experiment),
         plan=PlanRecord(plan.seed, estimated_seconds, tuple(map(planned_trial, plan.trials))),
         host=dict(describe_host({"libc6", *(package for kind in PLATFORMS.values() for package in kind.packages)})),
-        image=_image(site),
+        image=_images(experiment, site, smallest),
         agent=_agent(site),
         pinning=asdict(pinning),
         testbed=experiment.testbed.model_dump(mode="json") if experiment.testbed else None,
@@ -156,19 +161,26 @@ def _title(name: str, metric: Metric) -> str:
     return workload.title if len(workload.metrics) == 1 else f"{workload.title}: {units.metric_words(metric.name)}"
 
 
-def _image(site: Site) -> dict[str, object] | None:
+def _images(experiment: Experiment, site: Site, smallest: GuestImage | None) -> dict[str, object] | None:
     if site.is_model:
         return None
-    kernel = site.image.kernel
-    forms = dict(site.image.digests) | {form.name: form.digest for form in made_forms(site.image)}
+    described = _image(site.image)
+    if smallest is not None:
+        whose = [one.label for one in experiment.platforms if has_smallest_image(one)]
+        described["smallest"] = {**_image(smallest), "platforms": whose}
+    return described
+
+
+def _image(image: GuestImage) -> dict[str, object]:
+    kernel = image.kernel
     described: dict[str, object] = {
-        "name": site.image.name,
-        "digest": site.image.digest,
-        "forms": forms,
+        "name": image.name,
+        "digest": image.digest,
+        "forms": dict(image.digests) | {form.name: form.digest for form in made_forms(image)},
         "kernel": {"package": kernel.package, "version": kernel.version, "sha256": kernel.sha256},
     }
-    if site.image.tools is not None:
-        described["tools"] = dict(site.image.tools)
+    if image.tools is not None:
+        described["tools"] = dict(image.tools)
     return described
 
 

@@ -29,7 +29,7 @@ from virtoll.run.neighbours import Loaded, Neighbours
 from virtoll.run.pinning import choose_pinning
 from virtoll.run.preview import catalogue, estimate, needs_lab, plan_of
 from virtoll.run.progress import Progress
-from virtoll.run.requirements import possible, why_impossible
+from virtoll.run.requirements import images_of, possible, why_impossible
 from virtoll.run.session import RunSession, model_session, open_run_session
 from virtoll.run.sizing import JobSizes
 from virtoll.runfolder.conditions import TRAFFIC_LOADS
@@ -68,6 +68,7 @@ def measure(
             probes=found,
             site=session.site,
             pinning=session.pinning,
+            smallest=session.smallest_image if len(images_of(experiment)) > 1 else None,
         )
         folder = RunFolder.create(into, document)
         session.commands.record_into(folder)

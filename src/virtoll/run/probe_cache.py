@@ -38,8 +38,6 @@ def probe(driver: Platform[Parameters], choice: PlatformChoice, site: Site, *, a
         return Probe(False, None, reason)
     if isinstance(choice.parameters, Limited) and (unset := choice.parameters.refusal(site)) is not None:
         return Probe(False, None, unset)
-    if site.image.needs_disk and (refusal := _refuse_tools(driver, choice, site)) is not None:
-        return Probe(False, None, refusal)
     depends_on = driver.depends_on()
     if depends_on is None or choice.host is not None:
         return _tried(driver, site)
@@ -65,14 +63,6 @@ def _tried(driver: Platform[Parameters], site: Site) -> Probe:
 def _is_lasting(found: Probe) -> bool:
     """Whether the outcome would be the same in a moment when the host has less to do."""
     return found.available or _TOO_LATE.search(found.reason or "") is None
-
-
-def _refuse_tools(driver: Platform[Parameters], choice: PlatformChoice, site: Site) -> str | None:
-    """Why guests here cannot have an image that is larger than a machine's memory; None: they can."""
-    remedy = "leave the platform out, or choose workloads that need no tools and 'guest: {image: tiny}'"
-    if driver.small_images_only:
-        return f"{choice.platform} carries an image as a whole, and {site.image.name} is too large for that; {remedy}"
-    return None
 
 
 def _key(choice: PlatformChoice, site: Site, depends_on: str) -> str:

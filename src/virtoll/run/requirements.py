@@ -8,19 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from typing import Final
 
 from virtoll import units
-from virtoll.experiment.model import Experiment, Parameters, PlatformChoice
+from virtoll.experiment.model import Experiment, Image, Parameters, PlatformChoice
 from virtoll.experiment.plan import Plan, Trial
 from virtoll.host.guest_usage import available_bytes
-from virtoll.platforms import EVERY_PLATFORM
+from virtoll.platforms import EVERY_PLATFORM, platform_of
 from virtoll.platforms.base import Platform
 from virtoll.platforms.limits import Limited
 from virtoll.run.pinning import choose_pinning
 from virtoll.workloads import workload_of
 from virtoll.workloads.base import FEATURES, Needs
-from virtoll.workloads.loads import data_bytes_of
+from virtoll.workloads.loads import data_bytes_of, image_of
 
+SMALLEST_IMAGE: Final[Image] = "tiny"
+"""Holds the agent alone."""
 RESERVE_BYTES = 512 * 2**20
 """Memory of the host that guests are not to take, so that it neither swaps nor kills."""
 
@@ -43,6 +46,8 @@ def why_impossible(trial: Trial, experiment: Experiment) -> str | None:
         return f"{kind.name} gives a guest at most {cpus}, and it is to have {vcpus} ('guest.vcpus')"
     if (reason := why_not_there(trial.platform, kind, experiment.cpu_quota)) is not None:
         return reason
+    if (reason := _why_not_in_its_image(trial, experiment)) is not None:
+        return reason
     needs = needs_of(trial)
     if needs.data_bytes and kind.data_by is None:
         return f"{kind.name} carries no data directory on its host's disk; choose another platform for this workload"
@@ -54,6 +59,36 @@ def why_impossible(trial: Trial, experiment: Experiment) -> str | None:
         unmet(trial.workload.workload, needs, given, kind.name, kind.lacks, memory_key=_memory_key(trial))
         or _why_not_beside(trial, experiment)
         or _why_not_at_once(trial, experiment)
+    )
+
+
+def has_smallest_image(choice: PlatformChoice) -> bool:
+    """Whether the platform's guests have ``SMALLEST_IMAGE`` whatever the others have: it copies an image as a whole."""
+    return platform_of(choice).small_images_only
+
+
+def images_of(experiment: Experiment) -> tuple[str, ...]:
+    """The images that its guests have: the experiment's, and what is small enough for platforms that copy it."""
+    small = experiment.image != SMALLEST_IMAGE and any(map(has_smallest_image, experiment.platforms))
+    return (experiment.image, SMALLEST_IMAGE) if small else (experiment.image,)
+
+
+def _why_not_in_its_image(trial: Trial, experiment: Experiment) -> str | None:
+    """Which program of a larger image the trial runs in a guest that has the smallest, in one sentence; None: none."""
+    workload, condition = workload_of(trial.workload), trial.condition
+    if workload.image != SMALLEST_IMAGE and has_smallest_image(trial.platform):
+        return _too_large(trial.platform, workload.name, workload.image)
+    if condition is None or (image := image_of(condition.load)) == SMALLEST_IMAGE:
+        return None
+    label = condition.platform or trial.platform.label
+    beside = next(one for one in experiment.platforms if one.label == label)
+    return _too_large(beside, f"the load {condition.load}", image) if has_smallest_image(beside) else None
+
+
+def _too_large(choice: PlatformChoice, what: str, image: str) -> str:
+    return (
+        f"{what} runs a program of the image {image}, which is too large for {choice.platform}: it copies an image as "
+        "a whole; take another platform for it"
     )
 
 

@@ -10,7 +10,8 @@ import itertools
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from virtoll.agent.client import Caller
@@ -18,7 +19,7 @@ from virtoll.errors import GuestError, LabError
 from virtoll.experiment.model import PlatformChoice
 from virtoll.experiment.topology import Testbed
 from virtoll.hosts.remote_peer import remote_peer
-from virtoll.image import prepare_image
+from virtoll.image import GuestImage, prepare_image
 from virtoll.lab.inside import this_lab
 from virtoll.platforms.fake.site import model_site
 from virtoll.platforms.host import Site
@@ -26,6 +27,7 @@ from virtoll.run.observer import Observer
 from virtoll.run.peer import lab_agent, load_peer, network_peer, peer_programs
 from virtoll.run.pinning import Pinning
 from virtoll.run.progress import Progress
+from virtoll.run.requirements import SMALLEST_IMAGE, has_smallest_image
 from virtoll.run.sites import Sites
 from virtoll.runfolder.store import RunFolder
 
@@ -80,8 +82,18 @@ class RunSession:
     load_cpu: int | None = None
 
     def site_of(self, choice: PlatformChoice) -> Site:
-        """The site of a platform's guests: its host's, or this machine's; a ``GuestError`` where it is unavailable."""
-        return self.sites.at(choice.host) if self.sites is not None else self.site
+        """The site of a platform's guests: its host's, or this machine's; a ``GuestError`` where it is unavailable.
+
+        Its image is the run's, or one that is small enough for a platform which copies it.
+        """
+        site = self.sites.at(choice.host) if self.sites is not None else self.site
+        small = site.image.needs_disk and has_smallest_image(choice)
+        return replace(site, image=self.smallest_image) if small else site
+
+    @cached_property
+    def smallest_image(self) -> GuestImage:
+        """Made before the lab was entered, as the run's own (``requirements.images_of``)."""
+        return prepare_image(SMALLEST_IMAGE, offline=True)
 
     def refuse_dead_peer(self, error: GuestError) -> None:
         """Without the network peer no trial can be measured: that ends the run, and is not booked on a guest."""

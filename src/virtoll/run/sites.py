@@ -26,7 +26,7 @@ from virtoll.lab.commands import PIPED, Connection
 from virtoll.lab.inside import end_process
 from virtoll.lab.network import Network, plan_links
 from virtoll.nested import NESTED_HOSTS, nested_machine, prepare_nested_host
-from virtoll.platforms.host import SharedResources, Site
+from virtoll.platforms.host import SharedResources, Site, Sleep
 from virtoll.platforms.process_guest import connect_stdio, root_disk
 
 _READY_SECONDS = 60.0
@@ -101,7 +101,7 @@ class Sites:
             link.name: RemoteNic(names[link.guest_mac], link.peer_interface, link.peer_mac)
             for link in machine.links.links
         }
-        site = replace(self._site(remote, nics), sleeper=machine)
+        site = replace(self._site(remote, nics), sleep=Sleep(machine))
         machine.park()
         self.stack.callback(_quietly, machine.resume)  # what ends before it is ended over the connection
         return site
