@@ -18,6 +18,7 @@ from virtoll.platforms import EVERY_PLATFORM, platform_of
 from virtoll.platforms.base import Platform
 from virtoll.platforms.limits import Limited
 from virtoll.run.pinning import choose_pinning
+from virtoll.runfolder.conditions import Condition
 from virtoll.workloads import workload_of
 from virtoll.workloads.base import FEATURES, Needs
 from virtoll.workloads.loads import data_bytes_of, image_of
@@ -80,8 +81,7 @@ def _why_not_in_its_image(trial: Trial, experiment: Experiment) -> str | None:
         return _too_large(trial.platform, workload.name, workload.image)
     if condition is None or (image := image_of(condition.load)) == SMALLEST_IMAGE:
         return None
-    label = condition.platform or trial.platform.label
-    beside = next(one for one in experiment.platforms if one.label == label)
+    beside = _choice_beside(trial, condition, experiment)
     return _too_large(beside, f"the load {condition.load}", image) if has_smallest_image(beside) else None
 
 
@@ -134,13 +134,18 @@ def _why_not_at_once(trial: Trial, experiment: Experiment) -> str | None:
     )
 
 
+def _choice_beside(trial: Trial, condition: Condition, experiment: Experiment) -> PlatformChoice:
+    """The platform of the guests beside it: the trial's own, unless the condition names another."""
+    label = condition.platform or trial.platform.label
+    return next(one for one in experiment.platforms if one.label == label)
+
+
 def _why_not_beside(trial: Trial, experiment: Experiment) -> str | None:
     """Why no guests can be beside it as its condition says, in one sentence; None: they can, or it is alone."""
     condition = trial.condition
     if condition is None:
         return None
-    label = condition.platform or trial.platform.label
-    choice = next(one for one in experiment.platforms if one.label == label)
+    choice = _choice_beside(trial, condition, experiment)
     if data_bytes_of(condition.load) and EVERY_PLATFORM[choice.platform].data_by is None:
         return f"the load {condition.load} writes to a disk, and {choice.platform} carries no data directory"
     pinning = choose_pinning(experiment.vcpus)
