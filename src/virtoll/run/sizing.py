@@ -84,7 +84,7 @@ class JobSizes:
         except GuestError as error:
             reason, _ = fleet.lose(label, choice, error, f"sizing-{choice.workload}-{attempt}")
             return replace(record, boot=live.boot, runs=tuple(runs), reason=reason)
-        if not runs or len(unmeasured) == _MOST_UNMEASURED:
+        if len(unmeasured) == _MOST_UNMEASURED:
             reason = f"a run for its size is no measurement: {unmeasured[-1]}"
             return replace(record, boot=live.boot, runs=tuple(runs), reason=reason)
         return replace(record, boot=live.boot, runs=tuple(runs), repeats=runs[-1].repeats)
