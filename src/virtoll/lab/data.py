@@ -49,6 +49,11 @@ class DataVolume:
     descriptor: int | None = None
 
     @property
+    def disk_path(self) -> Path | None:
+        """By which a program on the guest's host opens the disk's file, which has no name; None: it is no disk."""
+        return Path(f"/proc/{os.getpid()}/fd/{self.descriptor}") if self.descriptor is not None else None
+
+    @property
     def on_disk(self) -> bool:
         """False where the host keeps these files in its memory."""
         return self.file_system not in _IN_MEMORY

@@ -106,6 +106,11 @@ class GuestRequest:
         """The descriptor of the file of a disk to be mounted at ``DATA_PATH``."""
         return self.data.descriptor if self.data is not None else None
 
+    @property
+    def data_disk_path(self) -> Path | None:
+        """By which a program on the guest's host opens the disk to be mounted at ``DATA_PATH``; None: there is none."""
+        return self.data.disk_path if self.data is not None else None
+
     def limits(self, *, memory: bool) -> Limits:
         """The cgroup's limits; ``memory`` only where the guest has no memory of its own that bounds it."""
         given = Limits(self.memory_bytes if memory else self.own.memory_bytes, self.cpu_quota, self.cpus)
