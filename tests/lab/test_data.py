@@ -121,7 +121,7 @@ def test_the_mount_that_holds_a_path_is_the_longest_and_last(tmp_path: Path) -> 
     (tmp_path / "mountinfo").write_text(lines)
     found = [file_system_of(Path(path), tmp_path / "mountinfo") for path in ("/home", "/var/lib", "/var/tmp/x")]
     assert found == ["ext4", "xfs", "tmpfs"]
-    assert not data.DataVolume(1, "tmpfs").on_disk
+    assert not data.LocalVolume(1, "tmpfs").on_disk
 
 
 def test_files_of_a_dead_lab_are_swept_and_nobody_elses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

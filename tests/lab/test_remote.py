@@ -22,9 +22,11 @@ from virtoll.errors import GuestError
 from virtoll.hosts.remote_host import RemoteHost, open_remote
 from virtoll.image.clone import built_agent
 from virtoll.lab.commands import PIPED, Connection, ProcessOptions
+from virtoll.lab.data import file_system_of
 from virtoll.lab.enter import Enter
 from virtoll.lab.inside import Lab, end_process, wait_until
 
+MIB = 2**20
 SHELL = Connection("a shell", ("bash", "-c"), quoted=True)
 
 
@@ -135,6 +137,55 @@ def test_a_terminal_there_is_a_clean_byte_stream(host: RemoteHost) -> None:
     connection.close()
     os.close(slave)
     os.close(master)
+
+
+def test_a_folder_for_files_there_is_looked_into_and_removed(host: RemoteHost) -> None:
+    room = host.data_volume("folder", MIB)
+    assert room.folder is not None
+    assert room.disk_path is None
+    assert room.place.stat().st_mode & 0o777 == 0o700, "nobody else is to look into it"
+    assert room.file_system == file_system_of(room.folder)
+    (room.folder / "deep").mkdir()
+    (room.folder / "deep" / "file").write_bytes(b"x" * 12_345)
+    assert room.resident() == 12_345
+    assert room.evict() == (0 if room.on_disk else 12_345)
+    room.remove()
+    room.remove()
+    assert not room.place.exists()
+
+
+def test_a_disk_for_files_there_has_an_empty_file_system(host: RemoteHost) -> None:
+    room, beside = (host.data_volume("disk", 4 * MIB) for _ in range(2))
+    assert room.folder is None
+    assert room.disk_path is not None
+    assert room.disk_path != beside.disk_path
+    said = subprocess.run(["dumpe2fs", "-h", str(room.disk_path)], capture_output=True, text=True, check=True).stdout
+    free = next(int(line.split()[-1]) for line in said.splitlines() if line.startswith("Free blocks"))
+    assert free * 4096 >= 4 * MIB
+    if room.on_disk:
+        assert room.evict() == 0
+
+
+def test_files_there_are_gone_with_the_connection(tmp_path: Path) -> None:
+    lab = Lab(f"virtoll-{os.urandom(6).hex()}", scratch=tmp_path)
+    with open_remote(SHELL, lab, built_agent()) as host:
+        rooms = [host.data_volume("folder", MIB), host.data_volume("disk", MIB)]
+        assert all(room.place.is_dir() for room in rooms)
+    assert not any(room.place.exists() for room in rooms)
+
+
+def test_files_that_a_host_has_no_room_or_program_for(host: RemoteHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(
+        GuestError, match=r"^a shell: /var/tmp has .* free, and the data directory needs 1048576 TiB and"
+    ):
+        host.data_volume("folder", 2**60)
+    with pytest.raises(GuestError, match="make room there or choose a smaller size"):
+        host.data_volume("folder", MIB, promised_bytes=2**60)
+    monkeypatch.setattr("virtoll.lab.data.MKE2FS", "no-such-program")
+    said = "^a data disk could not be made: no-such-program: not found on a shell; install it there; apt-get install"
+    with pytest.raises(GuestError, match=said):
+        host.data_volume("disk", MIB)
+    assert not list(Path("/var/tmp").glob(f"{host.lab_id}*"))
 
 
 def test_what_was_promised_is_done_when_the_controller_dies_and_not_what_was_withdrawn(tmp_path: Path) -> None:

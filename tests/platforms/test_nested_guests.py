@@ -14,15 +14,18 @@ from tests.support import guests
 from tests.support.guests import NESTED, NESTED_IN_CI, SECOND_NS, Connected
 
 from virtoll import nested
+from virtoll.agent.operations.programs import ExecRequest
 from virtoll.agent.operations.session import ClocksRequest
 from virtoll.agent.timekeeper import echo_request
 from virtoll.errors import GuestDied, GuestError
 from virtoll.experiment.topology import FUNCTIONAL_ONLY, HostAddress
 from virtoll.lab.inside import wait_until
+from virtoll.platforms.base import DATA_PATH
 from virtoll.run.session import RunSession
 from virtoll.workloads.forward import Forward
 
 INSIDE_LAB = True
+DATA_BYTES = 2**20
 LAB_SECONDS_PER_TEST = 40.0  # emulated hosts boot, and guests on them
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
@@ -32,6 +35,7 @@ XEN_IN_SHORT = (
     "test_a_job_is_timed_from_outside",
     "test_the_jobs_give_right_answers",
     "test_it_is_branded",
+    "test_its_data_directory_is_a_disk_of_its_host",
     "test_stopped_it_leaves_nothing_on_its_host",
 )
 
@@ -57,7 +61,8 @@ def live(request: pytest.FixtureRequest, run_session: RunSession) -> Iterator[Co
     """One guest for all tests of its kind, on a host that is awake; the last test ends it."""
     site = run_session.site_of(guests.choice(request.param))
     with site.awake():
-        started = guests.start(request.param, run_session)
+        carries = guests.driver(request.param).data_by is not None
+        started = guests.start(request.param, run_session, data_bytes=DATA_BYTES if carries else 0)
         yield started
         started.held.stop()
 
@@ -89,6 +94,28 @@ def test_a_job_is_timed_over_the_channel(live: Connected) -> None:
 @pytest.mark.parametrize("name", ["superpi", "masr", "forkwait"])
 def test_the_jobs_give_right_answers(live: Connected, name: str) -> None:
     contract.test_the_jobs_give_right_answers(live, name)
+
+
+def test_its_data_directory_is_a_disk_of_its_host(live: Connected) -> None:
+    """Empty at a trial's start; what the guest writes and syncs is in the disk's file, and forgotten when asked."""
+    if live.data is None:
+        pytest.skip("it carries no data directory")
+    bench = live.emptied()
+    assert bench.data.file_system == "ext4"
+    written = 300 * 1024
+    request = ExecRequest(
+        argv=("/bin/dd", "if=/dev/zero", f"of={DATA_PATH}/file", "bs=1024", "count=300", "conv=fsync"),
+        timeout_ns=int(guests.HANG_SECONDS * SECOND_NS),
+        limit_bytes=4096,
+    )
+    assert live.held.agent.ask(request, guests.HANG_SECONDS).status == 0
+    room, state = live.data.volume, bench.data_state(True)
+    assert (state["files"], state["file_bytes"], state["resident_in_guest_bytes"]) == (1, written, 0)
+    assert state["host_file_system"] == room.file_system == "tmpfs", "all of an emulated host is in its memory"
+    assert state["reach"] == "the host's memory (tmpfs)"
+    used = int(live.site.host.run(["stat", "-c", "%b", str(room.disk_path)], "look")) * 512
+    assert used >= written
+    assert live.emptied().data_state(False)["files"] == 0
 
 
 def test_it_is_branded(live: Connected) -> None:
@@ -149,4 +176,5 @@ def test_stopped_it_leaves_nothing_on_its_host(live: Connected) -> None:
     said = live.site.host.run(["ip", "-brief", "link"], "look")
     assert not names & {line.split()[0].split("@")[0] for line in said.splitlines() if line.strip()}
     assert live.site.network.endpoint_interfaces(live.bench.network) == {}
+    assert "data" not in live.site.host.run(["ls", "-1", "/var/tmp"], "look"), "a disk's file"
     assert guests.left_of(live) == []

@@ -6,6 +6,7 @@ The guests themselves run in ``test_nested_guests.py``; what is asked of dom0 is
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ import pytest
 from tests.support.dom0 import LAB, Dom0
 
 from virtoll.errors import CommandFailed, GuestError, ProgramMissing
+from virtoll.lab.data import LocalVolume
 from virtoll.lab.network import GuestNetwork, Link, attached, plan_links
 from virtoll.platforms.base import GuestRequest
 from virtoll.platforms.fake.site import model_site
@@ -95,7 +97,7 @@ def asked(
     tmp_path: Path, sources: int = 1, attachment: Any = "bridge", image: Any = IMAGE, **given: Any
 ) -> tuple[dict[str, Any], Dom0, Bridges]:
     """The configuration that ``xl create`` was given, by a host on which it then fails."""
-    keys = ("vcpus", "memory", "cpus", "quota")
+    keys = ("vcpus", "memory", "cpus", "quota", "data")
     request = {key: given.pop(key) for key in keys if key in given}
     network, bridges = attached(plan_links(7, sources), attachment), Bridges()
     host = Dom0({"list": NOTHING, "create": GuestError("'xl create' ended with 1: no room")}, tmp_path)
@@ -107,6 +109,7 @@ def asked(
         request.get("cpus", ()),
         network,
         cpu_quota=request.get("quota"),
+        data=request.get("data"),
     )
     with pytest.raises(GuestError, match="no room"):
         Xen(XenParameters.model_validate(given)).start(wanted, replace(site(host, bridges), image=image))
@@ -194,6 +197,44 @@ def test_a_root_on_a_disk_is_a_loop_device_that_is_given_back(
     assert {modules, "virtoll.root=/dev/xvda", "virtoll.disktype=erofs"} <= set(words)
     assert ["losetup", "--find", "--show", "--read-only", "/i/disk.erofs"] in host.asked
     assert host.asked.count(["losetup", "--detach", "/dev/loop3"]) == 1, "the guest did not start"
+    assert host.promised == []
+
+
+@pytest.mark.parametrize(
+    ("given", "disk", "words"),
+    [
+        ({}, "xvdb", {"virtoll.modules=xen_netfront,xen_blkfront,ext4", "virtoll.data=/dev/xvdb"}),
+        (
+            {"root": "disk"},
+            "xvdb",
+            {
+                "virtoll.modules=xen_netfront,xen_blkfront,erofs,ext4",
+                "virtoll.data=/dev/xvdb",
+                "virtoll.root=/dev/xvda",
+            },
+        ),
+        (
+            {"type": "hvm", "nic": "e1000"},
+            "hda",
+            {"xen_emul_unplug=never", "virtoll.modules=ata_piix,ext4", "virtoll.data=/dev/sda"},
+        ),
+    ],
+    ids=["root in memory", "root on a disk", "emulated"],
+)
+def test_a_data_directory_is_a_disk_that_is_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], disk: str, words: set[str]
+) -> None:
+    monkeypatch.setattr("virtoll.platforms.xen.driver.root_disk", lambda _: Path("/i/disk.erofs"))
+    with (tmp_path / "disk").open("wb") as file:
+        room = LocalVolume(MIB, "ext4", descriptor=file.fileno())
+        found, host, _ = asked(tmp_path, data=room, **given)
+        path = f"/proc/{os.getpid()}/fd/{file.fileno()}"
+    assert found["disk"][-1] == f"format=raw, vdev={disk}, access=rw, target=/dev/loop3"
+    assert len(found["disk"]) == (2 if "root" in given else 1)
+    assert words <= set(found["extra"].split())
+    assert found["ramdisk"] == "/i/large"
+    assert ["losetup", "--find", "--show", path] in host.asked
+    assert host.asked.count(["losetup", "--detach", "/dev/loop3"]) == len(found["disk"]), "the guest did not start"
     assert host.promised == []
 
 

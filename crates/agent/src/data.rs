@@ -55,6 +55,20 @@ pub fn carry_out(request: &Data) -> Result<reply::Data, Error> {
     })
 }
 
+/// How many bytes of the regular files in and below a folder are in the page cache; with `evict` after everything of its
+/// file system was written back, and these files forgotten.
+///
+/// # Errors
+/// The calls'.
+pub fn resident_below(folder: &Path, evict: bool) -> io::Result<u64> {
+    if evict {
+        sys::write_back(&File::open(folder)?)?;
+    }
+    let mut held = Held::default();
+    look(folder, evict, &mut held)?;
+    Ok(held.resident_bytes)
+}
+
 /// Kind and source of what was mounted last on a place; none for the root, which is never emptied.
 fn mounted(mountinfo: &str, place: &str) -> Option<(String, String)> {
     if place == "/" {
@@ -125,6 +139,7 @@ mod tests {
         fs::write(folder.join("deep/er/file"), b"12345").unwrap();
         fs::write(folder.join("file"), b"1").unwrap();
         std::os::unix::fs::symlink("/proc", folder.join("link")).unwrap();
+        assert_eq!(resident_below(&folder, false).unwrap(), 6, "what was just written");
         let mut held = Held::default();
         look(&folder, true, &mut held).unwrap();
         assert_eq!((held.files, held.bytes), (2, 6));

@@ -1,7 +1,7 @@
-//! Helper commands for hosts that the controller reaches over SSH: `relay`, `keep` and `undo`. `hold` is an idle init for
-//! containers.
+//! Helper commands for hosts that the controller reaches over SSH: `relay`, `keep`, `undo` and `page-cache`. `hold` is an
+//! idle init for containers.
 //!
-//! Each of the three ends when its standard input ends, which is when the connection closes or the controller dies; it then
+//! Each of the first three ends when its standard input ends, which is when the connection closes or the controller dies; it then
 //! removes what it started. `docs/protocol.md` specifies them.
 
 use std::collections::BTreeMap;
@@ -12,6 +12,7 @@ use std::iter::once;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -22,6 +23,7 @@ use lexopt::prelude::{Long, Value, ValueExt};
 use serde::Deserialize;
 
 use crate::command_line::Failure;
+use crate::data;
 use crate::reap::reap;
 use crate::sys;
 
@@ -49,13 +51,14 @@ fn idle_init() -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs one of the four commands; None if the first argument names none of them.
+/// Runs one of the five commands; None if the first argument names none of them.
 pub fn run(arguments: &[String]) -> Option<ExitCode> {
     let (first, rest) = arguments.split_first()?;
     let done = match first.as_str() {
         "relay" => relay_arguments(rest).and_then(|(path, wait)| Ok(relay(&path, wait)?)),
         "keep" => supervise(rest),
         "undo" => clean_up_on_disconnect(rest),
+        "page-cache" => page_cache(rest),
         HOLD => idle_init().map_err(Failure::Work),
         _ => return None,
     };
@@ -80,6 +83,25 @@ fn relay_arguments(rest: &[String]) -> Result<(String, Duration), Failure> {
     }
     let path = path.ok_or_else(|| usage("usage: relay [--seconds N] PATH"))?;
     Ok((path, wait))
+}
+
+/// Prints how many bytes of a folder's files are in the page cache; with `--evict` after they were written back and
+/// forgotten.
+fn page_cache(rest: &[String]) -> Result<ExitCode, Failure> {
+    let (mut path, mut evict) = (None, false);
+    let mut parser = Parser::from_args(rest);
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("evict") => evict = true,
+            Value(value) if path.is_none() => path = Some(value.string()?),
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    let path = path.ok_or_else(|| usage("usage: page-cache [--evict] FOLDER"))?;
+    let resident = data::resident_below(Path::new(&path), evict)
+        .map_err(|cause| format!("{path}: {cause}"))?;
+    println!("{resident}");
+    Ok(ExitCode::SUCCESS)
 }
 
 fn usage(sentence: impl Into<String>) -> Failure {

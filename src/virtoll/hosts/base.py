@@ -17,6 +17,7 @@ from typing import Protocol
 from virtoll.errors import GuestError, UsageError
 from virtoll.lab.cgroups import Group, Limits
 from virtoll.lab.commands import PLAIN, RUN_SECONDS, CommandRecorder, Connection, ProcessOptions
+from virtoll.lab.data import DataBy, DataVolume
 
 
 class CommandRunner(Protocol):
@@ -97,6 +98,13 @@ class GuestHost(Host, Protocol):
 
     def guest_folder(self, name: str) -> Path:
         """A fresh folder there for one guest's sockets and files, gone with the lab."""
+        ...
+
+    def data_volume(self, by: DataBy, size_bytes: int, promised_bytes: int = 0) -> DataVolume:
+        """Empty room for workloads' files on its disk; a ``GuestError`` where there is none.
+
+        ``promised_bytes``: what other guests' rooms may still take.
+        """
         ...
 
 

@@ -21,6 +21,7 @@ from typing import BinaryIO
 
 from virtoll.errors import GuestError
 from virtoll.hosts.base import LocalHost
+from virtoll.hosts.remote_data import RemoteVolume, make_remote
 from virtoll.lab.commands import (
     PIPED,
     PLAIN,
@@ -31,6 +32,7 @@ from virtoll.lab.commands import (
     ProcessOptions,
     no_record,
 )
+from virtoll.lab.data import DataBy
 from virtoll.lab.inside import end_process
 
 
@@ -118,6 +120,10 @@ class RemoteHost(ConnectedHost):
         folder = self.scratch / f"{next(self._guest_folders)}-{name}"
         self.run(["mkdir", "-m", "0700", "--", str(folder)], "folder")
         return folder
+
+    def data_volume(self, by: DataBy, size_bytes: int, promised_bytes: int = 0) -> RemoteVolume:
+        """Empty room for workloads' files on its disk."""
+        return make_remote(self, self.agent, by, size_bytes, promised_bytes)
 
     def start_undo(self) -> None:
         """Start the agent there that runs what is guarded when the connection ends."""

@@ -27,6 +27,7 @@ from virtoll.lab.commands import (
     ProcessOptions,
     no_record,
 )
+from virtoll.lab.data import DataBy, LocalVolume, make_disk, make_folder
 from virtoll.lab.enter import Enter
 from virtoll.lab.init import SCRATCH
 from virtoll.lab.launch import inside_lab
@@ -84,6 +85,12 @@ class Lab(ConnectedHost):
         folder = self.scratch / "guests" / f"{self._guest_folders}-{name}"
         folder.mkdir(parents=True)
         return folder
+
+    def data_volume(self, by: DataBy, size_bytes: int, promised_bytes: int = 0) -> LocalVolume:
+        """Empty room for workloads' files on this machine's disk."""
+        if by == "folder":
+            return make_folder(self.lab_id, size_bytes, promised_bytes)
+        return make_disk(self.lab_id, size_bytes, self.run, promised_bytes)
 
     def spawn(self, argv: Sequence[str], role: str, options: ProcessOptions = PLAIN) -> subprocess.Popen[bytes]:
         """Start a program in a session of its own, on its CPUs and in its cgroup and namespaces from its start on."""

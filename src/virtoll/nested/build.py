@@ -219,6 +219,8 @@ def _init(kind: NestedKind) -> str:
             # Xen's locks compare /dev/stdin with a file, and try for ever where there is none.
             "ln -s /proc/self/fd /dev/fd; for n in 0:stdin 1:stdout 2:stderr; do ln -s fd/${n%:*} /dev/${n#*:}; done",
             "mkdir -p /dev/pts /dev/shm /dev/net; mount -t devpts devpts /dev/pts; mount -t tmpfs run /run",
+            # Data directories, which must not take all of its memory.
+            "mkdir -p /var/tmp; mount -t tmpfs -o size=75%,mode=1777 tmp /var/tmp",
             "mkdir -p /run/lock; [ -e /var/run ] || ln -s /run /var/run; [ -e /var/lock ] || ln -s /run/lock /var/lock",
             f"exec </dev/{kind.console} >/dev/{kind.console} 2>&1",
             'while read module; do insmod /modules/$module || echo "insmod $module failed"; done </modules/order',

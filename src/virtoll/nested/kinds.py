@@ -37,8 +37,8 @@ class NestedKind:
     suite: str | None = None
 
 
-_COMMON_PACKAGES = ("busybox-static", "bash", "iproute2", "dropbear-bin", "util-linux", "libgcc-s1")
-_COMMON_PROGRAMS = ("usr/bin/bash", "usr/bin/ip", "usr/sbin/dropbear", "usr/bin/flock")
+_COMMON_PACKAGES = ("busybox-static", "bash", "iproute2", "dropbear-bin", "e2fsprogs", "util-linux", "libgcc-s1")
+_COMMON_PROGRAMS = ("usr/bin/bash", "usr/bin/ip", "usr/sbin/dropbear", "usr/sbin/mke2fs", "usr/bin/flock")
 DISK_DRIVER = "virtio_blk"
 """The module of the disk that an image too large for memory is on: kinds whose guests can have such a one load it."""
 _COMMON_MODULES = ("virtio_pci", "virtio_net", "virtio_rng", DISK_DRIVER, "bridge", "tun", "veth", "8021q", "ipv6")

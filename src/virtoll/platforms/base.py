@@ -21,7 +21,7 @@ from virtoll.experiment.model import Parameters
 from virtoll.host.guest_usage import GuestProcesses
 from virtoll.hosts.base import CommandRunner
 from virtoll.lab.cgroups import Limits
-from virtoll.lab.data import DataVolume
+from virtoll.lab.data import DataBy, DataVolume
 from virtoll.lab.network import GuestNetwork
 from virtoll.platforms.host import Site
 
@@ -37,7 +37,6 @@ VALIDATION_WORDS: dict[Validation, str] = {
     "simulator": "simulator: never run on the real platform",
 }
 
-DataBy = Literal["folder", "disk"]
 DATA_PATH = "/data"
 """Where a guest finds its data directory; the image has the place to mount it on."""
 

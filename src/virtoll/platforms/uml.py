@@ -24,10 +24,11 @@ from typing import ClassVar, Literal
 from virtoll.errors import GuestError
 from virtoll.experiment.model import Parameters
 from virtoll.lab.commands import ProcessOptions
+from virtoll.lab.data import DataBy
 from virtoll.lab.inside import wait_until
 from virtoll.lab.interfaces import TUN_DEVICE
 from virtoll.lab.network import GuestNetwork, taps_allowed
-from virtoll.platforms.base import DataBy, GuestRequest, GuestStartError, Platform, Probe, Validation
+from virtoll.platforms.base import GuestRequest, GuestStartError, Platform, Probe, Validation
 from virtoll.platforms.host import Site
 from virtoll.platforms.process_guest import AgentGuest, quota_group, root_disk, socket_session
 

@@ -15,7 +15,7 @@ from virtoll.agent.client import Caller
 from virtoll.agent.operations.programs import DataReply, DataRequest
 from virtoll.errors import GuestError
 from virtoll.experiment.model import Parameters
-from virtoll.lab.data import DataVolume, make_disk, make_folder
+from virtoll.lab.data import DataVolume
 from virtoll.platforms.base import DATA_PATH, Platform
 from virtoll.platforms.host import Site
 from virtoll.workloads.base import DataDirectory
@@ -91,9 +91,6 @@ def find_data_volume(
             f"{kind.name} carries no data directory on its host's disk; choose another platform for this workload",
         )
     try:
-        local = site.this_machine
-        if kind.data_by == "folder":
-            return make_folder(local.lab_id, size_bytes, promised_bytes), None
-        return make_disk(local.lab_id, size_bytes, local.run, promised_bytes), None
+        return site.host.data_volume(kind.data_by, size_bytes, promised_bytes), None
     except GuestError as error:
         return None, str(error)

@@ -52,9 +52,6 @@ def why_impossible(trial: Trial, experiment: Experiment) -> str | None:
     needs = needs_of(trial)
     if needs.data_bytes and kind.data_by is None:
         return f"{kind.name} carries no data directory on its host's disk; choose another platform for this workload"
-    if needs.data_bytes and trial.platform.host is not None:
-        where = trial.platform.host.words
-        return f"guests on {where} carry no data directory; run this workload on guests of this machine"
     given = None if trial.platform.parameters.pre_provisioned else (vcpus, memory_bytes)
     return (
         unmet(trial.workload.workload, needs, given, kind.name, kind.lacks, memory_key=_memory_key(trial))

@@ -17,10 +17,11 @@ from virtoll.agent.operations.network import NetworkReply, NetworkRequest
 from virtoll.agent.operations.programs import EndRequest, ExecRequest, SpawnRequest
 from virtoll.errors import GuestError
 from virtoll.host.guest_usage import GuestProcesses
+from virtoll.lab.data import DataBy
 from virtoll.lab.shaping import Shape
 from virtoll.platforms.altered.agent import AlteredAgent
 from virtoll.platforms.altered.parameters import AlteredMachineParameters, AlteredParameters
-from virtoll.platforms.base import DataBy, Guest, GuestRequest, Platform, Probe, Validation
+from virtoll.platforms.base import Guest, GuestRequest, Platform, Probe, Validation
 from virtoll.platforms.containers.netns import NetworkNamespace
 from virtoll.platforms.host import Site
 from virtoll.platforms.qemu.driver import QemuGuest, QemuTcg

@@ -19,8 +19,9 @@ from typing import ClassVar
 from virtoll.errors import GuestError
 from virtoll.hosts.base import LocalHost
 from virtoll.lab.commands import ProcessOptions
+from virtoll.lab.data import DataBy
 from virtoll.lab.inside import end_process, is_listened, wait_until
-from virtoll.platforms.base import DataBy, GuestRequest, GuestStartError, Platform, Probe, Validation
+from virtoll.platforms.base import GuestRequest, GuestStartError, Platform, Probe, Validation
 from virtoll.platforms.containers.engines import EngineParameters, container_name, container_options, start_container
 from virtoll.platforms.containers.guest import AGENT, NamespacedGuest
 from virtoll.platforms.containers.oci import beside_cgroup_v2

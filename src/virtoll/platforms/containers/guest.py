@@ -12,9 +12,10 @@ from typing import ClassVar
 from virtoll.errors import GuestError
 from virtoll.lab.cgroups import Group, Limits
 from virtoll.lab.commands import PIPED
+from virtoll.lab.data import DataBy
 from virtoll.lab.enter import Enter, ExecutionReport
 from virtoll.lab.inside import end_process, signal_tree, with_descendants
-from virtoll.platforms.base import DataBy, GuestRequest, GuestStartError, Platform, Probe, Validation
+from virtoll.platforms.base import GuestRequest, GuestStartError, Platform, Probe, Validation
 from virtoll.platforms.host import Site
 from virtoll.platforms.last_words import last_line
 from virtoll.platforms.limits import Limited, limits_held

@@ -15,8 +15,9 @@ from typing import ClassVar
 from virtoll.experiment.model import Parameters
 from virtoll.image import GuestImage
 from virtoll.lab.cgroups import Limits
+from virtoll.lab.data import DataBy
 from virtoll.lab.enter import Bind, Enter, Namespace
-from virtoll.platforms.base import DATA_PATH, DataBy, GuestRequest, Platform, Probe, Validation
+from virtoll.platforms.base import DATA_PATH, GuestRequest, Platform, Probe, Validation
 from virtoll.platforms.containers.guest import NamespacedGuest, start_namespaced
 from virtoll.platforms.host import Site
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from virtoll.errors import GuestError
+from virtoll.lab.data import DataBy
 from virtoll.lab.enter import Enter, Namespace
-from virtoll.platforms.base import DataBy, GuestRequest, Platform, Probe, Validation
+from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation
 from virtoll.platforms.containers.guest import AGENT, NamespacedGuest, move_links_in, start_namespaced
 from virtoll.platforms.containers.native import kernel_version, on_image
 from virtoll.platforms.host import Site

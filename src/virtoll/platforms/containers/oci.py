@@ -17,10 +17,11 @@ from pydantic import StringConstraints
 
 from virtoll.errors import GuestDied, GuestError
 from virtoll.lab import cgroups
+from virtoll.lab.data import DataBy
 from virtoll.lab.enter import Enter, Hide
 from virtoll.lab.inside import wait_until
 from virtoll.platforms.attachment import Attached
-from virtoll.platforms.base import DATA_PATH, DataBy, GuestRequest, Platform, Probe, Validation
+from virtoll.platforms.base import DATA_PATH, GuestRequest, Platform, Probe, Validation
 from virtoll.platforms.containers.guest import AGENT, NamespacedGuest, move_links_in, start_namespaced
 from virtoll.platforms.host import Site
 from virtoll.platforms.limits import Limited, limits_held

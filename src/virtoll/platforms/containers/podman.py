@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from virtoll.errors import GuestError
+from virtoll.lab.data import DataBy
 from virtoll.lab.inside import wait_until
-from virtoll.platforms.base import DataBy, GuestRequest, Platform, Probe, Validation
+from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation
 from virtoll.platforms.containers.engines import EngineParameters, container_name, container_options, start_container
 from virtoll.platforms.containers.guest import AGENT, NamespacedGuest
 from virtoll.platforms.containers.oci import beside_cgroup_v2

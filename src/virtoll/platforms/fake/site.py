@@ -18,6 +18,7 @@ from virtoll.errors import GuestError
 from virtoll.image import GuestImage, GuestKernel
 from virtoll.lab.attachments import EndpointInterfaces, Port
 from virtoll.lab.commands import PLAIN, RUN_SECONDS, Connection, ProcessOptions
+from virtoll.lab.data import DataBy, DataVolume
 from virtoll.lab.network import GuestNetwork, Link
 from virtoll.platforms.host import Site
 
@@ -89,6 +90,11 @@ class ModelHost:
     def guest_folder(self, name: str) -> Path:
         """Refused."""
         del name
+        _refuse()
+
+    def data_volume(self, by: DataBy, size_bytes: int, promised_bytes: int = 0) -> DataVolume:
+        """Refused."""
+        del by, size_bytes, promised_bytes
         _refuse()
 
 

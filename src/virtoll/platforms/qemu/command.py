@@ -109,7 +109,7 @@ class MachineEnds:
     monitor: int | Path
     disk: int | Path | None = None
     shared: bool = False
-    data: int | None = None
+    data: int | Path | None = None
 
     @property
     def descriptors(self) -> tuple[int, ...]:
@@ -206,18 +206,23 @@ def _channel_arguments(parameters: QemuParameters) -> list[str]:
     return ["-device", _device(parameters, "virtio-serial"), "-device", "virtserialport,chardev=agent,name=virtoll"]
 
 
-def _disk_arguments(parameters: QemuParameters, ends: MachineEnds) -> list[str]:
+def _file(disk: int | Path | None) -> str:
     """A disk without a name: QEMU opens the descriptor that it was started with anew, with its own flags."""
-    file = f"/proc/self/fd/{ends.disk}" if isinstance(ends.disk, int) else ends.disk
+    return f"/proc/self/fd/{disk}" if isinstance(disk, int) else str(disk)
+
+
+def _disk_arguments(parameters: QemuParameters, ends: MachineEnds) -> list[str]:
+    """The image's disk."""
+    file = _file(ends.disk)
     drive = f"if=none,id=disk,format=raw,file={file},cache={parameters.cache}{',readonly=on' if ends.shared else ''}"
     device = {"virtio-blk": _device(parameters, "virtio-blk"), "ide": "ide-hd", "nvme": "nvme"}[parameters.disk]
     serial = {"virtio-blk": f",serial={_ROOT_SERIAL}", "nvme": ",serial=virtoll"}.get(parameters.disk, "")
     return ["-drive", drive, "-device", f"{device},drive=disk{serial}"]
 
 
-def _data_arguments(parameters: QemuParameters, data: int) -> list[str]:
+def _data_arguments(parameters: QemuParameters, data: int | Path) -> list[str]:
     """The data directory's disk, always virtio; what the guest says is free is given back, so that trials are alike."""
-    drive = f"if=none,id={DATA_DRIVE},format=raw,file=/proc/self/fd/{data},cache={parameters.cache},discard=unmap"
+    drive = f"if=none,id={DATA_DRIVE},format=raw,file={_file(data)},cache={parameters.cache},discard=unmap"
     device = f"{_device(parameters, 'virtio-blk')},drive={DATA_DRIVE},serial={_DATA_SERIAL}"
     return ["-drive", drive, "-device", device]
 

@@ -27,11 +27,12 @@ from virtoll.errors import GuestError, ProgramMissing
 from virtoll.hosts.base import GuestHost
 from virtoll.lab.attachments import Port
 from virtoll.lab.commands import ProcessOptions
+from virtoll.lab.data import DataBy
 from virtoll.lab.interfaces import TUN_DEVICE
 from virtoll.lab.network import GuestNetwork, taps_allowed
 from virtoll.lab.priority import preferred
 from virtoll.platforms.attachment import descriptors, machine_ports
-from virtoll.platforms.base import DataBy, GuestRequest, GuestStartError, Platform, Probe, Validation
+from virtoll.platforms.base import GuestRequest, GuestStartError, Platform, Probe, Validation
 from virtoll.platforms.host import Site
 from virtoll.platforms.last_words import last_line
 from virtoll.platforms.process_guest import AgentGuest, quota_group, root_disk, socket_session
@@ -182,7 +183,7 @@ class Qemu(Platform[QemuParameters]):
         disk = None if parameters.disk == "none" else self._disk(site, folder, parameters, shared=shared)
         with contextlib.ExitStack() as inherited:
             ends, connect = self._ends(request, host, folder, disk, inherited)
-            ends = replace(ends, shared=shared, data=request.data_disk)
+            ends = replace(ends, shared=shared, data=request.data_disk or request.data_disk_path)
             group = quota_group(host, request)
             command = self._command(request, site, console, ends, ports, parameters)
             spawned = time.monotonic_ns()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -22,6 +22,7 @@ from virtoll.errors import CommandFailed, GuestError, ProgramMissing
 from virtoll.experiment.topology import Testbed
 from virtoll.hosts.base import CommandRunner, GuestHost
 from virtoll.hosts.links import Links
+from virtoll.lab.data import DataBy
 from virtoll.lab.network import GuestNetwork, Link
 from virtoll.platforms.attachment import Attached
 from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation
@@ -38,14 +39,21 @@ _PROBE_SECONDS = 600.0
 _NEEDS = {"pvh": "hvm", "hvm": "hvm", "pv": "pv"}
 _LOGS = Path("/var/log/xen")
 _EMULATED = "-emu"
-_DISK = "xvda"
+_ROOT, _DATA, _EMULATED_DATA = "xvda", "xvdb", "hda"
+# Of each of these disks: the guest's drivers, the words for its kernel, and whether it may be written to.
+_DISKS: Mapping[str, tuple[tuple[str, ...], str, str]] = {
+    _ROOT: (("xen_blkfront", "erofs"), f"virtoll.root=/dev/{_ROOT} virtoll.disktype=erofs", "ro"),
+    _DATA: (("xen_blkfront", "ext4"), f"virtoll.data=/dev/{_DATA}", "rw"),
+    _EMULATED_DATA: (("ata_piix", "ext4"), "virtoll.data=/dev/sda", "rw"),
+}
 
 
 class XenParameters(Attached):
     """``type`` of the guest; ``attachment``: ``bridge``, or ``routed`` (dom0 routes), as in Mattos's two modes.
 
     ``nic``: the PV one (``netfront``), or for HVM one that its device model emulates. ``root``: in memory, or the
-    image's disk form, by the PV block device and read-only (an image with tools always is).
+    image's disk form, by the PV block device and read-only (an image with tools always is). A data directory is a PV
+    block device too, or an IDE disk beside an emulated NIC.
     ``weight`` and ``cap`` are the credit scheduler's (cap in percent of a CPU, 0: none; a CPU quota sets it too);
     ``dom0_cpus``: the CPUs that dom0 is pinned to while the guest runs; then it is put back where it was.
     """
@@ -77,6 +85,7 @@ class Xen(Platform[XenParameters]):
     without_root: ClassVar[str] = "no"
     family: ClassVar[str] = "paravirtualised"
     remote_hosts: ClassVar[bool] = True
+    data_by: ClassVar[DataBy] = "disk"
     validation: ClassVar[Validation] = "nested: functional only"
     title: ClassVar[str] = "Xen (xl): PV, PVH, HVM"
     parameter_model = XenParameters
@@ -129,8 +138,8 @@ class Xen(Platform[XenParameters]):
         with contextlib.ExitStack() as undo:
             if network is not None:
                 undo.callback(network.remove, request.network)
-            disk = self._disk(site, undo)
-            host.write(folder / "domain.cfg", self._configuration(name, request, site, network, disk).encode())
+            disks = self._disks(request, site, undo)
+            host.write(folder / "domain.cfg", self._configuration(name, request, site, network, disks).encode())
             remove_logs = ["rm", "-f", *map(str, logs.values())]
             undo.callback(_promised(host, remove_logs, lambda: host.run(remove_logs, "logs")))
             ports = [self._port(link) for link in request.network.links]
@@ -172,36 +181,34 @@ class Xen(Platform[XenParameters]):
         guest.wait_ready(request.deadline_seconds)
         return guest
 
-    def _disk(self, site: Site, undo: contextlib.ExitStack) -> str | None:
-        """The block device in dom0 with the image's disk form; None where the root is in memory.
+    def _disks(self, request: GuestRequest, site: Site, undo: contextlib.ExitStack) -> dict[str, str]:
+        """The block devices in dom0 that the guest is given, by its own names of them.
 
-        A file becomes a loop device: xl would start a QEMU for it.
+        The image's disk form, unless the root is in memory, and the data directory's disk.
         """
-        if self.parameters.root == "initramfs" and not site.image.needs_disk:
-            return None
-        if self.parameters.nic != "netfront":
-            raise GuestError(f"the image {site.image.name} is on a PV disk, which goes with nic: netfront alone")
-        host = site.host
-        file = str(host.put(root_disk(site.image)))
-        if host.run(["stat", "-L", "-c", "%F", file], "disk").strip() == "block special file":
-            return file
-        device = host.run(["losetup", "--find", "--show", "--read-only", file], "disk").strip()
-        detach = ["losetup", "--detach", device]
-        undo.callback(_promised(host, detach, lambda: host.run(detach, "disk")))
-        return device
+        found: dict[str, str] = {}
+        paravirtual = self.parameters.nic == "netfront"
+        if self.parameters.root == "disk" or site.image.needs_disk:
+            if not paravirtual:
+                raise GuestError(f"the image {site.image.name} is on a PV disk, which goes with nic: netfront alone")
+            found[_ROOT] = _block_device(site.host, site.host.put(root_disk(site.image)), undo, "--read-only")
+        if request.data_disk_path is not None:
+            found[_DATA if paravirtual else _EMULATED_DATA] = _block_device(site.host, request.data_disk_path, undo)
+        return found
 
     def _configuration(
-        self, name: str, request: GuestRequest, site: Site, network: Links | None, disk: str | None
+        self, name: str, request: GuestRequest, site: Site, network: Links | None, disks: Mapping[str, str]
     ) -> str:
         """The domain's configuration, in xl.cfg(5)'s syntax, whose strings and lists are JSON's."""
         wanted, image = self.parameters, site.image
         paravirtual = wanted.nic == "netfront"
         kernel = image.kernel.vmlinuz if wanted.type == "hvm" else image.kernel.vmlinux or image.kernel.vmlinuz
         # The driver of the PV NIC is in the larger image only; an emulated one must not be unplugged for it.
-        modules = ["xen_netfront"] if disk is None else ["xen_netfront", "xen_blkfront", "erofs"]
-        drivers = f"virtoll.modules={','.join(modules)}" if paravirtual else "xen_emul_unplug=never"
-        if disk is not None:
-            drivers += f" virtoll.root=/dev/{_DISK} virtoll.disktype=erofs"
+        drivers = dict.fromkeys(driver for disk in disks for driver in _DISKS[disk][0])
+        modules = ["xen_netfront", *drivers] if paravirtual else [*drivers]
+        own = [*([] if paravirtual else ["xen_emul_unplug=never"]), *(_DISKS[disk][1] for disk in disks)]
+        if modules:
+            own.append(f"virtoll.modules={','.join(modules)}")
         words = "console=hvc0 quiet panic=-1 reboot=t net.ifnames=0 cryptomgr.notests virtoll.channel=/dev/hvc0"
         # A cap of 0 is none, so that the smallest share is 1 %.
         cap = wanted.cap if request.cpu_quota is None else max(1, round(100 * request.cpu_quota))
@@ -209,8 +216,8 @@ class Xen(Platform[XenParameters]):
             "name": name,
             "type": wanted.type,
             "kernel": str(site.host.put(kernel)),
-            "ramdisk": str(site.host.put(image.disk_initramfs if paravirtual else image.initramfs)),
-            "extra": f"{words} {drivers}",
+            "ramdisk": str(site.host.put(image.disk_initramfs if modules else image.initramfs)),
+            "extra": " ".join([words, *own]),
             "memory": request.memory_bytes // _MIB,
             "vcpus": request.vcpus,
             "cpu_weight": wanted.weight,
@@ -218,8 +225,10 @@ class Xen(Platform[XenParameters]):
             "vif": [self._vif(link, network) for link in request.network.links if network is not None],
             **dict.fromkeys(("on_poweroff", "on_reboot", "on_crash", "on_watchdog"), "destroy"),
         }
-        if disk is not None:
-            settings["disk"] = [f"format=raw, vdev={_DISK}, access=ro, target={disk}"]
+        if disks:
+            settings["disk"] = [
+                f"format=raw, vdev={disk}, access={_DISKS[disk][2]}, target={target}" for disk, target in disks.items()
+            ]
         if request.cpus:
             settings["cpus"] = ",".join(map(str, request.cpus))
         if wanted.type == "hvm":
@@ -247,6 +256,16 @@ def _promised(host: GuestHost, argv: list[str], end: Callable[[], object]) -> Ca
         withdraw()
 
     return do
+
+
+def _block_device(host: GuestHost, file: Path, undo: contextlib.ExitStack, *options: str) -> str:
+    """A file of dom0's as a block device: itself where it is one, else a loop device, for which xl starts no QEMU."""
+    if host.run(["stat", "-L", "-c", "%F", str(file)], "disk").strip() == "block special file":
+        return str(file)
+    device = host.run(["losetup", "--find", "--show", *options, str(file)], "disk").strip()
+    detach = ["losetup", "--detach", device]
+    undo.callback(_promised(host, detach, lambda: host.run(detach, "disk")))
+    return device
 
 
 def _refuse_taken(host: GuestHost, name: str) -> None:
