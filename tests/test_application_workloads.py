@@ -20,7 +20,7 @@ from virtoll.agent.operations.jobs import RunRequest
 from virtoll.agent.operations.network import Interface, NetworkRequest
 from virtoll.agent.operations.programs import EndRequest, ExecRequest, SpawnRequest
 from virtoll.agent.operations.session import ClocksRequest
-from virtoll.errors import AgentError, GuestDied, GuestError
+from virtoll.errors import AgentError, GuestCannot, GuestDied, GuestError
 from virtoll.lab.network import plan_links
 from virtoll.workloads import WORKLOADS, kernel_compile, mariadb_oltp, nginx_httperf
 from virtoll.workloads.base import DataDirectory, Measurement
@@ -273,6 +273,59 @@ def test_a_database_that_went_wrong_is_gone_too(guest: Guest, problem: str) -> N
     assert measured.problem.startswith(problem)
     assert guest.alive == {}
     assert guest.ran[-1] == ["rm", "-rf", "/data/virtoll-mariadb"]
+
+
+def outside(guest: Guest, programs: Guest | None, **given: Any) -> Measurement:
+    """A trial of the database from outside, with what was recorded."""
+    given = {"threads": 2, "transactions": 200, "rows": 1000} | given
+    return measure("mariadb-oltp-outside", guest, Peer(), programs, **given)
+
+
+def served(rows: str = "1000") -> Guest:
+    """A guest in which the database serves: sysbench fills it, the client makes it, lets somebody in, then counts."""
+    return Guest({"mariadb": [{}, {}, {"stdout": f"{rows}\n"}]})
+
+
+def test_a_client_outside_reaches_the_database_over_the_link() -> None:
+    guest, beside = served(), Guest({"sysbench": [{}, {"stdout": OLTP}]})
+    measured = outside(guest, beside)
+    link = NETWORK.sources[0]
+    assert measured.problem is None
+    assert measured.check == {"value": "200 events, 1000 rows", "expected": "200 events, 1000 rows", "ok": True}
+    assert measured.result is not None
+    assert measured.result["figures"]["latency_p95"] > 0
+    assert {f"--bind-address={link.guest_address}", "--port=3306"} <= set(measured.result["server_argv"])
+    assert "--skip-networking" not in measured.result["server_argv"]
+    assert beside.ran[-1] == measured.result["argv"]
+    assert {f"--mysql-host={link.guest_address}", "--mysql-user=virtoll", "--events=200"} <= set(beside.ran[-1])
+    (allowed,) = (argv[-1] for argv in guest.ran if "CREATE USER" in argv[-1])
+    assert f"'virtoll'@'{link.peer_address}'" in allowed, "nobody else is let in"
+    assert guest.alive == {}
+    assert guest.ran[-1] == ["rm", "-rf", "/data/virtoll-mariadb"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "run", "problem"),
+    [
+        ("999", {"stdout": OLTP}, "the check value is wrong: '200 events, 999 rows' instead of"),
+        ("1000", {"status": 1, "stderr": "FATAL: no way\n"}, "sysbench failed with exit code 1: FATAL: no way"),
+        ("1000", {"stdout": "nothing"}, "what sysbench printed cannot be read: no transactions in it: 'nothing'"),
+    ],
+)
+def test_a_client_outside_that_went_wrong_leaves_nothing(rows: str, run: dict[str, Any], problem: str) -> None:
+    guest = served(rows)
+    measured = outside(guest, Guest({"sysbench": [{}, run]}))
+    assert measured.problem is not None
+    assert measured.problem.startswith(problem)
+    assert guest.alive == {}
+    assert guest.ran[-1][0] == "rm"
+
+
+def test_without_programs_beside_the_peer_nothing_is_made() -> None:
+    guest = served()
+    with pytest.raises(GuestCannot, match="a program of the image, which the peer on another host lacks"):
+        outside(guest, None)
+    assert guest.ran == []
 
 
 def test_a_database_that_cannot_be_filled_is_gone_too() -> None:

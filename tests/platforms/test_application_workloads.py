@@ -24,7 +24,7 @@ from virtoll.lab.network import Network
 from virtoll.run.peer import peer_programs
 from virtoll.run.session import RunSession
 from virtoll.workloads import WORKLOADS, mariadb_oltp, nginx
-from virtoll.workloads.base import Measurement
+from virtoll.workloads.base import Bench, Measurement
 from virtoll.workloads.network_path import addressed
 from virtoll.workloads.nginx_server import PORT, WebParameters, configuration, web_server
 from virtoll.workloads.programs import attempt, run, serving, succeeds, write
@@ -33,6 +33,7 @@ INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow]
 SMALL: dict[str, dict[str, Any]] = {
     "mariadb-oltp": {"transactions": 30, "rows": 200, "threads": 2},
+    "mariadb-oltp-outside": {"transactions": 30, "rows": 200, "threads": 2},
     "nginx": {"requests": 60, "rate_requests_per_second": 100, "timeout_milliseconds": 600_000},
     "nginx-httperf": {"requests": 20, "rate_requests_per_second": 20, "timeout_milliseconds": 600_000},
 }
@@ -69,7 +70,13 @@ def live(tools: RunSession) -> Iterator[guests.Connected]:
 def measured(live: guests.Connected, name: str, **more: Any) -> Measurement:
     """One small trial in an empty data directory."""
     workload = WORKLOADS[name].with_parameters(WITH_COMPILER[name] | more)
-    return guests.measured(workload, lambda: replace(live.emptied(), programs=live.site.programs))
+    return guests.measured(workload, lambda: outfitted(live))
+
+
+def outfitted(live: guests.Connected) -> Bench:
+    """The bench with an empty data directory, links that can be shaped, and programs beside the peer."""
+    site = live.site
+    return replace(live.emptied(), lab_links=site.network.local, programs=site.programs)
 
 
 def left(live: guests.Connected) -> list[str]:
@@ -103,6 +110,20 @@ def test_they_give_right_answers_in_each_sort_of_guest(tools: RunSession, kind: 
     for name in WITH_COMPILER:
         right(found, name)
     found.guest.stop()
+
+
+def test_a_client_outside_waits_for_the_link(live: guests.Connected) -> None:
+    """256 KiB take 105 ms at 20 Mbit/s; the rows that a transaction is answered with, some 30 kB, 48 ms at 5 Mbit/s."""
+    slow = {"requests": 10, "rate_requests_per_second": 5, "size_bytes": "256KiB"}
+    web = measured(live, "nginx", **slow, link_rate_bits_per_second=20_000_000).result
+    assert web is not None
+    assert web["shaped_by"] == "tbf"
+    assert web["figures"]["latency_p50"] >= 80_000_000
+    database = measured(live, "mariadb-oltp-outside", transactions=10, link_rate_bits_per_second=5_000_000).result
+    assert database is not None
+    assert database["shaped_by"] == "tbf"
+    assert database["figures"]["latency_average"] >= 20_000_000
+    assert left(live) == []
 
 
 def test_connections_are_used_again_where_that_is_asked_for(live: guests.Connected) -> None:

@@ -165,6 +165,12 @@ def _mariadb_oltp() -> type[Workload[Parameters]]:
     return MariadbOltp
 
 
+def _mariadb_oltp_outside() -> type[Workload[Parameters]]:
+    from virtoll.workloads.mariadb_oltp_outside import MariadbOltpOutside
+
+    return MariadbOltpOutside
+
+
 def _nginx() -> type[Workload[Parameters]]:
     from virtoll.workloads.nginx import Nginx
 
@@ -222,6 +228,7 @@ WORKLOADS: Registry[type[Workload[Parameters]]] = Registry(
         "rsync-file": _rsync_file,
         "kernel-compile": _kernel_compile,
         "mariadb-oltp": _mariadb_oltp,
+        "mariadb-oltp-outside": _mariadb_oltp_outside,
         "nginx": _nginx,
         "nginx-httperf": _nginx_httperf,
         "lmbench": _lmbench,

@@ -7,9 +7,11 @@ of transactions is given and their time is measured.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import re
+from collections.abc import Iterator, Sequence
 from typing import ClassVar, Literal
 
 from pydantic import Field
@@ -23,6 +25,8 @@ _POOL_BYTES = 32 * _MIB
 _ROW_BYTES = 250  # with its share of the indexes
 _SERVER_BYTES, _FILES_BYTES, _THREAD_BYTES = 96 * _MIB, 64 * _MIB, 2 * _MIB
 _NATIVE_TRANSACTIONS_PER_SECOND = 700.0
+LIMIT_BYTES = 256 * 1024
+"""What is kept of sysbench's output: its histogram has up to 1024 lines."""
 _START_SECONDS = 900.0
 _REPORT = {
     "transactions": (r"^\s*transactions:\s+([0-9]+)\s", int),
@@ -66,45 +70,28 @@ class MariadbOltp(ProgramWorkload[MariadbOltpParameters]):
     )
     packages: ClassVar[tuple[str, ...]] = ("mariadb-server", "sysbench")
     most_slowdown: ClassVar[float] = 12.0
-    limit_bytes: ClassVar[int] = 256 * 1024
-    """sysbench's histogram has up to 1024 lines."""
+    limit_bytes: ClassVar[int] = LIMIT_BYTES
 
     def native_seconds(self) -> float:
-        """About 700 transactions a second; what more threads bring is not counted on."""
-        return 1.0 + self.parameters.transactions / _NATIVE_TRANSACTIONS_PER_SECOND
+        """See the function."""
+        return native_seconds(self.parameters)
 
     def needs(self) -> Needs:
         """The server, its threads, and its files twice: where they lie in memory the guest's memory holds them too."""
-        wanted = self.parameters
-        data_bytes = _FILES_BYTES + 2 * _ROW_BYTES * wanted.rows
-        return Needs(_SERVER_BYTES + wanted.threads * _THREAD_BYTES + data_bytes, data_bytes=data_bytes)
+        return database_needs(self.parameters)
 
     def measure(self, bench: Bench) -> Measurement:
         """A server of its own for the trial; it and its files are gone afterwards, also when the trial fails."""
-        guest, folder = bench.guest, _folder(bench)
-        asked = client(folder, "mariadb-admin", "ping")
-        with folder_of_its_own(guest, folder):
-            run(guest, install_command(folder), _START_SECONDS)
-            with serving(guest, server_command(folder), f"{folder}/log", asked, _START_SECONDS):
-                return super().measure(bench)
+        with database_server(bench, server_command(folder_of(bench))):
+            return super().measure(bench)
 
     def command(self, bench: Bench) -> list[str]:
         """A given number of transactions, without a limit of time."""
-        wanted = self.parameters
-        return [
-            *_sysbench(_folder(bench), wanted),
-            f"--threads={wanted.threads}",
-            f"--events={wanted.transactions}",
-            "--time=0",
-            "--histogram=on",
-            "run",
-        ]
+        return transactions_command(by_socket(folder_of(bench)), self.parameters)
 
     def prepare(self, bench: Bench) -> str | None:
         """The table, filled with the same numbers each time."""
-        wanted, folder = self.parameters, _folder(bench)
-        run(bench.guest, client(folder, "mariadb", "--execute=CREATE DATABASE sbtest"))
-        run(bench.guest, [*_sysbench(folder, wanted), "prepare"], self.deadline_seconds() + _START_SECONDS)
+        make_table(bench, self.parameters, self.deadline_seconds())
         return None
 
     def figures(self, said: ProgramOutput) -> Figures:
@@ -113,14 +100,58 @@ class MariadbOltp(ProgramWorkload[MariadbOltpParameters]):
 
     def check(self, bench: Bench, figures: Figures) -> str:
         """What the tool counted, and the rows that the server counts."""
-        counting = ["--batch", "--skip-column-names", "--execute=SELECT COUNT(*) FROM sbtest.sbtest1"]
-        rows = run(bench.guest, client(_folder(bench), "mariadb", *counting), 600.0).strip()
-        return f"{figures['events']} events, {rows} rows"
+        return counted(bench, figures)
 
     def expected_check(self) -> str | None:
         """What was asked for."""
-        wanted = self.parameters
-        return f"{wanted.transactions} events, {wanted.rows} rows"
+        return asked_for(self.parameters)
+
+
+def native_seconds(wanted: MariadbOltpParameters) -> float:
+    """About 700 transactions a second on a bare host; what more threads bring is not counted on."""
+    return 1.0 + wanted.transactions / _NATIVE_TRANSACTIONS_PER_SECOND
+
+
+def database_needs(wanted: MariadbOltpParameters) -> Needs:
+    """The server, its threads, and its files twice: where they lie in memory the guest's memory holds them too."""
+    data_bytes = _FILES_BYTES + 2 * _ROW_BYTES * wanted.rows
+    return Needs(_SERVER_BYTES + wanted.threads * _THREAD_BYTES + data_bytes, data_bytes=data_bytes)
+
+
+@contextlib.contextmanager
+def database_server(bench: Bench, command: list[str]) -> Iterator[None]:
+    """A server of the guest with an empty database, gone with its files after the context."""
+    guest, folder = bench.guest, folder_of(bench)
+    asked = client(folder, "mariadb-admin", "ping")
+    with folder_of_its_own(guest, folder):
+        run(guest, install_command(folder), _START_SECONDS)
+        with serving(guest, command, f"{folder}/log", asked, _START_SECONDS):
+            yield
+
+
+def make_table(bench: Bench, wanted: MariadbOltpParameters, seconds: float) -> None:
+    """The table, filled by the guest itself, with the same numbers each time."""
+    folder = folder_of(bench)
+    run(bench.guest, client(folder, "mariadb", "--execute=CREATE DATABASE sbtest"))
+    run(bench.guest, [*_sysbench(by_socket(folder), wanted), "prepare"], seconds + _START_SECONDS)
+
+
+def transactions_command(server: list[str], wanted: MariadbOltpParameters) -> list[str]:
+    """sysbench with a given number of transactions, without a limit of time; ``server``: its words for where it is."""
+    how_many = [f"--threads={wanted.threads}", f"--events={wanted.transactions}", "--time=0", "--histogram=on"]
+    return [*_sysbench(server, wanted), *how_many, "run"]
+
+
+def counted(bench: Bench, figures: Figures) -> str:
+    """The check value: what sysbench counted, and the rows that the server counts afterwards."""
+    counting = ["--batch", "--skip-column-names", "--execute=SELECT COUNT(*) FROM sbtest.sbtest1"]
+    rows = run(bench.guest, client(folder_of(bench), "mariadb", *counting), 600.0).strip()
+    return f"{figures['events']} events, {rows} rows"
+
+
+def asked_for(wanted: MariadbOltpParameters) -> str:
+    """The check value of a right answer."""
+    return f"{wanted.transactions} events, {wanted.rows} rows"
 
 
 def install_command(folder: str) -> list[str]:
@@ -139,8 +170,8 @@ def install_command(folder: str) -> list[str]:
     ]
 
 
-def server_command(folder: str) -> list[str]:
-    """A socket alone, and the same small buffers everywhere."""
+def server_command(folder: str, network: Sequence[str] = ("--skip-networking",)) -> list[str]:
+    """A socket, and the same small buffers everywhere; ``network``: its words for ports, by default for none."""
     return [
         "mariadbd",
         "--no-defaults",
@@ -150,7 +181,7 @@ def server_command(folder: str) -> list[str]:
         f"--socket={folder}/socket",
         f"--pid-file={folder}/pid",
         f"--tmpdir={folder}",
-        "--skip-networking",
+        *network,
         "--skip-name-resolve",
         *_memory(),
     ]
@@ -215,19 +246,17 @@ def client(folder: str, program: str, *arguments: str) -> list[str]:
     return [program, "--no-defaults", "--user=root", f"--socket={folder}/socket", *arguments]
 
 
-def _sysbench(folder: str, wanted: MariadbOltpParameters) -> list[str]:
-    return [
-        "sysbench",
-        f"oltp_{wanted.mode.replace('-', '_')}",
-        "--db-driver=mysql",
-        f"--mysql-socket={folder}/socket",
-        "--mysql-user=root",
-        "--mysql-db=sbtest",
-        "--tables=1",
-        f"--table-size={wanted.rows}",
-        "--rand-seed=1",
-    ]
+def by_socket(folder: str) -> list[str]:
+    """sysbench's words for the server's socket."""
+    return [f"--mysql-socket={folder}/socket", "--mysql-user=root"]
 
 
-def _folder(bench: Bench) -> str:
+def folder_of(bench: Bench) -> str:
+    """Where the database is in the guest."""
     return f"{bench.data.path}/virtoll-mariadb"
+
+
+def _sysbench(server: list[str], wanted: MariadbOltpParameters) -> list[str]:
+    script = f"oltp_{wanted.mode.replace('-', '_')}"
+    table = ["--mysql-db=sbtest", "--tables=1", f"--table-size={wanted.rows}", "--rand-seed=1"]
+    return ["sysbench", script, "--db-driver=mysql", *server, *table]

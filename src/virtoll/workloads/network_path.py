@@ -1,9 +1,9 @@
 """Where a guest's traffic goes: to the peer or to another guest, over its first source link, shaped or as it is.
 
-Main types: ``PathParameters`` (what every network workload lets its user choose), ``NetworkWorkload`` (their base
-class) and ``FarEnd`` (who is at the other end and at which address). The peer has no address but for the length of a
-trial: at all other times its kernel answers nothing and forwards nothing. Between two guests it routes from the first
-one's source link to the second one's. It knows no platform.
+Main types: ``LinkParameters`` and ``PathParameters`` (what every network workload lets its user choose),
+``NetworkWorkload`` (their base class) and ``FarEnd`` (who is at the other end and at which address). The peer has no
+address but for the length of a trial: at all other times its kernel answers nothing and forwards nothing. Between two
+guests it routes from the first one's source link to the second one's. It knows no platform.
 """
 
 from __future__ import annotations
@@ -24,13 +24,9 @@ from virtoll.lab.shaping import Shape
 from virtoll.workloads.base import Bench, Needs, Workload
 
 
-class PathParameters(Parameters):
-    """``between``: the other end is the ``peer`` (the host), or a second guest of the same kind (``guests``).
+class LinkParameters(Parameters):
+    """``link_...``: the guest's link, each way: bit/s (0: not limited), one-way delay, share of frames lost."""
 
-    ``link_...``: the guest's link, in each direction: bit/s (0: not limited), one-way delay, share of frames lost.
-    """
-
-    between: Literal["peer", "guests"] = "peer"
     link_rate_bits_per_second: int = Field(default=0, ge=0, le=10**12)
     link_delay_ms: float = Field(default=0.0, ge=0, le=10_000)
     link_loss_percent: float = Field(default=0.0, ge=0, lt=100)
@@ -39,6 +35,12 @@ class PathParameters(Parameters):
     def shape(self) -> Shape:
         """What the link is made."""
         return Shape(self.link_rate_bits_per_second, self.link_delay_ms, self.link_loss_percent)
+
+
+class PathParameters(LinkParameters):
+    """``between``: the other end is the ``peer`` (the host), or a second guest of the same kind (``guests``)."""
+
+    between: Literal["peer", "guests"] = "peer"
 
     def transfer_seconds(self, payload_bytes: float, free_bytes_per_second: float) -> float:
         """About how long so many bytes take, where a free link carries so many a second."""
@@ -92,33 +94,39 @@ class FarEnd:
 @contextlib.contextmanager
 def far_end(bench: Bench, wanted: PathParameters) -> Iterator[FarEnd]:
     """The way to the other end, there for the length of the context; raises ``GuestCannot`` where there is none."""
+    if wanted.between == "peer":
+        with peer_end(bench, wanted) as end:
+            yield end
+        return
     bench.require_sources()
     link = bench.network.sources[0]
-    with shaped(bench, link, wanted.shape) as shaped_by:
-        if wanted.between == "peer":
-            with addressed(bench, (link,)):
-                at, cpu = link.peer_address, bench.generator_cpu
-                yield FarEnd(
-                    agent=bench.peer.generator,
-                    address=at,
-                    near=at,
-                    far=None,
-                    cpu=cpu,
-                    programs=bench.programs,
-                    shaped_by=shaped_by,
-                )
-        else:
-            with _routed(bench, link) as (agent, other):
-                at = other.guest_address
-                yield FarEnd(
-                    agent=agent,
-                    address=at,
-                    near=link.peer_address,
-                    far=other.peer_address,
-                    cpu=None,
-                    programs=agent,
-                    shaped_by=shaped_by,
-                )
+    with shaped(bench, link, wanted.shape) as shaped_by, _routed(bench, link) as (agent, other):
+        yield FarEnd(
+            agent=agent,
+            address=other.guest_address,
+            near=link.peer_address,
+            far=other.peer_address,
+            cpu=None,
+            programs=agent,
+            shaped_by=shaped_by,
+        )
+
+
+@contextlib.contextmanager
+def peer_end(bench: Bench, wanted: LinkParameters) -> Iterator[FarEnd]:
+    """The way to the peer, there for the length of the context; raises ``GuestCannot`` where there is none."""
+    bench.require_sources()
+    link = bench.network.sources[0]
+    with shaped(bench, link, wanted.shape) as shaped_by, addressed(bench, (link,)) as agent:
+        yield FarEnd(
+            agent=agent,
+            address=link.peer_address,
+            near=link.peer_address,
+            far=None,
+            cpu=bench.generator_cpu,
+            programs=bench.programs,
+            shaped_by=shaped_by,
+        )
 
 
 def shaped(bench: Bench, link: Link, shape: Shape) -> contextlib.AbstractContextManager[str | None]:

@@ -14,15 +14,18 @@ from virtoll.agent.operations.http import HttpLoadReply, HttpLoadRequest
 from virtoll.experiment.model import Image
 from virtoll.lab.network import Link
 from virtoll.workloads.base import Bench, Figures, Measurement, Metric, Needs, Workload
-from virtoll.workloads.network_path import addressed
+from virtoll.workloads.network_path import LinkParameters, peer_end
 from virtoll.workloads.nginx_server import MEMORY_BYTES, PATH, PORT, WebParameters, web_server
 
 _WARM_REQUESTS = 20
 _STARTING_SECONDS = 0.1
 
 
-class NginxParameters(WebParameters):
-    """``keep_alive``: a connection serves many requests; else each request makes its own, as httperf's did."""
+class NginxParameters(LinkParameters, WebParameters):
+    """``keep_alive``: a connection serves many requests; else each request makes its own, as httperf's did.
+
+    ``link_...``: the link between client and server, as network workloads have it.
+    """
 
     keep_alive: bool = False
 
@@ -57,17 +60,19 @@ class Nginx(Workload[NginxParameters]):
     def measure(self, bench: Bench) -> Measurement:
         """Start the server, have the generator's end of the link addressed, warm up, and load it once."""
         wanted = self.parameters
+        bench.require_sources()
         link = bench.network.sources[0]
         folder = f"{bench.data.path}/virtoll-nginx"
         with (
             web_server(bench.guest, folder, link.guest_address, wanted),
-            addressed(bench, (link,)) as generator,
+            peer_end(bench, wanted) as client,
         ):
-            http_load(generator, link, wanted, _WARM_REQUESTS, bench.generator_cpu)
-            answer = http_load(generator, link, wanted, wanted.requests, bench.generator_cpu)
+            http_load(client.agent, link, wanted, _WARM_REQUESTS, client.cpu)
+            answer = http_load(client.agent, link, wanted, wanted.requests, client.cpu)
         found = figures(answer, wanted)
         check, problem = check_books(answer, wanted)
-        return Measurement(result={**answer.to_json(), "figures": found}, check=check, problem=problem)
+        result = {**answer.to_json(), "shaped_by": client.shaped_by, "figures": found}
+        return Measurement(result=result, check=check, problem=problem)
 
 
 def http_load(peer: Caller, link: Link, wanted: NginxParameters, requests: int, cpu: int | None) -> HttpLoadReply:

@@ -136,7 +136,7 @@ def time_program(
     said = _said(ended)
     if ended.timed_out:
         return timed, said, f"{argv[0]} did not end within {seconds:g} s"
-    return timed, said, None if said.status == 0 else f"{argv[0]} {_ending(said)}"
+    return timed, said, None if said.status == 0 else f"{argv[0]} {ending(said)}"
 
 
 def run(
@@ -154,7 +154,7 @@ def run(
     """
     said = attempt(guest, argv, seconds, limit_bytes, stdin=stdin)
     if said.status not in ok:
-        raise GuestError(f"{argv[0]} {_ending(said)} in the guest")
+        raise GuestError(f"{argv[0]} {ending(said)} in the guest")
     return said.output
 
 
@@ -177,7 +177,7 @@ def write(guest: Caller, path: str, text: str) -> None:
     """Make a small file in the guest."""
     said = attempt(guest, ["tee", path], stdin=text)
     if said.status != 0:
-        raise GuestError(f"{path} could not be written in the guest: tee {_ending(said)}")
+        raise GuestError(f"{path} could not be written in the guest: tee {ending(said)}")
 
 
 @contextlib.contextmanager
@@ -266,7 +266,7 @@ def _step() -> None:
 
 
 def _early(name: str, ended: EndReply) -> str:
-    return f"{name} {_ending(_written(ended))} (in the guest, before it was asked to end)"
+    return f"{name} {ending(_written(ended))} (in the guest, before it was asked to end)"
 
 
 def _written(ended: EndReply) -> ProgramOutput:
@@ -299,7 +299,8 @@ def last_line(said: str) -> str:
     return lines[-1][:200] if lines else ""
 
 
-def _ending(said: ProgramOutput) -> str:
+def ending(said: ProgramOutput) -> str:
+    """How a program that did not end well ended, with the last line that it wrote."""
     how = "was ended by a signal" if said.status is None else f"failed with exit code {said.status}"
     last = last_line(said.complaints or said.output)
     return f"{how}: {last}" if last else how
