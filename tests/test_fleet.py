@@ -19,7 +19,7 @@ from virtoll.lab.network import GuestNetwork
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import GuestRequest
 from virtoll.platforms.fake.driver import FakeGuest
-from virtoll.platforms.fake.site import ModelNetwork, model_site
+from virtoll.platforms.fake.site import ModelHost, ModelNetwork, model_site
 from virtoll.platforms.host import Site, Sleep
 from virtoll.run.fleet import Fleet
 from virtoll.run.guest_check import Mismatch, compare
@@ -27,6 +27,7 @@ from virtoll.run.pinning import Pinning, choose_pinning
 from virtoll.run.pipeline import measure
 from virtoll.run.preview import plan_of
 from virtoll.run.progress import SilentProgress
+from virtoll.run.room import ended_for
 from virtoll.runfolder.store import RunFolder
 
 MIB = 2**20
@@ -213,6 +214,48 @@ def test_what_ends_the_run_while_guests_start_ends_those_that_are_up(
     with pytest.raises(type(error)), fleet:
         raise AssertionError("the block must not begin")
     assert sorted(stopped) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("lacking", "held", "ended"),
+    [
+        (0, {"a": 5}, []),
+        (3, {"a": 1, "b": 4, "c": 2}, ["b"]),
+        (5, {"a": 1, "b": 4, "c": 2}, ["b", "c"]),
+        (8, {"a": 1, "b": 4, "c": 2}, []),  # it would not help
+        (1, {}, []),
+    ],
+)
+def test_those_that_hold_most_are_ended_for_another_and_nobody_in_vain(
+    lacking: int, held: dict[str, int], ended: list[str]
+) -> None:
+    assert ended_for(lacking, held) == ended
+
+
+def test_a_guest_that_holds_what_another_needs_is_ended_and_started_anew_when_asked_for(
+    tmp_path: Path, stopped: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both hold 300 MiB once they are up; the host has 1100 MiB, of which 512 are its own."""
+    fleet, up = two_models(tmp_path, model_site()), set[str]()
+    before, total, each = len(fleet.folder.boots()), 1100 * MIB, 300 * MIB
+    monkeypatch.setattr(ModelHost, "local", object())
+    monkeypatch.setattr("virtoll.run.room.available_bytes", lambda: total - each * len(fleet._live))
+    monkeypatch.setattr("virtoll.run.fleet.held_bytes", lambda _: each)
+    stopped.clear()
+    with fleet:
+        assert stopped == [], "256 MiB are there for the second one"
+        total = 1000 * MIB
+        for label in ("a", "b", "a"):
+            live = fleet.guest(label)
+            assert live is not None
+            up.add(live.boot)
+            assert list(fleet._live) == [label]
+        total = 200 * MIB
+        assert fleet.guest("a") is not None
+        assert fleet.guest("b") is not None, "it is tried all the same"
+    assert up == {"a/0", "b/0/2", "a/0/2"}
+    assert stopped == [2, 1, 2, 1, 2]
+    assert [boot.status for boot in fleet.folder.boots()[before:]] == ["ok"] * 5
 
 
 def test_a_host_sleeps_while_nobody_needs_it_whatever_image_its_guests_have() -> None:

@@ -117,11 +117,11 @@ def test_a_client_outside_waits_for_the_link(live: guests.Connected) -> None:
     slow = {"requests": 10, "rate_requests_per_second": 5, "size_bytes": "256KiB"}
     web = measured(live, "nginx", **slow, link_rate_bits_per_second=20_000_000).result
     assert web is not None
-    assert web["shaped_by"] == "tbf"
+    assert web["shaped_by"] in ("tbf", "netem")
     assert web["figures"]["latency_p50"] >= 80_000_000
     database = measured(live, "mariadb-oltp-outside", transactions=10, link_rate_bits_per_second=5_000_000).result
     assert database is not None
-    assert database["shaped_by"] == "tbf"
+    assert database["shaped_by"] in ("tbf", "netem")
     assert database["figures"]["latency_average"] >= 20_000_000
     assert left(live) == []
 

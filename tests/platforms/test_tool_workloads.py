@@ -39,7 +39,13 @@ NON_FREE: list[tuple[str, dict[str, Any]]] = [
     ("netperf-tcp-rr", {"transactions": 50}),
 ]
 ROOM_BYTES = 64 * 2**20
-APPLICATIONS = {"kernel-compile", "mariadb-oltp", "mariadb-oltp-outside", "nginx", "nginx-httperf"}  # test_application_workloads.py
+APPLICATIONS = {
+    "kernel-compile",
+    "mariadb-oltp",
+    "mariadb-oltp-outside",
+    "nginx",
+    "nginx-httperf",
+}  # test_application_workloads.py
 OVER_THE_NETWORK = {"iperf-udp", "rsync-tree", "rsync-file"}  # test_network_workloads.py
 ON_FULL = {name for name, kind in WORKLOADS.items() if kind.image == "full"}
 LONG = ("bonnie", "dbench", "dd", "fio", "povray")  # some seconds each: tried once

@@ -2,7 +2,8 @@
 
 Main types: ``Fleet`` (starts, hands out, replaces, ends guests and writes their boot records), ``LiveGuest`` (one of
 them with its network and timekeeper) and ``Placement`` (where it is pinned). A block is one boot of each platform, so
-that the variation from boot to boot is inside the interval and not hidden below it.
+that the variation from boot to boot is inside the interval and not hidden below it. It is more than one where a guest
+is lost, or is ended because the host's memory does not hold all.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from virtoll.run.guest_check import compare, compare_pre_provisioned
 from virtoll.run.observer import Observer
 from virtoll.run.pinning import Pinning
 from virtoll.run.progress import Progress
+from virtoll.run.room import ended_for, held_bytes, lacking_bytes
 from virtoll.run.threads import at_once
 from virtoll.runfolder.conditions import Condition
 from virtoll.runfolder.scale import ScalePoint
@@ -203,6 +205,8 @@ class Fleet:
     A guest whose agent answers a workload with an error is started anew too, since the job may have left something
     behind. That start is not one of the three, and a workload that was answered so twice is not tried again: it costs
     its own trials, and not those of the other workloads.
+    Guests that hold memory which another needs now are ended, and started anew when they are next asked for. That start
+    is not one of the three either.
     ``boots`` counts the starts of each platform in each block, over all sessions of the run. ``site_of`` gives the
     host of a platform's guests, or raises a ``GuestError``.
     """
@@ -254,7 +258,9 @@ class Fleet:
 
         None when it is unavailable (``why_absent``).
         """
-        if label not in self._live and self._starts.get(label, 0) < _STARTS_PER_BLOCK:
+        if (live := self._live.get(label)) is not None:
+            self._make_room(live.site, live.place.memory_bytes, (label,), up=live)
+        elif self._starts.get(label, 0) < _STARTS_PER_BLOCK:
             self._start(next(trial.platform for trial in self.block if trial.platform.label == label))
         return self._live.get(label)
 
@@ -290,7 +296,7 @@ class Fleet:
             if self._neighbour_failures[key] >= _STARTS_PER_BLOCK:
                 cause = GuestError(f"it failed {_STARTS_PER_BLOCK} times in this block, and is not tried again")
                 raise NeighbourFailed(condition.guest(len(beside) + 1), cause)
-            live = self._start_one(choice, Slot(len(beside) + 1, key[1]))
+            live = self._start_one(choice, Slot(len(beside) + 1, key[1]), beside=label)
             if live is None:
                 self._neighbour_failures[key] += 1
                 cause = GuestError(self._absent.pop(choice.label, "it could not be started"))
@@ -436,15 +442,60 @@ class Fleet:
         if live is not None:
             self._live[choice.label] = live
 
-    def _start_one(self, choice: PlatformChoice, slot: Slot = Slot()) -> LiveGuest | None:
-        """Start one guest on its host; a host that is unavailable is the guest's failure."""
+    def _start_one(self, choice: PlatformChoice, slot: Slot = Slot(), beside: str | None = None) -> LiveGuest | None:
+        """Start one guest on its host; a host that is unavailable is the guest's failure.
+
+        ``beside``: the label of the platform whose guest it is to be beside.
+        """
         try:
             site = self.site_of(choice)
         except GuestError as error:
             self._absent[choice.label] = f"its host is unavailable: {error}"
             return None
+        if slot.group is None:  # a group has been found to fit before anything was started
+            memory_bytes = slot.place.memory_bytes if slot.place is not None else self.experiment.memory_bytes
+            self._make_room(site, memory_bytes, (choice.label, beside))
         with site.awake():
             return self._start_at(choice, site, slot)
+
+    def _make_room(
+        self, site: Site, memory_bytes: int, kept: Sequence[str | None], up: LiveGuest | None = None
+    ) -> None:
+        """End guests of platforms that are not ``kept``, until this machine has so much memory for one that is.
+
+        Those that hold most come first, and none is ended where all of them would not be enough. ``up``: the guest that
+        needs it, where it is up already and holds some of it.
+        """
+        lacking = lacking_bytes(memory_bytes) if site.host.local is not None else 0
+        if lacking and up is not None:
+            lacking -= held_bytes(up.guest)
+        if lacking <= 0:
+            return
+        others = self._not_kept(kept)
+        held = {number: sum(held_bytes(live.guest) for live in guests) for number, (guests, _) in enumerate(others)}
+        for number in ended_for(lacking, held):
+            guests, forget = others[number]
+            for live in guests:
+                self.progress.message(f"ending {live.boot}: its memory is needed for {kept[0]}")
+                self._end(live.guest, live.site, live.data)
+            forget()
+
+    def _not_kept(self, kept: Sequence[str | None]) -> list[tuple[list[LiveGuest], Callable[[], object]]]:
+        """Other platforms' guests, together those that are ended together, and what forgets that they were up."""
+
+        def forget_own(label: str) -> None:
+            del self._live[label]
+            self._starts[label] -= 1
+
+        found: list[tuple[list[LiveGuest], Callable[[], object]]] = []
+        found += [([live], partial(forget_own, label)) for label, live in self._live.items() if label not in kept]
+        for label, guests in self._co_located.items():
+            if label not in kept:
+                found.append((guests, partial(self._co_located.pop, label)))
+        for key, guests in self._neighbours.items():
+            if key[0] not in kept:
+                found.append((guests, partial(self._neighbours.pop, key)))
+        return found
 
     def _start_at(self, choice: PlatformChoice, site: Site, slot: Slot) -> LiveGuest | None:
         """Start one guest, measure what it is, park it, and write its boot record; failure is recorded, not raised."""
