@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import subprocess
 from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
@@ -558,6 +559,37 @@ def test_a_kernel_that_is_compiled_again_was_not_done() -> None:
     guest = Guest({"make": [{}, {"stdout": COMPILED}, again], "find": [{"stdout": "\n".join(OBJECTS)}]})
     measured = measure("kernel-compile", guest, size="paper")
     assert measured.check == {"value": "2 objects, 1 left to do", "expected": "2 objects, 0 left to do", "ok": False}
+
+
+def test_unpacking_can_be_timed_with_the_build() -> None:
+    """The quick tree's packed copy, and the whole archive with its configuration."""
+    guest = compiling("a", "b")
+    measured = measure("kernel-compile", guest, Peer(), beside(), jobs=2, timed="unpack-and-build")
+    assert measured.problem is None
+    assert measured.result is not None
+    assert measured.result["argv"][:4] == ["make", "--file", "/data/virtoll-kernel/unpack-and-build.mk", "--jobs=2"]
+    assert not [argv for argv in guest.ran if argv[0] == "tar"], "before the mark nothing is unpacked"
+    guest = Guest({"make": [{"stdout": COMPILED}, {}], "find": [{"stdout": "\n".join(OBJECTS)}]})
+    measured = measure("kernel-compile", guest, size="paper", jobs=8, timed="unpack-and-build")
+    assert measured.check == {"value": "2 objects, 0 left to do", "expected": "2 objects, 0 left to do", "ok": True}
+    again = [argv for argv in guest.ran if argv[0] == "make"][-1]
+    assert "--directory" in again, "what is left to do is asked of the build alone"
+
+
+def test_the_makefile_unpacks_configures_and_builds_by_as_many_jobs(tmp_path: Path) -> None:
+    """By the real make, on a small tree whose own makefile says what it is asked."""
+    folder, tree = tmp_path / "a folder", tmp_path / "packed" / "linux-source-6.1"
+    folder.mkdir()
+    tree.mkdir(parents=True)
+    said = "@echo $@ $(filter -j%,$(MAKEFLAGS)) $(KBUILD_BUILD_USER) >>said"
+    (tree / "Makefile").write_text(f"all: one two\n\t{said}\none two: ; sleep 0\ndefconfig:\n\t{said}\n")
+    unpack = ["cp", "-r", str(tree), str(folder)]
+    (folder / "it.mk").write_text(kernel_compile.makefile(str(folder), unpack, ("defconfig", "all")))
+    argv = ["make", "--file", str(folder / "it.mk"), "--jobs=3", "KBUILD_BUILD_USER=virtoll"]
+    subprocess.run(argv, check=True, capture_output=True)
+    lines = (folder / "linux-source-6.1" / "said").read_text().splitlines()
+    assert [line.split()[0] for line in lines] == ["defconfig", "all"]
+    assert all(line.split()[-2:] == ["-j3", "virtoll"] for line in lines)
 
 
 def test_an_interrupted_run_does_not_wait_for_what_the_guest_is_at() -> None:

@@ -109,6 +109,7 @@ def test_they_give_right_answers_in_each_sort_of_guest(tools: RunSession, kind: 
     found = guests.start(kind, tools, data_bytes=ROOM_BYTES)
     for name in WITH_COMPILER:
         right(found, name)
+    assert measured(found, "kernel-compile", timed="unpack-and-build").problem is None
     found.guest.stop()
 
 
