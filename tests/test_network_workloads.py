@@ -22,7 +22,7 @@ from virtoll.lab.shaping import Shape
 from virtoll.platforms.containers.native import Native
 from virtoll.run.requirements import unmet
 from virtoll.workloads import WORKLOADS, iperf, rsync
-from virtoll.workloads.base import Bench, Measurement
+from virtoll.workloads.base import Bench, DataDirectory, Measurement
 from virtoll.workloads.network_path import peer_with_addresses, peer_without_addresses, route_request
 from virtoll.workloads.programs import ListeningPort
 
@@ -330,7 +330,7 @@ def test_books_of_iperf_that_cannot_be(at_guest: str, at_peer: str, status: int,
     assert measured.problem.startswith(problem)
 
 
-def rsync_trial(received: str, differing: str, direction: str) -> tuple[Measurement, Agent, Agent]:
+def rsync_trial(received: str, differing: str, direction: str, **given: Any) -> tuple[Measurement, Agent, Agent]:
     """The source was made before; ``received``: what is found at the receiving end."""
 
     def at(end: str) -> Any:
@@ -347,7 +347,7 @@ def rsync_trial(received: str, differing: str, direction: str) -> tuple[Measurem
 
     guest = Agent(run={"result": said(RSYNC), "check": ""}, exec=at("guest"))
     programs = Agent(exec=at("peer"), spawn={"pid": 1}, end=ended(by_itself=False))
-    return measure(bench(guest, Agent(), programs), "rsync-tree", direction=direction), guest, programs
+    return measure(bench(guest, Agent(), programs), "rsync-tree", direction=direction, **given), guest, programs
 
 
 @pytest.mark.parametrize("direction", ["to-guest", "from-guest"])
@@ -362,6 +362,26 @@ def test_rsync_is_right_when_both_ends_have_the_same(direction: str) -> None:
     ends = argv[3:]
     assert (ends[0] if direction == "to-guest" else ends[1]).startswith("rsync://10.64.0.2:8730/")
     assert [op for op in programs.operations() if op != "exec"] == ["spawn", "end"]
+
+
+@pytest.mark.parametrize(("direction", "folder"), [("to-guest", "received"), ("from-guest", "sent")])
+def test_rsyncs_files_can_be_on_the_guests_disk(direction: str, folder: str) -> None:
+    measured, guest, _ = rsync_trial(RSYNC, "", direction, files="disk")
+    assert measured.problem is None
+    assert measured.result is not None
+    assert "state" in measured.result
+    ends = guest.requests(RunRequest)[0].parameters["argv"][3:]
+    own = ends[1] if direction == "to-guest" else ends[0]
+    assert own == f"{DataDirectory().path}/virtoll-rsync-{folder}/"
+    needs = [WORKLOADS["rsync-tree"].with_parameters({"files": files}).needs() for files in ("memory", "disk")]
+    assert needs[0].data_bytes == 0
+    assert needs[1].data_bytes > 6_679_824
+    assert needs[1].memory_bytes < needs[0].memory_bytes
+
+
+def test_rsyncs_files_on_a_disk_are_the_guests_alone() -> None:
+    with pytest.raises(ValueError, match="disk is for 'between: peer' alone"):
+        WORKLOADS["rsync-tree"].with_parameters({"files": "disk", "between": "guests"})
 
 
 @pytest.mark.parametrize(

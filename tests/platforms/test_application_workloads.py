@@ -34,6 +34,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow]
 SMALL: dict[str, dict[str, Any]] = {
     "mariadb-oltp": {"transactions": 30, "rows": 200, "threads": 2},
     "mariadb-oltp-outside": {"transactions": 30, "rows": 200, "threads": 2},
+    "rsync-file": {"size_bytes": "1MiB", "direction": "from-guest", "files": "disk"},
     "nginx": {"requests": 60, "rate_requests_per_second": 100, "timeout_milliseconds": 600_000},
     "nginx-httperf": {"requests": 20, "rate_requests_per_second": 20, "timeout_milliseconds": 600_000},
 }

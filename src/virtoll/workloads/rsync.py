@@ -2,8 +2,8 @@
 
 The paper's client pulled from an rsync daemon: ``rsync -av server::kernel /var/tmp`` (23 741 files, 294 MB) and the
 image of an installation disc (433 MB). Here the guest's rsync is the client, between its marks, and the daemon of the
-same image runs at the other end. All files lie in memory (/tmp), at both ends. They are unpacked once a run beside the
-peer, and each trial's sender is given fresh copies of them, untimed.
+same image runs at the other end. All files lie in memory (/tmp), at both ends, unless the guest's are asked for on its
+disk. They are unpacked once a run beside the peer, and each trial's sender is given fresh copies of them, untimed.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import contextlib
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 from typing import Any, ClassVar, Literal, TypeVar
 
-from pydantic import ByteSize, Field
+from pydantic import ByteSize, Field, ValidationInfo, field_validator
 
 from virtoll.agent.client import Caller
 from virtoll.errors import GuestCannot
@@ -28,26 +29,40 @@ from virtoll.workloads.programs import ListeningPort, run, serving, time_program
 
 _HOME = "/tmp"  # noqa: S108 - in the guest's or the peer's own, where nobody else is
 _MADE = f"{_HOME}/virtoll-rsync-source"
-_SENT = f"{_HOME}/virtoll-rsync-sent"
-_RECEIVED = f"{_HOME}/virtoll-rsync-received"
+_SENT = PurePosixPath(f"{_HOME}/virtoll-rsync-sent")
+_RECEIVED = PurePosixPath(f"{_HOME}/virtoll-rsync-received")
 _CONFIGURATION = f"{_HOME}/virtoll-rsyncd.conf"
 _LOG = f"{_HOME}/virtoll-rsyncd.log"
 _PORT = 8730
 _READY_SECONDS = 30.0
 _UNPACK_SECONDS = 600.0
+_PROGRAM_BYTES = 96 * 2**20
 _NATIVE_BYTES_PER_SECOND, _NATIVE_FILES_PER_SECOND = 3e8, 2e4
+_REGISTERS = "drivers/gpu/drm/amd/include/asic_reg"  # few and large files
+_PAPER = 23_842, 293_691_000  # Camargos had 23 741 files of 294 MB
 _TREES: dict[str, tuple[tuple[str, ...], int, int]] = {
     # Name: folders of the source (none: all of it), about how many files, and about how many bytes.
     "small": (("lib",), 536, 6_679_824),
-    "paper": (("arch", "include"), 22_704, 200_000_000),
+    "paper": (("arch", "include", "kernel", "lib", *(f"{_REGISTERS}/{one}" for one in ("bif", "dcn", "gca"))), *_PAPER),
     "whole": ((), 78_669, 1_250_000_000),
 }
 
 
 class RsyncParameters(PathParameters):
-    """``direction``: to the guest, its rsync pulls; from the guest, it pushes."""
+    """``direction``: to the guest, its rsync pulls; from the guest, it pushes.
+
+    ``files``: where the guest's lie: in its memory, or in its data directory, where what it sends is cold.
+    """
 
     direction: Literal["to-guest", "from-guest"] = "to-guest"
+    files: Literal["memory", "disk"] = "memory"
+
+    @field_validator("files")
+    @classmethod
+    def _has_a_disk(cls, value: str, information: ValidationInfo) -> str:
+        if value == "disk" and information.data.get("between") == "guests":
+            raise ValueError("disk is for 'between: peer' alone: a second guest's data directory is not emptied")
+        return value
 
     @property
     def pulls(self) -> bool:
@@ -56,7 +71,7 @@ class RsyncParameters(PathParameters):
 
 
 class RsyncTreeParameters(RsyncParameters):
-    """``tree``: ``small``: the source's lib (536 files); ``paper``: its arch and include (22 704, as many as there)."""
+    """``tree``: ``small``: the source's lib (536 files); ``paper``: as many files and bytes as the paper had."""
 
     tree: Literal["small", "paper", "whole"] = "small"
 
@@ -98,10 +113,12 @@ class _Rsync(NetworkWorkload[Rsync_co]):
         """Make the files beside the peer, if they are not there; their folder."""
 
     def needs(self) -> Needs:
-        """Files in memory; a machine's /tmp is at most half of it."""
+        """Files in memory, of which a machine's /tmp is at most half, or on a disk."""
         files, size = self.sizes()
-        memory = 2 * (size + files * 4096) + 96 * 2**20
-        return replace(super().needs(), memory_bytes=memory)
+        taken = size + files * 4096
+        if self.parameters.files == "disk":
+            return replace(super().needs(), memory_bytes=_PROGRAM_BYTES, data_bytes=taken)
+        return replace(super().needs(), memory_bytes=2 * taken + _PROGRAM_BYTES)
 
     def native_seconds(self) -> float:
         """About how long it takes on a bare host, in seconds: for estimates and deadlines only."""
@@ -127,21 +144,25 @@ class _Rsync(NetworkWorkload[Rsync_co]):
             if end.far is None:
                 return self._between(bench, end, folder, seconds)
             if wanted.pulls:
-                pull(end.agent, end.far, _SENT, seconds)
-            with daemon(end.agent, _SENT):
-                return self._between(bench, end, _SENT, seconds)
+                pull(end.agent, end.far, str(_SENT), seconds)
+            with daemon(end.agent, str(_SENT)):
+                return self._between(bench, end, str(_SENT), seconds)
 
     def _between(self, bench: Bench, end: FarEnd, folder: str, seconds: float) -> Measurement:
         """One transfer; ``folder`` is what the other end sends from."""
         other, guest, pulls = end.require_programs(), bench.guest, self.parameters.pulls
+        on_disk = self.parameters.files == "disk"
+        home = bench.data.path if on_disk else _HOME
+        sent, received = f"{home}/{_SENT.name}", f"{home}/{_RECEIVED.name}"
         if pulls:
-            run(guest, ["rm", "-rf", _RECEIVED], seconds)
-            ends = (_module(end.address, "sent"), f"{_RECEIVED}/")
+            run(guest, ["rm", "-rf", received], seconds)
+            ends = (_module(end.address, "sent"), f"{received}/")
         else:
-            pull(guest, end.near, _SENT, seconds)
-            run(other, ["rm", "-rf", _RECEIVED], seconds)
-            run(other, ["mkdir", _RECEIVED])
-            ends = (f"{_SENT}/", _module(end.address, "received"))
+            pull(guest, end.near, sent, seconds)
+            run(other, ["rm", "-rf", str(_RECEIVED)], seconds)
+            run(other, ["mkdir", str(_RECEIVED)])
+            ends = (f"{sent}/", _module(end.address, "received"))
+        state = bench.data_state(True) if on_disk else None
         argv = ["rsync", "--archive", "--stats", *ends]
         timed, said, problem = time_program(bench, argv, seconds)
         result: dict[str, Any] = {
@@ -152,6 +173,8 @@ class _Rsync(NetworkWorkload[Rsync_co]):
             "shaped_by": end.shaped_by,
             "figures": None,
         }
+        if state is not None:
+            result["state"] = state
         if problem is not None:
             return Measurement(timed.clock, result, None, None, problem)
         try:
@@ -163,11 +186,12 @@ class _Rsync(NetworkWorkload[Rsync_co]):
             figures["throughput"] = 8e3 * figures["file_bytes"] / took_ns
         result["figures"] = figures
         sender, receiver = (other, guest) if pulls else (guest, other)
-        expected = listing(sender, folder if pulls else _SENT, seconds)
-        found = listing(receiver, _RECEIVED, seconds)
+        expected = listing(sender, folder if pulls else sent, seconds)
+        at_end = received if pulls else str(_RECEIVED)
+        found = listing(receiver, at_end, seconds)
         # With --checksum both ends read every file again and compare hashes, not times and sizes.
         differing = run(guest, ["rsync", "--archive", "--checksum", "--dry-run", "--itemize-changes", *ends], seconds)
-        run(receiver, ["rm", "-rf", _RECEIVED], seconds)
+        run(receiver, ["rm", "-rf", at_end], seconds)
         value = f"{found}, differing: {len(differing.splitlines())}"
         wanted = f"{expected}, differing: 0"
         right = value == wanted
