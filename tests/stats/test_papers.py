@@ -9,7 +9,7 @@ from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
 from virtoll.experiment.file import ExperimentFile
 from virtoll.stats.analysis import analyse
-from virtoll.stats.papers import PAPER_METHODS, PaperSummary
+from virtoll.stats.papers import PAPER_METHODS, PaperSummary, PaperTable
 
 # Sum 90, mean 10; squared deviations 0 1 4 1 0 1 0 1 4 = 12; s = sqrt(12 / 8) = 1.224745; s / 3 = 0.408248;
 # t(0.975, 8) = 2.306004 (any table), so the half width is 0.941424.
@@ -57,11 +57,11 @@ def test_a_runs_rows_stand_beside_its_comparisons() -> None:
     """The same comparisons with and without; shares are centre over centre, turned so that 1 is as fast."""
     plain = analyse(run_data(Truth(REALISTIC, blocks=4)))
     analysis = analyse(run_data(Truth(REALISTIC, blocks=4, summary="median-drop-first", order="paper")))
-    assert plain.paper == ()
+    assert plain.paper == PaperTable()
     assert plain.comparisons == analysis.comparisons
     assert analysis.in_paper_order
     assert not plain.in_paper_order
-    rows = {(one.platform, one.task.short): one for one in analysis.paper}
+    rows = {(one.platform, one.task.short): one for one in analysis.paper.rows}
     assert len(rows) == len(analysis.cells)
     task = next(task for task in analysis.tasks if task.workload == "forkwait")
     values = {
@@ -73,4 +73,4 @@ def test_a_runs_rows_stand_beside_its_comparisons() -> None:
     assert rows["netns", task.short].share == pytest.approx(base / own)
     assert rows["native", task.short].share == 1
     assert 0.7 < (rows["netns", "forward 68 B"].share or 0) < 0.95  # a cost of 1.18, and higher is better
-    assert analyse(run_data(Truth(REALISTIC, summary="of a later Virtoll"))).paper == ()
+    assert analyse(run_data(Truth(REALISTIC, summary="of a later Virtoll"))).paper == PaperTable()
