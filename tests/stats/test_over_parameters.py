@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
@@ -14,7 +15,16 @@ from virtoll.stats.over_parameters import OverParameter, over_parameters
 from virtoll.stats.summaries import CellSummary
 from virtoll.stats.values import Task, canonical
 
-METRIC = MetricRecord("some", "latency_p99", "ns", "lower", "figures", "Some: latency p99", "kernel", primary=False)
+METRIC = MetricRecord(
+    workload="some",
+    name="latency_p99",
+    unit="ns",
+    better="lower",
+    source="figures",
+    title="Some: latency p99",
+    resource="kernel",
+    primary=False,
+)
 
 
 def cell(median: float) -> CellSummary:
@@ -91,5 +101,5 @@ def test_conditions_have_a_panel_each_and_a_missing_point_is_no_zero() -> None:
 
 
 def test_a_workload_without_figures_is_drawn_by_its_duration() -> None:
-    duration = MetricRecord("build", "duration", "ns", "lower", "marks", "Build", "cpu")
+    duration = replace(METRIC, name="duration", source="marks", primary=True)
     assert places(found(*(task(metric=duration, jobs=jobs) for jobs in (1, 2, 8)))) == [("jobs", (1, 2, 8), "")]
