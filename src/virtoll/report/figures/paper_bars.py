@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 TITLE = "Bars as the paper draws them"
 _COLUMNS = 3
 _PAGE_INCHES = 9.4  # of panels: a figure that is higher fits no page of paper
-_BAR_INCHES, _AROUND_INCHES = 0.16, 0.78  # of a line of a platform's name; of a panel's title and axis
+_BAR_INCHES, _TITLE_INCHES, _AXIS_INCHES = 0.16, 0.13, 0.52  # of a line of a platform's name and of a title
 _NAME_LETTERS, _TITLE_LETTERS = 22, 34
 _BEYOND = 1.5  # times the longest bar: whiskers of few values go far, and would leave no room for the bars
 _ROOM = 1.42  # for a value beside the longest
@@ -80,7 +80,7 @@ def draw(analysis: Analysis, panels: Sequence[Panel]) -> "Figure":
     """Three columns of panels; platforms are named on the left of each row."""
     columns = min(_COLUMNS, len(panels))
     rows = -(-len(panels) // columns)
-    figure = new_figure(0.4 + rows * _height(analysis))
+    figure = new_figure(0.4 + rows * _height(analysis, panels))
     axes = figure.subplots(rows, columns, squeeze=False, sharey=True)
     for place, one in enumerate(axes.flat):
         if place < len(panels):
@@ -99,15 +99,21 @@ def _names(analysis: Analysis) -> list[str]:
     return ["\n".join(textwrap.wrap(caveat_signs.name(analysis, one), _NAME_LETTERS)) for one in analysis.platforms]
 
 
-def _height(analysis: Analysis) -> float:
-    lines = max(name.count("\n") + 1 for name in _names(analysis))
-    return _AROUND_INCHES + _BAR_INCHES * max(lines, 1) * len(analysis.platforms)
+def _title(panel: Panel) -> str:
+    return "\n".join(textwrap.wrap(panel.task.label, _TITLE_LETTERS))
+
+
+def _height(analysis: Analysis, panels: Sequence[Panel]) -> float:
+    """Of a row of these panels, in inches: each platform has room for the longest name, each panel for its title."""
+    name = max(name.count("\n") + 1 for name in _names(analysis))
+    title = max((_title(panel).count("\n") + 1 for panel in panels), default=1)
+    return _AXIS_INCHES + _TITLE_INCHES * title + _BAR_INCHES * name * len(analysis.platforms)
 
 
 def _panel(panel: "Axes", analysis: Analysis, own: Panel) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    panel.set_title("\n".join(textwrap.wrap(own.task.label, _TITLE_LETTERS)), fontsize=7)
+    panel.set_title(_title(own), fontsize=7)
     panel.tick_params(axis="y", length=0)
     panel.tick_params(axis="both", labelsize=6.5)
     panel.grid(visible=False, axis="y")
@@ -162,7 +168,8 @@ def caption(analysis: Analysis) -> str:
 
 def parts(analysis: Analysis) -> dict[str, FigureSpec]:
     """As many figures as it takes, each no higher than a page."""
-    pages = _pages(panels_of(analysis), max(1, int(_PAGE_INCHES / _height(analysis))) * _COLUMNS)
+    panels = panels_of(analysis)
+    pages = _pages(panels, max(1, int(_PAGE_INCHES / _height(analysis, panels))) * _COLUMNS)
     titles = (
         [TITLE] if len(pages) == 1 else [f"{TITLE}, {number} of {len(pages)}" for number in range(1, len(pages) + 1)]
     )
