@@ -20,7 +20,7 @@ from virtoll import __version__
 from virtoll.cli import doctor_unprivileged
 from virtoll.nested import NESTED_HOSTS
 from virtoll.platforms import PLATFORMS
-from virtoll.report.figures import FIGURES
+from virtoll.report.figures import FIGURES, SERIES
 from virtoll.workloads import WORKLOADS
 
 PRESETS = ["camargos2008", "mattos2012", "schlosser2011", "suresh2014"]
@@ -78,7 +78,7 @@ def as_json(*arguments: str, runs: Path | None = None) -> Any:
     [
         ("platforms", list(PLATFORMS)),
         ("workloads", list(WORKLOADS)),
-        ("figures", list(FIGURES)),
+        ("figures", [*FIGURES, *SERIES]),
         ("experiments", EXPERIMENTS),
     ],
 )

@@ -49,3 +49,22 @@ from virtoll import units
 )
 def test_text(text: str, expected: str) -> None:
     assert text == expected
+
+
+@pytest.mark.parametrize(
+    ("largest", "unit", "scale", "named"),
+    [
+        (2.5e6, "ns", 1e6, "ms"),
+        (0.2, "ns", 1, "ns"),
+        (90e9, "ns", 1e9, "s"),
+        (4e9, "bytes/s", 1e9, "GB/s"),
+        (412e3, "frames/s", 1e3, "kframes/s"),
+        (95, "Mbit/s", 1, "Mbit/s"),
+        (2500, "Mbit/s", 1e3, "Gbit/s"),
+        (5000, "transactions/s", 1, "transactions/s"),
+        (5000, "1/s", 1, "per s"),
+        (0.98, "", 1, ""),
+    ],
+)
+def test_an_axis_has_one_unit_for_all_its_values(largest: float, unit: str, scale: float, named: str) -> None:
+    assert units.axis_unit(largest, unit) == (scale, named)

@@ -91,6 +91,22 @@ def rate(number: float, unit: str) -> str:
     return f"{text}{_PREFIXED[unit]}" if text[-1:].isalpha() else f"{text} {_PREFIXED[unit]}"
 
 
+def axis_unit(largest: float, unit: str) -> tuple[float, str]:
+    """For an axis that reaches to `largest`: by how much its values are divided, and the unit that they then have.
+
+    (1e6, 'ms') of a few 1e6 ns, (1e9, 'GB/s') of a few 1e9 bytes/s; what takes no prefix keeps its unit.
+    """
+    if unit == "Mbit/s":
+        scale, named = axis_unit(largest * 1e6, "bit/s")
+        return scale / 1e6, named
+    if unit == "ns":
+        return next(((scale, name) for scale, name in _TIME if largest >= scale * 0.9995), _TIME[-1])
+    if unit not in _PREFIXED:
+        return 1.0, "per s" if unit == "1/s" else unit
+    scale, prefix = next(((scale, prefix) for scale, prefix in _COUNT if largest >= scale * 0.9995), _COUNT[-1])
+    return scale, f"{prefix}{_PREFIXED[unit]}"
+
+
 def value(number: float, unit: str) -> str:
     """A metric's value in its own unit: ns, bytes and rates as above, every other unit is printed after the number."""
     if unit == "ns":

@@ -18,7 +18,7 @@ from virtoll.errors import StorageError
 from virtoll.experiment.topology import FUNCTIONAL_ONLY
 from virtoll.report import ReportResult, build_report, headline_table, words
 from virtoll.report.drawing import render
-from virtoll.report.figures import FIGURES
+from virtoll.report.figures import FIGURES, figures_of
 from virtoll.report.figures.style import KNOWN, SETTINGS, platform_styles
 from virtoll.report.headline import control_line, detectable_line, family_line, platform_words, states_line
 from virtoll.report.tables import csv_tables
@@ -76,6 +76,12 @@ RUNS = {
         caveats={"xen": ("nested xen", FUNCTIONAL_ONLY)},
     ),
     "one platform": Truth({"native": {}}, control=None, frame_sizes=(64,)),
+    "swept": Truth(
+        REALISTIC | {"xen": {"memory": 3.0}},
+        threads=(1, 2, 4),
+        summary="mean-t95",
+        caveats={"xen": ("nested xen", FUNCTIONAL_ONLY)},
+    ),
 }
 
 
@@ -157,12 +163,16 @@ def test_a_report_is_whole_and_loads_nothing(name: str, reports: Callable[[str],
     own |= dict.fromkeys(("listed_rates", "sources"), bool(RUNS[name].rates_mbit_per_second))
     for figure in FIGURES:
         assert (f"figure-{figure}" in page.ids) is own.get(figure, True)
+    series = {figure for figure in figures_of(built.analysis) if figure not in FIGURES}
+    assert {figure for figure in series if f"figure-{figure}" not in page.ids} == set()
+    assert any(figure.startswith("bars-") for figure in series) is ('id="paper-summary"' in text)
+    assert ("parameters" in page.ids) is any(figure.startswith("curves-") for figure in series)
     assert "None" not in re.sub(r"<pre>.*?</pre>|<svg.*?</svg>", "", text, flags=re.DOTALL)
 
 
 def test_every_figure_is_drawn_from_every_run(name: str, reports: Callable[[str], ReportResult]) -> None:
     built = reports(name)
-    for figure, spec in FIGURES.items():
+    for figure, spec in figures_of(built.analysis).items():
         file = built.path.parent / "figures" / figure
         drawn = spec.why_not(built.analysis) is None
         assert file.with_suffix(".svg").exists() is drawn
@@ -194,7 +204,7 @@ def test_what_is_missing_is_said_where_it_is_missing(name: str, reports: Callabl
 def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
     folder = write(tmp_path / "run", RUNS["whole"])
     one, two = build_report(folder, tmp_path / "one"), build_report(folder, tmp_path / "two")
-    drawn = sum(spec.why_not(one.analysis) is None for spec in FIGURES.values())
+    drawn = sum(spec.why_not(one.analysis) is None for spec in figures_of(one.analysis).values())
     files = sorted(path.relative_to(tmp_path / "one") for path in (tmp_path / "one").rglob("*") if path.is_file())
     assert len(files) == 1 + 2 * drawn + 8
     for file in files:
@@ -257,6 +267,9 @@ def test_figures_name_the_branded_and_mark_them(
     listed = reports("listed rates").analysis
     of_runs = [(name, spec, analysis) for name, spec in drawn.items()]
     of_runs += [(name, FIGURES[name], listed) for name in ("listed_rates", "sources")]
+    swept = reports("swept").analysis
+    of_runs += [(name, spec, swept) for name, spec in figures_of(swept).items() if name not in FIGURES]
+    assert {"bars-1", "curves-stream-threads"} <= {name for name, _, _ in of_runs}
     for name, spec, drawn_from in of_runs:
         svg = render(name, spec, drawn_from).svg
         if name != "consolidation":  # its series are of platforms without a caveat

@@ -32,6 +32,7 @@ JOBS: tuple[tuple[str, dict[str, Any], float], ...] = (
     ("masr", {"size_bytes": 64 << 20}, 95e6),
     ("forkwait", {"processes": 2000}, 320e6),
 )
+STREAM_RATE = 4e9  # bytes/s of one thread on a bare host
 EPOCH_NS = 1_795_219_200_000_000_000
 
 
@@ -47,6 +48,7 @@ class Truth:
     `rates_mbit_per_second`: sweeps are over this list, of each source; empty: they rise until frames are lost.
     `sources`: how many of them send at once, each number a task of its own; they share what a platform forwards.
     `egress`: by which links they leave it, each kind tasks of its own; none: as in runs of before there was a choice.
+    `threads`: of a workload STREAM, each number a task of its own with two rates; `elements`: as many sets of them.
     `margin`: of the experiment; None: it is an older one's, which has none.
     `wired`: points tell hops, pace, delay and CPU time as an agent with counters does, and there are calibrations.
     """
@@ -78,6 +80,8 @@ class Truth:
     rates_mbit_per_second: tuple[float, ...] = ()
     sources: tuple[int, ...] = (1,)
     egress: tuple[str, ...] = ()
+    threads: tuple[int, ...] = ()
+    elements: tuple[int, ...] = (500_000,)
 
 
 REALISTIC: dict[str, dict[str, float]] = {
@@ -131,7 +135,7 @@ def records(truth: Truth) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]
         "baseline": truth.baseline,
         "control": truth.control,
         "platforms": [_platform(label, truth) for label in truth.costs],
-        "metrics": _metrics(),
+        "metrics": _metrics(truth),
         "plan": {"seed": truth.seed, "estimated_seconds": 300, "trials": planned},
         "host": host,
         "image": {
@@ -216,7 +220,7 @@ def _weigh(
 ) -> None:
     """Add what the guests themselves cost."""
     dice = random.Random(truth.seed)
-    resources = {metric["workload"]: metric["resource"] for metric in _metrics()}
+    resources = {metric["workload"]: metric["resource"] for metric in _metrics(truth)}
     for trial in trials:
         cost = truth.costs[trial["platform"]].get(resources[trial["workload"]], 1.0)
         trial["host_cpu"] = host_cpu(trial, cost, dice)
@@ -230,8 +234,15 @@ def _weigh(
     ]
 
 
-def _metrics() -> list[dict[str, Any]]:
+def _metrics(truth: Truth) -> list[dict[str, Any]]:
     duration = {"name": "duration", "unit": "ns", "better": "lower", "source": "marks"}
+    memory: dict[str, Any] = {"workload": "stream", "title": "STREAM", "resource": "memory"}
+    told = {**memory, "source": "figures", "primary": False}
+    stream = [
+        {**memory, **duration},
+        {**told, "name": "copy_rate", "unit": "bytes/s", "better": "higher", "title": "STREAM: copy rate"},
+        {**told, "name": "latency_p99", "unit": "ns", "better": "lower", "title": "STREAM: latency p99"},
+    ]
     return [
         {
             "workload": "forward",
@@ -245,6 +256,7 @@ def _metrics() -> list[dict[str, Any]]:
         {"workload": "superpi", **duration, "title": "Super Pi", "resource": "cpu"},
         {"workload": "masr", **duration, "title": "Memory allocate, set, read", "resource": "memory"},
         {"workload": "forkwait", **duration, "title": "fork and wait", "resource": "kernel"},
+        *(stream if truth.threads else []),
     ]
 
 
@@ -280,6 +292,10 @@ def _plan(truth: Truth, dice: random.Random) -> list[dict[str, Any]]:
             for egress in [{"egress": one} for one in truth.egress] or [{}]
         ]
         cells += [(label, name, dict(parameters)) for name, parameters, _ in JOBS]
+        cells += [
+            (label, "stream", {"elements": elements, "threads": threads})
+            for elements, threads in itertools.product(truth.elements, truth.threads)
+        ]
     planned = []
     if truth.rounds > 1:
         cells += [cell for cell in cells if cell[0] == truth.baseline]
@@ -324,9 +340,13 @@ def _trial(entry: dict[str, Any], progress: float, truth: Truth, dice: random.Ra
     status = "failed" if truth.all_fail else truth.failures.get((label, workload, block))
     if workload == "forward":
         record["points"] = _sweep(label, entry["parameters"], factor, truth, dice)
+    elif workload == "stream":
+        rate = STREAM_RATE * entry["parameters"]["threads"] / truth.costs[label].get("memory", 1.0) / factor
+        record["clock"] = _clock(started, 200_000_000, 0.0, dice)
+        record["result"] = {"figures": {"copy_rate": rate, "latency_p99": 1e15 / rate}}
     else:
         name, _, native_ns = next(job for job in JOBS if job[0] == workload)
-        resource = next(metric["resource"] for metric in _metrics() if metric["workload"] == name)
+        resource = next(metric["resource"] for metric in _metrics(truth) if metric["workload"] == name)
         duration = int(native_ns * truth.costs[label].get(resource, 1.0) * factor)
         record["clock"] = _clock(started, duration, truth.clock_error.get(label, 0.0), dice)
         record["check"] = {"value": "abc", "expected": "abc", "ok": True}

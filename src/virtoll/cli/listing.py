@@ -100,6 +100,7 @@ def list_runs(as_json: Json = False) -> None:
 @app.command("figures")
 def list_figures(as_json: Json = False) -> None:
     """The figures that a report can hold."""
-    from virtoll.report.figures import FIGURES
+    from virtoll.report.figures import FIGURES, SERIES
 
-    show([{"name": name, "title": figure.title} for name, figure in FIGURES.items()], as_json)
+    rows = [{"name": name, "title": figure.title} for name, figure in FIGURES.items()]
+    show(rows + [{"name": name, "title": series.title} for name, series in SERIES.items()], as_json)

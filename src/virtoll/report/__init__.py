@@ -1,8 +1,8 @@
 """The report: tables, figures and one self-contained HTML page from a run folder, on any machine.
 
 `build_report(run_directory) -> ReportResult` is all that the command line needs; `headline_table`, `isolation_terminal`
-and `consolidation_lines`, each of an analysis, are what it prints. Figures are in the table `figures.FIGURES`. Nothing
-here measures, and nothing here computes a statistic.
+and `consolidation_lines`, each of an analysis, are what it prints. Figures are in the tables `figures.FIGURES` and
+`figures.SERIES`. Nothing here measures, and nothing here computes a statistic.
 """
 
 from virtoll.report.build import ReportResult, build_report, load_analysis

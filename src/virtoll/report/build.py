@@ -10,7 +10,7 @@ from virtoll.reference.published import Study, load_study, study_names
 from virtoll.report import words
 from virtoll.report.csv_table import CsvTable
 from virtoll.report.drawing import Drawing, render
-from virtoll.report.figures import FIGURES
+from virtoll.report.figures import figures_of
 from virtoll.report.headline import HeadlineRow, headline_rows
 from virtoll.report.page import render_page
 from virtoll.report.tables import csv_tables
@@ -100,7 +100,8 @@ def build_report(run_directory: Path, output: Path | None = None) -> ReportResul
     Raises RunFolderError (the run cannot be read) and StorageError (the report cannot be written).
     """
     analysis = load_analysis(run_directory)
-    drawings = {name: render(name, spec, analysis) for name, spec in FIGURES.items() if spec.why_not(analysis) is None}
+    specs = {name: spec for name, spec in figures_of(analysis).items() if spec.why_not(analysis) is None}
+    drawings = {name: render(name, spec, analysis) for name, spec in specs.items()}
     page = render_page(analysis, drawings)
     target = output if output is not None else run_directory / "report"
     try:

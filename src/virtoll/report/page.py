@@ -17,8 +17,8 @@ from virtoll import units
 from virtoll.report import headline, words
 from virtoll.report.conditional_throughput import throughput_context
 from virtoll.report.drawing import Drawing, inline
-from virtoll.report.figures import FIGURES
-from virtoll.report.figures.base import SECTIONS
+from virtoll.report.figures import figures_of
+from virtoll.report.figures.base import SECTIONS, FigureSpec
 from virtoll.report.guests import guests_context
 from virtoll.report.guests_at_once import at_once_context
 from virtoll.report.isolation import isolation_context
@@ -72,6 +72,7 @@ def render_page(analysis: Analysis, drawings: Mapping[str, Drawing]) -> str:
 def _context(analysis: Analysis, drawings: Mapping[str, Drawing]) -> dict[str, Any]:
     manifest = analysis.data.manifest
     compared = _compared(analysis)
+    specs = figures_of(analysis)
     blocks = {len(one.pairs) for one in (*analysis.control, *analysis.comparisons) if one.pairs}
     return {
         "analysis": analysis,
@@ -101,8 +102,8 @@ def _context(analysis: Analysis, drawings: Mapping[str, Drawing]) -> dict[str, A
         "cost": [_cost_row(analysis, task, compared) for task in analysis.tasks],
         "medians": [_median_row(analysis, task) for task in analysis.tasks],
         "detectable": [_detectable_row(one) for one in analysis.detectable],
-        "figures": [_figure(analysis, name, drawings.get(name)) for name in FIGURES],
-        "own_sections": list(dict.fromkeys(spec.section for spec in FIGURES.values() if spec.section not in SECTIONS)),
+        "figures": [_figure(analysis, name, spec, drawings.get(name)) for name, spec in specs.items()],
+        "own_sections": list(dict.fromkeys(spec.section for spec in specs.values() if spec.section not in SECTIONS)),
         "troubles": _troubles(analysis),
         "losses": [row for curve in analysis.curves for row in _loss_rows(analysis, curve)],
         "clocks": [_clock_row(analysis, index) for index in range(len(analysis.clocks))],
@@ -132,8 +133,7 @@ def _context(analysis: Analysis, drawings: Mapping[str, Drawing]) -> dict[str, A
     }
 
 
-def _figure(analysis: Analysis, name: str, drawing: Drawing | None) -> FigureView:
-    spec = FIGURES[name]
+def _figure(analysis: Analysis, name: str, spec: FigureSpec, drawing: Drawing | None) -> FigureView:
     if drawing is None:
         return FigureView(name, spec.title, spec.section, "", None, spec.why_not(analysis))
     return FigureView(

@@ -16,17 +16,17 @@ from virtoll.stats.values import Task
 def paper_context(analysis: Analysis) -> dict[str, Any] | None:
     """What ``paper.html.j2`` prints; None for an experiment that names no summary, or has no values."""
     method = analysis.paper_method
-    if method is None or not analysis.paper:
+    if method is None or not analysis.paper.rows:
         return None
-    rows = {(one.platform, one.task): one for one in analysis.paper}
-    platforms = [one for one in analysis.platforms if any(row.platform == one for row in analysis.paper)]
+    rows = {(one.platform, one.task): one for one in analysis.paper.rows}
+    platforms = [one for one in analysis.platforms if any(row.platform == one for row in analysis.paper.rows)]
     return {
         "method": method,
         "platforms": platforms,
         "rows": [
             TableRow(task.label, tuple(_cell(analysis, rows.get((platform, task)), task) for platform in platforms))
             for task in analysis.tasks
-            if any(row.task == task for row in analysis.paper)
+            if any(row.task == task for row in analysis.paper.rows)
         ],
     }
 
@@ -58,6 +58,8 @@ def paper_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
         "low",
         "high",
         "share_of_baseline",
+        "share_low",
+        "share_high",
         "caveat",
     )
     rows = tuple(
@@ -74,9 +76,11 @@ def paper_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
             one.summary.low,
             one.summary.high,
             one.share,
+            one.share_low,
+            one.share_high,
             analysis.caveats.get(one.platform),
         )
-        for one in analysis.paper
+        for one in analysis.paper.rows
     )
     return (CsvTable("paper_summary", header, rows),)
 

@@ -6,6 +6,7 @@ from virtoll.report.guest_tables import guest_tables
 from virtoll.report.guests_at_once import at_once_tables
 from virtoll.report.isolation import isolation_tables
 from virtoll.report.listed_rates import listed_rate_tables
+from virtoll.report.over_parameters import parameter_tables
 from virtoll.report.papers import paper_tables
 from virtoll.report.pause_frames import pause_tables
 from virtoll.report.routers_beside import routers_beside_tables
@@ -29,6 +30,7 @@ def csv_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
         *routers_beside_tables(analysis),
         *at_once_tables(analysis),
         *scaling_tables(analysis),
+        *parameter_tables(analysis),
         *throughput_tables(analysis),
         *study_tables(analysis),
         *paper_tables(analysis),

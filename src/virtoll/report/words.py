@@ -163,6 +163,28 @@ def control_line(control: Sequence[Comparison], subject: str, doubt: str) -> str
     return f"{doubt} {named}. {line}"
 
 
+def parameter_axis(key: str) -> str:
+    """A parameter as the title of an axis: 'threads', 'requests/s', 'link rate, bit/s', 'working set'."""
+    named = key.replace("_", " ")
+    if key.endswith("_bits_per_second"):
+        return f"{named.removesuffix(' bits per second')}, bit/s"
+    if key.endswith("_per_second"):
+        return f"{named.removesuffix(' per second').removeprefix('rate ')}/s"
+    return named.removesuffix(" bytes").removesuffix(" ns")
+
+
+def parameter_place(key: str, value: float) -> str:
+    """One of its values there: '8', '16 KiB', '1.6 k'."""
+    if key.endswith("_bytes"):
+        return units.size(round(value))
+    if key.endswith("_ns"):
+        return units.nanoseconds(value)
+    for scale, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= max(scale, 1e4):
+            return f"{value / scale:g} {prefix}"
+    return f"{value:g}"
+
+
 def blocks_words(analysis: Analysis) -> str:
     """How much was measured: '3 blocks', '3 blocks of 5 rounds', '3 blocks of up to 5 rounds'."""
     rounds: dict[tuple[object, ...], set[int]] = {}

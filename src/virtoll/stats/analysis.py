@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from virtoll.reference.published import Study
+from virtoll.runfolder.conditions import ALONE
 from virtoll.runfolder.guest_records import ConsolidationRecord, FootprintRecord
 from virtoll.runfolder.looks import Looks
 from virtoll.runfolder.records import (
@@ -48,7 +49,8 @@ from virtoll.stats.guests_at_once import AtOnce, each_guest, guests_at_once
 from virtoll.stats.isolation import Isolation, isolation
 from virtoll.stats.listed_rates import ListedRates, listed_rates
 from virtoll.stats.observer import ObserverEffect, ObserverUse, observer_effects, observer_uses
-from virtoll.stats.papers import PAPER_METHODS, PaperMethod, PaperRow, paper_rows
+from virtoll.stats.over_parameters import OverParameter, over_parameters
+from virtoll.stats.papers import PAPER_METHODS, PaperMethod, PaperTable, paper_table
 from virtoll.stats.routers_beside import RouterBeside, routers_beside
 from virtoll.stats.scaling import Scaling, scalings
 from virtoll.stats.states import TwoStates, two_states
@@ -144,7 +146,8 @@ class Analysis:
     observer_uncounted: ObserverUse | None
     observer_effects: tuple[ObserverEffect, ...]
     study: StudyComparison | None
-    paper: tuple[PaperRow, ...]
+    paper: PaperTable
+    over_parameters: tuple[OverParameter, ...]
 
     @property
     def paper_method(self) -> PaperMethod | None:
@@ -303,7 +306,21 @@ def analyse(data: RunData) -> Analysis:
         observer_uncounted=observer_uses([*data.trials, *data.at_once], counters=False),
         observer_effects=observer_effects(data.manifest, tasks, observations, host, rules),
         study=beside_study(data.study, data.manifest, tasks, {(one.platform, one.task): one for one in comparisons}),
-        paper=paper_rows(_paper_method(data), cells, data.manifest.baseline),
+        paper=paper_table(
+            _paper_method(data),
+            cells,
+            data.trials,
+            platforms=platforms,
+            tasks=tasks,
+            baseline=data.manifest.baseline,
+            unavailable={one.label for one in data.manifest.platforms if not one.available},
+        ),
+        over_parameters=over_parameters(
+            tasks,
+            isolated.cells or {(platform, task, ALONE): cell for (platform, task), cell in cells.items()},
+            platforms,
+            [ALONE, *(one.label for one in isolated.conditions)],
+        ),
     )
 
 

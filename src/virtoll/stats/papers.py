@@ -3,16 +3,19 @@
 A paper's summary takes all values of a cell as they come. It says nothing of what varies from boot to boot, nor of how
 many comparisons are looked at. So it is in a table of its own, and no verdict rests on it. Pure.
 
-Main types: `PaperSummary` (one cell), `PaperRow` (it and its ratio to the baseline's).
+Main types: `PaperSummary` (one cell), `PaperRow` (it and its ratio to the baseline's), `PaperTable` (all of a run's).
 """
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
 
+from virtoll.runfolder.records import TrialRecord
 from virtoll.stats.intervals import student
 from virtoll.stats.summaries import CellSummary
-from virtoll.stats.values import Task
+from virtoll.stats.values import Task, canonical, printed_tasks
 
 
 @dataclass(frozen=True)
@@ -33,24 +36,43 @@ class PaperSummary:
 class PaperMethod:
     """A way to sum up: its name in an experiment, what it gives in words, what its spread is, and who used it.
 
-    `summarise` takes the values in the order measured, and gives None where there are too few.
+    `drawn`: what the paper's bars show, values or shares of the baseline. `summarise` takes the values in the order
+    measured, and gives None where there are too few.
     """
 
     name: str
     title: str
     spread: str
     used_by: str
+    drawn: Literal["values", "shares"]
     summarise: Callable[[Sequence[float]], PaperSummary | None]
 
 
 @dataclass(frozen=True)
 class PaperRow:
-    """One cell in a paper's words; `share`: its performance as a share of the baseline's, centre by centre."""
+    """One cell in a paper's words; `share`: its performance as a share of the baseline's, centre by centre.
+
+    `share_low` and `share_high`: its own spread as shares of the baseline's centre, which is taken as exact.
+    """
 
     platform: str
     task: Task
     summary: PaperSummary
     share: float | None
+    share_low: float | None = None
+    share_high: float | None = None
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """Every cell of a run in a paper's words; `missing`: of each cell without, in a word why ('skipped').
+
+    `drawn`: the tasks that a paper would show, those of which any platform has a value.
+    """
+
+    rows: tuple[PaperRow, ...] = ()
+    missing: Mapping[tuple[str, Task], str] = field(default_factory=dict)
+    drawn: tuple[Task, ...] = ()
 
 
 def mean_with_t_interval(values: Sequence[float]) -> PaperSummary | None:
@@ -86,6 +108,7 @@ _METHODS = (
         "mean with 95 % t interval",
         "95 % t interval",
         "Schlosser et al. 2011 (nine repetitions); Mattos et al. 2012 (95 % intervals, repetitions not said)",
+        "values",
         mean_with_t_interval,
     ),
     PaperMethod(
@@ -93,6 +116,7 @@ _METHODS = (
         "mean and standard deviation",
         "mean ± SD",
         "Suresh and Kannan 2014 (twenty repetitions)",
+        "values",
         mean_and_deviation,
     ),
     PaperMethod(
@@ -100,32 +124,75 @@ _METHODS = (
         "median, the first repetition dropped",
         "range of what was kept",
         "Camargos et al. 2008 (four repetitions, so of three)",
+        "shares",
         median_without_first,
     ),
 )
 PAPER_METHODS: Mapping[str, PaperMethod] = {method.name: method for method in _METHODS}
 
 
-def paper_rows(
-    method: PaperMethod | None, cells: Mapping[tuple[str, Task], CellSummary], baseline: str | None
-) -> tuple[PaperRow, ...]:
-    """Every cell summed up in a paper's way, as `cells` has them; none without a method.
+def paper_table(
+    method: PaperMethod | None,
+    cells: Mapping[tuple[str, Task], CellSummary],
+    trials: Sequence[TrialRecord],
+    *,
+    platforms: Sequence[str],
+    tasks: Sequence[Task],
+    baseline: str | None,
+    unavailable: Collection[str],
+) -> PaperTable:
+    """Every cell summed up in a paper's way, and why the others are not; empty without a method.
 
     The share is baseline / own where lower is better and own / baseline where higher is, so that 1 is as fast as it.
     """
     if method is None:
-        return ()
+        return PaperTable()
     found: dict[tuple[str, Task], PaperSummary] = {}
     for key, cell in cells.items():
         ordered = sorted(cell.observations, key=lambda one: one.position)
         summary = method.summarise([one.value for one in ordered])
         if summary is not None:
             found[key] = summary
-    rows = []
-    for (platform, task), own in found.items():
-        base = found.get((baseline or "", task))
-        share = None
-        if base is not None:
-            share = base.centre / own.centre if task.metric.better == "lower" else own.centre / base.centre
-        rows.append(PaperRow(platform, task, own, share))
-    return tuple(rows)
+    rows = tuple(_row(*key, own, found.get((baseline or "", key[1]))) for key, own in found.items())
+    having = {task for _, task in found}
+    statuses: dict[tuple[str, str, str], Counter[str]] = {}
+    for trial in trials:
+        where = trial.platform, trial.workload, canonical(trial.parameters)
+        statuses.setdefault(where, Counter())[trial.status] += 1
+    missing = {}
+    for platform in platforms:
+        for task in tasks:
+            if (platform, task) in found:
+                continue
+            if (platform, task) in cells:
+                missing[platform, task] = "too few values"
+            elif platform in unavailable:
+                missing[platform, task] = "not available"
+            else:
+                missing[platform, task] = _why(statuses.get((platform, task.workload, task.parameters), Counter()))
+    return PaperTable(rows, missing, tuple(task for task in printed_tasks(tasks) if task in having))
+
+
+def _row(platform: str, task: Task, own: PaperSummary, base: PaperSummary | None) -> PaperRow:
+    if base is None:
+        return PaperRow(platform, task, own, None)
+
+    def share(value: float) -> float | None:
+        """None where a spread reaches down to zero, and performance so to no bound."""
+        if task.metric.better == "higher":
+            return value / base.centre
+        return base.centre / value if value > 0 else None
+
+    low = None if own.low is None else share(own.low)
+    high = None if own.high is None else share(own.high)
+    if task.metric.better == "lower":
+        low, high = high, low
+    return PaperRow(platform, task, own, share(own.centre), low, high)
+
+
+def _why(statuses: Counter[str]) -> str:
+    """Of a cell without a value, by its trials: what most of those came to that are not `ok`."""
+    troubles = Counter({status: number for status, number in statuses.items() if status != "ok"})
+    if troubles:
+        return troubles.most_common(1)[0][0]
+    return "not measured" if statuses else "not run"

@@ -12,7 +12,7 @@ from typing import Any
 from virtoll.runfolder.records import Clock, TrialRecord, duration_ns
 from virtoll.runfolder.store import parse_record
 from virtoll.stats.summaries import block_values
-from virtoll.stats.values import Observation, Task, canonical
+from virtoll.stats.values import Observation, Task, canonical, words_in_common
 from virtoll.stats.wire import fair_rows
 
 FACTORS: Mapping[str, str] = {
@@ -62,9 +62,8 @@ class Scaling:
 
     @property
     def words(self) -> str:
-        """What its sizes have in common, in the words that tell them from others': 'shared NIC'; often nothing."""
-        told = [step.task.size.split(", ") for step in self.steps]
-        return ", ".join(word for word in told[0] if all(word in words for words in told))
+        """What its sizes have in common (`values.words_in_common`)."""
+        return words_in_common([step.task for step in self.steps])
 
 
 def scalings(

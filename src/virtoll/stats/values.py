@@ -152,6 +152,23 @@ def tasks_of(manifest: Manifest, trials: Iterable[TrialRecord]) -> tuple[Task, .
     return tuple(tasks)
 
 
+def printed_tasks(tasks: Sequence[Task]) -> tuple[Task, ...]:
+    """Those whose values a paper prints: a workload's own figures where it reports any, else its primary metric.
+
+    The duration of a job that tells its rate is that rate once more.
+    """
+    telling = {task.workload for task in tasks if task.metric.source == "figures"}
+    return tuple(
+        task for task in tasks if (task.metric.source == "figures" if task.workload in telling else task.metric.primary)
+    )
+
+
+def words_in_common(tasks: Sequence[Task]) -> str:
+    """What the sizes of tasks have in common, in the words that tell them from others': 'shared NIC'; often nothing."""
+    told = [task.size.split(", ") for task in tasks]
+    return ", ".join(word for word in told[0] if all(word in words for words in told))
+
+
 def one_primary_each(metrics: Sequence[MetricRecord]) -> list[MetricRecord]:
     """The metrics, with the first primary one of each workload alone as primary: an older Virtoll did not say which."""
     named: set[str] = set()

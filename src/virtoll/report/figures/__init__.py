@@ -1,20 +1,23 @@
 """Every figure of a report, in order: one line each. A new figure is one file here and one line below."""
 
-from virtoll.report.figures.base import FigureSpec
+from virtoll.report.figures.base import FigureSeries, FigureSpec
 from virtoll.report.figures.clock import CLOCK
 from virtoll.report.figures.consolidation import CONSOLIDATION
 from virtoll.report.figures.cost import COST
+from virtoll.report.figures.curves import CURVES
 from virtoll.report.figures.forwarding import FORWARDING
 from virtoll.report.figures.guests import GUESTS
 from virtoll.report.figures.guests_at_once import AT_ONCE
 from virtoll.report.figures.isolation import ISOLATION
 from virtoll.report.figures.listed_rates import LISTED_RATES
 from virtoll.report.figures.order import ORDER
+from virtoll.report.figures.paper_bars import BARS
 from virtoll.report.figures.routers_beside import ROUTERS_BESIDE
 from virtoll.report.figures.scaling import SCALING
 from virtoll.report.figures.sources import SOURCES
 from virtoll.report.figures.study import STUDY
 from virtoll.report.figures.throughput import THROUGHPUT
+from virtoll.stats.analysis import Analysis
 
 FIGURES: dict[str, FigureSpec] = {
     "cost": COST,
@@ -32,3 +35,14 @@ FIGURES: dict[str, FigureSpec] = {
     "order": ORDER,
     "study": STUDY,
 }
+
+SERIES: dict[str, FigureSeries] = {
+    "bars": BARS,
+    "curves": CURVES,
+}
+
+
+def figures_of(analysis: Analysis) -> dict[str, FigureSpec]:
+    """The figures of a run's report by name, drawn or not: those of `FIGURES`, and the parts of each series."""
+    parts = {f"{name}-{part}": spec for name, series in SERIES.items() for part, spec in series.parts(analysis).items()}
+    return FIGURES | parts

@@ -1,11 +1,12 @@
 """What a figure is: a title, a caption that says what to see, and a function from the analysis to a drawing."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from virtoll.report import words
 from virtoll.stats.analysis import Analysis
+from virtoll.stats.summaries import CellSummary
 from virtoll.stats.values import Task
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ SECTIONS: Final = frozenset(
         "listed rates",
         "scaling",
         "isolation",
+        "paper",
+        "parameters",
         "scale",
         "clock",
         "guests",
@@ -44,6 +47,21 @@ class FigureSpec:
     draw: "Callable[[Analysis], Figure]"
     why_not: Callable[[Analysis], str | None]
     section: str
+
+
+@dataclass(frozen=True)
+class FigureSeries:
+    """One entry of SERIES: as many figures as a run needs, none where it has nothing of the kind.
+
+    `parts`: each figure by what follows the series' name in its own. A part has something to draw.
+    """
+
+    title: str
+    parts: Callable[[Analysis], Mapping[str, FigureSpec]]
+
+
+def drawn_always(_: Analysis) -> None:
+    """The `why_not` of a part of a series."""
 
 
 def new_figure(height_inches: float) -> "Figure":
@@ -87,8 +105,13 @@ def frames_title(task: Task) -> str:
 
 
 def interval_text(analysis: Analysis) -> str:
+    """`coverage_text` of everything that the run measured alone."""
+    return coverage_text(analysis.cells.values())
+
+
+def coverage_text(cells: Iterable[CellSummary]) -> str:
     """What the bars around a median cover, for captions: the coverage reached, not the one wished for."""
-    found = sorted({(cell.blocks, cell.interval.coverage) for cell in analysis.cells.values() if cell.interval})
+    found = sorted({(cell.blocks, cell.interval.coverage) for cell in cells if cell.interval})
     if not found:
         return "one block only: no intervals"
     reported = "; ".join(

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 from virtoll import units
 from virtoll.report.figures import caveat_signs
 from virtoll.report.figures.base import FigureSpec, blocks_text, interval_text, panel_grid
-from virtoll.report.figures.style import INK, MUTED, platform_styles, whole
+from virtoll.report.figures.horizontal_bars import bar, beside, in_place_of_a_bar, whisker
+from virtoll.report.figures.style import INK, whole
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.values import Task
 
@@ -36,7 +37,6 @@ def draw(analysis: Analysis) -> "Figure":
 
 
 def _panel(panel: "Axes", analysis: Analysis, task: Task, platforms: list[str]) -> None:
-    styles = platform_styles(analysis.platforms)
     panel.set_title(task.label)
     panel.set_yticks(range(len(platforms)), [caveat_signs.name(analysis, one) for one in platforms])
     panel.set_ylim(len(platforms) - 0.4, -0.6)
@@ -49,40 +49,14 @@ def _panel(panel: "Axes", analysis: Analysis, task: Task, platforms: list[str]) 
     for place, platform in enumerate(platforms):
         cell = analysis.cells.get((platform, task))
         if cell is None:
-            panel.text(0, place, " not measured", va="center", fontsize=7, color=MUTED, style="italic")
+            in_place_of_a_bar(panel, "not measured", place)
             continue
-        panel.barh(
-            place,
-            cell.median,
-            height=0.62,
-            color=styles[platform].colour,
-            zorder=2,
-            linewidth=0,
-            hatch=caveat_signs.hatch(analysis, platform),
-            edgecolor="white",
-        )
+        bar(panel, analysis, platform, cell.median, place)
         reach = cell.median
         if cell.interval is not None:
             reach = cell.interval.high
-            _whisker(panel, place, cell.interval.low, cell.interval.high)
-        panel.annotate(
-            _text(analysis, platform, task),
-            (reach, place),
-            (4, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=7,
-            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8},
-            zorder=5,
-        )
-
-
-def _whisker(panel: "Axes", place: int, low: float, high: float) -> None:
-    """An interval that can be seen on a bar of any colour: a dark line on a white one."""
-    for colour, width in (("white", 2.6), (INK, 1.1)):
-        panel.plot([low, high], [place, place], color=colour, linewidth=width, zorder=3, solid_capstyle="butt")
-        for end in (low, high):
-            panel.plot([end, end], [place - 0.14, place + 0.14], color=colour, linewidth=width, zorder=3)
+            whisker(panel, place, cell.interval.low, cell.interval.high)
+        beside(panel, _text(analysis, platform, task), reach, place)
 
 
 def _text(analysis: Analysis, platform: str, task: Task) -> str:

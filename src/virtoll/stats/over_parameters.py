@@ -1,0 +1,131 @@
+"""A workload's values over a number that an experiment gives it several of: threads, processes, requests/s. Pure.
+
+What is over what follows from the parameters that were asked for: no workload is named here. Tasks of frames are left
+out, which have figures of their own over rates, sizes and sources. Main types: `OverParameter` (one panel of a figure),
+`ParameterCurve` (one platform in it).
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from virtoll.runfolder.records import MetricRecord
+from virtoll.stats.summaries import CellSummary
+from virtoll.stats.values import Parameters, Task, canonical, printed_tasks, words_in_common
+
+FEWEST = 3  # values: two are a comparison, and no curve
+_UNLIMITED_AT_ZERO = "_bits_per_second"
+
+
+@dataclass(frozen=True)
+class ParameterPoint:
+    """A platform's values at one value of the parameter; `cell` None: there is none."""
+
+    value: float
+    cell: CellSummary | None
+
+
+@dataclass(frozen=True)
+class ParameterCurve:
+    """One platform at every value of the parameter, rising; at least one point has a cell."""
+
+    platform: str
+    points: tuple[ParameterPoint, ...]
+
+
+@dataclass(frozen=True)
+class OverParameter:
+    """One metric over one parameter, everything else equal: `others` tells it in words, where it is not alone.
+
+    `condition`: what runs beside the guest, `ALONE` where nothing does. `curves` in the platforms' order.
+    """
+
+    metric: MetricRecord
+    parameter: str
+    values: tuple[float, ...]
+    others: str
+    condition: str
+    curves: tuple[ParameterCurve, ...]
+
+
+def over_parameters(
+    tasks: Sequence[Task],
+    cells: Mapping[tuple[str, Task, str], CellSummary],
+    platforms: Sequence[str],
+    conditions: Sequence[str],
+) -> tuple[OverParameter, ...]:
+    """By workload and parameter, then by metric, by what else was asked, and by condition in the given order.
+
+    `cells` by platform, task and condition. A parameter counts with three values of which anything was measured.
+    """
+    measured = {task for _, task, _ in cells}
+    printed = [task for task in printed_tasks(tasks) if task in measured and task.shape is None]
+    found = []
+    for workload in dict.fromkeys(task.workload for task in printed):
+        own = {(task.metric, task.parameters): task for task in printed if task.workload == workload}
+        series = _series(list(dict.fromkeys(parameters for _, parameters in own)))
+        for parameter in dict.fromkeys(one for one, _ in series):
+            for metric in dict.fromkeys(metric for metric, _ in own):
+                for members in (members for one, members in series if one == parameter):
+                    of_values = {value: own[metric, text] for value, text in members.items() if (metric, text) in own}
+                    if len(of_values) >= FEWEST:
+                        found += _panels(metric, parameter, of_values, cells, platforms, conditions)
+    return tuple(found)
+
+
+def _panels(
+    metric: MetricRecord,
+    parameter: str,
+    of_values: Mapping[float, Task],
+    cells: Mapping[tuple[str, Task, str], CellSummary],
+    platforms: Sequence[str],
+    conditions: Sequence[str],
+) -> list[OverParameter]:
+    """One for each condition under which anything was measured."""
+    panels = []
+    for condition in conditions:
+        curves = []
+        for platform in platforms:
+            points = tuple(
+                ParameterPoint(value, cells.get((platform, task, condition))) for value, task in of_values.items()
+            )
+            if any(point.cell is not None for point in points):
+                curves.append(ParameterCurve(platform, points))
+        if curves:
+            others = words_in_common(list(of_values.values()))
+            panels.append(OverParameter(metric, parameter, tuple(of_values), others, condition, tuple(curves)))
+    return panels
+
+
+def _series(asked: Sequence[str]) -> list[tuple[str, dict[float, str]]]:
+    """Of a workload's sets of parameters (canonical JSON): a parameter, and the set at each of its values, rising.
+
+    The parameter with the most values goes first. Another has a series only where that holds a set that none has yet:
+    of a grid the longer side is drawn over, and the shorter tells its curves apart.
+    """
+    groups: dict[tuple[str, str], dict[float, str]] = {}
+    for text in asked:
+        parameters: Parameters = json.loads(text)
+        for key, number in _numbers(parameters).items():
+            rest = canonical({other: value for other, value in parameters.items() if other != key})
+            groups.setdefault((key, rest), {})[number] = text
+    long = {place: members for place, members in groups.items() if len(members) >= FEWEST}
+    most = {key: max(len(members) for (other, _), members in long.items() if other == key) for key, _ in long}
+    taken: set[str] = set()
+    found = []
+    for (key, _), members in sorted(long.items(), key=lambda item: (-most[item[0][0]], item[0][0])):
+        if not set(members.values()) <= taken:
+            taken |= set(members.values())
+            found.append((key, dict(sorted(members.items()))))
+    return found
+
+
+def _numbers(parameters: Parameters) -> dict[str, float]:
+    """The parameters that are numbers; a link's rate of 0 is none: it is not limited."""
+    return {
+        key: float(value)
+        for key, value in parameters.items()
+        if isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and (value or not key.endswith(_UNLIMITED_AT_ZERO))
+    }

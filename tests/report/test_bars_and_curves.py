@@ -1,0 +1,260 @@
+"""The figures of several parts: bars as a paper draws them, and values over a parameter. What is handed to the drawing
+is the tables' numbers, and no run makes a figure that nobody can read."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support.synthetic_run import REALISTIC, Truth, run_data, write
+
+from virtoll.report import build_report, words
+from virtoll.report.drawing import render
+from virtoll.report.figures import FIGURES, figures_of
+from virtoll.report.figures.base import FigureSpec
+from virtoll.report.figures.style import SETTINGS
+from virtoll.runfolder.conditions import ALONE
+from virtoll.stats.analysis import Analysis, analyse
+from virtoll.stats.over_parameters import ParameterPoint
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+LONG = "a-platform-with-a-label-that-nobody-would-call-short-or-even-reasonable"
+TWELVE = {"native": {}, **{f"platform-{number}": {"cpu": 1.0 + number, "memory": 2.0} for number in range(11)}}
+FAILED = {("netns", workload, block): "failed" for workload in ("masr", "stream") for block in range(3)}
+GONE = Truth(
+    REALISTIC | {"gone": {}},
+    summary="mean-sd",
+    unavailable={"gone": "no such thing"},
+    failures=FAILED,
+    threads=(1, 2, 4),
+)
+
+
+def parts(analysis: Analysis, series: str) -> dict[str, FigureSpec]:
+    return {name: spec for name, spec in figures_of(analysis).items() if name.startswith(f"{series}-")}
+
+
+def panels(analysis: Analysis, series: str) -> list[Axes]:
+    """Those of every part that can be seen, in order."""
+    figures = [spec.draw(analysis) for spec in parts(analysis, series).values()]
+    return [panel for figure in figures for panel in figure.axes if panel.get_visible()]
+
+
+def widths(panel: Axes) -> dict[int, float]:
+    """A panel's bars by their place from the top."""
+    patches: list[Any] = list(panel.patches)
+    return {round(one.get_y() + one.get_height() / 2): one.get_width() for one in patches}
+
+
+def numbers(data: Any) -> list[float]:
+    """What a line was given."""
+    return [float(one) for one in data]
+
+
+@pytest.mark.parametrize("summary", ["mean-t95", "mean-sd", "median-drop-first"])
+def test_bars_show_what_the_table_of_the_papers_summary_holds(summary: str, tmp_path: Path) -> None:
+    """Values in the unit of the axis; of a paper that draws shares, percent of the baseline."""
+    built = build_report(write(tmp_path / "run", replace(GONE, summary=summary)))
+    analysis = built.analysis
+    with (built.path.parent / "tables" / "paper_summary.csv").open(encoding="utf-8", newline="") as lines:
+        rows = {
+            (row["platform"], row["workload"], row["parameters"], row["metric"]): row for row in csv.DictReader(lines)
+        }
+    shown = panels(analysis, "bars")
+    assert len(shown) == len(analysis.paper.drawn) == 4 + 3 + 6, (
+        "STREAM's two rates at each of three numbers of threads"
+    )
+    for panel, task in zip(shown, analysis.paper.drawn, strict=True):
+        bars, unit = widths(panel), panel.get_xlabel().partition(",")[0]
+        for place, platform in enumerate(analysis.platforms):
+            row = rows.get((platform, task.workload, task.parameters, task.metric.name))
+            assert (place in bars) is (row is not None)
+            if row is None:
+                continue
+            if summary == "median-drop-first":
+                assert unit == "% of native"
+                assert bars[place] == pytest.approx(100 * float(row["share_of_baseline"]))
+            else:
+                scale = {"s": 1e9, "ms": 1e6, "µs": 1e3, "GB/s": 1e9, "kframes/s": 1e3}[unit]
+                assert bars[place] == pytest.approx(float(row["centre"]) / scale)
+        assert panel.get_xlim()[0] == 0
+        assert panel.get_xlim()[1] > max(bars.values())
+
+
+def test_whiskers_end_where_the_summary_does() -> None:
+    analysis = analyse(run_data(Truth(REALISTIC, summary="mean-sd")))
+    task = analysis.paper.drawn[0]
+    own = next(row for row in analysis.paper.rows if (row.platform, row.task) == ("native", task)).summary
+    lines = [
+        numbers(line.get_xdata()) for line in panels(analysis, "bars")[0].lines if numbers(line.get_ydata()) == [0, 0]
+    ]
+    assert any(line == pytest.approx([(own.low or 0) / 1e3, (own.high or 0) / 1e3]) for line in lines)
+
+
+def test_a_missing_value_is_a_word_and_no_bar() -> None:
+    analysis = analyse(run_data(GONE))
+    place = {platform: number for number, platform in enumerate(analysis.platforms)}
+    for panel, task in zip(panels(analysis, "bars"), analysis.paper.drawn, strict=True):
+        assert place["gone"] not in widths(panel)
+        words_there = {round(one.get_position()[1]): one.get_text().strip() for one in panel.texts}
+        assert words_there[place["gone"]] == "not available"
+        failed = task.workload in ("masr", "stream")
+        assert (words_there.get(place["netns"]) == "failed") is failed
+        assert (place["netns"] in widths(panel)) is not failed
+
+
+def test_a_panel_whose_baseline_has_no_value_has_its_own_unit() -> None:
+    failures = {("native", "masr", block): "failed" for block in range(3)}
+    analysis = analyse(run_data(Truth(REALISTIC, summary="median-drop-first", failures=failures)))
+    units = {
+        task.workload: panel.get_xlabel()
+        for panel, task in zip(panels(analysis, "bars"), analysis.paper.drawn, strict=True)
+    }
+    assert units["masr"] == "ms, lower is better"
+    assert units["superpi"] == "% of native, higher is better"
+    ((_, spec),) = parts(analysis, "bars").items()
+    assert "A panel has its own unit where native has no value." in spec.caption(analysis)
+
+
+def test_without_a_summary_or_a_value_there_are_no_bars() -> None:
+    assert parts(analyse(run_data(Truth(REALISTIC))), "bars") == {}
+    assert parts(analyse(run_data(Truth(REALISTIC, summary="mean-sd", all_fail=True))), "bars") == {}
+
+
+SHAPES = {
+    "one value": Truth({"native": {}}, blocks=1, control=None, threads=(1, 2, 4)),
+    "identical values": Truth(
+        {"native": {}, "same": {}}, control=None, noise=0.0, frame_sizes=(64,), threads=(1, 2, 3)
+    ),
+    "long labels": Truth({"native": {}, LONG: {}, f"{LONG}-too": {"memory": 900.0}}, control=None, threads=(1, 2, 4)),
+    "twelve platforms": Truth(TWELVE, control=None, threads=(1, 2, 4), elements=(10, 20), noise=0.5, blocks=2),
+    "many values": Truth(REALISTIC, threads=tuple(range(1, 14))),
+    "no baseline": Truth(REALISTIC, baseline=None, control=None, threads=(1, 2, 4)),
+}
+
+
+@pytest.mark.parametrize("summary", ["mean-t95", "median-drop-first"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_run_of_any_shape_is_drawn_whole_and_fits_a_page(
+    shape: str, summary: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every platform is named in each part, nothing is wider than the figure, and nothing is higher than a page."""
+    monkeypatch.setitem(SETTINGS, "svg.fonttype", "none")
+    analysis = analyse(run_data(replace(SHAPES[shape], summary=summary)))
+    found = parts(analysis, "bars") | parts(analysis, "curves")
+    assert ("bars-1" in found) is (shape != "one value" or summary == "mean-t95"), "one value, and it is dropped"
+    assert "curves-stream-threads" in found
+    for name, spec in found.items():
+        svg = render(name, spec, analysis).svg
+        (width,), (height,) = (re.findall(rf'<svg[^>]* {side}="([\d.]+)pt"', svg) for side in ("width", "height"))
+        assert float(width) == pytest.approx(7.4 * 72)
+        assert float(height) <= 11 * 72
+        shown = "".join(text.strip() for text in re.findall(r"<text[^>]*>([^<]*)</text>", svg))
+        assert [one for one in analysis.platforms if one not in shown] == []
+
+
+def test_a_curve_is_the_medians_over_the_parameter_with_their_intervals() -> None:
+    analysis = analyse(run_data(Truth(REALISTIC, threads=(1, 2, 4, 8))))
+    ((name, spec),) = parts(analysis, "curves").items()
+    assert (name, spec.title) == ("curves-stream-threads", "stream over threads")
+    for panel, one in zip(panels(analysis, "curves"), analysis.over_parameters, strict=True):
+        scale = {"copy_rate": 1e9, "latency_p99": 1e6}[one.metric.name]
+        lines = {str(line.get_label()): line for line in panel.lines if not str(line.get_label()).startswith("_")}
+        assert list(lines) == list(analysis.platforms)
+        for curve in one.curves:
+            medians = [point.cell.median / scale for point in curve.points if point.cell is not None]
+            assert numbers(lines[curve.platform].get_xdata()) == [1, 2, 4, 8]
+            assert numbers(lines[curve.platform].get_ydata()) == pytest.approx(medians)
+        whiskers = [segment for drawn in panel.collections for segment in drawn.get_segments()]  # type: ignore[attr-defined]
+        assert len(whiskers) == 4 * len(analysis.platforms)
+        assert [tick.get_text() for tick in panel.get_xticklabels()] == ["1", "2", "4", "8"]
+    assert {panel.get_ylabel() for panel in panels(analysis, "curves")} == {"copy rate, GB/s", "latency p99, ms"}
+
+
+def test_a_run_that_sweeps_nothing_has_no_curves_and_no_section(tmp_path: Path) -> None:
+    built = build_report(write(tmp_path / "run", Truth(REALISTIC, threads=(1, 2))))
+    assert parts(built.analysis, "curves") == {}
+    assert set(figures_of(built.analysis)) == set(FIGURES)
+    assert not (built.path.parent / "tables" / "curves.csv").exists()
+    assert "Values over a parameter" not in built.path.read_text(encoding="utf-8")
+
+
+def test_the_table_of_curves_has_a_row_for_each_place_and_none_for_a_missing_value(tmp_path: Path) -> None:
+    built = build_report(write(tmp_path / "run", replace(GONE, failures={("runc", "stream", 0): "failed"}, blocks=1)))
+    with (built.path.parent / "tables" / "curves.csv").open(encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    assert {row["platform"] for row in rows} == set(REALISTIC) - {"runc"}
+    assert {(row["parameter"], row["value"]) for row in rows} == {("threads", f"{one}.0") for one in (1, 2, 4)}
+    assert len(rows) == 2 * 3 * (len(REALISTIC) - 1)
+    (spec,) = parts(built.analysis, "curves").values()
+    assert "No value at all: runc, gone." in spec.caption(built.analysis)
+
+
+def test_a_line_has_a_gap_where_a_value_is_missing() -> None:
+    analysis = analyse(run_data(Truth({"native": {}}, control=None, threads=(1, 2, 4))))
+    found = analysis.over_parameters[0]
+    (curve,) = found.curves
+    first, second, third = curve.points
+    holed = replace(found, curves=(replace(curve, points=(first, ParameterPoint(second.value, None), third)),))
+    (panel,) = panels(replace(analysis, over_parameters=(holed,)), "curves")
+    (line,) = (line for line in panel.lines if line.get_label() == "native")
+    assert [math.isnan(value) for value in numbers(line.get_ydata())] == [False, True, False]
+
+
+def test_conditions_are_columns_with_one_axis_and_metrics_are_rows() -> None:
+    """As Suresh's Figure 5: the guest alone, and beside three loads."""
+    analysis = analyse(run_data(Truth(REALISTIC, threads=(1, 2, 4))))
+    loads = [ALONE, "2 x idle guest", "2 x light load", "2 x heavy load"]
+    both = [replace(one, condition=load) for one, load in itertools.product(analysis.over_parameters, loads)]
+    found = replace(analysis, over_parameters=tuple(both))
+    (spec,) = parts(found, "curves").values()
+    figure = spec.draw(found)
+    titles = [" ".join(panel.get_title().split()) for panel in figure.axes]
+    assert titles == [ALONE, *(f"beside {load}" for load in loads[1:])] * 2
+    assert [panel.get_ylabel() != "" for panel in figure.axes] == [True, False, False, False] * 2
+    assert len({panel.get_ylim() for panel in figure.axes}) == 2
+    assert "A panel is a condition" in spec.caption(found)
+
+
+def test_a_parameter_that_begins_at_zero_keeps_its_zero() -> None:
+    analysis = analyse(run_data(Truth({"native": {}}, control=None, threads=(1, 2, 4))))
+    found = analysis.over_parameters[0]
+    (curve,) = found.curves
+    values = (0.0, 16384.0, 65536.0)
+    points = tuple(replace(point, value=value) for point, value in zip(curve.points, values, strict=True))
+    sized = replace(found, parameter="working_set_bytes", values=values, curves=(replace(curve, points=points),))
+    (panel,) = panels(replace(analysis, over_parameters=(sized,)), "curves")
+    assert [tick.get_text() for tick in panel.get_xticklabels()] == ["0 B", "16 KiB", "64 KiB"]
+    assert panel.get_xlabel() == "working set"
+
+
+def test_captions_have_short_sentences() -> None:
+    for summary in ("mean-t95", "mean-sd", "median-drop-first"):
+        analysis = analyse(run_data(replace(GONE, summary=summary)))
+        for series in ("bars", "curves"):
+            for spec in parts(analysis, series).values():
+                sentences = re.split(r"(?<=[.])\s+(?=[A-Z])", spec.caption(analysis))
+                assert [one for one in sentences if len(one.split()) > 25] == []
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "title", "place"),
+    [
+        ("threads", 8, "threads", "8"),
+        ("rate_requests_per_second", 1600, "requests/s", "1600"),
+        ("link_rate_bits_per_second", 100e6, "link rate, bit/s", "100 M"),
+        ("working_set_bytes", 16384, "working set", "16 KiB"),
+        ("delay_ns", 2e6, "delay", "2.00 ms"),
+        ("processes", 40_000, "processes", "40 k"),
+    ],
+)
+def test_a_parameter_is_named_with_its_unit(key: str, value: float, title: str, place: str) -> None:
+    assert (words.parameter_axis(key), words.parameter_place(key, value)) == (title, place)
