@@ -493,12 +493,22 @@ def test_what_is_not_free_software_must_be_asked_for() -> None:
     assert experiments.parsed(needy, workloads=["forkwait"]).image == "tiny"
 
 
-@pytest.mark.parametrize("command", ["run", "plan"])
-def test_the_command_line_exits_with_2_and_makes_nothing(tmp_path: Path, command: str) -> None:
-    file = experiments.write(tmp_path, blocks=0)
+@pytest.mark.parametrize(
+    ("command", "changed", "key"),
+    [
+        ("run", {"blocks": 0}, "blocks"),
+        ("plan", {"blocks": 0}, "blocks"),
+        ("run", {"workloads": [{"workload": "ipc-bandwidth", "size_bytes": "32KiB"}]}, "workloads[0]"),
+        ("plan", {"workloads": [{"workload": "ipc-bandwidth", "chunk_bytes": 0}]}, "workloads[0].chunk_bytes"),
+    ],
+)
+def test_the_command_line_exits_with_2_and_makes_nothing(
+    tmp_path: Path, command: str, changed: dict[str, Any], key: str
+) -> None:
+    file = experiments.write(tmp_path, **changed)
     finished = virtoll(command, file, runs=tmp_path / "runs")
     assert finished.returncode == 2
-    assert finished.stderr.startswith(f"virtoll: {file}: key 'blocks': ")
+    assert finished.stderr.startswith(f"virtoll: {file}: key '{key}': "), finished.stderr
     assert finished.stderr.count("\n") == 1
     assert finished.stdout == ""
     assert list(tmp_path.iterdir()) == [file]

@@ -1,4 +1,4 @@
-"""Kernel operations, context switches, STREAM: what is asked of the agent, what is read, what is refused.
+"""Kernel operations, context switches, IPC bandwidth, STREAM: what is asked of the agent, read and refused.
 
 The answers are those of a real agent (Debian 12, two cores), shortened to one histogram bucket.
 """
@@ -6,6 +6,7 @@ The answers are those of a real agent (Debian 12, two cores), shortened to one h
 from __future__ import annotations
 
 import struct
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,10 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support import experiments
 
+from virtoll.agent.timekeeper import TimedJob
 from virtoll.errors import UsageError
 from virtoll.experiment.model import Parameters
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import TimedJobWorkload
+from virtoll.workloads.ipc_bandwidth import PATTERN
 from virtoll.workloads.kernel import KINDS
 
 NO_BENCH: Any = None
@@ -62,6 +65,17 @@ def test_numbers_that_are_given_are_asked_for() -> None:
         ({"workload": "kernel-operations", "operations": 10**9, "batch_operations": 100}, "more than 4194304 batches"),
         ({"workload": "context-switch", "processes": 1}, "greater than or equal to 2"),
         ({"workload": "context-switch", "working_set_bytes": 7}, "multiple of 8"),
+        (
+            {"workload": "ipc-bandwidth", "channel": "letter"},
+            "'tcp-loopback' or 'shared-memory'",
+        ),
+        ({"workload": "ipc-bandwidth", "chunk_bytes": 0}, "greater than or equal to 8"),
+        ({"workload": "ipc-bandwidth", "chunk_bytes": 12}, "multiple of 8"),
+        ({"workload": "ipc-bandwidth", "size_bytes": 0}, "greater than or equal to 8"),
+        (
+            {"workload": "ipc-bandwidth", "size_bytes": "32KiB"},
+            "size_bytes 32768 is not whole chunks of 65536 bytes; give size_bytes as a multiple of chunk_bytes",
+        ),
         ({"workload": "stream", "rounds": 1}, "greater than or equal to 2"),
         ({"workload": "stream", "threads": 0}, "greater than or equal to 1"),
     ],
@@ -103,6 +117,42 @@ def test_switches_are_whole_laps(processes: int, switches: int) -> None:
     assert own.expected_check() == str(laps * processes)
 
 
+@given(st.sampled_from([8, 16, 4096, 65_536]), st.integers(1, 300))
+def test_a_sum_has_every_chunk_once(chunk_bytes: int, chunks: int) -> None:
+    own = workload("ipc-bandwidth", size_bytes=chunk_bytes * chunks, chunk_bytes=chunk_bytes)
+    words = [[number, *[PATTERN] * (chunk_bytes // 8 - 1)] for number in range(chunks)]
+    assert own.expected_check() == str(sum(map(sum, words)) % 2**64)
+    twice = [words[0], *words[:-1]]
+    assert chunks == 1 or own.expected_check() != str(sum(map(sum, twice)) % 2**64)
+
+
+def test_bandwidth_is_of_all_repeats_by_the_outside_clock() -> None:
+    own = workload("ipc-bandwidth", channel="tcp-loopback", size_bytes=2**20)
+    for marks, bandwidth in (({"start_ns": 5, "end_ns": 2_000_005}, 4 * 2**20 / 0.002), (None, None)):
+        clock = {
+            "method": "icmp",
+            "marks": marks,
+            "channel_marks": None,
+            "realtime_step_ns": 0,
+            "path_delay_before_ns": [1],
+            "path_delay_after_ns": [1],
+            "error_estimate_ns": 1,
+            "guest": None,
+        }
+        timed = TimedJob(clock, {"received_bytes": 2**20}, str(own.expected_check()), None)
+        asked: list[tuple[object, ...]] = []
+
+        def time_job(*arguments: object, timed: TimedJob = timed, asked: list[tuple[object, ...]] = asked) -> TimedJob:
+            asked.append(arguments)
+            return timed
+
+        bench: Any = SimpleNamespace(timekeeper=SimpleNamespace(time_job=time_job), repeats=4)
+        measured = own.measure(bench)
+        assert measured.result == {"received_bytes": 2**20, "figures": {"bandwidth": bandwidth}}
+        wanted = {"channel": "tcp-loopback", "size_bytes": 2**20, "chunk_bytes": 65_536}
+        assert [(job, parameters, repeats) for job, parameters, _, repeats in asked] == [("ipc-bandwidth", wanted, 4)]
+
+
 def test_streams_rates_are_of_the_best_round_but_the_first() -> None:
     kernels = {
         name: {"bytes": 1_600_000, "round_ns": [1, 400_000, 200_000, 300_000]} for name in ("copy", "scale", "triad")
@@ -132,6 +182,7 @@ def test_streams_arrays_grow_fifteenfold_a_round(rounds: int) -> None:
         ("masr", {"size_bytes": "2GiB"}, 2 * 2**30),
         ("stream", {"elements": 10_000_000, "threads": 4}, 240_000_000),
         ("context-switch", {"processes": 96, "working_set_bytes": "64KiB"}, 96 * 65536),
+        ("ipc-bandwidth", {"channel": "shared-memory", "chunk_bytes": "16MiB"}, 4 * 16 * 2**20),
         ("superpi", {"digits": 2**22}, 64 * 2**20),
     ],
 )

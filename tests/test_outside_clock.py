@@ -16,7 +16,7 @@ from virtoll.run.pipeline import measure
 from virtoll.run.progress import SilentProgress
 from virtoll.stats.analysis import Analysis, analyse
 
-JOBS = ["superpi", "masr", "forkwait", "sysbench-cpu", "stream", "context-switch", "kernel-operations"]
+JOBS = ["superpi", "masr", "forkwait", "sysbench-cpu", "stream", "context-switch", "ipc-bandwidth", "kernel-operations"]
 FIGURES = {
     "sysbench-cpu": "total_seconds",
     "stream": "copy_rate",
@@ -69,10 +69,12 @@ def test_a_right_clock_is_within_its_bound(analysis: Analysis, job: str) -> None
     assert all(one.within for one in reported.readings if one.workload == job)
 
 
-def test_no_duration_follows_the_guests_clock(analysis: Analysis) -> None:
+def test_no_duration_and_no_rate_of_one_follows_the_guests_clock(analysis: Analysis) -> None:
     durations = [task for task in analysis.tasks if task.metric.source == "marks"]
     assert {task.workload for task in durations} == set(JOBS)
-    for task in durations:
+    rates = [task for task in analysis.tasks if task.metric.name == "bandwidth"]
+    assert {task.workload for task in rates} == {"ipc-bandwidth"}
+    for task in durations + rates:
         for platform in ("fast", "slow"):
             found = analysis.comparison(platform, task)
             assert found is not None

@@ -258,6 +258,7 @@ def _jobs(link: Link) -> dict[str, dict[str, Any]]:
         "forkwait": {"processes": 5},
         "kernel-signals": {"operation": "signal-handle", "operations": 1000, "batch_operations": 100},
         "context-switch": {"processes": 2, "working_set_bytes": 4096, "laps": 10},
+        "ipc-bandwidth": {"channel": "shared-memory", "size_bytes": 3 * 65_536, "chunk_bytes": 65_536},
         "routing-table": {"routes": 100, "seed": 3, "via": link.peer_address},
     }
 

@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
@@ -356,6 +357,21 @@ def test_the_jobs_give_right_answers(live: Connected, name: str) -> None:
         assert measured.problem is None, given
         assert measured.check is not None
         assert measured.check["ok"], given
+
+
+@pytest.mark.parametrize("given", JOBS["ipc-bandwidth"], ids=lambda given: str(given["channel"]))
+def test_bandwidth_is_what_came_by_the_outside_clock(live: Connected, given: dict[str, Any]) -> None:
+    """Of all repeats; over TCP it also shows that the guest's loopback interface is up."""
+    skip_variant(live)
+    bench = dataclasses.replace(live.bench, repeats=2)
+    measured = guests.measured(WORKLOADS["ipc-bandwidth"].with_parameters(given), lambda: bench)
+    assert measured.problem is None
+    assert measured.clock is not None
+    assert measured.result is not None
+    assert measured.result["received_bytes"] == given["size_bytes"]
+    took_ns = duration_ns(parse_record(Clock, measured.clock))
+    assert took_ns is not None
+    assert measured.result["figures"]["bandwidth"] * took_ns == pytest.approx(2 * given["size_bytes"] * SECOND_NS)
 
 
 def test_without_a_shell_none_is_started(run_session: RunSession, monkeypatch: pytest.MonkeyPatch) -> None:

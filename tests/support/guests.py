@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import pytest
 from tests.support import accounting, inside, machine
@@ -39,7 +39,7 @@ from virtoll.run.data_directory import DataKeeper, find_data_volume
 from virtoll.run.pinning import Pinning, choose_pinning
 from virtoll.run.progress import SilentProgress
 from virtoll.run.session import RunSession, open_run_session
-from virtoll.workloads import kernel, traffic
+from virtoll.workloads import ipc_bandwidth, kernel, traffic
 from virtoll.workloads.base import Bench, Measurement, Workload
 from virtoll.workloads.forward import ForwardParameters
 from virtoll.workloads.traffic import FrameParameters, TrafficStream
@@ -89,6 +89,7 @@ JOBS: dict[str, list[dict[str, Any]]] = {
     "forkwait": [{"processes": 23}],
     "stream": [{"elements": 10_000, "rounds": 3}],
     "context-switch": [{"processes": 3, "working_set_bytes": 4096, "switches": 23}],
+    "ipc-bandwidth": [{"channel": one, "size_bytes": 3 * 2**16} for one in get_args(ipc_bandwidth.Channel)],
     "kernel-operations": [{"operation": one, "operations": 23, "batch_operations": 1} for one in kernel.KINDS],
 }
 """The agent's own jobs, small: a few parameters of each."""

@@ -9,6 +9,12 @@ fn run(agent: &mut Agent, job: &str, parameters: &Value) -> Value {
     agent.call("run", json!({"job": job, "parameters": parameters, "marks": null}))
 }
 
+const CHANNELS: [&str; 4] = ["pipe", "unix-stream", "tcp-loopback", "shared-memory"];
+
+fn sent(channel: &str, size_bytes: u64, chunk_bytes: u64) -> Value {
+    json!({"channel": channel, "size_bytes": size_bytes, "chunk_bytes": chunk_bytes})
+}
+
 fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("{value}"))
 }
@@ -92,6 +98,11 @@ fn a_job_leaves_neither_files_nor_processes_nor_a_handler() {
     assert_eq!(state("Cpus_allowed_list"), allowed);
     let open = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
     run(&mut agent, "context-switch", &json!({"processes": 5, "working_set_bytes": 8, "laps": 3}));
+    for channel in CHANNELS {
+        run(&mut agent, "ipc-bandwidth", &sent(channel, 8192, 4096));
+    }
+    let children = format!("/proc/{pid}/task/{pid}/children");
+    assert_eq!(std::fs::read_to_string(children).unwrap(), "");
     assert_eq!(std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count(), open);
 }
 
@@ -111,6 +122,20 @@ fn a_token_is_counted_by_every_process_that_it_passes() {
 }
 
 #[test]
+fn bytes_that_are_sent_to_another_process_all_come() {
+    let mut agent = Agent::start("guest");
+    for channel in CHANNELS {
+        let answer = run(&mut agent, "ipc-bandwidth", &sent(channel, 3 * 65_536, 65_536));
+        // Chunks 0, 1, 2: each its number, and 8191 words of the pattern.
+        let patterns = 0x5654_6970_6362_7754_u64.wrapping_mul(3 * 8191);
+        assert_eq!(answer["check"], patterns.wrapping_add(3).to_string(), "{channel}");
+        let result = &answer["result"];
+        assert_eq!(number(&result["chunk_bytes"]), 65_536);
+        assert_eq!(number(&result["received_bytes"]), 3 * 65_536);
+    }
+}
+
+#[test]
 fn a_repeat_finds_what_the_first_run_found() {
     let mut agent = Agent::start("guest");
     let mut repeated = |job: &str, parameters: Value| {
@@ -122,6 +147,11 @@ fn a_repeat_finds_what_the_first_run_found() {
         let answer = repeated("kernel", parameters);
         assert_eq!(answer["check"], "46", "{operation}");
         assert_adds_up(&answer["result"]["batches"], 23);
+    }
+    for channel in CHANNELS {
+        let answer = repeated("ipc-bandwidth", sent(channel, 5 * 4096, 4096));
+        let patterns = 0x5654_6970_6362_7754_u64.wrapping_mul(5 * 511);
+        assert_eq!(answer["check"], patterns.wrapping_add(10).to_string(), "{channel}");
     }
     let answer =
         repeated("context-switch", json!({"processes": 3, "working_set_bytes": 64, "laps": 23}));
@@ -162,6 +192,11 @@ fn what_does_not_fit_is_refused_before_anything_is_done() {
         ("context-switch", ring(2, 7, 1), "bad-request"),
         ("context-switch", ring(2, 0, 0), "bad-request"),
         ("context-switch", ring(256, 1 << 52, 1), "limit"),
+        ("ipc-bandwidth", sent("letter", 8, 8), "bad-request"),
+        ("ipc-bandwidth", sent("pipe", 0, 8), "bad-request"),
+        ("ipc-bandwidth", sent("pipe", 8, 0), "bad-request"),
+        ("ipc-bandwidth", sent("pipe", 4096, 8192), "bad-request"),
+        ("ipc-bandwidth", sent("pipe", 1 << 50, 1 << 50), "limit"),
         ("stream", stream(10, 1, 1), "bad-request"),
         ("stream", stream(10, 2, 11), "bad-request"),
         ("stream", stream(1 << 50, 2, 1), "limit"),

@@ -93,6 +93,12 @@ def _context_switch() -> type[Workload[Parameters]]:
     return ContextSwitch
 
 
+def _ipc_bandwidth() -> type[Workload[Parameters]]:
+    from virtoll.workloads.ipc_bandwidth import IpcBandwidth
+
+    return IpcBandwidth
+
+
 def _bonnie() -> type[Workload[Parameters]]:
     from virtoll.workloads.bonnie import Bonnie
 
@@ -216,6 +222,7 @@ WORKLOADS: Registry[type[Workload[Parameters]]] = Registry(
         "forkwait": _forkwait,
         "kernel-operations": _kernel_operations,
         "context-switch": _context_switch,
+        "ipc-bandwidth": _ipc_bandwidth,
         "bonnie": _bonnie,
         "zfg": _zfg,
         "dd": _dd,

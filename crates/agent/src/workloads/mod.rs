@@ -3,6 +3,7 @@
 mod context_switch;
 mod forkwait;
 mod idle;
+mod ipc_bandwidth;
 mod kernel;
 mod masr;
 mod program;
@@ -55,6 +56,7 @@ pub fn ready(job: Job, signals: &ChildSignals) -> Result<Box<dyn Workload + '_>,
         Job::Idle(wanted) => Box::new(wanted),
         Job::Kernel(wanted) => Box::new(kernel::ready(wanted)?),
         Job::ContextSwitch(wanted) => Box::new(context_switch::ready(wanted)?),
+        Job::IpcBandwidth(wanted) => Box::new(ipc_bandwidth::ready(wanted)?),
         Job::Stream(wanted) => Box::new(stream::ready(wanted)?),
         Job::Zfg(wanted) => Box::new(zfg::checked(wanted)?),
         Job::Tcp(wanted) => Box::new(tcp::open(&wanted)?),

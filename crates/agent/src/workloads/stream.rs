@@ -114,7 +114,7 @@ fn work([a, b, c]: [&mut [f64]; 3], rounds: usize, barrier: &Barrier) -> Vec<[u6
 }
 
 /// A fence that costs nothing keeps the compiler from calling memcpy, which is another program on each kind of CPU.
-fn copy(to: &mut [f64], from: &[f64]) {
+pub(super) fn copy<T: Copy>(to: &mut [T], from: &[T]) {
     for (to, from) in to.chunks_mut(PORTION).zip(from.chunks(PORTION)) {
         for (to, from) in to.iter_mut().zip(from) {
             *to = *from;

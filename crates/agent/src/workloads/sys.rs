@@ -4,7 +4,7 @@
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
-/// Fresh anonymous memory, straight from the kernel and given back on drop.
+/// Fresh anonymous memory, straight from the kernel and given back on drop; a forked child keeps its mapping.
 pub struct Memory {
     start: *mut u64,
     bytes: usize,
@@ -16,13 +16,26 @@ impl Memory {
     /// # Errors
     /// The call's.
     pub fn allocate(bytes: usize) -> io::Result<Self> {
-        // SAFETY: a fresh private mapping that overlaps nothing.
+        Self::map(bytes, libc::MAP_PRIVATE)
+    }
+
+    /// As `allocate`; what this process writes there its forked children read, and the other way round. Who may use
+    /// which part at a time is for them to agree on.
+    ///
+    /// # Errors
+    /// The call's.
+    pub fn shared(bytes: usize) -> io::Result<Self> {
+        Self::map(bytes, libc::MAP_SHARED)
+    }
+
+    fn map(bytes: usize, kind: libc::c_int) -> io::Result<Self> {
+        // SAFETY: a fresh mapping that overlaps nothing.
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
                 bytes,
                 libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                kind | libc::MAP_ANONYMOUS,
                 -1,
                 0,
             )
@@ -37,6 +50,12 @@ impl Memory {
     pub fn doubles(&mut self) -> &mut [f64] {
         // SAFETY: as for `words`; every pattern of bits is an f64.
         unsafe { std::slice::from_raw_parts_mut(self.start.cast(), self.bytes / size_of::<f64>()) }
+    }
+
+    /// The memory as bytes.
+    pub fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: as for `words`.
+        unsafe { std::slice::from_raw_parts_mut(self.start.cast(), self.bytes) }
     }
 
     /// The memory as words.

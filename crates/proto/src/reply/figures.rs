@@ -50,6 +50,7 @@ pub enum Figures {
     ForkWait(ForkWait),
     Kernel(Kernel),
     ContextSwitch(ContextSwitch),
+    IpcBandwidth(IpcBandwidth),
     Tcp(Tcp),
     Program(Exec),
     RoutingTable(RoutingTable),
@@ -153,6 +154,15 @@ pub struct ContextSwitch {
     /// Passing the token without a switch.
     pub pipes: Option<Series>,
     pub clock: Option<ClockCost>,
+}
+
+/// `ipc-bandwidth`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct IpcBandwidth {
+    pub chunk_bytes: u64,
+    /// By the process that receives.
+    pub received_bytes: u64,
 }
 
 /// Durations by the guest's clock. Quantiles are exact; the buckets of the histogram hold its values within 1/64.

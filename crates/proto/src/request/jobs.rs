@@ -99,6 +99,27 @@ pub struct ContextSwitch {
     pub laps: u64,
 }
 
+/// `ipc-bandwidth`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct IpcBandwidth {
+    pub channel: IpcChannel,
+    /// How much is sent, a multiple of `chunk_bytes`.
+    pub size_bytes: u64,
+    /// How much is handed over at once, a multiple of 8.
+    pub chunk_bytes: u64,
+}
+
+/// What `ipc-bandwidth` sends through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum IpcChannel {
+    Pipe,
+    UnixStream,
+    TcpLoopback,
+    SharedMemory,
+}
+
 /// `idle`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]

@@ -53,6 +53,7 @@ pub enum Job {
     ForkWait(jobs::ForkWait),
     Kernel(jobs::Kernel),
     ContextSwitch(jobs::ContextSwitch),
+    IpcBandwidth(jobs::IpcBandwidth),
     Idle(jobs::Idle),
     Tcp(jobs::Tcp),
     /// What is run, as `exec` takes it.
@@ -70,6 +71,7 @@ impl Job {
             | Self::ForkWait(_)
             | Self::Kernel(_)
             | Self::ContextSwitch(_)
+            | Self::IpcBandwidth(_)
             | Self::Idle(_) => true,
             Self::Stream(_)
             | Self::Zfg(_)

@@ -21,6 +21,7 @@ lxc.uts.name = guest
 lxc.rootfs.path = dir:{root}
 lxc.rootfs.options = ro
 lxc.net.0.type = empty
+lxc.net.0.flags = up
 lxc.apparmor.profile = unconfined
 lxc.mount.auto = proc:rw sys:rw cgroup:ro:force
 lxc.mount.entry = tmpfs run tmpfs mode=0755 0 0

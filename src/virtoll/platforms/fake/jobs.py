@@ -21,6 +21,7 @@ _NANOSECONDS = {
     "stream": 16.0,
     "kernel": 500.0,
     "context-switch": 2_000.0,
+    "ipc-bandwidth": 0.4,
     "routing-table": 1_500.0,
 }
 _SIZE_KEY = {
@@ -29,6 +30,7 @@ _SIZE_KEY = {
     "forkwait": "processes",
     "idle": "duration_ns",
     "kernel": "operations",
+    "ipc-bandwidth": "size_bytes",
     "routing-table": "routes",
 }
 _EVENT_NANOSECONDS, _CLOCK_READING_NS, _READINGS = 400_000.0, 25, 50
@@ -75,6 +77,11 @@ def answer(job: str, parameters: Mapping[str, Any], guest_ns: int) -> tuple[dict
             "clock": _clock(),
         }
         return result, str(size)
+    if job == "ipc-bandwidth":
+        chunk = parameters["chunk_bytes"]
+        chunks = size // chunk  # each begins with its number, and the pattern fills it
+        received = sum(range(chunks)) + (size // 8 - chunks) * 0x5654_6970_6362_7754
+        return {"chunk_bytes": chunk, "received_bytes": size}, str(received % 2**64)
     if job == "stream":
         return _stream(parameters, guest_ns)
     return dict(parameters), "idle" if job == "idle" else str(size)
