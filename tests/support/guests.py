@@ -466,7 +466,6 @@ def start(kind: str, on: RunSession, wanted: GuestRequest | None = None, data_by
     )
     data = None
     if room is not None:
-        assert isinstance(guest, AgentGuest)
         guest.cleanup.insert(0, room.remove)
         data = DataKeeper(guest.agent, room, guest.flushes)
     return Connected(kind, guest, bench, site, wanted, data)
