@@ -336,23 +336,15 @@ def test_a_number_or_name_of_another_is_not_touched(products: Products, site: Si
     with pytest.raises(GuestError, match="give another 'first_ctid'"):
         guests.driver("openvz-mock").start(guests.request("openvz-mock"), site)
     assert (other / "theirs").read_text() == "theirs"
-    for kind, module in (("openvz-mock", openvz), ("vserver-mock", vserver)):
+    for number, kind in enumerate(("openvz-mock", "vserver-mock"), 8001):
         wanted = guests.request(kind)
         name = f"{site.host.lab_id}-{wanted.name.replace('/', '-')}"
-        theirs: dict[str, object] = {
-            "key": "8001",
-            "name": name,
-            "private": str(other),
-            "root": None,
-            "netifs": [],
-            "set": [],
-        }
-        (products.state / "theirs.json").write_text(json.dumps(theirs))
+        container_mocks.put_container(products.state, number, name)
         (products.state / "etc" / name).mkdir(exist_ok=True)
         with pytest.raises(GuestError, match="already, which this run did not make"):
             guests.driver(kind).start(wanted, site)
-        assert (products.state / "theirs.json").exists(), module
-        (products.state / "theirs.json").unlink()
+        assert products.containers() == [name]
+        (products.state / f"{number}.json").unlink()
 
 
 @pytest.mark.parametrize(("kind", "said"), [("openvz-mock", "vzctl version 4.8"), ("vserver-mock", "vserver 0.3")])
@@ -377,19 +369,9 @@ def test_the_probe_starts_a_container_and_says_what_is_missing(
 def test_leftovers_of_dead_labs_alone_are_removed(products: Products, site: Site) -> None:
     names = ("virtoll-0123456789ab-runc-1", "virtoll-ba9876543210-a", "virtoll-mine", "database")
     for number, name in enumerate(names):
-        private = products.state / f"p{number}"
-        private.mkdir()
-        one: dict[str, object] = {
-            "key": str(200 + number),
-            "name": name,
-            "private": str(private),
-            "root": None,
-            "netifs": [],
-            "set": [],
-        }
+        container_mocks.put_container(products.state, 200 + number, name)
         (products.state / "conf").mkdir(exist_ok=True)
         (products.state / f"conf/{200 + number}.mount").touch()
-        (products.state / f"{200 + number}.json").write_text(json.dumps(one))
     alive = frozenset({"virtoll-ba9876543210"})
     removed = openvz.remove_leftovers(site.host, alive, str(products.state / "conf"))
     assert removed == ["OpenVZ container 200 (virtoll-0123456789ab-runc-1)"]
