@@ -245,6 +245,16 @@ def test_a_container_has_the_devices_of_a_template(run_session: RunSession, prod
     live.held.stop()
 
 
+def test_a_create_that_is_killed_leaves_its_settings_alone(
+    products: Products, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the product destroys what has no files yet."""
+    monkeypatch.setenv("MOCK_DIES", "create")
+    with pytest.raises(GuestError, match="vzctl create 7001"):
+        guests.driver("openvz-mock").start(guests.request("openvz-mock"), site)
+    assert [Path(one).name for one in products.left()] == ["7001.conf.destroyed"]
+
+
 def test_a_data_folder_that_cannot_be_mounted_ends_the_start(products: Products, site: Site) -> None:
     wanted = guests.request("openvz-mock")
     gone = DataVolume(ROOM_BYTES, "ext4", products.area / "no such 'folder'")
@@ -309,7 +319,7 @@ def test_a_guest_that_dies_is_noticed_and_cleared_away(run_session: RunSession, 
 @pytest.mark.parametrize(
     ("kind", "refused", "words"),
     [
-        ("openvz-mock", "create 44 Private area already exists in /vz/private/7001", "give another 'first_ctid'"),
+        ("openvz-mock", "create 44 Private area already exists in /vz/private/x", "look whose it is"),
         ("openvz-mock", "create 46 Unable to create directory: No space left on device", "no space is left"),
         ("openvz-mock", "start 5 Invalid kernel, or some kernel modules are not loaded", "boot an OpenVZ kernel"),
         ("openvz-mock", "start 12 Permission denied", "log in as root"),
@@ -330,12 +340,14 @@ def test_a_refusal_is_one_sentence_and_leaves_nothing(
 
 
 def test_a_number_or_name_of_another_is_not_touched(products: Products, site: Site) -> None:
-    other = products.area / "private/7001"
-    other.mkdir(parents=True)
-    (other / "theirs").write_text("theirs")
-    with pytest.raises(GuestError, match="give another 'first_ctid'"):
-        guests.driver("openvz-mock").start(guests.request("openvz-mock"), site)
-    assert (other / "theirs").read_text() == "theirs"
+    container_mocks.put_container(products.state, 7001, "theirs")
+    script = products.state / "conf/7001.mount"
+    script.parent.mkdir()
+    script.write_text("theirs")
+    guests.driver("openvz-mock").start(guests.request("openvz-mock"), site).stop()
+    assert products.containers() == ["theirs"]
+    assert script.read_text() == "theirs"
+    (products.state / "7001.json").unlink()
     for number, kind in enumerate(("openvz-mock", "vserver-mock"), 8001):
         wanted = guests.request(kind)
         name = f"{site.host.lab_id}-{wanted.name.replace('/', '-')}"

@@ -2,7 +2,8 @@
 document and refuse all else with the product's own exit code and words; behind them is a bare namespace container.
 
 State is a folder ($MOCK_STATE): a JSON file and a process number a container. $MOCK_BUSYBOX is a static busybox,
-of which templates are made. $MOCK_REFUSES: "COMMAND CODE words" has that command of vzctl fail.
+of which templates are made. $MOCK_REFUSES: "COMMAND CODE words" has that command of vzctl fail; $MOCK_DIES: "create"
+has it killed in the middle of that.
 Sources: docs/platforms/openvz.md and vserver.md name file and commit of each.
 """
 
@@ -313,20 +314,25 @@ def vz_create(handle: str, given: dict[str, str], store: Store) -> None:
     template = cache / f"{given['--ostemplate']}.tar"
     if not template.exists():
         fail(91, f"Cached OS template {cache}/{given['--ostemplate']}.tar[.gz|.bz2|.xz] not found")
-    private.mkdir(parents=True)
-    unpack(template, private)
-    for kind in ("conf", "mount"):
-        (store.scripts / f"{handle}.{kind}.destroyed").unlink(missing_ok=True)
+    # vps-create compares the free room with what `ls -l` has, in KiB; that of a link is its own, and no whole number.
+    if template.lstat().st_size % 1024:
+        fail(46, f"Insufficient disk space in {private}.tmp; needed: {template.lstat().st_size / 1024}")
     (store.scripts / f"{handle}.conf").write_text(f'VE_ROOT="{given["--root"]}"\nVE_PRIVATE="{private}"\n')
     one = {"key": handle, "name": given.get("--name", "-"), "private": str(private), "root": given["--root"]}
     store.save({**one, "virtuozzo": False, "netifs": [], "set": []})
+    unpacked = private.with_name(f"{private.name}.tmp")
+    unpacked.mkdir(parents=True)
+    unpack(template, unpacked)
+    if os.environ.get("MOCK_DIES") == "create":
+        os.kill(os.getpid(), signal.SIGKILL)
+    unpacked.rename(private)
+    for kind in ("conf", "mount"):
+        (store.scripts / f"{handle}.{kind}.destroyed").unlink(missing_ok=True)
     print("Container private area was created")
 
 
 def unpack(template: Path, private: Path) -> None:
-    """As vps-create does: the size it needs is what ``ls -l`` has (of a link: its own), and must be whole KiB."""
-    if template.lstat().st_size % 1024:
-        fail(46, f"Insufficient disk space in {private}; needed: {template.lstat().st_size / 1024}")
+    """As vps-create does."""
     with template.open("rb") as archive:
         subprocess.run(["tar", "-C", str(private), "--numeric-owner", "-Sp", "-x"], stdin=archive, check=True)
     private.chmod(0o755)

@@ -46,7 +46,7 @@ _REMEDIES = {
     5: "boot an OpenVZ kernel with its modules (/proc/vz)",
     6: "the host has too little memory for it; give the guest less, or end others",
     12: "vzctl needs root on the hardware node; log in as root",
-    44: "its number is taken by a container of another; give another 'first_ctid'",
+    44: "no container is known that it belongs to; look whose it is",
     46: "no space is left below 'area'; free some, or name another folder",
     91: "vzctl looks for templates elsewhere: give vz.conf's folder above template/ as 'area'",
 }
@@ -169,8 +169,10 @@ class OpenVz(Platform[OpenVzParameters]):
         number = next(one for one in range(self.parameters.first_ctid, 2**31) if one not in known)
         ctid, role = str(number), f"guest {request.name}"
         template, private, root = (
-            str(area / one) for one in (f"template/cache/{name}.tar", f"private/{ctid}", f"root/{ctid}")
+            str(area / one) for one in (f"template/cache/{name}.tar", f"private/{name}", f"root/{name}")
         )
+        # By a name that is ours, should all end in the middle of ``create``: until then its number may be another's.
+        _undone(host, undo, role, ["vzctl", "destroy", name], ["rm", "-rf", "--", private, f"{private}.tmp"])
         _undone(host, undo, role, ["rm", "-f", "--", template])
         # No link: vzctl's script takes the size of what it unpacks from `ls -l`, and refuses one that is no whole KiB.
         host.run(["cp", "--", str(image_file(site)), template], role, _CREATE_SECONDS)

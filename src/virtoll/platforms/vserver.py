@@ -109,6 +109,9 @@ class Vserver(Platform[VserverParameters]):
             if request.network.links:
                 undo.callback(site.network.remove, request.network)
             spawned = now()
+            for argv in (["vserver", "--silent", name, "delete"], ["vserver", "--silent", name, "stop"]):
+                undo.callback(host.guard(argv))
+                undo.callback(quietly, host, argv, role)
             host.run(
                 [
                     "vserver",
@@ -128,9 +131,6 @@ class Vserver(Platform[VserverParameters]):
                 role,
                 _BUILD_SECONDS,
             )
-            for argv in (["vserver", "--silent", name, "delete"], ["vserver", "--silent", name, "stop"]):
-                undo.callback(host.guard(argv))
-                undo.callback(quietly, host, argv, role)
             vdir = f"{self.parameters.area}/{name}"
             host.run(["tar", "-x", "-f", str(image_file(site)), "-C", vdir], role, _BUILD_SECONDS)
             self._configure(request, host, Path(self.parameters.configuration) / name)
