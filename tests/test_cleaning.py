@@ -21,13 +21,6 @@ from virtoll.platforms import PLATFORMS
 DEAD, ALIVE = (f"virtoll-{os.urandom(6).hex()}" for _ in range(2))
 
 
-def container(state: Path, number: int, name: str) -> None:
-    private = state / f"p{number}"
-    private.mkdir(parents=True)
-    one = {"key": str(number), "name": name, "private": str(private), "netifs": [], "set": []}
-    (state / f"{number}.json").write_text(json.dumps(one))
-
-
 def names(state: Path) -> set[str]:
     return {json.loads(path.read_text())["name"] for path in state.glob("*.json")}
 
@@ -37,7 +30,7 @@ def test_only_what_a_dead_lab_made_is_removed(tmp_path: Path) -> None:
     container_mocks.install(tmp_path / "bin")
     made = [f"{DEAD}-runc-1", f"{ALIVE}-runc-1", "virtoll-of-mine", "database"]
     for number, name in enumerate(made):
-        container(state, 200 + number, name)
+        container_mocks.put_container(state, 200 + number, name)
     changed = {
         "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
         "MOCK_STATE": str(state),

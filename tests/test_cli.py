@@ -185,7 +185,10 @@ def test_images_are_listed_and_shown() -> None:
     ("arguments", "sentence"),
     [
         (["image", "show", "huge"], "There is no image 'huge': use one of tiny, debug, full, full-non-free."),
-        (["image", "build", "tiny", "--form", "zip"], "there is no form 'zip' to be made; use one of ext4, erofs, oci"),
+        (
+            ["image", "build", "tiny", "--form", "zip"],
+            "there is no form 'zip' to be made; use one of ext4, erofs, oci, tar",
+        ),
     ],
 )
 def test_an_image_or_form_that_there_is_not_exits_with_2(arguments: list[str], sentence: str) -> None:

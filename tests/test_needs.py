@@ -220,30 +220,37 @@ def test_guests_on_another_host_have_their_files_there() -> None:
     }
 
 
+COPYING: dict[str, dict[str, object]] = {
+    name: {"platform": "libvirt", "uri": uri, "label": name}
+    for name, uri in (("containers", "lxc:///system"), ("domains", "xen:///system"))
+}
+"""Guests whose image is copied as a whole."""
+
+
 def test_guests_that_copy_an_image_run_no_program_of_a_large_one() -> None:
     """What needs no program runs there all the same, from the smallest image."""
     asked = experiments.parsed(
-        platforms=["native", "openvz", "virtualbox"], workloads=["superpi", "nginx"], blocks=1, guest={"image": "full"}
+        platforms=["native", *COPYING.values()], workloads=["superpi", "nginx"], blocks=1, guest={"image": "full"}
     )
     found = {(one.platform.label, one.workload.workload): why_impossible(one, asked) for one in plan_of(asked).trials}
     refused = {place: reason for place, reason in found.items() if reason is not None}
     assert refused == {
-        (label, "nginx"): f"nginx runs a program of the image full, which is too large for {label}: it copies an image "
+        (label, "nginx"): "nginx runs a program of the image full, which is too large for libvirt: it copies an image "
         "as a whole; take another platform for it"
-        for label in ("openvz", "virtualbox")
+        for label in COPYING
     }
     assert images_of(asked) == ("full", "tiny")
-    for platforms, workloads in ((["native", "runc"], ["nginx"]), (["native", "openvz"], ["superpi"])):
+    for platforms, workloads in ((["native", "runc"], ["nginx"]), (["native", COPYING["domains"]], ["superpi"])):
         assert len(images_of(experiments.parsed(platforms=platforms, workloads=workloads))) == 1
 
 
 def test_neither_does_a_load_in_a_guest_beside_the_measured_one() -> None:
     asked = experiments.parsed(
         scenario="neighbours",
-        platforms=["runc", "openvz"],
+        platforms=["runc", COPYING["domains"]],
         baseline="runc",
         workloads=["superpi"],
-        neighbours=["idle", "light", {"load": "light", "platform": "openvz"}],
+        neighbours=["idle", "light", {"load": "light", "platform": "domains"}],
         blocks=1,
     )
     refused = {
@@ -252,7 +259,18 @@ def test_neither_does_a_load_in_a_guest_beside_the_measured_one() -> None:
         if one.condition is not None
         and "the load light runs a program of the image full" in str(why_impossible(one, asked))
     }
-    assert refused == {("openvz", "light", None), ("openvz", "light", "openvz"), ("runc", "light", "openvz")}
+    assert refused == {("domains", "light", None), ("domains", "light", "domains"), ("runc", "light", "domains")}
+
+
+def test_containers_of_an_archive_have_the_image_with_tools_and_a_data_directory() -> None:
+    """By prlctl the image goes through a pipe: that one alone has the smallest."""
+    by_prlctl = {"platform": "openvz", "label": "prlctl", "tool": "prlctl", "ostemplate": "debian-12"}
+    workloads = ["nginx", {"workload": "zfg"}]
+    asked = experiments.parsed(platforms=["native", "openvz", "vserver", by_prlctl], workloads=workloads, blocks=1)
+    refused = {
+        (one.platform.label, one.workload.workload) for one in plan_of(asked).trials if why_impossible(one, asked)
+    }
+    assert refused == {("prlctl", "nginx")}
 
 
 def test_a_limit_of_its_own_is_what_a_guest_is_given() -> None:

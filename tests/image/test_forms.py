@@ -35,7 +35,7 @@ def image(backed_cache: Cache, fake_agent: Path) -> GuestImage:
 
 def require(name: FormName) -> None:
     """Skip where the form's program is not installed."""
-    program = {"ext4": "debugfs", "erofs": "mkfs.erofs", "oci": "true"}[name]
+    program = {"ext4": "debugfs", "erofs": "mkfs.erofs", "oci": "true", "tar": "true"}[name]
     if shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin:/sbin") is None:
         pytest.skip(f"{program} is not installed")
 
@@ -70,6 +70,8 @@ def test_each_form_holds_the_folders_files(image: GuestImage, cache: Cache, tmp_
         case "oci":
             with tarfile.open(fileobj=io.BytesIO(layer_of(form.file))) as layer:
                 layer.extractall(unpacked, numeric_owner=True)
+        case "tar":
+            subprocess.run(["tar", "-x", "-f", form.file, "-C", unpacked], check=True, capture_output=True)
     assert tree(unpacked) == tree(image.root, owned=False)
 
 

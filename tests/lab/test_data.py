@@ -140,6 +140,22 @@ def test_files_of_a_dead_lab_are_swept_and_nobody_elses(tmp_path: Path, monkeypa
     assert other.folder.is_dir()
 
 
+def test_what_a_guest_writes_until_its_product_ends_it_is_swept_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VIRTOLL_STATE", str(tmp_path / "state"))
+    record, lock = residue.create_record()
+    monkeypatch.setattr(residue.disk_folder, "__defaults__", (tmp_path,))
+    folder = os.open(record.folder, os.O_RDONLY | os.O_DIRECTORY)
+    monkeypatch.setenv(residue.RECORD_VARIABLE, str(folder))
+    residue.note_command(["mkdir", "--parents", str(make_folder(record.lab_id, MIB, 0, tmp_path).folder) + "/late"])
+    os.close(folder)
+    os.close(lock)
+    for dead in residue.dead_labs():
+        residue.sweep(dead)
+    assert not (tmp_path / record.lab_id).exists()
+
+
 def test_a_link_in_the_labs_place_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VIRTOLL_STATE", str(tmp_path / "state"))
     record, lock = residue.create_record()

@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import stat
+import subprocess
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -16,23 +18,27 @@ from pathlib import Path
 
 import pytest
 from tests.support import container_mocks, guests, machine
-from tests.support.guests import Kind
+from tests.support.guests import Connected, Kind
 
+from virtoll.agent.operations.programs import ExecRequest
 from virtoll.agent.operations.session import ClocksRequest
 from virtoll.errors import GuestDied, GuestError, ImageError
-from virtoll.image import prepare_image
-from virtoll.lab.inside import wait_until
+from virtoll.image import GuestImage, prepare_image
+from virtoll.lab.data import DataVolume
+from virtoll.lab.inside import end_process, wait_until
 from virtoll.lab.residue import noted_commands
 from virtoll.platforms import openvz, vserver
 from virtoll.platforms.exec_guest import EnteredMachine
 from virtoll.platforms.host import Site
 from virtoll.platforms.managed_guest import ManagedMachine
 from virtoll.run.session import RunSession
+from virtoll.workloads import WORKLOADS
 from virtoll.workloads.forward import Forward
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 KINDS = ("openvz-mock", "openvz-ubc-mock", "prlctl-mock", "vserver-mock")
+ROOM_BYTES = 16 * 2**20
 
 
 @dataclass
@@ -42,6 +48,7 @@ class Products:
     state: Path
     record: Path
     area: Path
+    vservers: Path
 
     def calls(self) -> list[list[str]]:
         return [json.loads(line) for line in (self.state / "calls.jsonl").read_text().splitlines()]
@@ -49,10 +56,20 @@ class Products:
     def containers(self) -> list[str]:
         return [json.loads(path.read_text())["name"] for path in self.state.glob("*.json")]
 
+    def firsts(self) -> set[int]:
+        """The first process of each container."""
+        return {json.loads(path.read_text())["pid"] for path in self.state.glob("*.json")}
+
+    def left(self) -> list[str]:
+        """What of a guest is there yet: containers, templates, roots, files of their settings, and mounts."""
+        folders = ("template/cache", "private", "root")
+        places = (*(self.area / one for one in folders), self.vservers, self.state / "conf", self.state / "etc")
+        found = [str(path) for one in places if one.is_dir() for path in one.iterdir()]
+        return [*self.containers(), *found, *(one for one in container_mocks.mount_points() if str(self.area) in one)]
+
     def states(self) -> set[str]:
         """The states of the processes that are in the containers, by the kernel."""
-        firsts = {json.loads(path.read_text())["pid"] for path in self.state.glob("*.json")}
-        spaces, found = {pid_namespace(pid) for pid in firsts}, set()
+        spaces, found = {pid_namespace(pid) for pid in self.firsts()}, set()
         for one in machine.processes():
             if pid_namespace(one.pid) in spaces:
                 with contextlib.suppress(OSError):
@@ -99,8 +116,8 @@ def colon(line: str) -> tuple[str, str, str]:
 
 @pytest.fixture
 def products(site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Products]:
-    made = Products(tmp_path / "state", tmp_path / "record", tmp_path / "vz")
-    for folder in (made.state, made.record, made.area / "template/cache", made.state / "etc", tmp_path / "vservers"):
+    made = Products(tmp_path / "state", tmp_path / "record", tmp_path / "vz", tmp_path / "vservers")
+    for folder in (made.state, made.record, made.area / "template/cache", made.state / "etc", made.vservers):
         folder.mkdir(parents=True)
     container_mocks.install(tmp_path / "bin")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
@@ -108,8 +125,8 @@ def products(site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ite
     monkeypatch.setenv("MOCK_BUSYBOX", str(site.image.root / "bin/busybox"))
     monkeypatch.setattr(openvz, "KERNEL", str(tmp_path))
     monkeypatch.setattr(vserver, "KERNEL", str(tmp_path))
-    vz = {"area": str(made.area)}
-    settings = {"area": str(tmp_path / "vservers"), "configuration": str(made.state / "etc")}
+    vz = {"area": str(made.area), "configuration": str(made.state / "conf")}
+    settings = {"area": str(made.vservers), "configuration": str(made.state / "etc")}
     for name, kind in {
         "openvz-mock": Kind("openvz", vz),
         "openvz-ubc-mock": Kind("openvz", {**vz, "memory": "ubc", "cpu_units": 500}),
@@ -125,22 +142,125 @@ def interfaces() -> set[str]:
     return {line.partition(":")[0].strip() for line in Path("/proc/net/dev").read_text().splitlines()[2:]}
 
 
-@pytest.mark.parametrize("kind", ["openvz-mock", "vserver-mock"])
-def test_beside_guests_with_tools_it_has_the_smallest_image(
-    run_session: RunSession, products: Products, kind: str
-) -> None:
-    """It copies an image as a whole, and one with tools is too large for that."""
+@pytest.fixture(scope="module")
+def full() -> GuestImage:
+    """The image with the tools, where it is built."""
     try:
-        full = prepare_image("full", offline=True)
+        return prepare_image("full", offline=True)
     except ImageError as error:
         pytest.skip(str(error))
-    session = replace(run_session, site=replace(run_session.site, image=full), sites=None)
+
+
+def on_image(image: GuestImage, session: RunSession) -> RunSession:
+    """The lab's run session on another image."""
+    return replace(session, site=replace(session.site, image=image), sites=None)
+
+
+def test_by_prlctl_guests_have_the_smallest_image_beside_others_with_tools(
+    run_session: RunSession, products: Products, full: GuestImage
+) -> None:
+    """The image goes through a pipe, and one with tools is too large for that."""
+    session = on_image(full, run_session)
     assert session.site_of(guests.choice("runc")).image is full
-    assert session.site_of(guests.choice(kind)).image.name == "tiny"
-    live = guests.start(kind, session)
+    assert session.site_of(guests.choice("prlctl-mock")).image.name == "tiny"
+    live = guests.start("prlctl-mock", session)
     assert guests.facts(live).agent_sha256 == full.agent_sha256
     assert products.states()
     live.held.stop()
+
+
+@pytest.mark.parametrize("kind", ["openvz-mock", pytest.param("vserver-mock", marks=pytest.mark.extended)])
+def test_a_workload_of_the_image_with_tools_writes_to_the_hosts_folder(
+    run_session: RunSession, products: Products, full: GuestImage, kind: str
+) -> None:
+    live = guests.start(kind, on_image(full, run_session), data_bytes=ROOM_BYTES)
+    measured = guests.measured(WORKLOADS["dd"].with_parameters({"size_bytes": "1MiB"}), live.emptied)
+    assert measured.problem is None
+    assert measured.check is not None
+    assert measured.check["ok"]
+    assert live.data is not None
+    folder = live.data.volume.folder
+    assert folder is not None
+    image, copy = (folder / name for name in ("virtoll-image", "virtoll-copy"))
+    assert image.stat().st_size == 2**20
+    assert image.read_bytes() == copy.read_bytes()
+    live.held.stop()
+    assert products.left() == []
+    assert not folder.exists()
+
+
+def write(live: Connected, path: str, *options: str) -> None:
+    """Write four kilobytes to a file in the guest."""
+    argv = ("/bin/dd", "if=/dev/urandom", f"of={path}", "bs=1024", "count=4", *options)
+    request = ExecRequest(argv=argv, timeout_ns=int(guests.HANG_SECONDS * 1e9), limit_bytes=4096)
+    ended = live.bench.guest.ask(request, guests.HANG_SECONDS)
+    assert ended.status == 0, ended
+
+
+@pytest.mark.parametrize("kind", ["openvz-mock", "prlctl-mock", "vserver-mock"])
+def test_what_is_written_in_the_data_directory_is_on_the_host_until_the_end(
+    run_session: RunSession, products: Products, kind: str
+) -> None:
+    live = guests.start(kind, run_session, data_bytes=ROOM_BYTES)
+    assert live.data is not None
+    folder = live.data.volume.folder
+    assert folder is not None
+    bench = live.emptied()
+    write(live, f"{bench.data.path}/file", "conv=fsync")
+    assert (folder / "file").stat().st_size == 4096
+    write(live, "/tmp/file")
+    assert bench.data_state(False)["files"] == 1
+    live.emptied()
+    assert list(folder.iterdir()) == []
+    live.held.stop()
+    assert products.left() == []
+    assert noted_commands(products.record) == []
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("kind", ["openvz-mock", "prlctl-mock", "vserver-mock"])
+def test_nothing_is_left_when_the_controller_dies(run_session: RunSession, products: Products, kind: str) -> None:
+    """The janitor runs what was promised, newest first; the connection into the guest has ended by then."""
+    live = guests.start(kind, run_session, data_bytes=ROOM_BYTES)
+    assert isinstance(live.held, EnteredMachine)
+    assert live.held.process is not None
+    write(live, f"{live.emptied().data.path}/file")
+    assert products.left()
+    end_process(live.held.process)
+    for argv in noted_commands(products.record):
+        subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    assert products.left() == []
+    live.held.stop()
+
+
+def test_a_container_has_the_devices_of_a_template(run_session: RunSession, products: Products) -> None:
+    """An image has none: every other platform gives its guests a /dev."""
+    live = guests.start("openvz-mock", run_session)
+    (private,) = (products.area / "private").iterdir()
+    numbers = {
+        path.name: os.major(path.stat().st_rdev) for path in (private / "dev").iterdir() if path.is_char_device()
+    }
+    assert numbers == {"null": 1, "zero": 1, "full": 1, "random": 1, "urandom": 1, "tty": 5, "ptmx": 5}
+    assert stat.S_IMODE((private / "sbin/init").stat().st_mode) == 0o755
+    live.held.stop()
+
+
+def test_a_create_that_is_killed_leaves_its_settings_alone(
+    products: Products, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the product destroys what has no files yet."""
+    monkeypatch.setenv("MOCK_DIES", "create")
+    with pytest.raises(GuestError, match="vzctl create 7001"):
+        guests.driver("openvz-mock").start(guests.request("openvz-mock"), site)
+    assert [Path(one).name for one in products.left()] == ["7001.conf.destroyed"]
+
+
+def test_a_data_folder_that_cannot_be_mounted_ends_the_start(products: Products, site: Site) -> None:
+    wanted = guests.request("openvz-mock")
+    gone = DataVolume(ROOM_BYTES, "ext4", products.area / "no such 'folder'")
+    with pytest.raises(GuestError, match="Error executing mount script"):
+        guests.driver("openvz-mock").start(replace(wanted, data=gone), site)
+    assert products.left() == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -168,7 +288,7 @@ def test_the_whole_path_runs_by_the_documented_commands(run_session: RunSession,
     assert products.containers() == []
     assert noted_commands(products.record) == []
     assert not interfaces() & {link.port_interface for link in live.bench.network.links}
-    assert list((products.area / "template/cache").iterdir()) == []
+    assert products.left() == []
 
 
 def test_the_size_is_set_as_vzctl_documents_it(run_session: RunSession, products: Products) -> None:
@@ -182,21 +302,24 @@ def test_the_size_is_set_as_vzctl_documents_it(run_session: RunSession, products
     live.held.stop()
 
 
-def test_a_guest_that_dies_is_noticed_and_cleared_away(run_session: RunSession, products: Products, site: Site) -> None:
-    live = guests.start("openvz-mock", run_session)
-    site.host.run(["vzctl", "stop", "7001", "--fast"], "kill")
+@pytest.mark.parametrize("kind", ["openvz-mock", "vserver-mock"])
+def test_a_guest_that_dies_is_noticed_and_cleared_away(run_session: RunSession, products: Products, kind: str) -> None:
+    """OpenVZ's root is still mounted then, and ``stop`` does nothing."""
+    live = guests.start(kind, run_session, data_bytes=ROOM_BYTES)
+    (first,) = products.firsts()
+    container_mocks.end({"pid": first})
     with pytest.raises(GuestDied, match="ended while it was needed"):
         live.held.agent.ask(ClocksRequest(), guests.HANG_SECONDS)
     assert isinstance(live.held, EnteredMachine)
     assert set(live.held.evidence()) == {"console.txt", "exec.txt"}
     live.held.stop()
-    assert products.containers() == []
+    assert products.left() == []
 
 
 @pytest.mark.parametrize(
     ("kind", "refused", "words"),
     [
-        ("openvz-mock", "create 44 Private area already exists in /vz/private/7001", "give another 'first_ctid'"),
+        ("openvz-mock", "create 44 Private area already exists in /vz/private/x", "look whose it is"),
         ("openvz-mock", "create 46 Unable to create directory: No space left on device", "no space is left"),
         ("openvz-mock", "start 5 Invalid kernel, or some kernel modules are not loaded", "boot an OpenVZ kernel"),
         ("openvz-mock", "start 12 Permission denied", "log in as root"),
@@ -217,22 +340,23 @@ def test_a_refusal_is_one_sentence_and_leaves_nothing(
 
 
 def test_a_number_or_name_of_another_is_not_touched(products: Products, site: Site) -> None:
-    other = products.area / "private/7001"
-    other.mkdir(parents=True)
-    (other / "theirs").write_text("theirs")
-    with pytest.raises(GuestError, match="give another 'first_ctid'"):
-        guests.driver("openvz-mock").start(guests.request("openvz-mock"), site)
-    assert (other / "theirs").read_text() == "theirs"
-    for kind, module in (("openvz-mock", openvz), ("vserver-mock", vserver)):
+    container_mocks.put_container(products.state, 7001, "theirs")
+    script = products.state / "conf/7001.mount"
+    script.parent.mkdir()
+    script.write_text("theirs")
+    guests.driver("openvz-mock").start(guests.request("openvz-mock"), site).stop()
+    assert products.containers() == ["theirs"]
+    assert script.read_text() == "theirs"
+    (products.state / "7001.json").unlink()
+    for number, kind in enumerate(("openvz-mock", "vserver-mock"), 8001):
         wanted = guests.request(kind)
         name = f"{site.host.lab_id}-{wanted.name.replace('/', '-')}"
-        theirs = {"key": "8001", "name": name, "private": str(other), "netifs": [], "set": []}
-        (products.state / "theirs.json").write_text(json.dumps(theirs))
+        container_mocks.put_container(products.state, number, name)
         (products.state / "etc" / name).mkdir(exist_ok=True)
         with pytest.raises(GuestError, match="already, which this run did not make"):
             guests.driver(kind).start(wanted, site)
-        assert (products.state / "theirs.json").exists(), module
-        (products.state / "theirs.json").unlink()
+        assert products.containers() == [name]
+        (products.state / f"{number}.json").unlink()
 
 
 @pytest.mark.parametrize(("kind", "said"), [("openvz-mock", "vzctl version 4.8"), ("vserver-mock", "vserver 0.3")])
@@ -257,10 +381,11 @@ def test_the_probe_starts_a_container_and_says_what_is_missing(
 def test_leftovers_of_dead_labs_alone_are_removed(products: Products, site: Site) -> None:
     names = ("virtoll-0123456789ab-runc-1", "virtoll-ba9876543210-a", "virtoll-mine", "database")
     for number, name in enumerate(names):
-        private = products.state / f"p{number}"
-        private.mkdir()
-        one = {"key": str(200 + number), "name": name, "private": str(private), "netifs": [], "set": []}
-        (products.state / f"{200 + number}.json").write_text(json.dumps(one))
-    removed = openvz.remove_leftovers(site.host, frozenset({"virtoll-ba9876543210"}))
+        container_mocks.put_container(products.state, 200 + number, name)
+        (products.state / "conf").mkdir(exist_ok=True)
+        (products.state / f"conf/{200 + number}.mount").touch()
+    alive = frozenset({"virtoll-ba9876543210"})
+    removed = openvz.remove_leftovers(site.host, alive, str(products.state / "conf"))
     assert removed == ["OpenVZ container 200 (virtoll-0123456789ab-runc-1)"]
     assert sorted(products.containers()) == sorted(names[1:])
+    assert {path.stem for path in (products.state / "conf").iterdir()} == {"201", "202", "203"}

@@ -125,7 +125,21 @@ def test_it_is_gone_with_the_guest(run_session: RunSession) -> None:
 
 def test_platforms_that_carry_none_say_so(run_session: RunSession) -> None:
     carrying = {name for name, kind in PLATFORMS.items() if kind.data_by is not None}
-    assert {"native", "netns", "runc", "runsc", "podman", "docker", "lxc", "nspawn", "uml", "qemu-tcg"} <= carrying
+    assert {
+        "native",
+        "netns",
+        "runc",
+        "runsc",
+        "podman",
+        "docker",
+        "lxc",
+        "nspawn",
+        "uml",
+        "qemu-tcg",
+        "openvz",
+        "vserver",
+        "xen",
+    } <= carrying
     assert not carrying & {"libvirt", "esxi", "ssh", "firecracker", "fake"}
     for name in ("libvirt", "fake"):
         room, refusal = find_data_volume(PLATFORMS[name], run_session.site, ROOM_BYTES, 0)

@@ -2,7 +2,8 @@
 document and refuse all else with the product's own exit code and words; behind them is a bare namespace container.
 
 State is a folder ($MOCK_STATE): a JSON file and a process number a container. $MOCK_BUSYBOX is a static busybox,
-of which templates are made. $MOCK_REFUSES: "COMMAND CODE words" has that command of vzctl fail.
+of which templates are made. $MOCK_REFUSES: "COMMAND CODE words" has that command of vzctl fail; $MOCK_DIES: "create"
+has it killed in the middle of that.
 Sources: docs/platforms/openvz.md and vserver.md name file and commit of each.
 """
 
@@ -17,12 +18,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from virtoll.image.clone import built_agent
-from virtoll.lab.enter import Enter, Namespace
+from virtoll.lab.enter import Bind, Enter, Namespace
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PROGRAMS = ("vzctl", "vzlist", "prlctl", "vserver", "vserver-info", "vkill")
@@ -44,6 +45,16 @@ SET_OPTIONS = {
     "--hostname",
     "--onboot",
 }
+# Of Virtuozzo's vzctl alone, for containers that prlctl has made.
+VIRTUOZZO_OPTIONS = {"--bindmount_add"}
+# What ``vserver ... build`` writes into fstab (util-vserver's distrib/misc/fstab).
+FSTAB = (
+    "none\t/proc\t\tproc\tdefaults\t\t0 0\n"
+    "none\t/tmp\t\ttmpfs\tsize=16m,mode=1777\t0 0\n"
+    "none\t/dev/pts\tdevpts\tgid=5,mode=620\t\t0 0\n"
+)
+# The sizes and kinds of these are the container's behind the mock, whatever fstab says.
+OWN_MOUNTS = {"/proc", "/sys", "/dev/pts", "/tmp", "/run"}
 START_SECONDS = 120.0
 PRLCTL_SET = {"--cpus", "--cpuunits", "--cpulimit", "--cpumask", "--memsize", "--swap", "--name"}
 
@@ -63,6 +74,21 @@ def install(folder: Path) -> None:
         (folder / name).chmod(0o755)
 
 
+def put_container(state: Path, number: int, name: str) -> None:
+    """One of OpenVZ's that the programs did not make."""
+    private = state / f"p{number}"
+    private.mkdir(parents=True)
+    one: dict[str, Any] = {
+        "key": str(number),
+        "name": name,
+        "private": str(private),
+        "root": None,
+        "netifs": [],
+        "set": [],
+    }
+    (state / f"{number}.json").write_text(json.dumps(one))
+
+
 def fail(code: int, words: str) -> NoReturn:
     print(words, file=sys.stderr)
     sys.exit(code)
@@ -74,6 +100,8 @@ class Store:
     def __init__(self) -> None:
         self.folder = Path(os.environ["MOCK_STATE"])
         self.folder.mkdir(parents=True, exist_ok=True)
+        self.scripts = self.folder / "conf"
+        self.scripts.mkdir(exist_ok=True)
 
     def all(self) -> dict[str, dict[str, Any]]:
         found = (json.loads(path.read_text()) for path in sorted(self.folder.glob("*.json")))
@@ -103,9 +131,9 @@ def running(one: dict[str, Any]) -> bool:
         return False
 
 
-def launch(one: dict[str, Any], init: list[str]) -> None:
-    """The container's first process, in namespaces of its own and in the root of its files."""
-    around = Enter(namespaces=NAMESPACES, root=Path(one["private"]))
+def launch(one: dict[str, Any], init: list[str], shares: Sequence[Bind] = ()) -> None:
+    """The container's first process, in namespaces of its own and in the root of its files, with ``shares`` there."""
+    around = Enter(namespaces=NAMESPACES, root=Path(one["private"]), shares=tuple(shares))
     process = subprocess.Popen(
         [*around.prefix(built_agent()), *init],
         start_new_session=True,
@@ -178,6 +206,14 @@ def send(one: dict[str, Any], number: int) -> None:
             continue
 
 
+def bind_of(given: str) -> Bind:
+    """``--bindmount_add``: source and target, both absolute."""
+    source, _, target = given.partition(":")
+    if not source.startswith("/") or not target.startswith("/") or target == "/":
+        fail(20, f"Invalid value for --bindmount_add: {given}")
+    return Bind(Path(source), Path(target))
+
+
 def options(argv: list[str], known: set[str], flags: set[str], code: int, program: str) -> list[tuple[str, str]]:
     """Pairs; whatever is not documented is refused as getopt refuses it."""
     found, words = [], iter(argv)
@@ -218,14 +254,17 @@ def vzctl(argv: list[str], store: Store) -> None:  # noqa: C901 - one branch a c
     if one is None:
         fail(14, "Container config file does not exist")
     if command == "set":
-        given = options(rest, SET_OPTIONS, {"--save", "--force"}, 20, "vzctl")
+        known = SET_OPTIONS | VIRTUOZZO_OPTIONS if one["virtuozzo"] else SET_OPTIONS
+        given = options(rest, known, {"--save", "--force"}, 20, "vzctl")
+        if "--bindmount_add" in dict(given) and ("--save", "") not in given:
+            fail(20, "The --bindmount-* options must be used together with the --save option.")
         one["netifs"] += [value for key, value in given if key == "--netif_add"]
         one["set"] += given
         store.save(one)
     elif command == "start":
         if running(one):
             fail(32, "Container is already running")
-        vz_start(one)
+        vz_start(one, store)
         store.save(one)
     elif command == "exec3":
         if not running(one):
@@ -239,15 +278,26 @@ def vzctl(argv: list[str], store: Store) -> None:  # noqa: C901 - one branch a c
         send(one, signal.SIGSTOP if rest == ["--suspend"] else signal.SIGCONT)
     elif command == "stop":
         options(rest, set(), {"--fast", "--skip-umount"}, 20, "vzctl")
+        if not running(one):
+            print("Unable to stop: container is not running", file=sys.stderr)
+            return
         end(one)
+        unmount(one)
         store.save(one)
+    elif command == "umount":
+        if not one["root"] or not is_mount(one["root"]):
+            fail(40, "CT is not mounted")
+        if running(one):
+            fail(32, "Container is running -- stop it first")
+        unmount(one)
     elif command in ("destroy", "delete"):
         if rest:
             fail(20, f"Invalid options: {' '.join(rest)} ")
         if running(one):
             fail(32, "Container is currently running. Stop it first.")
-        subprocess.run(["rm", "-rf", one["private"]], check=True)
-        store.drop(one)
+        if one["root"] and is_mount(one["root"]):
+            fail(41, "Container is currently mounted (umount first)")
+        vz_destroy(one, store)
     elif command == "status":
         print(f"CTID {one['key']} exist unmounted {'running' if running(one) else 'down'}")
     else:
@@ -262,17 +312,91 @@ def vz_create(handle: str, given: dict[str, str], store: Store) -> None:
         fail(44, f"Private area already exists in {private}")
     cache = private.parents[1] / "template/cache"
     template = cache / f"{given['--ostemplate']}.tar"
-    if not template.is_file():
+    if not template.exists():
         fail(91, f"Cached OS template {cache}/{given['--ostemplate']}.tar[.gz|.bz2|.xz] not found")
-    private.mkdir(parents=True)
-    subprocess.run(["tar", "-x", "-f", str(template), "-C", str(private)], check=True)
-    one = {"key": handle, "name": given.get("--name", "-"), "private": str(private), "netifs": [], "set": []}
-    store.save(one)
+    # vps-create compares the free room with what `ls -l` has, in KiB; that of a link is its own, and no whole number.
+    if template.lstat().st_size % 1024:
+        fail(46, f"Insufficient disk space in {private}.tmp; needed: {template.lstat().st_size / 1024}")
+    (store.scripts / f"{handle}.conf").write_text(f'VE_ROOT="{given["--root"]}"\nVE_PRIVATE="{private}"\n')
+    one = {"key": handle, "name": given.get("--name", "-"), "private": str(private), "root": given["--root"]}
+    store.save({**one, "virtuozzo": False, "netifs": [], "set": []})
+    unpacked = private.with_name(f"{private.name}.tmp")
+    unpacked.mkdir(parents=True)
+    unpack(template, unpacked)
+    if os.environ.get("MOCK_DIES") == "create":
+        os.kill(os.getpid(), signal.SIGKILL)
+    unpacked.rename(private)
+    for kind in ("conf", "mount"):
+        (store.scripts / f"{handle}.{kind}.destroyed").unlink(missing_ok=True)
     print("Container private area was created")
 
 
-def vz_start(one: dict[str, Any]) -> None:
-    launch(one, ["/sbin/init", "-z", "      "])
+def unpack(template: Path, private: Path) -> None:
+    """As vps-create does."""
+    with template.open("rb") as archive:
+        subprocess.run(["tar", "-C", str(private), "--numeric-owner", "-Sp", "-x"], stdin=archive, check=True)
+    private.chmod(0o755)
+
+
+def vz_destroy(one: dict[str, Any], store: Store) -> None:
+    """The files of the container's own are kept under another name."""
+    subprocess.run(["rm", "-rf", one["private"]], check=True)
+    for kind in ("conf", "mount"):
+        with contextlib.suppress(FileNotFoundError):
+            (store.scripts / f"{one['key']}.{kind}").rename(store.scripts / f"{one['key']}.{kind}.destroyed")
+    try:
+        Path(one["root"] or "").rmdir()
+    except OSError as error:
+        print(f"Warning: failed to remove {one['root']}: {error.strerror}", file=sys.stderr)
+    store.drop(one)
+
+
+def mount_points() -> list[str]:
+    """Of this mount namespace, in the order they were mounted."""
+    return [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+
+
+def is_mount(folder: str) -> bool:
+    return folder in mount_points()
+
+
+def vz_mount(one: dict[str, Any], store: Store) -> None:
+    """The private area at the root, and then the container's own script, as it is executed."""
+    Path(one["root"]).mkdir(parents=True, exist_ok=True)
+    subprocess.run(["mount", "--bind", one["private"], one["root"]], check=True)
+    script = store.scripts / f"{one['key']}.mount"
+    if not script.exists():
+        return
+    told = {"VEID": one["key"], "VE_CONFFILE": str(store.scripts / f"{one['key']}.conf")}
+    environment = {"HOME": "/", "TERM": "linux", "PATH": "/bin:/sbin:/usr/bin:/usr/sbin:", **told}
+    try:
+        failed = subprocess.run([str(script)], env=environment, stdin=subprocess.DEVNULL, check=False).returncode
+    except OSError as error:
+        print(f"Error exec {script}: {error.strerror}", file=sys.stderr)
+        failed = 1
+    if failed:
+        unmount(one)
+        fail(79, f"Error executing mount script {script}")
+
+
+def unmount(one: dict[str, Any]) -> None:
+    """What is mounted below the root first, the last first, and then the root."""
+    if one["root"]:
+        below = [place for place in mount_points() if place.startswith(f"{one['root']}/")]
+        subprocess.run(["umount", *reversed(below), one["root"]], check=True)
+
+
+def vz_start(one: dict[str, Any], store: Store) -> None:
+    shares = [bind_of(value) for key, value in one["set"] if key == "--bindmount_add"]
+    for share in shares:
+        (Path(one["private"]) / share.target.relative_to("/")).mkdir(parents=True, exist_ok=True)
+    if one["root"]:
+        if is_mount(one["root"]):
+            unmount(one)
+        vz_mount(one, store)
+        below = [place for place in mount_points() if place.startswith(f"{one['root']}/")]
+        shares += [Bind(Path(place), Path(place.removeprefix(one["root"]))) for place in below]
+    launch(one, ["/sbin/init", "-z", "      "], shares)
     for text in one["netifs"]:
         inner, mac, outer = text.split(",")[:3]
         pair = ["link", "add", outer, "type", "veth", "peer", "name", f"y{one['key'][-4:]}{inner}"[:15]]
@@ -307,8 +431,8 @@ def prlctl(argv: list[str], store: Store) -> None:
         for each in ("sbin", "bin", "usr/bin", "lib", "lib64", "proc", "sys", "dev", "run", "tmp"):
             (private / each).mkdir(parents=True)
         fill_template(private)
-        made = {"key": number, "name": name, "private": str(private), "netifs": [], "set": []}
-        store.save(made)
+        one = {"key": number, "name": name, "private": str(private), "root": None}
+        store.save({**one, "virtuozzo": True, "netifs": [], "set": []})
         return
     if one is None:
         fail(255, "Failed to get VM config: The virtual machine could not be found.")
@@ -316,7 +440,7 @@ def prlctl(argv: list[str], store: Store) -> None:
         one["set"] += options(rest, PRLCTL_SET, set(), 3, "prlctl")
         store.save(one)
     elif command == "start" and not rest:
-        vz_start(one)
+        vz_start(one, store)
         store.save(one)
     elif command in ("pause", "resume") and not rest:
         send(one, signal.SIGSTOP if command == "pause" else signal.SIGCONT)
@@ -373,6 +497,7 @@ def vserver(argv: list[str], store: Store) -> None:  # noqa: C901 - one branch a
             )
         for each in (private / "etc", private / "dev", private / "proc", configuration):
             each.mkdir(parents=True)
+        (configuration / "fstab").write_text(FSTAB)
         context = given["--context"]
         store.save({"key": f"v{context}", "name": name, "context": context, "private": str(private)})
         return
@@ -383,7 +508,7 @@ def vserver(argv: list[str], store: Store) -> None:  # noqa: C901 - one branch a
             fail(1, f"vserver ... start: unknown option '{rest[0] if rest else ''}'")
         if not (configuration / "spaces/net").exists():
             fail(1, "the mock has guests with a network namespace only")
-        launch(one, rest[2:])
+        launch(one, rest[2:], fstab_binds(configuration / "fstab", Path(one["private"])))
         store.save(one)
     elif command == "exec":
         if not running(one):
@@ -404,6 +529,25 @@ def vserver(argv: list[str], store: Store) -> None:  # noqa: C901 - one branch a
             "Usage: vserver <vserver> "
             "{start|stop|suexec|restart|condrestart|exec|enter|chkconfig|running|status|delete}",
         )
+
+
+def fstab_binds(fstab: Path, private: Path) -> list[Bind]:
+    """What ``secure-mount -a --chroot --fstab`` mounts in the guest's namespace; it only says which line failed."""
+    found = []
+    for number, line in enumerate(fstab.read_text().splitlines(), 1):
+        words = line.split()
+        if len(words) < 4:
+            fail(1, f"{fstab}:{number}:1: syntax error")
+        source, target, kind, flags = words[:4]
+        if target in OWN_MOUNTS:
+            continue
+        if not {"bind", "rbind"} & set(flags.split(",")) or kind != "none":
+            fail(1, f"the mock mounts folders of the host alone, and not {line!r}")
+        if Path(source).is_dir() and (private / target.lstrip("/")).is_dir():
+            found.append(Bind(Path(source), Path(target)))
+        else:
+            print(f"{fstab}:{number}:1: failed to mount fstab-entry", file=sys.stderr)
+    return found
 
 
 def vserver_info(argv: list[str], store: Store) -> None:

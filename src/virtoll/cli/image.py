@@ -21,7 +21,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 def build(
     name: Name = "full",
     form: Annotated[
-        list[str] | None, typer.Option(help="Make this form now (ext4, erofs, oci), not at its first use; repeatable.")
+        list[str] | None,
+        typer.Option(help="Make this form now (ext4, erofs, oci, tar), not at its first use; repeatable."),
     ] = None,
     offline: Annotated[bool, typer.Option("--offline", help="Never use the network.")] = False,
 ) -> None:

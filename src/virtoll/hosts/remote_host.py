@@ -100,7 +100,7 @@ class RemoteHost(ConnectedHost):
 
     def write(self, path: Path, content: bytes) -> None:
         """Make a file there."""
-        self.run(["dd", f"of={path}", "bs=1M"], "copy", 600.0, stdin=content)
+        self._copy(path, content)
 
     def put(self, path: Path) -> Path:
         """A copy there, once for each content."""
@@ -109,11 +109,15 @@ class RemoteHost(ConnectedHost):
         found = self.baked.get(digest) or self._copies.get(digest)
         if found is None:
             found = self.scratch / f"{digest[:16]}-{path.name}"
-            self.write(found, path.read_bytes())
+            with path.open("rb") as file:
+                self._copy(found, file)
             if os.access(path, os.X_OK):
                 self.run(["chmod", "0700", str(found)], "copy")
             self._copies[digest] = found
         return found
+
+    def _copy(self, target: Path, content: bytes | BinaryIO) -> None:
+        self.output(["dd", f"of={target}", "bs=1M"], "copy", 600.0, stdin=content)
 
     def guest_folder(self, name: str) -> Path:
         """A fresh folder there for one guest's sockets and files."""

@@ -1,4 +1,4 @@
-"""The forms of an image that only some platforms take: file systems in a file, and an OCI image layout.
+"""The forms of an image that only some platforms take: file systems in a file, an OCI image layout, and an archive.
 
 Each is made from the folder form, when it is first asked for, into the cache. The same folder gives the same bytes with
 the same tools. Everything belongs to root, all times are one second after the epoch, identifiers are fixed. A form that
@@ -27,7 +27,7 @@ from virtoll.image.cache import Cache, Progress, default_cache, file_digest
 from virtoll.image.debian import architecture, find_program, run
 from virtoll.image.guest import GuestImage
 
-FormName = Literal["ext4", "erofs", "oci"]
+FormName = Literal["ext4", "erofs", "oci", "tar"]
 
 _RECIPE = 2  # raise it when what is made from the same folder changes
 _IDENTIFIER = "76697274-6f6c-4c00-8000-000000000001"
@@ -36,7 +36,7 @@ _BLOCK_BYTES = 4096
 _COPIED_BYTES = 2**20  # at once
 _FREE_BYTES = 128 * 2**20  # room for what a guest writes; the file is sparse
 _PACKAGES = {"ext4": "e2fsprogs", "erofs": "erofs-utils"}
-_PROGRAMS = {"ext4": ("mke2fs", "debugfs"), "erofs": ("mkfs.erofs",), "oci": ()}
+_PROGRAMS = {"ext4": ("mke2fs", "debugfs"), "erofs": ("mkfs.erofs",), "oci": (), "tar": ()}
 
 
 @dataclass(frozen=True)
@@ -98,6 +98,7 @@ def _fill(folder: Path, root: Path, name: FormName) -> None:
         "ext4": ("disk.ext4", _make_ext4),
         "erofs": ("disk.erofs", _make_erofs),
         "oci": ("image.tar", _make_oci),
+        "tar": ("root.tar", _make_tar),
     }
     file, make = makers[name]
     make(root, folder / file)
@@ -158,6 +159,11 @@ def _make_erofs(root: Path, target: Path) -> None:
     """Uncompressed, so that reading costs no CPU time of its own."""
     fixed = ["--all-root", f"-T{_SECONDS}", f"-U{_IDENTIFIER}", "-x-1"]
     run(["mkfs.erofs", "--quiet", *fixed, target, root])
+
+
+def _make_tar(root: Path, target: Path) -> None:
+    """For products that unpack a guest's root themselves."""
+    _write_tar(target, list(_walk(root)))
 
 
 def _make_oci(root: Path, target: Path) -> None:

@@ -13,6 +13,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from virtoll.errors import CommandFailed, GuestError, HostUnreachable, ProgramMissing
 from virtoll.lab.cgroups import Group
@@ -106,19 +107,25 @@ class ConnectedHost:
         return self.output(argv, role, deadline_seconds, stdin).decode(errors="replace")
 
     def output(
-        self, argv: Sequence[str], role: str, deadline_seconds: float = RUN_SECONDS, stdin: bytes | None = None
+        self,
+        argv: Sequence[str],
+        role: str,
+        deadline_seconds: float = RUN_SECONDS,
+        stdin: bytes | BinaryIO | None = None,
     ) -> bytes:
-        """Run a program there to its end and return its output.
+        """Run a program there to its end and return its output; an open file as ``stdin`` is never in memory whole.
 
         ``CommandFailed`` with its complaint, ``ProgramMissing``, ``HostUnreachable``, or ``GuestError`` after the
         deadline.
         """
+        content, file = (stdin, None) if isinstance(stdin, bytes) else (b"" if stdin is None else None, stdin)
         try:
             finished = subprocess.run(
                 self.connection.command(argv),
                 capture_output=True,
                 timeout=deadline_seconds,
-                input=stdin or b"",
+                input=content,
+                stdin=file,
                 check=False,
                 start_new_session=True,
                 pass_fds=self.connection.descriptors,

@@ -183,11 +183,12 @@ def sweep(record: LabRecord, pci: PciBus | None = None) -> list[str]:
     removed = [str(folder) for folder in cgroup_folders(record.lab_id)]
     for folder in removed:
         _remove_cgroup(Path(folder))
-    removed += _remove_files(record.lab_id)
     for argv in noted_commands(record.folder):
         with contextlib.suppress(OSError, subprocess.SubprocessError):
             subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_COMMAND_SECONDS, check=False)
         removed.append(f"what '{' '.join(argv)}' removes")
+    # After the guests that a product has held: a program in one may write to its data directory to the last.
+    removed += _remove_files(record.lab_id)
     for address, driver in noted_devices(record.folder):
         (pci or PciBus()).give_back(address, driver)
         removed.append(f"PCI device {address}, back to {driver or 'no driver'}")

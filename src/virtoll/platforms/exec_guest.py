@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import io
 import subprocess
-import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -17,18 +16,18 @@ from pathlib import Path
 from typing import IO
 
 from virtoll.agent.client import AgentClient, Caller
-from virtoll.errors import GuestError
+from virtoll.errors import GuestError, ImageError
 from virtoll.hosts.base import CommandRunner, GuestHost
+from virtoll.image import image_form
 from virtoll.lab.commands import PIPED
 from virtoll.lab.inside import end_process
 from virtoll.lab.network import Link
 from virtoll.platforms.base import GuestRequest, GuestStartError
 from virtoll.platforms.containers.guest import AGENT
+from virtoll.platforms.host import Site
 from virtoll.platforms.last_words import last_line
 from virtoll.platforms.managed_guest import ManagedMachine
 from virtoll.platforms.process_guest import connect_stdio
-
-_INIT = b"#!/init hold\n"
 
 
 @dataclass(kw_only=True)
@@ -44,17 +43,13 @@ class EnteredMachine(ManagedMachine):
         return {**super().evidence(), "exec.txt": self.complaints.read()}
 
 
-def image_archive(root: Path, *, init: bool = True) -> bytes:
-    """The image's root as a tar file; ``init``: with a ``/sbin/init`` that waits, the agent's ``hold``."""
-    made = io.BytesIO()
-    with tarfile.open(fileobj=made, mode="w", format=tarfile.GNU_FORMAT) as archive:
-        for path in sorted(root.rglob("*")):
-            archive.add(path, str(path.relative_to(root)), recursive=False)
-        if init:
-            entry = tarfile.TarInfo("sbin/init")
-            entry.size, entry.mode = len(_INIT), 0o755
-            archive.addfile(entry, io.BytesIO(_INIT))
-    return made.getvalue()
+def image_file(site: Site) -> Path:
+    """The image's root as a tar file on the guest's host; a ``GuestError`` where it cannot be made."""
+    try:
+        made = image_form(site.image, "tar").file
+    except ImageError as error:
+        raise GuestError(str(error)) from error
+    return site.host.put(made)
 
 
 def enter(

@@ -7,7 +7,10 @@ file and commit of each) and tested against a mock that takes exactly those comm
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import io
+import shlex
+import tarfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
@@ -16,23 +19,35 @@ from pydantic import Field, StringConstraints
 from virtoll.errors import CommandFailed, GuestError
 from virtoll.experiment.topology import Testbed
 from virtoll.hosts.base import CommandRunner, GuestHost
+from virtoll.lab.data import DataBy
 from virtoll.lab.network import GuestNetwork
 from virtoll.lab.residue import lab_named_in
 from virtoll.platforms.attachment import Attached
-from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation
-from virtoll.platforms.exec_guest import EnteredMachine, bridged, enter, image_archive, name_of, now, quietly
+from virtoll.platforms.base import DATA_PATH, GuestRequest, Platform, Probe, Validation
+from virtoll.platforms.exec_guest import EnteredMachine, bridged, enter, image_file, name_of, now, quietly
 from virtoll.platforms.host import Site
 
 KERNEL = "/proc/vz"
 _PAGE_BYTES = 4096
 _CREATE_SECONDS = 300.0
+_CONFIGURATION = "/etc/vz/conf"
+_INIT = b"#!/init hold\n"
+_DEVICES = {  # what a template has and no image: name, minor number of the memory devices, or of the terminals
+    "null": (1, 3),
+    "zero": (1, 5),
+    "full": (1, 7),
+    "random": (1, 8),
+    "urandom": (1, 9),
+    "tty": (5, 0),
+    "ptmx": (5, 2),
+}
 _NONE = "Container(s) not found"  # what vzlist says, with exit code 1, where there is none
 # Exit codes of vzctl(8) that are the host's state and not a mistake of ours, and what to do about each.
 _REMEDIES = {
     5: "boot an OpenVZ kernel with its modules (/proc/vz)",
     6: "the host has too little memory for it; give the guest less, or end others",
     12: "vzctl needs root on the hardware node; log in as root",
-    44: "its number is taken by a container of another; give another 'first_ctid'",
+    44: "no container is known that it belongs to; look whose it is",
     46: "no space is left below 'area'; free some, or name another folder",
     91: "vzctl looks for templates elsewhere: give vz.conf's folder above template/ as 'area'",
 }
@@ -41,12 +56,14 @@ _REMEDIES = {
 class OpenVzParameters(Attached):
     """``tool`` makes and holds the container; ``area`` is the folder of template, private and root (vz.conf).
 
+    ``configuration``: the folder of vzctl's own files for each container, its action scripts among them.
     ``first_ctid``: containers get the first free numbers from here on. ``memory``: VSwap's two numbers, or, for kernels
     before 042stab042, user beancounters. ``ostemplate``: for prlctl, an installed template under the image.
     """
 
     tool: Literal["vzctl", "prlctl"] = "vzctl"
     area: Annotated[str, StringConstraints(pattern=r"^/[A-Za-z0-9._/-]+$")] = "/vz"
+    configuration: Annotated[str, StringConstraints(pattern=r"^/[A-Za-z0-9._/-]+$")] = _CONFIGURATION
     first_ctid: int = Field(default=7001, ge=101, le=2**31 - 1)
     cpu_units: int = Field(default=1000, ge=8, le=500_000)
     memory: Literal["vswap", "ubc"] = "vswap"
@@ -77,11 +94,12 @@ class OpenVz(Platform[OpenVzParameters]):
     parameter_model = OpenVzParameters
     boot_seconds: ClassVar[float] = 3.0
     slowdown: ClassVar[float] = 1.0
+    data_by: ClassVar[DataBy] = "folder"
 
     @property
     def small_images_only(self) -> bool:
-        """A container's root is a copy of the image."""
-        return True
+        """By prlctl the image goes into a running container through a pipe, and is in memory here."""
+        return self.parameters.tool == "prlctl"
 
     def depends_on(self) -> None:
         """The probe is tried each time."""
@@ -151,10 +169,14 @@ class OpenVz(Platform[OpenVzParameters]):
         host, area = site.host, Path(self.parameters.area)
         number = next(one for one in range(self.parameters.first_ctid, 2**31) if one not in known)
         ctid, role = str(number), f"guest {request.name}"
-        template = area / "template/cache" / f"{name}.tar"
-        undo.callback(host.guard(["rm", "-f", "--", str(template)]))
-        undo.callback(quietly, host, ["rm", "-f", "--", str(template)], role)
-        host.write(template, image_archive(site.image.root))
+        template, private, root = (
+            str(area / one) for one in (f"template/cache/{name}.tar", f"private/{name}", f"root/{name}")
+        )
+        # By a name that is ours, should all end in the middle of ``create``: until then its number may be another's.
+        _undone(host, undo, role, ["vzctl", "destroy", name], ["rm", "-rf", "--", private, f"{private}.tmp"])
+        _undone(host, undo, role, ["rm", "-f", "--", template])
+        # No link: vzctl's script takes the size of what it unpacks from `ls -l`, and refuses one that is no whole KiB.
+        host.run(["cp", "--", str(image_file(site)), template], role, _CREATE_SECONDS)
         host.run(
             [
                 "vzctl",
@@ -165,9 +187,9 @@ class OpenVz(Platform[OpenVzParameters]):
                 "--layout",
                 "simfs",
                 "--private",
-                f"{area}/private/{ctid}",
+                private,
                 "--root",
-                f"{area}/root/{ctid}",
+                root,
                 "--name",
                 name,
                 "--hostname",
@@ -176,9 +198,13 @@ class OpenVz(Platform[OpenVzParameters]):
             role,
             _CREATE_SECONDS,
         )
-        _undone(host, undo, role, ["vzctl", "stop", ctid, "--fast"], ["vzctl", "destroy", ctid])
-        quietly(host, ["rm", "-f", "--", str(template)], role)
+        _undone(host, undo, role, *_removal(ctid, self.parameters.configuration))
+        quietly(host, ["rm", "-f", "--", template], role)
+        host.run(["tar", "-x", "-f", "-", "-C", private], role, stdin=_template_files())
         host.run(["vzctl", "set", ctid, *self._limits(request), *_netifs(request), "--save"], role)
+        script = Path(self.parameters.configuration) / f"{ctid}.mount"
+        host.write(script, _mount_script(request, root))
+        host.run(["chmod", "0755", "--", str(script)], role)
         host.run(["vzctl", "start", ctid], role, _CREATE_SECONDS)
         return ctid
 
@@ -191,13 +217,14 @@ class OpenVz(Platform[OpenVzParameters]):
         _undone(host, undo, role, ["prlctl", "stop", name, "--kill"], ["prlctl", "delete", name])
         mebibytes = ["--memsize", str(request.memory_bytes // 2**20), "--swap", "0"]
         host.run(["prlctl", "set", name, *_cpu(request, wanted.cpu_units), *mebibytes], role)
-        host.run(["vzctl", "set", name, "--capability", "net_admin:on", *_netifs(request), "--save"], role)
+        shares = ["--bindmount_add", f"{request.data_folder}:{DATA_PATH}"] if request.data_folder is not None else []
+        host.run(["vzctl", "set", name, "--capability", "net_admin:on", *_netifs(request), *shares, "--save"], role)
         host.run(["prlctl", "start", name], role, _CREATE_SECONDS)
         host.run(
             ["vzctl", "exec3", name, "tar", "-x", "-f", "-", "-C", "/"],
             role,
             _CREATE_SECONDS,
-            image_archive(site.image.root, init=False),
+            image_file(site).read_bytes(),
         )
         return name
 
@@ -230,9 +257,45 @@ def _netifs(request: GuestRequest) -> list[str]:
     return [word for one in links for word in ("--netif_add", f"{one.name},{one.guest_mac},{one.port_interface}")]
 
 
-def _undone(host: GuestHost, undo: contextlib.ExitStack, role: str, stop: list[str], destroy: list[str]) -> None:
-    """Stop, then destroy, in order or by whoever clears up after us."""
-    for argv in (destroy, stop):
+def _template_files() -> bytes:
+    """What a template has besides the image: the program that vzctl starts first, and devices."""
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w", format=tarfile.GNU_FORMAT) as archive:
+        entry = tarfile.TarInfo("sbin/init")
+        entry.size, entry.mode = len(_INIT), 0o755
+        archive.addfile(entry, io.BytesIO(_INIT))
+        for name, (major, minor) in _DEVICES.items():
+            entry = tarfile.TarInfo(f"dev/{name}")
+            entry.type, entry.mode, entry.devmajor, entry.devminor = tarfile.CHRTYPE, 0o666, major, minor
+            archive.addfile(entry)
+    return made.getvalue()
+
+
+def _mount_script(request: GuestRequest, root: str) -> bytes:
+    """vzctl runs it once the container's root is mounted; what it mounts there, vzctl unmounts before the root."""
+    mounts = [
+        ["-t", "tmpfs", "-o", "mode=1777", "tmpfs", f"{root}/tmp"],  # noqa: S108 - the container's own
+        ["-t", "tmpfs", "-o", "mode=0755", "tmpfs", f"{root}/run"],
+    ]
+    if request.data_folder is not None:
+        mounts.append(["--bind", str(request.data_folder), f"{root}{DATA_PATH}"])
+    lines = ["#!/bin/sh", "set -e", *(shlex.join(["mount", "-n", *one]) for one in mounts)]
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _removal(ctid: str, configuration: str) -> list[list[str]]:
+    """End and destroy a container, and take away what is left of it.
+
+    One that ended by itself is still mounted: ``stop`` does nothing then. ``destroy`` renames the files.
+    """
+    files = [f"{configuration}/{ctid}.{one}" for one in ("mount", "mount.destroyed", "conf.destroyed")]
+    vzctl = [["vzctl", "stop", ctid, "--fast"], ["vzctl", "umount", ctid], ["vzctl", "destroy", ctid]]
+    return [*vzctl, ["rm", "-f", "--", *files]]
+
+
+def _undone(host: GuestHost, undo: contextlib.ExitStack, role: str, *steps: Sequence[str]) -> None:
+    """Have these run at the end, in this order, or by whoever clears up after us."""
+    for argv in reversed(steps):
         undo.callback(host.guard(argv))
         undo.callback(quietly, host, argv, role)
 
@@ -261,13 +324,15 @@ def containers(host: CommandRunner) -> dict[int, str]:
     return {int(row[0]): row[1].strip() if len(row) > 1 else "-" for row in rows}
 
 
-def remove_leftovers(host: CommandRunner, alive: frozenset[str] = frozenset()) -> list[str]:
+def remove_leftovers(
+    host: CommandRunner, alive: frozenset[str] = frozenset(), configuration: str = _CONFIGURATION
+) -> list[str]:
     """Destroy containers that a run made which is not among ``alive`` (labs' ids); what was destroyed. Nothing else."""
     removed = []
     for number, name in containers(host).items():
         lab = lab_named_in(name)
         if lab is not None and lab not in alive:
-            for argv in (["vzctl", "stop", str(number), "--fast"], ["vzctl", "destroy", str(number)]):
+            for argv in _removal(str(number), configuration):
                 quietly(host, argv, "clean")
             removed.append(f"OpenVZ container {number} ({name})")
     return removed

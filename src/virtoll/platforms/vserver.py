@@ -15,11 +15,12 @@ from pydantic import Field, StringConstraints
 from virtoll.errors import GuestError
 from virtoll.experiment.topology import Testbed
 from virtoll.hosts.base import CommandRunner, GuestHost
+from virtoll.lab.data import DataBy
 from virtoll.lab.network import GuestNetwork, Link
 from virtoll.lab.residue import lab_named_in
 from virtoll.platforms.attachment import Attached
-from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation
-from virtoll.platforms.exec_guest import EnteredMachine, bridged, enter, image_archive, name_of, now, quietly
+from virtoll.platforms.base import DATA_PATH, GuestRequest, Platform, Probe, Validation
+from virtoll.platforms.exec_guest import EnteredMachine, bridged, enter, image_file, name_of, now, quietly
 from virtoll.platforms.host import Site
 
 KERNEL = "/proc/virtual"
@@ -27,6 +28,13 @@ _BUILD_SECONDS = 300.0
 _PERIOD_MICROSECONDS = 100_000
 # What the agent needs besides a context's own capabilities: interfaces, raw sockets, routes.
 _CAPABILITIES = ("NET_ADMIN", "NET_RAW", "SYS_ADMIN")
+# In the place of the lines that ``build`` writes: /tmp as large as the guest's memory and not 16 MiB, and /run.
+_MOUNTS = (
+    "none /proc proc defaults 0 0",
+    "none /tmp tmpfs mode=1777 0 0",
+    "none /run tmpfs mode=0755 0 0",
+    "none /dev/pts devpts gid=5,mode=620 0 0",
+)
 _PATH = Annotated[str, StringConstraints(pattern=r"^/[A-Za-z0-9._/-]+$")]
 
 
@@ -59,11 +67,7 @@ class Vserver(Platform[VserverParameters]):
     parameter_model = VserverParameters
     boot_seconds: ClassVar[float] = 3.0
     slowdown: ClassVar[float] = 1.0
-
-    @property
-    def small_images_only(self) -> bool:
-        """A guest's root is a copy of the image."""
-        return True
+    data_by: ClassVar[DataBy] = "folder"
 
     def depends_on(self) -> None:
         """The probe is tried each time."""
@@ -106,6 +110,9 @@ class Vserver(Platform[VserverParameters]):
             if request.network.links:
                 undo.callback(site.network.remove, request.network)
             spawned = now()
+            for argv in (["vserver", "--silent", name, "delete"], ["vserver", "--silent", name, "stop"]):
+                undo.callback(host.guard(argv))
+                undo.callback(quietly, host, argv, role)
             host.run(
                 [
                     "vserver",
@@ -125,13 +132,8 @@ class Vserver(Platform[VserverParameters]):
                 role,
                 _BUILD_SECONDS,
             )
-            for argv in (["vserver", "--silent", name, "delete"], ["vserver", "--silent", name, "stop"]):
-                undo.callback(host.guard(argv))
-                undo.callback(quietly, host, argv, role)
             vdir = f"{self.parameters.area}/{name}"
-            host.run(
-                ["tar", "-x", "-f", "-", "-C", vdir], role, _BUILD_SECONDS, image_archive(site.image.root, init=False)
-            )
+            host.run(["tar", "-x", "-f", str(image_file(site)), "-C", vdir], role, _BUILD_SECONDS)
             self._configure(request, host, Path(self.parameters.configuration) / name)
             host.run(["vserver", name, "start", "--rescue", "--rescue-init", "/init", "hold"], role, _BUILD_SECONDS)
             first = host.run(["vserver-info", context, "INITPID"], role).strip()
@@ -151,8 +153,15 @@ class Vserver(Platform[VserverParameters]):
         )
 
     def _configure(self, request: GuestRequest, host: GuestHost, folder: Path) -> None:
-        """A network namespace of its own, capabilities, and limits by cgroup: util-vserver copies these files there."""
+        """A network namespace of its own, capabilities, mounts, and limits by cgroup.
+
+        util-vserver copies the limits to the cgroup's files, and mounts what is in ``fstab`` before the first process.
+        """
+        mounts = list(_MOUNTS)
+        if request.data_folder is not None:
+            mounts.append(f"{request.data_folder} {DATA_PATH} none bind,rw 0 0")
         files = {
+            "fstab": "".join(f"{one}\n" for one in mounts),
             "spaces/net": "",
             "bcapabilities": "".join(f"{one}\n" for one in _CAPABILITIES),
             "cgroup/memory.limit_in_bytes": f"{request.memory_bytes}\n",
