@@ -24,7 +24,7 @@ from virtoll.agent.operations.programs import ExecRequest
 from virtoll.agent.operations.session import ClocksRequest
 from virtoll.errors import GuestDied, GuestError, ImageError
 from virtoll.image import GuestImage, prepare_image
-from virtoll.lab.data import DataVolume
+from virtoll.lab.data import LocalVolume
 from virtoll.lab.inside import end_process, wait_until
 from virtoll.lab.residue import noted_commands
 from virtoll.platforms import openvz, vserver
@@ -257,7 +257,7 @@ def test_a_create_that_is_killed_leaves_its_settings_alone(
 
 def test_a_data_folder_that_cannot_be_mounted_ends_the_start(products: Products, site: Site) -> None:
     wanted = guests.request("openvz-mock")
-    gone = DataVolume(ROOM_BYTES, "ext4", products.area / "no such 'folder'")
+    gone = LocalVolume(ROOM_BYTES, "ext4", products.area / "no such 'folder'")
     with pytest.raises(GuestError, match="Error executing mount script"):
         guests.driver("openvz-mock").start(replace(wanted, data=gone), site)
     assert products.left() == []
