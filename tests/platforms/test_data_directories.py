@@ -124,8 +124,20 @@ def test_it_is_gone_with_the_guest(run_session: RunSession) -> None:
 
 def test_platforms_that_carry_none_say_so(run_session: RunSession) -> None:
     carrying = {name for name, kind in PLATFORMS.items() if kind.data_by is not None}
-    assert {"native", "netns", "runc", "runsc", "podman", "docker", "lxc", "nspawn", "uml", "qemu-tcg"} <= carrying
-    assert not carrying & {"xen", "libvirt", "esxi", "ssh", "firecracker", "openvz", "fake", "virtualbox"}
+    assert {
+        "native",
+        "netns",
+        "runc",
+        "runsc",
+        "podman",
+        "docker",
+        "lxc",
+        "nspawn",
+        "uml",
+        "qemu-tcg",
+        "virtualbox",
+    } <= carrying
+    assert not carrying & {"xen", "libvirt", "esxi", "ssh", "firecracker", "openvz", "fake"}
     for name in ("xen", "fake"):
         room, refusal = find_data_volume(PLATFORMS[name], run_session.site, ROOM_BYTES, 0)
         assert room is None
