@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.image.test_tools import Mirror
 from tests.support import guests
+from tests.support.tools_image import WORD, small_tools_image
 
 from virtoll.agent.client import AgentClient
 from virtoll.agent.operations.programs import ExecRequest
 from virtoll.agent.operations.session import ShutdownRequest
 from virtoll.hosts.base import LocalHost
-from virtoll.image import Cache, boot_disk, default_cache, prepare_image
+from virtoll.image import boot_disk
 from virtoll.image.cache import tree_digest
 from virtoll.lab.commands import ProcessOptions
 from virtoll.lab.data import make_disk
@@ -33,17 +33,9 @@ pytestmark = [pytest.mark.lab, pytest.mark.root]
 @pytest.fixture(scope="module")
 def run_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunSession]:
     """The lab's run session with a tree of two packages as the image full, one of them with a program."""
-    folder = tmp_path_factory.mktemp("tools")
-    folder.parent.chmod(0o755)
-    mirror = Mirror(folder / "mirror")
-    mirror.folder.mkdir()
     with guests.run_session() as made:
         busybox = (made.site.image.root / "bin/busybox").read_bytes()
-        mirror.add("word", depends="programs")
-        mirror.add("programs", program=busybox)
-        cache = Cache(folder / "cache", (default_cache().home, *default_cache().others))
-        image = prepare_image("full", cache=cache, recipe=mirror.recipe("word"), offline=False)
-        made.site.image = image
+        made.site.image = small_tools_image(tmp_path_factory.mktemp("tools"), busybox)
         yield made
 
 
@@ -58,7 +50,7 @@ def run(agent: AgentClient, *argv: str) -> tuple[int | None, str]:
 @pytest.mark.parametrize("kind", ["native", "netns", "runc", "uml", "qemu-tcg"])
 def test_the_packages_are_there_and_stay_as_they_are(run_session: RunSession, kind: str) -> None:
     live = guests.start(kind, run_session)
-    assert run(live.guest.agent, "/usr/bin/busybox", "cat", "/usr/share/word/word") == (0, "from word\n")
+    assert run(live.guest.agent, "/usr/bin/busybox", "cat", WORD) == (0, "from word\n")
     status, said = run(live.guest.agent, "/usr/bin/busybox", "touch", "/usr/share/word/written")
     assert (status, "Read-only file system" in said) == (1, True)
     assert run(live.guest.agent, "/usr/bin/busybox", "touch", "/tmp/written") == (0, "")
@@ -112,10 +104,10 @@ def test_a_machine_that_boots_from_a_cd_rom_has_them_on_another(run_session: Run
             mounts = [line.split()[:3] for line in said.splitlines()]
             assert ["/dev/sr0", "/", "erofs"] in mounts
             assert ["/dev/sda", "/data", "ext4"] in mounts
-            assert run(machine.agent, "/usr/bin/busybox", "cat", "/usr/share/word/word") == (0, "from word\n")
+            assert run(machine.agent, "/usr/bin/busybox", "cat", WORD) == (0, "from word\n")
             status, said = run(machine.agent, "/usr/bin/busybox", "touch", "/usr/share/word/written")
             assert (status, "Read-only file system" in said) == (1, True)
-            copied = ("if=/usr/share/word/word", "of=/data/copy", "conv=fsync")
+            copied = (f"if={WORD}", "of=/data/copy", "conv=fsync")
             assert run(machine.agent, "/usr/bin/busybox", "dd", *copied)[0] == 0
             machine.agent.ask(ShutdownRequest(), guests.HANG_SECONDS)
             machine.process.wait(guests.HANG_SECONDS)
