@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.image.test_initramfs import read_archive
 
 from virtoll.errors import ImageError
 from virtoll.image import Cache, GuestImage, boot_disk, bootdisk, prepare_image
@@ -34,6 +35,19 @@ def test_it_holds_kernel_initramfs_and_the_line(image: GuestImage, cache: Cache,
     ).stdout
     assert "BIOS" in reported
     assert "/isolinux/isolinux.bin" in reported
+
+
+def test_for_a_guest_with_drives_it_has_their_modules(image: GuestImage, cache: Cache, tmp_path: Path) -> None:
+    """And is another disk, with the same line too."""
+    plain = boot_disk(image, LINE, cache=cache)
+    disk = boot_disk(image, LINE, drives=True, cache=cache)
+    assert disk != plain
+    out = tmp_path / "initramfs"
+    read = ["xorriso", "-osirrox", "on", "-indev", str(disk), "-extract", "/initramfs", str(out)]
+    subprocess.run(read, check=True, capture_output=True)
+    assert out.read_bytes() == image.disk_initramfs.read_bytes()
+    modules = {entry.path for entry in read_archive(out.read_bytes())}
+    assert {f"lib/modules/{name}.ko" for name in ("ahci", "ata_piix", "sd_mod", "sr_mod", "erofs")} <= modules
 
 
 def test_two_makings_give_the_same_bytes(image: GuestImage, tmp_path: Path) -> None:

@@ -138,6 +138,7 @@ def test_platforms_that_carry_none_say_so(run_session: RunSession) -> None:
         "qemu-tcg",
         "openvz",
         "vserver",
+        "virtualbox",
         "xen",
     } <= carrying
     assert not carrying & {"libvirt", "esxi", "ssh", "firecracker", "fake"}

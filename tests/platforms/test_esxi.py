@@ -22,10 +22,13 @@ from tests.support import experiments, guests
 from tests.support.commands import virtoll
 from tests.support.esxi import DATASTORE, PASSWORD, PASSWORD_VARIABLE, EsxiHost, esxi_host, inventory, session_of
 from tests.support.guests import ADDED, SECOND_NS, Connected, Kind
+from tests.support.tools_image import WORD, small_tools_image
 
+from virtoll.agent.operations.programs import ExecRequest
 from virtoll.agent.operations.session import ClocksRequest
 from virtoll.agent.timekeeper import echo_request
 from virtoll.errors import GuestDied, GuestError
+from virtoll.image import boot_disk
 from virtoll.lab import residue
 from virtoll.lab.inside import Lab, wait_until
 from virtoll.lab.network import plan_links
@@ -36,8 +39,10 @@ from virtoll.platforms.esxi.leftovers import remove_leftovers_by_api
 from virtoll.platforms.esxi.parameters import EsxiParameters
 from virtoll.platforms.esxi.serial import open_line, taken_ports
 from virtoll.platforms.esxi.session import Session, open_session
-from virtoll.platforms.esxi.specs import TAG, Line, _nic, machine_spec
+from virtoll.platforms.esxi.specs import KERNEL_LINE, ROOT_FILE, ROOT_WORDS, TAG, Line, _nic, machine_spec
 from virtoll.platforms.esxi.switches import network_of, port_groups
+from virtoll.platforms.host import Site
+from virtoll.platforms.process_guest import root_disk
 from virtoll.run.session import RunSession
 
 INSIDE_LAB = True
@@ -243,11 +248,11 @@ def links() -> list[str]:
     return sorted(path.name for path in Path("/sys/class/net").iterdir())
 
 
-def refused(run_session: RunSession, parameters: dict[str, Any], **changed: Any) -> str:
-    """The sentence that a guest with these parameters is refused with."""
+def refused(run_session: RunSession, parameters: dict[str, Any], site: Site | None = None, **changed: Any) -> str:
+    """The sentence that a guest with these parameters is refused with; ``site``: another than the session's."""
     wanted = dataclasses.replace(guests.request("netns"), **changed)
     with pytest.raises(GuestError) as raised:
-        Esxi(EsxiParameters.model_validate(parameters)).start(wanted, run_session.site)
+        Esxi(EsxiParameters.model_validate(parameters)).start(wanted, site or run_session.site)
     assert "\n" not in str(raised.value)
     return str(raised.value)
 
@@ -351,6 +356,59 @@ def test_a_guest_that_is_not_ready_in_time_is_removed(run_session: RunSession, h
     assert "console.txt" in raised.value.evidence
 
 
+@pytest.fixture(scope="module")
+def with_tools(run_session: RunSession, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """The lab's site on an image that is no initramfs."""
+    busybox = (run_session.site.image.root / "bin/busybox").read_bytes()
+    image = small_tools_image(tmp_path_factory.mktemp("tools"), busybox)
+    return dataclasses.replace(run_session.site, image=image)
+
+
+@pytest.mark.usefixtures("unchanged")
+def test_an_image_with_tools_is_a_cd_rom_of_its_own(with_tools: Site, host: EsxiHost) -> None:
+    """The second drive behind the one that boots; a program of it runs, and it cannot be written to."""
+    esxi = Esxi(EsxiParameters.model_validate(host.parameters()))
+    guest = esxi.start(guests.request("netns", BOOT_SECONDS), with_tools)
+    try:
+        (name,) = host.machines
+        with session_of(host) as session:
+            devices = known(session, name).config.hardware.device
+            drives: list[Any] = [one for one in devices if isinstance(one, vim.vm.device.VirtualCdrom)]
+            assert [(one.unitNumber, one.controllerKey, one.backing.fileName) for one in drives] == [
+                (unit, 200, f"[{DATASTORE}] {name}/{file}") for unit, file in enumerate(("boot.iso", "root.iso"))
+            ]
+            (store,) = session.centre.datastoreFolder.childEntity
+            uploaded = Path(store.summary.url) / name / ROOT_FILE
+            assert uploaded.read_bytes() == root_disk(with_tools.image).read_bytes()
+        for argv, status, said in (
+            (("cat", WORD), 0, "from word\n"),
+            (("grep", "/dev/sr1 / erofs ro", "/proc/mounts"), 0, "/dev/sr1 / erofs ro"),
+            (("touch", f"{WORD}s"), 1, "Read-only file system"),
+        ):
+            request = ExecRequest(argv=("/usr/bin/busybox", *argv), timeout_ns=600 * SECOND_NS, limit_bytes=4096)
+            ended = guest.agent.ask(request, guests.HANG_SECONDS)
+            assert (ended.status, said in (ended.stdout + ended.stderr).decode()) == (status, True)
+    finally:
+        guest.stop()
+
+
+def test_room_is_needed_for_its_file_too_and_nothing_of_it_stays(
+    run_session: RunSession, with_tools: Site, tmp_path: Path
+) -> None:
+    boot = boot_disk(with_tools.image, f"{KERNEL_LINE} {ROOT_WORDS}", drives=True)
+    enough = boot.stat().st_size + 2 * guests.MEMORY_BYTES
+    for number, (arguments, said) in enumerate(
+        (
+            (["-free", str(enough + 1)], r"LocalDS_0 has \d+ MiB free and a guest needs \d{3} MiB"),
+            (["-faults", "PowerOnVM_Task=SystemError"], r"refused with SystemError: "),
+        )
+    ):
+        with esxi_host(tmp_path / str(number), *arguments) as other:
+            before = inventory(other)
+            assert re.search(said, refused(run_session, other.parameters(), with_tools))
+            assert inventory(other) == before
+
+
 def bare_machine(session: Session, name: str, note: str, networks: tuple[str, ...] = ()) -> Any:
     """A virtual machine that is never switched on."""
     spec = vim.vm.ConfigSpec(
@@ -379,6 +437,8 @@ def test_what_dead_labs_left_is_removed_and_nothing_else(host: EsxiHost) -> None
         bare_machine(session, f"{dead}-theirs", "a machine of somebody who likes the name")
         for name in (f"{dead}-folder", "virtoll-notes"):
             Datastore(session).make_folder(name)
+        for name in (f"{dead}-one", f"{dead}-folder"):
+            Datastore(session).upload(Path(__file__), f"{name}/{ROOT_FILE}")
     removed = remove_leftovers_by_api(parameters, frozenset({alive}))
     assert removed == [f"machine {dead}-one", f"folder [{DATASTORE}] {dead}-folder"]
     with session_of(host) as session:
@@ -445,7 +505,7 @@ def test_each_nic_is_the_device_that_was_asked_for(host: EsxiHost, nic: str) -> 
         groups = port_groups(session, lab, links_wanted)
         networks = {link.name: network_of(session, groups[link.name]) for link in links_wanted}
         Datastore(session).make_folder(f"{lab}-nic")
-        spec = machine_spec(f"{lab}-nic", wanted, parameters, networks, Line("127.0.0.1", 20000, True), 2000)
+        spec = machine_spec(f"{lab}-nic", wanted, parameters, networks, Line("127.0.0.1", 20000, True), cpu_mhz=2000)
         spec.deviceChange = [one for one in spec.deviceChange if isinstance(one.device, ETHERNET)]
         made = session.finish(session.centre.vmFolder.CreateVM_Task(config=spec, pool=session.pool))
         cards: list[Any] = [one for one in made.config.hardware.device if isinstance(one, ETHERNET)]

@@ -47,7 +47,13 @@ def run_session() -> Iterator[RunSession]:
 
 
 @pytest.mark.parametrize(
-    "kind", ["libvirt", "libvirt-system", "nested-kvm", pytest.param("nested-xen-pv", marks=pytest.mark.nested)]
+    "kind",
+    [
+        "libvirt",
+        "libvirt-system",
+        "nested-kvm",
+        *(pytest.param(kind, marks=pytest.mark.nested) for kind in ("nested-xen-pv", "nested-virtualbox")),
+    ],
 )
 def test_programs_of_the_image_run_there(run_session: RunSession, kind: str) -> None:
     with run_session.site_of(guests.choice(kind)).awake():

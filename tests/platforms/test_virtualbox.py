@@ -1,11 +1,14 @@
 """VirtualBox's driver against what its commands said in the nested host: probe, adapters, what is left and removed.
 
-The guests themselves run in ``test_nested_guests.py``.
+The guests themselves run in ``test_nested_guests.py``; what a guest does with its drives, in ``test_tools_image.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import os
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,12 +17,15 @@ import pytest
 from pydantic import ValidationError
 
 from virtoll.errors import GuestError
+from virtoll.lab.data import LocalVolume
 from virtoll.lab.inside import Lab
 from virtoll.lab.network import GuestNetwork
+from virtoll.platforms import virtualbox
 from virtoll.platforms.base import GuestRequest
 from virtoll.platforms.fake.site import model_site
-from virtoll.platforms.virtualbox import VirtualBox, VirtualBoxParameters, remove_leftovers
+from virtoll.platforms.virtualbox import VirtualBox, VirtualBoxParameters, data_medium, kernel_line, remove_leftovers
 
+MIB = 2**20
 LAB = "virtoll-0123456789ab"
 OTHER = "virtoll-ba9876543210"
 PROCESSES = f"""  PID USER     COMMAND
@@ -111,3 +117,107 @@ def test_its_adapters_are_bridged_alone() -> None:
     conflict = VirtualBoxParameters.model_validate({"attachment": "macvtap"}).conflict(None)
     assert conflict is not None
     assert conflict[0] == "attachment"
+
+
+@pytest.mark.parametrize(
+    ("root", "data", "words"),
+    [
+        (False, False, []),
+        (True, False, ["virtoll.modules=ahci,sr_mod,erofs", "virtoll.root=/dev/sr0", "virtoll.disktype=erofs"]),
+        (False, True, ["virtoll.modules=ahci,ext4", "virtoll.data=/dev/sda"]),
+        (
+            True,
+            True,
+            [
+                "virtoll.modules=ahci,sr_mod,erofs,ext4",
+                "virtoll.root=/dev/sr0",
+                "virtoll.disktype=erofs",
+                "virtoll.data=/dev/sda",
+            ],
+        ),
+    ],
+)
+def test_the_kernel_is_told_of_the_drives_that_are_there(root: bool, data: bool, words: list[str]) -> None:
+    assert kernel_line(root=root, data=data).split()[-len(words) or None :][: len(words)] == words
+    assert ("virtoll.modules" in kernel_line(root=root, data=data)) == (root or data)
+
+
+class DrivesHost(VirtualBoxHost):
+    """A host whose ``startvm`` fails: what the machine was made of is in ``asked`` and in its folder."""
+
+    def __init__(self, scratch: Path) -> None:
+        super().__init__({})
+        self.scratch = scratch
+
+    def run(self, argv: Sequence[str], role: str, deadline_seconds: float = 30.0, stdin: bytes | None = None) -> str:
+        super().run(argv, role, deadline_seconds, stdin)
+        if argv[0] in ("ln", "stat"):
+            return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+        if "startvm" in argv:
+            raise GuestError("the machine does not start")
+        return ""
+
+    def guard(self, argv: Sequence[str]) -> Callable[[], None]:
+        del argv
+        return lambda: None
+
+
+@pytest.fixture
+def drives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[bool, bool], DrivesHost]]:
+    """Starts a machine with these drives, as far as that goes without the product."""
+    form = tmp_path / "disk.erofs"
+    form.write_bytes(bytes(4096))
+    disk = tmp_path / "disk"
+    disk.write_bytes(bytes(MIB + 100))
+    descriptor = os.open(disk, os.O_RDWR)
+    disk.unlink()
+    monkeypatch.setattr(virtualbox, "root_disk", lambda _: form)
+    monkeypatch.setattr(virtualbox, "boot_disk", lambda *_, drives: tmp_path / f"boot-{drives}.iso")
+
+    def started(root: bool, data: bool) -> DrivesHost:
+        host = DrivesHost(tmp_path / f"{root}-{data}")
+        model = model_site()
+        site = replace(model, host=host, image=replace(model.image, tools={} if root else None))
+        volume = LocalVolume(MIB, "ext4", None, descriptor) if data else None
+        request = GuestRequest("one", 1, 256 * MIB, (), GuestNetwork(()), 10.0, data=volume)
+        with pytest.raises(GuestError, match="does not start"):
+            VirtualBox(VirtualBoxParameters()).start(request, site)
+        return host
+
+    yield started
+    os.close(descriptor)
+
+
+def attached(host: DrivesHost) -> list[tuple[str, ...]]:
+    """What was attached: controller, port, kind, the medium's name."""
+    found = [argv for argv in host.asked if "storageattach" in argv]
+    words = [dict(itertools.pairwise(argv)) for argv in found]
+    return [(one["--storagectl"], one["--port"], one["--type"], Path(one["--medium"]).name) for one in words]
+
+
+def test_a_machine_has_the_drives_that_it_needs(drives: Callable[[bool, bool], DrivesHost]) -> None:
+    plain = drives(False, False)
+    assert attached(plain) == [("cd", "0", "dvddrive", "boot-False.iso")]
+    assert not any("sata" in argv for argv in plain.asked)
+    assert attached(drives(True, False)) == [
+        ("cd", "0", "dvddrive", "boot-True.iso"),
+        ("sata", "0", "dvddrive", "root.iso"),
+    ]
+    both = drives(True, True)
+    assert attached(both)[1:] == [("sata", "0", "dvddrive", "root.iso"), ("sata", "1", "hdd", "data.vmdk")]
+
+
+def test_what_is_synced_on_a_data_disk_is_synced_on_the_host(drives: Callable[[bool, bool], DrivesHost]) -> None:
+    """VirtualBox drops flushes unless told otherwise, and those for an extent with an absolute path in any case."""
+    host = drives(False, True)
+    (told,) = (argv for argv in host.asked if "setextradata" in argv)
+    assert told[-2:] == ["VBoxInternal/Devices/ahci/0/LUN#1/Config/IgnoreFlush", "0"]
+    assert next(argv for argv in host.asked if "sata" in argv)[-2:] == ["--hostiocache", "on"]
+    (medium,) = host.scratch.glob("**/data.vmdk")
+    assert 'RW 2048 FLAT "data.raw" 0\n' in medium.read_text(encoding="ascii")
+    assert medium.with_name("data.raw").stat().st_size == MIB + 100
+
+
+def test_a_data_disk_is_as_large_as_its_whole_sectors() -> None:
+    assert f"RW {2**21} FLAT" in data_medium(2**30 + 511)
+    assert 'ddb.geometry.cylinders = "2080"' in data_medium(2**30)

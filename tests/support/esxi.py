@@ -160,8 +160,7 @@ class EsxiHost:
             str(reported["cpus"]),
             "-boot",
             "d",
-            "-cdrom",
-            reported["cdrom"],
+            *cdrom_arguments(reported["cdroms"]),
             *(["-S"] if self.still else []),
             "-serial",
             f"file:{console['file']}",
@@ -229,6 +228,16 @@ class EsxiHost:
         ):
             subprocess.run(["ip", *line.split()], check=True, capture_output=True)
         return tap
+
+
+def cdrom_arguments(reported: list[dict[str, Any]]) -> list[str]:
+    """CD-ROM drives at the first IDE channel, by their numbers there."""
+    words = []
+    for one in reported:
+        unit = one["unit"]
+        words += ["-drive", f"if=none,id=cd{unit},format=raw,media=cdrom,readonly=on,file={one['file']}"]
+        words += ["-device", f"ide-cd,bus=ide.0,unit={unit},drive=cd{unit}"]
+    return words
 
 
 @contextlib.contextmanager

@@ -41,6 +41,12 @@ type serial struct {
 	Direction string `json:"direction,omitempty"`
 }
 
+// cdrom is one CD-ROM drive: its number on its controller, and a file of a datastore (a path of this machine).
+type cdrom struct {
+	Unit int32  `json:"unit"`
+	File string `json:"file"`
+}
+
 // machine is what a mock for the hypervisor needs to know of a virtual machine.
 type machine struct {
 	Name     string   `json:"name"`
@@ -48,7 +54,7 @@ type machine struct {
 	CPUs     int32    `json:"cpus"`
 	Nics     []nic    `json:"nics"`
 	Serials  []serial `json:"serials"`
-	Cdrom    string   `json:"cdrom"`
+	Cdroms   []cdrom  `json:"cdroms"`
 }
 
 type event struct {
@@ -152,7 +158,11 @@ func (w *watcher) describe(vm *mo.VirtualMachine) *machine {
 			}
 		case *types.VirtualCdrom:
 			if backing, ok := it.Backing.(*types.VirtualCdromIsoBackingInfo); ok {
-				found.Cdrom = w.datastore(backing.FileName)
+				unit := int32(-1)
+				if it.UnitNumber != nil {
+					unit = *it.UnitNumber
+				}
+				found.Cdroms = append(found.Cdroms, cdrom{unit, w.datastore(backing.FileName)})
 			}
 		}
 	}

@@ -1,8 +1,8 @@
 """The guest image as a CD-ROM that starts it: for products that take no kernel and initramfs, but boot from a disk.
 
 ISOLINUX, as Debian's package has it, loads kernel and initramfs by the machine's BIOS. A line of the kernel's own is
-part of the disk, so there is one disk for each such line. Made when it is first asked for, into the cache; the same
-inputs give the same bytes.
+part of the disk, so there is one disk for each such line. An image with tools is no initramfs: its disk holds what
+finds the root on another drive. Made when it is first asked for, into the cache; the same inputs give the same bytes.
 
 Main function: `boot_disk`. Must not: know a platform, or start a guest.
 """
@@ -20,7 +20,7 @@ from virtoll.image.cache import Cache, Progress, default_cache, file_digest
 from virtoll.image.debian import find_program, run
 from virtoll.image.guest import GuestImage
 
-_RECIPE = 1  # raise it when what is made from the same inputs changes
+_RECIPE = 2  # raise it when what is made from the same inputs changes
 _FILE = "boot.iso"
 _SECONDS = 1
 _EPOCH = {"SOURCE_DATE_EPOCH": str(_SECONDS), "TZ": "UTC"}
@@ -37,23 +37,31 @@ _LINE_CHARACTERS = 1500  # of the 2048 that x86 kernels take, the loader adds it
 
 
 def boot_disk(
-    image: GuestImage, kernel_line: str, *, cache: Cache | None = None, progress: Progress | None = None
+    image: GuestImage,
+    kernel_line: str,
+    *,
+    drives: bool = False,
+    cache: Cache | None = None,
+    progress: Progress | None = None,
 ) -> Path:
     """The ISO 9660 file that boots this image with this line for its kernel, from the cache or made now.
+
+    ``drives``: the guest has drives of its own, and needs their modules.
 
     Raises ImageError where xorriso or ISOLINUX is not installed, or fails.
     """
     if "\n" in kernel_line or len(kernel_line) > _LINE_CHARACTERS:
         raise ImageError(f"a kernel's line has no line breaks and at most {_LINE_CHARACTERS} characters")
     cache = cache or default_cache()
-    recipe = json.dumps([_RECIPE, image.digest, kernel_line])
+    initramfs = image.disk_initramfs if drives else image.machine_initramfs
+    recipe = json.dumps([_RECIPE, image.digest, initramfs.name, kernel_line])
     reference = f"bootdisk-{hashlib.sha256(recipe.encode()).hexdigest()[:16]}"
     found = cache.find_whole(reference)
     if found is None:
         loader = _loader()
         say = progress or (lambda _: None)
         say(f"making a disk that boots the image {image.name}")
-        found = cache.build(reference, lambda folder: _fill(folder, image, kernel_line, loader), say)
+        found = cache.build(reference, lambda folder: _fill(folder, image, initramfs, kernel_line, loader), say)
     return found / _FILE
 
 
@@ -70,7 +78,7 @@ def _loader() -> tuple[Path, ...]:
     return _LOADER
 
 
-def _fill(folder: Path, image: GuestImage, kernel_line: str, loader: tuple[Path, ...]) -> None:
+def _fill(folder: Path, image: GuestImage, initramfs: Path, kernel_line: str, loader: tuple[Path, ...]) -> None:
     """Fills an object with boot.iso and boot.json."""
     tree = folder.parent / "tree"  # beside the object: goes away with the builder's temporary folder
     (tree / "isolinux").mkdir(parents=True)
@@ -78,11 +86,16 @@ def _fill(folder: Path, image: GuestImage, kernel_line: str, loader: tuple[Path,
         shutil.copyfile(path, tree / "isolinux" / path.name)
     (tree / "isolinux" / "isolinux.cfg").write_text(_CONFIGURATION.format(line=kernel_line), encoding="ascii")
     shutil.copyfile(image.kernel.vmlinuz, tree / "vmlinuz")
-    shutil.copyfile(image.initramfs, tree / "initramfs")
+    shutil.copyfile(initramfs, tree / "initramfs")
     for path in (tree, *tree.rglob("*")):
         os.utime(path, (_SECONDS, _SECONDS))
     make = ["xorriso", "-as", "mkisofs", "-quiet", "-V", "VIRTOLL", "--modification-date=1970010100000100"]
     boot = ["-b", "isolinux/isolinux.bin", "-c", "isolinux/boot.cat", "-no-emul-boot"]
     run([*make, "-o", folder / _FILE, *boot, "-boot-load-size", "4", "-boot-info-table", tree], environment=_EPOCH)
-    facts = {"image": image.digest, "kernel_line": kernel_line, "digest": f"sha256:{file_digest(folder / _FILE)}"}
+    facts = {
+        "image": image.digest,
+        "initramfs": initramfs.name,
+        "kernel_line": kernel_line,
+        "digest": f"sha256:{file_digest(folder / _FILE)}",
+    }
     (folder / "boot.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")

@@ -39,6 +39,7 @@ MODULES = (
 ON_REQUEST: Mapping[str, tuple[str, ...]] = {
     "ahci": ("ahci", "sd_mod"),
     "ata_piix": ("ata_piix", "sd_mod"),
+    "sr_mod": ("sr_mod",),
     "nvme": ("nvme",),
     "ext4": ("crc32c_generic", "ext4"),
     "erofs": ("crc32c_generic", "erofs"),

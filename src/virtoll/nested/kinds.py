@@ -203,7 +203,7 @@ VIRTUALBOX = NestedKind(
             )
         ),
     ),
-    modules=("virtio_pci", "virtio_net", "bridge", "tun", "veth", "vboxdrv", "vboxnetflt", "vboxnetadp"),
+    modules=("virtio_pci", "virtio_net", DISK_DRIVER, "bridge", "tun", "veth", "vboxdrv", "vboxnetflt", "vboxnetadp"),
     data=(f"{_VIRTUALBOX}/VBoxDDR0.r0", f"{_VIRTUALBOX}/VMMR0.r0", f"{_VIRTUALBOX}/components/"),
     start=(
         f"ln -sf /{_VIRTUALBOX}/VBoxManage /usr/bin/VBoxManage",

@@ -1,5 +1,9 @@
 """VirtualBox by ``VBoxManage``: a machine that boots the image from a CD-ROM, on a host that has the product.
 
+The BIOS reads that CD-ROM from the IDE controller, whose driver the guest is not given. What else it has is on a SATA
+controller of its own: an image with tools as a second CD-ROM, the data directory as a disk. So each is the only one of
+its kind that the guest sees, and the order in which drives are found does not matter.
+
 The agent's channel is the machine's first UART, which VirtualBox offers as a Unix socket. Everything it registers is in
 a settings folder of the guest's own (VBOX_USER_HOME), so the user's own machines are never seen. Its NICs are bridged
 to one end of a veth pair, whose other end is a port of the link's bridge.
@@ -22,12 +26,14 @@ from virtoll.experiment.topology import Testbed
 from virtoll.hosts.base import CommandRunner, GuestHost
 from virtoll.hosts.links import Links
 from virtoll.image.bootdisk import boot_disk
+from virtoll.lab.data import DataBy
 from virtoll.lab.network import GuestNetwork, Link
 from virtoll.lab.residue import lab_named_in
 from virtoll.platforms.attachment import Attached
 from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation
 from virtoll.platforms.host import Site
 from virtoll.platforms.managed_guest import ManagedMachine
+from virtoll.platforms.process_guest import root_disk
 
 _MIB = 2**20
 _STEP_SECONDS = 120.0
@@ -37,6 +43,26 @@ _LINE = (
     "console=ttyS0,115200 quiet panic=-1 reboot=t net.ifnames=0 cryptomgr.notests no5lvl virtoll.channel=/dev/ttyS0 "
     "virtoll.paced"
 )
+_SATA = "sata"
+_ROOT_PORT, _DATA_PORT = 0, 1
+_SECTOR_BYTES = 512
+_DATA_EXTENT = "data.raw"
+# The extent has a name beside the descriptor, a link: VirtualBox passes no flush on to one with an absolute path
+# (``vmdkFlushImage`` in VMDK.cpp of 7.0).
+_DATA_MEDIUM = """\
+# Disk DescriptorFile
+version=1
+CID=fffffffe
+parentCID=ffffffff
+createType="monolithicFlat"
+
+RW {sectors} FLAT "{extent}" 0
+
+ddb.adapterType = "ide"
+ddb.geometry.cylinders = "{cylinders}"
+ddb.geometry.heads = "16"
+ddb.geometry.sectors = "63"
+"""
 _TAKEN = re.compile(r"VERR_(VMX_IN_VMX_ROOT_MODE|SVM_IN_USE|SVM_HOST_SVME_NOT_ENABLED)")
 _MACHINE = re.compile(r"VBoxHeadless --comment (\S+) ")
 _OFFLOADS = ("rx", "tx", "tso", "gso", "gro")
@@ -75,11 +101,7 @@ class VirtualBox(Platform[VirtualBoxParameters]):
     parameter_model = VirtualBoxParameters
     boot_seconds: ClassVar[float] = 12.0
     slowdown: ClassVar[float] = 1.3
-
-    @property
-    def small_images_only(self) -> bool:
-        """The image is a boot disk as a whole."""
-        return True
+    data_by: ClassVar[DataBy] = "disk"
 
     def depends_on(self) -> None:
         """Always tried: its module and its version are not this kernel's."""
@@ -117,8 +139,10 @@ class VirtualBox(Platform[VirtualBoxParameters]):
         host, name = site.host, f"{site.host.lab_id}-{request.file_name}"
         folder = host.guest_folder(request.file_name)
         manage = ["env", f"VBOX_USER_HOME={folder / 'settings'}", "VBoxManage", "-q"]
+        root, data = site.image.needs_disk, request.data_disk_path
         try:
-            disk = host.put(boot_disk(site.image, _LINE))
+            line = kernel_line(root=root, data=data is not None)
+            disk = host.put(boot_disk(site.image, line, drives=root or data is not None))
         except ImageError as error:
             raise GuestError(str(error)) from error
 
@@ -136,20 +160,16 @@ class VirtualBox(Platform[VirtualBoxParameters]):
             undo.callback(_quietly, lambda: _unregister(do, name))
             do("modifyvm", name, *self._settings(request, adapters, folder / "uart"))
             do("storagectl", name, "--name", "cd", "--add", "ide")
-            do(
-                "storageattach",
-                name,
-                "--storagectl",
-                "cd",
-                "--port",
-                "0",
-                "--device",
-                "0",
-                "--type",
-                "dvddrive",
-                "--medium",
-                str(disk),
-            )
+            _attach(do, name, "cd", 0, "dvddrive", disk)
+            if root or data is not None:
+                # The host's page cache is used, as by the other machines' disks.
+                do("storagectl", name, "--name", _SATA, "--add", "sata", "--portcount", "2", "--hostiocache", "on")
+            if root:
+                _attach(do, name, _SATA, _ROOT_PORT, "dvddrive", _root_medium(host, folder, root_disk(site.image)))
+            if data is not None:
+                _attach(do, name, _SATA, _DATA_PORT, "hdd", _data_medium(host, folder, data))
+                # Else what the guest syncs stays in the host's memory.
+                do("setextradata", name, f"VBoxInternal/Devices/ahci/0/LUN#{_DATA_PORT}/Config/IgnoreFlush", "0")
             undo.callback(_quietly, lambda: do("controlvm", name, "poweroff"))
             do("startvm", name, "--type", "headless")
             console = host.connect(folder / "uart", request.name, 60.0).detach()
@@ -229,6 +249,42 @@ class VirtualBox(Platform[VirtualBoxParameters]):
                 "on",
             ]
         return words
+
+
+def kernel_line(*, root: bool, data: bool) -> str:
+    """The kernel's command line; ``root``: that is on a CD-ROM, ``data``: the data directory's disk is there."""
+    modules = [*(["ahci"] if root or data else []), *(["sr_mod", "erofs"] if root else []), *(["ext4"] if data else [])]
+    words = [_LINE, *([f"virtoll.modules={','.join(modules)}"] if modules else [])]
+    words += ["virtoll.root=/dev/sr0", "virtoll.disktype=erofs"] if root else []
+    words += ["virtoll.data=/dev/sda"] if data else []
+    return " ".join(words)
+
+
+def data_medium(size_bytes: int) -> str:
+    """The descriptor of a VMDK whose only extent is the raw disk beside it."""
+    sectors = size_bytes // _SECTOR_BYTES
+    cylinders = max(1, min(16383, sectors // (16 * 63)))
+    return _DATA_MEDIUM.format(sectors=sectors, extent=_DATA_EXTENT, cylinders=cylinders)
+
+
+def _attach(do: Any, name: str, controller: str, port: int, kind: str, medium: Path) -> None:
+    where = ["--storagectl", controller, "--port", str(port), "--device", "0"]
+    do("storageattach", name, *where, "--type", kind, "--medium", str(medium))
+
+
+def _root_medium(host: GuestHost, folder: Path, form: Path) -> Path:
+    """The image's disk form under a name by which VirtualBox takes for a CD-ROM what is no ISO 9660."""
+    medium = folder / "root.iso"
+    host.run(["ln", "-s", "--", str(host.put(form)), str(medium)], "disk")
+    return medium
+
+
+def _data_medium(host: GuestHost, folder: Path, disk: Path) -> Path:
+    medium = folder / "data.vmdk"
+    size_bytes = int(host.run(["stat", "-L", "-c", "%s", "--", str(disk)], "disk"))
+    host.run(["ln", "-s", "--", str(disk), str(folder / _DATA_EXTENT)], "disk")
+    host.write(medium, data_medium(size_bytes).encode("ascii"))
+    return medium
 
 
 @contextlib.contextmanager

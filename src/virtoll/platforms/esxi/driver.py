@@ -23,6 +23,7 @@ from virtoll.platforms.base import GuestRequest, GuestStartError, Platform, Prob
 from virtoll.platforms.esxi.parameters import EsxiParameters
 from virtoll.platforms.host import Site
 from virtoll.platforms.managed_guest import ManagedMachine
+from virtoll.platforms.process_guest import root_disk
 
 if TYPE_CHECKING:
     from virtoll.platforms.esxi.serial import SerialLine
@@ -58,11 +59,6 @@ class Esxi(Platform[EsxiParameters]):
     parameter_model = EsxiParameters
     boot_seconds: ClassVar[float] = 12.0
     slowdown: ClassVar[float] = 1.2
-
-    @property
-    def small_images_only(self) -> bool:
-        """The image is a boot disk as a whole."""
-        return True
 
     def depends_on(self) -> str | None:
         """None: what a host out there answers is asked anew each time."""
@@ -110,25 +106,28 @@ class Esxi(Platform[EsxiParameters]):
         from virtoll.platforms.esxi.leftovers import command
         from virtoll.platforms.esxi.serial import open_line
         from virtoll.platforms.esxi.session import open_session
-        from virtoll.platforms.esxi.specs import BOOT_FILE, KERNEL_LINE
+        from virtoll.platforms.esxi.specs import KERNEL_LINE, ROOT_WORDS, cdrom_files
         from virtoll.platforms.esxi.switches import port_groups
 
         name = f"{lab_id}-{request.file_name}"[:_NAME_CHARACTERS]
+        root = site.image.needs_disk
         try:
-            disk = boot_disk(site.image, KERNEL_LINE)
+            boot = boot_disk(site.image, f"{KERNEL_LINE} {ROOT_WORDS}" if root else KERNEL_LINE, drives=root)
         except ImageError as error:
             raise GuestError(str(error)) from error
+        disks = (boot, root_disk(site.image)) if root else (boot,)
         held = _Held(self.parameters, name, site.host.guard(command(self.parameters, name)))
         try:
             with open_session(self.parameters) as session:
-                self._require(session, name, request, disk.stat().st_size)
+                self._require(session, name, request, sum(disk.stat().st_size for disk in disks))
                 held.serial = open_line(self.parameters, request.name, _taken(session))
                 held.made = True
                 groups = port_groups(session, lab_id, request.network.links)
                 store = Datastore(session)
                 store.make_folder(name)
-                store.upload(disk, f"{name}/{BOOT_FILE}")
-                machine = self._make(session, name, request, groups, held.serial)
+                for disk, file in zip(disks, cdrom_files(root=root), strict=True):
+                    store.upload(disk, f"{name}/{file}")
+                machine = self._make(session, name, request, groups, held.serial, root=root)
                 spawned = time.monotonic_ns()
                 session.finish(machine.PowerOn())
             descriptor = held.serial.connect(_SERIAL_SECONDS).detach()
@@ -170,18 +169,25 @@ class Esxi(Platform[EsxiParameters]):
         store = Datastore(session)
         if name in store.folders(name):
             raise GuestError(f"datastore: {store.path(name)} is there already; remove it or rename it")
-        # Beside the disk: room for what is swapped and for what is suspended, as much as its memory each.
+        # Beside the disks: room for what is swapped and for what is suspended, as much as its memory each.
         store.require(disk_bytes + 2 * request.memory_bytes)
 
     def _make(
-        self, session: Session, name: str, request: GuestRequest, groups: dict[str, str], serial: SerialLine
+        self,
+        session: Session,
+        name: str,
+        request: GuestRequest,
+        groups: dict[str, str],
+        serial: SerialLine,
+        *,
+        root: bool,
     ) -> Any:
         from virtoll.platforms.esxi.specs import machine_spec
         from virtoll.platforms.esxi.switches import network_of
 
         networks = {link: network_of(session, group) for link, group in groups.items()}
         mhz = int(session.host.summary.hardware.cpuMhz)
-        spec = machine_spec(name, request, self.parameters, networks, serial.line, mhz)
+        spec = machine_spec(name, request, self.parameters, networks, serial.line, cpu_mhz=mhz, root=root)
         return session.finish(session.centre.vmFolder.CreateVM_Task(config=spec, pool=session.pool, host=session.host))
 
 

@@ -1,6 +1,7 @@
 """The configuration of one virtual machine, as ESXi's API wants it; pure but for what it looks up of networks.
 
-Main function: ``machine_spec``. Two serial ports: the console, kept as evidence, and the agent's channel.
+Main function: ``machine_spec``. Two serial ports: the console, kept as evidence, and the agent's channel. One CD-ROM
+drive boots; with an image that is no initramfs, a second one at the same IDE channel has the root.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from virtoll.platforms.base import GuestRequest
 from virtoll.platforms.esxi.parameters import EsxiParameters
 
 TAG = "made by Virtoll"
-BOOT_FILE, CONSOLE_FILE = "boot.iso", "console.txt"
+BOOT_FILE, ROOT_FILE, CONSOLE_FILE = "boot.iso", "root.iso", "console.txt"
 # no5lvl: a kernel that is started by a BIOS would take page tables of five levels, unlike the other platforms' guests.
 KERNEL_LINE = "console=ttyS0 quiet panic=-1 reboot=t net.ifnames=0 cryptomgr.notests no5lvl virtoll.channel=/dev/ttyS1"
+# The CD-ROMs' driver is there before its controller's: the drives of one channel are then found in their order.
+ROOT_WORDS = "virtoll.modules=sr_mod,ata_piix,erofs virtoll.root=/dev/sr1 virtoll.disktype=erofs"
 _MIB = 2**20
 _IDE = 200  # the controller that every machine has from the start
 
@@ -37,9 +40,19 @@ class Line:
 
 
 def machine_spec(
-    name: str, request: GuestRequest, parameters: EsxiParameters, networks: Mapping[str, Any], line: Line, cpu_mhz: int
+    name: str,
+    request: GuestRequest,
+    parameters: EsxiParameters,
+    networks: Mapping[str, Any],
+    line: Line,
+    *,
+    cpu_mhz: int,
+    root: bool = False,
 ) -> Any:
-    """``networks``: the API's network object by link's name; ``cpu_mhz``: the host's CPUs' rate, for a quota."""
+    """``networks``: the API's network object by link's name; ``cpu_mhz``: the host's CPUs' rate, for a quota.
+
+    ``root``: its root is a file of its own.
+    """
     folder = f"[{parameters.datastore}] {name}"
     memory_mib = -(-request.memory_bytes // (4 * _MIB)) * 4
     reserved = parameters.memory_reservation == "full"
@@ -65,7 +78,7 @@ def machine_spec(
         ],
         deviceChange=[
             *(_nic(parameters.nic, link.guest_mac, networks[link.name], -10 - at) for at, link in enumerate(links)),
-            _cdrom(f"{folder}/{BOOT_FILE}"),
+            *(_cdrom(f"{folder}/{file}", unit) for unit, file in enumerate(cdrom_files(root=root))),
             _console(f"{folder}/{CONSOLE_FILE}"),
             _channel(line),
         ],
@@ -73,6 +86,11 @@ def machine_spec(
     if request.cpus:
         spec.cpuAffinity = vim.vm.AffinityInfo(affinitySet=list(request.cpus))
     return spec
+
+
+def cdrom_files(*, root: bool) -> tuple[str, ...]:
+    """The files of its CD-ROM drives, in the order of the drives' numbers: the first boots."""
+    return (BOOT_FILE, ROOT_FILE) if root else (BOOT_FILE,)
 
 
 def _added(device: Any) -> Any:
@@ -95,11 +113,11 @@ def _nic(model: str, mac: str, network: Any, key: int) -> Any:
     )
 
 
-def _cdrom(file: str) -> Any:
+def _cdrom(file: str, unit: int) -> Any:
     backing = vim.vm.device.VirtualCdrom.IsoBackingInfo(fileName=file)
-    return _added(
-        vim.vm.device.VirtualCdrom(key=-20, backing=backing, controllerKey=_IDE, unitNumber=0, connectable=_connected())
-    )
+    drive = vim.vm.device.VirtualCdrom(key=-20 - unit, backing=backing, controllerKey=_IDE, unitNumber=unit)
+    drive.connectable = _connected()
+    return _added(drive)
 
 
 def _console(file: str) -> Any:
