@@ -256,6 +256,34 @@ COMPLAINTS: list[tuple[str, dict[str, Any], str, list[str]]] = [
         ["'native' is there twice", "label"],
     ),
     (
+        "a guest of its own that is no mapping",
+        {"platforms": ["native", {"platform": "netns", "guest": 2}]},
+        "platforms[1].guest",
+        ["2 is no mapping", "vcpus, memory"],
+    ),
+    (
+        "a key that a guest of its own has not",
+        {"platforms": ["native", {"platform": "netns", "guest": {"marks": "channel"}}]},
+        "platforms[1].guest.marks",
+        ["vcpus", "memory"],
+    ),
+    (
+        "a guest of its own that is too small",
+        {"platforms": ["native", {"platform": "netns", "guest": {"memory": "1MiB"}}]},
+        "platforms[1].guest.memory",
+        ["greater than or equal"],
+    ),
+    (
+        "a guest of its own beside others",
+        {
+            "platforms": ["native", {"platform": "netns", "guest": {"vcpus": 2}}],
+            "scenario": "neighbours",
+            "neighbours": ["idle"],
+        },
+        "platforms[1].guest",
+        ["scenario neighbours has its own"],
+    ),
+    (
         "the same label twice",
         {"platforms": ["native", {"platform": "netns", "label": "native"}]},
         "platforms[1]",
@@ -440,6 +468,27 @@ def test_each_attachment_is_an_entry_and_devices_are_one_value() -> None:
     handed = experiments.parsed(platforms=["native", machine], testbed=TESTBED).platforms[1]
     assert handed.label == "qemu-kvm-passthrough-0000:01:00.0+0000:01:00.1"
     assert handed.parameters.model_dump()["vfio"] == tuple(DEVICES)
+
+
+def test_a_platforms_guests_can_have_a_size_of_their_own() -> None:
+    own = {"vcpus": [1, 4], "memory": ["512MiB", "1536MiB"]}
+    experiment = experiments.parsed(
+        platforms=[
+            "native",
+            {"platform": "qemu-tcg", "nic": "e1000", "guest": own},
+            {"platform": "netns", "guest": {}},
+        ],
+        guest={"vcpus": 2, "memory": "256MiB"},
+    )
+    assert {choice.label: experiment.size_of(choice) for choice in experiment.platforms} == {
+        "native": (2, 256 * 2**20),
+        "qemu-tcg-e1000-1vcpu-512mib": (1, 512 * 2**20),
+        "qemu-tcg-e1000-1vcpu-1536mib": (1, 1536 * 2**20),
+        "qemu-tcg-e1000-4vcpus-512mib": (4, 512 * 2**20),
+        "qemu-tcg-e1000-4vcpus-1536mib": (4, 1536 * 2**20),
+        "netns": (2, 256 * 2**20),
+    }
+    assert experiment.most_vcpus == 4
 
 
 def test_a_list_of_rates_is_one_value_and_no_factor() -> None:

@@ -50,6 +50,22 @@ def test_a_guests_cpu_is_never_shared_with_its_load(vcpus: int, allowed: tuple[i
     assert not {expected.generator_cpu, expected.sink_cpu} & set(expected.guest_cpus)
 
 
+@pytest.mark.parametrize(
+    ("most", "vcpus", "allowed", "expected"),
+    [
+        (2, 1, (0, 1, 2), (0,)),
+        (2, 2, (0, 1, 2), (0, 1)),
+        (2, 2, (0, 1), ()),
+        (2, 1, (0, 1), (0,)),  # the larger guest is not pinned, and this one has no more CPUs for that
+    ],
+)
+def test_a_smaller_guest_is_on_the_first_cpus_of_the_largest(
+    most: int, vcpus: int, allowed: tuple[int, ...], expected: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(allowed))
+    assert choose_pinning(most).guest_of(vcpus) == expected
+
+
 def found(cpus: tuple[int, ...] = (0,), **facts: Any) -> list[str]:
     wanted = GuestRequest("netns/0", 1, 256 * MIB, cpus, GuestNetwork(()))
     return [one.text for one in compare(wanted, FactsReply.from_json(facts), HostView())]
@@ -138,6 +154,23 @@ def test_a_quota_is_compared_inside_and_outside(
     reported = {"quota_us": inside[0], "period_us": inside[1]} if inside else None
     host = HostView("host", None, Limits(cpu_quota=outside))
     assert against(host, asked, cpu_quota=reported) == expected
+
+
+def test_a_guest_is_given_its_platforms_own_size(tmp_path: Path) -> None:
+    experiment = experiments.parsed(
+        baseline="a",
+        platforms=[fake("a", seed=1), fake("b", seed=2) | {"guest": {"vcpus": 2, "memory": "512MiB"}}],
+        blocks=1,
+    )
+    measure(experiment, tmp_path / "run", ["virtoll"], SilentProgress())
+    folder = RunFolder.open(tmp_path / "run")
+    given = {boot.platform: boot.requested for boot in folder.boots()}
+    assert {label: (one.vcpus, one.memory_bytes) for label, one in given.items() if one is not None} == {
+        "a": (1, 256 * MIB),
+        "b": (2, 512 * MIB),
+    }
+    written = {one.label: (one.vcpus, one.memory_bytes) for one in folder.manifest.platforms}
+    assert written == {"a": (None, None), "b": (2, 512 * MIB)}
 
 
 class Refusing(ModelNetwork):

@@ -204,6 +204,18 @@ def test_what_cannot_be_on_another_host_is_known_from_the_plan(
     assert {one.platform.label: why_impossible(one, asked) for one in plan_of(asked).trials} == reasons
 
 
+def test_needs_are_held_against_a_platforms_own_size() -> None:
+    asked = experiments.parsed(
+        platforms=["native", {"platform": "netns", "guest": {"memory": "4GiB"}}],
+        workloads=[{"workload": "masr", "size_bytes": "2GiB"}],
+        blocks=1,
+    )
+    reasons = {one.platform.label: why_impossible(one, asked) for one in plan_of(asked).trials}
+    assert reasons["netns-4gib"] is None
+    assert reasons["native"] is not None
+    assert "given 256 MiB" in reasons["native"]
+
+
 def test_guests_on_another_host_have_their_files_there() -> None:
     asked = experiments.parsed(
         platforms=["qemu-tcg", "xen", "libvirt"],

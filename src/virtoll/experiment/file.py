@@ -20,6 +20,13 @@ GuestCount = Annotated[int, Field(ge=1, le=MOST_GUESTS)]
 VcpuCount = Annotated[int, Field(ge=1, le=1024)]
 
 
+class OwnSize(Parameters):
+    """What the guests of one platform's entry are given in the place of all guests' (``guest`` of an entry)."""
+
+    vcpus: VcpuCount | None = None
+    memory: ByteSize | None = Field(default=None, ge=LEAST_MEMORY_BYTES)
+
+
 class GuestSize(Parameters):
     """What every guest is given: virtual CPUs, memory (bytes, or text such as ``256MiB``), and how its marks travel.
 

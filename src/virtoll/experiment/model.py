@@ -63,6 +63,7 @@ class PlatformChoice:
 
     ``host``: where its guests are, where that is not this machine. ``stands_for``: in a study's repetition, what of the
     paper's it is in the place of, in words. ``counters``: whether counters are read around what is measured.
+    ``vcpus``, ``memory_bytes``: its guests' own, None where they have all guests'.
     """
 
     label: str
@@ -71,6 +72,8 @@ class PlatformChoice:
     host: HostAddress | None = None
     stands_for: str | None = None
     counters: bool = True
+    vcpus: int | None = None
+    memory_bytes: int | None = None
 
     @property
     def whereabouts(self) -> dict[str, str | None]:
@@ -162,3 +165,12 @@ class Experiment:
     cells: frozenset[Cell] = frozenset()
     conditions: tuple[Condition, ...] = ()
     scale: Scale | None = None
+
+    def size_of(self, choice: PlatformChoice) -> tuple[int, int]:
+        """Virtual CPUs and bytes of memory of a platform's guest, where no more than one is measured at once."""
+        return choice.vcpus or self.vcpus, choice.memory_bytes or self.memory_bytes
+
+    @property
+    def most_vcpus(self) -> int:
+        """The most virtual CPUs that a measured guest has."""
+        return max(self.size_of(choice)[0] for choice in self.platforms)

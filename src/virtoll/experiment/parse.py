@@ -18,7 +18,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from virtoll.errors import UsageError
-from virtoll.experiment.file import ConsolidationFile, ExperimentFile, NeighboursEntry, UntilDecided
+from virtoll.experiment.file import ConsolidationFile, ExperimentFile, NeighboursEntry, OwnSize, UntilDecided
 from virtoll.experiment.model import (
     LABEL_PATTERN,
     Catalogue,
@@ -321,18 +321,58 @@ def _platform_choices(
         host = _host(given.pop("host", None), where, path, parsed)
         stands_for = _words(given.pop("stands_for", None), f"{where}.stands_for", path)
         counters = _counters(given.pop("counters", None), where, path)
+        sizes = _own_sizes(given.pop("guest", None), catalogue.platforms[name], where, path, parsed)
         _refuse_misplaced(catalogue.platforms[name], host, where, path, parsed)
-        for combination in _combinations(given, catalogue.platforms[name], where, path):
+        combinations = _combinations(given, catalogue.platforms[name], where, path)
+        for combination, (size, size_words) in itertools.product(combinations, sizes):
             parameters = _validate(catalogue.platforms[name], combination, path, where)
             _refuse_conflict(parameters, _testbed(parsed), where, path)
             nested = ["nested"] if host is not None and host.nested is not None else []
             uncounted = [] if counters else ["uncounted"]
             keys = [key for key in combination if key not in parameters.unlabelled]
-            named = label or "-".join([name, *nested, *(_in_words(parameters, key) for key in keys), *uncounted])
+            values = [_in_words(parameters, key) for key in keys]
+            named = label or "-".join([name, *nested, *values, *size_words, *uncounted])
             if any(named == choice.label for choice in choices):
                 raise UsageError(f"{path}: key '{where}': {named!r} is there twice; give one of them another 'label'")
-            choices.append(PlatformChoice(named, name, parameters, host, stands_for, counters))
+            memory_bytes = None if size.memory is None else int(size.memory)
+            choices.append(
+                PlatformChoice(named, name, parameters, host, stands_for, counters, size.vcpus, memory_bytes)
+            )
     return tuple(choices)
+
+
+def _own_sizes(
+    given: object, model: type[Parameters], where: str, path: Path, parsed: ExperimentFile | ConsolidationFile
+) -> list[tuple[OwnSize, list[str]]]:
+    """What an entry's guests are given of their own, a list of a key's values being a factor, with words for a label.
+
+    Where they have nothing of their own, one that is empty.
+    """
+    if given is None:
+        return [(OwnSize(), [])]
+    where = f"{where}.guest"
+    if not isinstance(given, dict):
+        raise UsageError(f"{path}: key '{where}': {given!r} is no mapping; allowed in it: {_keys_of(OwnSize)}")
+    if parsed.scenario != "dedicated" or model.pre_provisioned:
+        why = (
+            "a guest that is found has its size" if model.pre_provisioned else f"scenario {parsed.scenario} has its own"
+        )
+        raise UsageError(f"{path}: key '{where}': {why}; leave it out")
+    found = []
+    for combination in _combinations(given, OwnSize, where, path):
+        size = _validate(OwnSize, combination, path, where)
+        words = [] if size.vcpus is None else [f"{size.vcpus}vcpu" + ("s" if size.vcpus > 1 else "")]
+        words += [] if size.memory is None else [_exactly(size.memory)]
+        found.append((size, words))
+    return found
+
+
+def _exactly(memory_bytes: int) -> str:
+    """A size as a part of a label: in the largest unit that leaves no fraction."""
+    for unit, letter in ((2**30, "gib"), (2**20, "mib")):
+        if memory_bytes % unit == 0:
+            return f"{memory_bytes // unit}{letter}"
+    return f"{memory_bytes}b"
 
 
 def _counters(given: object, where: str, path: Path) -> bool:

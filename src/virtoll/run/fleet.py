@@ -453,10 +453,15 @@ class Fleet:
             self._absent[choice.label] = f"its host is unavailable: {error}"
             return None
         if slot.group is None:  # a group has been found to fit before anything was started
-            memory_bytes = slot.place.memory_bytes if slot.place is not None else self.experiment.memory_bytes
-            self._make_room(site, memory_bytes, (choice.label, beside))
+            place = slot.place or self._own_place(choice)
+            self._make_room(site, place.memory_bytes, (choice.label, beside))
         with site.awake():
             return self._start_at(choice, site, slot)
+
+    def _own_place(self, choice: PlatformChoice) -> Placement:
+        """Where the platform's measured guest is."""
+        vcpus, memory_bytes = self.experiment.size_of(choice)
+        return Placement(self.pinning.guest_of(vcpus), vcpus, memory_bytes)
 
     def _make_room(
         self, site: Site, memory_bytes: int, kept: Sequence[str | None], up: LiveGuest | None = None
@@ -647,7 +652,7 @@ class Fleet:
         if site.far:
             network = site.far.reach(network)
         network = site.network.reach(network)
-        place = slot.place or Placement(self.pinning.guest_cpus, self.experiment.vcpus, self.experiment.memory_bytes)
+        place = slot.place or self._own_place(choice)
         cpus = () if choice.parameters.pre_provisioned else place.cpus
         # Not the boot's own name: runsc takes an identifier's beginning for the whole, if there is but one such.
         name = boot if slot.instance == 0 else f"beside-{boot}"

@@ -131,6 +131,8 @@ def _platform(choice: PlatformChoice, probe: Probe) -> PlatformEntry:
         caveat=_caveat(choice),
         stands_for=choice.stands_for,
         counters=choice.counters,
+        vcpus=choice.vcpus,
+        memory_bytes=choice.memory_bytes,
     )
 
 

@@ -20,6 +20,13 @@ class Pinning:
     generator_cpu: int | None
     sink_cpu: int | None
 
+    def guest_of(self, vcpus: int) -> tuple[int, ...]:
+        """CPUs of a measured guest with so many virtual ones: the first of the largest guest's.
+
+        Where that has too many for the host to be pinned, a smaller one is pinned as if it were the largest.
+        """
+        return self.guest_cpus[:vcpus] if self.guest_cpus else choose_pinning(vcpus).guest_cpus
+
     def beside(self, affinity: Affinity, vcpus: int, allowed: Sequence[int] | None = None) -> tuple[int, ...] | None:
         """CPUs of a guest beside the measured one, none for any; None where the host has too few for that affinity.
 

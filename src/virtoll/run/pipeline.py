@@ -339,7 +339,7 @@ def _skip_impossible(experiment: Experiment, plan: Plan, folder: RunFolder, sess
 @contextlib.contextmanager
 def open_session_for(experiment: Experiment, progress: Progress) -> Iterator[RunSession]:
     """The ground that an experiment's guests stand on; nothing but numbers for models alone."""
-    pinning = choose_pinning(experiment.vcpus)
+    pinning = choose_pinning(experiment.most_vcpus)
     if not needs_lab(experiment):
         yield model_session(pinning)
         return

@@ -91,7 +91,7 @@ def _too_large(choice: PlatformChoice, what: str, image: str) -> str:
 
 def size_of(trial: Trial, experiment: Experiment) -> tuple[int, int]:
     """Virtual CPUs and bytes of memory of the trial's guest, or of each of several at once."""
-    vcpus, memory_bytes = experiment.vcpus, experiment.memory_bytes
+    vcpus, memory_bytes = experiment.size_of(trial.platform)
     if trial.scale is not None:
         vcpus, memory_bytes = trial.scale.vcpus, trial.scale.memory_bytes
     return vcpus, _own_memory_bytes(trial) or memory_bytes
@@ -228,7 +228,8 @@ def most_memory(plan: Plan, experiment: Experiment) -> tuple[int, int]:
     """How many guests are up at one time when they have the most memory together, and the bytes that each has."""
     points = [trial.scale for trial in plan.trials if trial.scale is not None]
     if not points:
-        return guests_at_once(plan), experiment.memory_bytes
+        each = {trial.platform.label: experiment.size_of(trial.platform)[1] for trial in plan.trials}
+        return guests_at_once(plan), max(each.values(), default=experiment.memory_bytes)
     most = max(points, key=lambda one: one.guests * one.memory_bytes)
     return most.guests, most.memory_bytes
 

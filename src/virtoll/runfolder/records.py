@@ -32,7 +32,7 @@ class PlatformEntry:
     `host`: where its guests live, in words; `caveat`: what all that is measured there is marked with, None for a host
     whose numbers may be results. Both are None in the records of an older Virtoll, which knew this machine alone.
     `stands_for`: what of a paper's it is in the place of, in words. `counters`: whether counters were read around what
-    is measured; an older Virtoll always did.
+    is measured; an older Virtoll always did. `vcpus`, `memory_bytes`: its guests' own, None for all guests'.
     """
 
     label: str
@@ -46,6 +46,8 @@ class PlatformEntry:
     caveat: Caveat = None
     stands_for: str | None = None
     counters: bool = True
+    vcpus: int | None = None
+    memory_bytes: int | None = None
 
 
 @dataclass(frozen=True)
