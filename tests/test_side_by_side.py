@@ -172,10 +172,10 @@ def test_guests_share_a_nic_where_it_is_asked_for(tmp_path: Path) -> None:
             assert len(trial.points or ()) == 1
     analysis = analyse(load(folder.path))
     assert {task.short for task in analysis.tasks} == {
-        "transmitters 1 transmitters, shared NIC",
+        "transmitters 1 transmitter, shared NIC",
         "transmitters 3 transmitters, own NIC",
         "transmitters 3 transmitters, shared NIC",
-        "virtual-routers 1 routers, 130000 frames/s in all",
+        "virtual-routers 1 router, 130000 frames/s in all",
         "virtual-routers 2 routers, 130000 frames/s in all",
         "virtual-routers 4 routers, a sweep",
         "virtual-routers 4 routers, 130000 frames/s in all",

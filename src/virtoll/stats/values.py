@@ -282,6 +282,11 @@ def _size(parameters: Parameters, family: Sequence[Parameters]) -> str:
     return ", ".join(filter(None, (_parameter(key, parameters[key]) for key in telling)))
 
 
+def _singular(words: str) -> str:
+    """Of what is counted: 'processes' -> 'process', 'threads' -> 'thread'."""
+    return words.removesuffix("es") if words.endswith(("sses", "ches")) else words.removesuffix("s")
+
+
 def _parameter(key: str, value: Any) -> str:
     """One parameter in a few words: 'size_bytes' 67108864 -> '64 MiB', 'digits' 16384 -> '16384 digits'.
 
@@ -308,5 +313,5 @@ def _parameter(key: str, value: Any) -> str:
             return units.size(value)
         if key.endswith("_ns"):
             return units.nanoseconds(value)
-        return f"{value} {words}"
+        return f"{value} {_singular(words) if value == 1 else words}"
     return value if isinstance(value, str) and value not in _NOTHING else f"{words} {value}"
