@@ -15,6 +15,7 @@ from tests.support.commands import virtoll
 
 from virtoll.cli.clean import clean_host, host_to_clean, living_labs
 from virtoll.errors import GuestError, UsageError
+from virtoll.hosts.remote_data import remove_leftovers
 from virtoll.platforms import PLATFORMS
 
 # Of no other process of this machine, whose words are looked through for the ids of labs that live.
@@ -45,6 +46,28 @@ def test_only_what_a_dead_lab_made_is_removed(tmp_path: Path) -> None:
     assert finished.returncode == 0, finished.stderr
     assert f"removed OpenVZ container 200 ({DEAD}-runc-1) on this machine" in finished.stdout
     assert names(state) == set(made[1:])
+
+
+def test_rooms_for_files_of_dead_labs_are_removed(tmp_path: Path) -> None:
+    for name in (
+        f"{DEAD}-data-1",
+        f"{DEAD}-data-2",
+        f"{ALIVE}-data-1",
+        DEAD,
+        f"{DEAD}-other",
+        "virtoll-data-1",
+        "mine",
+    ):
+        (tmp_path / name / "data").mkdir(parents=True)
+    removed = remove_leftovers(host_to_clean("local"), frozenset({ALIVE}), tmp_path)
+    assert removed == [f"data directory {tmp_path}/{DEAD}-data-{number}" for number in (1, 2)]
+    assert {path.name for path in tmp_path.iterdir()} == {
+        f"{ALIVE}-data-1",
+        DEAD,
+        f"{DEAD}-other",
+        "virtoll-data-1",
+        "mine",
+    }
 
 
 def test_products_that_are_missing_are_told_and_nothing_else_happens(
@@ -88,6 +111,10 @@ class Silent:
 def test_every_product_that_holds_guests_is_asked_for_leftovers() -> None:
     removed, silent = clean_host(Silent(), PLATFORMS)
     assert removed == []
-    assert {one.partition(":")[0] for one in silent} == {"libvirt", "xen", "openvz", "vserver"}, (
-        "VirtualBox's machines are processes"
-    )
+    assert {one.partition(":")[0] for one in silent} == {
+        "libvirt",
+        "xen",
+        "openvz",
+        "vserver",
+        "data directories",
+    }, "VirtualBox's machines are processes"

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from virtoll.errors import GuestError, UsageError
 from virtoll.experiment.model import Experiment, Parameters, PlatformChoice
 from virtoll.experiment.topology import HostAddress
-from virtoll.hosts import open_host
+from virtoll.hosts import open_host, remote_data
 from virtoll.hosts.base import CommandRunner, as_usage_error
 from virtoll.lab.residue import record_folders
 from virtoll.platforms.base import Platform
@@ -89,4 +89,8 @@ def clean_host(host: CommandRunner, platforms: Mapping[str, type[Platform[Parame
             removed += [f"{one} on {host.name}" for one in kind.remove_leftovers(host, alive)]
         except GuestError as error:
             silent.append(f"{name}: {error}")
+    try:  # after the products' guests, which may have them mounted
+        removed += [f"{one} on {host.name}" for one in remote_data.remove_leftovers(host, alive)]
+    except GuestError as error:
+        silent.append(f"data directories: {error}")
     return removed, silent

@@ -1,7 +1,8 @@
 """Room for workloads' files on the disk of another host: a folder, or a disk in a file that has a name there.
 
-Each is in a folder of its own below ``/var/tmp``, which the host removes should the connection end. Main type:
-``RemoteVolume``. It must not know a platform or a workload.
+Each is in a folder of its own below ``/var/tmp``, which the host removes should the connection end. What is left by a
+host that was switched off meanwhile, ``remove_leftovers`` removes. Main type: ``RemoteVolume``. It must not know a
+platform or a workload.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from virtoll.errors import GuestError, ProgramMissing
-from virtoll.hosts.base import GuestHost
+from virtoll.hosts.base import CommandRunner, GuestHost
 from virtoll.lab.data import DataBy, DataVolume, disk_bytes, file_system_among, make_file_system, why_no_room
 from virtoll.lab.disks import DISKS
+from virtoll.lab.residue import lab_named_in
 
 _SECONDS = 600.0  # gigabytes are written back, or removed
+_SUFFIX = "-data-"
 _numbers = itertools.count(1)
 
 
@@ -59,7 +62,7 @@ def make_remote(host: GuestHost, agent: Path, by: DataBy, size_bytes: int, promi
     blocks, block_bytes = host.run(["stat", "-f", "-c", "%a %S", str(DISKS)], "data directory").split()
     if (refusal := why_no_room(DISKS, int(blocks) * int(block_bytes), needed + promised_bytes)) is not None:
         raise GuestError(f"{host.name}: {refusal}")
-    place = DISKS / f"{host.lab_id}-data-{next(_numbers)}"
+    place = DISKS / f"{host.lab_id}{_SUFFIX}{next(_numbers)}"
     host.run(["mkdir", "-m", "0700", "--", str(place)], "data directory")
     withdraw = host.guard(["rm", "-rf", "--", str(place)])
     kind = file_system_among(host.run(["cat", "/proc/self/mountinfo"], "data directory"), place)
@@ -77,3 +80,14 @@ def make_remote(host: GuestHost, agent: Path, by: DataBy, size_bytes: int, promi
         remedy = "; apt-get install e2fsprogs" if isinstance(error, ProgramMissing) else ""
         raise GuestError(f"a data {by} could not be made: {error}{remedy}") from error
     return made
+
+
+def remove_leftovers(host: CommandRunner, alive: frozenset[str], disks: Path = DISKS) -> list[str]:
+    """Remove the rooms there of labs that are not among ``alive`` (their ids); what was removed. Nothing else."""
+    removed = []
+    for name in host.run(["ls", "-1", "--", str(disks)], "clean").splitlines():
+        lab = lab_named_in(name)
+        if lab is not None and lab not in alive and name.startswith(f"{lab}{_SUFFIX}"):
+            host.run(["rm", "-rf", "--", str(disks / name)], "clean", _SECONDS)
+            removed.append(f"data directory {disks / name}")
+    return removed

@@ -183,7 +183,8 @@ class Qemu(Platform[QemuParameters]):
         disk = None if parameters.disk == "none" else self._disk(site, folder, parameters, shared=shared)
         with contextlib.ExitStack() as inherited:
             ends, connect = self._ends(request, host, folder, disk, inherited)
-            ends = replace(ends, shared=shared, data=request.data_disk or request.data_disk_path)
+            data = request.data_disk_path if request.data_disk is None else request.data_disk
+            ends = replace(ends, shared=shared, data=data)
             group = quota_group(host, request)
             command = self._command(request, site, console, ends, ports, parameters)
             spawned = time.monotonic_ns()
