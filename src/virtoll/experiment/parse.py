@@ -336,7 +336,16 @@ def _platform_choices(
                 raise UsageError(f"{path}: key '{where}': {named!r} is there twice; give one of them another 'label'")
             memory_bytes = None if size.memory is None else int(size.memory)
             choices.append(
-                PlatformChoice(named, name, parameters, host, stands_for, counters, size.vcpus, memory_bytes)
+                PlatformChoice(
+                    named,
+                    name,
+                    parameters,
+                    host=host,
+                    stands_for=stands_for,
+                    counters=counters,
+                    vcpus=size.vcpus,
+                    memory_bytes=memory_bytes,
+                )
             )
     return tuple(choices)
 
