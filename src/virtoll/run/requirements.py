@@ -228,8 +228,8 @@ def most_memory(plan: Plan, experiment: Experiment) -> tuple[int, int]:
     """How many guests are up at one time when they have the most memory together, and the bytes that each has."""
     points = [trial.scale for trial in plan.trials if trial.scale is not None]
     if not points:
-        each = {trial.platform.label: experiment.size_of(trial.platform)[1] for trial in plan.trials}
-        return guests_at_once(plan), max(each.values(), default=experiment.memory_bytes)
+        each = (experiment.size_of(trial.platform)[1] for trial in plan.trials)
+        return guests_at_once(plan), max(each, default=experiment.memory_bytes)
     most = max(points, key=lambda one: one.guests * one.memory_bytes)
     return most.guests, most.memory_bytes
 

@@ -2,9 +2,9 @@
 
 The source is the image's own (Debian's linux-source). The tree is unpacked and configured before the start mark, in the
 data directory, or where it is asked for between the marks, by a makefile of Virtoll's. What is timed is make: fork,
-exec, many small files, and the compiler. The quick size's tree, a small
-part of the source, is made once a run beside the peer and copied, packed, to each guest. Reading the whole archive
-takes longer than what is timed, and minutes in an emulator. It is built there too, so that the right objects are known.
+exec, many small files, and the compiler. The quick size's tree, a small part of the source, is made once a run beside
+the peer and copied, packed, to each guest. Reading the whole archive takes longer than what is timed, and minutes in an
+emulator. It is built there too, so that the right objects are known.
 """
 
 from __future__ import annotations

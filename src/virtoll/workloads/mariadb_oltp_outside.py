@@ -13,6 +13,7 @@ from virtoll.experiment.model import Image
 from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
 from virtoll.workloads.mariadb_oltp import (
     LIMIT_BYTES,
+    MariadbOltp,
     MariadbOltpParameters,
     asked_for,
     client,
@@ -68,7 +69,7 @@ class MariadbOltpOutside(Workload[MariadbOltpOutsideParameters]):
 
     def estimate_seconds(self, slowdown: float) -> float:
         """As ``mariadb-oltp``."""
-        return 0.3 + 2 * self.native_seconds() * min(slowdown, 12.0)
+        return 0.3 + 2 * self.native_seconds() * min(slowdown, MariadbOltp.most_slowdown)
 
     def measure(self, bench: Bench) -> Measurement:
         """A server of its own for the trial; it and its files are gone afterwards, also when the trial fails."""

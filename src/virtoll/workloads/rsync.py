@@ -12,7 +12,6 @@ import contextlib
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
 from typing import Any, ClassVar, Literal, TypeVar
 
 from pydantic import ByteSize, Field, ValidationInfo, field_validator
@@ -29,8 +28,8 @@ from virtoll.workloads.programs import ListeningPort, run, serving, time_program
 
 _HOME = "/tmp"  # noqa: S108 - in the guest's or the peer's own, where nobody else is
 _MADE = f"{_HOME}/virtoll-rsync-source"
-_SENT = PurePosixPath(f"{_HOME}/virtoll-rsync-sent")
-_RECEIVED = PurePosixPath(f"{_HOME}/virtoll-rsync-received")
+_SENT_NAME, _RECEIVED_NAME = "virtoll-rsync-sent", "virtoll-rsync-received"
+_SENT, _RECEIVED = f"{_HOME}/{_SENT_NAME}", f"{_HOME}/{_RECEIVED_NAME}"
 _CONFIGURATION = f"{_HOME}/virtoll-rsyncd.conf"
 _LOG = f"{_HOME}/virtoll-rsyncd.log"
 _PORT = 8730
@@ -144,23 +143,23 @@ class _Rsync(NetworkWorkload[Rsync_co]):
             if end.far is None:
                 return self._between(bench, end, folder, seconds)
             if wanted.pulls:
-                pull(end.agent, end.far, str(_SENT), seconds)
-            with daemon(end.agent, str(_SENT)):
-                return self._between(bench, end, str(_SENT), seconds)
+                pull(end.agent, end.far, _SENT, seconds)
+            with daemon(end.agent, _SENT):
+                return self._between(bench, end, _SENT, seconds)
 
     def _between(self, bench: Bench, end: FarEnd, folder: str, seconds: float) -> Measurement:
         """One transfer; ``folder`` is what the other end sends from."""
         other, guest, pulls = end.require_programs(), bench.guest, self.parameters.pulls
         on_disk = self.parameters.files == "disk"
         home = bench.data.path if on_disk else _HOME
-        sent, received = f"{home}/{_SENT.name}", f"{home}/{_RECEIVED.name}"
+        sent, received = f"{home}/{_SENT_NAME}", f"{home}/{_RECEIVED_NAME}"
         if pulls:
             run(guest, ["rm", "-rf", received], seconds)
             ends = (_module(end.address, "sent"), f"{received}/")
         else:
             pull(guest, end.near, sent, seconds)
-            run(other, ["rm", "-rf", str(_RECEIVED)], seconds)
-            run(other, ["mkdir", str(_RECEIVED)])
+            run(other, ["rm", "-rf", _RECEIVED], seconds)
+            run(other, ["mkdir", _RECEIVED])
             ends = (f"{sent}/", _module(end.address, "received"))
         state = bench.data_state(True) if on_disk else None
         argv = ["rsync", "--archive", "--stats", *ends]
@@ -187,7 +186,7 @@ class _Rsync(NetworkWorkload[Rsync_co]):
         result["figures"] = figures
         sender, receiver = (other, guest) if pulls else (guest, other)
         expected = listing(sender, folder if pulls else sent, seconds)
-        at_end = received if pulls else str(_RECEIVED)
+        at_end = received if pulls else _RECEIVED
         found = listing(receiver, at_end, seconds)
         # With --checksum both ends read every file again and compare hashes, not times and sizes.
         differing = run(guest, ["rsync", "--archive", "--checksum", "--dry-run", "--itemize-changes", *ends], seconds)
