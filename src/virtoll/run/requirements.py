@@ -16,7 +16,7 @@ from virtoll.experiment.plan import Plan, Trial
 from virtoll.host.guest_usage import available_bytes
 from virtoll.platforms import EVERY_PLATFORM, platform_of
 from virtoll.platforms.base import Platform
-from virtoll.platforms.limits import Limited
+from virtoll.platforms.limits import OwnLimits
 from virtoll.run.pinning import choose_pinning
 from virtoll.runfolder.conditions import Affinity, Condition
 from virtoll.workloads import workload_of
@@ -101,7 +101,7 @@ def size_of(trial: Trial, experiment: Experiment) -> tuple[int, int]:
 def _own_memory_bytes(trial: Trial) -> int | None:
     """What its platform's parameters hold its guest to, in the place of all guests' memory; None: they do not."""
     own = trial.platform.parameters
-    return int(own.memory_max) if isinstance(own, Limited) and own.memory_max is not None else None
+    return int(own.memory_max) if isinstance(own, OwnLimits) and own.memory_max is not None else None
 
 
 def _memory_key(trial: Trial) -> str:
