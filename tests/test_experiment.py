@@ -218,10 +218,10 @@ COMPLAINTS: list[tuple[str, dict[str, Any], str, list[str]]] = [
         )
     ),
     (
-        "a limit on the host itself",
-        {"platforms": ["native", {"platform": "native-again", "cpu_max": 0.5}]},
-        "platforms[1].cpu_max",
-        ["not known"],
+        "a control that is not as the host is",
+        {"platforms": ["native", {"platform": "native-again", "label": "native-again", "memory_max": "2GiB"}]},
+        "platforms",
+        ["native-again is the A/A control of native and is not given the same", "give both the same keys"],
     ),
     ("too few blocks", {"blocks": 0}, "blocks", ["greater than or equal to 1", "0"]),
     ("too many blocks", {"blocks": 1001}, "blocks", ["less than or equal to 1000"]),
@@ -503,6 +503,9 @@ def test_a_list_of_rates_is_one_value_and_no_factor() -> None:
 def test_the_control_is_found_by_what_it_controls() -> None:
     assert experiments.parsed(platforms=["native", "native-again"]).control == "native-again"
     assert experiments.parsed(platforms=["netns", "native-again"], baseline="netns").control is None
+    held = [{"platform": name, "label": name, "memory_max": "2GiB"} for name in ("native", "native-again")]
+    assert experiments.parsed(platforms=held).control == "native-again"
+    assert experiments.parsed(platforms=["native", held[1]], control="native-again").control == "native-again"
     assert experiments.parsed(platforms=["native", "netns"], control="netns").control == "netns"
 
 

@@ -119,7 +119,7 @@ def test_without_a_launcher_its_threads_are_where_the_kernel_puts_them(
 
 @pytest.mark.parametrize(
     ("name", "cpus", "words"),
-    [("rcv9", [0], "/sys does not show rcv9"), ("rcv0", [], "nothing is pinned: this host has too few CPUs")],
+    [("rcv9", [0], "/sys does not show rcv9"), ("rcv0", [], "the guest is pinned to no CPU")],
 )
 def test_where_it_cannot_be_the_reason_is_told(
     interface: ReceivingInterface, name: str, cpus: list[int], words: str

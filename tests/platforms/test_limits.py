@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,6 +52,7 @@ def limited(platform: str, **parameters: Any) -> Kind:
 LIMITED: dict[str, Kind] = {
     f"{name}-limited": kind
     for name, kind in {
+        "native": limited("native"),
         "netns": limited("netns"),
         "runc": limited("runc"),
         "crun": limited("crun"),
@@ -133,6 +135,39 @@ def test_the_kernel_holds_what_was_asked_and_a_busy_loop_is_held_back(live: Conn
     group = accounting.quota_group(live.pids())
     group.prefer()  # what its weight was is compared above
     wait_until(lambda: group.read().throttled_periods > 0, guests.HANG_SECONDS, "being held back by its quota")
+
+
+def test_the_host_itself_is_held_with_its_page_cache(run_session: RunSession) -> None:
+    """A program that holds 1 MiB meets the limit by the pages of the file that it writes, by the kernel's own count."""
+    guests.ADDED["native-small"] = Kind("native", {"memory_max": "64MiB"}, grouped=True)
+    try:
+        live = guests.start("native-small", run_session, data_bytes=256 * 2**20)
+        try:
+            path = live.emptied().data.path
+            write = ("/bin/busybox", "dd", "if=/dev/zero", f"of={path}/file", "bs=1048576", "count=128")
+            live.guest.agent.ask(SpawnRequest(name="writer", argv=write, output="/tmp/writer"))
+            v2 = cgroups.detect().version == "v2"
+            count = group_of(live, "memory.x") / ("memory.events" if v2 else "memory.failcnt")
+
+            def met() -> bool:
+                words = count.read_text().split()
+                return int(dict(itertools.pairwise(words))["max"] if v2 else words[0]) > 0
+
+            wait_until(met, guests.HANG_SECONDS, "a limit that is met by the page cache")
+        finally:
+            live.guest.stop()
+    finally:
+        del guests.ADDED["native-small"]
+
+
+def test_the_host_without_a_limit_is_in_no_group(run_session: RunSession) -> None:
+    live = guests.start("native", run_session)
+    try:
+        assert live.guest.limits_held == {}
+        with pytest.raises(AssertionError, match="the agent is in no group below the lab's of memory"):
+            group_of(live, "memory.x")
+    finally:
+        live.guest.stop()
 
 
 def test_a_limit_that_the_kernel_does_not_hold_ends_the_start(

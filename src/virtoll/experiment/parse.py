@@ -98,9 +98,7 @@ def parse_experiment(text: str, path: Path, catalogue: Catalogue, selection: Sel
     if parsed.control == parsed.baseline:
         others = ", ".join(label for label in labels if label != parsed.baseline) or "none"
         raise UsageError(f"{path}: key 'control': is the baseline itself; name a second entry of it, allowed: {others}")
-    control = parsed.control or next(
-        (c.label for c in platforms if catalogue.controls.get(c.platform) == parsed.baseline), None
-    )
+    control = parsed.control or _own_control(platforms, parsed.baseline, path, catalogue)
     workloads = _workload_choices(parsed, path, catalogue)
     cells = kept_cells(
         {one.label: one.platform for one in platforms},
@@ -348,6 +346,22 @@ def _platform_choices(
                 )
             )
     return tuple(choices)
+
+
+def _own_control(
+    platforms: Sequence[PlatformChoice], baseline: str | None, path: Path, catalogue: Catalogue
+) -> str | None:
+    """The label of the baseline's A/A control, which must be given what the baseline is; None: there is none."""
+    found = next((one for one in platforms if catalogue.controls.get(one.platform) == baseline), None)
+    own = next((one for one in platforms if one.label == baseline), None)
+    if found is None or own is None:
+        return None
+    if (found.parameters, found.vcpus, found.memory_bytes) != (own.parameters, own.vcpus, own.memory_bytes):
+        raise UsageError(
+            f"{path}: key 'platforms': {found.label} is the A/A control of {own.label} and is not given the same; give "
+            "both the same keys, or name another 'control'"
+        )
+    return found.label
 
 
 def _own_sizes(

@@ -61,7 +61,7 @@ def receive_on(interfaces: Sequence[ReceivingInterface], cpus: Sequence[int]) ->
     of them to the sender. They must be switched on, with NAPI (``receive_offload``).
     """
     if not cpus:
-        return ReceivingCpus(None, reason="nothing is pinned: this host has too few CPUs")
+        return ReceivingCpus(None, reason="the guest is pinned to no CPU")
     unpinned = None
     try:
         for interface in interfaces:

@@ -1,7 +1,7 @@
 """Limits by cgroup as parameters of the platforms whose guests are processes of this host's kernel.
 
-Main type: ``Limited`` (base of their parameters). How a limit is set is the platform's, or its guest's cgroup's
-(``lab/cgroups.py``); docs/platforms/limits.md has the ways.
+Main types: ``OwnLimits`` (base of their parameters) and ``Limited`` (of those with links of their own). How a limit is
+set is the platform's, or its guest's cgroup's (``lab/cgroups.py``); docs/platforms/limits.md has the ways.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from virtoll.platforms.host import Site
 _CONTROLLERS = {"cpu_max": "cpu", "cpu_weight": "cpu", "memory_max": "memory", "io_max": "io"}
 
 
-class Limited(Attached):
+class OwnLimits(Parameters):
     """Each None: as every guest of the experiment.
 
     ``cpu_max``: CPU time per wall time, in CPUs, by a quota over 100 ms. ``cpu_weight``: by which it shares a CPU with
@@ -59,9 +59,13 @@ class Limited(Attached):
         return list(self.model_dump(include=set(_CONTROLLERS), exclude_none=True))
 
 
+class Limited(OwnLimits, Attached):
+    """Limits of a guest that is attached to its links in one of several ways."""
+
+
 def limit(request: GuestRequest, parameters: Parameters) -> GuestRequest:
-    """The request with the limits that a platform's parameters want; ``GuestError`` as ``Limited.own_limits``."""
-    own = parameters.own_limits() if isinstance(parameters, Limited) else Limits()
+    """The request with the limits that a platform's parameters want; ``GuestError`` as ``OwnLimits.own_limits``."""
+    own = parameters.own_limits() if isinstance(parameters, OwnLimits) else Limits()
     memory_bytes = request.memory_bytes if own.memory_bytes is None else own.memory_bytes
     quota = request.cpu_quota if own.cpu_quota is None else own.cpu_quota
     return replace(request, memory_bytes=memory_bytes, cpu_quota=quota, own=own)

@@ -43,7 +43,7 @@ from virtoll.run.pinning import Pinning
 from virtoll.run.progress import Progress
 from virtoll.run.room import ended_for, held_bytes, lacking_bytes
 from virtoll.run.threads import at_once
-from virtoll.runfolder.conditions import Condition
+from virtoll.runfolder.conditions import Affinity, Condition
 from virtoll.runfolder.scale import ScalePoint
 from virtoll.runfolder.store import RunFolder
 from virtoll.workloads import workload_of
@@ -75,11 +75,15 @@ class Slot:
     """Which of a platform's guests one is: ``instance`` 0 is its own, others stand beside that.
 
     ``place``: where it is pinned if not as the experiment says. ``group``: with how many it is started at once.
+    ``beside``: the label of the platform whose measured guest it is a neighbour of. ``affinity``: of guests that are
+    measured side by side.
     """
 
     instance: int = 0
     place: Placement | None = None
     group: ScalePoint | None = None
+    beside: str | None = None
+    affinity: Affinity | None = None
 
     @property
     def words(self) -> str:
@@ -221,7 +225,7 @@ class Fleet:
     boots: Counter[tuple[str, int]]
     observer: Observer = field(default_factory=Observer)
     _live: dict[str, LiveGuest] = field(default_factory=dict)
-    _co_located: dict[str, list[LiveGuest]] = field(default_factory=dict)
+    _co_located: dict[tuple[str, Affinity], list[LiveGuest]] = field(default_factory=dict)
     _neighbours: dict[NeighbourKey, list[LiveGuest]] = field(default_factory=dict)
     _starts: dict[str, int] = field(default_factory=dict)
     _neighbour_failures: Counter[NeighbourKey] = field(default_factory=Counter)
@@ -264,25 +268,44 @@ class Fleet:
             self._start(next(trial.platform for trial in self.block if trial.platform.label == label))
         return self._live.get(label)
 
-    def guests(self, label: str, count: int) -> tuple[LiveGuest, ...]:
+    def guests(self, label: str, count: int, affinity: Affinity = "shared") -> tuple[LiveGuest, ...]:
         """The platform's guest and ``count`` - 1 more beside it, started when they are first needed and kept parked.
 
-        Empty when not all of them are available (``why_absent``).
+        Those that are not pinned are all others than the platform's guest, which is. Empty when not all of them are
+        available (``why_absent``).
         """
         first = self.guest(label)
         if first is None:
             return ()
-        co_located = self._co_located.setdefault(label, [])
-        while len(co_located) < count - 1:
-            choice = next(trial.platform for trial in self.block if trial.platform.label == label)
-            if choice.parameters.pre_provisioned:
-                self._absent[label] = f"it is one guest that is there already, and {count} side by side are needed"
-                return ()
-            live = self._start_one(choice, Slot(len(co_located) + 1))
+        choice = next(trial.platform for trial in self.block if trial.platform.label == label)
+        if choice.parameters.pre_provisioned:
+            if count == 1:
+                return (first,)
+            self._absent[label] = f"it is one guest that is there already, and {count} side by side are needed"
+            return ()
+        places = self._side_by_side(choice, first.site, affinity, count)
+        if places is None:
+            self._absent[label] = f"its host has too few CPUs for {count} guests on CPUs of their own"
+            return ()
+        own = () if affinity == "unpinned" else (first,)
+        beside = self._co_located.setdefault((label, affinity), [])
+        for place in places[len(own) + len(beside) :]:
+            live = self._start_one(choice, Slot(len(beside) + 1, place, affinity=affinity))
             if live is None:
                 return ()
-            co_located.append(live)
-        return first, *co_located[: count - 1]
+            beside.append(live)
+        return (*own, *beside)[:count]
+
+    def _side_by_side(
+        self, choice: PlatformChoice, site: Site, affinity: Affinity, count: int
+    ) -> tuple[Placement, ...] | None:
+        """Where each of so many guests of a platform is; None where the host has too few CPUs for that affinity."""
+        vcpus, memory_bytes = self.experiment.size_of(choice)
+        pinning, usable = self.pinning, None
+        if site.cpus is not None:  # of another host, whose last CPU is left to itself
+            pinning, usable = Pinning(site.pinned(vcpus, ()), None, None), site.cpus[:-1]
+        cpus = pinning.side_by_side(affinity, count, vcpus, usable)
+        return None if cpus is None else tuple(Placement(own, vcpus, memory_bytes) for own in cpus)
 
     def neighbours(self, label: str, condition: Condition) -> tuple[LiveGuest, ...]:
         """The guests beside the platform's under a condition, started when they are first needed and kept parked.
@@ -296,7 +319,7 @@ class Fleet:
             if self._neighbour_failures[key] >= _STARTS_PER_BLOCK:
                 cause = GuestError(f"it failed {_STARTS_PER_BLOCK} times in this block, and is not tried again")
                 raise NeighbourFailed(condition.guest(len(beside) + 1), cause)
-            live = self._start_one(choice, Slot(len(beside) + 1, key[1]), beside=label)
+            live = self._start_one(choice, Slot(len(beside) + 1, key[1], beside=label))
             if live is None:
                 self._neighbour_failures[key] += 1
                 cause = GuestError(self._absent.pop(choice.label, "it could not be started"))
@@ -412,7 +435,9 @@ class Fleet:
                 reason = with_last_words(reason, found)
                 self._absent[label] = f"its guest was lost and not started again: {reason}"
             paths = self.folder.keep_evidence(folder_name, found)
-            for number, other in enumerate(self._co_located.pop(label, []), start=1):
+            together = [key for key in self._co_located if key[0] == label]
+            others = itertools.chain.from_iterable(map(self._co_located.pop, together))
+            for number, other in enumerate(others, start=1):
                 paths += self.folder.keep_evidence(f"{folder_name}-beside-{number}", other.guest.evidence())
                 self._end(other.guest, other.site, other.data)
             self._end(live.guest, live.site, live.data)
@@ -442,41 +467,45 @@ class Fleet:
         if live is not None:
             self._live[choice.label] = live
 
-    def _start_one(self, choice: PlatformChoice, slot: Slot = Slot(), beside: str | None = None) -> LiveGuest | None:
-        """Start one guest on its host; a host that is unavailable is the guest's failure.
-
-        ``beside``: the label of the platform whose guest it is to be beside.
-        """
+    def _start_one(self, choice: PlatformChoice, slot: Slot = Slot()) -> LiveGuest | None:
+        """Start one guest on its host; a host that is unavailable is the guest's failure."""
         try:
             site = self.site_of(choice)
         except GuestError as error:
             self._absent[choice.label] = f"its host is unavailable: {error}"
             return None
         if slot.group is None:  # a group has been found to fit before anything was started
-            place = slot.place or self._own_place(choice)
-            self._make_room(site, place.memory_bytes, (choice.label, beside))
+            place = slot.place or self._own_place(choice, site)
+            self._make_room(site, place.memory_bytes, (choice.label, slot.beside), affinity=slot.affinity)
         with site.awake():
             return self._start_at(choice, site, slot)
 
-    def _own_place(self, choice: PlatformChoice) -> Placement:
+    def _own_place(self, choice: PlatformChoice, site: Site) -> Placement:
         """Where the platform's measured guest is."""
         vcpus, memory_bytes = self.experiment.size_of(choice)
-        return Placement(self.pinning.guest_of(vcpus), vcpus, memory_bytes)
+        return Placement(site.pinned(vcpus, self.pinning.guest_of(vcpus)), vcpus, memory_bytes)
 
     def _make_room(
-        self, site: Site, memory_bytes: int, kept: Sequence[str | None], up: LiveGuest | None = None
+        self,
+        site: Site,
+        memory_bytes: int,
+        kept: Sequence[str | None],
+        up: LiveGuest | None = None,
+        *,
+        affinity: Affinity | None = None,
     ) -> None:
         """End guests of platforms that are not ``kept``, until this machine has so much memory for one that is.
 
         Those that hold most come first, and none is ended where all of them would not be enough. ``up``: the guest that
-        needs it, where it is up already and holds some of it.
+        needs it, where it is up already and holds some of it. ``affinity``: that of the guests side by side which are
+        needed; those of another are not kept.
         """
         lacking = lacking_bytes(memory_bytes) if site.host.local is not None else 0
         if lacking and up is not None:
             lacking -= held_bytes(up.guest)
         if lacking <= 0:
             return
-        others = self._not_kept(kept)
+        others = self._not_kept(kept, affinity)
         held = {number: sum(held_bytes(live.guest) for live in guests) for number, (guests, _) in enumerate(others)}
         for number in ended_for(lacking, held):
             guests, forget = others[number]
@@ -485,7 +514,9 @@ class Fleet:
                 self._end(live.guest, live.site, live.data)
             forget()
 
-    def _not_kept(self, kept: Sequence[str | None]) -> list[tuple[list[LiveGuest], Callable[[], object]]]:
+    def _not_kept(
+        self, kept: Sequence[str | None], affinity: Affinity | None
+    ) -> list[tuple[list[LiveGuest], Callable[[], object]]]:
         """Other platforms' guests, together those that are ended together, and what forgets that they were up."""
 
         def forget_own(label: str) -> None:
@@ -494,9 +525,9 @@ class Fleet:
 
         found: list[tuple[list[LiveGuest], Callable[[], object]]] = []
         found += [([live], partial(forget_own, label)) for label, live in self._live.items() if label not in kept]
-        for label, guests in self._co_located.items():
-            if label not in kept:
-                found.append((guests, partial(self._co_located.pop, label)))
+        for together, guests in self._co_located.items():
+            if together[0] not in kept or affinity not in (None, together[1]):
+                found.append((guests, partial(self._co_located.pop, together)))
         for key, guests in self._neighbours.items():
             if key[0] not in kept:
                 found.append((guests, partial(self._neighbours.pop, key)))
@@ -533,7 +564,7 @@ class Fleet:
         """
         boot, kind = draft.record.boot, self.platforms[choice.platform]
         with contextlib.ExitStack() as undo:
-            wanted = self._data_bytes(beside=slot.place is not None and slot.group is None)
+            wanted = self._data_bytes(beside=slot.beside is not None)
             promised = sum(live.data.volume.size_bytes for live in self._everyone() if live.data is not None)
             if slot.group is not None:
                 promised = slot.instance * wanted  # all are started at the same time
@@ -554,7 +585,9 @@ class Fleet:
                 identifier = (os.getpid() + start) % 2**16
                 timekeeper, hops = self._connect(guest, network, site, identifier, counters=choice.counters)
                 if site.network.local is not None and network.sources:
-                    draft.receives_on(site.network.local.receive_on(network, request.cpus))
+                    # Guests side by side that are not pinned are not on the sender's CPU either, but on any.
+                    cpus = request.cpus or (self.pinning.usable if slot.affinity == "unpinned" else ())
+                    draft.receives_on(site.network.local.receive_on(network, cpus))
                 unlike = self._examine(guest, request, draft, pre_provisioned=choice.parameters.pre_provisioned)
                 if slot.instance == 0 and slot.group is None:
                     self._append_footprint(guest, boot, choice.label, "idle", site)
@@ -652,7 +685,7 @@ class Fleet:
         if site.far:
             network = site.far.reach(network)
         network = site.network.reach(network)
-        place = slot.place or self._own_place(choice)
+        place = slot.place or self._own_place(choice, site)
         cpus = () if choice.parameters.pre_provisioned else place.cpus
         # Not the boot's own name: runsc takes an identifier's beginning for the whole, if there is but one such.
         name = boot if slot.instance == 0 else f"beside-{boot}"
@@ -663,7 +696,7 @@ class Fleet:
             name,
             place.vcpus,
             place.memory_bytes,
-            site.pinned(place.vcpus, cpus),
+            cpus,
             network,
             deadline_seconds=_BOOT_SECONDS * max(1.0, guests / len(os.sched_getaffinity(0))),
             cpu_quota=self.experiment.cpu_quota,

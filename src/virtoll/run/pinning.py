@@ -1,4 +1,4 @@
-"""Which host CPU does what: guests, generator, sink, and the guests beside a measured one. Pure.
+"""Which host CPU does what: guests, generator, sink, guests side by side and those beside a measured one. Pure.
 
 Main types: ``Pinning``, ``choose_pinning``.
 """
@@ -20,12 +20,12 @@ class Pinning:
     generator_cpu: int | None
     sink_cpu: int | None
 
-    def guest_of(self, vcpus: int) -> tuple[int, ...]:
+    def guest_of(self, vcpus: int, allowed: tuple[int, ...] | None = None) -> tuple[int, ...]:
         """CPUs of a measured guest with so many virtual ones: the first of the largest guest's.
 
         Where that has too many for the host to be pinned, a smaller one is pinned as if it were the largest.
         """
-        return self.guest_cpus[:vcpus] if self.guest_cpus else choose_pinning(vcpus).guest_cpus
+        return self.guest_cpus[:vcpus] if self.guest_cpus else choose_pinning(vcpus, allowed).guest_cpus
 
     def beside(self, affinity: Affinity, vcpus: int, allowed: Sequence[int] | None = None) -> tuple[int, ...] | None:
         """CPUs of a guest beside the measured one, none for any; None where the host has too few for that affinity.
@@ -41,6 +41,31 @@ class Pinning:
         free = [cpu for cpu in usable if cpu not in self.cpus] or [cpu for cpu in usable if cpu not in self.guest_cpus]
         return tuple(free[:vcpus]) if len(free) >= vcpus else None
 
+    def side_by_side(
+        self, affinity: Affinity, guests: int, vcpus: int, allowed: tuple[int, ...] | None = None
+    ) -> tuple[tuple[int, ...], ...] | None:
+        """CPUs of each of several guests of one platform that are measured together; None where the host has too few.
+
+        *Shared*: all on those of one guest. *Apart*: each on its own, which nothing else of the run is pinned to.
+        *Unpinned*: all on any CPU, the first one too.
+        """
+        if affinity == "unpinned":
+            return ((),) * guests
+        if affinity == "shared":
+            return (self.guest_of(vcpus, allowed),) * guests
+        return self._each_apart(vcpus, allowed)[:guests] if guests <= self.most_apart(vcpus, allowed) else None
+
+    def most_apart(self, vcpus: int, allowed: tuple[int, ...] | None = None) -> int:
+        """How many guests of so many virtual CPUs can each have host CPUs of their own."""
+        return len(self._each_apart(vcpus, allowed))
+
+    def _each_apart(self, vcpus: int, allowed: tuple[int, ...] | None) -> tuple[tuple[int, ...], ...]:
+        own = self.guest_of(vcpus, allowed)
+        usable = sorted(os.sched_getaffinity(0)) if allowed is None else allowed
+        free = [cpu for cpu in usable if cpu not in (*own, self.generator_cpu, self.sink_cpu)]
+        more = [tuple(free[first : first + vcpus]) for first in range(0, len(free) - vcpus + 1, vcpus)]
+        return (own, *more) if own else ()
+
     def free_cpu(self) -> int | None:
         """A CPU that nothing is pinned to, or else the generator's: where what is sent as a load is generated."""
         free = sorted(os.sched_getaffinity(0) - set(self.cpus))
@@ -49,6 +74,11 @@ class Pinning:
     def takes_generator(self, cpus: Sequence[int]) -> bool:
         """Whether one of these CPUs is the generator's or the sink's."""
         return any(cpu in (self.generator_cpu, self.sink_cpu) for cpu in cpus)
+
+    @property
+    def usable(self) -> tuple[int, ...]:
+        """All CPUs of this process, where it has enough of them to pin anything."""
+        return tuple(sorted(os.sched_getaffinity(0))) if self.guest_cpus else ()
 
     @property
     def cpus(self) -> tuple[int, ...]:

@@ -225,7 +225,7 @@ def _measure_trial(
     repeats = sizes.repeats(trial, fleet)
     before = session.observer.begin()
     try:
-        guests = fleet.guests(trial.platform.label, needs.guests)
+        guests = fleet.guests(trial.platform.label, needs.guests, needs.affinity)
         live = guests[0] if guests else None
         if live is None:
             status, reason = "skipped", fleet.why_absent(trial.platform.label)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from virtoll.experiment.model import Catalogue, Experiment, PlatformChoice, WorkloadChoice
 from virtoll.experiment.plan import Plan, Trial, estimate_seconds, make_plan
 from virtoll.platforms import EVERY_PLATFORM
-from virtoll.run.requirements import guests_beside, needs_of
+from virtoll.run.requirements import guests_beside, guests_side_by_side
 from virtoll.workloads import WORKLOADS, workload_of
 from virtoll.workloads.loads import image_of
 from virtoll.workloads.traffic import RESIDUAL_NS, FrameParameters
@@ -76,11 +76,6 @@ def estimate(plan: Plan) -> float:
         ),
         lambda choice: EVERY_PLATFORM[choice.platform].boot_seconds,
     )
-    co_located: dict[tuple[int, PlatformChoice], int] = {}
-    for trial in plan.trials:
-        key = trial.block, trial.platform
-        co_located[key] = max(co_located.get(key, 0), needs_of(trial).guests - 1)
-    trials += sum(count * EVERY_PLATFORM[choice.platform].boot_seconds for (_, choice), count in co_located.items())
     for batch in plan.batches():
         first = batch[0]
         if first.scale is not None:  # one start is counted already
@@ -89,6 +84,7 @@ def estimate(plan: Plan) -> float:
     for batch in plan.batches():
         beside = guests_beside(batch).items()
         trials += sum(boots.get(label, _BOOT_SECONDS) * count for (label, _, _), count in beside)
+        trials += sum(boots[label] * count for (label, _), count in guests_side_by_side(batch).items())
     return trials + calibration_seconds(real)
 
 

@@ -21,7 +21,7 @@ from virtoll.image import default_cache
 from virtoll.lab import interrupts
 from virtoll.platforms.base import Platform, Probe
 from virtoll.platforms.host import Site
-from virtoll.platforms.limits import Limited
+from virtoll.platforms.limits import OwnLimits
 from virtoll.run.requirements import why_not_there
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -36,7 +36,7 @@ def probe(driver: Platform[Parameters], choice: PlatformChoice, site: Site, *, a
     """
     if (reason := why_not_there(choice, type(driver), None)) is not None:
         return Probe(False, None, reason)
-    if isinstance(choice.parameters, Limited) and (unset := choice.parameters.refusal(site)) is not None:
+    if isinstance(choice.parameters, OwnLimits) and (unset := choice.parameters.refusal(site)) is not None:
         return Probe(False, None, unset)
     depends_on = driver.depends_on()
     if depends_on is None or choice.host is not None:

@@ -16,9 +16,9 @@ from virtoll.experiment.plan import Plan, Trial
 from virtoll.host.guest_usage import available_bytes
 from virtoll.platforms import EVERY_PLATFORM, platform_of
 from virtoll.platforms.base import Platform
-from virtoll.platforms.limits import Limited
+from virtoll.platforms.limits import OwnLimits
 from virtoll.run.pinning import choose_pinning
-from virtoll.runfolder.conditions import Condition
+from virtoll.runfolder.conditions import Affinity, Condition
 from virtoll.workloads import workload_of
 from virtoll.workloads.base import FEATURES, Needs
 from virtoll.workloads.loads import data_bytes_of, image_of
@@ -55,6 +55,7 @@ def why_impossible(trial: Trial, experiment: Experiment) -> str | None:
     given = None if trial.platform.parameters.pre_provisioned else (vcpus, memory_bytes)
     return (
         unmet(trial.workload.workload, needs, given, kind.name, kind.lacks, memory_key=_memory_key(trial))
+        or _why_not_side_by_side(trial, needs, experiment)
         or _why_not_beside(trial, experiment)
         or _why_not_at_once(trial, experiment)
     )
@@ -100,7 +101,7 @@ def size_of(trial: Trial, experiment: Experiment) -> tuple[int, int]:
 def _own_memory_bytes(trial: Trial) -> int | None:
     """What its platform's parameters hold its guest to, in the place of all guests' memory; None: they do not."""
     own = trial.platform.parameters
-    return int(own.memory_max) if isinstance(own, Limited) and own.memory_max is not None else None
+    return int(own.memory_max) if isinstance(own, OwnLimits) and own.memory_max is not None else None
 
 
 def _memory_key(trial: Trial) -> str:
@@ -159,6 +160,28 @@ def _why_not_beside(trial: Trial, experiment: Experiment) -> str | None:
             "('affinity: apart'); use a host with more CPUs"
         )
     return None
+
+
+def _why_not_side_by_side(trial: Trial, needs: Needs, experiment: Experiment) -> str | None:
+    """Why its guests cannot each have host CPUs of their own, in one sentence; None: they can, or need not.
+
+    What another host has is known only once it is asked.
+    """
+    if needs.affinity != "apart" or (trial.platform.host is not None and not trial.platform.host.local):
+        return None
+    if trial.condition is not None and trial.condition.affinity == "apart" and needs.guests > 1:
+        return (
+            "guests side by side on CPUs of their own and neighbours on others ('affinity: apart' of both) cannot be "
+            "told apart; set one of them to shared"
+        )
+    vcpus, _ = size_of(trial, experiment)
+    most = choose_pinning(experiment.most_vcpus).most_apart(vcpus)
+    if needs.guests <= most or trial.platform.parameters.pre_provisioned:
+        return None
+    return (
+        f"{needs.guests} guests (guest.vcpus: {vcpus}) cannot each have host CPUs of their own ('affinity: apart'): "
+        f"this host has CPUs for {most} beside generator and sink; take fewer guests, 'affinity: shared' or 'unpinned'"
+    )
 
 
 def why_not_there(choice: PlatformChoice, kind: type[Platform[Parameters]], cpu_quota: float | None) -> str | None:
@@ -220,8 +243,12 @@ def guests_at_once(plan: Plan) -> int:
 
     Guests beside it under conditions that differ in CPUs or memory are others.
     """
-    most = _most_at_once(plan, lambda needs: needs.guests)
-    return most + max((sum(batch.values()) for batch in map(guests_beside, plan.batches())), default=0)
+    most = 0
+    for batch in plan.batches():
+        scale = {trial.platform.label: trial.scale.guests if trial.scale is not None else 1 for trial in batch}
+        together = (scale, guests_side_by_side(batch), guests_beside(batch))
+        most = max(most, sum(sum(each.values()) for each in together))
+    return most
 
 
 def most_memory(plan: Plan, experiment: Experiment) -> tuple[int, int]:
@@ -232,6 +259,20 @@ def most_memory(plan: Plan, experiment: Experiment) -> tuple[int, int]:
         return guests_at_once(plan), max(each, default=experiment.memory_bytes)
     most = max(points, key=lambda one: one.guests * one.memory_bytes)
     return most.guests, most.memory_bytes
+
+
+def guests_side_by_side(trials: Iterable[Trial]) -> dict[tuple[str, Affinity], int]:
+    """How many guests these trials' workloads need side by side beside each platform's own, by label and affinity.
+
+    Those that are not pinned are all others than its own, which is.
+    """
+    found: dict[tuple[str, Affinity], int] = {}
+    for trial in trials:
+        needs = needs_of(trial)
+        key = trial.platform.label, needs.affinity
+        more = needs.guests - (0 if needs.affinity == "unpinned" else 1)
+        found[key] = max(found.get(key, 0), more)
+    return found
 
 
 def guests_beside(trials: Iterable[Trial]) -> dict[tuple[str, str, int | None], int]:

@@ -19,6 +19,7 @@ from virtoll.errors import GuestCannot
 from virtoll.experiment.model import Image, Parameters
 from virtoll.lab.network import GuestNetwork, Link
 from virtoll.lab.shaping import Shape
+from virtoll.runfolder.conditions import Affinity
 from virtoll.workloads.points import MeasuredPoint
 
 Figures = dict[str, Any]
@@ -55,6 +56,7 @@ class Needs:
 
     ``memory_bytes``: of the guest's, all in all; ``data_bytes``: room in the data directory, on a disk; ``features``:
     names of ``FEATURES``; ``guests``: how many of the platform's guests stand side by side and are measured together.
+    ``affinity``: on which host CPUs these are: all on one guest's, each on its own, or on any.
 
     ``sources``, ``sinks``: links that traffic enters each guest by, and leaves it by; ``mtu_bytes``: the least MTU of
     all its links, 0 for any; ``shared_nic``: a link to the NIC that all guests share. All guests of an experiment are
@@ -66,6 +68,7 @@ class Needs:
     data_bytes: int = 0
     features: frozenset[str] = frozenset()
     guests: int = 1
+    affinity: Affinity = "shared"
     sources: int = 1
     sinks: int = 1
     mtu_bytes: int = 0

@@ -29,6 +29,7 @@ from virtoll.errors import GuestCannot, GuestError
 from virtoll.experiment.model import Parameters
 from virtoll.lab.network import Link
 from virtoll.lab.shaping import Shape
+from virtoll.runfolder.conditions import Affinity
 from virtoll.runfolder.frame_shape import LARGEST_FRAME_BYTES, MOST_SOURCES, SMALLEST_FRAME_BYTES
 from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
 from virtoll.workloads.network_path import shaped
@@ -48,7 +49,8 @@ class TransmittersParameters(Parameters):
     ``nic``: ``own``, a link for each guest, or ``shared``, one for all; ``link_rate_bits_per_second``: of the shared
     one (0: as fast as the host makes it).
     ``frame_size_bytes`` is with FCS; the default carries the paper's 1472 bytes of UDP payload. ``backend``: what
-    sends inside the guests; the default is what all kernels have.
+    sends inside the guests; the default is what all kernels have. ``affinity``: whether all guests are on the host CPUs
+    of one, each on its own, or all on any.
     """
 
     transmitters: int = Field(default=2, ge=1, le=MOST_SOURCES)
@@ -58,6 +60,7 @@ class TransmittersParameters(Parameters):
     backend: Backend = "af-packet"
     nic: Literal["own", "shared"] = "own"
     link_rate_bits_per_second: int = Field(default=0, ge=0, le=10**12)
+    affinity: Affinity = "shared"
 
     @model_validator(mode="after")
     def _rate_is_of_the_shared_nic(self) -> Self:
@@ -89,7 +92,12 @@ class Transmitters(Workload[TransmittersParameters]):
     def needs(self) -> Needs:
         """As many guests as transmitters."""
         wanted = self.parameters
-        return Needs(guests=wanted.transmitters, mtu_bytes=wanted.frames.mtu_bytes, shared_nic=wanted.nic == "shared")
+        return Needs(
+            guests=wanted.transmitters,
+            affinity=wanted.affinity,
+            mtu_bytes=wanted.frames.mtu_bytes,
+            shared_nic=wanted.nic == "shared",
+        )
 
     def estimate_seconds(self, slowdown: float) -> float:
         """One point, whatever the platform; starts of the guests are not in it."""

@@ -2,8 +2,8 @@
 
 All are loaded at the same time and alike, by one generator, and counted by one sink. Source k of a point is router k,
 so that each router's rate is in the point and their sum is the metric. They share the host's CPUs that one guest is
-pinned to. A trial is a sweep (``sweep.py``), whose rates are of each router. Or it is one point, at a rate of all
-together that is the same for any number of them, as the paper's 130 000 frames/s.
+pinned to, unless ``affinity`` says otherwise. A trial is a sweep (``sweep.py``), whose rates are of each router. Or it
+is one point, at a rate of all together that is the same for any number of them, as the paper's 130 000 frames/s.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pydantic import Field, model_validator
 
 from virtoll.agent.path_counters import knows_counters
 from virtoll.errors import GuestCannot
+from virtoll.runfolder.conditions import Affinity
 from virtoll.runfolder.frame_shape import MOST_SOURCES, SWEEP_KEYS
 from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
 from virtoll.workloads.forward import lane
@@ -35,6 +36,7 @@ class VirtualRoutersParameters(SweepParameters):
     """``routers``: how many guests forward at once; ``first_rate_frames_per_second`` is of each of them.
 
     ``total_rate_frames_per_second``: what all are offered together, in parts of equal size (0: a sweep instead).
+    ``affinity``: whether all are on the host CPUs of one guest, each on its own, or all on any.
     """
 
     sources: Literal[1] = 1
@@ -43,6 +45,7 @@ class VirtualRoutersParameters(SweepParameters):
     egress: Literal["one"] = "one"
     routers: int = Field(default=2, ge=1, le=MOST_SOURCES)
     total_rate_frames_per_second: float = Field(default=0, ge=0, le=1e9)
+    affinity: Affinity = "shared"
 
     @model_validator(mode="after")
     def _a_total_has_no_sweep(self) -> Self:
@@ -69,7 +72,8 @@ class VirtualRouters(Workload[VirtualRoutersParameters]):
 
     def needs(self) -> Needs:
         """As many guests as routers."""
-        return Needs(guests=self.parameters.routers, mtu_bytes=self.parameters.mtu_bytes)
+        wanted = self.parameters
+        return Needs(guests=wanted.routers, affinity=wanted.affinity, mtu_bytes=wanted.mtu_bytes)
 
     def estimate_seconds(self, slowdown: float) -> float:
         """The sweep or one point; that the guests share a CPU makes it shorter, their starts are not in it."""

@@ -9,23 +9,23 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-from virtoll.experiment.model import Parameters
 from virtoll.image import GuestImage
-from virtoll.lab.cgroups import Limits
 from virtoll.lab.data import DataBy
 from virtoll.lab.enter import Bind, Enter, Namespace
 from virtoll.platforms.base import DATA_PATH, GuestRequest, Platform, Probe, Validation
 from virtoll.platforms.containers.guest import NamespacedGuest, start_namespaced
 from virtoll.platforms.host import Site
+from virtoll.platforms.limits import OwnLimits, limits_held
 
 HOST_AGENT = ("/init", "--role", "host", "--channel", "stdio")
 
 
-class NativeParameters(Parameters):
-    """The host has no parameters."""
+class NativeParameters(OwnLimits):
+    """Without limits of its own the host is left as it is."""
 
 
 class Native(Platform[NativeParameters]):
@@ -56,12 +56,15 @@ class Native(Platform[NativeParameters]):
             site.local_ports.host_port(link)
         attachment = "bridge" if any(link.trunk for link in request.network.traffic) else "veth"
         cleanup = [lambda: network.remove(request.network)]
-        # Only a quota makes a group: without one the host is left as it is.
-        limits = Limits(cpu_quota=request.cpu_quota)
-        group = site.this_machine.group(request.name, limits) if request.cpu_quota is not None else None
-        return start_namespaced(
+        # All guests' memory does not hold it, and its agent is pinned as it is. Without a limit there is no group.
+        limits = replace(request.limits(memory=False), cpus=())
+        group = site.this_machine.group(request.name, limits) if limits.any else None
+        guest = start_namespaced(
             request, site, HOST_AGENT, attachment, cleanup, group, enter=on_image(site.image, ("mount",), request)
         )
+        with guest.ending_on_error():
+            guest.limits_held = limits_held(request, site, guest.process.pid)
+        return guest
 
 
 class NativeAgain(Native):

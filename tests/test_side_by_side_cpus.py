@@ -1,0 +1,173 @@
+"""On which host CPUs guests side by side are: what is planned, what is started, and what the report calls it."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support import experiments
+from tests.support.commands import virtoll
+from tests.support.experiments import fake
+
+from virtoll.experiment.model import Experiment
+from virtoll.report.build import load
+from virtoll.run.pinning import Pinning, choose_pinning
+from virtoll.run.pipeline import measure
+from virtoll.run.preview import plan_of
+from virtoll.run.progress import SilentProgress
+from virtoll.run.requirements import guests_at_once, guests_side_by_side, why_impossible
+from virtoll.runfolder.conditions import Affinity
+from virtoll.runfolder.store import RunFolder
+from virtoll.stats.analysis import analyse
+
+EVERY = ["shared", "apart", "unpinned"]
+
+
+@pytest.fixture
+def eight(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host with as many cores as the paper's."""
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)))
+
+
+def asked(**changed: Any) -> Experiment:
+    """An experiment of routers side by side."""
+    routers = {"workload": "virtual-routers", "routers": [1, 2, 4], "affinity": EVERY}
+    return experiments.parsed(**{"workloads": [routers], "blocks": 1, **changed})
+
+
+@pytest.mark.parametrize(
+    ("vcpus", "cpus", "apart"),
+    [
+        (1, (0,), ()),
+        (1, (0, 1), ((0,),)),
+        (1, (0, 1, 2), ((0,),)),
+        (1, (4, 5, 6, 7), ((4,), (5,))),
+        (1, tuple(range(8)), tuple((cpu,) for cpu in range(6))),
+        (2, tuple(range(8)), ((0, 1), (2, 3), (4, 5))),
+        (3, tuple(range(8)), ((0, 1, 2), (3, 4, 5))),
+    ],
+)
+def test_guests_apart_have_cpus_that_nothing_else_is_pinned_to(
+    vcpus: int, cpus: tuple[int, ...], apart: tuple[tuple[int, ...], ...]
+) -> None:
+    pinning = choose_pinning(vcpus, cpus)
+    assert pinning.most_apart(vcpus, cpus) == len(apart)
+    for count in range(1, len(apart) + 1):
+        assert pinning.side_by_side("apart", count, vcpus, cpus) == apart[:count]
+    assert pinning.side_by_side("apart", len(apart) + 1, vcpus, cpus) is None
+    own = pinning.guest_cpus
+    assert pinning.side_by_side("shared", 3, vcpus, cpus) == (own, own, own)
+    assert pinning.side_by_side("unpinned", 3, vcpus, cpus) == ((), (), ())
+    taken = [cpu for one in apart for cpu in one]
+    assert len(taken) == len(set(taken))
+    assert not {pinning.generator_cpu, pinning.sink_cpu} & set(taken)
+
+
+def test_a_smaller_guest_apart_has_what_the_largest_leaves() -> None:
+    pinning = Pinning((0, 1), 5, 4)
+    assert pinning.side_by_side("apart", 4, 1, tuple(range(6))) == ((0,), (1,), (2,), (3,))
+
+
+def test_what_the_host_has_too_few_cpus_for_is_skipped_with_what_fits(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2, 3})
+    experiment = asked(platforms=["netns"], baseline="netns")
+    reasons = {
+        (trial.workload.parameters.model_dump()["affinity"], trial.workload.parameters.model_dump()["routers"]): reason
+        for trial in plan_of(experiment).trials
+        if (reason := why_impossible(trial, experiment)) is not None
+    }
+    assert set(reasons) == {("apart", 4)}
+    assert reasons["apart", 4] == (
+        "4 guests (guest.vcpus: 1) cannot each have host CPUs of their own ('affinity: apart'): this host has CPUs "
+        "for 2 beside generator and sink; take fewer guests, 'affinity: shared' or 'unpinned'"
+    )
+    routers = {"workload": "virtual-routers", "routers": 16, "affinity": "apart"}
+    file = experiments.write(tmp_path, platforms=["netns"], baseline="netns", workloads=[routers], guest={"vcpus": 64})
+    said = virtoll("plan", file).stdout
+    assert "16 guests (guest.vcpus: 64) cannot each have host CPUs of their own" in said.replace("\n", " ")
+
+
+@pytest.mark.usefixtures("eight")
+def test_neighbours_are_not_apart_from_guests_that_are_apart() -> None:
+    experiment = asked(
+        scenario="neighbours",
+        platforms=["netns"],
+        baseline="netns",
+        neighbours=[{"load": "idle", "affinity": ["shared", "apart"]}],
+    )
+    skipped = Counter(
+        (trial.condition and trial.condition.affinity, trial.workload.parameters.model_dump()["affinity"])
+        for trial in plan_of(experiment).trials
+        if why_impossible(trial, experiment) is not None
+    )
+    assert set(skipped) == {("apart", "apart")}
+
+
+@pytest.mark.usefixtures("eight")
+def test_the_plan_counts_each_affinitys_guests() -> None:
+    plan = plan_of(asked(platforms=["netns"], baseline="netns"))
+    wanted: dict[tuple[str, Affinity], int] = {("netns", "shared"): 3, ("netns", "apart"): 3, ("netns", "unpinned"): 4}
+    assert guests_side_by_side(plan.trials) == wanted
+    assert guests_at_once(plan) == 1 + 3 + 3 + 4
+
+
+@pytest.mark.usefixtures("eight")
+def test_each_affinity_has_guests_of_its_own_where_it_says(tmp_path: Path) -> None:
+    experiment = asked(platforms=[fake("model"), fake("dear", cost=2)], baseline="model", blocks=2)
+    measure(experiment, tmp_path / "run", ["virtoll"], SilentProgress())
+    folder = RunFolder.open(tmp_path / "run")
+    assert {(one.status, one.reason) for one in folder.trials()} == {("ok", None)}
+    own = [boot for boot in folder.boots() if (boot.platform, boot.block) == ("model", 0)]
+    cpus = Counter((boot.instance > 0, boot.requested.cpus if boot.requested else None) for boot in own)
+    # The platform's own, three on its CPU, three on others, and four on none that is said: not started twice.
+    assert cpus == {(False, (0,)): 1, (True, (0,)): 3, (True, (1,)): 1, (True, (2,)): 1, (True, (3,)): 1, (True, ()): 4}
+    firsts = {(trial.parameters["affinity"], trial.boot) for trial in folder.trials() if trial.block == 0}
+    boots = {boot.boot: boot for boot in own}
+    places = {(affinity, boots[boot].requested) for affinity, boot in firsts if boot in boots}
+    assert {(affinity, one.cpus if one else None) for affinity, one in places} == {
+        ("shared", (0,)),
+        ("apart", (0,)),
+        ("unpinned", ()),
+    }
+    found = analyse(load(folder.path)).scalings
+    assert {(one.platform, one.words) for one in found} == {
+        (label, words) for label in ("model", "dear") for words in ("same CPUs", "own CPUs", "not pinned")
+    }
+
+
+@pytest.mark.lab
+@pytest.mark.root
+@pytest.mark.timeout(600)
+def test_real_guests_side_by_side_are_where_it_says(tmp_path: Path) -> None:
+    """On two cores none can be apart; what the kernel forwards for guests that are not pinned is not pinned either."""
+    routers = {"workload": "virtual-routers", "routers": 2, "total_rate_frames_per_second": 2000}
+    workloads = [
+        {**routers, "point_milliseconds": 100, "affinity": EVERY},
+        {"workload": "transmitters", "rate_frames_per_second": 200, "affinity": "unpinned"},
+    ]
+    changed = {"platforms": ["netns"], "baseline": "netns", "blocks": 1, "rounds": 1, "workloads": workloads}
+    finished = virtoll("run", experiments.write(tmp_path, **changed), "--into", tmp_path / "run", runs=tmp_path)
+    assert finished.returncode == 0, finished.stderr
+    folder, cpus = RunFolder.open(tmp_path / "run"), tuple(sorted(os.sched_getaffinity(0)))
+    boots = {boot.boot: boot for boot in folder.boots()}
+    for trial in folder.latest_trials():
+        affinity = trial.parameters["affinity"]
+        if affinity == "apart" and len(cpus) < 4:
+            assert trial.status == "skipped"
+            assert "cannot each have host CPUs of their own" in (trial.reason or "")
+            continue
+        assert (trial.status, trial.reason) == ("ok", None)
+        assert [one.forwarded_frames > 0 for one in (trial.points or ())[0].sink.per_source] == [True, True]
+        boot = boots[trial.boot or ""]
+        pinned = () if affinity == "unpinned" else cpus[:1]
+        assert (boot.requested and boot.requested.cpus, boot.fatal) == (pinned, ())
+        assert (boot.facts or {})["cpus_allowed"] == len(pinned or cpus)
+        assert (boot.forwarding and boot.forwarding.cpus) == (pinned or cpus)
+    others = Counter(boot.requested and boot.requested.cpus for boot in folder.boots() if boot.instance > 0)
+    assert (others[cpus[:1]], others[()]) == (1, 2), "transmitters and routers have the same guests"
+    assert others.total() == (3 if len(cpus) < 4 else 4)
