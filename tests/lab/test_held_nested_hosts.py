@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support import commands, machine
+from tests.support import commands, experiments, machine
 from tests.support.playground import Playground, Running
 
 from virtoll.nested import NESTED_HOSTS, prepare_nested_host
+from virtoll.run.manifest import nested_hosts
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(1800)]
 
@@ -49,7 +50,7 @@ def launcher_of(first: int) -> int:
 
 def test_one_is_brought_up_looked_into_and_ended(place: Playground) -> None:
     """As root by kill -9 of what holds it, as an ordinary user by 'down'."""
-    prepare_nested_host(NESTED_HOSTS["kvm"])
+    emulator = prepare_nested_host(NESTED_HOSTS["kvm"]).emulator
     with place.start("nested", "up", "kvm") as running:
         assert running.end(BOOT_SECONDS) == 0, running.said
     up = the_kvm(place)
@@ -58,7 +59,7 @@ def test_one_is_brought_up_looked_into_and_ended(place: Playground) -> None:
     launcher = launcher_of(up["pid"])
     seen = machine.family(launcher)
     try:
-        assert any("qemu-system-x86_64" in process.argv[0] for process in seen.processes)
+        assert any(process.argv[: len(emulator.argv)] == emulator.argv for process in seen.processes)
         again = run_nested(place, "up", "kvm")
         assert again.process.returncode == 2
         assert "is up already" in again.said
@@ -86,14 +87,26 @@ def test_one_is_brought_up_looked_into_and_ended(place: Playground) -> None:
                 os.kill(process.pid, signal.SIGKILL)
 
 
+def test_a_run_records_what_emulates_its_nested_hosts() -> None:
+    made = prepare_nested_host(NESTED_HOSTS["kvm"])
+    reported = subprocess.run([*made.emulator.argv, "--version"], capture_output=True, text=True, check=True).stdout
+    assert f"(Debian {made.emulator.version})" in reported
+    major, minor = (int(word) for word in made.emulator.version.removeprefix("1:").split(".")[:2])
+    assert (major, minor) >= (10, 2), "older ones lose interrupts (docs/decisions/emulator-of-nested-hosts.md)"
+    guests = {"platform": "qemu-kvm", "host": "nested:kvm"}
+    found = nested_hosts(experiments.parsed(platforms=["native", guests]))
+    assert found == {"kvm": {"packages": made.versions, "emulator": made.emulator.versions}}
+    assert nested_hosts(experiments.parsed(platforms=["native", "netns"])) is None
+
+
 def test_whoever_stops_waiting_for_one_leaves_nothing(root_place: Playground) -> None:
-    prepare_nested_host(NESTED_HOSTS["kvm"])
+    emulator = prepare_nested_host(NESTED_HOSTS["kvm"]).emulator
     with root_place.start("nested", "up", "kvm") as running:
         found: list[machine.Family] = []
 
         def is_started() -> bool:
             found.append(machine.family(running.process.pid))
-            return any(process.argv and "qemu-system" in process.argv[0] for process in found[-1].processes)
+            return any(process.argv[:1] == emulator.argv[:1] for process in found[-1].processes)
 
         running.wait_until(is_started, "a machine that boots")
         running.process.send_signal(signal.SIGINT)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from virtoll.errors import GuestError
+from virtoll.errors import CommandFailed, GuestError
 from virtoll.lab.data import LocalVolume
 from virtoll.lab.inside import Lab
 from virtoll.lab.network import GuestNetwork
@@ -143,16 +143,22 @@ def test_the_kernel_is_told_of_the_drives_that_are_there(root: bool, data: bool,
 
 
 class DrivesHost(VirtualBoxHost):
-    """A host whose ``startvm`` fails: what the machine was made of is in ``asked`` and in its folder."""
+    """A host whose ``startvm`` fails: what the machine was made of is in ``asked`` and in its folder.
 
-    def __init__(self, scratch: Path) -> None:
+    The server refuses the first ``refusals`` of its clients.
+    """
+
+    def __init__(self, scratch: Path, refusals: int) -> None:
         super().__init__({})
-        self.scratch = scratch
+        self.scratch, self.refusals = scratch, refusals
 
     def run(self, argv: Sequence[str], role: str, deadline_seconds: float = 30.0, stdin: bytes | None = None) -> str:
         super().run(argv, role, deadline_seconds, stdin)
         if argv[0] in ("ln", "stat"):
             return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+        if "VBoxManage" in argv and self.refusals:
+            self.refusals -= 1
+            raise CommandFailed(argv, 1, "VBoxManage: error: Failed to create the VirtualBox object!")
         if "startvm" in argv:
             raise GuestError("the machine does not start")
         return ""
@@ -163,7 +169,7 @@ class DrivesHost(VirtualBoxHost):
 
 
 @pytest.fixture
-def drives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[bool, bool], DrivesHost]]:
+def drives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., DrivesHost]]:
     """Starts a machine with these drives, as far as that goes without the product."""
     form = tmp_path / "disk.erofs"
     form.write_bytes(bytes(4096))
@@ -174,13 +180,13 @@ def drives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
     monkeypatch.setattr(virtualbox, "root_disk", lambda _: form)
     monkeypatch.setattr(virtualbox, "boot_disk", lambda *_, drives: tmp_path / f"boot-{drives}.iso")
 
-    def started(root: bool, data: bool) -> DrivesHost:
-        host = DrivesHost(tmp_path / f"{root}-{data}")
+    def started(root: bool, data: bool, refusals: int = 0, said: str = "does not start") -> DrivesHost:
+        host = DrivesHost(tmp_path / f"{root}-{data}-{refusals}", refusals)
         model = model_site()
         site = replace(model, host=host, image=replace(model.image, tools={} if root else None))
         volume = LocalVolume(MIB, "ext4", None, descriptor) if data else None
         request = GuestRequest("one", 1, 256 * MIB, (), GuestNetwork(()), 10.0, data=volume)
-        with pytest.raises(GuestError, match="does not start"):
+        with pytest.raises(GuestError, match=said):
             VirtualBox(VirtualBoxParameters()).start(request, site)
         return host
 
@@ -195,7 +201,7 @@ def attached(host: DrivesHost) -> list[tuple[str, ...]]:
     return [(one["--storagectl"], one["--port"], one["--type"], Path(one["--medium"]).name) for one in words]
 
 
-def test_a_machine_has_the_drives_that_it_needs(drives: Callable[[bool, bool], DrivesHost]) -> None:
+def test_a_machine_has_the_drives_that_it_needs(drives: Callable[..., DrivesHost]) -> None:
     plain = drives(False, False)
     assert attached(plain) == [("cd", "0", "dvddrive", "boot-False.iso")]
     assert not any("sata" in argv for argv in plain.asked)
@@ -207,7 +213,16 @@ def test_a_machine_has_the_drives_that_it_needs(drives: Callable[[bool, bool], D
     assert attached(both)[1:] == [("sata", "0", "dvddrive", "root.iso"), ("sata", "1", "hdd", "data.vmdk")]
 
 
-def test_what_is_synced_on_a_data_disk_is_synced_on_the_host(drives: Callable[[bool, bool], DrivesHost]) -> None:
+def test_a_command_that_the_server_did_not_take_is_given_again(drives: Callable[..., DrivesHost]) -> None:
+    """It ends by itself soon after its last client, and refuses who comes just then."""
+    taken, refused = ([argv[4] for argv in drives(False, False, n).asked if argv[0] == "env"] for n in (0, 2))
+    assert refused == ["createvm", "createvm", *taken]
+    assert taken.count("createvm") == taken.count("startvm") == 1
+    never = drives(False, False, refusals=1000, said="Failed to create the VirtualBox object")
+    assert not any("startvm" in argv for argv in never.asked)
+
+
+def test_what_is_synced_on_a_data_disk_is_synced_on_the_host(drives: Callable[..., DrivesHost]) -> None:
     """VirtualBox drops flushes unless told otherwise, and those for an extent with an absolute path in any case."""
     host = drives(False, True)
     (told,) = (argv for argv in host.asked if "setextradata" in argv)

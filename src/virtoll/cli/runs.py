@@ -239,12 +239,11 @@ def _in_lab(experiment: Experiment, arguments: list[str]) -> int:
 
 def _prepare_nested_hosts(experiment: Experiment) -> None:
     """The files of the nested hosts that it names; one that cannot be made costs its own platforms, not the run."""
-    kinds = {choice.host.nested for choice in experiment.platforms if choice.host is not None and choice.host.nested}
-    if not kinds:
+    if not experiment.nested_hosts:
         return
     from virtoll.nested import NESTED_HOSTS, prepare_nested_host
 
-    for name in sorted(kinds & set(NESTED_HOSTS)):
+    for name in sorted(set(experiment.nested_hosts) & set(NESTED_HOSTS)):
         try:
             prepare_nested_host(NESTED_HOSTS[name], progress=say_on_stderr)
         except ImageError as error:

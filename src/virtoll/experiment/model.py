@@ -174,3 +174,9 @@ class Experiment:
     def most_vcpus(self) -> int:
         """The most virtual CPUs that a measured guest has."""
         return max(self.size_of(choice)[0] for choice in self.platforms)
+
+    @property
+    def nested_hosts(self) -> tuple[str, ...]:
+        """The kinds of nested hosts that its platforms' guests are on, sorted."""
+        hosts = (choice.host for choice in self.platforms)
+        return tuple(sorted({host.nested for host in hosts if host is not None and host.nested}))

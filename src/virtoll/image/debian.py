@@ -45,6 +45,13 @@ Acquire::https::Timeout "20";
 #clear Acquire::IndexTargets::deb::Contents-deb;
 """
 
+_KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
+_OTHER_SOURCES = """\
+Dir::Etc::SourceList "{folder}/sources.list";
+Dir::Etc::SourceParts "-";
+APT::Default-Release "{suite}";
+"""
+
 
 @dataclass(frozen=True)
 class Package:
@@ -73,15 +80,18 @@ def fetch_package(cache: Cache, name: str, *, pattern: str | None, offline: bool
     return Package(file=found / "package.deb", **facts)
 
 
-def fetch_closure(folder: Path, names: Sequence[str], progress: Progress) -> dict[str, str]:
+def fetch_closure(
+    folder: Path, names: Sequence[str], progress: Progress, *, suites: Sequence[str] = ()
+) -> dict[str, str]:
     """Downloads packages with all that they depend on, as if nothing were installed; package -> version.
 
-    The .deb files are put into `folder`. Raises ImageError where one is unavailable.
+    The .deb files are put into `folder`. They are of the host's own sources; or of `suites` of Debian, of which the
+    last is preferred, from the mirror that the host's own sources name. Raises ImageError where one is unavailable.
     """
     with tempfile.TemporaryDirectory(dir=folder.parent) as name:
         private = Path(name)
         private.chmod(0o755)  # root's apt downloads as a user of its own
-        configuration, words = _update(private, f"Debian's packages {', '.join(names)}", progress)
+        configuration, words = _update(private, f"Debian's packages {', '.join(names)}", progress, suites)
         (private / "status").touch()
         progress(f"downloading {', '.join(names)} and what they depend on")
         try:
@@ -249,12 +259,18 @@ def _download(folder: Path, name: str, pattern: str | None, progress: Progress) 
     (folder / "package.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
 
 
-def _update(private: Path, wanted: str, progress: Progress) -> tuple[Path, str]:
+def _update(private: Path, wanted: str, progress: Progress, suites: Sequence[str] = ()) -> tuple[Path, str]:
     """A configuration of apt's own in a folder, with fresh lists; and what it complained of, empty for nothing."""
     for needed in ("lists/partial", "cache/archives/partial", "log", "download"):
         (private / needed).mkdir(parents=True)
     configuration = private / "apt.conf"
-    configuration.write_text(_APT_CONFIGURATION.format(folder=private), encoding="utf-8")
+    text = _APT_CONFIGURATION.format(folder=private)
+    if suites:
+        # A mirror may be behind with a suite whose lists expire; what it has is signed all the same.
+        lines = [f"deb [check-valid-until=no signed-by={_KEYS}] {_mirror()} {suite} main\n" for suite in suites]
+        (private / "sources.list").write_text("".join(lines), encoding="utf-8")
+        text += _OTHER_SOURCES.format(folder=private, suite=suites[-1])
+    configuration.write_text(text, encoding="utf-8")
     progress(f"looking for {wanted}")
     update = _run(["apt-get", "--config-file", configuration, "--quiet", "update"])
     words = [line for line in update.stderr.splitlines() if "Failed to fetch" in line or line.startswith("E:")]

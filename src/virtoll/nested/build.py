@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,22 +17,27 @@ from virtoll.image import debian, initramfs
 from virtoll.image.cache import Cache, Progress, default_cache
 from virtoll.image.kernel import module_name, prepare_kernel, unpacked_modules
 from virtoll.image.unpacking import decompress, extract_vmlinux
+from virtoll.nested.emulator import Emulator, prepare_emulator
 from virtoll.nested.kinds import NestedKind
+from virtoll.nested.tree import MERGED, merge, resolved, with_libraries
 
 _RECIPE = 2  # raise it when what is made from the same packages changes
-_MERGED = ("bin", "sbin", "lib", "lib64")
 _FOLDERS = ("dev", "proc", "run", "sys", "tmp", "root", "var", "usr", "etc")
 
 
 @dataclass(frozen=True)
 class NestedImage:
-    """``kernel`` and ``root`` (an uncompressed cpio archive), ``hypervisor`` where the kernel is not booted itself."""
+    """``kernel`` and ``root`` (an uncompressed cpio archive), ``hypervisor`` where the kernel is not booted itself.
+
+    ``versions``: of the packages that are in it; ``emulator``: what it is booted by.
+    """
 
     kind: NestedKind
     kernel: Path
     root: Path
     hypervisor: Path | None
     versions: dict[str, str]
+    emulator: Emulator
 
 
 def prepare_nested_host(
@@ -46,6 +50,7 @@ def prepare_nested_host(
             f"nested hosts are emulated AMD machines, for x86-64 hosts; this one is {debian.architecture()}"
         )
     kernel = prepare_kernel(cache, offline=offline, progress=say)
+    emulator = prepare_emulator(cache, offline=offline, progress=say)
     recipe = json.dumps([_RECIPE, asdict(kind), kernel.sha256, _init(kind)])
     reference = f"nested-{kind.name}-{hashlib.sha256(recipe.encode()).hexdigest()[:16]}"
     found = cache.find_whole(reference)
@@ -66,6 +71,7 @@ def prepare_nested_host(
         found / "root.cpio",
         hypervisor if hypervisor.exists() else None,
         json.loads((found / "nested.json").read_text(encoding="utf-8")),
+        emulator,
     )
 
 
@@ -88,7 +94,7 @@ def _fill(folder: Path, kind: NestedKind, kernel: debian.Package, release: str, 
         release = image.name.removeprefix("vmlinuz-")
         (folder / "kernel").write_bytes(extract_vmlinux(image.read_bytes()) or image.read_bytes())
     found = unpacked_modules(modules, release, kind.modules)
-    _merge(tree)
+    merge(tree)
     built_in = next(modules.glob(f"**/lib/modules/{release}/modules.builtin")).read_text(encoding="utf-8").split()
     there = {*found, *(f"{module_name(line)}.ko" for line in built_in)}
     missing = [name for name in kind.modules if f"{name}.ko" not in there]
@@ -100,32 +106,19 @@ def _fill(folder: Path, kind: NestedKind, kernel: debian.Package, release: str, 
     (folder / "nested.json").write_text(json.dumps(versions, indent=1, sort_keys=True), encoding="utf-8")
 
 
-def _merge(tree: Path) -> None:
-    """/bin, /sbin, /lib and /lib64 into /usr, as Debian has it; the packages of one release are not all agreed yet."""
-    for name in _MERGED:
-        old, new = tree / name, tree / "usr" / name
-        if old.is_dir() and not old.is_symlink():
-            shutil.copytree(old, new, symlinks=True, dirs_exist_ok=True)
-            shutil.rmtree(old)
-        elif old.is_symlink():
-            old.unlink()
-        new.mkdir(parents=True, exist_ok=True)
-        old.symlink_to(f"usr/{name}")
-
-
 def _entries(tree: Path, kind: NestedKind, modules: dict[str, bytes]) -> Iterator[initramfs.Entry]:
     """The archive's entries, each folder before what is in it."""
     content: dict[str, initramfs.Entry] = {}
     for name in _FOLDERS:
         content[name] = initramfs.folder(name)
-    for name in _MERGED:
+    for name in MERGED:
         content[f"usr/{name}"] = initramfs.folder(f"usr/{name}")
         content[name] = initramfs.link(name, f"usr/{name}")
     busybox = next(tree / name for name in ("usr/bin/busybox",) if (tree / name).is_file())
     content["usr/bin/busybox"] = initramfs.program("usr/bin/busybox", busybox.read_bytes())
-    for file in [*_with_libraries(tree, kind.programs), *_data(tree, kind.data)]:
+    for file in [*with_libraries(tree, kind.programs), *_data(tree, kind.data)]:
         name = str(file.relative_to(tree))
-        name = f"usr/{name}" if name.partition("/")[0] in _MERGED else name
+        name = f"usr/{name}" if name.partition("/")[0] in MERGED else name
         content[name] = _entry(name, file, tree)
     for name, module in modules.items():
         content[f"modules/{name}"] = initramfs.plain_file(f"modules/{name}", module)
@@ -160,40 +153,12 @@ def _with_folders(content: dict[str, initramfs.Entry]) -> Iterator[initramfs.Ent
 
 def _entry(name: str, file: Path, tree: Path) -> initramfs.Entry:
     """A file as it is, a link as what it leads to: Debian's alternatives are links out of what was taken."""
-    target = file
-    while target.is_symlink():
-        to = target.readlink()
-        target = tree / str(to).lstrip("/") if to.is_absolute() else target.parent / to
+    target = resolved(tree, file)
     if not target.is_file():
         raise ImageError(f"the nested host's file {name} is not in Debian's packages")
     content = target.read_bytes()
     executable = bool(target.stat().st_mode & 0o100)
     return initramfs.program(name, content) if executable else initramfs.plain_file(name, content)
-
-
-def _with_libraries(tree: Path, programs: Sequence[str]) -> list[Path]:
-    """The programs and every library that the tree's own dynamic linker would load for them."""
-    linker = tree / "usr/lib64/ld-linux-x86-64.so.2"
-    while linker.is_symlink():
-        to = linker.readlink()
-        linker = tree / str(to).lstrip("/") if to.is_absolute() else linker.parent / to
-    folders = ("usr/lib/x86_64-linux-gnu", "usr/lib", "usr/lib/xen-4.17/lib", "usr/lib/virtualbox")
-    places = ":".join(str(tree / place) for place in folders)
-    found = {tree / "usr/lib64/ld-linux-x86-64.so.2": None, tree / "usr/lib/x86_64-linux-gnu/libgcc_s.so.1": None}
-    for name in programs:
-        program = tree / name
-        if not program.exists() and not program.is_symlink():
-            raise ImageError(f"the nested host's program {name} is not in Debian's packages")
-        found[program] = None
-        real = program.resolve() if program.resolve().is_relative_to(tree) else program
-        if not real.read_bytes().startswith(b"\x7fELF"):
-            continue
-        for line in debian.run([linker, "--library-path", places, "--list", real]).splitlines():
-            if "=> not found" in line:
-                raise ImageError(f"the nested host's program {name} needs {line.split()[0]}, which no package has")
-            if "=> /" in line:
-                found[Path(line.split("=> ")[1].split(" (")[0])] = None
-    return list(found)
 
 
 def _data(tree: Path, names: Sequence[str]) -> Iterator[Path]:

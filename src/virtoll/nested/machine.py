@@ -31,7 +31,6 @@ FIRST_OWNER = 180  # of the links that lead to nested hosts: guests have the num
 SOURCES = SINKS = 3
 _BOOT_SECONDS = 1200.0  # bounds a host that hangs; one that ends is noticed at once
 _NICENESS = -5  # three times an ordinary program's weight: what else runs here goes on
-_BINARY = "qemu-system-x86_64"
 _MTU_BYTES = 1500
 _DISK_DEVICE = Path("/dev/vda")
 
@@ -69,8 +68,6 @@ def nested_machine(
     ``number`` counts the nested hosts of a lab; ``files`` are those that it shall have from the start. ``disk`` is one
     that its memory could not hold: it has it as a disk, read-only, if its kind has the driver.
     """
-    if shutil.which(_BINARY) is None:
-        raise GuestError(f"{_BINARY}: not found; a nested host needs it: apt-get install qemu-system-x86")
     folder = lab.guest_folder(f"nested-{image.kind.name}")
     links = plan_links(FIRST_OWNER + number, SOURCES, _MTU_BYTES, sinks=SINKS)
     tap = f"m{number}"
@@ -117,7 +114,7 @@ def _command(
     kind = image.kind
     words = f"console={kind.console} quiet net.ifnames=0 cryptomgr.notests {kind.kernel_arguments}".rstrip()
     argv = [
-        _BINARY,
+        *image.emulator.argv,
         "-accel",
         "tcg,thread=multi",
         "-M",

@@ -21,7 +21,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator
 
 from virtoll.agent.client import AgentClient
-from virtoll.errors import GuestError, ImageError
+from virtoll.errors import CommandFailed, GuestError, ImageError
 from virtoll.experiment.topology import Testbed
 from virtoll.hosts.base import CommandRunner, GuestHost
 from virtoll.hosts.links import Links
@@ -37,6 +37,8 @@ from virtoll.platforms.process_guest import root_disk
 
 _MIB = 2**20
 _STEP_SECONDS = 120.0
+_ASKED = 5
+_NO_SERVER = "Failed to create the VirtualBox object"
 _PROBE_SECONDS = 240.0
 _WINDOW_BYTES = 512  # the UART's far end takes what it can, and its queue is short
 _LINE = (
@@ -147,7 +149,7 @@ class VirtualBox(Platform[VirtualBoxParameters]):
             raise GuestError(str(error)) from error
 
         def do(*words: str, role: str = f"guest {request.name}") -> str:
-            return host.run([*manage, *words], role, _STEP_SECONDS)
+            return _ask(host, [*manage, *words], role)
 
         base = folder / "machines"
         with contextlib.ExitStack() as undo:
@@ -249,6 +251,20 @@ class VirtualBox(Platform[VirtualBoxParameters]):
                 "on",
             ]
         return words
+
+
+def _ask(host: GuestHost, argv: list[str], role: str) -> str:
+    """Its server ends some seconds after its last client: who asks just then gets no answer, and asks again.
+
+    Nothing was done then, because every command begins with that server's object.
+    """
+    for _ in range(_ASKED - 1):
+        try:
+            return host.run(argv, role, _STEP_SECONDS)
+        except CommandFailed as error:
+            if _NO_SERVER not in error.complaint:
+                raise
+    return host.run(argv, role, _STEP_SECONDS)
 
 
 def kernel_line(*, root: bool, data: bool) -> str:

@@ -5,6 +5,7 @@ Built once, before the first guest starts. It must not measure anything.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -14,11 +15,12 @@ from typing import TYPE_CHECKING
 from virtoll import __version__, units
 from virtoll.agent.client import PROTOCOL
 from virtoll.agent.operations.session import HelloRequest
-from virtoll.errors import UsageError
+from virtoll.errors import ImageError, UsageError
 from virtoll.experiment.model import Experiment, PlatformChoice
 from virtoll.experiment.plan import Plan
 from virtoll.host.fingerprint import describe_host
 from virtoll.image import GuestImage, made_forms
+from virtoll.nested import NESTED_HOSTS, prepare_nested_host
 from virtoll.platforms import EVERY_PLATFORM, PLATFORMS
 from virtoll.platforms.base import VALIDATION_WORDS, Probe
 from virtoll.platforms.host import Site
@@ -88,6 +90,7 @@ def build(
         agent=_agent(site),
         pinning=asdict(pinning),
         testbed=experiment.testbed.model_dump(mode="json") if experiment.testbed else None,
+        nested=None if site.is_model else nested_hosts(experiment),
     )
 
 
@@ -184,6 +187,19 @@ def _image(image: GuestImage) -> dict[str, object]:
     if image.tools is not None:
         described["tools"] = dict(image.tools)
     return described
+
+
+def nested_hosts(experiment: Experiment) -> dict[str, object] | None:
+    """By kind of nested host, the packages that are in it and those of what emulates it; None where it names none.
+
+    One whose files could not be made is not among them: its platforms are unavailable.
+    """
+    found: dict[str, object] = {}
+    for name in experiment.nested_hosts:
+        with contextlib.suppress(KeyError, ImageError):
+            made = prepare_nested_host(NESTED_HOSTS[name], offline=True)
+            found[name] = {"packages": made.versions, "emulator": made.emulator.versions}
+    return found if experiment.nested_hosts else None
 
 
 def _agent(site: Site) -> dict[str, object] | None:

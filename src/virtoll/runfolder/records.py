@@ -114,6 +114,7 @@ class Manifest:
     agent: dict[str, Any] | None
     pinning: dict[str, Any] | None
     testbed: dict[str, Any] | None = None
+    nested: dict[str, Any] | None = None
     # None in folders of before: their sizes are without FCS as written, and with it as read (frame_shape.with_fcs).
     frame_sizes: Literal["with FCS"] | None = None
 
