@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -213,6 +214,28 @@ def test_a_real_group_holds_a_process_from_its_start() -> None:
         os.close(lock)
     residue.sweep(record)
     assert residue.cgroup_folders(record.lab_id) == []
+
+
+@pytest.mark.root
+def test_live_frames_end_in_time_in_a_group_that_has_used_up_its_cpu_time() -> None:
+    """Linux 6.18 and later stop a thread of such a group as it leaves the kernel, and one that is to end it at once."""
+    if "cpu" not in detect().controllers:
+        pytest.skip("this host has no cpu controller")
+    record, lock = residue.create_record()
+    try:
+        # On one CPU, so that both threads are held to the same account.
+        group = make_group(record.lab_id, "guest", Limits(cpu_quota=0.05, cpus=(min(os.sched_getaffinity(0)),)))
+        trial = ["wire", "calibrate", "--backend", "live-frames", "--sizes", "64", "--flat-out", "--duration", "0.2"]
+        command = [*Enter(cgroups=group.process_files).prefix(built_agent()), str(built_agent()), *trial, "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        group.remove()
+    finally:
+        os.close(lock)
+    residue.sweep(record)
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [one["backend"] for one in answers] == ["live-frames"], done.stderr
+    # For 0.2 s; a loop that nobody ends uses minutes.
+    assert answers[0]["cpu"]["generator_cpu_ns"] < 20e9
 
 
 def test_a_group_that_does_not_take_the_guest_ends_it_with_a_sentence(tmp_path: Path) -> None:

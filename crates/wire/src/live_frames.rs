@@ -6,7 +6,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::senders::Sender;
 use crate::socket::interface_index;
 use crate::source::{SourceCounts, SourcePlan};
 use state::{State, TOGETHER};
-use sys::Interruptible;
+use sys::Alarm;
 
 mod batch;
 mod state;
@@ -35,8 +35,11 @@ const TIME_EVERY_FRAMES: u64 = 64;
 const FLAT_OUT_BATCH: u32 = 128;
 /// The largest batch that the kernel takes.
 pub const LARGEST_BATCH: u32 = 256;
-/// Turns of one kernel call: it returns to us once in a minute or so.
+/// Turns of one kernel call: minutes of them, of which the alarm leaves as many as are wanted.
 const TURNS: u32 = 4_000_000_000;
+/// The longest that a loop without a start turns in the kernel. In a group with a CPU quota it may be what keeps the
+/// helper from running, and is stopped itself as soon as it comes out.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_millis(1);
 const PROBE_WAIT: Duration = Duration::from_millis(1);
 /// A pair counts what was redirected when its other end takes it, which a busy machine puts off.
@@ -151,11 +154,17 @@ impl Generator {
 
     /// Runs the kernel's loop. Entering it takes tens of milliseconds (the kernel waits for a grace period of RCU), so
     /// all loops are entered before the common start is announced, and a helper writes the start into the shared data.
+    /// From then on the loop ends in time without the helper, which may not get to run before it has.
     fn run(&mut self, start: &Start) -> io::Result<u64> {
         let sources = &self.sources;
         let frame = sources[0].composer.shapes().last().map_or(&[][..], |(bytes, ..)| bytes);
-        let worker = Interruptible::this_thread()?;
-        let (over, ending, batch) = (AtomicBool::new(false), AtomicBool::new(false), self.batch);
+        let alarm = Alarm::of_this_thread()?;
+        alarm.set(monotonic_ns() + LONGEST_WAIT.as_nanos() as u64, LONGEST_WAIT)?;
+        let (over, ends_ns, batch) = (AtomicBool::new(false), AtomicU64::new(u64::MAX), self.batch);
+        let end_at = |end_ns| {
+            ends_ns.store(end_ns, Ordering::Release);
+            alarm.set(end_ns, POLL)
+        };
         let (program, state) = (self.program.as_fd(), &mut self.state);
         thread::scope(|scope| {
             let helper = scope.spawn(|| {
@@ -167,6 +176,7 @@ impl Generator {
                 let set =
                     |(at, source): (usize, &Source)| state.set_start(at, start_ns, &source.plan);
                 let end_ns = sources.iter().enumerate().map(set).max().unwrap_or(start_ns);
+                end_at(end_ns)?;
                 sleep_until_monotonic(start_ns);
                 let nominal_end_ns = start_ns + sources[0].plan.duration_ns;
                 let stopped = || sources.iter().all(|source| source.plan.is_stopped());
@@ -178,25 +188,25 @@ impl Generator {
                     let left_ns = nominal_end_ns.saturating_sub(monotonic_ns());
                     thread::sleep(Duration::from_nanos(left_ns).clamp(POLL, POLL * 10));
                 }
-                ending.store(true, Ordering::Release);
+                end_at(monotonic_ns().min(end_ns))?;
+                // A thread that ends frees memory, and until the last frame has left nothing is freed.
                 while !over.load(Ordering::Acquire) {
-                    worker.interrupt();
                     thread::sleep(POLL);
                 }
-                start_ns
+                Ok(start_ns)
             });
-            // The helper's signal ends the loop. All turns may be over before that, and SIGSTOP with SIGCONT interrupts
-            // the call too: then the loop continues where it was.
+            // The alarm ends a call, as do the end of its turns and SIGSTOP with SIGCONT; the clock says whether that was
+            // the last. If not, the loop continues where it was.
             let result = loop {
                 match run_live(program, frame, TURNS, batch) {
-                    Ok(false) if ending.load(Ordering::Acquire) => break Ok(()),
-                    Ok(_) => {}
+                    Ok(()) if monotonic_ns() >= ends_ns.load(Ordering::Acquire) => break Ok(()),
+                    Ok(()) => {}
                     Err(cause) => break Err(cause),
                 }
             };
             over.store(true, Ordering::Release);
             let start_ns = helper.join().map_err(|_| io::Error::other("the helper panicked"))?;
-            result.map(|()| start_ns)
+            result.and(start_ns)
         })
     }
 

@@ -13,6 +13,7 @@ use rustix::net::SendFlags;
 use rustix::process::setpriority_process;
 use rustix::thread::{CpuSet, sched_setaffinity, set_current_timer_slack};
 
+const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
 pub(crate) const ETH_P_ALL: u16 = libc::ETH_P_ALL as u16;
 
 pub(crate) fn checked(result: c_int) -> io::Result<c_int> {
@@ -36,6 +37,16 @@ pub(crate) fn set_option<T>(
         )
     })
     .map(drop)
+}
+
+/// Waits for a grace period of RCU: what any processor ran in the kernel's network path when this was called is over.
+///
+/// # Errors
+/// A kernel that does not offer it.
+pub(crate) fn grace_period() -> io::Result<()> {
+    // SAFETY: plain system call without pointers.
+    let waited = unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) };
+    if waited < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 fn interface_request(name: &str) -> io::Result<libc::ifreq> {

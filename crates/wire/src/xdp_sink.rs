@@ -17,6 +17,7 @@ use crate::pcap::CapturedPacket;
 use crate::reordering::OutOfOrder;
 use crate::sequence_accounting::{Expectation, SourceArrivals, SourceBook};
 use crate::socket::interface_index;
+use crate::sys::grace_period;
 pub(crate) use layout::{Arrivals, CapturedFrame, Configuration, Queue};
 
 mod layout;
@@ -213,6 +214,14 @@ impl Interface {
     }
 }
 
+/// Waits until no program runs any more that was detached before.
+fn wait_for_programs() {
+    // A kernel with CPUs that take no ticks (nohz_full) refuses; a program takes less than a microsecond.
+    if grace_period().is_err() {
+        thread::sleep(WAIT);
+    }
+}
+
 impl Collect for Collector {
     fn collect(mut self: Box<Self>, start: &Start, stop: &Stop) -> io::Result<SinkCounts> {
         start.wait();
@@ -235,7 +244,7 @@ impl Collect for Collector {
         // Books that are read while frames still arrive would not agree with themselves, and after any quiet one more may
         // come: a guest that has slept over what it held goes on.
         self.interfaces.iter_mut().for_each(|one| one.link = None);
-        thread::sleep(WAIT);
+        wait_for_programs();
         let queues = self.queues();
         Ok(SinkCounts {
             sources: self.books(),

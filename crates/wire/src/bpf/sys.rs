@@ -224,13 +224,13 @@ pub(crate) fn attach_xdp(
         .map_err(|cause| refused("attach the XDP program", &cause, ""))
 }
 
-/// Runs a program on `repeat` frames that then leave for real; false when a signal ended it.
+/// Runs a program on `repeat` frames that then leave for real; a signal ends it earlier, which is no error.
 pub(crate) fn run_live(
     program: BorrowedFd<'_>,
     frame: &[u8],
     repeat: u32,
     batch: u32,
-) -> io::Result<bool> {
+) -> io::Result<()> {
     let mut attributes = RunAttributes {
         program: program.as_raw_fd() as u32,
         in_bytes: frame.len() as u32,
@@ -241,8 +241,8 @@ pub(crate) fn run_live(
         ..RunAttributes::default()
     };
     match bpf(PROGRAM_RUN, &mut attributes) {
-        Ok(_) => Ok(true),
-        Err(cause) if cause.kind() == io::ErrorKind::Interrupted => Ok(false),
+        Ok(_) => Ok(()),
+        Err(cause) if cause.kind() == io::ErrorKind::Interrupted => Ok(()),
         Err(cause) => Err(refused("run the XDP program on live frames", &cause, "")),
     }
 }
