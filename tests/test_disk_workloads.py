@@ -31,6 +31,12 @@ BONNIE = (
     "+,+++,322,16,+++++,+++,+++++,+++,,14654us,17420us,,13247us,40194us,28648us,2578us,146ms,86895us,1627"
     "9us,8123us\n"
 )
+# On this machine, 16 MiB with per-character tests, while others used it.
+BONNIE_CHARACTERS = (
+    "1.98,2.00a,guest,1,1,16M,,8192,5,117,8,+++++,+++,+++++,+++,229,10,+++++,+++,+++++,+++,,,,,,,,,,,,,,,,,,298ms,"
+    "24111us,10592us,212ms,5604us,87277us,,,,,,\n"
+)
+CHARACTERS = {"per_character": True, "file_bytes": "16MiB", "small_files": 0}
 DBENCH = """dbench version 4.00 - Copyright Andrew Tridgell 1999-2004
 
 Running for 3 seconds with load '/usr/share/dbench/client.txt' and minimum warmup 0 secs
@@ -76,6 +82,27 @@ def test_bonnies_line_of_a_run_that_took_long_enough() -> None:
     assert found["random_deletes_per_second"] is None
 
 
+def test_bonnies_line_with_per_character_tests() -> None:
+    found = bonnie.parse(BONNIE_CHARACTERS, per_character=True)
+    assert (found["putc_bytes_per_second"], found["getc_bytes_per_second"]) == (117 * 1024, 229 * 1024)
+    assert (found["putc_latency_ns"], found["getc_latency_ns"]) == (298_000_000, 212_000_000)
+    assert (found["write_latency_ns"], found["read_latency_ns"]) == (24_111_000, 5_604_000)
+    measured = measure(Guest({"stdout": BONNIE_CHARACTERS}, {}), "bonnie", State(), **CHARACTERS)
+    assert measured.problem is None
+    assert measured.result is not None
+    assert "-f" not in measured.result["argv"]
+
+
+@pytest.mark.parametrize("report", [BONNIE_QUICK, "half"])
+def test_a_report_without_the_per_character_tests_that_were_asked_for_is_refused(report: str) -> None:
+    if report == "half":
+        fields = BONNIE_CHARACTERS.split(",")
+        fields[15] = ""
+        report = ",".join(fields)
+    with pytest.raises(ValueError, match="per-character tests were left out"):
+        bonnie.parse(report, per_character=True)
+
+
 def test_a_report_with_per_character_tests_is_refused() -> None:
     fields = BONNIE_QUICK.split(",")
     fields[9:11] = ["123", "99"]
@@ -89,7 +116,7 @@ def test_another_line_than_bonnies_is_refused(text: str) -> None:
         bonnie.parse(text)
 
 
-def test_per_character_tests_are_never_asked_for() -> None:
+def test_per_character_tests_are_not_asked_for_by_themselves() -> None:
     for parameters in ({}, {"small_files": 0}, {"file_bytes": "5GiB", "chunk_bytes": "32KiB"}):
         argv = bonnie.Bonnie.with_parameters(parameters).command(bench(Guest({}, {})))
         assert "-f" in argv

@@ -42,7 +42,9 @@ COMPLAINTS: list[tuple[str, dict[str, Any], str, list[str]]] = [
         "unknown key of a platform",
         {"platforms": ["native", QEMU | {"bus": "ide"}]},
         "platforms[1].bus",
-        ["not known; allowed keys: attachment, vfio, machine, nic, vhost, disk, cache, root, filesystem, channel"],
+        [
+            "not known; allowed keys: attachment, vfio, machine, nic, vhost, queues, disk, cache, root, filesystem",
+        ],
     ),
     (
         "unknown key of a workload",
@@ -168,7 +170,7 @@ COMPLAINTS: list[tuple[str, dict[str, Any], str, list[str]]] = [
         "a host that there is not",
         {"platforms": ["native", QEMU | {"host": "nested:hyper-v"}]},
         "platforms[1].host.nested",
-        ["'xen', 'xen-hvm', 'kvm' or 'virtualbox'", "'hyper-v'"],
+        ["'xen', 'xen-hvm', 'xen-pci', 'kvm' or 'virtualbox'", "'hyper-v'"],
     ),
     (
         "a host over SSH without a testbed",

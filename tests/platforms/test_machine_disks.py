@@ -14,6 +14,7 @@ from virtoll.image import image_form
 from virtoll.image.cache import file_digest
 from virtoll.lab.network import plan_links
 from virtoll.run.session import RunSession
+from virtoll.workloads.forward import Forward
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]
@@ -51,8 +52,16 @@ def test_the_disk_is_where_it_was_asked_for_and_the_image_stays_as_it_was(
     second.guest.stop()
 
 
-def test_a_machine_has_the_cpus_that_were_asked_for(run_session: RunSession) -> None:
-    wanted = dataclasses.replace(guests.request("qemu-tcg"), vcpus=2, cpus=(), network=plan_links(150))
-    live = guests.start("qemu-tcg", run_session, wanted)
+def test_a_machine_has_the_cpus_and_queues_that_were_asked_for(
+    run_session: RunSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(guests.KINDS, "with-queues", Kind("qemu-tcg", {"queues": 2}, kernel="image", slow=True))
+    wanted = dataclasses.replace(guests.request("with-queues"), vcpus=2, cpus=(), network=plan_links(150))
+    live = guests.start("with-queues", run_session, wanted)
     assert guests.facts(live).cpus_online == 2
+    for link in range(len(wanted.network.links)):
+        queues = said(live, f"ls /sys/class/net/eth{link}/queues").split()
+        assert queues == ["rx-0", "rx-1", "tx-0", "tx-1"], "what its driver uses"
+    sent = Forward(guests.few_frames()).point(live.bench, guests.FEW_PER_SECOND).traffic
+    assert sent.sink.per_source[0].forwarded_frames == sent.sources[0].offered_frames > 0
     live.guest.stop()

@@ -24,7 +24,7 @@ from virtoll.experiment.model import Parameters, PlatformChoice
 from virtoll.experiment.topology import HostAddress
 from virtoll.lab import residue
 from virtoll.lab.inside import wait_until
-from virtoll.lab.network import plan_links
+from virtoll.lab.network import plan_links, with_found_macs
 from virtoll.platforms import PLATFORMS, platform_of
 from virtoll.platforms.attachment import attach
 from virtoll.platforms.base import GuestRequest, Platform
@@ -190,12 +190,32 @@ NESTED: dict[str, Kind] = {
     "nested-kvm-vhost": Kind(
         "qemu-kvm", {"vhost": "on"}, host="nested:kvm", kernel="image", vlans=True, slow=True, variant=True
     ),
+    "nested-kvm-queues": Kind(
+        "qemu-kvm",
+        {"vhost": "on", "queues": 2},
+        host="nested:kvm",
+        kernel="image",
+        vlans=True,
+        slow=True,
+        variant=True,
+    ),
     "nested-xen-pv": Kind("xen", {"type": "pv"}, host="nested:xen", kernel="image", vlans=True, slow=True),
     "nested-xen-pv-routed": Kind(
         "xen",
         {"type": "pv", "attachment": "routed"},
         host="nested:xen",
         attachment="routed",
+        kernel="image",
+        vlans=True,
+        slow=True,
+        variant=True,
+    ),
+    # The second and the fifth of its NICs: the first source's and the first sink's.
+    "nested-xen-pv-passthrough": Kind(
+        "xen",
+        {"type": "pv", "attachment": "passthrough", "vfio": ["0000:00:03.0", "0000:00:06.0"]},
+        host="nested:xen-pci",
+        attachment="passthrough",
         kernel="image",
         vlans=True,
         slow=True,
@@ -445,6 +465,12 @@ def start(kind: str, on: RunSession, wanted: GuestRequest | None = None, data_by
         wanted = replace(wanted, network=site.network.reach(wanted.network), cpus=site.pinned(1, ()))
     guest = driver(kind).start(wanted, site)
     assert isinstance(guest, AgentGuest | ManagedMachine)
+    if (
+        wanted.network.attachment == "passthrough" and site.host.local is None
+    ):  # its NICs came with addresses of their own
+        inside = guest.agent.ask(FactsRequest(), HANG_SECONDS).interfaces
+        found = with_found_macs(wanted.network, [one.mac for one in inside if one.mac is not None])
+        wanted = replace(wanted, network=found)
     guest.peer.ask(peer_request(wanted.network))
     configured = guest.agent.ask(network_request(wanted.network))
     for link in wanted.network.links:

@@ -43,9 +43,9 @@ class CabledNetwork:
             raise GuestError(f"its link {link.name} does not lead to {self._name}")
         return link.trunk
 
-    def tap_port(self, link: Link, device: str | None = None) -> Port:
+    def tap_port(self, link: Link, device: str | None = None, *, several_queues: bool = False) -> Port:
         """Refused: what takes a tap is no guest of the product's."""
-        del device
+        del device, several_queues
         raise GuestError(f"its link {link.name} ends on {self._name}, which holds the guests of its own product alone")
 
     def endpoint_interfaces(self, network: GuestNetwork) -> dict[str, EndpointInterfaces]:

@@ -28,8 +28,8 @@ class Links(Protocol):
         """A guest's links as they lead to this host."""
         ...
 
-    def tap_port(self, link: Link, device: str | None = None) -> Port:
-        """The link ends at a tap, or is a PCI device."""
+    def tap_port(self, link: Link, device: str | None = None, *, several_queues: bool = False) -> Port:
+        """The link ends at a tap, which may be one of ``several_queues``, or is a PCI device."""
         ...
 
     def bridge_port(self, link: Link, port: str | None = None) -> str:

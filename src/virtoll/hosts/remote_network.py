@@ -83,7 +83,7 @@ class RemoteNetwork:
             self._made[link.port_interface] = (EndpointInterfaces(nic, port), None)
         return link.bridge
 
-    def tap_port(self, link: Link, device: str | None = None) -> Port:
+    def tap_port(self, link: Link, device: str | None = None, *, several_queues: bool = False) -> Port:
         """A tap in the NIC's bridge, by its name."""
         if device is not None:
             raise GuestError(f"vfio: a PCI device is handed in on this machine only, not on {self._host.name}")
@@ -91,7 +91,7 @@ class RemoteNetwork:
         withdraw = self._host.guard(["ip", "link", "del", tap])
         self._made[tap] = (EndpointInterfaces(self._nics[link.name].name, tap), withdraw)
         self._ip(
-            f"tuntap add dev {tap} mode tap",
+            f"tuntap add dev {tap} mode tap{' multi_queue' if several_queues else ''}",
             f"link set {tap} mtu {link.mtu_bytes} up",
             f"link set {tap} master {bridge}",
         )

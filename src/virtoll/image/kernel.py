@@ -34,6 +34,9 @@ MODULES = (
     "ipv6",
 )
 
+HANDED_IN_NICS = "handed_in_nics"
+"""The name by which a machine asks for the drivers of a host's own NICs that are handed into it."""
+
 # What only some machines need, by the name that they ask for (`virtoll.modules=` on the kernel's command line), so that
 # no other loads it. crc32c is asked for by name inside the kernel, which no dependency tells.
 ON_REQUEST: Mapping[str, tuple[str, ...]] = {
@@ -45,6 +48,8 @@ ON_REQUEST: Mapping[str, tuple[str, ...]] = {
     "erofs": ("crc32c_generic", "erofs"),
     "xen_netfront": ("xen_netfront",),
     "xen_blkfront": ("xen_blkfront",),
+    "xen_pcifront": ("xen_pcifront",),
+    HANDED_IN_NICS: ("igb", "igbvf", "ixgbevf", "iavf"),
 }
 
 _METAPACKAGES = {"amd64": "linux-image-amd64", "arm64": "linux-image-arm64"}

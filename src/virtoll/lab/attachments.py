@@ -91,8 +91,13 @@ class Attachments:
         self._inside: dict[str, int] = {}
         self.endpoints: dict[str, EndpointInterfaces] = {}
 
-    def tap(self, link: Link, device: str | None) -> Port:
-        """The link ends at a machine's monitor, or is the PCI device at the address ``device``."""
+    def tap(self, link: Link, device: str | None, *, several_queues: bool = False) -> Port:
+        """The link ends at a machine's monitor, or is the PCI device at the address ``device``.
+
+        ``several_queues`` has only a tap that the monitor opens itself, by its name: one in a bridge.
+        """
+        if several_queues and device is None and link.attachment == "bridge":
+            return self._tap_in_bridge(link, several_queues=True)
         made = {"bridge": self._tap_in_bridge, "routed": self._tap_routed, "macvtap": self._macvtap}
         if device is not None:
             driver = self._pci.driver(device)
@@ -169,10 +174,10 @@ class Attachments:
         self._outer_port(link)
         self._at.move(link.port_interface, pid)
 
-    def _tap_in_bridge(self, link: Link) -> Port:
+    def _tap_in_bridge(self, link: Link, *, several_queues: bool = False) -> Port:
         self._bridged(link)
         self.endpoints[link.port_interface] = EndpointInterfaces(link.lab_interface, link.port_interface)
-        self._at.tap(link.port_interface)
+        self._at.tap(link.port_interface, several_queues=several_queues)
         self._at.enslave(link.port_interface, link.bridge, link.mtu_bytes)
         return Port(interface=link.port_interface)
 

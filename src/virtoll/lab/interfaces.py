@@ -129,9 +129,10 @@ class Interfaces:
         self._link("add", ifname=one, kind="veth", peer=peer, mtu=mtu_bytes, **first)
         self._link("set", index=self.index(one), state="up")
 
-    def tap(self, name: str, mac: str | None = None) -> None:
-        """A tap that stays when nobody has it open."""
-        self._link("add", ifname=name, kind="tuntap", mode="tap")
+    def tap(self, name: str, mac: str | None = None, *, several_queues: bool = False) -> None:
+        """A tap that stays when nobody has it open; who opens it must want one queue, or ``several_queues``."""
+        own = {"ifr": {"multi_queue": True}} if several_queues else {}
+        self._link("add", ifname=name, kind="tuntap", mode="tap", **own)
         if mac is not None:
             self._link("set", index=self.index(name), address=mac)
 

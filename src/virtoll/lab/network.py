@@ -299,13 +299,14 @@ class Network:
         with _refused(link):
             self._attachments.host(link)
 
-    def tap_port(self, link: Link, device: str | None = None) -> Port:
+    def tap_port(self, link: Link, device: str | None = None, *, several_queues: bool = False) -> Port:
         """The link ends at a machine's monitor: what to give it. A descriptor is the caller's to close.
 
         ``device``: the PCI address of a NIC that the machine is given instead; it goes back with ``remove``.
+        ``several_queues``: the monitor opens the tap once for each of several queues.
         """
         with _refused(link):
-            return self._attachments.tap(link, device)
+            return self._attachments.tap(link, device, several_queues=several_queues)
 
     def raw_port(self, link: Link) -> str:
         """The link ends at a veth that stays here, for a program that opens it by a packet socket; returns its name.

@@ -81,7 +81,9 @@ def attach(network: GuestNetwork, parameters: Parameters) -> GuestNetwork:
 
 
 @contextlib.contextmanager
-def machine_ports(network: Links, wanted: GuestNetwork, devices: Mapping[str, str]) -> Iterator[dict[str, Port]]:
+def machine_ports(
+    network: Links, wanted: GuestNetwork, devices: Mapping[str, str], *, several_queues: bool = False
+) -> Iterator[dict[str, Port]]:
     """The machine's end of each link, by the link's name, for as long as its monitor is being started.
 
     Descriptors are closed at the end, since the monitor has inherited them: held open here, a tap would outlive its
@@ -90,7 +92,7 @@ def machine_ports(network: Links, wanted: GuestNetwork, devices: Mapping[str, st
     ports: dict[str, Port] = {}
     try:
         for link in wanted.links:
-            ports[link.name] = network.tap_port(link, devices.get(link.name))
+            ports[link.name] = network.tap_port(link, devices.get(link.name), several_queues=several_queues)
         yield ports
     except GuestError:
         network.remove(wanted)

@@ -103,9 +103,9 @@ class ModelNetwork:
 
     local = None
 
-    def tap_port(self, link: Link, device: str | None = None) -> Port:
+    def tap_port(self, link: Link, device: str | None = None, *, several_queues: bool = False) -> Port:
         """Refused."""
-        del link, device
+        del link, device, several_queues
         _refuse()
 
     def bridge_port(self, link: Link, port: str | None = None) -> str:

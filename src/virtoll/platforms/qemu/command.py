@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
 
-from pydantic import BeforeValidator, ValidationInfo, field_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
+from virtoll.image.kernel import HANDED_IN_NICS
 from virtoll.lab.attachments import Port
 from virtoll.lab.network import Link
 from virtoll.platforms.attachment import AttachedMachine, qemu_backend
@@ -41,7 +42,8 @@ def _switch(value: Any) -> Any:
 class QemuParameters(AttachedMachine):
     """Machine type, NIC of every link, disk, and ``channel``: the way to the agent.
 
-    ``vhost``: the host's kernel moves the frames. ``disk``: how the image's disk form is attached; ``root``: whether
+    ``vhost``: the host's kernel moves the frames. ``queues``: pairs of queues of each virtio NIC, of which the guest's
+    driver uses as many as the guest has CPUs. ``disk``: how the image's disk form is attached; ``root``: whether
     the guest's root is the initramfs (the disk is then at /mnt) or that disk. ``cache``: QEMU's mode for the
     host's page cache and for flushes.
     """
@@ -49,6 +51,7 @@ class QemuParameters(AttachedMachine):
     machine: Machine = _DEFAULT_MACHINE
     nic: Literal["virtio-net", "e1000", "rtl8139", "vmxnet3"] = "virtio-net"
     vhost: Annotated[Literal["off", "on"], BeforeValidator(_switch)] = "off"
+    queues: int = Field(default=1, ge=1, le=64)
     disk: Literal["none", "virtio-blk", "ide", "nvme"] = "none"
     cache: Literal["none", "writeback", "writethrough", "directsync", "unsafe"] = "writeback"
     root: Literal["initramfs", "disk"] = "initramfs"
@@ -66,11 +69,19 @@ class QemuParameters(AttachedMachine):
             _refuse("machine virt has no IDE controller; allowed there: none, virtio-blk, nvme")
         return value
 
-    @field_validator("vhost")
+    @field_validator("vhost", "queues")
     @classmethod
-    def _is_virtio(cls, value: str, information: ValidationInfo) -> str:
-        if value == "on" and information.data.get("nic", "virtio-net") != "virtio-net":
-            _refuse("vhost is for nic: virtio-net alone; leave it out")
+    def _is_virtio(cls, value: str | int, information: ValidationInfo) -> str | int:
+        name = str(information.field_name)
+        if value != cls.model_fields[name].default and information.data.get("nic", "virtio-net") != "virtio-net":
+            _refuse(f"{name} is for nic: virtio-net alone; leave it out")
+        return value
+
+    @field_validator("queues")
+    @classmethod
+    def _is_in_a_bridge(cls, value: int, information: ValidationInfo) -> int:
+        if value > 1 and information.data.get("attachment", "bridge") != "bridge":
+            _refuse("several queues go with attachment: bridge alone; leave one of them out")
         return value
 
     @field_validator("cache", "root", "filesystem")
@@ -171,7 +182,7 @@ def kernel_arguments(parameters: QemuParameters, *, data: bool = False) -> str:
     # Its own check of the timer compares clocks that go on while the emulator waits for a CPU, and panics.
     words.append("no_timer_check")
     words.append(f"virtoll.channel={channel}")
-    modules = ["ext4"] if data else []
+    modules = [*(["ext4"] if data else []), *([HANDED_IN_NICS] if parameters.vfio else [])]
     if parameters.disk != "none":
         controller = "ata_piix" if parameters.machine == "pc" else "ahci"
         driver = {"ide": [controller], "nvme": ["nvme"]}.get(parameters.disk, [])
@@ -194,10 +205,16 @@ def nic_arguments(parameters: QemuParameters, link: Link, port: Port) -> list[st
     backend = qemu_backend(link, port)
     if parameters.vhost == "on":
         backend += ",vhost=on"
+    several = ""
+    if parameters.queues > 1:
+        backend += f",queues={parameters.queues}"
+        # An interrupt for each queue each way, one for the configuration and one for control; microvm's NICs have one.
+        vectors = "" if parameters.machine == "microvm" else f",vectors={2 * parameters.queues + 2}"
+        several = f",mq=on{vectors}"
     model = _NIC_MODELS[parameters.nic]
     device = _device(parameters, model) if parameters.nic == "virtio-net" else model
     rom = "" if parameters.machine == "microvm" else ",romfile="
-    return ["-netdev", backend, "-device", f"{device},netdev={link.name},mac={link.guest_mac}{rom}"]
+    return ["-netdev", backend, "-device", f"{device},netdev={link.name},mac={link.guest_mac}{several}{rom}"]
 
 
 def _channel_arguments(parameters: QemuParameters) -> list[str]:

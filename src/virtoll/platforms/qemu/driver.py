@@ -157,6 +157,8 @@ class Qemu(Platform[QemuParameters]):
 
     def _refusal_of_links(self, host: GuestHost) -> str | None:
         """Why its NICs cannot be attached on this host."""
+        if host.local is None and self.parameters.vfio:
+            return f"vfio: QEMU's PCI devices are handed in on this machine only, not on {host.name}"
         if host.local is None:
             return None if host.is_root else f"its NICs need taps, and those root on {host.name}; log in as root"
         if (refusal := self.parameters.refusal()) is not None:
@@ -166,8 +168,9 @@ class Qemu(Platform[QemuParameters]):
 
     def start(self, request: GuestRequest, site: Site) -> QemuGuest:
         """Boot the image with one NIC a link, each on a tap or macvtap, or a device of its own."""
-        network = site.network
-        with machine_ports(network, request.network, self.parameters.devices(request.network)) as ports:
+        network, devices = site.network, self.parameters.devices(request.network)
+        several = self.parameters.queues > 1
+        with machine_ports(network, request.network, devices, several_queues=several) as ports:
             guest = self._start(request, site, ports)
         guest.cleanup.append(lambda: network.remove(request.network))
         return guest
@@ -271,7 +274,8 @@ class Qemu(Platform[QemuParameters]):
         parameters: QemuParameters,
     ) -> list[str]:
         image = site.image
-        initramfs = image.initramfs if ends.disk is None and ends.data is None else image.disk_initramfs
+        with_more = parameters.vfio or ends.disk is not None or ends.data is not None
+        initramfs = image.disk_initramfs if with_more else image.initramfs
         boot = Boot(site.host.put(image.kernel.vmlinux or image.kernel.vmlinuz), site.host.put(initramfs))
         own = [self.binary, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
         own += ["-accel", self.accelerator, "-cpu", self.cpu_model]
