@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import subprocess
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from virtoll.agent.operations.session import ClocksRequest
 from virtoll.errors import AgentError, GuestCannot, GuestDied, GuestError
 from virtoll.lab.network import plan_links
 from virtoll.workloads import WORKLOADS, kernel_compile, mariadb_oltp, nginx_httperf
-from virtoll.workloads.base import DataDirectory, Measurement
+from virtoll.workloads.base import Bench, DataDirectory, Measurement
 from virtoll.workloads.nginx_server import WebParameters, configuration
 from virtoll.workloads.programs import serving
 
@@ -119,8 +120,13 @@ class Peer(Guest):
 def measure(
     name: str, guest: Guest, peer: Peer | None = None, programs: Guest | None = None, **given: Any
 ) -> Measurement:
-    """One trial over the channel, with a data directory of its own name."""
-    bench = channel_bench(
+    """One trial over the channel."""
+    return WORKLOADS[name].with_parameters(given).measure(bench_of(guest, peer, programs))
+
+
+def bench_of(guest: Guest, peer: Peer | None = None, programs: Guest | None = None) -> Bench:
+    """Marks over the channel, and a data directory of its own name."""
+    return channel_bench(
         guest,
         peer=TrafficAgents.of_one(peer) if peer else None,
         network=NETWORK,
@@ -129,8 +135,6 @@ def measure(
         data=DataDirectory("/data"),
         programs=programs,
     )
-    workload = WORKLOADS[name]
-    return workload.with_parameters(given).measure(bench)
 
 
 def test_sysbenchs_transactions() -> None:
@@ -405,6 +409,21 @@ def test_the_load_comes_from_outside_and_its_address_goes_again() -> None:
     assert load.target == f"{link.guest_address}:8080"
     assert (load.rate_requests_per_second, load.keep_alive, load.timeout_ns) == (200, False, 2_000_000_000)
     assert guest.alive == {}
+
+
+def test_what_warms_a_server_up_is_not_measured() -> None:
+    guest, peer, sent = Guest(), Peer(), []
+
+    @contextlib.contextmanager
+    def measuring() -> Iterator[None]:
+        before = len(peer.requests(HttpLoadRequest))
+        yield
+        sent.append((before, len(peer.requests(HttpLoadRequest))))
+
+    bench = bench_of(guest, peer)
+    with bench.timekeeper.also(measuring):
+        assert WORKLOADS["nginx"].with_parameters({"requests": 200}).measure(bench).problem is None
+    assert sent == [(1, 2)]
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,8 @@ def test_a_second_guest_is_started_for_the_trials_that_need_one(tmp_path: Path) 
         tmp_path / "run",
         platforms=[fake("model")],
         workloads=[
-            {"workload": "tcp-stream", "between": ["peer", "guests"]},
+            {"workload": "tcp-stream", "between": "peer"},
+            {"workload": "tcp-stream", "between": "guests", "path": ["peer", "bridge"]},
             {"workload": "tcp-request-response", "between": "guests"},
         ],
     )
@@ -111,7 +112,9 @@ def test_a_second_guest_is_started_for_the_trials_that_need_one(tmp_path: Path) 
     }
     assert [boot.boot for boot in folder.boots()] == ["model/0", "model/0/2", "model/1", "model/1/2"]
     links = [boot.requested.interface_macs for boot in folder.boots() if boot.requested is not None]
-    assert len({mac for macs in links[:2] for mac in macs}) == 6
+    assert len({mac for macs in links[:2] for mac in macs}) == 8, "a link to the bridge is one of each one's four"
+    sizes = {task.size for task in analyse(load(folder.path)).tasks if task.workload == "tcp-stream"}
+    assert sizes == {"peer", "guests, by the peer", "guests, by the bridge"}
 
 
 def test_both_guests_are_lost_together_and_started_anew(tmp_path: Path) -> None:

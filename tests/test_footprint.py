@@ -13,6 +13,8 @@ import pytest
 
 from virtoll.host import guest_usage
 from virtoll.host.guest_usage import GuestProcesses, cpu_around, read_cpu, read_footprint
+from virtoll.runfolder.guest_records import HostCpu
+from virtoll.stats.guests import cpus_used, used_ns
 
 MIB = 2**20
 Rows = Sequence[tuple[int, int, str]]
@@ -132,6 +134,25 @@ def test_cpu_time_is_found_also_of_children_that_were_reaped() -> None:
     assert (after.cpu_ns or 0) - (before.cpu_ns or 0) >= 100_000_000
     reaped = after.children_user_ns - before.children_user_ns + after.children_system_ns - before.children_system_ns
     assert reaped >= 90_000_000, "the kernel's tick is ten milliseconds"
+
+
+def test_what_is_measured_is_read_apart_from_the_rest_of_its_trial() -> None:
+    burn = "[None for start in [time.process_time()] for _ in iter(lambda: time.process_time() - start < 0.1, False)]"
+    lines = [burn, "print('done', flush=True)", "input()", burn]
+    with child("\n".join(lines)) as process, cpu_around(GuestProcesses(process.pid)) as record:
+        assert record is not None
+        go(process)
+        with record.measuring():
+            go(process)
+        with pytest.raises(RuntimeError), record.measuring():
+            raise RuntimeError
+    (span,) = record.used.measured
+    used = used_ns(HostCpu(span.before, span.after))
+    whole = used_ns(record.used)
+    assert used is not None
+    assert whole is not None
+    assert 100_000_000 <= used <= whole - 100_000_000
+    assert cpus_used(record.used) == used / (span.after.monotonic_ns - span.before.monotonic_ns)
 
 
 def test_a_guest_that_is_lost_has_no_reading_after() -> None:

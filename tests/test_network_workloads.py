@@ -16,7 +16,7 @@ from virtoll.agent.messages import Message, Request
 from virtoll.agent.operations.jobs import RunRequest, ServeRequest, StreamExchange
 from virtoll.agent.operations.network import NetworkRequest, Route
 from virtoll.agent.operations.programs import ExecRequest, SpawnRequest
-from virtoll.errors import AgentError, GuestDied
+from virtoll.errors import AgentError, GuestCannot, GuestDied
 from virtoll.lab.network import plan_links
 from virtoll.lab.shaping import Shape
 from virtoll.platforms.containers.native import Native
@@ -164,14 +164,19 @@ def ended(output: str = "", *, by_itself: bool = True) -> dict[str, Any]:
     return {"status": 0, "signal": None, "by_itself": by_itself, "killed": False, "output": reported}
 
 
-def bench(guest: Agent, peer: Agent, programs: Agent | None = None, second: Agent | None = None) -> Bench:
-    """A guest and its peer, with marks over the channel; ``second``: another guest beside it."""
+def bench(
+    guest: Agent, peer: Agent, programs: Agent | None = None, second: Agent | None = None, *, shared: bool = False
+) -> Bench:
+    """A guest and its peer, with marks over the channel; ``second``: another guest beside it.
+
+    ``shared``: with a link to the bridge that joins them.
+    """
 
     def of(agent: Agent, number: int, *others: Bench) -> Bench:
         return channel_bench(
             agent,
             peer=TrafficAgents.of_one(peer),
-            network=plan_links(number),
+            network=plan_links(number, shared=shared),
             generator_cpu=1,
             sink_cpu=1,
             co_located=others,
@@ -256,6 +261,39 @@ def test_between_guests_the_second_one_serves_and_the_peer_routes() -> None:
     assert len(forwarding[0].interfaces) == 2
     assert guest.requests(NetworkRequest)[0].routes == (Route(destination="10.69.0.0/24", via="10.64.0.2"),)
     assert other.requests(NetworkRequest)[0].routes == (Route(destination="10.64.0.0/24", via="10.69.0.2"),)
+
+
+def test_over_a_bridge_the_second_guest_serves_there_and_nobody_routes() -> None:
+    wanted = {"size": 1000, "between": "guests", "path": "bridge"}
+    assert WORKLOADS["tcp-stream"].with_parameters(wanted).needs().shared_nic
+    guest, peer, other = tcp_guest("1000"), Agent(), tcp_peer("1000")
+    assert measure(bench(guest, peer, second=other, shared=True), "tcp-stream", **wanted).problem is None
+    (serve,) = other.requests(ServeRequest)
+    assert serve.address == "10.254.5.6"
+    assert {request.ip_forward for request in peer.requests(NetworkRequest)} == {None}
+    assert guest.requests(NetworkRequest)[0].to_json() == {
+        "interfaces": [
+            {
+                "mac": "02:76:74:01:00:05",
+                "address": "10.254.5.1/24",
+                "neighbours": [{"address": "10.254.5.6", "mac": "02:76:74:01:05:05"}],
+            }
+        ]
+    }
+    with pytest.raises(GuestCannot, match="no bridge of this machine joins its guests"):
+        measure(bench(Agent(), Agent(), second=Agent()), "tcp-stream", **wanted)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({}, "path: bridge is of two guests; set between: guests"),
+        ({"between": "guests", "link_delay_ms": 1}, "link_... is of the way by the peer, and no bridge has it"),
+    ],
+)
+def test_what_a_bridge_cannot_be_is_refused(given: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        WORKLOADS["tcp-stream"].with_parameters({"path": "bridge", **given})
 
 
 @pytest.mark.parametrize("name", ["tcp-stream", "tcp-request-response", "iperf-udp", "rsync-tree", "rsync-file"])

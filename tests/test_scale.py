@@ -17,6 +17,7 @@ from tests.test_fake_pipeline import StopAfter, run
 
 from virtoll.agent import turns
 from virtoll.errors import UsageError
+from virtoll.platforms.fake.driver import FakeHost
 from virtoll.report.build import build_report, load_analysis, look_at
 from virtoll.run import requirements
 from virtoll.run.pipeline import measure, resume
@@ -296,6 +297,15 @@ def test_a_guest_that_misses_the_start_is_how_far_apart_they_began(tmp_path: Pat
     skew_ns = start_skew_ns([one.clock for one in late.members])
     assert skew_ns == pytest.approx(500e6, rel=0.2)
     assert (late.reason or "").startswith("the guests began ")
+
+
+def test_models_begin_together_however_long_the_controller_is_held_up() -> None:
+    """Between asking two of them, and not only for some seconds; a second time is another moment."""
+    host, hour_ns = FakeHost(guests=3), 3600 * 10**9
+    assert [host.begin_together(name, number * hour_ns) for number, name in enumerate("abc")] == [0, 0, 0]
+    assert [host.begin_together(name, number * hour_ns) for number, name in ((5, "b"), (6, "a"))] == [5 * hour_ns] * 2
+    host.one_less()
+    assert host.begin_together("d", 9 * hour_ns) == 9 * hour_ns
 
 
 def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:

@@ -84,6 +84,20 @@ def test_the_roles_of_a_guests_links() -> None:
     assert len({(link.guest_mac, link.guest_address, link.port_interface) for link in several}) == 3
 
 
+def test_the_links_to_the_shared_nic_are_one_network_and_no_other_links() -> None:
+    shared = [plan_links(index, shared=True).links[-1] for index in range(190)]
+    own = [plan_links(index, 3, sinks=3).links for index in range(190)]
+    others = {ipaddress.ip_network(f"{link.guest_address}/24", strict=False) for links in own for link in links}
+    for version in (4, 6):
+        ends = [link.ends(version) for link in shared]
+        networks = {ipaddress.ip_interface(f"{one.guest}/{one.prefix_bits}").network for one in ends}
+        assert len(networks) == 1
+        assert not networks & others
+        peer = {one.peer for one in ends}
+        assert len({*peer, *(one.guest for one in ends)}) == 191
+        assert all(ipaddress.ip_address(one) in network for network in networks for one in peer)
+
+
 def test_links_towards_the_sink_come_after_the_sources_and_leave_the_others_as_they_are() -> None:
     planned, plain = plan_links(2, 2, sinks=3), plan_links(2, 2)
     assert [(link.name, link.role, link.number) for link in planned.links] == [

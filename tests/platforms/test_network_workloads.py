@@ -9,6 +9,7 @@ import signal
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from tests.support.guests import Connected
 from virtoll.agent.operations.counters import CountersRequest
 from virtoll.errors import AgentError, GuestError, ImageError
 from virtoll.image import prepare_image
-from virtoll.lab.network import Link, Network
+from virtoll.lab.network import Link, Network, plan_links
 from virtoll.lab.shaping import Shape
 from virtoll.run.peer import peer_programs
 from virtoll.run.session import RunSession
@@ -48,10 +49,16 @@ OTHERS_WITH_TOOLS = extended("runsc-systrap", "uml-raw", "qemu-tcg")
 
 
 def two(run_session: RunSession, kind: str) -> Iterator[tuple[Connected, Connected]]:
-    """Two guests of a kind."""
-    one = guests.start(kind, run_session)
+    """Two guests of a kind, each with a link to the bridge that joins them."""
+
+    def joined() -> Connected:
+        asked = guests.request(kind)
+        network = plan_links(asked.network.links[0].owner, shared=True)
+        return guests.start(kind, run_session, replace(asked, network=network))
+
+    one = joined()
     try:
-        other = guests.start(kind, run_session)
+        other = joined()
         yield one, other
         other.guest.stop()
     finally:
@@ -121,6 +128,7 @@ def test_tcp_of_guests_with_a_stack_of_their_own(
     for direction in DIRECTIONS:
         exchange(bench_of(run_session, other_pair[0]), direction)
     crosses_the_peer(run_session, other_pair)
+    stays_on_the_bridge(run_session, other_pair)
 
 
 def test_tcp_between_two_guests_crosses_the_peer(run_session: RunSession, pair: tuple[Connected, Connected]) -> None:
@@ -140,6 +148,38 @@ def crosses_the_peer(run_session: RunSession, pair: tuple[Connected, Connected])
     assert right(measure(bench, "tcp-stream", between="guests"))
     first_in, _, _, second_out = (now - then for now, then in zip(forwarded(), before, strict=True))
     assert min(first_in, second_out) > 2 * 2**20, "all of it came in by one link and left by the other"
+    assert addresses(run_session) == ""
+
+
+def test_tcp_between_two_guests_stays_on_the_bridge(run_session: RunSession, pair: tuple[Connected, Connected]) -> None:
+    stays_on_the_bridge(run_session, pair)
+
+
+def stays_on_the_bridge(run_session: RunSession, pair: tuple[Connected, Connected]) -> None:
+    """All that one guest sends another crosses their two ports, and the peer has none of it."""
+    bench, network = bench_of(run_session, *pair), run_session.site.network
+    assert isinstance(network, Network)
+    ports = []
+    for one in pair:
+        link = one.wanted.network.links[-1]
+        port = network.endpoint_interfaces(one.wanted.network)[link.name].port
+        assert port is not None
+        ports.append(port)
+
+    def counted() -> list[int]:
+        return [
+            int(Path(f"/sys/class/net/{name}/statistics/{way}_bytes").read_text(encoding="ascii"))
+            for name in (*ports, "lshared")
+            for way in ("rx", "tx")
+        ]
+
+    before = counted()
+    measured = measure(bench, "tcp-stream", between="guests", path="bridge")
+    assert right(measured)
+    assert right(measure(bench, "tcp-request-response", between="guests", path="bridge"))
+    came_in, _, _, left, from_peer, to_peer = (now - then for now, then in zip(counted(), before, strict=True))
+    assert min(came_in, left) > 2 * 2**20, "by one guest's port into the bridge, by the other's out of it"
+    assert from_peer + to_peer < 2**20, "what the bridge did not know yet, if anything"
     assert addresses(run_session) == ""
 
 
@@ -284,26 +324,33 @@ def other_tool_pair(request: pytest.FixtureRequest, tools: RunSession) -> Iterat
     yield from two(tools, request.param)
 
 
-def run_programs(tools: RunSession, pair: tuple[Connected, Connected], direction: str, between: str) -> None:
+def run_programs(tools: RunSession, pair: tuple[Connected, Connected], direction: str, **between: str) -> None:
     """iperf and rsync."""
     bench = bench_of(tools, *pair)
     for name in ("iperf-udp", "rsync-file"):
-        measured = measure(bench, name, direction=direction, between=between)
+        measured = measure(bench, name, direction=direction, **between)
         assert right(measured), measured
     assert addresses(tools) == ""
 
 
-@pytest.mark.parametrize(("direction", "between"), [("to-guest", "peer"), ("from-guest", "guests")])
+OVER_BRIDGE = {"between": "guests", "path": "bridge"}
+
+
+@pytest.mark.parametrize(
+    ("direction", "between"),
+    [("to-guest", {}), ("from-guest", {"between": "guests"}), ("to-guest", OVER_BRIDGE)],
+    ids=["peer", "guests", "bridge"],
+)
 def test_programs_at_both_ends(
-    tools: RunSession, tool_pair: tuple[Connected, Connected], direction: str, between: str
+    tools: RunSession, tool_pair: tuple[Connected, Connected], direction: str, between: dict[str, str]
 ) -> None:
-    run_programs(tools, tool_pair, direction, between)
+    run_programs(tools, tool_pair, direction, **between)
 
 
 def test_programs_at_both_ends_of_other_guests(tools: RunSession, other_tool_pair: tuple[Connected, Connected]) -> None:
-    for between in ("peer", "guests"):
+    for between in ({}, {"between": "guests"}, OVER_BRIDGE):
         for direction in DIRECTIONS:
-            run_programs(tools, other_tool_pair, direction, between)
+            run_programs(tools, other_tool_pair, direction, **between)
 
 
 def test_what_serves_is_gone_when_the_guest_dies(tools: RunSession) -> None:

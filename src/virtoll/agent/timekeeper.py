@@ -107,6 +107,22 @@ class Timekeeper:
         finally:
             self._start_line = None
 
+    @contextlib.contextmanager
+    def also(self, measuring: Measuring) -> Iterator[None]:
+        """Within the context this is entered as well around each request whose answer is measured."""
+        own = self.measuring
+
+        @contextlib.contextmanager
+        def both() -> Iterator[None]:
+            with measuring(), own():
+                yield
+
+        self.measuring = both
+        try:
+            yield
+        finally:
+            self.measuring = own
+
     def path_delay_ns(self) -> list[int]:
         """Round trips on the path that the marks take, in the outside clock, ns."""
         if self._link is None:

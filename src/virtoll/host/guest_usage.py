@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from virtoll.lab.cgroups import Limits, charged_memory_bytes, limits_of
-from virtoll.runfolder.guest_records import CpuReading, HostCpu, ProcessMemory, ProcessTime
+from virtoll.runfolder.guest_records import CpuReading, CpuSpan, HostCpu, ProcessMemory, ProcessTime
 
 PROC = Path("/proc")
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
@@ -107,7 +107,16 @@ def swapped_out_pages() -> int | None:
 class CpuAround:
     """What `cpu_around` gives: readings before and after, the second when its context has come to an orderly end."""
 
+    guest: GuestProcesses
     used: HostCpu
+
+    @contextlib.contextmanager
+    def measuring(self) -> Iterator[None]:
+        """Around one request whose answer is what is measured; kept after an orderly end only."""
+        before = read_cpu(self.guest)
+        yield
+        span = CpuSpan(before, read_cpu(self.guest))
+        self.used = replace(self.used, measured=(*self.used.measured, span))
 
 
 @contextlib.contextmanager
@@ -116,7 +125,7 @@ def cpu_around(guest: GuestProcesses | None) -> Iterator[CpuAround | None]:
     if guest is None:
         yield None
         return
-    around = CpuAround(HostCpu(read_cpu(guest), None))
+    around = CpuAround(guest, HostCpu(read_cpu(guest), None))
     yield around
     around.used = replace(around.used, after=read_cpu(guest))
 

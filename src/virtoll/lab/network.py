@@ -7,7 +7,7 @@ the link's ``attachment`` through a bridge, a router or a macvlan of its own, or
 another's frames.
 
 Where a workload asks for it, each guest has one more (``shared``), to a NIC that all share: one veth pair to the peer,
-and a bridge on this side.
+and a bridge on this side. These links are one network (10.254.5.0/24: guest g is .g+1, the peer .254).
 
 Main types: ``Link``, its ``LinkAddresses`` and ``GuestNetwork`` (plain data, handed to the platforms), ``Network``
 (makes and removes them, by ``attachments.py``). It must not know platforms: they choose one of ``host_port``,
@@ -34,6 +34,7 @@ _MAXIMUM_GUESTS = 190
 _VLAN_NUMBER = 128  # links in a VLAN are networks of their own, so much further up
 _LOOPBACK_MAC = "00:00:00:00:00:00"
 _SHARED_NUMBER = 5
+_SHARED_NETWORK = _MAXIMUM_GUESTS  # in the place of a guest's number: behind the last one's links
 
 
 @dataclass(frozen=True)
@@ -73,11 +74,14 @@ class Link:
     def ends(self, ip_version: int = 4, *, tagged: bool = False) -> LinkAddresses:
         """The addresses of both ends, of IPv4 or IPv6 (RFC 5180: 2001:2::/48 for benchmarks), in a VLAN or outside."""
         number = self.number + (_VLAN_NUMBER if tagged else 0)
+        place, guest, peer = self.owner, 1, 2
+        if self.role == "shared":
+            place, guest, peer = _SHARED_NETWORK, self.owner + 1, 254
         if ip_version == 6:
-            network = f"2001:2:0:{self.owner << 8 | number:x}::"
-            return LinkAddresses(f"{network}1", f"{network}2", 64)
-        network = f"10.{64 + self.owner}.{number}."
-        return LinkAddresses(f"{network}1", f"{network}2", 24)
+            network = f"2001:2:0:{place << 8 | number:x}::"
+            return LinkAddresses(f"{network}{guest:x}", f"{network}{peer:x}", 64)
+        network = f"10.{64 + place}.{number}."
+        return LinkAddresses(f"{network}{guest}", f"{network}{peer}", 24)
 
     @property
     def guest_address(self) -> str:

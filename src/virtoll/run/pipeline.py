@@ -242,7 +242,8 @@ def _measure_trial(
                     bench = replace(live.bench(session.pinning, session.tags, co_located), repeats=repeats)
                     if trial.condition is not None:
                         bench = replace(bench, cpus=())  # a load takes the idle time that CPU time is told from
-                    with neighbours.loaded(beside, trial.condition) as loaded:
+                    counted = live.timekeeper.also(host_cpu.measuring) if host_cpu else contextlib.nullcontext()
+                    with neighbours.loaded(beside, trial.condition) as loaded, counted:
                         outcome = workload.warm_up(bench) if trial.warm_up else workload.measure(bench)
                 except AgentError as error:
                     if error.kind != "unsupported":

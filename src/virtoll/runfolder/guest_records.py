@@ -105,11 +105,23 @@ class CpuReading:
 
 
 @dataclass(frozen=True)
+class CpuSpan:
+    """Two readings around something."""
+
+    before: CpuReading
+    after: CpuReading
+
+
+@dataclass(frozen=True)
 class HostCpu:
-    """CPU time around a trial; `after` None: the guest was lost in it."""
+    """CPU time around a trial; `after` None: the guest was lost in it.
+
+    `measured`: around each request in it whose answer is what is measured; an older Virtoll did not read it.
+    """
 
     before: CpuReading | None
     after: CpuReading | None
+    measured: tuple[CpuSpan, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ class MetricRecord:
     name: str
     unit: str
     better: Literal["lower", "higher"]
-    source: Literal["marks", "points", "figures", "cpu_points"]
+    source: Literal["marks", "points", "figures", "cpu_points", "host_cpu"]
     title: str
     resource: str
     primary: bool = True

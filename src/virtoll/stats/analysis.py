@@ -39,6 +39,7 @@ from virtoll.stats.comparability import agents_by_platform, unlike_facts, why_pl
 from virtoll.stats.compare import DIFFERENT, LEVEL, Comparison, compare
 from virtoll.stats.conditional_throughput import ThroughputRow, throughput_rows
 from virtoll.stats.consolidation import Consolidation, consolidations
+from virtoll.stats.cpu_over_parameters import cpu_cells
 from virtoll.stats.detectable import Detectable, detectable
 from virtoll.stats.drift import Drift, OrderedValue, drift, ordered_values
 from virtoll.stats.equivalence import Equivalence, equivalence
@@ -57,7 +58,7 @@ from virtoll.stats.states import TwoStates, two_states
 from virtoll.stats.study import StudyComparison, beside_study
 from virtoll.stats.summaries import CellSummary, summarise
 from virtoll.stats.sweeps import Curve, PointValue, curves, point_values
-from virtoll.stats.values import Gap, Observation, Task, observations_of, tasks_of
+from virtoll.stats.values import Gap, Observation, Task, observations_of, printed_tasks, tasks_of
 from virtoll.stats.verdicts import MARGIN, Rules, decide_families
 from virtoll.stats.wire import BackendUse, LossRow, PaceRow, backend_uses, loss_rows, pace_rows
 
@@ -251,6 +252,7 @@ def analyse(data: RunData) -> Analysis:
         states=states,
         apart=receiving_apart(data.boots),
     )
+    used_cpus = cpu_cells(tasks, [*data.trials, *data.beside])
     return Analysis(
         data=data,
         platforms=platforms,
@@ -316,8 +318,11 @@ def analyse(data: RunData) -> Analysis:
             unavailable={one.label for one in data.manifest.platforms if not one.available},
         ),
         over_parameters=over_parameters(
-            tasks,
-            isolated.cells or {(platform, task, ALONE): cell for (platform, task), cell in cells.items()},
+            [*printed_tasks(tasks), *used_cpus.tasks],
+            {
+                **(isolated.cells or {(platform, task, ALONE): cell for (platform, task), cell in cells.items()}),
+                **used_cpus.cells,
+            },
             platforms,
             [ALONE, *(one.label for one in isolated.conditions)],
         ),

@@ -202,9 +202,23 @@ def cpu_uses(
 
 def used_ns(cpu: HostCpu | None) -> int | None:
     """CPU time of the guest's processes over a trial, reaped children included; None where it was not read whole."""
-    if cpu is None or cpu.before is None or cpu.after is None:
+    return _used_between(cpu.before, cpu.after) if cpu is not None else None
+
+
+def cpus_used(cpu: HostCpu | None) -> float | None:
+    """How many of the host's CPUs the guest's processes took on average while it was measured; None: not known."""
+    if cpu is None or not cpu.measured:
         return None
-    before, after = _total(cpu.before), _total(cpu.after)
+    used = [_used_between(span.before, span.after) for span in cpu.measured]
+    known = [one for one in used if one is not None]
+    passed_ns = sum(span.after.monotonic_ns - span.before.monotonic_ns for span in cpu.measured)
+    return sum(known) / passed_ns if len(known) == len(used) and passed_ns > 0 else None
+
+
+def _used_between(first: CpuReading | None, last: CpuReading | None) -> int | None:
+    if first is None or last is None:
+        return None
+    before, after = _total(first), _total(last)
     return after - before if before is not None and after is not None and after >= before else None
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from virtoll.runfolder.records import MetricRecord
 from virtoll.stats.summaries import CellSummary
-from virtoll.stats.values import Parameters, Task, canonical, printed_tasks, words_in_common
+from virtoll.stats.values import Parameters, Task, canonical, words_in_common
 
 FEWEST = 3  # values: two are a comparison, and no curve
 _UNLIMITED_AT_ZERO = "_bits_per_second"
@@ -56,10 +56,11 @@ def over_parameters(
 ) -> tuple[OverParameter, ...]:
     """By workload and parameter, then by metric, by what else was asked, and by condition in the given order.
 
-    `cells` by platform, task and condition. A parameter counts with three values of which anything was measured.
+    `tasks`: what is to be seen. `cells` by platform, task and condition. A parameter counts with three values of which
+    anything was measured.
     """
     measured = {task for _, task, _ in cells}
-    printed = [task for task in printed_tasks(tasks) if task in measured and task.shape is None]
+    printed = [task for task in tasks if task in measured and task.shape is None]
     found = []
     for workload in dict.fromkeys(task.workload for task in printed):
         own = {(task.metric, task.parameters): task for task in printed if task.workload == workload}

@@ -267,6 +267,8 @@ def _that_count(parameters: Parameters) -> Parameters:
     without: tuple[str, ...] = SWEEP_KEYS if parameters.get(_TOTAL) else ()
     if parameters.get("nic") == "own":
         without += (_LINK_RATE,)
+    if parameters.get("between") == "peer":
+        without += ("path",)
     return {key: value for key, value in parameters.items() if key not in without}
 
 
@@ -301,6 +303,8 @@ def _parameter(key: str, value: Any) -> str:
         return f"{value} NIC"
     if key == "affinity" and value in _SIDE_BY_SIDE:
         return _SIDE_BY_SIDE[value]
+    if key == "path" and value in ("peer", "bridge"):
+        return f"by the {value}"
     if key == _TOTAL:
         return f"{value:g} frames/s in all" if value else "a sweep"
     if isinstance(value, list) and key.endswith("_mbit_per_second"):

@@ -168,6 +168,20 @@ class Measurement:
     cpu_points: Sequence[MeasuredPoint] | None = None
 
 
+_SHOWN = 80  # characters of a value that is wrong, in the sentence that says so
+
+
+def compared(value: str, expected: str | None, problem: str | None = None) -> tuple[dict[str, Any], str | None]:
+    """The check block of a trial, and why it cannot be believed: a wrong value, or else the ``problem`` it has anyway.
+
+    ``expected`` None: which value is right is not known.
+    """
+    right = expected is None or value == expected
+    if not right:
+        problem = f"the check value is wrong: {value[:_SHOWN]!r} instead of {str(expected)[:_SHOWN]!r}"
+    return {"value": value, "expected": expected, "ok": right}, problem
+
+
 _BESIDES_SECONDS = 0.1  # of a timed job: the path's delay is measured twice
 
 P_co = TypeVar("P_co", bound=Parameters, covariant=True)
@@ -262,13 +276,7 @@ class TimedJobWorkload(Workload[P_co]):
         """Run the job between two marks and compare its check value."""
         deadline = 60.0 + 1000.0 * self.native_seconds() * bench.repeats
         timed = bench.timekeeper.time_job(self.job, self.job_parameters(bench), deadline, bench.repeats)
-        expected = self.expected_check()
-        right = expected is None or timed.check == expected
-        problem = timed.problem
-        if not right:
-            problem = f"the check value is wrong: {timed.check[:40]!r} instead of {str(expected)[:40]!r}"
+        check, problem = compared(timed.check, self.expected_check(), timed.problem)
         figures = self.figures(timed.result)
         result = timed.result if figures is None else {**timed.result, "figures": figures}
-        return Measurement(
-            timed.clock, result, {"value": timed.check, "expected": expected, "ok": right}, None, problem
-        )
+        return Measurement(timed.clock, result, check, None, problem)

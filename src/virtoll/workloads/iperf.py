@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from virtoll.experiment.model import Image
-from virtoll.workloads.base import DURATION, Bench, Figures, Measurement, Metric
+from virtoll.workloads.base import DURATION, Bench, Figures, Measurement, Metric, compared
 from virtoll.workloads.network_path import FarEnd, NetworkWorkload, PathParameters, far_end
 from virtoll.workloads.programs import ListeningPort, ProgramOutput, run, serving, time_program
 
@@ -85,11 +85,8 @@ class IperfUdp(NetworkWorkload[IperfUdpParameters]):
         except ValueError as error:
             return Measurement(timed.clock, result, None, None, f"what iperf printed cannot be read: {error}")
         result["figures"] = books.figures()
-        check = {"value": books.value(wanted), "expected": _expected(wanted)}
-        right = check["value"] == check["expected"]
-        wrong = f"the check value is wrong: {check['value']!r} instead of {check['expected']!r}"
-        problem = timed.problem if right else wrong
-        return Measurement(timed.clock, result, {**check, "ok": right}, None, problem)
+        check, problem = compared(books.value(wanted), _expected(wanted), timed.problem)
+        return Measurement(timed.clock, result, check, None, problem)
 
 
 @dataclass(frozen=True)

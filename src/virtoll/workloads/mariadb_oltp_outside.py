@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from virtoll.experiment.model import Image
-from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
+from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload, compared
 from virtoll.workloads.mariadb_oltp import (
     LIMIT_BYTES,
     MariadbOltp,
@@ -99,10 +99,8 @@ class MariadbOltpOutside(Workload[MariadbOltpOutsideParameters]):
                     result["figures"] = figures = parse(said.output)
                 except ValueError as error:
                     return Measurement(result=result, problem=f"what {argv[0]} printed cannot be read: {error}")
-                value, expected = counted(bench, figures), asked_for(wanted)
-        right = value == expected
-        problem = None if right else f"the check value is wrong: {value!r} instead of {expected!r}"
-        return Measurement(result=result, check={"value": value, "expected": expected, "ok": right}, problem=problem)
+                check, problem = compared(counted(bench, figures), asked_for(wanted))
+        return Measurement(result=result, check=check, problem=problem)
 
 
 def allow(bench: Bench, end: FarEnd) -> None:

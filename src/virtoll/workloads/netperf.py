@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import ByteSize, Field
 
 from virtoll.experiment.model import Image
-from virtoll.workloads.base import DURATION, Bench, Figures, Measurement, Metric
+from virtoll.workloads.base import DURATION, Bench, Figures, Measurement, Metric, compared
 from virtoll.workloads.network_path import FarEnd, NetworkWorkload, Path_co, PathParameters, far_end
 from virtoll.workloads.programs import ListeningPort, ProgramOutput, run, serving, time_program
 
@@ -90,9 +90,8 @@ class _Netperf(NetworkWorkload[Path_co]):
         except ValueError as error:
             return Measurement(timed.clock, result, None, None, f"what netperf printed cannot be read: {error}")
         value = "/".join(f"{count:.0f}" for count in sorted(counts))
-        right = value == str(amount)
-        problem = timed.problem if right else f"the check value is wrong: {value!r} instead of {str(amount)!r}"
-        return Measurement(timed.clock, result, {"value": value, "expected": str(amount), "ok": right}, None, problem)
+        check, problem = compared(value, str(amount), timed.problem)
+        return Measurement(timed.clock, result, check, None, problem)
 
     def command(self, end: FarEnd) -> list[str]:
         """So much of a test against the far end; results as `KEY=value`."""

@@ -3,7 +3,8 @@
 Main types: ``LinkParameters`` and ``PathParameters`` (what every network workload lets its user choose),
 ``NetworkWorkload`` (their base class) and ``FarEnd`` (who is at the other end and at which address). The peer has no
 address but for the length of a trial: at all other times its kernel answers nothing and forwards nothing. Between two
-guests it routes from the first one's source link to the second one's. It knows no platform.
+guests it routes from the first one's source link to the second one's, unless they talk over a bridge of the host that
+both have a link to. It knows no platform.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeVar
+from typing import ClassVar, Literal, Self, TypeVar
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from virtoll.agent.client import Caller
 from virtoll.agent.operations.network import Interface, Neighbour, NetworkRequest, Route
@@ -38,9 +39,21 @@ class LinkParameters(Parameters):
 
 
 class PathParameters(LinkParameters):
-    """``between``: the other end is the ``peer`` (the host), or a second guest of the same kind (``guests``)."""
+    """``between``: the other end is the ``peer`` (the host), or a second guest of the same kind (``guests``).
+
+    ``path``: from guest to guest by the ``peer``, which routes, or over one ``bridge`` of the host.
+    """
 
     between: Literal["peer", "guests"] = "peer"
+    path: Literal["peer", "bridge"] = "peer"
+
+    @model_validator(mode="after")
+    def _bridge_joins_guests(self) -> Self:
+        if self.path == "bridge" and self.between != "guests":
+            raise ValueError("path: bridge is of two guests; set between: guests, or leave 'path' out")
+        if self.path == "bridge" and not self.shape.plain:
+            raise ValueError("link_... is of the way by the peer, and no bridge has it; leave it out with path: bridge")
+        return self
 
     def transfer_seconds(self, payload_bytes: float, free_bytes_per_second: float) -> float:
         """About how long so many bytes take, where a free link carries so many a second."""
@@ -58,10 +71,11 @@ class NetworkWorkload(Workload[Path_co]):
     loads_peer: ClassVar[bool] = True
 
     def needs(self) -> Needs:
-        """A second guest, where the traffic is between two."""
+        """A second guest, where the traffic is between two, and the bridge that joins them."""
         if self.parameters.between == "peer":
             return Needs()
-        return Needs(guests=2, features=frozenset({"network-stack"}))
+        over_bridge = self.parameters.path == "bridge"
+        return Needs(guests=2, features=frozenset({"network-stack"}), shared_nic=over_bridge)
 
 
 @dataclass(frozen=True)
@@ -99,15 +113,18 @@ def far_end(bench: Bench, wanted: PathParameters) -> Iterator[FarEnd]:
             yield end
         return
     bench.require_sources()
-    link = bench.network.sources[0]
-    with shaped(bench, link, wanted.shape) as shaped_by, _routed(bench, link) as (agent, other):
+    if not bench.co_located:
+        raise GuestCannot("there is no second guest beside this one; leave 'between: guests' out")
+    partner, link = bench.co_located[0], bench.network.sources[0]
+    joined = _bridged if wanted.path == "bridge" else _routed
+    with shaped(bench, link, wanted.shape) as shaped_by, joined(bench, partner) as address:
         yield FarEnd(
-            agent=agent,
-            address=other.guest_address,
+            agent=partner.guest,
+            address=address,
             near=link.peer_address,
-            far=other.peer_address,
+            far=partner.network.sources[0].peer_address,
             cpu=None,
-            programs=agent,
+            programs=partner.guest,
             shaped_by=shaped_by,
         )
 
@@ -175,18 +192,37 @@ def peer_without_addresses(links: tuple[Link, ...], *, forward: bool) -> Network
 
 
 @contextlib.contextmanager
-def _routed(bench: Bench, link: Link) -> Iterator[tuple[Caller, Link]]:
-    """A second guest with its source link, and a route each way by the peer."""
-    if not bench.co_located:
-        raise GuestCannot("there is no second guest beside this one; leave 'between: guests' out")
-    partner = bench.co_located[0]
-    other = partner.network.sources[0]
+def _routed(bench: Bench, partner: Bench) -> Iterator[str]:
+    """The second guest's address on its source link, and a route each way by the peer."""
+    link, other = bench.network.sources[0], partner.network.sources[0]
     if link.trunk is not None or other.trunk is not None:
         raise GuestCannot("two guests share one real NIC here, and the peer cannot route between them")
     with addressed(bench, (link, other), forward=True):
         bench.guest.ask(route_request(bench.network, other))
         partner.guest.ask(route_request(partner.network, link))
-        yield partner.guest, other
+        yield other.guest_address
+
+
+@contextlib.contextmanager
+def _bridged(bench: Bench, partner: Bench) -> Iterator[str]:
+    """The second guest's address on the bridge, and each a neighbour of the other.
+
+    The peer has addresses too, but on their source links: what a workload makes ready may come from there.
+    """
+    link, other = bench.network.shared, partner.network.shared
+    if link is None or other is None or {link.role, other.role} != {"shared"}:
+        raise GuestCannot("no bridge of this machine joins its guests; leave 'path: bridge' out")
+    with addressed(bench, (bench.network.sources[0], partner.network.sources[0])):
+        bench.guest.ask(neighbour_request(link, other))
+        partner.guest.ask(neighbour_request(other, link))
+        yield other.guest_address
+
+
+def neighbour_request(link: Link, other: Link) -> NetworkRequest:
+    """Another guest as a permanent neighbour on the bridge, until the guest ends: nobody asks for it while it talks."""
+    neighbour = Neighbour(address=other.guest_address, mac=other.guest_mac)
+    address = f"{link.guest_address}/{link.ends().prefix_bits}"
+    return NetworkRequest(interfaces=(Interface(mac=link.guest_mac, address=address, neighbours=(neighbour,)),))
 
 
 def route_request(network: GuestNetwork, other: Link) -> NetworkRequest:

@@ -13,7 +13,7 @@ from virtoll.agent.client import Caller
 from virtoll.agent.operations.http import HttpLoadReply, HttpLoadRequest
 from virtoll.experiment.model import Image
 from virtoll.lab.network import Link
-from virtoll.workloads.base import Bench, Figures, Measurement, Metric, Needs, Workload
+from virtoll.workloads.base import Bench, Figures, Measurement, Metric, Needs, Workload, compared
 from virtoll.workloads.network_path import LinkParameters, peer_end
 from virtoll.workloads.nginx_server import MEMORY_BYTES, PATH, PORT, WebParameters, web_server
 
@@ -68,7 +68,8 @@ class Nginx(Workload[NginxParameters]):
             peer_end(bench, wanted) as client,
         ):
             http_load(client.agent, link, wanted, _WARM_REQUESTS, client.cpu)
-            answer = http_load(client.agent, link, wanted, wanted.requests, client.cpu)
+            with bench.timekeeper.measuring():
+                answer = http_load(client.agent, link, wanted, wanted.requests, client.cpu)
         found = figures(answer, wanted)
         check, problem = check_books(answer, wanted)
         result = {**answer.to_json(), "shaped_by": client.shaped_by, "figures": found}
@@ -118,9 +119,5 @@ def check_books(answer: HttpLoadReply, wanted: NginxParameters) -> tuple[dict[st
     expected = (
         f"{wanted.requests} requests, {answer.replies} of {answer.replies} replies good, {answer.replies * size} bytes"
     )
-    check = {"value": value, "expected": expected, "ok": value == expected}
-    if value != expected:
-        return check, f"the check value is wrong: {value!r} instead of {expected!r}"
-    if not answer.replies:
-        return check, f"no request was answered: {answer.timeouts} timed out, failures {answer.failures}"
-    return check, None
+    silent = f"no request was answered: {answer.timeouts} timed out, failures {answer.failures}"
+    return compared(value, expected, None if answer.replies else silent)

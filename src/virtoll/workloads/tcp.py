@@ -29,7 +29,7 @@ from virtoll.agent.timekeeper import TimedJob
 from virtoll.errors import GuestError
 from virtoll.runfolder.records import Clock, duration_ns
 from virtoll.runfolder.store import parse_record
-from virtoll.workloads.base import DURATION, Bench, Figures, Measurement, Metric
+from virtoll.workloads.base import DURATION, Bench, Figures, Measurement, Metric, compared
 from virtoll.workloads.network_path import FarEnd, NetworkWorkload, Path_co, PathParameters, far_end
 
 Direction = Literal["to-guest", "from-guest"]
@@ -98,9 +98,7 @@ class _Tcp(NetworkWorkload[Path_co]):
         took_ns = duration_ns(parse_record(Clock, timed.clock))
         if took_ns is not None and took_ns > 0:
             result["figures"] = self.figures(took_ns / 1e9, (timed.result, served.result))
-        right = value == expected
-        problem = timed.problem if right else f"the check value is wrong: {value[:40]!r} instead of {expected!r}"
-        check = {"value": value, "expected": expected, "ok": right}
+        check, problem = compared(value, expected, timed.problem)
         return Measurement(timed.clock, result, check, None, problem)
 
     def _exchange(self, bench: Bench, end: FarEnd) -> tuple[TimedJob, ServeFinishReply]:

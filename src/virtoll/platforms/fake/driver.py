@@ -107,25 +107,32 @@ class FakeParameters(Parameters):
     seed: int = Field(default=1, ge=0)
 
 
-_TOGETHER_NS = 10_000_000_000
-
-
 @dataclass
 class FakeHost:
-    """What fake guests of one site share: the names of those that have a load, and how many of them are up."""
+    """What fake guests of one site share: the names of those that have a load, and how many of them are up.
+
+    ``begun``: the names of those that began together last, at ``begins_ns``.
+    """
 
     loaded: set[str] = field(default_factory=set)
     guests: int = 0
     begins_ns: int = 0
+    begun: set[str] = field(default_factory=set)
 
-    def begin_together(self, moment_ns: int) -> int:
-        """The moment that guests have in common: of those asked for it within ten seconds the first's.
+    def begin_together(self, name: str, moment_ns: int) -> int:
+        """The moment that guests have in common: the first one's, until one of them is asked again or has ended.
 
-        The controller may be off its CPU between asking two of them; a model is not late for that.
+        The controller may be off its CPU between asking two of them, for however long; a model is not late for that.
         """
-        if abs(moment_ns - self.begins_ns) > _TOGETHER_NS:
-            self.begins_ns = moment_ns
+        if not self.begun or name in self.begun:
+            self.begun, self.begins_ns = set(), moment_ns
+        self.begun.add(name)
         return self.begins_ns
+
+    def one_less(self) -> None:
+        """A guest has ended: those that are left, and others, begin anew."""
+        self.guests -= 1
+        self.begun.clear()
 
 
 @dataclass
@@ -274,7 +281,7 @@ class FakeAgent(AgentModel):
         cost = model.cost if request.job != "idle" else 1.0
         if request.delay_ns > 0:  # it begins with others, by a clock that all of them have
             late_ns = model.late_milliseconds * 1_000_000 if world.is_chosen else 0
-            world.now_ns = world.host.begin_together(time.time_ns() + request.delay_ns) + late_ns
+            world.now_ns = world.host.begin_together(world.name, time.time_ns() + request.delay_ns) + late_ns
             cost *= max(1.0, world.host.guests / model.host_cpus) if model.host_cpus else 1.0
         duration = int(request.repeats * jobs.native_ns(request.job, request.parameters) * cost * world.spread())
         start = world.now_ns
@@ -380,7 +387,7 @@ class FakeGuest(Guest):
         """Nothing was started; one guest less is up."""
         if not self.agent.ended:
             self.agent.close()
-            self.world.host.guests -= 1
+            self.world.host.one_less()
 
     def evidence(self) -> dict[str, bytes]:
         """The model's parameters stand for a console."""

@@ -18,6 +18,7 @@ from virtoll.report.figures.base import FigureSeries, FigureSpec, blocks_text, c
 from virtoll.report.figures.style import PlatformStyle, nice_log_ticks, platform_styles
 from virtoll.runfolder.conditions import ALONE
 from virtoll.runfolder.records import MetricRecord
+from virtoll.stats import cpu_over_parameters
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.over_parameters import OverParameter, ParameterPoint
 
@@ -182,9 +183,20 @@ def caption(analysis: Analysis, panels: Sequence[OverParameter]) -> str:
     )
     return (
         f"Each line is a platform of {panels[0].metric.workload} over {parameter}; only that parameter differs along "
-        f"it. {beside}Markers are medians over {blocks_text(analysis)}. Bars are {coverage_text(cells)}. "
+        f"it. {beside}{_cpu_words(panels)}"
+        f"Markers are medians over {blocks_text(analysis)}. Bars are {coverage_text(cells)}. "
         "A line has a gap where a value is missing. "
         f"{unseen}An axis that does not begin at zero is logarithmic. The numbers are in tables/curves.csv."
+    )
+
+
+def _cpu_words(panels: Sequence[OverParameter]) -> str:
+    """What the CPU use among them is."""
+    if all(one.metric.name != cpu_over_parameters.NAME for one in panels):
+        return ""
+    return (
+        "Host CPU use is the CPU time of the guest's processes, by the time over which it was read: around what is "
+        "measured. What the host's kernel does outside them is not in it. "
     )
 
 

@@ -1,0 +1,47 @@
+"""How many of the host's CPUs a guest takes while a workload runs, as one more metric of that workload. Pure.
+
+Main type: `CpuCells`. The values stand beside the workload's own over a parameter (`over_parameters.py`): over requests
+a second, threads, jobs. No verdict rests on them.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from virtoll.runfolder.conditions import ALONE
+from virtoll.runfolder.records import TrialRecord
+from virtoll.stats.guests import cpus_used
+from virtoll.stats.summaries import CellSummary, summarise
+from virtoll.stats.values import Observation, Task, canonical
+
+NAME, UNIT = "host_cpu_use", "CPUs"
+
+
+@dataclass(frozen=True)
+class CpuCells:
+    """The tasks of that metric, and their values by platform, task and condition."""
+
+    tasks: tuple[Task, ...] = ()
+    cells: Mapping[tuple[str, Task, str], CellSummary] = field(default_factory=dict)
+
+
+def cpu_cells(tasks: Sequence[Task], trials: Iterable[TrialRecord]) -> CpuCells:
+    """Of `ok` trials that were read around what they measure; frames have their CPU time apart.
+
+    `trials`: those of the guest alone, and of the guest beside others.
+    """
+    own: dict[tuple[str, str], Task] = {}
+    for task in tasks:
+        if task.shape is None:
+            metric = replace(task.metric, name=NAME, unit=UNIT, better="lower", source="host_cpu", primary=False)
+            own.setdefault((task.workload, task.parameters), replace(task, metric=metric))
+    groups: dict[tuple[str, Task, str], list[Observation]] = {}
+    for position, trial in enumerate(trials):
+        found = own.get((trial.workload, canonical(trial.parameters)))
+        used = cpus_used(trial.host_cpu)
+        if found is None or trial.status != "ok" or not used:
+            continue
+        condition = trial.condition.label if trial.condition is not None else ALONE
+        value = Observation(found, trial.platform, trial.trial, trial.block, position, used, round=trial.round)
+        groups.setdefault((trial.platform, found, condition), []).append(value)
+    cells = {key: summarise(group) for key, group in groups.items()}
+    return CpuCells(tuple(own.values()), cells)
