@@ -60,7 +60,13 @@ class Native(Platform[NativeParameters]):
         limits = Limits(cpu_quota=request.cpu_quota)
         group = site.this_machine.group(request.name, limits) if request.cpu_quota is not None else None
         return start_namespaced(
-            request, site, HOST_AGENT, attachment, cleanup, group, enter=on_image(site.image, ("mount",), request)
+            request,
+            site,
+            HOST_AGENT,
+            attachment,
+            cleanup,
+            group,
+            enter=on_image(site.image, ("mount",), request.data_folder),
         )
 
 
@@ -72,9 +78,8 @@ class NativeAgain(Native):
     control_of: ClassVar[str | None] = "native"
 
 
-def on_image(image: GuestImage, namespaces: tuple[Namespace, ...], request: GuestRequest | None = None) -> Enter:
-    """The image's root for a program in namespaces of its own; with a request, the guest's data folder in it."""
-    folder = request.data_folder if request is not None else None
+def on_image(image: GuestImage, namespaces: tuple[Namespace, ...], folder: Path | None = None) -> Enter:
+    """The image's root for a program in namespaces of its own; ``folder``: its data directory."""
     shares = (Bind(folder, Path(DATA_PATH)),) if folder is not None else ()
     return Enter(namespaces=namespaces, root=image.root, shares=shares)
 
