@@ -7,6 +7,7 @@ import contextlib
 import subprocess
 from collections import deque
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -198,9 +199,15 @@ def test_a_report_of_httperf_without_a_line_is_refused(cut: str) -> None:
         nginx_httperf.parse(lines)
 
 
+def server(clients: int = 1, **given: Any) -> list[str]:
+    """The server of the folder /data/x."""
+    wanted = mariadb_oltp.OltpParameters(**given)
+    return mariadb_oltp.server_command("/data/x", "/data/x/socket", wanted, clients=clients)
+
+
 def test_the_database_needs_no_more_address_space_than_its_buffers() -> None:
     # Without the limit MariaDB 10.11 reserves 8 TiB, which User-mode Linux has not.
-    for command in (mariadb_oltp.install_command("/data/x"), mariadb_oltp.server_command("/data/x")):
+    for command in (mariadb_oltp.install_command("/data/x"), server()):
         limits = [word for word in command if word.startswith("--innodb-buffer-pool-size-max=")]
         assert len(limits) == 1
         assert int(limits[0].partition("=")[2]) <= 64 * 2**20
@@ -209,11 +216,59 @@ def test_the_database_needs_no_more_address_space_than_its_buffers() -> None:
 
 
 def test_the_database_has_a_socket_alone() -> None:
-    command = mariadb_oltp.server_command("/data/x")
+    command = server()
     assert "--skip-networking" in command
     assert not [word for word in command if "port" in word or "bind" in word]
     paths = [value for value in (word.partition("=")[2] for word in command) if value.startswith("/")]
     assert all(path == "/usr" or path.startswith("/data/x") for path in paths)
+
+
+def test_a_server_of_many_has_the_pool_of_as_many_servers_and_lets_all_in() -> None:
+    def number(command: list[str], name: str) -> int:
+        (found,) = (word for word in command if word.startswith(f"--{name}="))
+        return int(found.partition("=")[2])
+
+    one, many = server(threads=8), server(32, threads=8)
+    assert number(many, "innodb-buffer-pool-size") == 32 * number(one, "innodb-buffer-pool-size")
+    assert number(many, "innodb-buffer-pool-size-max") == number(many, "innodb-buffer-pool-size")
+    assert number(many, "max-connections") > 32 * 8
+    assert number(server(threads=256), "max-connections") > 256
+
+
+def test_the_paper_s_table_fits_the_smallest_of_its_guests() -> None:
+    """Camargos' Table 4: 101 MB for each of 32. Its files are on a disk and count there alone."""
+    needs = WORKLOADS["mariadb-oltp"].with_parameters({"transactions": 10_000, "rows": 10_000}).needs()
+    assert 50 * 2**20 < needs.memory_bytes < 101 * 2**20
+    assert needs.data_bytes > 47 * 2**20
+
+
+@dataclass
+class Company:
+    """Two guests at once, of which the other is always there already."""
+
+    number: int
+    guests: int = 2
+    met: int = 0
+
+    def meet(self) -> None:
+        """Count."""
+        self.met += 1
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_one_server_for_all_is_the_first_guests(number: int) -> None:
+    guest, company = recorded(), Company(number)
+    workload = WORKLOADS["mariadb-oltp"].with_parameters(
+        {"threads": 2, "transactions": 200, "rows": 1000, "server": "shared"}
+    )
+    measured = workload.measure(channel_bench(guest, data=DataDirectory("/data"), company=company))
+    assert measured.check == {"value": "200 events, 1000 rows", "expected": "200 events, 1000 rows", "ok": True}
+    assert company.met == 2, "before the first table is made, and after the last rows are counted"
+    started = [argv for argv in guest.ran if argv[0] == "mariadb-install-db"]
+    assert len(started) == (1 if number == 0 else 0)
+    assert guest.alive == {}
+    assert measured.result is not None
+    assert {f"--mysql-db=sbtest{number + 1}", "--mysql-socket=@virtoll-mariadb"} <= set(measured.result["argv"])
 
 
 def test_the_web_server_does_not_need_ipv6() -> None:

@@ -14,7 +14,7 @@ from virtoll.platforms import EVERY_PLATFORM, PLATFORMS
 from virtoll.platforms.base import GuestRequest
 from virtoll.platforms.fake.driver import Fake, FakeGuest
 from virtoll.platforms.host import Site
-from virtoll.run import pipeline
+from virtoll.run import pipeline, requirements
 from virtoll.run.preview import plan_of
 from virtoll.run.progress import SilentProgress
 from virtoll.run.requirements import data_bytes, guests_at_once, images_of, unmet, why_impossible
@@ -296,6 +296,41 @@ def test_a_limit_of_its_own_is_what_a_guest_is_given() -> None:
     assert reasons["small"] is not None
     assert reasons["small"].endswith("and the guest is given 64 MiB ('memory_max')")
     assert reasons["runc"] is None or reasons["runc"].endswith("('guest.memory')")
+
+
+def test_one_server_for_all_is_measured_on_the_bare_host_alone() -> None:
+    asked = experiments.parsed(
+        platforms=["native", "native-again", "netns"],
+        scenario="scale",
+        scale={"guests": [2]},
+        workloads=[{"workload": "mariadb-oltp", "server": ["own", "shared"]}],
+        blocks=1,
+    )
+    refused = {
+        (one.platform.label, one.workload.parameters.model_dump()["server"]): why_impossible(one, asked)
+        for one in plan_of(asked).trials
+    }
+    said = refused.pop(("netns", "shared"))
+    assert said is not None
+    assert said.startswith("mariadb-oltp with these parameters is a reference on the bare host")
+    assert set(refused.values()) == {None}
+
+
+@pytest.mark.parametrize(("file_system", "fits"), [("ext4", True), ("tmpfs", False)])
+def test_files_in_memory_count_as_the_guests(monkeypatch: pytest.MonkeyPatch, file_system: str, *, fits: bool) -> None:
+    """A folder guest's files are in its own memory there; a machine's disk is in its host's."""
+    monkeypatch.setattr(requirements, "file_system_of", lambda _: file_system)
+    asked = experiments.parsed(
+        platforms=["native", "runc", "uml"],
+        guest={"memory": "101MiB"},
+        workloads=[{"workload": "mariadb-oltp", "rows": 10_000}],
+        blocks=1,
+    )
+    reasons = {one.platform.label: why_impossible(one, asked) for one in plan_of(asked).trials}
+    assert reasons["uml"] is None
+    assert (reasons["runc"] is None, reasons["native"] is None) == (fits, fits)
+    if not fits:
+        assert "of it for files that are in memory on its host (/var/tmp is a tmpfs)" in str(reasons["runc"])
 
 
 def test_needs_are_told_one_at_a_time() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import subprocess
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -368,8 +369,10 @@ def test_books_of_iperf_that_cannot_be(at_guest: str, at_peer: str, status: int,
     assert measured.problem.startswith(problem)
 
 
-def rsync_trial(received: str, differing: str, direction: str, **given: Any) -> tuple[Measurement, Agent, Agent]:
-    """The source was made before; ``received``: what is found at the receiving end."""
+def rsync_trial(
+    received: str, differing: str, direction: str, room: Room | None = None, **given: Any
+) -> tuple[Measurement, Agent, Agent]:
+    """The source was made before; ``received``: what is found at the receiving end. ``room``: the peer's disk."""
 
     def at(end: str) -> Any:
         def answer(request: ExecRequest) -> dict[str, Any]:
@@ -383,9 +386,12 @@ def rsync_trial(received: str, differing: str, direction: str, **given: Any) -> 
 
         return answer
 
-    guest = Agent(run={"result": said(RSYNC), "check": ""}, exec=at("guest"))
-    programs = Agent(exec=at("peer"), spawn={"pid": 1}, end=ended(by_itself=False))
-    return measure(bench(guest, Agent(), programs), "rsync-tree", direction=direction, **given), guest, programs
+    serves = {"spawn": {"pid": 1}, "end": ended(by_itself=False)}
+    guest, programs = (
+        Agent(run={"result": said(RSYNC), "check": ""}, exec=at(end), **serves) for end in ("guest", "peer")
+    )
+    own = replace(bench(guest, Agent(), programs), peer_files=room)
+    return measure(own, "rsync-tree", direction=direction, **given), guest, programs
 
 
 @pytest.mark.parametrize("direction", ["to-guest", "from-guest"])
@@ -415,6 +421,67 @@ def test_rsyncs_files_can_be_on_the_guests_disk(direction: str, folder: str) -> 
     assert needs[0].data_bytes == 0
     assert needs[1].data_bytes > 6_679_824
     assert needs[1].memory_bytes < needs[0].memory_bytes
+
+
+class Room:
+    """The peer's data directory; ``asked``: what of it, in order."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def empty(self) -> DataDirectory:
+        """Emptied."""
+        self.asked.append("empty")
+        return DataDirectory("/peers")
+
+    def state(self, evict: bool) -> dict[str, Any]:
+        """Nothing is in a page cache."""
+        self.asked.append(f"state {evict}")
+        return {"page_cache": "cold"}
+
+
+@pytest.mark.parametrize("direction", ["to-guest", "from-guest"])
+def test_the_peers_rsync_can_open_the_connection(direction: str) -> None:
+    """The guest's is the daemon then; it is timed where it runs, and no clock of a guest's is in the record."""
+    measured, guest, programs = rsync_trial(RSYNC, "", direction, client="peer")
+    assert measured.problem is None
+    assert measured.check is not None
+    assert measured.check["value"] == "24 files of 501017 bytes, differing: 0"
+    assert guest.requests(RunRequest) == []
+    (timed,) = programs.requests(RunRequest)
+    assert timed.pause_ns == 0
+    ends = timed.parameters["argv"][3:]
+    assert (ends[0] if direction == "from-guest" else ends[1]).startswith("rsync://10.64.0.1:8730/")
+    assert [op for op in guest.operations() if op != "exec"] == ["spawn", "end"]
+    assert measured.clock is not None
+    assert (measured.clock["method"], measured.clock["guest"]) == ("channel", None)
+    assert measured.result is not None
+    assert measured.result["figures"]["throughput"] > 0
+
+
+@pytest.mark.parametrize("direction", ["to-guest", "from-guest"])
+def test_the_peers_files_can_be_on_a_disk(direction: str) -> None:
+    room = Room()
+    measured, guest, _ = rsync_trial(RSYNC, "", direction, room, peer_files="disk")
+    assert measured.problem is None
+    assert measured.result is not None
+    assert measured.result["peer_state"] == {"page_cache": "cold"}
+    assert room.asked == ["empty", "state True", "empty"]
+    assert guest.requests(SpawnRequest) == [], "the guest is the client"
+    needs = WORKLOADS["rsync-tree"].with_parameters({"peer_files": "disk"}).needs()
+    assert needs.peer_data_bytes > 6_679_824
+    assert needs.data_bytes == 0
+
+
+def test_a_peer_without_a_disk_refuses_that_trial_alone() -> None:
+    with pytest.raises(GuestCannot, match="the peer has no disk for its files here"):
+        rsync_trial(RSYNC, "", "from-guest", peer_files="disk")
+
+
+@pytest.mark.parametrize("given", [{"client": "peer"}, {"peer_files": "disk"}])
+def test_between_guests_the_peer_has_no_part(given: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="is for 'between: peer' alone"):
+        WORKLOADS["rsync-file"].with_parameters({"between": "guests", **given})
 
 
 def test_rsyncs_files_on_a_disk_are_the_guests_alone() -> None:

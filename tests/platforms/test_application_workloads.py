@@ -238,7 +238,9 @@ def test_a_database_that_reserves_what_it_may_grow_to_does_not_start_there(uml: 
     guest, folder = uml.bench.guest, f"{uml.emptied().data.path}/virtoll-trap"
     run(guest, ["mkdir", folder])
     run(guest, mariadb_oltp.install_command(folder), guests.HANG_SECONDS)
-    command, asked = mariadb_oltp.server_command(folder), mariadb_oltp.client(folder, "mariadb-admin", "ping")
+    socket = f"{folder}/socket"
+    command = mariadb_oltp.server_command(folder, socket, mariadb_oltp.OltpParameters())
+    asked = mariadb_oltp.client(socket, "mariadb-admin", "ping")
     with serving(guest, command, f"{folder}/log", asked, guests.HANG_SECONDS):
         pass
     unlimited = [word for word in command if not word.startswith("--innodb-buffer-pool-size-max=")]

@@ -20,7 +20,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from virtoll.agent.client import Caller, ChannelMark
@@ -81,6 +81,8 @@ class Timekeeper:
         guest_interface: str,
         identifier: int,
         measuring: Measuring = contextlib.nullcontext,
+        *,
+        pause_ns: int = PAUSE_NS,
     ) -> None:
         """Start to listen on the link's peer end.
 
@@ -88,6 +90,7 @@ class Timekeeper:
         others'. ``measuring`` is entered around each request whose answer is measured.
         """
         self.measuring = measuring
+        self._pause_ns = pause_ns
         self._guest = guest
         self._peer = peer
         self._link = link
@@ -142,7 +145,7 @@ class Timekeeper:
         """
         before = self.path_delay_ns()
         self._guest.channel_marks.clear()
-        request = RunRequest(job=job, parameters=parameters, marks=self._mark_link(), pause_ns=PAUSE_NS)
+        request = RunRequest(job=job, parameters=parameters, marks=self._mark_link(), pause_ns=self._pause_ns)
         if repeats > 1:
             request = request.but(repeats=repeats)
         line = self._start_line
@@ -208,6 +211,17 @@ class Timekeeper:
         start = time.monotonic_ns()
         self._guest.ask(ClocksRequest())
         return time.monotonic_ns() - start
+
+
+def time_outside(
+    agent: Caller, job: str, parameters: Mapping[str, object], deadline_seconds: float, measuring: Measuring
+) -> TimedJob:
+    """A job of an agent that is itself outside the guest, such as a client beside the peer, by its channel's marks.
+
+    Nothing of a guest is between it and the clock, so that it pauses not, and its own clock is no guest's to be told.
+    """
+    timed = Timekeeper(agent, agent, None, "", 0, measuring, pause_ns=0).time_job(job, parameters, deadline_seconds)
+    return replace(timed, clock={**timed.clock, "guest": None})
 
 
 def echo_request(link: Link, count: int, timeout_ns: int) -> PathDelayRequest:

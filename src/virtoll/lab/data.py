@@ -32,7 +32,8 @@ DataBy = Literal["folder", "disk"]
 SPARED_BYTES = 512 * 2**20
 """What is left to the host."""
 _METADATA_BYTES = 64 * 2**20  # a journal, tables of inodes
-_IN_MEMORY = ("tmpfs", "ramfs", "rootfs")
+IN_MEMORY = ("tmpfs", "ramfs", "rootfs")
+"""File systems whose files are in memory, and count as that of the guest that writes them into a folder."""
 _WINDOW_BYTES = 2**28  # looked at in one call
 # The same file system whatever a host's mke2fs has for its defaults, and one that kernels since 3.18 know.
 _FEATURES = (
@@ -59,7 +60,7 @@ class DataVolume(ABC):
     @property
     def on_disk(self) -> bool:
         """False where the host keeps these files in its memory."""
-        return self.file_system not in _IN_MEMORY
+        return self.file_system not in IN_MEMORY
 
     @property
     @abstractmethod

@@ -17,6 +17,7 @@ from virtoll.hosts.base import GuestHost, LocalHost
 from virtoll.hosts.links import Links, LocalPorts
 from virtoll.hosts.remote_peer import RemotePeer
 from virtoll.image import GuestImage
+from virtoll.lab.data import DataVolume
 
 
 class Sleeper(Protocol):
@@ -95,6 +96,7 @@ class Site:
     ``cpus``: those of a host that is not this machine, on which guests are pinned; None: as the run pins them here.
     ``sleep``: of a host that is stopped while nothing is done on it. ``programs``: an agent in the peer's network
     namespace on the root of the image, that starts the image's programs there; None where the image has none.
+    ``programs_volume``: room for their files; None where no workload needs it.
     ``is_model``: nothing of it is real (``platforms.fake.site``): no image, no agent and nothing to calibrate.
     """
 
@@ -106,6 +108,7 @@ class Site:
     far: RemotePeer | None = None
     cpus: tuple[int, ...] | None = None
     programs: Caller | None = None
+    programs_volume: DataVolume | None = None
     is_model: bool = False
     shared: SharedResources = field(default_factory=SharedResources)
     sleep: Sleep = field(default_factory=Sleep)

@@ -41,6 +41,7 @@ from virtoll.run.guest_check import compare, compare_pre_provisioned
 from virtoll.run.observer import Observer
 from virtoll.run.pinning import Pinning
 from virtoll.run.progress import Progress
+from virtoll.run.requirements import why_not_in_memory
 from virtoll.run.room import ended_for, held_bytes, lacking_bytes
 from virtoll.run.threads import at_once
 from virtoll.runfolder.conditions import Affinity, Condition
@@ -122,7 +123,7 @@ class LiveGuest:
     _directory: DataDirectory = field(default_factory=DataDirectory)
 
     @contextlib.contextmanager
-    def prepared(self, needs: Needs) -> Iterator[str | None]:
+    def prepared(self, workload: str, needs: Needs) -> Iterator[str | None]:
         """The same state at each trial's start, and nothing left to be written back while others are measured.
 
         Gives why the trial must be skipped instead, or None.
@@ -131,10 +132,19 @@ class LiveGuest:
             yield None
         elif self.data is None:
             yield self.no_data or "its guest has no data directory"
+        elif (reason := self._why_not_in_memory(workload, needs)) is not None:
+            yield reason
         else:
             self._directory = self.data.empty()
             yield None
             self.data.empty()
+
+    def _why_not_in_memory(self, workload: str, needs: Needs) -> str | None:
+        """As of this machine before; of another host it is known now."""
+        volume = None if self.data is None else self.data.volume
+        if volume is None or volume.folder is None:
+            return None
+        return why_not_in_memory(workload, needs, self.place.memory_bytes, volume.file_system)
 
     def host_cpu(self) -> contextlib.AbstractContextManager[CpuAround | None]:
         """What its processes use of the host's CPUs in the context; None where it has none here, or no counters."""
@@ -158,6 +168,8 @@ class LiveGuest:
             cpus=pinning.cpus if self.site.far is None else (),
             receives_apart=self.receives_apart,
         )
+        if self.site.programs is not None and self.site.programs_volume is not None:
+            bench = replace(bench, peer_files=DataKeeper(self.site.programs, self.site.programs_volume))
         return bench if self.data is None else replace(bench, data_state=self.data.state)
 
 
@@ -568,6 +580,8 @@ class Fleet:
             promised = sum(live.data.volume.size_bytes for live in self._everyone() if live.data is not None)
             if slot.group is not None:
                 promised = slot.instance * wanted  # all are started at the same time
+            if site.programs_volume is not None:
+                promised += site.programs_volume.size_bytes
             volume, no_data = find_data_volume(kind, site, wanted, promised)
             if volume is not None:
                 undo.callback(volume.remove)

@@ -47,12 +47,14 @@ def network_peer(host: LocalHost, image: GuestImage) -> Iterator[tuple[AgentClie
 
 
 @contextlib.contextmanager
-def peer_programs(host: LocalHost, image: GuestImage, network: Network, cpu: int | None) -> Iterator[AgentClient]:
+def peer_programs(
+    host: LocalHost, image: GuestImage, network: Network, cpu: int | None, folder: Path | None = None
+) -> Iterator[AgentClient]:
     """An agent in the peer's network namespace, on the image's root: what it starts are the guests' programs.
 
-    ``cpu``: where it and they run; None: anywhere.
+    ``cpu``: where it and they run; None: anywhere. ``folder``: of this machine, for their files.
     """
-    enter = replace(on_image(image, ("mount",)), network=Path(f"/proc/{network.peer_pid}/ns/net"))
+    enter = replace(on_image(image, ("mount",), folder), network=Path(f"/proc/{network.peer_pid}/ns/net"))
     cpus = () if cpu is None else (cpu,)
     who = "the agent for programs of the peer"
     with _agent(host, HOST_AGENT, "programs of the peer", who, enter=enter, cpus=cpus) as (agent, _):

@@ -234,7 +234,7 @@ def _measure_trial(
             # What one of several used is no part of what was measured of all of them.
             used = live.host_cpu() if len(guests) == 1 else contextlib.nullcontext()
             beside = fleet.neighbours(trial.platform.label, trial.condition) if trial.condition else ()
-            with running(guests), used as host_cpu, live.prepared(needs) as lacking:
+            with running(guests), used as host_cpu, live.prepared(workload.name, needs) as lacking:
                 try:
                     if lacking is not None:
                         raise GuestCannot(lacking)
@@ -348,7 +348,12 @@ def open_session_for(experiment: Experiment, progress: Progress) -> Iterator[Run
         pinning = replace(pinning, generator_cpu=None, sink_cpu=None)
     traffic_beside = any(one.load in TRAFFIC_LOADS for one in experiment.conditions)
     with open_run_session(
-        pinning, progress, experiment.image, experiment.testbed, traffic_beside=traffic_beside
+        pinning,
+        progress,
+        experiment.image,
+        experiment.testbed,
+        traffic_beside=traffic_beside,
+        peer_data_bytes=max((workload_of(one).needs().peer_data_bytes for one in experiment.workloads), default=0),
     ) as session:
         yield session
 

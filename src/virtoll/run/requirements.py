@@ -14,6 +14,8 @@ from virtoll import units
 from virtoll.experiment.model import Experiment, Image, Parameters, PlatformChoice
 from virtoll.experiment.plan import Plan, Trial
 from virtoll.host.guest_usage import available_bytes
+from virtoll.lab.data import IN_MEMORY, file_system_of
+from virtoll.lab.disks import DISKS
 from virtoll.platforms import EVERY_PLATFORM, platform_of
 from virtoll.platforms.base import Platform
 from virtoll.platforms.limits import OwnLimits
@@ -50,14 +52,39 @@ def why_impossible(trial: Trial, experiment: Experiment) -> str | None:
     if (reason := _why_not_in_its_image(trial, experiment)) is not None:
         return reason
     needs = needs_of(trial)
+    if needs.bare_host and kind.family != "native":
+        return (
+            f"{trial.workload.workload} with these parameters is a reference on the bare host, where all share one "
+            f"system, and a guest of {kind.name} has one of its own; it is measured on native alone"
+        )
     if needs.data_bytes and kind.data_by is None:
         return f"{kind.name} carries no data directory on its host's disk; choose another platform for this workload"
     given = None if trial.platform.parameters.pre_provisioned else (vcpus, memory_bytes)
+    here = trial.platform.host is None or trial.platform.host.local
+    if needs.data_bytes and kind.data_by == "folder" and here:
+        file_system = file_system_of(DISKS)
+        if (reason := why_not_in_memory(trial.workload.workload, needs, memory_bytes, file_system)) is not None:
+            return reason
     return (
         unmet(trial.workload.workload, needs, given, kind.name, kind.lacks, memory_key=_memory_key(trial))
         or _why_not_side_by_side(trial, needs, experiment)
         or _why_not_beside(trial, experiment)
         or _why_not_at_once(trial, experiment)
+    )
+
+
+def why_not_in_memory(workload: str, needs: Needs, memory_bytes: int, file_system: str) -> str | None:
+    """Why its files do not fit beside it into the guest's memory, in one sentence; None: they do, or are on a disk.
+
+    ``file_system``: under the guest's data directory, which is a folder of its host.
+    """
+    taken = needs.memory_bytes + needs.data_bytes
+    if file_system not in IN_MEMORY or taken <= memory_bytes:
+        return None
+    return (
+        f"{workload} needs {units.size(taken)} of memory with these parameters, {units.size(needs.data_bytes)} of it "
+        f"for files that are in memory on its host ({DISKS} is a {file_system}), and the guest is given "
+        f"{units.size(memory_bytes)}; have {DISKS} on a disk, or set 'guest.memory' higher"
     )
 
 
@@ -235,7 +262,8 @@ def data_bytes(plan: Plan) -> int:
     """The most that workloads' files take at one time: of each guest that is up its largest, all guests together."""
     loads = max((data_bytes_of(one.condition.load) for one in plan.trials if one.condition is not None), default=0)
     beside = max((sum(guests_beside(batch).values()) for batch in plan.batches()), default=0)
-    return _most_at_once(plan, lambda needs: needs.data_bytes) + loads * beside
+    peers = max((needs_of(trial).peer_data_bytes for trial in plan.trials), default=0)
+    return _most_at_once(plan, lambda needs: needs.data_bytes) + loads * beside + peers
 
 
 def guests_at_once(plan: Plan) -> int:

@@ -57,12 +57,12 @@ class Line:
 
     def start(self) -> int:
         """Wait until all are there; in how many ns from now all begin."""
-        self._wait()
+        self.meet()
         return max(1, self._full_ns + _LEAD_NS + _LEAD_NS_A_GUEST * self._guests - time.monotonic_ns())
 
     def finish(self) -> None:
         """Wait until all have ended."""
-        self._wait()
+        self.meet()
 
     def leave(self) -> None:
         """One of them does not come: who waits, waits in vain."""
@@ -70,7 +70,8 @@ class Line:
             self._gone = True
             self._there.notify_all()
 
-    def _wait(self) -> None:
+    def meet(self) -> None:
+        """Wait until all are there, as often as they like."""
         with turns.given_up(), self._there:
             times = self._times
             self._waiting += 1
@@ -82,6 +83,19 @@ class Line:
                 interrupts.check()
             if self._times == times:
                 raise GuestLost("another guest failed while this one waited for it")
+
+
+@dataclass
+class Company:
+    """Those at a line, as one of them sees them; a ``workloads.base.Company``."""
+
+    line: Line
+    guests: int
+    number: int
+
+    def meet(self) -> None:
+        """As ``Line``."""
+        self.line.meet()
 
 
 @dataclass(frozen=True)
@@ -97,6 +111,7 @@ class _Member:
     """One of the guests while it is measured; ``error``: what it failed of."""
 
     live: LiveGuest
+    company: Company
     error: GuestError | None = None
     run: GuestRun | None = field(default=None)
 
@@ -107,9 +122,9 @@ def measure_at_once(trial: Trial, point: ScalePoint, guests: Sequence[LiveGuest]
     ``NeighbourFailed`` names one that failed; ``AgentError`` says what they, being well, cannot do.
     """
     line = Line(len(guests))
-    members = [_Member(live) for live in guests]
+    members = [_Member(live, Company(line, len(guests), number)) for number, live in enumerate(guests)]
     with running(guests, point.guest):
-        at_once([partial(_measure, trial, one, line, session) for one in members])
+        at_once([partial(_measure, trial, one, session) for one in members])
         for number, one in enumerate(members, start=1):
             if one.error is not None and not isinstance(one.error, GuestLost):
                 with named(point.guest(number), number):
@@ -118,16 +133,16 @@ def measure_at_once(trial: Trial, point: ScalePoint, guests: Sequence[LiveGuest]
     return Outcome(runs, _problem(point, guests, runs))
 
 
-def _measure(trial: Trial, member: _Member, line: Line, session: RunSession) -> None:
+def _measure(trial: Trial, member: _Member, session: RunSession) -> None:
     """One guest's part, in a thread of its own."""
     from virtoll.runfolder.records import Check, Clock, GuestRun
 
-    live, workload = member.live, workload_of(trial.workload)
+    live, line, workload = member.live, member.company.line, workload_of(trial.workload)
     try:
-        with live.host_cpu() as used, live.prepared(workload.needs()) as lacking:
+        with live.host_cpu() as used, live.prepared(workload.name, workload.needs()) as lacking:
             if lacking is not None:
                 raise GuestCannot(lacking)
-            bench = replace(live.bench(session.pinning, session.tags), cpus=())
+            bench = replace(live.bench(session.pinning, session.tags), cpus=(), company=member.company)
             with live.timekeeper.together(line):
                 outcome = workload.warm_up(bench) if trial.warm_up else workload.measure(bench)
     except GuestError as error:

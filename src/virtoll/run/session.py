@@ -114,8 +114,11 @@ def open_run_session(
     testbed: Testbed | None = None,
     *,
     traffic_beside: bool = False,
+    peer_data_bytes: int = 0,
 ) -> Iterator[RunSession]:
     """Lab, image, network peer, and the testbed's other hosts; ``traffic_beside``: a peer for guests beside too.
+
+    ``peer_data_bytes``: room on a disk for the files of the peer's programs, 0 where no workload needs it.
 
     The image was made, and the other hosts' agents started, before the lab was entered: there is no way out of here.
     """
@@ -129,10 +132,14 @@ def open_run_session(
         remote_peer(testbed, network) as far,
         contextlib.ExitStack() as stack,
     ):
-        programs = None
+        programs = volume = None
         if made.tools is not None and far is None:
-            programs = stack.enter_context(peer_programs(lab, made, network, pinning.generator_cpu))
-        site = Site(lab, made, peer, network, counters, far, programs=programs)
+            if peer_data_bytes:
+                volume = lab.data_volume("folder", peer_data_bytes)
+                stack.callback(volume.remove)
+            folder = None if volume is None else volume.folder
+            programs = stack.enter_context(peer_programs(lab, made, network, pinning.generator_cpu, folder))
+        site = Site(lab, made, peer, network, counters, far, programs=programs, programs_volume=volume)
         stack.callback(site.shared.close)
         observer = Observer({"peer": network.peer_pid, "counters": counters_pid})
         sites = Sites(site, lab, network, testbed, stack)

@@ -258,7 +258,11 @@ def _natural(parameters: Parameters) -> list[tuple[int, float, str]]:
 
 
 _NOTHING = ("none", "auto")
-_SIDE_BY_SIDE = {"shared": "same CPUs", "apart": "own CPUs", "unpinned": "not pinned"}
+_CHOICES = {
+    "nic": {"own": "own NIC", "shared": "shared NIC"},
+    "affinity": {"shared": "same CPUs", "apart": "own CPUs", "unpinned": "not pinned"},
+    "path": {"peer": "by the peer", "bridge": "by the bridge"},
+}
 _TOTAL, _LINK_RATE = "total_rate_frames_per_second", "link_rate_bits_per_second"
 
 
@@ -299,12 +303,8 @@ def _parameter(key: str, value: Any) -> str:
     if own is not None:
         return own
     words = key.replace("_", " ")
-    if key == "nic" and value in ("own", "shared"):
-        return f"{value} NIC"
-    if key == "affinity" and value in _SIDE_BY_SIDE:
-        return _SIDE_BY_SIDE[value]
-    if key == "path" and value in ("peer", "bridge"):
-        return f"by the {value}"
+    if key in _CHOICES and value in _CHOICES[key]:
+        return _CHOICES[key][value]
     if key == _TOTAL:
         return f"{value:g} frames/s in all" if value else "a sweep"
     if isinstance(value, list) and key.endswith("_mbit_per_second"):

@@ -54,9 +54,11 @@ SIZED_NS = 200_000_000
 class Needs:
     """What a guest must have for a workload. Where it cannot have it, the trial is skipped with the reason.
 
-    ``memory_bytes``: of the guest's, all in all; ``data_bytes``: room in the data directory, on a disk; ``features``:
-    names of ``FEATURES``; ``guests``: how many of the platform's guests stand side by side and are measured together.
-    ``affinity``: on which host CPUs these are: all on one guest's, each on its own, or on any.
+    ``memory_bytes``: of the guest's, without page cache and without the files of its data directory; ``data_bytes``:
+    room in that, on a disk; ``features``: names of ``FEATURES``; ``guests``: how many of the platform's guests stand
+    side by side and are measured together. ``affinity``: on which host CPUs these are: all on one guest's, each on its
+    own, or on any. ``bare_host``: it is a reference of the host itself, and of nothing else.
+    ``peer_data_bytes``: room for files of the peer's programs, on a disk.
 
     ``sources``, ``sinks``: links that traffic enters each guest by, and leaves it by; ``mtu_bytes``: the least MTU of
     all its links, 0 for any; ``shared_nic``: a link to the NIC that all guests share. All guests of an experiment are
@@ -73,6 +75,8 @@ class Needs:
     sinks: int = 1
     mtu_bytes: int = 0
     shared_nic: bool = False
+    bare_host: bool = False
+    peer_data_bytes: int = 0
 
 
 # What some platforms lack and some workloads need, in words for the reason of a skipped trial.
@@ -114,6 +118,29 @@ class LabLinks(Protocol):
         ...
 
 
+class Files(Protocol):
+    """A data directory of programs that run elsewhere than in the guest."""
+
+    def empty(self) -> DataDirectory:
+        """Remove all that is in it; what it is."""
+        ...
+
+    def state(self, evict: bool) -> dict[str, Any]:
+        """As ``Bench.data_state``."""
+        ...
+
+
+class Company(Protocol):
+    """The guests that do the same at once; ``number``: which of them this one is, from 0."""
+
+    guests: int
+    number: int
+
+    def meet(self) -> None:
+        """Wait until all are there; ``GuestError`` where one of them failed. All meet equally often."""
+        ...
+
+
 @dataclass(frozen=True)
 class Bench:
     """One guest as a workload sees it. CPUs are host CPU numbers, or None where nothing is pinned.
@@ -122,10 +149,12 @@ class Bench:
     has everything written back and forgotten, so that what a workload made ready is read from the disk. ``co_located``:
     the other guests of its platform that the workload needs, as many as it said, each on links of its own.
     ``programs``: an agent in the peer's network namespace on the root of the guests' image, for what runs there; None
-    where the peer is on another host, or the image holds no programs. ``lab_links``: None where the links are not the
+    where the peer is on another host, or the image holds no programs. ``peer_files``: their data directory; None where
+    no workload of the experiment needs one. ``lab_links``: None where the links are not the
     lab's.
     ``repeats``: how often a job runs between its marks; 1 for a workload that cannot be repeated. ``cpus``: the host
     CPUs of guest, generator and sink; where nothing is pinned all of them, and none where the host is another.
+    ``company``: those that it is measured together with in the scenario ``scale``; None: it is measured by itself.
     ``receives_apart``: its links queue frames for threads of the kernel, so that what they refuse it has turned away.
     """
 
@@ -145,6 +174,8 @@ class Bench:
     repeats: int = 1
     cpus: tuple[int, ...] = ()
     receives_apart: bool = False
+    company: Company | None = None
+    peer_files: Files | None = None
 
     def require_sources(self) -> None:
         """``GuestCannot`` where the guest has no link that traffic could come from."""

@@ -97,7 +97,7 @@ _SIZES: Final[dict[str, _Size]] = {
         beside=True,
         native_seconds=2.0,
         prepare_seconds=2.0,
-        memory_bytes=160 * _MIB,
+        memory_bytes=24 * _MIB,
         data_bytes=128 * _MIB,
     ),
     "paper": _Size(
@@ -107,7 +107,7 @@ _SIZES: Final[dict[str, _Size]] = {
         beside=False,
         native_seconds=1000.0,
         prepare_seconds=30.0,
-        memory_bytes=700 * _MIB,
+        memory_bytes=144 * _MIB,
         data_bytes=2600 * _MIB,
     ),
 }
@@ -158,7 +158,10 @@ class KernelCompile(ProgramWorkload[KernelCompileParameters]):
         return size.native_seconds + (size.prepare_seconds if self._unpacks else 0.0)
 
     def needs(self) -> Needs:
-        """A compiler's memory for each job, and the unpacked source with its objects."""
+        """What no build goes without: a compiler's memory for each job; and the unpacked source with its objects.
+
+        Linking all of the kernel may take more than compiling its largest file: that is found by trying.
+        """
         size = self._size()
         return Needs(
             size.memory_bytes + 32 * _MIB * self.parameters.jobs,

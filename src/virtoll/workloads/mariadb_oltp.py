@@ -3,6 +3,9 @@
 The server is started for the trial inside the guest, with an empty database and a socket instead of a port. So neither
 a network nor what an earlier trial left is measured. The client runs beside it, as in Camargos' experiment. The number
 of transactions is given and their time is measured.
+
+On the bare host one server may serve all clients that begin at once, each with a database of its own (Figure 11). It is
+reached at a name that is no file: clients of one host have a file system each.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import itertools
 import math
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from pydantic import Field
@@ -21,9 +25,12 @@ from virtoll.workloads.base import DURATION, Bench, Figures, Measurement, Metric
 from virtoll.workloads.programs import ProgramOutput, ProgramWorkload, folder_of_its_own, run, serving
 
 _MIB = 2**20
-_POOL_BYTES = 32 * _MIB
+_POOL_BYTES, _INSTALLING_POOL_BYTES = 32 * _MIB, 8 * _MIB
 _ROW_BYTES = 250  # with its share of the indexes
-_SERVER_BYTES, _FILES_BYTES, _THREAD_BYTES = 96 * _MIB, 64 * _MIB, 2 * _MIB
+_FILES_BYTES = 64 * _MIB
+# Measured: server and client take 67 MiB besides the page cache when the pool is full, 50 MiB with 10 000 rows, and 0.7
+# MiB for each further thread; making the empty database takes 40 MiB.
+_SERVER_BYTES, _THREAD_BYTES = 68 * _MIB, _MIB
 _NATIVE_TRANSACTIONS_PER_SECOND = 700.0
 LIMIT_BYTES = 256 * 1024
 """What is kept of sysbench's output: its histogram has up to 1024 lines."""
@@ -42,7 +49,11 @@ _LATENCIES = {"minimum": "min", "average": "avg", "maximum": "max", "p95": "95th
 _BUCKET = re.compile(r"^\s*([0-9.]+) \|[* ]+ ([0-9]+)$", re.MULTILINE)  # its upper end in ms, and how many are in it
 
 
-class MariadbOltpParameters(Parameters):
+_SHARED_SOCKET = "@virtoll-mariadb"
+_DEFAULT_CONNECTIONS, _SPARE_CONNECTIONS = 151, 8
+
+
+class OltpParameters(Parameters):
     """``transactions`` by ``threads`` together on a table of ``rows``; ``mode``: sysbench's script of that name.
 
     Camargos: 10 000 transactions on 10 000 rows by 1 thread. Suresh: 2, 4 and 8 threads on what fits in memory.
@@ -52,6 +63,20 @@ class MariadbOltpParameters(Parameters):
     threads: int = Field(default=1, ge=1, le=256)
     transactions: int = Field(default=200, ge=1, le=100_000_000)
     rows: int = Field(default=1000, ge=100, le=10_000_000)
+
+
+class MariadbOltpParameters(OltpParameters):
+    """``server``: each guest has its *own*, or one is *shared* by all guests at once: on the bare host alone."""
+
+    server: Literal["own", "shared"] = "own"
+
+
+@dataclass(frozen=True)
+class Database:
+    """Where a client finds its table: the server's socket, and the name of the database."""
+
+    socket: str
+    name: str = "sbtest"
 
 
 class MariadbOltp(ProgramWorkload[MariadbOltpParameters]):
@@ -77,21 +102,45 @@ class MariadbOltp(ProgramWorkload[MariadbOltpParameters]):
         return native_seconds(self.parameters)
 
     def needs(self) -> Needs:
-        """The server, its threads, and its files twice: where they lie in memory the guest's memory holds them too."""
-        return database_needs(self.parameters)
+        """The server with its threads, and room for its files."""
+        return replace(database_needs(self.parameters), bare_host=self._shared)
 
     def measure(self, bench: Bench) -> Measurement:
         """A server of its own for the trial; it and its files are gone afterwards, also when the trial fails."""
-        with database_server(bench, server_command(folder_of(bench))):
+        with self._server(bench):
             return super().measure(bench)
+
+    @contextlib.contextmanager
+    def _server(self, bench: Bench) -> Iterator[None]:
+        """The guest's own, or the first guest's for all, from before the first to after the last."""
+        folder, company = folder_of(bench), bench.company
+        if not self._shared or company is None:
+            with database_server(bench, server_command(folder, self._database(bench).socket, self.parameters)):
+                yield
+            return
+        command = server_command(folder, _SHARED_SOCKET, self.parameters, clients=company.guests)
+        with database_server(bench, command) if company.number == 0 else contextlib.nullcontext():
+            company.meet()
+            yield
+            company.meet()
+
+    def _database(self, bench: Bench) -> Database:
+        if not self._shared:
+            return own_database(bench)
+        return Database(_SHARED_SOCKET, f"sbtest{bench.company.number + 1 if bench.company is not None else 1}")
+
+    @property
+    def _shared(self) -> bool:
+        return self.parameters.server == "shared"
 
     def command(self, bench: Bench) -> list[str]:
         """A given number of transactions, without a limit of time."""
-        return transactions_command(by_socket(folder_of(bench)), self.parameters)
+        database = self._database(bench)
+        return transactions_command(by_socket(database.socket), self.parameters, database.name)
 
     def prepare(self, bench: Bench) -> str | None:
         """The table, filled with the same numbers each time."""
-        make_table(bench, self.parameters, self.deadline_seconds())
+        make_table(bench, self.parameters, self.deadline_seconds(), self._database(bench))
         return None
 
     def figures(self, said: ProgramOutput) -> Figures:
@@ -100,56 +149,56 @@ class MariadbOltp(ProgramWorkload[MariadbOltpParameters]):
 
     def check(self, bench: Bench, figures: Figures) -> str:
         """What the tool counted, and the rows that the server counts."""
-        return counted(bench, figures)
+        return counted(bench, figures, self._database(bench))
 
     def expected_check(self) -> str | None:
         """What was asked for."""
         return asked_for(self.parameters)
 
 
-def native_seconds(wanted: MariadbOltpParameters) -> float:
+def native_seconds(wanted: OltpParameters) -> float:
     """About 700 transactions a second on a bare host; what more threads bring is not counted on."""
     return 1.0 + wanted.transactions / _NATIVE_TRANSACTIONS_PER_SECOND
 
 
-def database_needs(wanted: MariadbOltpParameters) -> Needs:
-    """The server, its threads, and its files twice: where they lie in memory the guest's memory holds them too."""
-    data_bytes = _FILES_BYTES + 2 * _ROW_BYTES * wanted.rows
-    return Needs(_SERVER_BYTES + wanted.threads * _THREAD_BYTES + data_bytes, data_bytes=data_bytes)
+def database_needs(wanted: OltpParameters) -> Needs:
+    """The server with its threads, and room for its files: the table twice, and what each thread may have to undo."""
+    threads_bytes = wanted.threads * _THREAD_BYTES
+    return Needs(_SERVER_BYTES + threads_bytes, data_bytes=_FILES_BYTES + 2 * _ROW_BYTES * wanted.rows + threads_bytes)
 
 
 @contextlib.contextmanager
 def database_server(bench: Bench, command: list[str]) -> Iterator[None]:
     """A server of the guest with an empty database, gone with its files after the context."""
     guest, folder = bench.guest, folder_of(bench)
-    asked = client(folder, "mariadb-admin", "ping")
+    socket = next(word.partition("=")[2] for word in command if word.startswith("--socket="))
+    asked = client(socket, "mariadb-admin", "ping")
     with folder_of_its_own(guest, folder):
         run(guest, install_command(folder), _START_SECONDS)
         with serving(guest, command, f"{folder}/log", asked, _START_SECONDS):
             yield
 
 
-def make_table(bench: Bench, wanted: MariadbOltpParameters, seconds: float) -> None:
+def make_table(bench: Bench, wanted: OltpParameters, seconds: float, at: Database) -> None:
     """The table, filled by the guest itself, with the same numbers each time."""
-    folder = folder_of(bench)
-    run(bench.guest, client(folder, "mariadb", "--execute=CREATE DATABASE sbtest"))
-    run(bench.guest, [*_sysbench(by_socket(folder), wanted), "prepare"], seconds + _START_SECONDS)
+    run(bench.guest, client(at.socket, "mariadb", f"--execute=CREATE DATABASE {at.name}"))
+    run(bench.guest, [*_sysbench(by_socket(at.socket), wanted, at.name), "prepare"], seconds + _START_SECONDS)
 
 
-def transactions_command(server: list[str], wanted: MariadbOltpParameters) -> list[str]:
+def transactions_command(server: list[str], wanted: OltpParameters, database: str) -> list[str]:
     """sysbench with a given number of transactions, without a limit of time; ``server``: its words for where it is."""
     how_many = [f"--threads={wanted.threads}", f"--events={wanted.transactions}", "--time=0", "--histogram=on"]
-    return [*_sysbench(server, wanted), *how_many, "run"]
+    return [*_sysbench(server, wanted, database), *how_many, "run"]
 
 
-def counted(bench: Bench, figures: Figures) -> str:
+def counted(bench: Bench, figures: Figures, at: Database) -> str:
     """The check value: what sysbench counted, and the rows that the server counts afterwards."""
-    counting = ["--batch", "--skip-column-names", "--execute=SELECT COUNT(*) FROM sbtest.sbtest1"]
-    rows = run(bench.guest, client(folder_of(bench), "mariadb", *counting), 600.0).strip()
+    counting = ["--batch", "--skip-column-names", f"--database={at.name}", "--execute=SELECT COUNT(*) FROM sbtest1"]
+    rows = run(bench.guest, client(at.socket, "mariadb", *counting), 600.0).strip()
     return f"{figures['events']} events, {rows} rows"
 
 
-def asked_for(wanted: MariadbOltpParameters) -> str:
+def asked_for(wanted: OltpParameters) -> str:
     """The check value of a right answer."""
     return f"{wanted.transactions} events, {wanted.rows} rows"
 
@@ -166,37 +215,50 @@ def install_command(folder: str) -> list[str]:
         "--auth-root-authentication-method=normal",
         "--skip-test-db",
         "--skip-name-resolve",
-        *_memory(),
+        *_memory(_INSTALLING_POOL_BYTES),
     ]
 
 
-def server_command(folder: str, network: Sequence[str] = ("--skip-networking",)) -> list[str]:
-    """A socket, and the same small buffers everywhere; ``network``: its words for ports, by default for none."""
+def server_command(
+    folder: str,
+    socket: str,
+    wanted: OltpParameters,
+    network: Sequence[str] = ("--skip-networking",),
+    *,
+    clients: int = 1,
+) -> list[str]:
+    """A socket, and the same small buffers everywhere; ``network``: its words for ports, by default for none.
+
+    ``clients``: how many it serves, each with as many threads; it has a pool as large as so many servers together.
+    """
+    connections = max(_DEFAULT_CONNECTIONS, clients * wanted.threads + _SPARE_CONNECTIONS)
     return [
         "mariadbd",
         "--no-defaults",
         "--user=root",
         "--basedir=/usr",
         f"--datadir={folder}/data",
-        f"--socket={folder}/socket",
+        f"--socket={socket}",
         f"--pid-file={folder}/pid",
         f"--tmpdir={folder}",
         *network,
         "--skip-name-resolve",
-        *_memory(),
+        f"--max-connections={connections}",
+        *_memory(clients * _POOL_BYTES),
     ]
 
 
-def _memory() -> list[str]:
+def _memory(pool_bytes: int) -> list[str]:
     """Small buffers, and an address space that every kernel gives.
 
     Without ``innodb-buffer-pool-size-max`` MariaDB 10.11 reserves 8 TiB of address space, which User-mode Linux has
     not. Native asynchronous input and output is io_uring here and not there, so that nobody gets it.
     """
     return [
-        f"--innodb-buffer-pool-size={_POOL_BYTES}",
-        f"--innodb-buffer-pool-size-max={_POOL_BYTES}",
+        f"--innodb-buffer-pool-size={pool_bytes}",
+        f"--innodb-buffer-pool-size-max={pool_bytes}",
         f"--innodb-log-file-size={8 * _MIB}",
+        f"--innodb-log-buffer-size={2 * _MIB}",
         f"--key-buffer-size={_MIB}",
         f"--aria-pagecache-buffer-size={8 * _MIB}",
         "--innodb-use-native-aio=0",
@@ -241,14 +303,19 @@ def _only(pattern: str, output: str, name: str) -> str:
     return match[1]
 
 
-def client(folder: str, program: str, *arguments: str) -> list[str]:
+def client(socket: str, program: str, *arguments: str) -> list[str]:
     """A program that asks the server by its socket."""
-    return [program, "--no-defaults", "--user=root", f"--socket={folder}/socket", *arguments]
+    return [program, "--no-defaults", "--user=root", f"--socket={socket}", *arguments]
 
 
-def by_socket(folder: str) -> list[str]:
+def by_socket(socket: str) -> list[str]:
     """sysbench's words for the server's socket."""
-    return [f"--mysql-socket={folder}/socket", "--mysql-user=root"]
+    return [f"--mysql-socket={socket}", "--mysql-user=root"]
+
+
+def own_database(bench: Bench) -> Database:
+    """That of the guest's own server."""
+    return Database(f"{folder_of(bench)}/socket")
 
 
 def folder_of(bench: Bench) -> str:
@@ -256,7 +323,7 @@ def folder_of(bench: Bench) -> str:
     return f"{bench.data.path}/virtoll-mariadb"
 
 
-def _sysbench(server: list[str], wanted: MariadbOltpParameters) -> list[str]:
+def _sysbench(server: list[str], wanted: OltpParameters, database: str) -> list[str]:
     script = f"oltp_{wanted.mode.replace('-', '_')}"
-    table = ["--mysql-db=sbtest", "--tables=1", f"--table-size={wanted.rows}", "--rand-seed=1"]
+    table = [f"--mysql-db={database}", "--tables=1", f"--table-size={wanted.rows}", "--rand-seed=1"]
     return ["sysbench", script, "--db-driver=mysql", *server, *table]

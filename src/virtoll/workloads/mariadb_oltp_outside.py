@@ -13,8 +13,9 @@ from virtoll.experiment.model import Image
 from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload, compared
 from virtoll.workloads.mariadb_oltp import (
     LIMIT_BYTES,
+    Database,
     MariadbOltp,
-    MariadbOltpParameters,
+    OltpParameters,
     asked_for,
     client,
     counted,
@@ -23,6 +24,7 @@ from virtoll.workloads.mariadb_oltp import (
     folder_of,
     make_table,
     native_seconds,
+    own_database,
     parse,
     server_command,
     transactions_command,
@@ -36,7 +38,7 @@ _ROUND_TRIPS = 20  # of a transaction: its queries
 _READY_SECONDS = 60.0
 
 
-class MariadbOltpOutsideParameters(LinkParameters, MariadbOltpParameters):
+class MariadbOltpOutsideParameters(LinkParameters, OltpParameters):
     """As ``mariadb-oltp``, with the link between client and server as network workloads have it."""
 
 
@@ -76,11 +78,12 @@ class MariadbOltpOutside(Workload[MariadbOltpOutsideParameters]):
         wanted, seconds = self.parameters, 60.0 + 1000.0 * self.native_seconds()
         with peer_end(bench, wanted) as end:
             programs, address = end.require_programs(), bench.network.sources[0].guest_address
-            command = server_command(folder_of(bench), [f"--bind-address={address}", f"--port={PORT}"])
+            network, at = [f"--bind-address={address}", f"--port={PORT}"], own_database(bench)
+            command = server_command(folder_of(bench), at.socket, wanted, network)
             with database_server(bench, command):
-                make_table(bench, wanted, seconds)
-                allow(bench, end)
-                argv = transactions_command(at_address(address), wanted)
+                make_table(bench, wanted, seconds, at)
+                allow(bench, end, at)
+                argv = transactions_command(at_address(address), wanted, at.name)
                 run(programs, [argv[0], "--version"])  # into the page cache
                 with bench.timekeeper.measuring():
                     said = attempt(programs, argv, seconds, LIMIT_BYTES)
@@ -99,15 +102,15 @@ class MariadbOltpOutside(Workload[MariadbOltpOutsideParameters]):
                     result["figures"] = figures = parse(said.output)
                 except ValueError as error:
                     return Measurement(result=result, problem=f"what {argv[0]} printed cannot be read: {error}")
-                check, problem = compared(counted(bench, figures), asked_for(wanted))
+                check, problem = compared(counted(bench, figures, at), asked_for(wanted))
         return Measurement(result=result, check=check, problem=problem)
 
 
-def allow(bench: Bench, end: FarEnd) -> None:
+def allow(bench: Bench, end: FarEnd, at: Database) -> None:
     """A user of the table, without a password, who comes from the peer's address alone."""
     user = f"'{USER}'@'{end.address}'"
-    statement = f"CREATE USER {user}; GRANT ALL ON sbtest.* TO {user}"
-    run(bench.guest, client(folder_of(bench), "mariadb", f"--execute={statement}"), _READY_SECONDS)
+    statement = f"CREATE USER {user}; GRANT ALL ON {at.name}.* TO {user}"
+    run(bench.guest, client(at.socket, "mariadb", f"--execute={statement}"), _READY_SECONDS)
 
 
 def at_address(address: str) -> list[str]:

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 from virtoll.agent import turns
 from virtoll.agent.client import Caller
 from virtoll.agent.operations.programs import EndReply, EndRequest, ExecReply, ExecRequest, Program, SpawnRequest
-from virtoll.agent.timekeeper import TimedJob
+from virtoll.agent.timekeeper import TimedJob, time_outside
 from virtoll.errors import GuestError
 from virtoll.experiment.model import Image
 from virtoll.workloads.base import DURATION, Bench, Figures, Measurement, Metric, P_co, Workload, compared
@@ -128,8 +128,20 @@ def time_program(
 ) -> tuple[TimedJob, ProgramOutput, str | None]:
     """Run a program of the guest between two marks; what it wrote, and why it did not end well, or None."""
     program = _program(argv, seconds, limit_bytes)
-    timed = bench.timekeeper.time_job("program", program.to_json(), seconds + _ANSWER_SECONDS)
-    ended = ExecReply.read(timed.result, "the guest answered its job 'program' wrongly")
+    return _timed(bench.timekeeper.time_job("program", program.to_json(), seconds + _ANSWER_SECONDS), argv, seconds)
+
+
+def time_program_outside(
+    bench: Bench, agent: Caller, argv: list[str], seconds: float
+) -> tuple[TimedJob, ProgramOutput, str | None]:
+    """The same of a program beside the peer, which ``agent`` starts."""
+    program, measuring = _program(argv, seconds, _LIMIT_BYTES), bench.timekeeper.measuring
+    timed = time_outside(agent, "program", program.to_json(), seconds + _ANSWER_SECONDS, measuring)
+    return _timed(timed, argv, seconds)
+
+
+def _timed(timed: TimedJob, argv: list[str], seconds: float) -> tuple[TimedJob, ProgramOutput, str | None]:
+    ended = ExecReply.read(timed.result, f"the job 'program' was answered wrongly for {argv[0]}")
     said = _said(ended)
     if ended.timed_out:
         return timed, said, f"{argv[0]} did not end within {seconds:g} s"

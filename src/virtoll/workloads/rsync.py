@@ -1,9 +1,10 @@
 """rsync of a source tree and of one large file over the network (Camargos et al. 2008, Figure 8).
 
 The paper's client pulled from an rsync daemon: ``rsync -av server::kernel /var/tmp`` (23 741 files, 294 MB) and the
-image of an installation disc (433 MB). Here the guest's rsync is the client, between its marks, and the daemon of the
-same image runs at the other end. All files lie in memory (/tmp), at both ends, unless the guest's are asked for on its
-disk. They are unpacked once a run beside the peer, and each trial's sender is given fresh copies of them, untimed.
+image of an installation disc (433 MB). The client is the guest's rsync, between its marks, and the daemon of the same
+image runs at the other end; or the client is the peer's, timed where it runs, and the guest's is the daemon. All files
+lie in memory (/tmp), unless one end's are asked for on a disk. They are unpacked once a run beside the peer, and each
+trial's sender is given fresh copies of them, untimed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from virtoll.runfolder.store import parse_record
 from virtoll.workloads.base import DURATION, Bench, Figures, Measurement, Metric, Needs
 from virtoll.workloads.network_path import FarEnd, NetworkWorkload, PathParameters, far_end
 from virtoll.workloads.packed import ARCHIVE, BLOCK_BYTES, KERNEL_SOURCE, make_packed
-from virtoll.workloads.programs import ListeningPort, run, serving, time_program, write
+from virtoll.workloads.programs import ListeningPort, run, serving, time_program, time_program_outside, write
 
 _HOME = "/tmp"  # noqa: S108 - in the guest's or the peer's own, where nobody else is
 _MADE = f"{_HOME}/virtoll-rsync-source"
@@ -48,19 +49,25 @@ _TREES: dict[str, tuple[tuple[str, ...], int, int]] = {
 
 
 class RsyncParameters(PathParameters):
-    """``direction``: to the guest, its rsync pulls; from the guest, it pushes.
+    """``direction``: of the files. ``client``: whose rsync opens the connection; the other end's is the daemon.
 
     ``files``: where the guest's lie: in its memory, or in its data directory, where what it sends is cold.
+    ``peer_files``: where the peer's lie: in memory, or on this machine's disk, likewise.
     """
 
     direction: Literal["to-guest", "from-guest"] = "to-guest"
+    client: Literal["guest", "peer"] = "guest"
     files: Literal["memory", "disk"] = "memory"
+    peer_files: Literal["memory", "disk"] = "memory"
 
-    @field_validator("files")
+    @field_validator("client", "files", "peer_files")
     @classmethod
-    def _has_a_disk(cls, value: str, information: ValidationInfo) -> str:
-        if value == "disk" and information.data.get("between") == "guests":
-            raise ValueError("disk is for 'between: peer' alone: a second guest's data directory is not emptied")
+    def _has_a_peer(cls, value: str, information: ValidationInfo) -> str:
+        if information.data.get("between") == "guests":
+            if value == "disk":
+                raise ValueError("disk is for 'between: peer' alone: a second guest's data directory is not emptied")
+            if value == "peer":
+                raise ValueError("peer is for 'between: peer' alone: between guests a guest opens the connection")
         return value
 
     @property
@@ -115,9 +122,13 @@ class _Rsync(NetworkWorkload[Rsync_co]):
         """Files in memory, of which a machine's /tmp is at most half, or on a disk."""
         files, size = self.sizes()
         taken = size + files * 4096
-        if self.parameters.files == "disk":
-            return replace(super().needs(), memory_bytes=_PROGRAM_BYTES, data_bytes=taken)
-        return replace(super().needs(), memory_bytes=2 * taken + _PROGRAM_BYTES)
+        on_disk, peer_on_disk = (where == "disk" for where in (self.parameters.files, self.parameters.peer_files))
+        return replace(
+            super().needs(),
+            memory_bytes=_PROGRAM_BYTES if on_disk else 2 * taken + _PROGRAM_BYTES,
+            data_bytes=taken if on_disk else 0,
+            peer_data_bytes=taken if peer_on_disk else 0,
+        )
 
     def native_seconds(self) -> float:
         """About how long it takes on a bare host, in seconds: for estimates and deadlines only."""
@@ -129,7 +140,7 @@ class _Rsync(NetworkWorkload[Rsync_co]):
         return 0.5 + 3 * self.native_seconds() * slowdown
 
     def measure(self, bench: Bench) -> Measurement:
-        """Make ready, time the guest's rsync, compare both ends."""
+        """Make ready, time the client's rsync, compare both ends."""
         wanted = self.parameters
         seconds = 60.0 + 300.0 * self.native_seconds()
         maker = bench.programs
@@ -139,64 +150,96 @@ class _Rsync(NetworkWorkload[Rsync_co]):
                 "workload out, or the 'testbed'",
             )
         folder = self.make(maker)
-        with far_end(bench, wanted) as end, daemon(maker, folder):
-            if end.far is None:
-                return self._between(bench, end, folder, seconds)
-            if wanted.pulls:
-                pull(end.agent, end.far, _SENT, seconds)
-            with daemon(end.agent, _SENT):
-                return self._between(bench, end, _SENT, seconds)
+        with self._home_of_peer(bench) as home, far_end(bench, wanted) as end:
+            received = f"{home}/{_RECEIVED_NAME}"
+            if wanted.pulls and home != _HOME:
+                copy = f"{home}/{_SENT_NAME}"
+                run(maker, ["cp", "--archive", folder, copy], seconds)
+                folder = copy
+            with daemon(maker, folder, received):
+                if end.far is None:
+                    return self._between(bench, end, folder, received)
+                if wanted.pulls:
+                    pull(end.agent, end.far, _SENT, seconds)
+                with daemon(end.agent, _SENT):
+                    return self._between(bench, end, _SENT, received)
 
-    def _between(self, bench: Bench, end: FarEnd, folder: str, seconds: float) -> Measurement:
-        """One transfer; ``folder`` is what the other end sends from."""
-        other, guest, pulls = end.require_programs(), bench.guest, self.parameters.pulls
-        on_disk = self.parameters.files == "disk"
-        home = bench.data.path if on_disk else _HOME
-        sent, received = f"{home}/{_SENT_NAME}", f"{home}/{_RECEIVED_NAME}"
-        if pulls:
-            run(guest, ["rm", "-rf", received], seconds)
-            ends = (_module(end.address, "sent"), f"{received}/")
-        else:
-            pull(guest, end.near, sent, seconds)
-            run(other, ["rm", "-rf", _RECEIVED], seconds)
-            run(other, ["mkdir", _RECEIVED])
-            ends = (f"{sent}/", _module(end.address, "received"))
-        state = bench.data_state(True) if on_disk else None
-        argv = ["rsync", "--archive", "--stats", *ends]
-        timed, said, problem = time_program(bench, argv, seconds)
-        result: dict[str, Any] = {
-            "argv": argv,
-            "status": said.status,
-            "output": said.output,
-            "complaints": said.complaints,
-            "shaped_by": end.shaped_by,
-            "figures": None,
-        }
-        if state is not None:
-            result["state"] = state
-        if problem is not None:
-            return Measurement(timed.clock, result, None, None, problem)
-        try:
-            figures = parse(said.output)
-        except ValueError as error:
-            return Measurement(timed.clock, result, None, None, f"what rsync printed cannot be read: {error}")
-        took_ns = duration_ns(parse_record(Clock, timed.clock))
-        if took_ns is not None and took_ns > 0:
-            figures["throughput"] = 8e3 * figures["file_bytes"] / took_ns
-        result["figures"] = figures
+    @contextlib.contextmanager
+    def _home_of_peer(self, bench: Bench) -> Iterator[str]:
+        """Where the peer's files lie; a folder on a disk is empty before and after."""
+        if self.parameters.peer_files == "memory":
+            yield _HOME
+            return
+        if bench.peer_files is None:
+            raise GuestCannot("the peer has no disk for its files here; leave 'peer_files' out")
+        yield bench.peer_files.empty().path
+        bench.peer_files.empty()
+
+    def _between(self, bench: Bench, end: FarEnd, folder: str, other_received: str) -> Measurement:
+        """One transfer; ``folder`` is what the other end sends from, ``other_received`` where it receives."""
+        other, guest, wanted = end.require_programs(), bench.guest, self.parameters
+        seconds, pulls = 60.0 + 300.0 * self.native_seconds(), wanted.pulls
+        home = bench.data.path if wanted.files == "disk" else _HOME
+        sent = folder if pulls else f"{home}/{_SENT_NAME}"
+        received = f"{home}/{_RECEIVED_NAME}" if pulls else other_received
         sender, receiver = (other, guest) if pulls else (guest, other)
-        expected = listing(sender, folder if pulls else sent, seconds)
-        at_end = received if pulls else _RECEIVED
-        found = listing(receiver, at_end, seconds)
-        # With --checksum both ends read every file again and compare hashes, not times and sizes.
-        differing = run(guest, ["rsync", "--archive", "--checksum", "--dry-run", "--itemize-changes", *ends], seconds)
-        run(receiver, ["rm", "-rf", at_end], seconds)
-        value = f"{found}, differing: {len(differing.splitlines())}"
-        wanted = f"{expected}, differing: 0"
-        right = value == wanted
-        problem = timed.problem if right else f"the check value is wrong: {value!r} instead of '{wanted}'"
-        check = {"value": value, "expected": wanted, "ok": right}
+        if not pulls:
+            pull(guest, end.near, sent, seconds)
+        run(receiver, ["rm", "-rf", received], seconds)
+        with contextlib.ExitStack() as stack:
+            client, address = guest, end.address
+            if wanted.client == "peer":
+                client, address = other, bench.network.sources[0].guest_address
+                stack.enter_context(daemon(guest, sent, received))
+            if client is receiver:
+                ends = (_module(address, "sent"), f"{received}/")
+            else:
+                run(receiver, ["mkdir", received])
+                ends = (f"{sent}/", _module(address, "received"))
+            states = self._settled(bench)
+            argv = ["rsync", "--archive", "--stats", *ends]
+            if client is guest:
+                timed, said, problem = time_program(bench, argv, seconds)
+            else:
+                timed, said, problem = time_program_outside(bench, client, argv, seconds)
+            result: dict[str, Any] = {
+                "argv": argv,
+                "status": said.status,
+                "output": said.output,
+                "complaints": said.complaints,
+                "shaped_by": end.shaped_by,
+                "figures": None,
+                **states,
+            }
+            if problem is not None:
+                return Measurement(timed.clock, result, None, None, problem)
+            try:
+                figures = parse(said.output)
+            except ValueError as error:
+                return Measurement(timed.clock, result, None, None, f"what rsync printed cannot be read: {error}")
+            took_ns = duration_ns(parse_record(Clock, timed.clock))
+            if took_ns is not None and took_ns > 0:
+                figures["throughput"] = 8e3 * figures["file_bytes"] / took_ns
+            result["figures"] = figures
+            expected = f"{listing(sender, sent, seconds)}, differing: 0"
+            found = listing(receiver, received, seconds)
+            # With --checksum both ends read every file again and compare hashes, not times and sizes.
+            again = ["rsync", "--archive", "--checksum", "--dry-run", "--itemize-changes", *ends]
+            value = f"{found}, differing: {len(run(client, again, seconds).splitlines())}"
+        run(receiver, ["rm", "-rf", received], seconds)
+        right = value == expected
+        problem = timed.problem if right else f"the check value is wrong: {value!r} instead of '{expected}'"
+        check = {"value": value, "expected": expected, "ok": right}
         return Measurement(timed.clock, result, check, None, problem)
+
+    def _settled(self, bench: Bench) -> dict[str, Any]:
+        """What is on a disk is written there and in no page cache; the states, for the record."""
+        states: dict[str, Any] = {}
+        if self.parameters.files == "disk":
+            states["state"] = bench.data_state(True)
+        if self.parameters.peer_files == "disk" and bench.peer_files is not None:
+            states["peer_state"] = bench.peer_files.state(True)
+        return states
 
 
 class RsyncTree(_Rsync[RsyncTreeParameters]):
@@ -268,7 +311,7 @@ def fetch(agent: Caller, address: str, into: str, seconds: float) -> None:
     run(agent, ["rsync", "--archive", _module(address, "sent"), f"{into}/"], seconds)
 
 
-def configuration(folder: str) -> str:
+def configuration(folder: str, received: str) -> str:
     """The daemon's: a module to read from and one to write to, by nobody's name and without a look-up of names."""
     return "\n".join(
         [
@@ -281,7 +324,7 @@ def configuration(folder: str) -> str:
             f"path = {folder}",
             "read only = yes",
             "[received]",
-            f"path = {_RECEIVED}",
+            f"path = {received}",
             "read only = no",
             "",
         ]
@@ -289,9 +332,9 @@ def configuration(folder: str) -> str:
 
 
 @contextlib.contextmanager
-def daemon(agent: Caller, folder: str) -> Iterator[None]:
-    """An rsync daemon beside ``agent`` for the length of the context."""
-    write(agent, _CONFIGURATION, configuration(folder))
+def daemon(agent: Caller, folder: str, received: str = _RECEIVED) -> Iterator[None]:
+    """An rsync daemon beside ``agent`` for the length of the context: it sends ``folder``, and takes ``received``."""
+    write(agent, _CONFIGURATION, configuration(folder, received))
     argv = ["rsync", "--daemon", "--no-detach", f"--config={_CONFIGURATION}", f"--port={_PORT}", "--ipv4"]
     with serving(agent, argv, _LOG, ListeningPort("tcp", _PORT).listening(), _READY_SECONDS):
         yield

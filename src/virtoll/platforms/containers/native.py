@@ -59,9 +59,8 @@ class Native(Platform[NativeParameters]):
         # All guests' memory does not hold it, and its agent is pinned as it is. Without a limit there is no group.
         limits = replace(request.limits(memory=False), cpus=())
         group = site.this_machine.group(request.name, limits) if limits.any else None
-        guest = start_namespaced(
-            request, site, HOST_AGENT, attachment, cleanup, group, enter=on_image(site.image, ("mount",), request)
-        )
+        enter = on_image(site.image, ("mount",), request.data_folder)
+        guest = start_namespaced(request, site, HOST_AGENT, attachment, cleanup, group, enter=enter)
         with guest.ending_on_error():
             guest.limits_held = limits_held(request, site, guest.process.pid)
         return guest
@@ -75,9 +74,8 @@ class NativeAgain(Native):
     control_of: ClassVar[str | None] = "native"
 
 
-def on_image(image: GuestImage, namespaces: tuple[Namespace, ...], request: GuestRequest | None = None) -> Enter:
-    """The image's root for a program in namespaces of its own; with a request, the guest's data folder in it."""
-    folder = request.data_folder if request is not None else None
+def on_image(image: GuestImage, namespaces: tuple[Namespace, ...], folder: Path | None = None) -> Enter:
+    """The image's root for a program in namespaces of its own; ``folder``: its data directory."""
     shares = (Bind(folder, Path(DATA_PATH)),) if folder is not None else ()
     return Enter(namespaces=namespaces, root=image.root, shares=shares)
 

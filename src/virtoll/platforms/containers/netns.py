@@ -50,7 +50,7 @@ class NetworkNamespace(Platform[NetworkNamespaceParameters]):
     def start(self, request: GuestRequest, site: Site) -> NamespacedGuest:
         """Start the agent as PID 1 of namespaces of its own and move its links in."""
         network = site.network
-        enter = on_image(site.image, _NAMESPACES, request)
+        enter = on_image(site.image, _NAMESPACES, request.data_folder)
         limits = request.limits(memory=self.parameters.limits == "cgroup")
         group = site.this_machine.group(request.name, limits) if limits.any else None
         if group is None and self.parameters.limits == "cgroup":
