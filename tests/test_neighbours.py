@@ -80,8 +80,8 @@ def test_a_list_of_values_makes_a_condition_of_each() -> None:
         ({"neighbours": [{"load": "light", "cpus": 3}]}, "key 'neighbours[0].cpus': not known; allowed keys: load, "),
         ({"guest": {"image": "tiny"}}, "the load light runs a program that is in the image full"),
         (
-            {"platforms": ["native", {"platform": "qemu-kvm", "host": "nested:kvm"}]},
-            "guests beside the measured one are started on this machine; take qemu-kvm-nested out",
+            {"platforms": [{"platform": "ssh", "destination": "box"}], "baseline": "ssh"},
+            "key 'platforms[0]': its guest is there already, and no other is started beside it; take ssh out",
         ),
     ],
 )
@@ -147,6 +147,59 @@ def test_where_traffic_needs_the_only_other_cpu_no_guest_is_there(monkeypatch: p
         if why_impossible(trial, experiment) and trial.condition
     }
     assert skipped == {("forward", "apart")}
+
+
+def reasons(**changed: Any) -> dict[tuple[str, str], str | None]:
+    """Why no trial with guests beside can be, by its platform and condition; None: it can."""
+    experiment = experiments.parsed(**neighbours(**changed))
+    return {
+        (trial.platform.label, trial.condition.label): why_impossible(trial, experiment)
+        for trial in plan_of(experiment).trials
+        if trial.condition is not None
+    }
+
+
+def test_guests_beside_are_on_the_measured_ones_host() -> None:
+    """There a load is a program: the NICs that lead there are the measured guest's."""
+    found = reasons(
+        platforms=["native", "netns", {"platform": "xen", "host": "nested:xen"}],
+        neighbours=["light", {"load": "idle", "platform": "netns"}, "network-flood"],
+    )
+    possible = {(label, words.split(",")[0]) for (label, words), reason in found.items() if reason is None}
+    assert possible == {
+        ("native", "light load"),
+        ("netns", "light load"),
+        ("xen-nested", "light load"),
+        ("native", "idle guest"),
+        ("netns", "idle guest"),
+        ("native", "network flood"),
+        ("netns", "network flood"),
+    }
+    elsewhere = found["xen-nested", "idle guest, in netns, same CPUs"]
+    assert (elsewhere or "").startswith("guests of netns are on this machine, which is not beside xen-nested; name a ")
+    flooded = found["xen-nested", "network flood, same CPUs"]
+    assert (flooded or "").startswith("the load network-flood needs NICs of its own on nested xen, where those that ")
+
+
+TESTBED = {
+    "generator": {"host": {"ssh": "left"}, "interfaces": ["eth1"]},
+    "sink": {"host": {"ssh": "left"}, "interfaces": ["eth2"]},
+    "hypervisor": {"host": "local", "interfaces": ["eth3", "eth4"]},
+}
+
+
+def test_behind_a_testbeds_nics_there_are_guests_beside_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The generator's CPU is another host's, so that two CPUs here are enough for guests apart beside traffic."""
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    wanted = ["network-flood", {"load": "light", "affinity": "apart"}]
+    found = reasons(testbed=TESTBED, platforms=["netns"], baseline="netns", neighbours=wanted, workloads=["forward"])
+    assert set(found.values()) == {None}
+
+
+def test_nics_that_are_handed_in_whole_have_one_guest() -> None:
+    handed = {"platform": "qemu-kvm", "attachment": "passthrough", "vfio": ["0000:03:00.0", "0000:04:00.0"]}
+    (found,) = reasons(testbed=TESTBED, platforms=[{**handed, "label": "whole"}], baseline="whole").values()
+    assert (found or "").startswith("whole is handed its NICs whole ('vfio'), and there is one of each; name another")
 
 
 def test_the_plan_counts_the_guests_beside(tmp_path: Path) -> None:

@@ -142,6 +142,50 @@ def test_traffic_goes_through_the_interfaces(ends: Ends, sources: int, tmp_path:
     assert all(one.ceiling is not None for (_, task), one in headrooms.items() if task.workload == "forward")
 
 
+def test_guests_beside_have_links_of_their_own_on_this_machine(ends: Ends, tmp_path: Path) -> None:
+    """The measured guest is behind the NICs; what the other one is sent reaches it over the lab's own links."""
+    file = experiments.write(
+        tmp_path,
+        scenario="neighbours",
+        platforms=["netns"],
+        baseline="netns",
+        blocks=1,
+        guest={"memory": "128MiB"},
+        testbed=ends.section(1),
+        neighbours=["idle", {"load": "forward", "rate_share": 0.5}],
+        workloads=[
+            {
+                "workload": "forward",
+                "frame_size_bytes": 500,
+                "rate_factor": 64,
+                "first_rate_frames_per_second": 1000,
+                "point_milliseconds": 200,
+                "cpu_milliseconds": 0,
+            }
+        ],
+    )
+    finished = ends.virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
+    assert finished.returncode == 0, finished.stderr
+    folder = RunFolder.open(tmp_path / "run")
+    trials = folder.latest_trials()
+    assert [(one.status, one.reason) for one in trials if one.status != "ok"] == []
+    own = {end for _, end in PAIRS[:2]}
+    for trial in trials:
+        for point in trial.points or ():
+            assert {hop.interface for hop in point.hops or () if hop.where == "peer"} <= own
+    boots = {one.boot: one for one in folder.boots()}
+    (beside,) = [one for trial in trials for one in trial.neighbours if one.traffic is not None]
+    assert beside.traffic is not None
+    (sent,), (arrived,) = beside.traffic.sources, beside.traffic.sink.per_source
+    assert arrived.forwarded_frames + arrived.lost_frames == sent.offered_frames > 0
+    assert arrived.forwarded_frames > 0
+    (maximum,) = folder.maxima()
+    assert {hop.interface for point in maximum.points for hop in point.hops or () if hop.where == "peer"}.isdisjoint(
+        own
+    )
+    assert boots[beside.boot].status == "ok"
+
+
 def test_a_nic_without_flow_control_is_refused_before_anything_starts(ends: Ends, tmp_path: Path) -> None:
     """A veth has no pause frames, and says so."""
     wanted = {**ends.section(1), "flow_control": False}

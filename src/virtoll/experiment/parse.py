@@ -153,7 +153,12 @@ def _conditions(parsed: ExperimentFile, platforms: Sequence[PlatformChoice], pat
         return ()
     if not parsed.neighbours:
         raise UsageError(f"{path}: key 'neighbours': is missing; add loads, such as [idle, light, heavy]")
-    _refuse_elsewhere(parsed, platforms, "guests beside the measured one", path)
+    for place, choice in enumerate(platforms):
+        if choice.parameters.pre_provisioned:
+            raise UsageError(
+                f"{path}: key 'platforms[{place}]': its guest is there already, and no other is started beside it; "
+                f"take {choice.label} out, or set 'scenario: dedicated'"
+            )
     labels = [choice.label for choice in platforms]
     found: list[Condition] = []
     for place, entry in enumerate(parsed.neighbours):
@@ -183,7 +188,7 @@ def _scale(parsed: ExperimentFile, platforms: Sequence[PlatformChoice], path: Pa
         raise UsageError(f"{path}: key 'scale': is missing; add numbers of guests, such as {{guests: [1, 2, 4, 8]}}")
     if parsed.order == "paper":
         raise UsageError(f"{path}: key 'order': the scenario scale has blocks in random order; leave 'order' out")
-    _refuse_elsewhere(parsed, platforms, "guests that do the same at once", path)
+    _refuse_elsewhere(parsed, platforms, path)
     labels = [choice.label for choice in platforms]
     unknown = [label for label in given.most if label not in labels]
     if unknown:
@@ -200,8 +205,9 @@ def _scale(parsed: ExperimentFile, platforms: Sequence[PlatformChoice], path: Pa
     return found
 
 
-def _refuse_elsewhere(parsed: ExperimentFile, platforms: Sequence[PlatformChoice], which: str, path: Path) -> None:
-    """Scenarios with several guests have all of them on this machine; ``which``: they, in words."""
+def _refuse_elsewhere(parsed: ExperimentFile, platforms: Sequence[PlatformChoice], path: Path) -> None:
+    """Guests that do the same at once are all on this machine."""
+    which = "guests that do the same at once"
     if parsed.testbed is not None:
         raise UsageError(
             f"{path}: key 'testbed': {which} have links of their own, on this machine alone; leave it out, or set "

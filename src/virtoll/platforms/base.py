@@ -18,7 +18,7 @@ from typing import ClassVar, Final, Generic, Literal, Self, TypeVar
 from virtoll.agent.client import Caller
 from virtoll.errors import GuestError
 from virtoll.experiment.model import Parameters
-from virtoll.host.guest_usage import GuestProcesses
+from virtoll.host.guest_usage import GuestProcesses, HostView, view_of_host
 from virtoll.hosts.base import CommandRunner
 from virtoll.lab.cgroups import Limits
 from virtoll.lab.data import DataBy, DataVolume
@@ -160,6 +160,10 @@ class Guest(ABC):
     def host_processes(self) -> GuestProcesses | None:
         """Where its processes are found on its host; None where it has none there."""
         return None
+
+    def host_view(self) -> HostView:
+        """What the host says whose kernel it may run on, and of its processes there."""
+        return view_of_host(self.host_processes())
 
 
 P_co = TypeVar("P_co", bound=Parameters, covariant=True)

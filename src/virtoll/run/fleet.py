@@ -24,10 +24,10 @@ from virtoll.agent.links import network_request, peer_request
 from virtoll.agent.operations.session import ClocksRequest, FactsRequest, HelloRequest
 from virtoll.agent.path_counters import HopReader
 from virtoll.agent.timekeeper import Timekeeper, await_path
-from virtoll.errors import AgentError, GuestDied, GuestError, LabError, NeighbourFailed
+from virtoll.errors import AgentError, GuestCannot, GuestDied, GuestError, LabError, NeighbourFailed
 from virtoll.experiment.model import Experiment, Parameters, PlatformChoice, WorkloadChoice
 from virtoll.experiment.plan import Trial
-from virtoll.host.guest_usage import CpuAround, available_bytes, cpu_around, read_footprint, view_of_host
+from virtoll.host.guest_usage import CpuAround, available_bytes, cpu_around, read_footprint
 from virtoll.lab import interrupts
 from virtoll.lab.data import DataVolume
 from virtoll.lab.network import GuestNetwork, plan_links, with_found_macs
@@ -322,10 +322,10 @@ class Fleet:
     def neighbours(self, label: str, condition: Condition) -> tuple[LiveGuest, ...]:
         """The guests beside the platform's under a condition, started when they are first needed and kept parked.
 
-        ``NeighbourFailed`` where one cannot be started.
+        ``NeighbourFailed`` where one cannot be started, ``GuestCannot`` where its host has too few CPUs for it.
         """
         key = self._neighbour_key(label, condition)
-        choice = next(one for one in self.experiment.platforms if one.label == key[0])
+        choice = self._choice_of(key[0])
         beside = self._neighbours.setdefault(key, [])
         while len(beside) < condition.guests:
             if self._neighbour_failures[key] >= _STARTS_PER_BLOCK:
@@ -340,9 +340,30 @@ class Fleet:
         return tuple(beside[: condition.guests])
 
     def _neighbour_key(self, label: str, condition: Condition) -> NeighbourKey:
-        cpus = self.pinning.beside(condition.affinity, self.experiment.vcpus)
-        memory_bytes = condition.memory_bytes or self.experiment.memory_bytes
-        return condition.platform or label, Placement(cpus or (), self.experiment.vcpus, memory_bytes)
+        memory_bytes, vcpus = condition.memory_bytes or self.experiment.memory_bytes, self.experiment.vcpus
+        label = condition.platform or label
+        return label, Placement(self._cpus_beside(self._choice_of(label), condition), vcpus, memory_bytes)
+
+    def _choice_of(self, label: str) -> PlatformChoice:
+        return next(one for one in self.experiment.platforms if one.label == label)
+
+    def _cpus_beside(self, choice: PlatformChoice, condition: Condition) -> tuple[int, ...]:
+        """Their host's CPUs, none for any: of another host those beside the ones that its guests are pinned to.
+
+        Where it does not tell how many it has, it is asked for the first, and refuses those that it has not.
+        """
+        vcpus, pinning, known = self.experiment.vcpus, self.pinning, None
+        if choice.host is not None:
+            site = self.site_of(choice)
+            pinning = Pinning(site.pinned(vcpus, pinning.guest_of(vcpus)), None, None)
+            known = site.cpus or tuple(range(2 * vcpus))
+        cpus = pinning.beside(condition.affinity, vcpus, known)
+        if cpus is None:
+            where = "its host" if choice.host is None else choice.host.words
+            raise GuestCannot(
+                f"{where} has too few CPUs for guests beside it on others ('affinity: apart'); set 'affinity: shared'"
+            )
+        return cpus
 
     def lose_neighbours(self, label: str, condition: Condition, folder_name: str) -> tuple[str, ...]:
         """Guests beside the platform's failed: keep their evidence, end all that are alike, and give its paths."""
@@ -350,7 +371,8 @@ class Fleet:
         self._neighbour_failures[key] += 1
         paths: tuple[str, ...] = ()
         for number, live in enumerate(self._neighbours.pop(key, []), start=1):
-            paths += self.folder.keep_evidence(f"{folder_name}-neighbour-{number}", live.guest.evidence())
+            with live.site.awake():
+                paths += self.folder.keep_evidence(f"{folder_name}-neighbour-{number}", live.guest.evidence())
             self._end(live.guest, live.site, live.data)
         return paths
 
@@ -486,6 +508,8 @@ class Fleet:
         except GuestError as error:
             self._absent[choice.label] = f"its host is unavailable: {error}"
             return None
+        if slot.beside:  # a testbed's generator and sink are the measured guest's, and so are its NICs
+            site = replace(site, far=None)
         if slot.group is None:  # a group has been found to fit before anything was started
             place = slot.place or self._own_place(choice, site)
             self._make_room(site, place.memory_bytes, (choice.label, slot.beside), affinity=slot.affinity)
@@ -633,7 +657,7 @@ class Fleet:
         """Measure what the guest is and compare it with what was asked for; what makes it another guest, in words."""
         hello = guest.agent.ask(HelloRequest(protocol=PROTOCOL))
         facts = guest.agent.ask(FactsRequest(), _FACTS_DEADLINE_SECONDS)
-        host = view_of_host(guest.host_processes())
+        host = guest.host_view()
         unlike = compare_pre_provisioned(request, facts) if pre_provisioned else compare(request, facts, host)
         draft.examined(facts, unlike, hello, host, guest.limits_held)
         return draft.record.fatal
@@ -696,6 +720,8 @@ class Fleet:
         marks = self.experiment.marks == "icmp"
         network = plan_links(index, sources, mtu, sinks=sinks, marks=marks, shared=shared)
         network = attach(network, choice.parameters)
+        if slot.beside and choice.host is not None:
+            network = GuestNetwork(())  # what leads there is the measured guest's
         if site.far:
             network = site.far.reach(network)
         network = site.network.reach(network)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from virtoll.experiment.model import Experiment
 from virtoll.runfolder.conditions import Affinity
 
 
@@ -69,7 +70,7 @@ class Pinning:
     def free_cpu(self) -> int | None:
         """A CPU that nothing is pinned to, or else the generator's: where what is sent as a load is generated."""
         free = sorted(os.sched_getaffinity(0) - set(self.cpus))
-        return free[-1] if free and self.generator_cpu is not None else self.generator_cpu
+        return free[-1] if free and self.guest_cpus else self.generator_cpu
 
     def takes_generator(self, cpus: Sequence[int]) -> bool:
         """Whether one of these CPUs is the generator's or the sink's."""
@@ -96,3 +97,11 @@ def choose_pinning(vcpus: int, allowed: tuple[int, ...] | None = None) -> Pinnin
     if len(cpus) < vcpus + 1:
         return Pinning((), None, None)
     return Pinning(cpus[:vcpus], cpus[-1], cpus[-2] if len(cpus) >= vcpus + 2 else cpus[-1])
+
+
+def pinning_for(experiment: Experiment) -> Pinning:
+    """Of an experiment's run: generator and sink have no CPU of this machine where they are on other hosts."""
+    pinning = choose_pinning(experiment.most_vcpus)
+    if experiment.testbed is not None and not experiment.testbed.this_machine:
+        return replace(pinning, generator_cpu=None, sink_cpu=None)
+    return pinning

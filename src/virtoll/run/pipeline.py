@@ -26,7 +26,7 @@ from virtoll.run import consolidation, manifest, probe_cache, scale
 from virtoll.run.calibration import Calibrator
 from virtoll.run.fleet import Fleet, LiveGuest, running
 from virtoll.run.neighbours import Loaded, Neighbours
-from virtoll.run.pinning import choose_pinning
+from virtoll.run.pinning import pinning_for
 from virtoll.run.preview import catalogue, estimate, needs_lab, plan_of
 from virtoll.run.progress import Progress
 from virtoll.run.requirements import images_of, possible, why_impossible
@@ -258,6 +258,8 @@ def _measure_trial(
         status, reason = "failed", str(error)
         if trial.condition is not None:
             evidence = fleet.lose_neighbours(trial.platform.label, trial.condition, f"trial-{trial.number}")
+    except GuestCannot as error:  # no guest was asked for anything
+        status, reason = "skipped", str(error)
     except GuestError as error:
         session.refuse_dead_peer(error)
         status = "failed"
@@ -340,12 +342,10 @@ def _skip_impossible(experiment: Experiment, plan: Plan, folder: RunFolder, sess
 @contextlib.contextmanager
 def open_session_for(experiment: Experiment, progress: Progress) -> Iterator[RunSession]:
     """The ground that an experiment's guests stand on; nothing but numbers for models alone."""
-    pinning = choose_pinning(experiment.most_vcpus)
+    pinning = pinning_for(experiment)
     if not needs_lab(experiment):
         yield model_session(pinning)
         return
-    if experiment.testbed is not None and not experiment.testbed.this_machine:
-        pinning = replace(pinning, generator_cpu=None, sink_cpu=None)
     traffic_beside = any(one.load in TRAFFIC_LOADS for one in experiment.conditions)
     with open_run_session(
         pinning,

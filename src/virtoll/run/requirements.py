@@ -17,10 +17,11 @@ from virtoll.host.guest_usage import available_bytes
 from virtoll.lab.data import IN_MEMORY, file_system_of
 from virtoll.lab.disks import DISKS
 from virtoll.platforms import EVERY_PLATFORM, platform_of
+from virtoll.platforms.attachment import AttachedMachine
 from virtoll.platforms.base import Platform
 from virtoll.platforms.limits import OwnLimits
-from virtoll.run.pinning import choose_pinning
-from virtoll.runfolder.conditions import Affinity, Condition
+from virtoll.run.pinning import pinning_for
+from virtoll.runfolder.conditions import TRAFFIC_LOADS, Affinity, Condition
 from virtoll.workloads import workload_of
 from virtoll.workloads.base import FEATURES, Needs
 from virtoll.workloads.loads import data_bytes_of, image_of
@@ -171,9 +172,13 @@ def _why_not_beside(trial: Trial, experiment: Experiment) -> str | None:
     if condition is None:
         return None
     choice = _choice_beside(trial, condition, experiment)
+    if (reason := _why_no_place_beside(trial.platform, choice, condition)) is not None:
+        return reason
     if data_bytes_of(condition.load) and EVERY_PLATFORM[choice.platform].data_by is None:
         return f"the load {condition.load} writes to a disk, and {choice.platform} carries no data directory"
-    pinning = choose_pinning(experiment.vcpus)
+    if choice.host is not None:
+        return None  # how many CPUs it has is found when it is reached
+    pinning = pinning_for(experiment)
     cpus = pinning.beside(condition.affinity, experiment.vcpus)
     if cpus is None:
         return (
@@ -185,6 +190,27 @@ def _why_not_beside(trial: Trial, experiment: Experiment) -> str | None:
         return (
             f"{workload.name} needs the CPU of generator and sink, and the host has no other for guests beside it "
             "('affinity: apart'); use a host with more CPUs"
+        )
+    return None
+
+
+def _why_no_place_beside(choice: PlatformChoice, beside: PlatformChoice, condition: Condition) -> str | None:
+    """Why no guest of a platform can be started beside one of ``choice``, in one sentence; None: it can."""
+    if beside.host != choice.host:
+        where = "this machine" if beside.host is None else beside.host.words
+        return (
+            f"guests of {beside.label} are on {where}, which is not beside {choice.label}; name a platform of the same "
+            "host ('neighbours: {platform: ...}')"
+        )
+    if condition.load in TRAFFIC_LOADS and beside.host is not None:
+        return (
+            f"the load {condition.load} needs NICs of its own on {beside.host.words}, where those that lead there are "
+            "the measured guest's; take loads that are programs"
+        )
+    if isinstance(beside.parameters, AttachedMachine) and beside.parameters.vfio:
+        return (
+            f"{beside.label} is handed its NICs whole ('vfio'), and there is one of each; name another platform for "
+            "the guests beside it ('neighbours: {platform: ...}')"
         )
     return None
 
@@ -202,7 +228,7 @@ def _why_not_side_by_side(trial: Trial, needs: Needs, experiment: Experiment) ->
             "told apart; set one of them to shared"
         )
     vcpus, _ = size_of(trial, experiment)
-    most = choose_pinning(experiment.most_vcpus).most_apart(vcpus)
+    most = pinning_for(experiment).most_apart(vcpus)
     if needs.guests <= most or trial.platform.parameters.pre_provisioned:
         return None
     return (
