@@ -343,6 +343,15 @@ def test_fio_must_have_moved_all_bytes() -> None:
     assert measure(running(), "fio", State(), pattern="randrw", size_bytes="2MiB").problem is not None
 
 
+def test_fios_jobs_have_each_a_part_of_the_one_file() -> None:
+    guest = running()
+    assert measure(guest, "fio", State(), pattern="randrw", size_bytes="1MiB", jobs=4).problem is None
+    laid_out, timed = guest.ran
+    assert "--size=1048576" in laid_out
+    assert not any(word.startswith("--numjobs") for word in laid_out), "one file, for all"
+    assert {"--size=262144", "--numjobs=4", "--offset_increment=262144", "--group_reporting"} <= set(timed)
+
+
 @pytest.mark.parametrize(
     "said",
     [
@@ -400,6 +409,7 @@ def test_what_fio_needs_is_declared() -> None:
     [
         ("fio", {"depth": 4}),
         ("fio", {"size_bytes": 10_000}),
+        ("fio", {"size_bytes": "1MiB", "jobs": 3}),
         ("dd", {"size_bytes": 1000}),
         ("dd", {"size_bytes": 66048}),
         ("bonnie", {"small_files": 100}),

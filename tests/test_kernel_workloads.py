@@ -196,5 +196,5 @@ def test_the_papers_sizes_are_allowed_and_their_memory_is_asked_for(
 
 def test_the_papers_number_of_processes_is_allowed() -> None:
     own = workload("forkwait", processes=40_000)
-    assert own.job_parameters(NO_BENCH) == {"processes": 40_000}
+    assert own.job_parameters(NO_BENCH) == {"processes": 40_000, "workers": 1}
     assert own.expected_check() == "40000"

@@ -101,6 +101,26 @@ def test_another_cache_is_read_and_not_written(cache: Cache, tmp_path: Path) -> 
     assert [path.name for path in (cache.home / "refs").iterdir()] == ["thing"]
 
 
+def test_an_object_that_this_user_may_not_read_whole_is_built_anew(
+    cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody has closed a folder of root's cache; root reads it all the same."""
+    theirs = cache.build("thing", fill, silent)
+    scandir = os.scandir
+
+    def refused(folder: bytes) -> object:
+        if folder == os.fsencode(theirs / "sub"):
+            raise PermissionError(13, "Permission denied", folder)
+        return scandir(folder)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    own = Cache(tmp_path / "own", (cache.home,))
+    assert own.find("thing") == theirs
+    assert own.find_whole("thing") is None
+    assert own.build("thing", fill, silent) == tmp_path / "own" / "objects" / theirs.name
+    assert own.find_whole("thing") is not None
+
+
 def test_a_reference_without_its_object_is_not_found(cache: Cache) -> None:
     built = cache.build("thing", fill, silent)
     built.rename(cache.home / "away")

@@ -9,9 +9,13 @@ from collections.abc import Iterator
 import pytest
 from tests.support import experiments
 from tests.support.commands import DEADLINE_SECONDS
+from tests.support.guests import HELD_UP
 from tests.support.playground import Playground, playground
 
+from virtoll.errors import ImageError
+from virtoll.image import prepare_image
 from virtoll.platforms import PLATFORMS
+from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.store import RunFolder
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(1800)]
@@ -76,3 +80,63 @@ def test_an_ordinary_users_container_has_no_limits_of_its_own_and_the_others_run
     }
     assert (found["native"][0], found["netns"][0], found["half"][0]) == ("ok", "ok", "skipped")
     assert "cpu_max: without root a guest has no limits of its own" in (found["half"][1] or "")
+
+
+def right_or_too_short(trial: TrialRecord) -> bool:
+    """A busy host may hold up a mark of a job this short, or begin several too far apart; nothing else may be wrong."""
+    return trial.status == "ok" or any(words in (trial.reason or "") for words in (" apart, ", HELD_UP))
+
+
+def test_an_ordinary_users_guest_has_others_with_loads_beside_it(place: Playground) -> None:
+    """Programs in a namespace and in a machine, and frames that are counted: all without root."""
+    try:
+        prepare_image("full", offline=True)
+    except ImageError as error:
+        pytest.skip(f"{error} (or make tools)")
+    forward, light = {"load": "forward", "rate_share": 0.5}, {"load": "light", "platform": "qemu-tcg"}
+    file = experiments.write(
+        place.runs,
+        scenario="neighbours",
+        platforms=["netns", "qemu-tcg"],
+        baseline="netns",
+        neighbours=["idle", "light", light, forward],
+        guest={"vcpus": 1, "memory": "128MiB"},
+        blocks=1,
+        workloads=[{"workload": "forkwait", "processes": 500}],
+    )
+    run = place.run("run", file, "--into", place.runs / "run", "--platform", "netns")
+    assert run.process.returncode == 0, run.said
+    trials = RunFolder.open(place.runs / "run").latest_trials()
+    assert [(one.condition, one.status, one.reason) for one in trials if not right_or_too_short(one)] == []
+    found = [(trial.condition.load, one) for trial in trials if trial.condition for one in trial.neighbours]
+    assert {(load, one.platform, one.argv[:1]) for load, one in found} == {
+        ("idle", "netns", ()),
+        ("light", "netns", ("stress",)),
+        ("light", "qemu-tcg", ("stress",)),
+        ("forward", "netns", ()),
+    }
+    for load, one in found:
+        assert (one.traffic is not None) == (load == "forward")
+        if one.traffic is not None:
+            assert sum(each.forwarded_frames for each in one.traffic.sink.per_source) > 0
+
+
+def test_an_ordinary_users_guests_do_the_same_at_once(place: Playground) -> None:
+    file = experiments.write(
+        place.runs,
+        scenario="scale",
+        scale={"guests": [2]},
+        platforms=["native", "netns", "qemu-tcg"],
+        guest={"vcpus": 1, "memory": "128MiB"},
+        blocks=1,
+        workloads=[{"workload": "superpi", "digits": 20_000}],
+    )
+    run = place.run("run", file, "--into", place.runs / "run")
+    assert run.process.returncode == 0, run.said
+    trials = RunFolder.open(place.runs / "run").latest_trials()
+    assert sorted(one.platform for one in trials) == ["native", "netns", "qemu-tcg"]
+    for trial in trials:
+        assert right_or_too_short(trial), trial.reason
+        assert len({one.boot for one in trial.members}) == 2
+        assert all(one.check is not None and one.check.ok for one in trial.members)
+        assert all(one.host_cpu is not None and one.host_cpu.after is not None for one in trial.members)

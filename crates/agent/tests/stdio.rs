@@ -143,6 +143,7 @@ fn workloads_have_marks_and_check_values() {
         ),
         ("masr", json!({"size_bytes": 80_000}), "6770158834656434176"),
         ("forkwait", json!({"processes": 23}), "23"),
+        ("forkwait", json!({"processes": 23, "workers": 4}), "23"),
         ("idle", json!({"duration_ns": 2_000_000}), "idle"),
     ];
     for (job, parameters, check) in jobs {
@@ -164,6 +165,8 @@ fn workloads_have_marks_and_check_values() {
         ("superpi", json!({"digits": 0})),
         ("superpi", json!({"digits": 5, "colour": 1})),
         ("masr", json!({"size_bytes": 7})),
+        ("forkwait", json!({"processes": 3, "workers": 4})),
+        ("forkwait", json!({"processes": 3, "workers": 0})),
         ("bonnie", json!({})),
     ] {
         let fields = json!({"job": job, "parameters": parameters, "marks": null});
@@ -320,6 +323,9 @@ fn orphans_are_reaped_and_own_children_are_not_stolen() {
     let parameters = json!({"processes": 500});
     let ran = agent.call("run", json!({"job": "forkwait", "parameters": parameters}));
     assert_eq!(ran["check"], "500");
+    let parameters = json!({"processes": 101, "workers": 3});
+    let ran = agent.call("run", json!({"job": "forkwait", "parameters": parameters}));
+    assert_eq!(ran["check"], "101");
     // Whatever is left besides the agent and the shell that looks: asleep, or a zombie that nobody takes.
     wait(|| {
         let look = "for one in /proc/[0-9]*; do read pid name state parent rest < $one/stat; \

@@ -50,16 +50,20 @@ class Cache:
     def find_whole(self, reference: str) -> Path | None:
         """As `find`, and its content has the hash that it is named by; None for a damaged one, which `build` replaces.
 
-        Files that have not changed since they were last hashed are not hashed again.
+        Files that have not changed since they were last hashed are not hashed again. An object of another's cache of
+        which this user may not read all is none.
         """
         found = self.find(reference)
         if found is None:
             return None
-        state = _state_of(found)
-        with contextlib.suppress(OSError):
-            if (self.home / "verified" / found.name).read_text(encoding="ascii") == state:
-                return found
-        if tree_digest(found) != found.name:
+        try:
+            state = _state_of(found)
+            with contextlib.suppress(OSError):
+                if (self.home / "verified" / found.name).read_text(encoding="ascii") == state:
+                    return found
+            if tree_digest(found) != found.name:
+                return None
+        except PermissionError:
             return None
         self._note(found.name, state)
         return found

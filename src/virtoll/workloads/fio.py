@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
-from pydantic import ByteSize, Field, ValidationInfo, field_validator
+from pydantic import ByteSize, Field, ValidationInfo, field_validator, model_validator
 
 from virtoll.errors import GuestCannot
 from virtoll.experiment.model import Parameters
@@ -29,7 +29,7 @@ class FioParameters(Parameters):
 
     Quick 16 MiB at 4 KiB; Suresh and Kannan's 5 GB at 32 KiB, ``randread``, ``randwrite`` and ``randrw``. ``synced``:
     what was written is flushed to the disk before the end mark. ``depth``: requests at once, of asynchronous engines.
-    ``direct``: past the guest's page cache.
+    ``direct``: past the guest's page cache. ``jobs``: threads at once, each with a part of the file of its own.
     """
 
     pattern: Literal["read", "write", "randread", "randwrite", "readwrite", "randrw"] = "randread"
@@ -39,6 +39,13 @@ class FioParameters(Parameters):
     depth: int = Field(default=1, ge=1, le=1024)
     direct: bool = False
     synced: bool = True
+    jobs: int = Field(default=1, ge=1, le=256)
+
+    @model_validator(mode="after")
+    def _parts_are_alike(self) -> Self:
+        if self.size_bytes % (self.jobs * self.block_bytes) != 0:
+            raise ValueError("size_bytes must be a multiple of block_bytes times jobs: all jobs have parts of one size")
+        return self
 
     @field_validator("block_bytes")
     @classmethod
@@ -85,8 +92,16 @@ class Fio(DiskWorkload[FioParameters]):
         return Needs(data_bytes=self.data_bytes(), features=frozenset(features))
 
     def command(self, bench: Bench) -> list[str]:
-        """All of the file once. The page cache was emptied before: fio's own way (``invalidate``) is switched off."""
-        return _command(bench, self.parameters)
+        """All of the file once. The page cache was emptied before: fio's own way (``invalidate``) is switched off.
+
+        Several jobs are reported as one, with the sums of what they did.
+        """
+        wanted = self.parameters
+        if wanted.jobs == 1:
+            return _command(bench, wanted)
+        part = int(wanted.size_bytes) // wanted.jobs
+        together = [f"--numjobs={wanted.jobs}", f"--offset_increment={part}", "--group_reporting"]
+        return [*_command(bench, wanted.model_copy(update={"size_bytes": part})), *together]
 
     def prepare(self, bench: Bench) -> str | None:
         """Try what the guest may lack, then lay the file out, whatever the pattern: its blocks are there already."""
@@ -113,7 +128,7 @@ class Fio(DiskWorkload[FioParameters]):
 
 
 def parse(output: str) -> Figures:
-    """Figures of fio 3's only job: bytes, requests, B/s, 1/s, ns; ValueError where it is no such report.
+    """Figures of fio 3's only job or group of jobs: bytes, requests, B/s, 1/s, ns; ValueError for any other report.
 
     What fio says before its report is left out; latencies are of reading and writing together where both were done.
     """

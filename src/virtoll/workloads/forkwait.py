@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from virtoll.experiment.model import Parameters
 from virtoll.workloads.base import TimedJobWorkload
 
 
 class ForkWaitParameters(Parameters):
-    """``processes``: quick 500, the paper's size 40 000."""
+    """``processes``: quick 500, the paper's size 40 000; ``workers``: how many create them at once, each its part."""
 
     processes: int = Field(default=500, ge=1, le=10_000_000)
+    workers: int = Field(default=1, ge=1, le=256)
+
+    @model_validator(mode="after")
+    def _each_has_some(self) -> Self:
+        if self.workers > self.processes:
+            raise ValueError("workers must be no more than processes: each has a part of them")
+        return self
 
 
 class ForkWait(TimedJobWorkload[ForkWaitParameters]):

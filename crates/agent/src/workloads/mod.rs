@@ -52,7 +52,7 @@ pub fn ready(job: Job, signals: &ChildSignals) -> Result<Box<dyn Workload + '_>,
     Ok(match job {
         Job::SuperPi(wanted) => Box::new(superpi::checked(wanted)?),
         Job::Masr(wanted) => Box::new(masr::checked(wanted)?),
-        Job::ForkWait(wanted) => Box::new(wanted),
+        Job::ForkWait(wanted) => Box::new(forkwait::ready(wanted)?),
         Job::Idle(wanted) => Box::new(wanted),
         Job::Kernel(wanted) => Box::new(kernel::ready(wanted)?),
         Job::ContextSwitch(wanted) => Box::new(context_switch::ready(wanted)?),

@@ -56,6 +56,9 @@ pub struct Zfg {
 pub struct ForkWait {
     /// How many.
     pub processes: u64,
+    /// How many processes create them at once, each its part.
+    #[serde(default = "one")]
+    pub workers: u64,
 }
 
 /// `kernel`.
@@ -154,4 +157,8 @@ pub struct RoutingTable {
     /// The gateway of all routes; needed for a table.
     #[serde(default)]
     pub via: Option<Ipv4Addr>,
+}
+
+const fn one() -> u64 {
+    1
 }
