@@ -116,6 +116,23 @@ def test_two_halves_are_joined_to_what_one_agent_answers() -> None:
     assert sink.asked[1] == SinkFinishRequest(sources=(BOOKS,))
 
 
+def test_a_point_whose_guest_hardly_ran_or_not_at_all_is_no_result() -> None:
+    def closed(**of_sink: Any) -> MeasuredPoint:
+        answered = RECEIVED.but(sink=SINK.but(**of_sink))
+        return point(Scripted({"send": SENT}), Scripted({"sink-open": OPEN, "sink-finish": answered}))
+
+    in_time = ARRIVED.forwarded_frames
+    offered = in_time + ARRIVED.lost_frames
+    nothing = ARRIVED.but(forwarded_frames=0, lost_frames=offered)
+    assert unbalanced([closed()]) is None
+    assert "frames still arrived 5 s after the last was sent" in str(unbalanced([closed(drained=False)]))
+    assert f"none of {offered} frames arrived within 5 s" in str(unbalanced([closed(per_source=(nothing,))]))
+    # What arrives late is of the point before: no matter where it is less than what had arrived in time.
+    assert unbalanced([closed(late_trial_frames=in_time + 1), closed(late_trial_frames=in_time)]) is None
+    said = unbalanced([closed(), closed(late_trial_frames=in_time + 1)])
+    assert f"{in_time} frames of a point arrived in time and {in_time + 1} when it was over" in str(said)
+
+
 def test_what_newer_agents_tell_besides_is_kept_in_the_joined_point() -> None:
     reported = SENT.to_json() | {"more": 1}
     reported["cpu"]["watts"] = 2

@@ -8,6 +8,7 @@ frames are sent through.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -220,8 +221,12 @@ def totals(sources: Iterable[SentSource]) -> tuple[SourceTotals, ...]:
 
 
 def unbalanced(points: Sequence[MeasuredPoint]) -> str | None:
-    """Why the books of a point do not balance, or None when all do: integers, so exactly."""
-    return next(filter(None, (_unbalanced(point.traffic) for point in points)), None)
+    """Why the counts of a point are no result, or None when all are.
+
+    Its books do not balance (integers, so exactly), or the sink's wait was over before the guest had forwarded what it
+    held.
+    """
+    return next(filter(None, (_unbalanced(point.traffic) for point in points)), None) or _late(points)
 
 
 def _unbalanced(point: TrafficReply) -> str | None:
@@ -234,4 +239,25 @@ def _unbalanced(point: TrafficReply) -> str | None:
             return f"source {source.source}: offered + unsent is not intended"
         if sink.forwarded_frames + sink.lost_frames != source.offered_frames:
             return f"source {source.source}: forwarded + lost is not offered"
-    return None if point.sink.drained else "frames still arrived when the drain's deadline had passed"
+    limit = f"{DRAIN_LIMIT_NS / 1e9:g} s"
+    if not point.sink.drained:
+        return (
+            f"frames still arrived {limit} after the last was sent: the guest hardly got to run, or a queue is as long"
+        )
+    offered = sum(source.offered_frames for source in point.sources)
+    # Overload fills a guest's queues, and what they held comes out afterwards, unless the guest did not run at all.
+    if offered and not any(sink.forwarded_frames for sink in point.sink.per_source):
+        return f"none of {offered} frames arrived within {limit}: the guest did not get to run, or it forwards nothing"
+    return None
+
+
+def _late(points: Sequence[MeasuredPoint]) -> str | None:
+    """A point of which more was forwarded after its books were closed than before, as the point after it tells."""
+    for point, after in itertools.pairwise(points):
+        counted = sum(sink.forwarded_frames for sink in point.traffic.sink.per_source)
+        late = after.traffic.sink.late_trial_frames
+        if late > counted:
+            return (
+                f"{counted} frames of a point arrived in time and {late} when it was over: the guest hardly got to run"
+            )
+    return None

@@ -1,0 +1,170 @@
+# ruff: noqa: INP001
+"""Repeats what once went wrong with a guest, beside as much other load as the machine has, and counts what is odd.
+
+It starts each guest in a lab of its own: ``python benches/soak.py points|requests COUNT KIND...`` as root,
+from the repository's folder; the kinds of guests are those of ``tests/support/guests.py``.
+
+``points``: flat-out points of 50 and 200 ms through the guest, each generator and sink in turn, frames of 64 to 1518
+bytes. Printed are points that were ok, that are no result and that the agent refused; after one that
+is no result, whether the guest answers an echo.
+
+``requests``: small requests to the guest's agent, in hundreds, every second of which while the guest forwards flat out;
+in the others each tenth is a timed job after a park. Printed are requests that were answered, that were asked again
+(``wake_seconds``) and that failed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "src")]
+
+from tests.support import commands, guests, inside  # noqa: E402
+
+from virtoll.agent.operations.session import ClocksRequest  # noqa: E402
+from virtoll.agent.timekeeper import await_path  # noqa: E402
+from virtoll.errors import VirtollError  # noqa: E402
+from virtoll.lab.init import prepare_mounts  # noqa: E402
+from virtoll.lab.launch import LAB_VARIABLE, _namespace_command, inside_lab  # noqa: E402
+from virtoll.workloads import traffic  # noqa: E402
+from virtoll.workloads.forward import ForwardParameters, stream_through  # noqa: E402
+from virtoll.workloads.router import routing  # noqa: E402
+from virtoll.workloads.traffic import send, unbalanced  # noqa: E402
+
+GENERATORS = ("live-frames", "af-xdp", "af-packet")
+SINKS = ("xdp", "tpacket")
+SIZES = (64, 512, 1518)
+LENGTHS_MS = (50, 200)
+FLOOD_MS = 3000
+TOGETHER = 100
+
+
+def say(live: guests.Connected, text: str) -> None:
+    """A line with the time and the guest's kind."""
+    print(f"{time.strftime('%H:%M:%S')} {live.name}: {text}", flush=True)
+
+
+def flat_out(live: guests.Connected, wanted: ForwardParameters) -> tuple[str, str]:
+    """What one flat-out point was: a word to count it by, and a sentence if it is no result."""
+    bench = live.bench
+    try:
+        point = send(bench.peer, stream_through(bench, wanted), wanted, bench.next_tag(), wanted.point_ns, None)
+    except VirtollError as error:
+        return "refused", str(error)
+    problem = unbalanced([point])
+    return ("ok", "") if problem is None else ("no result", problem)
+
+
+def points(live: guests.Connected, count: int) -> None:
+    """So many flat-out points."""
+    found: Counter[str] = Counter()
+    shapes = itertools.cycle(itertools.product(GENERATORS, SIZES, SINKS, LENGTHS_MS))
+    with routing(live.bench, ForwardParameters()):
+        for number, (backend, size, sink, length) in zip(range(1, count + 1), shapes, strict=False):
+            shape = {"backend": backend, "sink": sink, "frame_size_bytes": size, "point_milliseconds": length}
+            outcome, sentence = flat_out(live, ForwardParameters.model_validate(shape))
+            found[outcome] += 1
+            if sentence:
+                say(live, f"point {number}, {backend}, {sink}, {size} bytes, {length} ms: {outcome}: {sentence}")
+            if outcome == "no result":
+                _echo(live)
+            if number % TOGETHER == 0:
+                say(live, f"{number} points: {dict(found)}")
+    say(live, f"points: {dict(found)}")
+
+
+def _echo(live: guests.Connected) -> None:
+    for link in live.bench.network.links:
+        try:
+            await_path(live.held.peer, link)
+            say(live, f"  link {link.role} answers")
+        except VirtollError as error:
+            say(live, f"  link {link.role} is dead: {error}")
+
+
+class Flood:
+    """Flat-out points through a guest, one after another until it is left."""
+
+    def __init__(self, live: guests.Connected) -> None:
+        """Not begun yet."""
+        self.live, self.over = live, threading.Event()
+        self.thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        while not self.over.is_set():
+            flat_out(self.live, ForwardParameters(point_milliseconds=FLOOD_MS))
+
+    def __enter__(self) -> None:
+        """It sends."""
+        self.thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        """It has ended."""
+        self.over.set()
+        self.thread.join()
+
+
+def requests(live: guests.Connected, count: int) -> None:
+    """So many requests, in hundreds that are quiet and flooded in turn."""
+    agent, found = live.held.agent, Counter[str]()
+    write = agent._write_whole  # noqa: SLF001
+
+    def counted(data: bytes) -> None:
+        found["asked again"] += data == b"\n"
+        write(data)
+
+    agent._write_whole = counted  # type: ignore[method-assign]  # noqa: SLF001
+    for first in range(0, count, TOGETHER):
+        before, flooded = Counter(found), first // TOGETHER % 2 == 1
+        with Flood(live) if flooded else contextlib.nullcontext():
+            _some(live, found, jobs=not flooded)
+        say(live, f"{first + TOGETHER} requests, {'flooded' if flooded else 'quiet'}: {dict(found - before)}")
+    say(live, f"requests: {dict(found)}")
+
+
+def _some(live: guests.Connected, found: Counter[str], *, jobs: bool) -> None:
+    for number in range(TOGETHER):
+        try:
+            if number % 10 or not jobs:  # the peer, which stamps a job's marks, is also who floods
+                live.held.agent.ask(ClocksRequest(), 30.0)
+                found["ok"] += 1
+                continue
+            live.guest.park()
+            live.guest.resume()
+            job = live.bench.timekeeper.time_job("idle", {"duration_ns": 20_000_000}, 30.0)
+            found["ok" if job.problem is None else "held-up job"] += 1
+        except VirtollError as error:
+            found["failed"] += 1
+            say(live, str(error))
+
+
+WAYS = {"points": points, "requests": requests}
+
+
+def main(way: str, count: int, kinds: list[str]) -> None:
+    """Each kind in turn, in a guest of its own."""
+    residual_ns = traffic.RESIDUAL_NS
+    with guests.run_session() as session:
+        traffic.RESIDUAL_NS = residual_ns  # as the product has it: the tests' sinks wait for longer
+        for kind in kinds:
+            live = guests.start(kind, session)
+            WAYS[way](live, count)
+            live.guest.stop()
+
+
+if __name__ == "__main__":
+    if inside_lab() is None:
+        with inside._lab() as lab_id:  # noqa: SLF001
+            # This script stands in the place of ``virtoll.lab.init``, and is known by that name.
+            itself = [*_namespace_command(), sys.executable, __file__, "virtoll.lab.init", *sys.argv[1:]]
+            sys.exit(subprocess.run(itself, env=commands.environment(**{LAB_VARIABLE: lab_id}), check=False).returncode)
+    prepare_mounts()
+    main(sys.argv[2], int(sys.argv[3]), sys.argv[4:])

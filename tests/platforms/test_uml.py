@@ -1,0 +1,48 @@
+"""User-mode Linux while it forwards flat out: it sleeps over some requests, and answers them all the same.
+
+What it sleeps over, and why: ``docs/decisions/uml-sleeps-over-interrupts.md``; ``benches/soak.py`` counts it. In short,
+without a guest, ``tests/test_agent_client.py`` has that a request is asked for again.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from tests.support import guests
+
+from virtoll.agent.operations.session import ClocksRequest
+from virtoll.run.session import RunSession
+from virtoll.workloads.forward import ForwardParameters, stream_through
+from virtoll.workloads.traffic import send
+
+INSIDE_LAB = True
+pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.extended]
+# Of so many one or two are slept over.
+REQUESTS = 300
+
+
+def test_each_request_is_answered_while_it_forwards_flat_out(run_session: RunSession) -> None:
+    live, over = guests.start("uml-raw", run_session), threading.Event()
+    wanted = ForwardParameters(point_milliseconds=2000)
+
+    def flood() -> None:
+        while not over.is_set():
+            send(
+                live.bench.peer,
+                stream_through(live.bench, wanted),
+                wanted,
+                live.bench.next_tag(),
+                wanted.point_ns,
+                None,
+            )
+
+    flooding = threading.Thread(target=flood)
+    flooding.start()
+    try:
+        for _ in range(REQUESTS):
+            assert live.held.agent.ask(ClocksRequest(), guests.HANG_SECONDS).monotonic_ns > 0
+    finally:
+        over.set()
+        flooding.join()
+        live.guest.stop()
