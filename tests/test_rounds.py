@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tests.test_fake_pipeline import StopAfter
 from virtoll.errors import GuestDied, UsageError
 from virtoll.experiment.model import WorkloadChoice
 from virtoll.report.build import load, load_analysis
+from virtoll.report.headline import order_line
 from virtoll.run import sizing
 from virtoll.run.pipeline import Look, measure, resume
 from virtoll.run.progress import SilentProgress
@@ -48,6 +50,45 @@ def test_every_trial_is_stored_with_its_round(folder: RunFolder) -> None:
     planned = [(p.trial, p.block, p.round, p.warm_up, p.platform) for p in folder.manifest.plan.trials]
     assert [(t.trial, t.block, t.round, t.warm_up, t.platform) for t in trials] == planned
     assert len(trials) == 2 * 2 * (3 + 3 * 4), "blocks, workloads; three warm-ups, and three rounds of four"
+
+
+@pytest.mark.parametrize(
+    ("order", "boots"),
+    [("randomised", {(0, 1): 3, (0, 2): 3, (1, 1): 3, (1, 2): 3}), ("paper", {(0, 1): 3, (0, 2): 3})],
+)
+def test_each_workload_can_have_guests_of_its_own(
+    tmp_path: Path, order: str, boots: dict[tuple[int, int], int]
+) -> None:
+    """By (block, attempt): each workload has boots of its own; in the paper's order one for all repetitions."""
+    anew = run(tmp_path / "run", order=order, boot="each-workload")
+    assert Counter((one.block, one.attempt) for one in anew.boots()) == boots
+    assert {one.status for one in anew.boots()} == {"ok"}
+    used: dict[str | None, set[str]] = {}
+    for trial in anew.trials():
+        assert trial.status == "ok", trial.reason
+        used.setdefault(trial.boot, set()).add(trial.workload)
+    assert set(used) == {one.boot for one in anew.boots()}
+    assert all(len(workloads) == 1 for workloads in used.values()), used
+    assert anew.manifest.experiment["boot"] == "each-workload"
+    analysis = load_analysis(anew.path)
+    said = order_line(analysis)
+    assert ("each workload in a guest that was booted for it" in said) == (order == "paper")
+
+
+def test_guests_live_for_a_block_unless_a_file_says_otherwise(folder: RunFolder) -> None:
+    assert {one.attempt for one in folder.boots()} == {1}
+    assert folder.manifest.experiment["boot"] == "block"
+
+
+def test_an_interrupted_run_goes_on_in_guests_of_each_workloads_own(tmp_path: Path) -> None:
+    asked: dict[str, Any] = {"boot": "each-workload", "blocks": 1, "rounds": 1}
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "run", StopAfter(4), **asked)
+    resume(tmp_path / "run", SilentProgress())
+    whole = RunFolder.open(tmp_path / "run")
+    assert [one.trial for one in whole.latest_trials()] == list(range(6))
+    used = {(one.boot, one.workload) for one in whole.latest_trials()}
+    assert len({boot for boot, _ in used}) == len(used), "a guest served two workloads"
 
 
 def test_warm_ups_are_kept_and_in_no_summary(folder: RunFolder) -> None:

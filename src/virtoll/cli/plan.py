@@ -99,6 +99,7 @@ def plan(
             "experiment": checked.name,
             "size": checked.size,
             "order": planned.order,
+            "boot": planned.boot,
             "seed": planned.seed,
             "estimated_seconds": seconds,
             "disk": {"image": checked.image, "image_bytes": image, "data_bytes": data},
@@ -144,6 +145,8 @@ def _summary(checked: Experiment, planned: Plan, held: int, seconds: float) -> l
     else:
         rounds = "" if checked.rounds == 1 else f" of {checked.rounds} rounds"
         order = f"{checked.blocks} randomised blocks{rounds}, seed {planned.seed}"
+    if planned.boot == "each-workload":
+        order = f"{order}, guests booted anew for each workload"
     most = "" if checked.looks is None else "at most "
     lines = [f"{most}{len(planned.trials)} trials in {order}, about {_minutes(seconds)} if every platform is available"]
     if checked.looks is not None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import ByteSize, Field, model_validator
 
-from virtoll.experiment.model import ConsolidationBudget, Image, Label, Order, Parameters
+from virtoll.experiment.model import BootedFor, ConsolidationBudget, Image, Label, Order, Parameters
 from virtoll.experiment.topology import Testbed
 from virtoll.runfolder.conditions import TRAFFIC_LOADS, Affinity, Condition, Load
 from virtoll.runfolder.scale import MOST_GUESTS, ScalePoint
@@ -146,6 +146,7 @@ class ExperimentFile(Parameters):
     testbed: Testbed | None = None
     study: str | None = None
     order: Order = "randomised"
+    boot: BootedFor = "block"
     summary: Literal["mean-t95", "mean-sd", "median-drop-first"] | None = None
     margin: float = Field(default=0.10, ge=0.01, le=0.5)
     skip: list[str] = Field(default_factory=list)

@@ -23,6 +23,8 @@ from virtoll.runfolder.scale import ScalePoint
 LABEL_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 Label = Annotated[str, StringConstraints(pattern=LABEL_PATTERN)]
 Order = Literal["randomised", "paper"]
+BootedFor = Literal["block", "each-workload"]
+"""What each platform's guest is booted anew for: a block (in the paper's order: once), or in it each workload."""
 # Guest images that an experiment may ask for, each with all that the one before it holds.
 Image = Literal["tiny", "full", "full-non-free"]
 
@@ -156,6 +158,7 @@ class Experiment:
     study: str | None = None
     image: str = "tiny"
     order: Order = "randomised"
+    boot: BootedFor = "block"
     rounds: int = 5
     looks: Looks | None = None
     summary: str | None = None

@@ -134,6 +134,7 @@ def parse_experiment(text: str, path: Path, catalogue: Catalogue, selection: Sel
         study=parsed.study,
         image=_image(parsed, run, conditions, path, catalogue),
         order=parsed.order,
+        boot=parsed.boot,
         rounds=parsed.rounds,
         summary=parsed.summary,
         margin=parsed.margin,

@@ -26,7 +26,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TypeVar
 
-from virtoll.experiment.model import Experiment, Order, PlatformChoice, Scale, WorkloadChoice
+from virtoll.experiment.model import BootedFor, Experiment, Order, PlatformChoice, Scale, WorkloadChoice
 from virtoll.runfolder.conditions import Condition
 from virtoll.runfolder.scale import ScalePoint
 
@@ -58,21 +58,25 @@ class Trial:
 
 @dataclass(frozen=True)
 class Plan:
-    """The trials in order, and the seed that made it; ``order`` as in the experiment."""
+    """The trials in order, and the seed that made it; ``order`` and ``boot`` as in the experiment."""
 
     seed: int
     trials: tuple[Trial, ...]
     order: Order = "randomised"
+    boot: BootedFor = "block"
 
     def batches(self) -> list[tuple[Trial, ...]]:
         """Trials in order, grouped as they share guests.
 
-        A block's, or in the paper's order a platform's; where several guests do the same at once, theirs.
+        A block's, or in the paper's order a platform's; where several guests do the same at once, theirs. Of these each
+        workload's, where guests are booted anew for it.
         """
-        key: Callable[[Trial], object] = attrgetter("platform" if self.order == "paper" else "block")
+        shared = ["platform" if self.order == "paper" else "block"]
         if any(trial.scale is not None for trial in self.trials):
-            key = attrgetter("block", "platform", "scale")
-        return [tuple(group) for _, group in groupby(self.trials, key)]
+            shared = ["block", "platform", "scale"]
+        if self.boot == "each-workload":
+            shared.append("workload")
+        return [tuple(group) for _, group in groupby(self.trials, attrgetter(*shared))]
 
     def blocks(self) -> list[tuple[Trial, ...]]:
         """The trials of each block, in order."""
@@ -100,7 +104,7 @@ def make_plan(experiment: Experiment, seconds: TrialSeconds) -> Plan:
         in_turn = tuple(
             Trial(number, block, *cell, condition=condition) for number, (block, cell, condition) in enumerate(repeated)
         )
-        return Plan(experiment.seed, in_turn, experiment.order)
+        return Plan(experiment.seed, in_turn, experiment.order, experiment.boot)
     generator = random.Random(experiment.seed)
     trials: list[Trial] = []
     for block in range(experiment.blocks):
@@ -115,7 +119,7 @@ def make_plan(experiment: Experiment, seconds: TrialSeconds) -> Plan:
                 continue
             for platform, number, warm_up in _rounds(experiment, generator, workload, platforms, seconds):
                 trials.append(Trial(len(trials), block, platform, workload, number, warm_up))
-    return Plan(experiment.seed, tuple(trials))
+    return Plan(experiment.seed, tuple(trials), boot=experiment.boot)
 
 
 def _cells(experiment: Experiment) -> list[tuple[WorkloadChoice, list[PlatformChoice]]]:

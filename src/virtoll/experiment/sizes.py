@@ -12,7 +12,19 @@ from typing import Any, Final
 from virtoll.errors import UsageError
 
 SIZES: Final = ("quick", "paper")
-_KEYS = ("platforms", "workloads", "neighbours", "scale", "guest", "blocks", "rounds", "order", "summary", "skip")
+_KEYS = (
+    "platforms",
+    "workloads",
+    "neighbours",
+    "scale",
+    "guest",
+    "blocks",
+    "rounds",
+    "order",
+    "boot",
+    "summary",
+    "skip",
+)
 
 
 def at_size(document: dict[str, Any], size: str | None, path: Path) -> tuple[dict[str, Any], str | None]:

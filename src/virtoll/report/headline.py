@@ -101,10 +101,16 @@ def order_line(analysis: Analysis) -> str:
     if not analysis.in_paper_order:
         return ""
     return (
-        "The trials ran platform after platform, as papers did (order: paper), each platform in one guest. What "
+        f"The trials ran platform after platform, as papers did (order: paper), {_guests(analysis)}. What "
         "changed on the host meanwhile is in these ratios, as if it were the platform's cost. What varies from boot to "
         "boot is not in the intervals."
     )
+
+
+def _guests(analysis: Analysis) -> str:
+    """In how many guests each platform ran; a run of before knows nothing of it."""
+    anew = analysis.data.manifest.experiment.get("boot") == "each-workload"
+    return "each workload in a guest that was booted for it" if anew else "each platform in one guest"
 
 
 def control_line(analysis: Analysis) -> str:

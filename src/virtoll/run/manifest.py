@@ -75,6 +75,7 @@ def build(
             "size": experiment.size,
             "selection": experiment.selection.as_record(),
             "order": experiment.order,
+            "boot": experiment.boot,
             "summary": experiment.summary,
             "margin": experiment.margin,
             "guest": {"vcpus": experiment.vcpus, "memory_bytes": experiment.memory_bytes, "marks": experiment.marks},
