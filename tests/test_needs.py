@@ -232,37 +232,36 @@ def test_guests_on_another_host_have_their_files_there() -> None:
     }
 
 
-COPYING: dict[str, dict[str, object]] = {
-    name: {"platform": "libvirt", "uri": uri, "label": name}
-    for name, uri in (("containers", "lxc:///system"), ("domains", "xen:///system"))
-}
+COPYING: dict[str, object] = {"platform": "openvz", "tool": "prlctl", "ostemplate": "debian-12", "label": "copying"}
 """Guests whose image is copied as a whole."""
+NOT_COPYING = [
+    {"platform": "libvirt", "uri": f"{driver}:///system", "label": driver} for driver in ("qemu", "lxc", "xen")
+]
 
 
 def test_guests_that_copy_an_image_run_no_program_of_a_large_one() -> None:
     """What needs no program runs there all the same, from the smallest image."""
     asked = experiments.parsed(
-        platforms=["native", *COPYING.values()], workloads=["superpi", "nginx"], blocks=1, guest={"image": "full"}
+        platforms=["native", COPYING, *NOT_COPYING], workloads=["superpi", "nginx"], blocks=1, guest={"image": "full"}
     )
     found = {(one.platform.label, one.workload.workload): why_impossible(one, asked) for one in plan_of(asked).trials}
     refused = {place: reason for place, reason in found.items() if reason is not None}
     assert refused == {
-        (label, "nginx"): "nginx runs a program of the image full, which is too large for libvirt: it copies an image "
-        "as a whole; take another platform for it"
-        for label in COPYING
+        ("copying", "nginx"): "nginx runs a program of the image full, which is too large for openvz: it copies an "
+        "image as a whole; take another platform for it"
     }
     assert images_of(asked) == ("full", "tiny")
-    for platforms, workloads in ((["native", "runc"], ["nginx"]), (["native", COPYING["domains"]], ["superpi"])):
+    for platforms, workloads in ((["native", "runc"], ["nginx"]), (["native", COPYING], ["superpi"])):
         assert len(images_of(experiments.parsed(platforms=platforms, workloads=workloads))) == 1
 
 
 def test_neither_does_a_load_in_a_guest_beside_the_measured_one() -> None:
     asked = experiments.parsed(
         scenario="neighbours",
-        platforms=["runc", COPYING["domains"]],
+        platforms=["runc", COPYING],
         baseline="runc",
         workloads=["superpi"],
-        neighbours=["idle", "light", {"load": "light", "platform": "domains"}],
+        neighbours=["idle", "light", {"load": "light", "platform": "copying"}],
         blocks=1,
     )
     refused = {
@@ -271,7 +270,7 @@ def test_neither_does_a_load_in_a_guest_beside_the_measured_one() -> None:
         if one.condition is not None
         and "the load light runs a program of the image full" in str(why_impossible(one, asked))
     }
-    assert refused == {("domains", "light", None), ("domains", "light", "domains"), ("runc", "light", "domains")}
+    assert refused == {("copying", "light", None), ("copying", "light", "copying"), ("runc", "light", "copying")}
 
 
 def test_containers_of_an_archive_have_the_image_with_tools_and_a_data_directory() -> None:

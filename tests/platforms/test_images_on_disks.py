@@ -51,6 +51,7 @@ def run_session() -> Iterator[RunSession]:
     [
         "libvirt",
         "libvirt-system",
+        "libvirt-lxc",
         "nested-kvm",
         *(pytest.param(kind, marks=pytest.mark.nested) for kind in ("nested-xen-pv", "nested-virtualbox")),
     ],

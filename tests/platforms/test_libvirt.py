@@ -37,7 +37,14 @@ from virtoll.platforms.libvirt.domain_xml import (
 from virtoll.platforms.libvirt.driver import Libvirt, domains, refuse_taken, remove_ours
 
 needs_virsh = pytest.mark.skipif(shutil.which("virsh") is None, reason="virsh is not installed")
-PLACES = GuestFiles(Path("/a & b/agent"), Path("/a/console"), Path("/k<ernel"), Path("/initramfs"), Path("/root"))
+PLACES = GuestFiles(
+    Path("/a & b/agent"),
+    Path("/a/console"),
+    Path("/k<ernel"),
+    Path("/initramfs"),
+    Path("/root"),
+    {"/usr": Path("/im & age/usr")},
+)
 REQUEST = GuestRequest("guest/1", 2, 2**28, (0, 1), plan_links(3), cpu_quota=0.5)
 
 
@@ -59,10 +66,16 @@ def test_a_domain_is_valid_by_libvirts_schema(given: dict[str, str], disk: Path 
     bridges = {link.name: link.bridge for link in REQUEST.network.links}
     wanted = LibvirtParameters.model_validate(given)
     text = domain("virtoll-x", REQUEST, wanted, replace(PLACES, disk=disk), bridges)
-    on_disk = disk is not None and wanted.emulated
-    assert ("virtoll.root=/dev/vda" in text) == on_disk
+    on_disk = disk is not None and not wanted.container
+    device = "/dev/vda" if wanted.emulated else "/dev/xvda"
+    assert (f"virtoll.root={device} " in text) == on_disk
+    assert ("xen_blkfront,erofs" in text) == (on_disk and not wanted.emulated)
     read_only = ET.fromstring(text).findall("devices/disk/readonly")
     assert len(read_only) == int(on_disk)
+    mounts = ET.fromstring(text).findall("devices/filesystem[@type='mount']")
+    places = [(one.find("target"), one.find("readonly")) for one in mounts]
+    shown = [(at.get("dir"), told is not None) for at, told in places if at is not None]
+    assert shown == ([("/", True), ("/usr", True)] if wanted.container else [])
     for link in REQUEST.network.links:
         assert link.guest_mac in text
         assert f'<target dev="{link.port_interface}"' in text

@@ -13,7 +13,7 @@ from virtoll.errors import UsageError
 
 app = typer.Typer(help="Whole hypervisor hosts, emulated: to try a product by hand.", no_args_is_help=True)
 
-Kind = Annotated[str, typer.Argument(help="xen, xen-hvm, kvm or virtualbox.", metavar="KIND")]
+Kind = Annotated[str, typer.Argument(help="xen, xen-hvm, xen-pci, kvm or virtualbox.", metavar="KIND")]
 
 
 @app.command()
@@ -36,7 +36,9 @@ def up(kind: Kind) -> None:
 
 @app.command()
 def down(
-    kind: Annotated[str | None, typer.Argument(help="xen, xen-hvm, kvm or virtualbox.", metavar="KIND")] = None,
+    kind: Annotated[
+        str | None, typer.Argument(help="xen, xen-hvm, xen-pci, kvm or virtualbox.", metavar="KIND")
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All that are up.")] = False,
 ) -> None:
     """End a nested host with all that is on it."""

@@ -46,6 +46,11 @@ class Parameters(BaseModel):
         """Where the guest is, in words, if the parameters themselves say so."""
         return None
 
+    @property
+    def needs_far_side(self) -> str | None:
+        """The key that hands in the host's own NICs, behind which generator and sink must be; None: none does."""
+        return None
+
     def conflict(self, testbed: Testbed | None) -> tuple[str, str] | None:
         """A key that conflicts with the rest of the experiment, and what to do, in one sentence; None: none does."""
         del testbed

@@ -332,6 +332,7 @@ def _platform_choices(
         for combination, (size, size_words) in itertools.product(combinations, sizes):
             parameters = _validate(catalogue.platforms[name], combination, path, where)
             _refuse_conflict(parameters, _testbed(parsed), where, path)
+            _refuse_without_far_side(parameters, host, _testbed(parsed), where, path)
             nested = ["nested"] if host is not None and host.nested is not None else []
             uncounted = [] if counters else ["uncounted"]
             keys = [key for key in combination if key not in parameters.unlabelled]
@@ -423,6 +424,17 @@ def _refuse_conflict(parameters: Parameters, testbed: Testbed | None, where: str
         raise UsageError(f"{path}: key '{where}.{conflict[0]}': {conflict[1]}")
 
 
+def _refuse_without_far_side(
+    parameters: Parameters, host: HostAddress | None, testbed: Testbed | None, where: str, path: Path
+) -> None:
+    key = parameters.needs_far_side
+    if key is not None and testbed is None and (host is None or host.nested is None):
+        raise UsageError(
+            f"{path}: key '{where}.{key}': generator and sink must be behind these NICs, on another host; add the "
+            "section 'testbed'"
+        )
+
+
 def _host(given: object, where: str, path: Path, parsed: ExperimentFile | ConsolidationFile) -> HostAddress | None:
     """Where a platform's guests are: its own ``host``, or the testbed's hypervisor; None: this machine."""
     testbed = _testbed(parsed)
@@ -431,7 +443,7 @@ def _host(given: object, where: str, path: Path, parsed: ExperimentFile | Consol
     address = _validate(HostAddress, given, path, f"{where}.host")
     if address.nested is None or testbed is not None or isinstance(parsed, ConsolidationFile):
         raise UsageError(
-            f"{path}: key '{where}.host': allowed: 'local', or 'nested:KIND' (xen, xen-hvm, kvm, virtualbox) "
+            f"{path}: key '{where}.host': allowed: 'local', or 'nested:KIND' (xen, xen-hvm, xen-pci, kvm, virtualbox) "
             "with trials and without a 'testbed'; a host over SSH is named in 'testbed.hypervisor'"
         )
     return address

@@ -29,7 +29,7 @@ class HostAddress(_Model):
     ssh: str | None = Field(default=None, pattern=r"^[A-Za-z0-9._@%:\[\]][A-Za-z0-9._@%:\[\]-]*$")
     netns: str | int | None = None
     api: str | None = Field(default=None, pattern=r"^[A-Za-z0-9._-]+(:[0-9]+)?$")
-    nested: Literal["xen", "xen-hvm", "kvm", "virtualbox"] | None = None
+    nested: Literal["xen", "xen-hvm", "xen-pci", "kvm", "virtualbox"] | None = None
     guests: bool = False
 
     @model_validator(mode="before")

@@ -16,6 +16,7 @@ class NestedKind:
 
     ``modules`` are loaded at its start; ``start`` is the part of its init that makes the product ready: lines of a
     shell script. ``hypervisor``: the file that is booted in the kernel's place, by multiboot, with its own arguments.
+    ``devices``: what the emulated machine has besides, as QEMU's ``-device`` names it, in front of all others.
     ``suite``: the packages are installed, from this suite of Debian, into a folder, because their own scripts make what
     is needed (kernel modules by dkms). Kernel and modules are then those of that folder.
     """
@@ -34,6 +35,7 @@ class NestedKind:
     hypervisor: str | None = None
     hypervisor_arguments: str = ""
     kernel_arguments: str = ""
+    devices: tuple[str, ...] = ()
     suite: str | None = None
 
 
@@ -155,6 +157,15 @@ XEN_HVM = replace(
     ),
 )
 
+# A kind of its own as well: with an IOMMU, without which xl hands no PCI device to a guest.
+XEN_PCI = replace(
+    XEN,
+    name="xen-pci",
+    title="the same as xen, with an emulated IOMMU (VT-d): its NICs can be handed to PV guests",
+    devices=("intel-iommu",),
+    modules=(*XEN.modules, "xen_pciback"),
+)
+
 _VIRTUALBOX = "usr/lib/virtualbox"
 VIRTUALBOX = NestedKind(
     name="virtualbox",
@@ -215,4 +226,4 @@ VIRTUALBOX = NestedKind(
     suite="sid",
 )
 
-NESTED_HOSTS: dict[str, NestedKind] = {"xen": XEN, "xen-hvm": XEN_HVM, "kvm": KVM, "virtualbox": VIRTUALBOX}
+NESTED_HOSTS: dict[str, NestedKind] = {one.name: one for one in (XEN, XEN_HVM, XEN_PCI, KVM, VIRTUALBOX)}

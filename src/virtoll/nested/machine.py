@@ -138,9 +138,9 @@ def _command(
         f"socket,id=monitor,fd={monitor}",
         "-mon",
         "chardev=monitor,mode=control",
-        "-device",
-        "virtio-rng-pci",
     ]
+    for device in (*kind.devices, "virtio-rng-pci"):
+        argv += ["-device", device]
     if image.hypervisor is not None:
         # Multiboot: the first module is dom0's kernel with its arguments; no comma may be among them.
         modules = f"{image.kernel} {words},{folder / 'initrd'}"

@@ -40,12 +40,15 @@ class AttachedMachine(Attached):
 
     vfio: tuple[Annotated[str, StringConstraints(pattern=PCI_ADDRESS)], ...] = ()
 
+    @property
+    def needs_far_side(self) -> str | None:
+        """PCI devices lead to a testbed's generator and sink, or out of a nested host."""
+        return "vfio" if self.vfio else None
+
     def conflict(self, testbed: Testbed | None) -> tuple[str, str] | None:
-        """PCI devices and passthrough belong together, and lead to a testbed's generator and sink."""
+        """PCI devices and passthrough belong together."""
         if bool(self.vfio) != (self.attachment == "passthrough"):
             return "vfio", "a machine with 'attachment: passthrough' needs 'vfio: [PCI addresses]', and no other has it"
-        if self.vfio and testbed is None:
-            return "vfio", "generator and sink must be behind these NICs, on another host; add the section 'testbed'"
         return None if self.vfio else super().conflict(testbed)
 
     def refusal(self) -> str | None:

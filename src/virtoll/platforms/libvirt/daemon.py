@@ -25,6 +25,8 @@ from virtoll.platforms.process_guest import root_disk
 
 _READY_SECONDS = 120.0
 _GROUP = "daemon"  # of a process's cgroup libvirt takes what is before "/libvirt"
+_IMAGE = "image"
+_CONTAINERS_OWN = frozenset({".oldroot", "dev", "proc", "run", "sys", "tmp"})
 _STATE = Path("/run/libvirt")  # built into it; the lab's /run is a file system of its own
 _SETTINGS = """\
 unix_sock_dir = "{folder}"
@@ -58,6 +60,12 @@ class Daemon:
     def root(self) -> Path:
         """The containers' root."""
         return self.folder / "root"
+
+    @property
+    def root_folders(self) -> dict[str, Path]:
+        """What is to be shown in it of the image, by its place there."""
+        own = sorted(one.name for one in self.root.iterdir() if one.is_dir() and not one.is_symlink())
+        return {f"/{name}": self.folder / _IMAGE / name for name in own if name not in _CONTAINERS_OWN}
 
     @property
     def kernel(self) -> Path:
@@ -154,16 +162,27 @@ def _start(site: Site) -> Daemon:
 
 
 def _image(site: Site, folder: Path) -> list[Bind]:
-    """Kernel, initramfs and disk, which may be below a folder that the daemon sees another at; the containers' root."""
+    """Kernel, initramfs and disk, which may be below a folder that the daemon sees another at; the containers' root.
+
+    That is a folder of its own, because the driver makes one in it: the image's links and files, and empty folders in
+    which the image's are shown.
+    """
     image = site.image
     files = [("kernel", image.kernel.vmlinux or image.kernel.vmlinuz), ("initramfs", image.machine_initramfs)]
     if image.needs_disk:
         files.append(("disk", root_disk(image)))
     for name, _ in files:
         (folder / name).touch()
-    if not (folder / "root").is_dir() and not image.needs_disk:
-        shutil.copytree(image.root, folder / "root", symlinks=True)
-    return [Bind(path, folder / name) for name, path in files]
+    root, shown = folder / "root", folder / _IMAGE
+    if not root.is_dir():
+        root.mkdir()
+        shown.mkdir()
+        for one in image.root.iterdir():
+            if one.is_dir() and not one.is_symlink():
+                (root / one.name).mkdir()
+            else:
+                shutil.copy2(one, root / one.name, follow_symlinks=False)
+    return [Bind(image.root, shown), *(Bind(path, folder / name) for name, path in files)]
 
 
 def _folders(folder: Path) -> list[Bind]:

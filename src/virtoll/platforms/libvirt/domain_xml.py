@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NoReturn
 from xml.etree import ElementTree as ET
@@ -106,7 +106,8 @@ def _refuse(sentence: str) -> NoReturn:
 class GuestFiles:
     """The guest's files there: kernel and initramfs, the socket of its agent's channel, the log of its console.
 
-    ``root``: a container's. ``disk``: what a machine has as its root, read-only, in the place of the initramfs.
+    ``root``: a container's, and ``root_folders`` what is shown in it, by its place there. ``disk``: what a machine has
+    as its root, read-only, in the place of the initramfs.
     """
 
     agent: Path
@@ -114,6 +115,7 @@ class GuestFiles:
     kernel: Path
     initramfs: Path
     root: Path | None = None
+    root_folders: Mapping[str, Path] = field(default_factory=dict)
     disk: Path | None = None
 
 
@@ -139,6 +141,8 @@ def domain(
         _container_devices(devices, files)
     else:
         _add(devices, "console", type="pty")
+        if files.disk is not None:
+            _disk(devices, files.disk, "xvda", block=True)
     for link in request.network.links:
         _interface(devices, link, bridges[link.name], parameters)
     ET.indent(top)
@@ -184,10 +188,11 @@ def _container(top: ET.Element, _parameters: LibvirtParameters, _files: GuestFil
 
 def _container_devices(devices: ET.Element, files: GuestFiles) -> None:
     """The root, read-only, with memory where programs want to write."""
-    root = _add(devices, "filesystem", type="mount")
-    _add(root, "source", dir=str(files.root))
-    _add(root, "target", dir="/")
-    _add(root, "readonly")
+    for place, shown in {"/": files.root, **files.root_folders}.items():
+        mount = _add(devices, "filesystem", type="mount")
+        _add(mount, "source", dir=str(shown))
+        _add(mount, "target", dir=place)
+        _add(mount, "readonly")
     for folder in ("/run", "/tmp"):  # noqa: S108 - the container's
         memory = _add(devices, "filesystem", type="ram")
         _add(memory, "source", usage=str(_RAM_KIB), units="KiB")
@@ -202,7 +207,11 @@ def _xen(top: ET.Element, parameters: LibvirtParameters, files: GuestFiles) -> N
     _add(system, "type", _XEN_KINDS[machine], arch=platform.machine(), machine=machine)
     _add(system, "kernel", str(files.kernel))
     _add(system, "initrd", str(files.initramfs))
-    words = ["console=hvc0", *_KERNEL_WORDS, "virtoll.channel=/dev/hvc0", "virtoll.modules=xen_netfront"]
+    words = ["console=hvc0", *_KERNEL_WORDS, "virtoll.channel=/dev/hvc0"]
+    if files.disk is None:
+        words.append("virtoll.modules=xen_netfront")
+    else:
+        words += ["virtoll.modules=xen_netfront,xen_blkfront,erofs", "virtoll.root=/dev/xvda", "virtoll.disktype=erofs"]
     _add(system, "cmdline", " ".join(words))
 
 
@@ -239,11 +248,17 @@ def _machine_devices(devices: ET.Element, parameters: LibvirtParameters, files: 
     _add(agent, "target", **({"type": "virtio", "name": "virtoll"} if virtio else {"port": "1"}))
     _add(devices, "memballoon", model="none")
     if files.disk is not None:
-        disk = _add(devices, "disk", type="file", device="disk")
-        _add(disk, "driver", name="qemu", type="raw")
-        _add(disk, "source", file=str(files.disk))
-        _add(disk, "target", dev="vda", bus="virtio")
-        _add(disk, "readonly")
+        _disk(devices, files.disk, "vda", block=False)
+
+
+def _disk(devices: ET.Element, place: Path, target: str, *, block: bool) -> None:
+    """What no memory holds, to be read alone: a block device of dom0's for a guest of Xen, or a file for QEMU."""
+    kind, source, driver, bus = ("block", "dev", "phy", "xen") if block else ("file", "file", "qemu", "virtio")
+    disk = _add(devices, "disk", type=kind, device="disk")
+    _add(disk, "driver", name=driver, type="raw")
+    _add(disk, "source", **{source: str(place)})
+    _add(disk, "target", dev=target, bus=bus)
+    _add(disk, "readonly")
 
 
 def _interface(devices: ET.Element, link: Link, bridge: str, parameters: LibvirtParameters) -> None:

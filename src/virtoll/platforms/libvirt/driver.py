@@ -31,6 +31,7 @@ from virtoll.platforms.libvirt.daemon import Daemon, lab_daemon
 from virtoll.platforms.libvirt.domain_xml import EMBEDDED, SYSTEM, TAG, TEST, XEN, GuestFiles, LibvirtParameters, domain
 from virtoll.platforms.managed_guest import ManagedMachine
 from virtoll.platforms.process_guest import quota_group, root_disk
+from virtoll.platforms.xen.disks import block_device
 
 _MIB = 2**20
 _PROBE_SECONDS = 120.0
@@ -61,11 +62,6 @@ class Libvirt(Platform[LibvirtParameters]):
     parameter_model = LibvirtParameters
     boot_seconds: ClassVar[float] = 9.0
     slowdown: ClassVar[float] = 20.0
-
-    @property
-    def small_images_only(self) -> bool:
-        """A machine has a larger one as a disk; a container's root is a copy, and Xen's domain has no disk here."""
-        return not self.parameters.emulated
 
     def depends_on(self) -> None:
         """Always tried: what a daemon has loaded cannot be seen from its files."""
@@ -137,7 +133,7 @@ class Libvirt(Platform[LibvirtParameters]):
                 undo.callback(network.remove, request.network)
             daemon = self._daemon(site, name, undo)
             virsh = self._virsh(request, site, folder, daemon, undo)
-            files = self._files(site, folder, daemon)
+            files = self._files(site, folder, daemon, undo)
             bridges = {
                 link.name: network.bridge_port(link, link.port_interface)
                 for link in request.network.links
@@ -210,14 +206,17 @@ class Libvirt(Platform[LibvirtParameters]):
         undo.callback(virsh.close)
         return virsh
 
-    def _files(self, site: Site, folder: Path, daemon: Daemon | None) -> GuestFiles:
+    def _files(self, site: Site, folder: Path, daemon: Daemon | None, undo: contextlib.ExitStack) -> GuestFiles:
         """The guest's files as the driver finds them."""
         agent, console, host, image = folder / "agent", folder / "console.txt", site.host, site.image
         if daemon is not None:
             disk = daemon.disk if image.needs_disk else None
-            return GuestFiles(agent, console, daemon.kernel, daemon.initramfs, daemon.root, disk)
-        if self.parameters.uri == XEN:  # its initramfs has modules, of which the guest loads one
-            return GuestFiles(agent, console, host.put(image.kernel.vmlinuz), host.put(image.disk_initramfs))
+            return GuestFiles(agent, console, daemon.kernel, daemon.initramfs, daemon.root, daemon.root_folders, disk)
+        if self.parameters.uri == XEN:  # its initramfs has modules, of which the guest loads some
+            kernel, initramfs = host.put(image.kernel.vmlinuz), host.put(image.disk_initramfs)
+            file = host.put(root_disk(image)) if image.needs_disk else None
+            device = None if file is None else Path(block_device(host, file, undo, "--read-only"))
+            return GuestFiles(agent, console, kernel, initramfs, disk=device)
         kernel = host.put(image.kernel.vmlinux or image.kernel.vmlinuz)
         disk = host.put(root_disk(image)) if image.needs_disk else None
         return GuestFiles(agent, console, kernel, host.put(image.machine_initramfs), disk=disk)

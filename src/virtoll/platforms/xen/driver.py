@@ -2,7 +2,7 @@
 
 The agent's channel is the guest's PV console hvc0, which HVM guests have as well. A guest is made paused, so that its
 console is held before its first word. Its NICs are ports of the network's bridges or, routed, interfaces between which
-dom0's kernel routes (``dom0``).
+dom0's kernel routes (``dom0``), or dom0's own PCI devices (``passthrough``).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -22,14 +22,17 @@ from virtoll.errors import CommandFailed, GuestError, ProgramMissing
 from virtoll.experiment.topology import Testbed
 from virtoll.hosts.base import CommandRunner, GuestHost
 from virtoll.hosts.links import Links
+from virtoll.image.kernel import HANDED_IN_NICS
 from virtoll.lab.data import DataBy
 from virtoll.lab.network import GuestNetwork, Link
-from virtoll.platforms.attachment import Attached
+from virtoll.platforms.attachment import AttachedMachine
 from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation
 from virtoll.platforms.host import Site
 from virtoll.platforms.managed_guest import ManagedMachine
 from virtoll.platforms.process_guest import root_disk
+from virtoll.platforms.xen.disks import block_device, promised
 from virtoll.platforms.xen.dom0 import Dom0Pin, destroy, domains, remove_leftovers, routed_link, wait_for_removal
+from virtoll.platforms.xen.passthrough import assignable, refusal
 
 __all__ = ["Xen", "XenParameters", "remove_leftovers"]
 
@@ -39,6 +42,7 @@ _PROBE_SECONDS = 600.0
 _NEEDS = {"pvh": "hvm", "hvm": "hvm", "pv": "pv"}
 _LOGS = Path("/var/log/xen")
 _EMULATED = "-emu"
+_PCI_FRONTEND = "xen_pcifront"
 _ROOT, _DATA, _EMULATED_DATA = "xvda", "xvdb", "hda"
 # Of each of these disks: the guest's drivers, the words for its kernel, and whether it may be written to.
 _DISKS: Mapping[str, tuple[tuple[str, ...], str, str]] = {
@@ -48,8 +52,9 @@ _DISKS: Mapping[str, tuple[tuple[str, ...], str, str]] = {
 }
 
 
-class XenParameters(Attached):
-    """``type`` of the guest; ``attachment``: ``bridge``, or ``routed`` (dom0 routes), as in Mattos's two modes.
+class XenParameters(AttachedMachine):
+    """``type`` of the guest; ``attachment``: Mattos's three modes, ``bridge``, ``routed`` (dom0 routes), or
+    ``passthrough`` (SR-IOV: ``vfio`` has the addresses of virtual functions, or of whole NICs).
 
     ``nic``: the PV one (``netfront``), or for HVM one that its device model emulates. ``root``: in memory, or the
     image's disk form, by the PV block device and read-only (an image with tools always is). A data directory is a PV
@@ -66,14 +71,16 @@ class XenParameters(Attached):
     dom0_cpus: tuple[int, ...] = ()
 
     def conflict(self, testbed: Testbed | None) -> tuple[str, str] | None:
-        """Xen's own two ways, and the NIC that goes with the type."""
+        """Xen's own three ways, and the NIC that goes with the type."""
         if self.nic != "netfront" and self.type != "hvm":
             return "nic", f"{self.nic} is emulated, which only 'type: hvm' has; allowed here: netfront"
         if self.nic != "netfront" and self.root == "disk":
             return "root", f"with nic: {self.nic} there is no PV block device; allowed: initramfs"
-        if self.attachment not in ("bridge", "routed"):
-            return "attachment", f"{self.attachment} is not a way of Xen's vifs; allowed: bridge, routed"
-        return None if self.attachment == "routed" else super().conflict(testbed)
+        if self.attachment == "macvtap":
+            return "attachment", "macvtap is not a way of Xen's vifs; allowed: bridge, routed, passthrough"
+        if self.attachment == "passthrough" and self.type == "pvh":
+            return "type", "a PVH guest has no PCI bus; with passthrough allowed: pv, hvm"
+        return None if self.attachment == "routed" and not self.vfio else super().conflict(testbed)
 
 
 class Xen(Platform[XenParameters]):
@@ -110,12 +117,14 @@ class Xen(Platform[XenParameters]):
         facts = dict(line.partition(":")[::2] for line in said.splitlines())
         known = {key.strip(): value.strip() for key, value in facts.items()}
         version = f"Xen {known.get('xen_version', '?')}, scheduler {known.get('xen_scheduler', '?')}"
-        needed = _NEEDS[self.parameters.type]
-        if needed not in known.get("virt_caps", "").split():
+        needed, capabilities = _NEEDS[self.parameters.type], known.get("virt_caps", "").split()
+        if needed not in capabilities:
             switch = "switch VT-x or AMD-V on in the firmware" if needed == "hvm" else "boot a hypervisor built with PV"
             return Probe(
                 False, version, f"guests of type {self.parameters.type} need {needed}, which it has not: {switch}"
             )
+        if (unfit := refusal(site.host, self.parameters.vfio, self.parameters.type, capabilities)) is not None:
+            return Probe(False, version, unfit)
         request = GuestRequest("probe-xen", 1, 128 * _MIB, (), GuestNetwork(()), _PROBE_SECONDS)
         try:
             self._start(request, site).stop()
@@ -133,18 +142,22 @@ class Xen(Platform[XenParameters]):
         _refuse_taken(host, name)
         folder = host.guest_folder(request.file_name)
         network = site.network if request.network.links else None
+        devices = self.parameters.devices(request.network) if request.network.links else {}
         pin = Dom0Pin(host, self.parameters.dom0_cpus, site.shared)
         logs = {"device-model.txt": _LOGS / f"qemu-dm-{name}.log", "xl.txt": _LOGS / f"xl-{name}.log"}
         with contextlib.ExitStack() as undo:
             if network is not None:
                 undo.callback(network.remove, request.network)
             disks = self._disks(request, site, undo)
-            host.write(folder / "domain.cfg", self._configuration(name, request, site, network, disks).encode())
+            for address in devices.values():
+                undo.enter_context(assignable(host, address))
+            settings = self._configuration(name, request, site, disks) | self._nics(request, network, devices)
+            host.write(folder / "domain.cfg", _in_syntax(settings).encode())
             remove_logs = ["rm", "-f", *map(str, logs.values())]
-            undo.callback(_promised(host, remove_logs, lambda: host.run(remove_logs, "logs")))
-            ports = [self._port(link) for link in request.network.links]
+            undo.callback(promised(host, remove_logs, lambda: host.run(remove_logs, "logs")))
+            ports = [self._port(link) for link in request.network.links if link.name not in devices]
             undo.callback(wait_for_removal, host, [*ports, *(port.removesuffix(_EMULATED) for port in ports)])
-            undo.callback(_promised(host, ["xl", "destroy", name], lambda: destroy(host, name)))
+            undo.callback(promised(host, ["xl", "destroy", name], lambda: destroy(host, name)))
             spawned = time.monotonic_ns()
             host.run(["xl", "create", "-p", str(folder / "domain.cfg")], f"guest {request.name}", _CREATE_SECONDS)
             for link in request.network.links:
@@ -191,21 +204,23 @@ class Xen(Platform[XenParameters]):
         if self.parameters.root == "disk" or site.image.needs_disk:
             if not paravirtual:
                 raise GuestError(f"the image {site.image.name} is on a PV disk, which goes with nic: netfront alone")
-            found[_ROOT] = _block_device(site.host, site.host.put(root_disk(site.image)), undo, "--read-only")
+            found[_ROOT] = block_device(site.host, site.host.put(root_disk(site.image)), undo, "--read-only")
         if request.data_disk_path is not None:
-            found[_DATA if paravirtual else _EMULATED_DATA] = _block_device(site.host, request.data_disk_path, undo)
+            found[_DATA if paravirtual else _EMULATED_DATA] = block_device(site.host, request.data_disk_path, undo)
         return found
 
     def _configuration(
-        self, name: str, request: GuestRequest, site: Site, network: Links | None, disks: Mapping[str, str]
-    ) -> str:
-        """The domain's configuration, in xl.cfg(5)'s syntax, whose strings and lists are JSON's."""
+        self, name: str, request: GuestRequest, site: Site, disks: Mapping[str, str]
+    ) -> dict[str, object]:
+        """The domain's configuration, without its NICs."""
         wanted, image = self.parameters, site.image
         paravirtual = wanted.nic == "netfront"
         kernel = image.kernel.vmlinuz if wanted.type == "hvm" else image.kernel.vmlinux or image.kernel.vmlinuz
         # The driver of the PV NIC is in the larger image only; an emulated one must not be unplugged for it.
         drivers = dict.fromkeys(driver for disk in disks for driver in _DISKS[disk][0])
-        modules = ["xen_netfront", *drivers] if paravirtual else [*drivers]
+        modules = [*(["xen_netfront"] if paravirtual else []), *drivers]
+        if wanted.vfio:
+            modules += [*([_PCI_FRONTEND] if wanted.type == "pv" else []), HANDED_IN_NICS]
         own = [*([] if paravirtual else ["xen_emul_unplug=never"]), *(_DISKS[disk][1] for disk in disks)]
         if modules:
             own.append(f"virtoll.modules={','.join(modules)}")
@@ -222,7 +237,6 @@ class Xen(Platform[XenParameters]):
             "vcpus": request.vcpus,
             "cpu_weight": wanted.weight,
             "cap": cap,
-            "vif": [self._vif(link, network) for link in request.network.links if network is not None],
             **dict.fromkeys(("on_poweroff", "on_reboot", "on_crash", "on_watchdog"), "destroy"),
         }
         if disks:
@@ -233,7 +247,15 @@ class Xen(Platform[XenParameters]):
             settings["cpus"] = ",".join(map(str, request.cpus))
         if wanted.type == "hvm":
             settings |= {"vnc": 0, "vga": "none"}
-        return "".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items())
+        return settings
+
+    def _nics(self, request: GuestRequest, network: Links | None, devices: Mapping[str, str]) -> dict[str, object]:
+        """A vif a link, and the PCI devices in the order of theirs."""
+        links = request.network.links if network is not None else ()
+        found: dict[str, object] = {
+            "vif": [self._vif(link, network) for link in links if network is not None and link.name not in devices]
+        }
+        return found | ({"pci": [f"{address},permissive=0" for address in devices.values()]} if devices else {})
 
     def _vif(self, link: Link, network: Links) -> str:
         """A NIC in the link's bridge; a routed one is taken out of it again, because it has to be in one to be made."""
@@ -247,25 +269,9 @@ class Xen(Platform[XenParameters]):
         return link.port_interface if self.parameters.nic == "netfront" else f"vte{link.owner}{link.name}{_EMULATED}"
 
 
-def _promised(host: GuestHost, argv: list[str], end: Callable[[], object]) -> Callable[[], None]:
-    """``end``, or ``argv`` should the controller die before it has ended; also if it fails."""
-    withdraw = host.guard(argv)
-
-    def do() -> None:
-        end()
-        withdraw()
-
-    return do
-
-
-def _block_device(host: GuestHost, file: Path, undo: contextlib.ExitStack, *options: str) -> str:
-    """A file of dom0's as a block device: itself where it is one, else a loop device, for which xl starts no QEMU."""
-    if host.run(["stat", "-L", "-c", "%F", str(file)], "disk").strip() == "block special file":
-        return str(file)
-    device = host.run(["losetup", "--find", "--show", *options, str(file)], "disk").strip()
-    detach = ["losetup", "--detach", device]
-    undo.callback(_promised(host, detach, lambda: host.run(detach, "disk")))
-    return device
+def _in_syntax(settings: Mapping[str, object]) -> str:
+    """A configuration in xl.cfg(5)'s syntax, whose strings and lists are JSON's."""
+    return "".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items())
 
 
 def _refuse_taken(host: GuestHost, name: str) -> None:

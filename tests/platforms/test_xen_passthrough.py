@@ -1,0 +1,204 @@
+"""NICs that dom0 hands into a guest: refused in one sentence, taken and given back, as `xl` did it in the nested host.
+
+Guests with such NICs run in ``test_nested_guests.py``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from tests.support import experiments
+from tests.support.dom0 import LAB, Dom0
+
+from virtoll.errors import CommandFailed, GuestError, UsageError
+from virtoll.lab.network import attached, plan_links
+from virtoll.platforms.base import GuestRequest
+from virtoll.platforms.fake.site import model_site
+from virtoll.platforms.process_guest import GuestRemains
+from virtoll.platforms.xen.driver import Xen, XenParameters
+from virtoll.platforms.xen.passthrough import assignable, refusal
+
+NICS = ("0000:03:10.0", "0000:04:10.0")
+DISK = "0000:00:1f.2"
+# What `xl info` says with an IOMMU, of which a PV guest needs pv_directio.
+CAPABILITIES = ["pv", "hvm", "hvm_directio", "pv_directio", "hap", "iommu_hap_pt_share", "gnttab-v1", "gnttab-v2"]
+NOTHING = (
+    "Name                                        ID   Mem VCPUs\tState\tTime(s)\nDomain-0  0  1024  2  r-----  21.2\n"
+)
+
+
+class PciDom0(Dom0):
+    """Its PCI devices have drivers; ``xl`` moves them to pciback and back, and notes whose they were.
+
+    ``kept``: those that it does not give back. A domain that fails to start has none.
+    """
+
+    def __init__(self, said: dict[str, Any] | None = None, scratch: Path = Path("/nowhere")) -> None:
+        super().__init__(said or {}, scratch)
+        self.drivers: dict[str, str | None] = {NICS[0]: "igbvf", NICS[1]: None, DISK: "ahci"}
+        self.noted: dict[str, str] = {}
+        self.kept: set[str] = set()
+        self.backend = True
+        for address, kind in ((NICS[0], "0x020000"), (NICS[1], "0x020000"), (DISK, "0x010601")):
+            self.files[f"/sys/bus/pci/devices/{address}/class"] = f"{kind}\n"
+
+    def run(self, argv: Sequence[str], role: str, deadline_seconds: float = 30.0, stdin: bytes | None = None) -> str:
+        if argv[0] == "test":
+            if not self._exists(Path(argv[2])):
+                raise CommandFailed(argv, 1, "no message", "")
+            return ""
+        if argv[0] == "readlink":
+            return f"../../../bus/pci/drivers/{self.drivers[Path(argv[1]).parent.name]}\n"
+        if argv[:2] == ["xl", "pci-assignable-add"]:
+            self.asked.append(list(argv))
+            assert ["xl", "pci-assignable-remove", "-r", argv[2]] in self.promised, "it is promised before it is taken"
+            if driver := self.drivers[argv[2]]:
+                self.noted[argv[2]] = driver
+            self.drivers[argv[2]] = "pciback"
+            return ""
+        if argv[:2] == ["xl", "pci-assignable-remove"]:
+            self.asked.append(list(argv))
+            assert argv[2] == "-r"
+            if self.drivers[argv[3]] != "pciback" or argv[3] in self.kept:
+                raise CommandFailed(argv, 1, f"failed to de-quarantine {argv[3]}", "")
+            self.drivers[argv[3]] = self.noted.pop(argv[3], None)
+            return ""
+        return super().run(argv, role, deadline_seconds, stdin)
+
+    def _exists(self, path: Path) -> bool:
+        if path.name == "driver":
+            return self.drivers[path.parent.name] is not None
+        return self.backend if path.name == "pciback" else path.name in self.drivers
+
+
+def test_a_nic_is_taken_and_given_back_to_the_driver_that_had_it() -> None:
+    host = PciDom0()
+    before = dict(host.drivers)
+    with assignable(host, NICS[0]), assignable(host, NICS[1]):
+        assert [host.drivers[one] for one in NICS] == ["pciback", "pciback"]
+        assert host.promised == [["xl", "pci-assignable-remove", "-r", one] for one in NICS]
+    assert host.drivers == before
+    assert host.promised == []
+
+
+def test_what_is_promised_gives_it_back_should_the_controller_die() -> None:
+    host = PciDom0()
+    taken = assignable(host, NICS[0])
+    taken.__enter__()
+    for argv in host.promised:  # as the agent or the janitor does
+        host.run(argv, "undo")
+    assert host.drivers[NICS[0]] == "igbvf"
+
+
+def test_one_that_its_owner_has_made_assignable_stays_so() -> None:
+    host = PciDom0()
+    host.drivers[NICS[0]] = "pciback"
+    with assignable(host, NICS[0]):
+        assert host.promised == []
+    assert host.drivers[NICS[0]] == "pciback"
+    assert host.asked == []
+
+
+def test_a_nic_that_does_not_come_back_is_told_and_stays_promised() -> None:
+    host = PciDom0()
+    host.kept = {NICS[0]}
+    with (
+        pytest.raises(
+            GuestRemains, match=r"PCI device 0000:03:10.0 of this machine is at pciback and not back at igbvf"
+        ),
+        assignable(host, NICS[0]),
+    ):
+        pass
+    assert host.promised == [["xl", "pci-assignable-remove", "-r", NICS[0]]]
+
+
+def test_what_is_missing_is_named() -> None:
+    host = PciDom0()
+    assert refusal(host, (), "pv", []) is None
+    assert refusal(host, NICS, "pv", CAPABILITIES) is None
+    assert "has no IOMMU for guests of type pv" in str(refusal(host, NICS, "pv", ["pv", "hvm"]))
+    assert "no PCI device 0000:09:00.0; 'lspci -D'" in str(refusal(host, ("0000:09:00.0",), "pv", CAPABILITIES))
+    assert f"{DISK} of this machine is no NIC" in str(refusal(host, (DISK,), "pv", CAPABILITIES))
+    host.backend = False
+    assert "'modprobe xen-pciback' loads it" in str(refusal(host, NICS, "pv", CAPABILITIES))
+
+
+@pytest.mark.parametrize(("kind", "modules"), [("pv", "xen_pcifront,handed_in_nics"), ("hvm", "handed_in_nics")])
+def test_a_guest_is_given_the_devices_and_a_vif_for_its_marks(tmp_path: Path, kind: str, modules: str) -> None:
+    host = PciDom0({"list": NOTHING, "create": GuestError("'xl create' ended with 1: no room")}, tmp_path)
+    before = dict(host.drivers)
+    image = SimpleNamespace(
+        kernel=SimpleNamespace(vmlinuz=Path("/i/vmlinuz"), vmlinux=Path("/i/vmlinux")),
+        initramfs=Path("/i/small"),
+        disk_initramfs=Path("/i/large"),
+        needs_disk=False,
+        name="tiny",
+    )
+    ports: dict[str, str | None] = {}
+
+    def bridge_port(link: Any, port: str | None = None) -> str:
+        ports[link.name] = port
+        return f"virtoll-{link.name}"
+
+    network = SimpleNamespace(bridge_port=bridge_port, remove=lambda _: None)
+    site = replace(model_site(), host=host, image=cast("Any", image), network=cast("Any", network))
+    wanted = XenParameters.model_validate({"type": kind, "attachment": "passthrough", "vfio": NICS})
+    request = GuestRequest("xen/3", 1, 256 * 2**20, (), attached(plan_links(7), "passthrough"))
+    with pytest.raises(GuestError, match="no room"):
+        Xen(wanted).start(request, site)
+    lines = host.written["domain.cfg"].splitlines()
+    found = {key: json.loads(value) for key, _, value in (line.partition(" = ") for line in lines)}
+    assert found["pci"] == [f"{one},permissive=0" for one in NICS]
+    assert len(found["vif"]) == 1
+    assert list(ports) == ["marks"]
+    assert f"virtoll.modules=xen_netfront,{modules}" in found["extra"].split()
+    assert found["ramdisk"] == "/i/large"
+    order = [argv[1] for argv in host.asked if argv[0] == "xl"]
+    assert order.index("pci-assignable-add") < order.index("create") < order.index("pci-assignable-remove")
+    assert host.drivers == before, "the guest did not start"
+    assert host.promised == []
+    assert found["name"] == f"{LAB}-xen-3"
+
+
+def test_each_link_needs_a_device_of_its_own(tmp_path: Path) -> None:
+    host = PciDom0({"list": NOTHING}, tmp_path)
+    wanted = XenParameters.model_validate({"attachment": "passthrough", "vfio": NICS[:1]})
+    request = GuestRequest("xen/3", 1, 256 * 2**20, (), attached(plan_links(7), "passthrough"))
+    with pytest.raises(GuestError, match="1 PCI addresses given and 2 needed"):
+        Xen(wanted).start(request, replace(model_site(), host=host))
+    assert not any(argv[1].startswith("pci-") for argv in host.asked)
+
+
+PASSTHROUGH = {"platform": "xen", "attachment": "passthrough", "vfio": list(NICS)}
+
+
+def test_a_nested_hosts_own_nics_can_be_handed_in() -> None:
+    parsed = experiments.parsed(platforms=["native", {**PASSTHROUGH, "host": "nested:xen-pci"}]).platforms[1]
+    assert parsed.parameters.model_dump()["vfio"] == NICS
+
+
+def test_passthrough_needs_addresses() -> None:
+    with pytest.raises(UsageError, match=r"needs 'vfio: \[PCI addresses\]'"):
+        experiments.parsed(platforms=["native", {"platform": "xen", "attachment": "passthrough"}])
+
+
+@pytest.mark.parametrize(
+    ("changed", "key", "words"),
+    [
+        ({}, "vfio", "add the section 'testbed'"),
+        ({"type": "pvh"}, "type", "allowed: pv, hvm"),
+        ({"attachment": "macvtap"}, "attachment", "allowed: bridge, routed, passthrough"),
+        ({"attachment": "routed"}, "vfio", "'attachment: passthrough'"),
+    ],
+)
+def test_what_does_not_go_together_is_refused_in_the_file(changed: dict[str, Any], key: str, words: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        experiments.parsed(platforms=["native", {**PASSTHROUGH, **changed}])
+    assert f"key 'platforms[1].{key}'" in str(raised.value)
+    assert words in str(raised.value)
