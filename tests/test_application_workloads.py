@@ -23,6 +23,7 @@ from virtoll.agent.operations.programs import EndRequest, ExecRequest, SpawnRequ
 from virtoll.agent.operations.session import ClocksRequest
 from virtoll.errors import AgentError, GuestCannot, GuestDied, GuestError
 from virtoll.lab.network import plan_links
+from virtoll.run.requirements import unmet
 from virtoll.workloads import WORKLOADS, kernel_compile, mariadb_oltp, nginx_httperf
 from virtoll.workloads.base import DataDirectory, Measurement
 from virtoll.workloads.nginx_server import WebParameters, configuration
@@ -117,7 +118,7 @@ class Peer(Guest):
 
 
 def measure(
-    name: str, guest: Guest, peer: Peer | None = None, programs: Guest | None = None, **given: Any
+    name: str, guest: Guest, peer: Peer | None = None, programs: Guest | None = None, *, vcpus: int = 1, **given: Any
 ) -> Measurement:
     """One trial over the channel, with a data directory of its own name."""
     bench = channel_bench(
@@ -128,6 +129,7 @@ def measure(
         sink_cpu=1,
         data=DataDirectory("/data"),
         programs=programs,
+        vcpus=vcpus,
     )
     workload = WORKLOADS[name]
     return workload.with_parameters(given).measure(bench)
@@ -552,6 +554,19 @@ def test_the_papers_size_is_a_whole_kernel_made_in_the_guest() -> None:
     made = [argv for argv in guest.ran if argv[0] == "make"]
     assert [argv[-1] for argv in made] == ["defconfig", *["KBUILD_BUILD_VERSION=1"] * 2], "plain make"
     assert all("--jobs=8" in argv for argv in made)
+
+
+def test_a_job_for_each_virtual_cpu() -> None:
+    guest = Guest({"make": [{"stdout": COMPILED}], "find": [{"stdout": ""}]})
+    measure("kernel-compile", guest, size="paper", jobs="vcpus", timed="unpack-and-build", vcpus=4)
+    made = [argv for argv in guest.ran if argv[0] == "make"]
+    assert len(made) == 2
+    assert all("--jobs=4" in argv for argv in made), "the build, and the one that says what is left to do"
+    asked, told = ({"size": "paper", "jobs": jobs} for jobs in ("vcpus", 8))
+    needs, eight = (WORKLOADS["kernel-compile"].with_parameters(one).needs() for one in (asked, told))
+    assert needs.memory_bytes + 8 * needs.memory_bytes_a_vcpu == eight.memory_bytes
+    assert unmet("kernel-compile", needs, (8, eight.memory_bytes), "model", {}) is None
+    assert "needs" in (unmet("kernel-compile", needs, (8, eight.memory_bytes - 1), "model", {}) or "")
 
 
 def test_a_kernel_that_is_compiled_again_was_not_done() -> None:

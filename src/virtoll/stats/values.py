@@ -258,7 +258,14 @@ def _natural(parameters: Parameters) -> list[tuple[int, float, str]]:
 
 
 _NOTHING = ("none", "auto")
-_SIDE_BY_SIDE = {"shared": "same CPUs", "apart": "own CPUs", "unpinned": "not pinned"}
+_WORDS_OF = {
+    ("nic", "own"): "own NIC",
+    ("nic", "shared"): "shared NIC",
+    ("affinity", "shared"): "same CPUs",
+    ("affinity", "apart"): "own CPUs",
+    ("affinity", "unpinned"): "not pinned",
+    ("jobs", "vcpus"): "a job for each vCPU",
+}
 _TOTAL, _LINK_RATE = "total_rate_frames_per_second", "link_rate_bits_per_second"
 
 
@@ -297,10 +304,8 @@ def _parameter(key: str, value: Any) -> str:
     if own is not None:
         return own
     words = key.replace("_", " ")
-    if key == "nic" and value in ("own", "shared"):
-        return f"{value} NIC"
-    if key == "affinity" and value in _SIDE_BY_SIDE:
-        return _SIDE_BY_SIDE[value]
+    if isinstance(value, str) and (key, value) in _WORDS_OF:
+        return _WORDS_OF[key, value]
     if key == _TOTAL:
         return f"{value:g} frames/s in all" if value else "a sweep"
     if isinstance(value, list) and key.endswith("_mbit_per_second"):

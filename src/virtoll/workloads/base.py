@@ -54,9 +54,10 @@ SIZED_NS = 200_000_000
 class Needs:
     """What a guest must have for a workload. Where it cannot have it, the trial is skipped with the reason.
 
-    ``memory_bytes``: of the guest's, all in all; ``data_bytes``: room in the data directory, on a disk; ``features``:
-    names of ``FEATURES``; ``guests``: how many of the platform's guests stand side by side and are measured together.
-    ``affinity``: on which host CPUs these are: all on one guest's, each on its own, or on any.
+    ``memory_bytes``: of the guest's, all in all, and ``memory_bytes_a_vcpu`` more for each virtual CPU; ``data_bytes``:
+    room in the data directory, on a disk; ``features``: names of ``FEATURES``; ``guests``: how many of the platform's
+    guests stand side by side and are measured together. ``affinity``: on which host CPUs these are: all on one guest's,
+    each on its own, or on any.
 
     ``sources``, ``sinks``: links that traffic enters each guest by, and leaves it by; ``mtu_bytes``: the least MTU of
     all its links, 0 for any; ``shared_nic``: a link to the NIC that all guests share. All guests of an experiment are
@@ -64,6 +65,7 @@ class Needs:
     """
 
     memory_bytes: int = 0
+    memory_bytes_a_vcpu: int = 0
     vcpus: int = 1
     data_bytes: int = 0
     features: frozenset[str] = frozenset()
@@ -127,6 +129,7 @@ class Bench:
     ``repeats``: how often a job runs between its marks; 1 for a workload that cannot be repeated. ``cpus``: the host
     CPUs of guest, generator and sink; where nothing is pinned all of them, and none where the host is another.
     ``receives_apart``: its links queue frames for threads of the kernel, so that what they refuse it has turned away.
+    ``vcpus``: the guest's virtual CPUs.
     """
 
     guest: Caller
@@ -145,6 +148,7 @@ class Bench:
     repeats: int = 1
     cpus: tuple[int, ...] = ()
     receives_apart: bool = False
+    vcpus: int = 1
 
     def require_sources(self) -> None:
         """``GuestCannot`` where the guest has no link that traffic could come from."""
