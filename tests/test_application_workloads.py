@@ -25,6 +25,7 @@ from virtoll.agent.operations.programs import EndRequest, ExecRequest, SpawnRequ
 from virtoll.agent.operations.session import ClocksRequest
 from virtoll.errors import AgentError, GuestCannot, GuestDied, GuestError
 from virtoll.lab.network import plan_links
+from virtoll.run.requirements import unmet
 from virtoll.workloads import WORKLOADS, kernel_compile, mariadb_oltp, nginx_httperf
 from virtoll.workloads.base import Bench, DataDirectory, Measurement
 from virtoll.workloads.nginx_server import WebParameters, configuration
@@ -119,13 +120,13 @@ class Peer(Guest):
 
 
 def measure(
-    name: str, guest: Guest, peer: Peer | None = None, programs: Guest | None = None, **given: Any
+    name: str, guest: Guest, peer: Peer | None = None, programs: Guest | None = None, *, vcpus: int = 1, **given: Any
 ) -> Measurement:
     """One trial over the channel."""
-    return WORKLOADS[name].with_parameters(given).measure(bench_of(guest, peer, programs))
+    return WORKLOADS[name].with_parameters(given).measure(bench_of(guest, peer, programs, vcpus=vcpus))
 
 
-def bench_of(guest: Guest, peer: Peer | None = None, programs: Guest | None = None) -> Bench:
+def bench_of(guest: Guest, peer: Peer | None = None, programs: Guest | None = None, *, vcpus: int = 1) -> Bench:
     """Marks over the channel, and a data directory of its own name."""
     return channel_bench(
         guest,
@@ -135,6 +136,7 @@ def bench_of(guest: Guest, peer: Peer | None = None, programs: Guest | None = No
         sink_cpu=1,
         data=DataDirectory("/data"),
         programs=programs,
+        vcpus=vcpus,
     )
 
 
@@ -626,6 +628,19 @@ def test_the_papers_size_is_a_whole_kernel_made_in_the_guest() -> None:
     made = [argv for argv in guest.ran if argv[0] == "make"]
     assert [argv[-1] for argv in made] == ["defconfig", *["KBUILD_BUILD_VERSION=1"] * 2], "plain make"
     assert all("--jobs=8" in argv for argv in made)
+
+
+def test_a_job_for_each_virtual_cpu() -> None:
+    guest = Guest({"make": [{"stdout": COMPILED}], "find": [{"stdout": ""}]})
+    measure("kernel-compile", guest, size="paper", jobs="vcpus", timed="unpack-and-build", vcpus=4)
+    made = [argv for argv in guest.ran if argv[0] == "make"]
+    assert len(made) == 2
+    assert all("--jobs=4" in argv for argv in made), "the build, and the one that says what is left to do"
+    asked, told = ({"size": "paper", "jobs": jobs} for jobs in ("vcpus", 8))
+    needs, eight = (WORKLOADS["kernel-compile"].with_parameters(one).needs() for one in (asked, told))
+    assert needs.memory_bytes + 8 * needs.memory_bytes_a_vcpu == eight.memory_bytes
+    assert unmet("kernel-compile", needs, (8, eight.memory_bytes), "model", {}) is None
+    assert "needs" in (unmet("kernel-compile", needs, (8, eight.memory_bytes - 1), "model", {}) or "")
 
 
 def test_a_kernel_that_is_compiled_again_was_not_done() -> None:

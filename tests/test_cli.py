@@ -39,6 +39,7 @@ EXPERIMENTS = sorted(
         "scale-containers",
         "schlosser-nested",
         "schlosser2011-neighbours",
+        "suresh2014-cores",
         "suresh2014-neighbours",
         "virtual-routers",
     ]

@@ -19,6 +19,7 @@ from virtoll.agent import turns
 from virtoll.errors import UsageError
 from virtoll.platforms.fake.driver import FakeHost
 from virtoll.report.build import build_report, load_analysis, look_at
+from virtoll.report.figures import FIGURES
 from virtoll.run import requirements
 from virtoll.run.pipeline import measure, resume
 from virtoll.run.preview import plan_of
@@ -211,6 +212,53 @@ def test_the_report_has_tables_and_a_figure_of_it(tmp_path: Path) -> None:
     cells = list(csv.DictReader((tables / "cells.csv").open(encoding="utf-8")))
     assert {row["condition"] for row in cells} == {"1 guest", "4 guests"}
     assert (built.path.parent / "figures" / "guests-at-once.svg").exists()
+
+
+@pytest.mark.parametrize(
+    ("affinity", "impossible"),
+    [("unpinned", set()), ("shared", {(1, 8), (4, 8)}), ("apart", {(1, 8), (4, 2), (4, 4), (4, 8)})],
+)
+def test_guests_that_are_pinned_need_the_cpus_for_it(
+    monkeypatch: pytest.MonkeyPatch, affinity: str, impossible: set[tuple[int, int]]
+) -> None:
+    """No generator works beside them, so that all of the host's CPUs are theirs."""
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2, 3})
+    asked = {"guests": [1, 4], "vcpus": [1, 2, 4, 8], "affinity": affinity}
+    monkeypatch.setattr(requirements, "available_bytes", lambda: 2**40)
+    experiment = experiments.parsed(**scale(scale=asked))
+    found = {
+        (point.guests, point.vcpus): reason
+        for trial in plan_of(experiment).trials
+        if (point := trial.scale) is not None and (reason := why_impossible(trial, experiment)) is not None
+    }
+    assert set(found) == impossible
+    if impossible:
+        assert found[1, 8] == (
+            f"1 guest with 8 virtual CPUs need more CPUs than the 4 of this host ('scale.affinity: {affinity}'); take "
+            "fewer, or set it to unpinned"
+        )
+
+
+def test_guests_by_virtual_cpus_are_on_as_many_and_have_a_figure(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2, 3})
+    asked = {"guests": [1, 2], "vcpus": [1, 2], "affinity": "apart"}
+    folder = run(tmp_path, platforms=MODELS, control="again", blocks=2, **scale(scale=asked))
+    found = Counter(
+        (boot.scale.guests, boot.requested.vcpus, boot.requested.cpus)
+        for boot in folder.boots()
+        if boot.scale is not None and boot.requested is not None
+    )
+    each = len(MODELS) * 2
+    assert found == dict.fromkeys([(1, 1, (0,)), (2, 1, (0,)), (2, 1, (1,))], each) | dict.fromkeys(
+        [(1, 2, (0, 1)), (2, 2, (0, 1)), (2, 2, (2, 3))], each
+    )
+    built = build_report(tmp_path)
+    assert (built.path.parent / "figures" / "over-vcpus.svg").exists()
+    assert 'id="figure-over-vcpus"' in built.path.read_text(encoding="utf-8")
+    titles = [panel.get_title(loc="left") for panel in FIGURES["over-vcpus"].draw(built.analysis).axes]
+    assert [", 2 guests" in title for title in titles if title] == [False, True]
 
 
 def failing(failure: str, **parameters: Any) -> list[dict[str, Any]]:

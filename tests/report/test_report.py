@@ -159,6 +159,7 @@ def test_a_report_is_whole_and_loads_nothing(name: str, reports: Callable[[str],
         "isolation": False,
         "routers_beside": False,
         "guests-at-once": False,
+        "over-vcpus": False,
     }  # with a section of their own, or without one
     own |= dict.fromkeys(("listed_rates", "sources"), bool(RUNS[name].rates_mbit_per_second))
     for figure in FIGURES:
@@ -262,7 +263,7 @@ def test_figures_name_the_branded_and_mark_them(
     monkeypatch.setitem(SETTINGS, "svg.fonttype", "none")
     analysis = reports("nested").analysis
     drawn = {name: spec for name, spec in FIGURES.items() if spec.why_not(analysis) is None}
-    others = {"scaling", "guests-at-once", "isolation", "routers_beside", "listed_rates", "sources"}
+    others = {"scaling", "guests-at-once", "over-vcpus", "isolation", "routers_beside", "listed_rates", "sources"}
     assert set(FIGURES) - set(drawn) == others, "no table of routes, no guests side by side, no list of rates"
     listed = reports("listed rates").analysis
     of_runs = [(name, spec, analysis) for name, spec in drawn.items()]

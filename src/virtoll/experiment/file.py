@@ -85,7 +85,8 @@ class ScaleEntry(Parameters):
 
     ``memory``: of each guest by their number, in place of ``guest.memory`` (``{1: 2039MiB, 2: 1622MiB}``). ``most``:
     the largest number for a platform, by its label. ``overcommit``: whether so many guests are tried that all their
-    memory together is more than the host has available.
+    memory together is more than the host has available. ``affinity``: on which of the host's CPUs they are: all on
+    those of one guest, each on its own, or on any.
     """
 
     guests: list[GuestCount] = Field(min_length=1)
@@ -93,6 +94,7 @@ class ScaleEntry(Parameters):
     memory: dict[GuestCount, ByteSize] | None = None
     most: dict[Label, GuestCount] = Field(default_factory=dict)
     overcommit: bool = False
+    affinity: Affinity = "unpinned"
 
     @model_validator(mode="after")
     def _of_each(self) -> Self:

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ByteSize, ConfigDict, Field, StringConstraints
 
 from virtoll.experiment.selection import EVERYTHING, Cell, Selection
 from virtoll.experiment.topology import HostAddress, Testbed
-from virtoll.runfolder.conditions import Condition
+from virtoll.runfolder.conditions import Affinity, Condition
 from virtoll.runfolder.looks import Looks
 from virtoll.runfolder.scale import ScalePoint
 
@@ -104,12 +104,14 @@ class WorkloadChoice:
 class Scale:
     """How many guests do the same at once; ``most``: the largest number for a platform, by its label.
 
-    ``overcommit``: whether they are tried where the host has not the memory for all of them.
+    ``overcommit``: whether they are tried where the host has not the memory for all of them. ``affinity``: on which of
+    the host's CPUs they are: all on as many as one has, each on its own, or on any.
     """
 
     points: tuple[ScalePoint, ...]
     most: Mapping[str, int]
     overcommit: bool
+    affinity: Affinity = "unpinned"
 
     def points_of(self, label: str) -> tuple[ScalePoint, ...]:
         """Those that a platform is measured at."""

@@ -196,7 +196,7 @@ def _scale(parsed: ExperimentFile, platforms: Sequence[PlatformChoice], path: Pa
         raise UsageError(
             f"{path}: key 'scale.most': {unknown[0]!r} is not among the platforms; allowed: {', '.join(labels)}"
         )
-    found = Scale(given.points(parsed.guest), given.most, given.overcommit)
+    found = Scale(given.points(parsed.guest), given.most, given.overcommit, given.affinity)
     nothing = [label for label in labels if not found.points_of(label)]
     if nothing:
         raise UsageError(

@@ -39,7 +39,7 @@ from virtoll.platforms.limits import limit
 from virtoll.run.data_directory import DataKeeper, find_data_volume
 from virtoll.run.guest_check import compare, compare_pre_provisioned
 from virtoll.run.observer import Observer
-from virtoll.run.pinning import Pinning
+from virtoll.run.pinning import Pinning, cpus_at_once
 from virtoll.run.progress import Progress
 from virtoll.run.requirements import why_not_in_memory
 from virtoll.run.room import ended_for, held_bytes, lacking_bytes
@@ -167,6 +167,7 @@ class LiveGuest:
             lab_links=self.site.network.local,
             cpus=pinning.cpus if self.site.far is None else (),
             receives_apart=self.receives_apart,
+            vcpus=self.place.vcpus,
         )
         if self.site.programs is not None and self.site.programs_volume is not None:
             bench = replace(bench, peer_files=DataKeeper(self.site.programs, self.site.programs_volume))
@@ -388,9 +389,13 @@ class Fleet:
 
         self._groups += 1
         self._absent.pop(choice.label, None)
-        place = Placement((), point.vcpus, point.memory_bytes)
+        affinity = "unpinned" if self.experiment.scale is None else self.experiment.scale.affinity
+        cpus = cpus_at_once(affinity, point.guests, point.vcpus)
+        if cpus is None:
+            raise ValueError(f"{point.label} do not fit on this host's CPUs")  # requirements.py left none
+        places = [Placement(own, point.vcpus, point.memory_bytes) for own in cpus]
         before, began_ns = available_bytes(), time.monotonic_ns()
-        at_once([partial(self._join_group, choice, number, place, point) for number in range(point.guests)])
+        at_once([partial(self._join_group, choice, number, place, point) for number, place in enumerate(places)])
         self._group.sort(key=lambda live: live.instance)
         whole = len(self._group) == point.guests
         for live in self._group if whole else ():

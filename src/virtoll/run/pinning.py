@@ -88,6 +88,17 @@ class Pinning:
         return tuple(sorted(cpu for cpu in pinned or os.sched_getaffinity(0) if cpu is not None))
 
 
+def cpus_at_once(affinity: Affinity, guests: int, vcpus: int) -> tuple[tuple[int, ...], ...] | None:
+    """CPUs of each of several guests that do the same at once, without traffic; None where the host has too few.
+
+    All CPUs are theirs: no generator and no sink works meanwhile.
+    """
+    usable = tuple(sorted(os.sched_getaffinity(0)))
+    if affinity != "unpinned" and len(usable) < vcpus:
+        return None
+    return Pinning(usable[:vcpus], None, None).side_by_side(affinity, guests, vcpus, usable)
+
+
 def choose_pinning(vcpus: int, allowed: tuple[int, ...] | None = None) -> Pinning:
     """Guests on the first CPUs, the generator on the last, the sink on the last but one where that is not a guest's.
 

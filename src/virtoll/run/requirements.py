@@ -6,6 +6,7 @@ host too. A guest that was given more would not be compared with the others.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
@@ -20,7 +21,7 @@ from virtoll.platforms import EVERY_PLATFORM, platform_of
 from virtoll.platforms.attachment import AttachedMachine
 from virtoll.platforms.base import Platform
 from virtoll.platforms.limits import OwnLimits
-from virtoll.run.pinning import pinning_for
+from virtoll.run.pinning import cpus_at_once, pinning_for
 from virtoll.runfolder.conditions import TRAFFIC_LOADS, Affinity, Condition
 from virtoll.workloads import workload_of
 from virtoll.workloads.base import FEATURES, Needs
@@ -146,6 +147,11 @@ def _why_not_at_once(trial: Trial, experiment: Experiment) -> str | None:
         return (
             f"{workload.name} needs generator and sink, which serve one guest at a time; for guests that send or "
             "forward side by side take transmitters or virtual-routers"
+        )
+    if cpus_at_once(scale.affinity, point.guests, point.vcpus) is None:
+        return (
+            f"{point.label} with {point.vcpus} virtual CPUs need more CPUs than the {len(os.sched_getaffinity(0))} of "
+            f"this host ('scale.affinity: {scale.affinity}'); take fewer, or set it to unpinned"
         )
     available = available_bytes()
     if scale.overcommit or available is None or not EVERY_PLATFORM[trial.platform.platform].needs_lab:
@@ -273,9 +279,10 @@ def unmet(
         vcpus, memory_bytes = given
         if needs.vcpus > vcpus:
             return f"{workload} needs {needs.vcpus} CPUs, and the guest is given {vcpus} ('guest.vcpus')"
-        if needs.memory_bytes > memory_bytes:
+        needed = needs.memory_bytes + vcpus * needs.memory_bytes_a_vcpu
+        if needed > memory_bytes:
             return (
-                f"{workload} needs {units.size(needs.memory_bytes)} of memory with these parameters, and the guest is "
+                f"{workload} needs {units.size(needed)} of memory with these parameters, and the guest is "
                 f"given {units.size(memory_bytes)} ('{memory_key}')"
             )
     for feature in FEATURES:

@@ -258,10 +258,15 @@ def _natural(parameters: Parameters) -> list[tuple[int, float, str]]:
 
 
 _NOTHING = ("none", "auto")
-_CHOICES = {
-    "nic": {"own": "own NIC", "shared": "shared NIC"},
-    "affinity": {"shared": "same CPUs", "apart": "own CPUs", "unpinned": "not pinned"},
-    "path": {"peer": "by the peer", "bridge": "by the bridge"},
+_WORDS_OF = {
+    ("nic", "own"): "own NIC",
+    ("nic", "shared"): "shared NIC",
+    ("affinity", "shared"): "same CPUs",
+    ("affinity", "apart"): "own CPUs",
+    ("affinity", "unpinned"): "not pinned",
+    ("jobs", "vcpus"): "a job for each vCPU",
+    ("path", "peer"): "by the peer",
+    ("path", "bridge"): "by the bridge",
 }
 _TOTAL, _LINK_RATE = "total_rate_frames_per_second", "link_rate_bits_per_second"
 
@@ -303,8 +308,8 @@ def _parameter(key: str, value: Any) -> str:
     if own is not None:
         return own
     words = key.replace("_", " ")
-    if key in _CHOICES and value in _CHOICES[key]:
-        return _CHOICES[key][value]
+    if isinstance(value, str) and (key, value) in _WORDS_OF:
+        return _WORDS_OF[key, value]
     if key == _TOTAL:
         return f"{value:g} frames/s in all" if value else "a sweep"
     if isinstance(value, list) and key.endswith("_mbit_per_second"):

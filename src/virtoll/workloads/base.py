@@ -54,11 +54,12 @@ SIZED_NS = 200_000_000
 class Needs:
     """What a guest must have for a workload. Where it cannot have it, the trial is skipped with the reason.
 
-    ``memory_bytes``: of the guest's, without page cache and without the files of its data directory; ``data_bytes``:
-    room in that, on a disk; ``features``: names of ``FEATURES``; ``guests``: how many of the platform's guests stand
-    side by side and are measured together. ``affinity``: on which host CPUs these are: all on one guest's, each on its
-    own, or on any. ``bare_host``: it is a reference of the host itself, and of nothing else.
-    ``peer_data_bytes``: room for files of the peer's programs, on a disk.
+    ``memory_bytes``: of the guest's, without page cache and without the files of its data directory, and
+    ``memory_bytes_a_vcpu`` more for each virtual CPU; ``data_bytes``: room in its data directory, on a disk;
+    ``features``: names of ``FEATURES``; ``guests``: how many of the platform's guests stand side by side and are
+    measured together. ``affinity``: on which host CPUs these are: all on one guest's, each on its own, or on any.
+    ``bare_host``: it is a reference of the host itself, and of nothing else. ``peer_data_bytes``: room for files of the
+    peer's programs, on a disk.
 
     ``sources``, ``sinks``: links that traffic enters each guest by, and leaves it by; ``mtu_bytes``: the least MTU of
     all its links, 0 for any; ``shared_nic``: a link to the NIC that all guests share. All guests of an experiment are
@@ -66,6 +67,7 @@ class Needs:
     """
 
     memory_bytes: int = 0
+    memory_bytes_a_vcpu: int = 0
     vcpus: int = 1
     data_bytes: int = 0
     features: frozenset[str] = frozenset()
@@ -156,6 +158,7 @@ class Bench:
     CPUs of guest, generator and sink; where nothing is pinned all of them, and none where the host is another.
     ``company``: those that it is measured together with in the scenario ``scale``; None: it is measured by itself.
     ``receives_apart``: its links queue frames for threads of the kernel, so that what they refuse it has turned away.
+    ``vcpus``: the guest's virtual CPUs.
     """
 
     guest: Caller
@@ -176,6 +179,7 @@ class Bench:
     receives_apart: bool = False
     company: Company | None = None
     peer_files: Files | None = None
+    vcpus: int = 1
 
     def require_sources(self) -> None:
         """``GuestCannot`` where the guest has no link that traffic could come from."""

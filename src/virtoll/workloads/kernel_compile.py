@@ -14,7 +14,7 @@ import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
@@ -118,12 +118,13 @@ class KernelCompileParameters(Parameters):
     """``size``: *quick* builds the directory lib/math/ of the smallest configuration, *paper* all of defconfig.
 
     All is what plain ``make`` builds: the kernel, its boot image and its modules.
-    ``jobs``: how many commands make runs at once; the studies gave one to eight cores. ``timed``: the build alone, or
-    what Suresh timed: unpacking (at paper size configuring too), then the build.
+    ``jobs``: how many commands make runs at once; ``vcpus``: as many as the guest has virtual CPUs. The studies gave
+    one to eight cores. ``timed``: the build alone, or what Suresh timed: unpacking (at paper size configuring too),
+    then the build.
     """
 
     size: Literal["quick", "paper"] = "quick"
-    jobs: int = Field(default=1, ge=1, le=1024)
+    jobs: Annotated[int, Field(ge=1, le=1024)] | Literal["vcpus"] = 1
     timed: Literal["build", "unpack-and-build"] = "build"
 
 
@@ -162,11 +163,10 @@ class KernelCompile(ProgramWorkload[KernelCompileParameters]):
 
         Linking all of the kernel may take more than compiling its largest file: that is found by trying.
         """
-        size = self._size()
-        return Needs(
-            size.memory_bytes + 32 * _MIB * self.parameters.jobs,
-            data_bytes=size.data_bytes,
-        )
+        size, jobs, a_job = self._size(), self.parameters.jobs, 32 * _MIB
+        if jobs == "vcpus":
+            return Needs(size.memory_bytes, memory_bytes_a_vcpu=a_job, data_bytes=size.data_bytes)
+        return Needs(size.memory_bytes + a_job * jobs, data_bytes=size.data_bytes)
 
     def estimate_seconds(self, slowdown: float) -> float:
         """Making the tree, and the build."""
@@ -188,7 +188,7 @@ class KernelCompile(ProgramWorkload[KernelCompileParameters]):
             write(guest, _makefile(folder), makefile(folder, first, (*size.configured, "all")))
             return None
         if not size.beside:
-            self._make_tree(guest, folder, size, seconds, self.parameters.jobs)
+            self._make_tree(guest, folder, size, seconds, self._jobs(bench))
             return None
         maker = bench.programs
         if maker is None:
@@ -233,8 +233,8 @@ class KernelCompile(ProgramWorkload[KernelCompileParameters]):
         """The build, or the makefile that unpacks before it."""
         folder = _folder(bench)
         if self._unpacks:
-            return ["make", "--file", _makefile(folder), f"--jobs={self.parameters.jobs}", *_REPRODUCIBLE]
-        return make_command(folder, self._size().targets, self.parameters.jobs)
+            return ["make", "--file", _makefile(folder), f"--jobs={self._jobs(bench)}", *_REPRODUCIBLE]
+        return make_command(folder, self._size().targets, self._jobs(bench))
 
     def figures(self, said: ProgramOutput) -> Figures:
         """The objects that it compiled, by its own words: of the tree's own tools it says the whole path."""
@@ -252,9 +252,12 @@ class KernelCompile(ProgramWorkload[KernelCompileParameters]):
         found = f"{len(objects.intersection(figures['objects']))} objects"
         if size.beside:
             return f"{found}, {_digest(run(guest, hash_command(folder, size.targets), 300.0))}"
-        build = make_command(folder, size.targets, self.parameters.jobs)
+        build = make_command(folder, size.targets, self._jobs(bench))
         again = run(guest, build, self.deadline_seconds(), self.limit_bytes)
         return f"{found}, {len(_COMPILED.findall(again))} left to do"
+
+    def _jobs(self, bench: Bench) -> int:
+        return bench.vcpus if self.parameters.jobs == "vcpus" else self.parameters.jobs
 
     def _size(self) -> _Size:
         return _SIZES[self.parameters.size]

@@ -144,6 +144,7 @@ class FakeWorld:
     name: str
     host: FakeHost
     instance: int = 0
+    vcpus: int = 1
     load_began_ns: int = 0
     traffic_beside: Traffic | None = None
     now_ns: int = field(default_factory=time.time_ns)
@@ -241,7 +242,7 @@ class FakeAgent(AgentModel):
             case ExecRequest():
                 return jobs.run_program(request.argv)
             case FactsRequest():
-                return _facts(world.parameters)
+                return _facts(world.parameters, world.vcpus)
             case CountersRequest() if world.parameters.lost_at != "unlocated":
                 return world.wire.counters("guest", request.interfaces, world.now_ns)
             case NetworkRequest():
@@ -426,16 +427,16 @@ class Fake(Platform[FakeParameters]):
             host = FakeHost()
             site.shared.keep(host)
         noise = random.Random(f"{self.parameters.seed}/{request.name}")
-        world = FakeWorld(self.parameters, noise, request.name, host, request.instance)
+        world = FakeWorld(self.parameters, noise, request.name, host, request.instance, request.vcpus)
         host.guests += 1
         now = time.monotonic_ns()
         return FakeGuest(world, FakeAgent(world), FakePeer(world), now, now)
 
 
-def _facts(model: FakeParameters) -> FactsReply:
+def _facts(model: FakeParameters, vcpus: int) -> FactsReply:
     known = FactsReply(
         kernel_release="model",
-        cpus_online=1,
+        cpus_online=vcpus,
         memory_total_bytes=2**20 if model.failure == "too-small" else None,
         clock_source="model",
         agent_sha256=hashlib.sha256(b"virtoll fake agent").hexdigest(),

@@ -11,6 +11,7 @@ from virtoll.report.figures.guests_at_once import AT_ONCE
 from virtoll.report.figures.isolation import ISOLATION
 from virtoll.report.figures.listed_rates import LISTED_RATES
 from virtoll.report.figures.order import ORDER
+from virtoll.report.figures.over_vcpus import OVER_VCPUS
 from virtoll.report.figures.paper_bars import BARS
 from virtoll.report.figures.routers_beside import ROUTERS_BESIDE
 from virtoll.report.figures.scaling import SCALING
@@ -29,6 +30,7 @@ FIGURES: dict[str, FigureSpec] = {
     "isolation": ISOLATION,
     "routers_beside": ROUTERS_BESIDE,
     "guests-at-once": AT_ONCE,
+    "over-vcpus": OVER_VCPUS,
     "clock": CLOCK,
     "guests": GUESTS,
     "consolidation": CONSOLIDATION,
