@@ -610,7 +610,7 @@ def test_objects_are_the_same_as_those_built_beside_the_peer(guest: Guest, probl
 
 def test_a_tree_needs_a_place_beside_the_peer() -> None:
     guest = Guest()
-    with pytest.raises(AgentError, match="take this workload out, or the 'testbed'") as refused:
+    with pytest.raises(AgentError, match="a host without the image; reach it by SSH") as refused:
         measure("kernel-compile", guest, Peer())
     assert refused.value.kind == "unsupported"
     assert guest.ran[-1] == ["rm", "-rf", "/data/virtoll-kernel"]

@@ -15,16 +15,18 @@ import pytest
 from tests.support.commands import REPOSITORY, environment
 from tests.support.esxi import PASSWORD
 
+from virtoll.runfolder.store import RunFolder
+from virtoll.workloads.loads import gone_still
+
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may move NICs into a lab")
-def test_a_killed_run_leaves_nothing_on_the_host_and_the_next_measures(tmp_path: Path) -> None:
-    """Everything is in a network namespace of its own, so that this host's NICs are not touched."""
-    variables = environment(VIRTOLL_RUNS=str(tmp_path / "runs"))
+def bench(folder: Path, *arguments: str) -> None:
+    """The bench to its end, in a network namespace of its own, so that this host's NICs are not touched."""
+    variables = environment(VIRTOLL_RUNS=str(folder / "runs"))
     variables["PYTHONPATH"] = os.pathsep.join([str(REPOSITORY / "src"), str(REPOSITORY)])
     finished = subprocess.run(
-        ["unshare", "--net", "--", sys.executable, "-m", "tests.support.esxi_bench", str(tmp_path)],
+        ["unshare", "--net", "--", sys.executable, "-m", "tests.support.esxi_bench", str(folder), *arguments],
         env=variables,
         cwd=REPOSITORY,
         capture_output=True,
@@ -32,6 +34,27 @@ def test_a_killed_run_leaves_nothing_on_the_host_and_the_next_measures(tmp_path:
         check=False,
     )
     assert finished.returncode == 0, finished.stdout + finished.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may move NICs into a lab")
+@pytest.mark.parametrize("load", ["idle", pytest.param("light", marks=pytest.mark.extended)])
+def test_a_second_machine_there_is_loaded_beside_the_measured_one(tmp_path: Path, load: str) -> None:
+    """The second has the image with tools on a drive of its own where its load is a program."""
+    bench(tmp_path, load)
+    (path,) = (tmp_path / "runs").iterdir()
+    folder = RunFolder.open(path)
+    (trial,) = [one for one in folder.latest_trials() if one.condition is not None]
+    assert (trial.status, trial.reason) == ("ok", None)
+    (beside,) = trial.neighbours
+    assert {one.boot: one.instance for one in folder.boots()}[beside.boot] == 1
+    if load == "light":
+        assert beside.argv[0] == "stress"
+        assert gone_still(beside.progress, beside.window) is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may move NICs into a lab")
+def test_a_killed_run_leaves_nothing_on_the_host_and_the_next_measures(tmp_path: Path) -> None:
+    bench(tmp_path)
     reported = json.loads((tmp_path / "reported.json").read_text(encoding="utf-8"))
     left = [name for name in reported["killed"]["machines"] if name.startswith("virtoll-")]
     assert len(left) == 1

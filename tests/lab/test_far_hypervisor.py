@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,11 +14,16 @@ from tests.support.commands import DEADLINE_SECONDS
 from tests.support.ssh_hosts import SshHosts, ssh_hosts
 
 from virtoll.lab.inside import wait_until
+from virtoll.report.build import load
 from virtoll.runfolder.store import RunFolder
+from virtoll.stats.analysis import analyse
 from virtoll.stats.guests import forwarded_frames
+from virtoll.stats.hops import locate
+from virtoll.workloads.loads import gone_still
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(1800)]
-PAIRS = (("vhnear0", "box", "vhfar0"), ("vhnear1", "box", "vhfar1"), ("vhnear2", "box", "vhfar2"))
+TCP_BYTES, TCP_RATE = 2**20, 20_000_000
+PAIRS = tuple((f"vhnear{number}", "box", f"vhfar{number}") for number in range(7))
 
 
 @pytest.fixture(scope="module")
@@ -26,15 +32,18 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshHosts]:
         yield made
 
 
-def experiment(folder: Path, destination: str = "box", *, timekeeper: bool = True, **more: object) -> Path:
+def experiment(
+    folder: Path, destination: str = "box", *, timekeeper: bool = True, sources: int = 1, **more: object
+) -> Path:
+    """One in which so many sources have a NIC each, and an egress link each."""
     near, far = [pair[0] for pair in PAIRS], [pair[2] for pair in PAIRS]
     testbed: dict[str, object] = {
-        "generator": {"host": "local", "interfaces": near[:1]},
-        "sink": {"host": "local", "interfaces": near[1:2]},
-        "hypervisor": {"host": {"ssh": destination}, "interfaces": far if timekeeper else far[:2]},
+        "generator": {"host": "local", "interfaces": near[:sources]},
+        "sink": {"host": "local", "interfaces": near[sources : 2 * sources]},
+        "hypervisor": {"host": {"ssh": destination}, "interfaces": far[: 2 * sources + timekeeper]},
     }
     if timekeeper:
-        testbed["timekeeper"] = {"host": "local", "interfaces": near[2:]}
+        testbed["timekeeper"] = {"host": "local", "interfaces": near[2 * sources : 2 * sources + 1]}
     wanted: dict[str, object] = {
         "platforms": ["qemu-tcg"],
         "baseline": "qemu-tcg",
@@ -45,11 +54,14 @@ def experiment(folder: Path, destination: str = "box", *, timekeeper: bool = Tru
             {
                 "workload": "forward",
                 "frame_size_bytes": 500,
+                "sources": sources,
+                "egress": "each",
                 "rate_factor": 64,
                 "first_rate_frames_per_second": 500,
                 "point_milliseconds": 200,
             },
             {"workload": "superpi", "digits": 24_000},
+            {"workload": "tcp-stream", "size": TCP_BYTES, "link_rate_bits_per_second": TCP_RATE},
         ],
     }
     return experiments.write(folder, **{**wanted, **more})
@@ -66,6 +78,8 @@ def left_there(hosts: SshHosts) -> list[str]:
                 found.append(words)
     look = ["nsenter", f"--target={pid}", "--net", "--", "ip", "-brief", "link"]
     said = subprocess.run(look, capture_output=True, text=True, check=True).stdout
+    lent = Path(f"/proc/{pid}/root/run/netns")
+    found += [path.name for path in lent.iterdir()] if lent.is_dir() else []
     return [*found, *(line.split()[0] for line in said.splitlines() if line.startswith("virtoll"))]
 
 
@@ -76,38 +90,89 @@ def assert_nothing_left(hosts: SshHosts) -> None:
 
 
 def test_guests_there_are_measured_from_here_and_nothing_stays(hosts: SshHosts, tmp_path: Path) -> None:
+    """The host itself too: it has the NICs for its own trials, and the guests' bridges for theirs."""
     hosts.wire(PAIRS)
-    code, complaint = hosts.virtoll("run", experiment(tmp_path), "--into", tmp_path / "run", runs=tmp_path)
+    file = experiment(tmp_path, sources=3, platforms=["native", "native-again", "qemu-tcg"], baseline="native")
+    code, complaint = hosts.virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
     assert code == 0, complaint
     folder = RunFolder.open(tmp_path / "run")
     trials = folder.trials()
-    assert [(trial.workload, trial.status, trial.reason) for trial in trials] == [
-        ("forward", "ok", None),
-        ("superpi", "ok", None),
-    ]
-    assert trials[0].points
-    first = trials[0].points[0]
-    assert forwarded_frames(trials[0]) > 0
-    there = {hop.role: hop.interface for hop in first.hops or () if hop.where == "lab"}
-    assert there["entry"] == "vhfar0"
-    assert there["exit"] == "vhfar1"
-    assert trials[1].clock is not None
-    assert trials[1].clock.method == "icmp"
-    (entry,) = folder.manifest.platforms
-    assert (entry.host, entry.caveat) == ("ssh box", None)
+    platforms = ("native", "native-again", "qemu-tcg")
+    assert {(one.platform, one.workload, one.status, one.reason) for one in trials} == {
+        (label, workload, "ok", None) for label in platforms for workload in ("forward", "superpi", "tcp-stream")
+    }
+    for trial in trials:
+        if trial.workload != "forward":
+            assert trial.clock is not None
+            assert trial.clock.method == "icmp"
+        if trial.workload == "tcp-stream":
+            assert trial.result is not None
+            assert trial.result["shaped_by"] in ("tbf", "netem")
+            assert trial.clock is not None
+            assert trial.clock.marks is not None
+            passed_ns = trial.clock.marks.end_ns - trial.clock.marks.start_ns
+            assert passed_ns > 0.9 * 8e9 * TCP_BYTES / TCP_RATE, "the cable let it through faster than it was made"
+        if trial.workload != "forward":
+            continue
+        assert forwarded_frames(trial) > 0
+        arrived = {one.source for point in trial.points or () for one in point.sink.per_source if one.forwarded_frames}
+        assert len(arrived) == 3
+        for point in trial.points or ():
+            there = {hop.interface for hop in point.hops or () if hop.where == "lab"}
+            assert there >= {far for _, _, far in PAIRS[:6]} if trial.platform == "qemu-tcg" else there == set()
+            assert sum(loss.frames for loss in locate(point)) == sum(one.lost_frames for one in point.sink.per_source)
+    for entry in folder.manifest.platforms:
+        assert (entry.host, entry.caveat) == ("ssh box", None)
+    boots = {one.platform: one for one in folder.boots()}
+    assert {boots[label].attachment for label in platforms[:2]} == {"nic"}
+    analysis = analyse(load(folder.path))
+    (compared,) = [one for one in analysis.comparisons if one.platform == "qemu-tcg" and one.task.workload == "superpi"]
+    assert compared.share is not None
     assert_nothing_left(hosts)
 
 
-def test_a_killed_run_leaves_nothing_on_the_host(hosts: SshHosts, tmp_path: Path) -> None:
+def test_guests_beside_are_loaded_there_and_by_programs_alone(hosts: SshHosts, tmp_path: Path) -> None:
+    """Pinned on that host's CPUs; their own agents read what their programs use."""
     hosts.wire(PAIRS)
-    process = hosts.start(
-        "run", experiment(tmp_path, blocks=20), "--into", tmp_path / "run", variables={"VIRTOLL_RUNS": str(tmp_path)}
+    file = experiment(
+        tmp_path,
+        scenario="neighbours",
+        neighbours=[{"load": ["idle", "light"], "affinity": "apart"}, "network-flood"],
+        workloads=[{"workload": "superpi", "digits": 24_000}],
     )
+    code, complaint = hosts.virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
+    assert code == 0, complaint
+    folder = RunFolder.open(tmp_path / "run")
+    trials = folder.latest_trials()
+    assert [one.status for one in trials if one.condition is None] == ["ok"] * 3
+    found = {one.condition.load: one for one in trials if one.condition is not None}
+    assert found["network-flood"].status == "skipped"
+    assert "needs NICs of its own on ssh box" in (found["network-flood"].reason or "")
+    idle, light = found["idle"], found["light"]
+    assert [(one.status, one.reason) for one in (idle, light)] == [("ok", None)] * 2
+    cpus = sorted(os.sched_getaffinity(0))
+    ((beside_idle,), (loaded,)) = idle.neighbours, light.neighbours
+    assert beside_idle.boot == loaded.boot
+    boots = {one.boot: one.requested for one in folder.boots()}
+    asked = [boots[boot] for boot in (idle.boot, loaded.boot) if boot is not None]
+    assert [one.cpus for one in asked if one is not None] == [(cpus[0],), (cpus[1],)]
+    assert loaded.cpus == (cpus[1],)
+    assert loaded.argv[0] == "stress"
+    assert gone_still(loaded.progress, loaded.window) is None
+    assert_nothing_left(hosts)
+
+
+@pytest.mark.parametrize(("platform", "sign"), [("qemu-tcg", "qemu-system"), ("native", "-native")])
+def test_a_killed_run_leaves_nothing_on_the_host(hosts: SshHosts, tmp_path: Path, platform: str, sign: str) -> None:
+    """``sign``: of a guest there, among its programs and the names of its networks."""
+    hosts.wire(PAIRS)
+    file = experiment(tmp_path, platforms=[platform], baseline=platform, blocks=20)
+    process = hosts.start("run", file, "--into", tmp_path / "run", variables={"VIRTOLL_RUNS": str(tmp_path)})
     try:
         wait_until(
-            lambda: process.poll() is not None or any("qemu-system" in word for word in left_there(hosts)),
+            lambda: process.poll() is not None or any(sign in word for word in left_there(hosts)),
             DEADLINE_SECONDS,
-            "a machine there",
+            "a guest there",
         )
         assert process.poll() is None, process.communicate()
     finally:

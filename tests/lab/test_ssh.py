@@ -47,6 +47,40 @@ def assert_nothing_left(hosts: SshHosts) -> None:
     assert left == []
 
 
+AT_THE_PEER: dict[str, dict[str, Any]] = {
+    "iperf-udp": {"datagrams": 40, "rate_bits_per_second": 1_000_000},
+    "rsync-file": {"size_bytes": "1MiB"},
+}
+MORE_AT_THE_PEER: dict[str, dict[str, Any]] = {
+    "rsync-tree": {"direction": "from-guest"},
+    "tcp-stream": {"size": "2MiB"},
+    "mariadb-oltp-outside": {"transactions": 30, "rows": 200},
+    "nginx": {"requests": 60, "rate_requests_per_second": 100, "timeout_milliseconds": 600_000},
+}
+
+
+@pytest.mark.parametrize("small", [AT_THE_PEER, pytest.param(MORE_AT_THE_PEER, marks=pytest.mark.extended)])
+def test_programs_of_the_image_run_at_a_generator_on_another_host(
+    hosts: SshHosts, tmp_path: Path, small: dict[str, dict[str, Any]]
+) -> None:
+    """The image is copied there once, and is gone with the connection."""
+    hosts.wire(PAIRS)
+    file = experiments.write(
+        tmp_path,
+        platforms=["netns"],
+        baseline="netns",
+        blocks=1,
+        guest={"memory": "512MiB"},
+        testbed=SECTION,
+        workloads=[{"workload": name, **given} for name, given in small.items()],
+    )
+    code, complaint = hosts.virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
+    assert code == 0, complaint
+    trials = RunFolder.open(tmp_path / "run").latest_trials()
+    assert {(one.workload, one.status, one.reason) for one in trials} == {(name, "ok", None) for name in small}
+    assert_nothing_left(hosts)
+
+
 def test_a_run_with_generator_and_sink_on_two_hosts(hosts: SshHosts, tmp_path: Path) -> None:
     hosts.wire(PAIRS)
     file = experiments.write(

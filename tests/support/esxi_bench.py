@@ -3,7 +3,7 @@
 ``python -m tests.support.esxi_bench FOLDER`` under ``unshare --net``: near0, near1 and near2 are NICs of
 "this machine"; their other ends are the host's vmnic1 to vmnic3. Writes FOLDER/esxi.yaml, starts ``virtoll run`` on it
 and kills it once a machine is on; then runs it to its end. What the host held is reported as JSON in
-FOLDER/reported.json.
+FOLDER/reported.json. With a LOAD after the folder nothing is killed: a machine is measured beside one that has it.
 """
 
 from __future__ import annotations
@@ -24,17 +24,22 @@ from virtoll.errors import GuestError
 from virtoll.lab.inside import wait_until
 
 _HANG_SECONDS = 1200.0
+JOB = [{"workload": "superpi", "digits": 2000}]
 
 
-def main(folder: Path) -> int:
+def main(folder: Path, load: str | None = None) -> int:
     """Returns the exit code of ``virtoll``."""
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     _cable()
     with esxi_host(folder / "host") as host:
         host.bridge = "wire{role}"
         experiment = folder / "esxi.yaml"
-        experiment.write_text(yaml.safe_dump(_experiment(host.address, host.parameters())), encoding="utf-8")
+        wanted = _experiment(host.address, host.parameters())
+        wanted |= {"scenario": "neighbours", "neighbours": [load], "workloads": JOB} if load is not None else {}
+        experiment.write_text(yaml.safe_dump(wanted), encoding="utf-8")
         argv = [*VIRTOLL, "run", str(experiment)]
+        if load is not None:
+            return subprocess.run(argv, check=False, stdin=subprocess.DEVNULL).returncode
         reported: dict[str, Any] = {"before": inventory(host)}
         host.still = True
         with subprocess.Popen(argv, stdin=subprocess.DEVNULL) as process:
@@ -87,7 +92,7 @@ def _experiment(address: str, parameters: dict[str, object]) -> dict[str, object
         "baseline": "esxi",
         "workloads": [
             {"workload": "forward", "frame_size_bytes": 64, "point_milliseconds": 200},
-            {"workload": "superpi", "digits": 2000},
+            *JOB,
         ],
         "blocks": 1,
         "rounds": 1,
@@ -101,4 +106,4 @@ def _experiment(address: str, parameters: dict[str, object]) -> dict[str, object
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(main(Path(sys.argv[1]), *sys.argv[2:]))

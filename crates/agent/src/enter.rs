@@ -4,6 +4,7 @@
 //! `docs/protocol.md` specifies the options.
 
 mod arguments;
+mod disk;
 mod root;
 mod sys;
 
@@ -67,6 +68,9 @@ fn take(step: &Step) -> Result<(), String> {
             .map_err(|cause| format!("{} could not be unmounted: {cause}", target.display())),
         Step::Hide(folder) => root::hide(folder)
             .map_err(|cause| format!("{} could not be hidden: {cause}", folder.display())),
+        Step::Disk(file, folder) => disk::mount_file(file, folder).map_err(|cause| {
+            format!("{} could not be mounted at {}: {cause}", file.display(), folder.display())
+        }),
     }
 }
 

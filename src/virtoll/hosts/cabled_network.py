@@ -26,6 +26,11 @@ class CabledNetwork:
         """They end on another host."""
         return
 
+    @property
+    def shapable(self) -> None:
+        """The other end of each cable is the product's."""
+        return
+
     def reach(self, network: GuestNetwork) -> GuestNetwork:
         """The links by way of the cables; one that has none is refused."""
         missing = [link.name for link in network.links if link.name not in self._nics]

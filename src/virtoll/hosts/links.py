@@ -16,12 +16,29 @@ from virtoll.lab.receiving import ReceivingCpus
 from virtoll.lab.shaping import Shape
 
 
+class ShapedLinks(Protocol):
+    """What the links need at both of whose ends a queueing discipline can be set."""
+
+    def steered(self, links: Sequence[Link]) -> contextlib.AbstractContextManager[None]:
+        """What the peer's servers and clients send over these links is received on their guests' CPUs meanwhile."""
+        ...
+
+    def shaped(self, link: Link, shape: Shape) -> contextlib.AbstractContextManager[str | None]:
+        """The link with this rate, delay and loss in each direction, within the context; yields what shapes it."""
+        ...
+
+
 class Links(Protocol):
     """What the links of a guest need on any host."""
 
     @property
     def local(self) -> LocalPorts | None:
         """These links themselves where the lab makes them on this machine; None where another host holds their ends."""
+        ...
+
+    @property
+    def shapable(self) -> ShapedLinks | None:
+        """These links themselves where their rate, delay and loss can be set; None where they cannot."""
         ...
 
     def reach(self, network: GuestNetwork) -> GuestNetwork:
@@ -45,7 +62,7 @@ class Links(Protocol):
         ...
 
 
-class LocalPorts(Links, Protocol):
+class LocalPorts(Links, ShapedLinks, Protocol):
     """What only this machine's own network has: ends in its namespaces, and the lab's ends of the links."""
 
     def host_port(self, link: Link) -> None:
@@ -70,12 +87,4 @@ class LocalPorts(Links, Protocol):
 
     def receive_at_peer(self, interface: str, cpus: Sequence[int]) -> ReceivingCpus:
         """The same for one interface at the peer."""
-        ...
-
-    def steered(self, links: Sequence[Link]) -> contextlib.AbstractContextManager[None]:
-        """What the peer's servers and clients send over these links is received on their guests' CPUs meanwhile."""
-        ...
-
-    def shaped(self, link: Link, shape: Shape) -> contextlib.AbstractContextManager[str | None]:
-        """The link with this rate, delay and loss in each direction, within the context; yields what shapes it."""
         ...

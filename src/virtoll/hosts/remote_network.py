@@ -7,15 +7,19 @@ by ``ip``, named ``virtoll-...``, and guarded: they go when the connection does.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from virtoll.errors import GuestError
 from virtoll.hosts.remote_host import RemoteHost
 from virtoll.lab.attachments import EndpointInterfaces, Port
+from virtoll.lab.inside import wait_until
 from virtoll.lab.network import GuestNetwork, Link
+from virtoll.lab.shaping import End, Shape, end_here, shaped
 
 _NEVER = 1_000_000_000  # hundredths of a second
+_CARRIER_SECONDS = 60.0  # a NIC that is switched on anew finds out its speed first
 
 
 @dataclass(frozen=True)
@@ -30,9 +34,11 @@ class RemoteNic:
 class RemoteNetwork:
     """The ``Links`` of another host; ``nics`` by link's name (``in0``, ``out``, ``marks``, ...)."""
 
-    def __init__(self, host: RemoteHost, nics: dict[str, RemoteNic]) -> None:
-        """Nothing is made before the first link."""
+    def __init__(self, host: RemoteHost, nics: dict[str, RemoteNic], peer_pid: int) -> None:
+        """Nothing is made before the first link. ``peer_pid``: a process in the network peer's namespace."""
         self._host = host
+        self._peer_pid = peer_pid
+        self._lent_to: str | None = None
         self._nics = nics
         self._bridges: set[str] = set()
         self._made: dict[str, tuple[EndpointInterfaces, Callable[[], None] | None]] = {}
@@ -41,6 +47,34 @@ class RemoteNetwork:
     def local(self) -> None:
         """They end on another host."""
         return
+
+    @property
+    def shapable(self) -> RemoteNetwork:
+        """The cable has an end here and one there."""
+        return self
+
+    def shaped(self, link: Link, shape: Shape) -> contextlib.AbstractContextManager[str | None]:
+        """The cable with this rate, delay and loss in each direction: at the peer's NIC and at the one it faces."""
+        nic = self._nics[link.name]
+        return shaped((end_here(self._peer_pid, nic.peer_interface), self._end_there(nic.name)), shape)
+
+    def _end_there(self, nic: str) -> End:
+        held: list[Callable[[], None]] = []
+
+        def change(verb: str, words: Sequence[str]) -> None:
+            if not held:
+                held.append(self._host.guard(["tc", "qdisc", "del", "dev", nic, "root"]))
+            where = ["-netns", self._lent_to] if self._lent_to is not None else []
+            self._host.run(["tc", *where, "qdisc", verb, "dev", nic, "root", *words], "network")
+            if verb == "del":
+                held.pop()()
+
+        return change
+
+    def steered(self, links: Sequence[Link]) -> contextlib.AbstractContextManager[None]:
+        """The guests' CPUs are another host's."""
+        del links
+        return contextlib.nullcontext()
 
     def reach(self, network: GuestNetwork) -> GuestNetwork:
         """The links by way of the host's NICs; one that has none there is refused."""
@@ -97,6 +131,39 @@ class RemoteNetwork:
         )
         return Port(interface=tap)
 
+    def as_nics(self, network: GuestNetwork) -> GuestNetwork:
+        """The links of the host itself, which has the NICs and no interface behind them: by the NICs' own addresses."""
+        macs = {one["ifname"]: one["address"] for one in json.loads(self._host.run(["ip", "-json", "link"], "NICs"))}
+        return GuestNetwork(tuple(replace(link, guest_mac=macs[self._nics[link.name].name]) for link in network.links))
+
+    def lend(self, network: GuestNetwork, namespace: str) -> None:
+        """The NICs leave their bridges for a network namespace there (by its name), and lose what was set on them."""
+        nics = [self._nics[link.name].name for link in network.links]
+        lines = [line for nic in nics for line in (f"link set {nic} nomaster", f"link set {nic} netns {namespace}")]
+        if lines:
+            self._ip(*lines)
+        self._lent_to = namespace
+
+    def giving_back(self, network: GuestNetwork, namespace: str) -> list[list[str]]:
+        """The commands by which the namespace loses the NICs to that of the host's first process, one a NIC."""
+        words = ["ip", "-netns", namespace, "link", "set"]
+        return [[*words, self._nics[link.name].name, "netns", "1"] for link in network.links]
+
+    def take_back(self, network: GuestNetwork, namespace: str) -> None:
+        """Undo ``lend``: into the bridges that there are, and until each has its carrier again."""
+        nics = {self._nics[link.name].name: link.bridge for link in network.links}
+        self._lent_to = None
+        if not nics:
+            return
+        self._ip(*(f"link set {nic} netns 1" for nic in nics), namespace=namespace)
+        bridged = [f"link set {nic} master {bridge}" for nic, bridge in nics.items() if bridge in self._bridges]
+        self._ip(*bridged, *(f"link set {nic} up" for nic in nics))
+        wait_until(lambda: set(nics) <= self._with_carrier(), _CARRIER_SECONDS, f"the carrier of {', '.join(nics)}")
+
+    def _with_carrier(self) -> set[str]:
+        known = json.loads(self._host.run(["ip", "-json", "link"], "NICs"))
+        return {one["ifname"] for one in known if "LOWER_UP" in one["flags"]}
+
     def endpoint_interfaces(self, network: GuestNetwork) -> dict[str, EndpointInterfaces]:
         """The host's interfaces on each link."""
         return {
@@ -114,7 +181,7 @@ class RemoteNetwork:
                 for withdraw in guarded.values():
                     withdraw()
 
-    def _ip(self, *lines: str, force: bool = False) -> None:
-        """``force``: a line that fails does not end it."""
-        words = ["ip", "-force", "-batch", "-"] if force else ["ip", "-batch", "-"]
-        self._host.run(words, "network", stdin="".join(f"{line}\n" for line in lines).encode())
+    def _ip(self, *lines: str, force: bool = False, namespace: str | None = None) -> None:
+        """``force``: a line that fails does not end it. ``namespace``: in that network namespace there."""
+        words = ["ip", *(["-netns", namespace] if namespace is not None else []), *(["-force"] if force else [])]
+        self._host.run([*words, "-batch", "-"], "network", stdin="".join(f"{line}\n" for line in lines).encode())

@@ -39,7 +39,15 @@ class Hide:
     folder: Path
 
 
-Mount = Bind | Unmount | Hide
+@dataclass(frozen=True)
+class Disk:
+    """The file system in a file (erofs) is mounted for reading, for as long as somebody is in the mount namespace."""
+
+    file: Path
+    target: Path
+
+
+Mount = Bind | Unmount | Hide | Disk
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +103,8 @@ def _mount_option(mount: Mount) -> list[str]:
             return ["--unmount", str(target)]
         case Hide(folder):
             return ["--hide", str(folder)]
+        case Disk(file, target):
+            return ["--disk", str(file), str(target)]
 
 
 class ExecutionReport:

@@ -26,7 +26,7 @@ from virtoll.lab.attachments import Attachment, Attachments, EndpointInterfaces,
 from virtoll.lab.commands import ConnectedHost, Connection
 from virtoll.lab.interfaces import TUN_DEVICE, Interfaces, receive_offload
 from virtoll.lab.receiving import ReceivingCpus, ReceivingInterface, receive_on, steered
-from virtoll.lab.shaping import Shape, shaped
+from virtoll.lab.shaping import Shape, end_here, shaped
 
 MAXIMUM_SOURCES = 3
 _SINKS = (("out", 3), ("out1", 6), ("out2", 7))  # name and number; a sink for each source at most
@@ -287,6 +287,11 @@ class Network:
         return self
 
     @property
+    def shapable(self) -> Network:
+        """The links have an end in the lab."""
+        return self
+
+    @property
     def peer_pid(self) -> int:
         """A process in the peer's namespace."""
         return self._peer_pid
@@ -381,7 +386,7 @@ class Network:
                 "leave the parameters link_... out",
             )
         lab = endpoint.router.pid if endpoint.router is not None else os.getpid()
-        return shaped(((self._peer_pid, link.peer_interface), (lab, link.lab_interface)), shape)
+        return shaped((end_here(self._peer_pid, link.peer_interface), end_here(lab, link.lab_interface)), shape)
 
     def back_to_back(self, names: tuple[str, str], macs: tuple[str, str], mtu_bytes: int) -> None:
         """A veth pair inside the peer's namespace: generator and sink with nothing between."""

@@ -1,16 +1,17 @@
 """Links that are slower, longer or less reliable than the host's memory: rate, delay and loss on a guest's link.
 
-Main types: ``Shape`` (what is asked for), ``shaped`` (a link with it, for the length of a context). Shaped by the
-kernel's queueing disciplines at the two ends of the veth pair between the peer and the lab. So no guest is touched and
-every kind of guest meets the same: ``netem`` where the kernel has it, else ``tbf``, which knows a rate alone. It must
-not know platforms, nor what a link is used for.
+Main types: ``Shape`` (what is asked for), ``End`` (of a link), ``shaped`` (a link with it, for a context's length).
+Shaped by the kernel's queueing disciplines at the two ends of the veth pair between the peer and the lab, or of the
+cable between the peer's NIC and another host's. So no guest is touched and every kind of guest meets the same:
+``netem`` where both kernels have it, else ``tbf``, which knows a rate alone. It must not know platforms, nor what a
+link is used for.
 """
 
 from __future__ import annotations
 
 import contextlib
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from virtoll.errors import GuestCannot, GuestError
@@ -59,9 +60,13 @@ class Shape:
         ]
 
 
+End = Callable[[str, Sequence[str]], None]
+"""Changes the discipline of what leaves there: a verb and words of ``tc qdisc``; a ``GuestError`` if it cannot."""
+
+
 @contextlib.contextmanager
-def shaped(ends: tuple[tuple[int, str], ...], shape: Shape) -> Iterator[str | None]:
-    """Both directions of a link: ``ends`` are (process in the namespace, interface); what leaves there is shaped.
+def shaped(ends: Sequence[End], shape: Shape) -> Iterator[str | None]:
+    """Both directions of a link: what leaves at each of its ends is shaped.
 
     Yields the discipline's name; None where nothing is asked for. ``GuestCannot`` where the
     kernel cannot: then the trial is skipped.
@@ -69,47 +74,50 @@ def shaped(ends: tuple[tuple[int, str], ...], shape: Shape) -> Iterator[str | No
     if shape.plain:
         yield None
         return
-    words = _supported(ends[0], shape)
     with contextlib.ExitStack() as undo:
         for end in ends:
-            _change(end, "replace", *words)
             undo.callback(_quietly, end)
-        yield words[0]
+        yield _shape(ends, shape)
 
 
-def _supported(end: tuple[int, str], shape: Shape) -> list[str]:
-    """The words for ``tc``, found out by trying at one end."""
+def _shape(ends: Sequence[End], shape: Shape) -> str:
+    """Shape all ends by the first discipline that each of them takes; its name."""
     try:
-        _change(end, "replace", *shape.netem())
+        for end in ends:
+            end("replace", shape.netem())
     except GuestError as error:
         if shape.delay_ms or shape.loss_percent:
             raise GuestCannot(
-                f"this host's kernel has no netem ({error}), which link_delay_ms and link_loss_percent need; load the "
+                f"the kernel has no netem ({error}), which link_delay_ms and link_loss_percent need; load the "
                 "module sch_netem, or leave both out: a rate needs tbf alone",
             ) from error
     else:
-        _quietly(end)
-        return shape.netem()
+        return shape.netem()[0]
     try:
-        _change(end, "replace", *shape.token_bucket())
+        for end in ends:
+            end("replace", shape.token_bucket())
     except GuestError as error:
         raise GuestCannot(
-            f"this host's kernel has neither netem nor tbf ({error}), and so no link of a given rate; load the module "
+            f"the kernel has neither netem nor tbf ({error}), and so no link of a given rate; load the module "
             "sch_tbf, or leave link_rate_bits_per_second out",
         ) from error
-    _quietly(end)
-    return shape.token_bucket()
+    return shape.token_bucket()[0]
 
 
-def _quietly(end: tuple[int, str]) -> None:
+def _quietly(end: End) -> None:
     with contextlib.suppress(GuestError):
-        _change(end, "del")
+        end("del", ())
 
 
-def _change(end: tuple[int, str], verb: str, *words: str) -> None:
-    pid, interface = end
-    command = ["nsenter", f"--net=/proc/{pid}/ns/net", "--", "tc", "qdisc", verb, "dev", interface, "root", *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
-    if done.returncode != 0:
-        said = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()
-        raise GuestError(f"tc: {said[0]}")
+def end_here(pid: int, interface: str) -> End:
+    """The end at an interface of this machine, in the network namespace of a process."""
+
+    def change(verb: str, words: Sequence[str]) -> None:
+        enter = ["nsenter", f"--net=/proc/{pid}/ns/net", "--"]
+        command = [*enter, "tc", "qdisc", verb, "dev", interface, "root", *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+        if done.returncode != 0:
+            said = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()
+            raise GuestError(f"tc: {said[0]}")
+
+    return change

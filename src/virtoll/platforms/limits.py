@@ -44,7 +44,7 @@ class OwnLimits(Parameters):
     def refusal(self, site: Site) -> str | None:
         """Why a guest cannot have them here, naming the key, in one sentence; None: it can, as far as can be seen."""
         layout = cgroups.detect()
-        for key in self._asked():
+        for key in self.asked():
             if site.this_machine.cgroup is None:
                 return f"{key}: without root a guest has no limits of its own; run as root or leave the key out"
             if _CONTROLLERS[key] not in layout.controllers:
@@ -55,7 +55,8 @@ class OwnLimits(Parameters):
             return f"io_max: {error}; leave it out"
         return None
 
-    def _asked(self) -> list[str]:
+    def asked(self) -> list[str]:
+        """The keys that are set."""
         return list(self.model_dump(include=set(_CONTROLLERS), exclude_none=True))
 
 

@@ -164,7 +164,7 @@ class LiveGuest:
             data=self._directory,
             co_located=co_located,
             programs=self.site.programs,
-            lab_links=self.site.network.local,
+            lab_links=self.site.network.shapable,
             cpus=pinning.cpus if self.site.far is None else (),
             receives_apart=self.receives_apart,
             vcpus=self.place.vcpus,

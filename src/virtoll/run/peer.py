@@ -7,22 +7,28 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from virtoll.agent.client import AgentClient
+from virtoll.agent.client import AgentClient, ChannelMark, Reply
+from virtoll.agent.messages import Request
 from virtoll.agent.operations.network import NetworkRequest
 from virtoll.agent.path_counters import read_counters
-from virtoll.errors import GuestError
+from virtoll.errors import GuestCannot, GuestError
+from virtoll.experiment.topology import Testbed
 from virtoll.hosts.base import LocalHost
+from virtoll.hosts.remote_host import RemoteHost, open_remote
+from virtoll.hosts.session import inherited
+from virtoll.hosts.ssh import connection_from_lab
 from virtoll.image import GuestImage
 from virtoll.lab.attachments import Counters
 from virtoll.lab.commands import PIPED
 from virtoll.lab.enter import Enter
 from virtoll.lab.inside import end_process
 from virtoll.lab.network import Network
-from virtoll.platforms.containers.native import HOST_AGENT, on_image
+from virtoll.platforms.containers.native import HOST_AGENT, image_there, on_image
 from virtoll.platforms.process_guest import connect_stdio
 
 _READY_SECONDS = 60.0
@@ -59,6 +65,79 @@ def peer_programs(
     who = "the agent for programs of the peer"
     with _agent(host, HOST_AGENT, "programs of the peer", who, enter=enter, cpus=cpus) as (agent, _):
         yield agent
+
+
+@dataclass
+class FarPrograms:
+    """The same on the host of a testbed's generator, in that host's own network: started when it is first asked.
+
+    The image is copied there as a file, once a run, and mounted in a mount namespace of the agent's own. Where that
+    cannot be, a ``GuestCannot`` says why, each time. ``host``: the connection to it, opened for this alone.
+    """
+
+    host: Callable[[], contextlib.AbstractContextManager[RemoteHost]]
+    image: GuestImage
+    channel_marks: deque[ChannelMark] = field(default_factory=deque)
+    _stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    _agent: AgentClient | None = None
+    _refused: str | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Where it was started and is gone."""
+        return self._agent is not None and self._agent.ended
+
+    def ask(self, request: Request[Reply], deadline_seconds: float = 60.0) -> Reply:
+        """One request, as of any agent."""
+        if self._refused is None and self._agent is None:
+            try:
+                self._agent = self._start()
+            except GuestError as error:
+                self._stack.close()
+                self._refused = str(error)
+        if self._agent is None:
+            raise GuestCannot(
+                f"this traffic's other end is a program of the image, which cannot be started there: {self._refused}"
+            )
+        return self._agent.ask(request, deadline_seconds)
+
+    def _start(self) -> AgentClient:
+        remote = self._stack.enter_context(self.host())
+        return self._stack.enter_context(on_image_there(remote, self.image, "programs of the peer"))
+
+    def close(self) -> None:
+        """End it and what it started; the copy is gone with the connection."""
+        self._stack.close()
+
+
+@contextlib.contextmanager
+def far_programs(testbed: Testbed, lab: LocalHost, image: GuestImage) -> Iterator[FarPrograms | None]:
+    """Who starts the image's programs at a testbed's generator; None where that is not a host over SSH."""
+    given, address = inherited(), testbed.generator.host.ssh
+    if given is None or address is None:
+        yield None
+        return
+    connection = connection_from_lab(address, given.outside, lab.scratch)
+    programs = FarPrograms(lambda: open_remote(connection, lab, image.agent), image)
+    try:
+        yield programs
+    finally:
+        programs.close()
+
+
+@contextlib.contextmanager
+def on_image_there(host: RemoteHost, image: GuestImage, role: str) -> Iterator[AgentClient]:
+    """An agent on the image's root on another host, in that host's own network."""
+    if not host.is_root:
+        raise GuestError(f"{host.name}: only root mounts the image there; give a user that is root")
+    process = host.spawn([*image_there(host, image).prefix(host.agent), *HOST_AGENT], role, PIPED)
+    agent = connect_stdio(process, f"the agent for {role} on {host.name}")
+    try:
+        agent.wait_ready(_READY_SECONDS)
+        yield agent
+    finally:
+        agent.close()
+        end_process(process)
 
 
 @contextlib.contextmanager

@@ -254,6 +254,8 @@ def why_not_there(choice: PlatformChoice, kind: type[Platform[Parameters]], cpu_
         return f"{choice.platform} runs on this machine only; run Virtoll on {where} itself"
     if cpu_quota is not None and kind.quota_by_cgroup:
         return f"{choice.platform} has its CPU quota by cgroups of this machine; leave 'guest.cpu_quota' out on {where}"
+    if isinstance(choice.parameters, OwnLimits) and (asked := choice.parameters.asked()):
+        return f"{asked[0]}: {choice.platform} has it by cgroups of this machine; leave it out on {where}"
     return None
 
 

@@ -24,7 +24,7 @@ from virtoll.lab.inside import this_lab
 from virtoll.platforms.fake.site import model_site
 from virtoll.platforms.host import Site
 from virtoll.run.observer import Observer
-from virtoll.run.peer import lab_agent, load_peer, network_peer, peer_programs
+from virtoll.run.peer import far_programs, lab_agent, load_peer, network_peer, peer_programs
 from virtoll.run.pinning import Pinning
 from virtoll.run.progress import Progress
 from virtoll.run.requirements import SMALLEST_IMAGE, has_smallest_image
@@ -132,13 +132,16 @@ def open_run_session(
         remote_peer(testbed, network) as far,
         contextlib.ExitStack() as stack,
     ):
-        programs = volume = None
+        programs: Caller | None = None
+        volume = None
         if made.tools is not None and far is None:
             if peer_data_bytes:
                 volume = lab.data_volume("folder", peer_data_bytes)
                 stack.callback(volume.remove)
             folder = None if volume is None else volume.folder
             programs = stack.enter_context(peer_programs(lab, made, network, pinning.generator_cpu, folder))
+        elif made.tools is not None and testbed is not None:
+            programs = stack.enter_context(far_programs(testbed, lab, made))
         site = Site(lab, made, peer, network, counters, far, programs=programs, programs_volume=volume)
         stack.callback(site.shared.close)
         observer = Observer({"peer": network.peer_pid, "counters": counters_pid})

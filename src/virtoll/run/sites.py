@@ -114,7 +114,7 @@ class Sites:
         counters = self.stack.enter_context(host_agent(remote))
         facts = counters.ask(FactsRequest(), _READY_SECONDS)
         cpus = tuple(range(facts.cpus_online or 0))
-        network = RemoteNetwork(remote, nics)
+        network = RemoteNetwork(remote, nics, self.network.peer_pid)
         shared = SharedResources()
         self.stack.callback(shared.close)
         return replace(self.here, host=remote, network=network, counters=counters, far=None, cpus=cpus, shared=shared)

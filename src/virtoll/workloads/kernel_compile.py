@@ -193,8 +193,8 @@ class KernelCompile(ProgramWorkload[KernelCompileParameters]):
         maker = bench.programs
         if maker is None:
             raise GuestCannot(
-                "its source is unpacked beside the peer, on a host without the image; "
-                "take this workload out, or the 'testbed', or ask for 'size: paper'",
+                "its source is unpacked beside the peer, on a host without the image; reach it by SSH "
+                "('testbed.generator'), ask for 'size: paper', or take this workload out",
             )
         if not there(maker, _HASHES):
             self._make_beside(maker, size)

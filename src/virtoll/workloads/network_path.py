@@ -100,7 +100,7 @@ class FarEnd:
         if self.programs is None:
             raise GuestCannot(
                 "this traffic's other end is a program of the image, which the peer on another host lacks; "
-                "take this workload out, or the 'testbed'",
+                "reach it by SSH ('testbed.generator'), or take this workload out",
             )
         return self.programs
 
@@ -151,7 +151,7 @@ def shaped(bench: Bench, link: Link, shape: Shape) -> contextlib.AbstractContext
     if shape.plain:
         return contextlib.nullcontext()
     if bench.lab_links is None:
-        raise GuestCannot("its link is not one of this machine's; leave the parameters link_... out")
+        raise GuestCannot("its link ends on a host where nothing can be set; leave the parameters link_... out")
     return bench.lab_links.shaped(link, shape)
 
 

@@ -19,6 +19,8 @@ pub enum Step {
     Unmount(PathBuf),
     /// An empty file system is mounted over the folder.
     Hide(PathBuf),
+    /// The file system in the file is mounted at the folder, for reading only.
+    Disk(PathBuf, PathBuf),
 }
 
 /// What is asked for.
@@ -66,6 +68,9 @@ pub fn parse(words: &[String]) -> Result<Arguments, Failure> {
             }
             Long("unmount") => asked.steps.push(Step::Unmount(path(&mut parser)?)),
             Long("hide") => asked.steps.push(Step::Hide(path(&mut parser)?)),
+            Long("disk") => {
+                asked.steps.push(Step::Disk(path(&mut parser)?, path(&mut parser)?));
+            }
             Long("root") => asked.root = Some(path(&mut parser)?),
             Long("share") => asked.shares.push((path(&mut parser)?, path(&mut parser)?)),
             Long("reap") => asked.reap = true,
@@ -106,7 +111,7 @@ mod tests {
     fn all_options_are_read() {
         let asked = parsed(
             "--cgroup /a --cgroup /b --cpus 0,2 --net /n --unshare mount,pid --bind /x /y --unmount /z --bind /v /w \
-             --hide /h --root /r --share /f=1 /data --reap --report 7 -- ls --root -l",
+             --hide /h --disk /d /m --root /r --share /f=1 /data --reap --report 7 -- ls --root -l",
         )
         .unwrap();
         assert_eq!(asked.cgroups, [PathBuf::from("/a"), PathBuf::from("/b")]);
@@ -118,6 +123,7 @@ mod tests {
             Step::Unmount("/z".into()),
             Step::Bind("/v".into(), "/w".into()),
             Step::Hide("/h".into()),
+            Step::Disk("/d".into(), "/m".into()),
         ];
         assert_eq!(asked.steps, steps);
         assert_eq!(asked.root, Some("/r".into()));

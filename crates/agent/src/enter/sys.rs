@@ -1,9 +1,9 @@
-//! System calls of `enter`: namespaces, fork, the end of a child.
+//! System calls of `enter`: namespaces, loop devices, fork, the end of a child.
 #![allow(unsafe_code)]
 
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsFd, FromRawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -73,6 +73,66 @@ pub fn unshare(namespaces: Namespaces) -> io::Result<()> {
 pub fn enter_network(file: &Path) -> io::Result<()> {
     let namespace = File::open(file)?;
     Ok(move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?)
+}
+
+const LOOP_CONFIGURE: libc::Ioctl = 0x4C0A;
+const LOOP_CTL_GET_FREE: libc::Ioctl = 0x4C82;
+const LO_FLAGS_READ_ONLY: u32 = 1;
+const LO_FLAGS_AUTOCLEAR: u32 = 4;
+
+/// `struct loop_info64` of the kernel's `linux/loop.h`, of which only the flags are set.
+#[repr(C)]
+struct LoopInfo {
+    numbers: [u64; 5],
+    number: u32,
+    encryption: [u32; 2],
+    flags: u32,
+    names: [[u8; 64]; 2],
+    key: [u8; 32],
+    init: [u64; 2],
+}
+
+/// `struct loop_config`.
+#[repr(C)]
+struct LoopConfig {
+    descriptor: u32,
+    block_bytes: u32,
+    info: LoopInfo,
+    reserved: [u64; 8],
+}
+
+const _: () = assert!(size_of::<LoopInfo>() == 232 && size_of::<LoopConfig>() == 304);
+
+/// The number of a loop device that nobody uses; another may be faster to use it.
+///
+/// # Errors
+/// The call's.
+pub fn free_loop_device(control: &File) -> io::Result<i32> {
+    // SAFETY: the request takes no argument, and the descriptor is open.
+    checked(unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE) })
+}
+
+/// Has a loop device show a file for reading, until its last user is gone (Linux 5.8 and newer).
+///
+/// # Errors
+/// The call's; `ResourceBusy` where the device shows another one already.
+pub fn show_in_loop_device(device: &File, content: &File) -> io::Result<()> {
+    let config = LoopConfig {
+        descriptor: content.as_raw_fd().cast_unsigned(),
+        block_bytes: 0,
+        info: LoopInfo {
+            numbers: [0; 5],
+            number: 0,
+            encryption: [0; 2],
+            flags: LO_FLAGS_READ_ONLY | LO_FLAGS_AUTOCLEAR,
+            names: [[0; 64]; 2],
+            key: [0; 32],
+            init: [0; 2],
+        },
+        reserved: [0; 8],
+    };
+    // SAFETY: both descriptors are open, and the kernel only reads the structure, which lives until the call returns.
+    checked(unsafe { libc::ioctl(device.as_raw_fd(), LOOP_CONFIGURE, &raw const config) }).map(drop)
 }
 
 /// A descriptor that this process was started with; the program to be executed does not get it.

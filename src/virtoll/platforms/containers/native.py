@@ -13,13 +13,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
+from virtoll.errors import GuestError
+from virtoll.hosts.base import GuestHost
 from virtoll.image import GuestImage
 from virtoll.lab.data import DataBy
-from virtoll.lab.enter import Bind, Enter, Namespace
+from virtoll.lab.enter import Bind, Disk, Enter, Namespace
+from virtoll.lab.network import GuestNetwork
 from virtoll.platforms.base import DATA_PATH, GuestRequest, Platform, Probe, Validation
-from virtoll.platforms.containers.guest import NamespacedGuest, start_namespaced
+from virtoll.platforms.containers.guest import start_namespaced
 from virtoll.platforms.host import Site
 from virtoll.platforms.limits import OwnLimits, limits_held
+from virtoll.platforms.process_guest import StartedGuest, root_disk
 
 HOST_AGENT = ("/init", "--role", "host", "--channel", "stdio")
 
@@ -40,17 +44,30 @@ class Native(Platform[NativeParameters]):
     boot_seconds: ClassVar[float] = 0.3
     slowdown: ClassVar[float] = 1.0
     data_by: ClassVar[DataBy] = "folder"
+    remote_hosts: ClassVar[bool] = True
+    quota_by_cgroup: ClassVar[bool] = True
     lacks: ClassVar[Mapping[str, str]] = {
         "network-stack": "two guests of it are one host, whose traffic with itself reaches no link",
     }
 
     def probe(self, site: Site) -> Probe:
-        """Always there; the version is the kernel's."""
-        del site
-        return Probe(True, kernel_version(), None)
+        """Always there; the version is the kernel's. On another host an agent is started on the image's root."""
+        if site.host.local is not None:
+            return Probe(True, kernel_version(), None)
+        version = None
+        try:
+            version = f"Linux {site.host.run(['uname', '-r'], 'probe').strip()}"
+            self.start(GuestRequest(f"probe-{self.name}", 1, 128 * 2**20, (), GuestNetwork(())), site).stop()
+        except GuestError as error:
+            return Probe(False, version, f"no agent starts on the image's root there: {error}")
+        return Probe(True, version, None)
 
-    def start(self, request: GuestRequest, site: Site) -> NamespacedGuest:
+    def start(self, request: GuestRequest, site: Site) -> StartedGuest:
         """Start the agent in a mount namespace of its own, changed to the image's root."""
+        if site.host.local is None:
+            from virtoll.platforms.containers.remote_native import start_bare_host
+
+            return start_bare_host(request, site, image_there(site.host, site.image, request.data_folder), HOST_AGENT)
         network = site.network
         for link in request.network.links:
             site.local_ports.host_port(link)
@@ -76,8 +93,17 @@ class NativeAgain(Native):
 
 def on_image(image: GuestImage, namespaces: tuple[Namespace, ...], folder: Path | None = None) -> Enter:
     """The image's root for a program in namespaces of its own; ``folder``: its data directory."""
-    shares = (Bind(folder, Path(DATA_PATH)),) if folder is not None else ()
-    return Enter(namespaces=namespaces, root=image.root, shares=shares)
+    return Enter(namespaces=namespaces, root=image.root, shares=_shares(folder))
+
+
+def image_there(host: GuestHost, image: GuestImage, folder: Path | None = None) -> Enter:
+    """The same for a program on another host: the image is a file that is copied there once, and mounted for it."""
+    root, disk = host.guest_folder("root"), host.put(root_disk(image))
+    return Enter(namespaces=("mount",), mounts=(Disk(disk, root),), root=root, shares=_shares(folder))
+
+
+def _shares(folder: Path | None) -> tuple[Bind, ...]:
+    return (Bind(folder, Path(DATA_PATH)),) if folder is not None else ()
 
 
 def kernel_version() -> str:

@@ -102,6 +102,7 @@ class ModelNetwork:
     """``Links`` that are none: a model's frames are numbers."""
 
     local = None
+    shapable = None
 
     def tap_port(self, link: Link, device: str | None = None, *, several_queues: bool = False) -> Port:
         """Refused."""
