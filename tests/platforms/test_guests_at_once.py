@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support import experiments, machine
+from tests.support import accounting, experiments, machine
 from tests.support.commands import virtoll
 from tests.support.guests import HELD_UP
 from tests.support.playground import Running, kill_all, playground
@@ -23,6 +23,7 @@ GUESTS = 3
 # The one lasts until somebody has looked at the guests, the other until the run is ended.
 LONG = {"workload": "forkwait", "processes": 40_000}
 ENDLESS = {"workload": "forkwait", "processes": 2_000_000}
+BEGUN_NS = 200_000_000
 
 
 def asked(**changed: Any) -> dict[str, Any]:
@@ -112,13 +113,14 @@ def test_each_guest_compiles_a_tree_of_its_own(tmp_path: Path) -> None:
 
 
 def working(running: Running) -> Callable[[], bool]:
-    """Whether all guests are there and their jobs have begun: one of them has just made a process."""
+    """Whether all guests are there and their jobs have begun: one has used more CPU time than any start takes."""
+    at_first: dict[int, int] = {}
 
     def found() -> bool:
-        own = machine.family(running.process.pid).processes
-        guests = guests_among(own)
-        pids = {one.pid for one in guests}
-        return len(guests) == GUESTS and any(one.parent in pids for one in own)
+        guests = guests_among(machine.family(running.process.pid).processes)
+        used = {one.pid: accounting.cpu_time_ns([one.pid]) for one in guests}
+        at_first.update({pid: used[pid] for pid in used.keys() - at_first.keys()})
+        return len(guests) == GUESTS and any(now - at_first[pid] > BEGUN_NS for pid, now in used.items())
 
     return found
 

@@ -255,7 +255,7 @@ def test_a_link_is_as_slow_as_it_is_made_and_free_again(
         assert right(measured)
         assert measured.result is not None
         assert measured.result["shaped_by"] in ("tbf", "netem")
-        (ends,) = watched.ends
+        ends = watched.ends[-1]  # of the last one: a busy host may have held up a mark of others
         watched.ends.clear()
         assert {(one.kind, one.rate) for one in ends.values()} == {(measured.result["shaped_by"], "20Mbit")}
         assert ends[direction].sent_bytes > size

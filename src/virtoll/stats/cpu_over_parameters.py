@@ -5,7 +5,7 @@ a second, threads, jobs. No verdict rests on them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from virtoll.runfolder.conditions import ALONE
 from virtoll.runfolder.records import TrialRecord
@@ -20,8 +20,8 @@ NAME, UNIT = "host_cpu_use", "CPUs"
 class CpuCells:
     """The tasks of that metric, and their values by platform, task and condition."""
 
-    tasks: tuple[Task, ...] = ()
-    cells: Mapping[tuple[str, Task, str], CellSummary] = field(default_factory=dict)
+    tasks: tuple[Task, ...]
+    cells: Mapping[tuple[str, Task, str], CellSummary]
 
 
 def cpu_cells(tasks: Sequence[Task], trials: Iterable[TrialRecord]) -> CpuCells:
