@@ -155,6 +155,24 @@ COMPLAINTS: list[tuple[str, dict[str, Any], str, list[str]]] = [
         ["vhost is for nic: virtio-net alone"],
     ),
     (
+        "several queues of a card that is emulated",
+        {"platforms": ["native", QEMU | {"nic": "e1000", "queues": 2}]},
+        "platforms[1].queues",
+        ["queues is for nic: virtio-net alone"],
+    ),
+    (
+        "several queues of a machine without a PCI bus",
+        {"platforms": ["native", QEMU | {"machine": "microvm", "queues": 2}]},
+        "platforms[1].queues",
+        ["machine microvm"],
+    ),
+    (
+        "several queues of a tap that is opened for the machine",
+        {"platforms": ["native", QEMU | {"attachment": "routed", "queues": 2}]},
+        "platforms[1].queues",
+        ["attachment: bridge alone"],
+    ),
+    (
         "a root on no disk",
         {"platforms": ["native", QEMU | {"root": "disk"}]},
         "platforms[1].root",
