@@ -70,7 +70,12 @@ class OpenVzParameters(Attached):
     ostemplate: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] | None = None
 
     def conflict(self, testbed: Testbed | None) -> tuple[str, str] | None:
-        """Links are veth pairs in bridges."""
+        """Links are veth pairs in bridges; venet (``routed`` elsewhere) carries the container's own packets alone."""
+        if self.attachment == "routed":
+            return "attachment", (
+                "OpenVZ's venet drops packets that are not of the container's own addresses, so that it could forward "
+                "none; leave it out, or take it with runc or netns"
+            )
         if self.attachment != "bridge":
             return "attachment", f"{self.attachment} is not for containers of OpenVZ; leave it out"
         if (self.tool == "prlctl") != (self.ostemplate is not None):

@@ -211,7 +211,8 @@ class Libvirt(Platform[LibvirtParameters]):
         agent, console, host, image = folder / "agent", folder / "console.txt", site.host, site.image
         if daemon is not None:
             disk = daemon.disk if image.needs_disk else None
-            return GuestFiles(agent, console, daemon.kernel, daemon.initramfs, daemon.root, daemon.root_folders, disk)
+            root, shown = daemon.root, daemon.root_folders
+            return GuestFiles(agent, console, daemon.kernel, daemon.initramfs, root, root_folders=shown, disk=disk)
         if self.parameters.uri == XEN:  # its initramfs has modules, of which the guest loads some
             kernel, initramfs = host.put(image.kernel.vmlinuz), host.put(image.disk_initramfs)
             file = host.put(root_disk(image)) if image.needs_disk else None

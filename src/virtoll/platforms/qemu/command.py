@@ -82,6 +82,8 @@ class QemuParameters(AttachedMachine):
     def _is_in_a_bridge(cls, value: int, information: ValidationInfo) -> int:
         if value > 1 and information.data.get("attachment", "bridge") != "bridge":
             _refuse("several queues go with attachment: bridge alone; leave one of them out")
+        if value > 1 and information.data.get("machine") == "microvm":
+            _refuse("a NIC of machine microvm has one interrupt for all its queues; leave queues out")
         return value
 
     @field_validator("cache", "root", "filesystem")
@@ -208,9 +210,8 @@ def nic_arguments(parameters: QemuParameters, link: Link, port: Port) -> list[st
     several = ""
     if parameters.queues > 1:
         backend += f",queues={parameters.queues}"
-        # An interrupt for each queue each way, one for the configuration and one for control; microvm's NICs have one.
-        vectors = "" if parameters.machine == "microvm" else f",vectors={2 * parameters.queues + 2}"
-        several = f",mq=on{vectors}"
+        # An interrupt for each queue each way, one for the configuration and one for control.
+        several = f",mq=on,vectors={2 * parameters.queues + 2}"
     model = _NIC_MODELS[parameters.nic]
     device = _device(parameters, model) if parameters.nic == "virtio-net" else model
     rom = "" if parameters.machine == "microvm" else ",romfile="

@@ -19,6 +19,8 @@ from virtoll.platforms.host import SharedResources
 from virtoll.platforms.process_guest import GuestRemains
 
 _END_SECONDS = 30.0
+_DESTROY_SECONDS = 60.0
+_DEVICE_SECONDS = 60.0
 _LOOK_AGAIN_SECONDS = 0.2
 _FIRST_TABLE = 27_600  # routing tables of routed links: two a link from here on
 
@@ -29,13 +31,17 @@ def domains(host: CommandRunner) -> list[str]:
     return [row[0] for row in rows if row and row[0] != "Domain-0"]
 
 
-def destroy(host: CommandRunner, name: str, patience_seconds: float = _END_SECONDS) -> None:
-    """Until it is gone: a domain that dies by itself is there for a while. ``GuestRemains`` when it does not go."""
+def destroy(host: CommandRunner, name: str, patience_seconds: float = _END_SECONDS, devices: int = 0) -> None:
+    """Until it is gone: a domain that dies by itself is there for a while. ``GuestRemains`` when it does not go.
+
+    ``devices``: how many PCI devices it has. xl waits some ten seconds for a dead guest to let go of each.
+    """
+    patience_seconds += devices * _DEVICE_SECONDS
     _until_gone(
         host,
         lambda: f"domain {name}" if name in domains(host) else "",
         patience_seconds,
-        lambda: host.run(["xl", "destroy", name], "end", 60.0),
+        lambda: host.run(["xl", "destroy", name], "end", _DESTROY_SECONDS + devices * _DEVICE_SECONDS),
     )
 
 

@@ -157,7 +157,7 @@ class Xen(Platform[XenParameters]):
             undo.callback(promised(host, remove_logs, lambda: host.run(remove_logs, "logs")))
             ports = [self._port(link) for link in request.network.links if link.name not in devices]
             undo.callback(wait_for_removal, host, [*ports, *(port.removesuffix(_EMULATED) for port in ports)])
-            undo.callback(promised(host, ["xl", "destroy", name], lambda: destroy(host, name)))
+            undo.callback(promised(host, ["xl", "destroy", name], lambda: destroy(host, name, devices=len(devices))))
             spawned = time.monotonic_ns()
             host.run(["xl", "create", "-p", str(folder / "domain.cfg")], f"guest {request.name}", _CREATE_SECONDS)
             for link in request.network.links:
