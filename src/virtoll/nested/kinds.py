@@ -1,7 +1,7 @@
 """What a nested host of each kind is made of: plain data; ``build`` makes its files of it, ``machine`` boots it.
 
 Main type: ``NestedKind``. The CPU flags are those with which QEMU's emulated AMD-V was seen to carry the product. Each
-that is left away has its reason beside it (QEMU 7.2).
+that is left away has its reason beside it, as seen with QEMU 7.2; with the emulator of today none was tried again.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ KVM = NestedKind(
     name="kvm",
     title="KVM of Debian's kernel, under emulated AMD-V",
     cpu="max,+svm",
-    cpus=1,  # with two QEMU 7.2 can run old translations of patched code (docs/decisions/one-cpu-for-nested-kvm.md)
+    cpus=1,  # a second gains a seventh of a guest's start (docs/decisions/emulator-of-nested-hosts.md)
     memory_mib=2048,
     packages=(*_COMMON_PACKAGES, "qemu-system-x86", "seabios", "qemu-system-data"),
     programs=(*_COMMON_PROGRAMS, "usr/bin/qemu-system-x86_64"),

@@ -254,9 +254,9 @@ class VirtualBox(Platform[VirtualBoxParameters]):
 
 
 def _ask(host: GuestHost, argv: list[str], role: str) -> str:
-    """Its server ends some seconds after its last client: who asks just then gets no answer, and asks again.
+    """Its server ends five seconds after its last client: who asks just then gets no answer, and asks again.
 
-    Nothing was done then, because every command begins with that server's object.
+    Nothing was done then: every command begins with that server's object. (``gShutdownDelayMs`` in its svcmain.cpp.)
     """
     for _ in range(_ASKED - 1):
         try:
