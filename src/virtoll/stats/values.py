@@ -258,6 +258,7 @@ def _natural(parameters: Parameters) -> list[tuple[int, float, str]]:
 
 
 _NOTHING = ("none", "auto")
+_OWN_OR_SHARED = {"nic": "NIC", "server": "server"}
 _TOTAL, _LINK_RATE = "total_rate_frames_per_second", "link_rate_bits_per_second"
 
 
@@ -296,8 +297,10 @@ def _parameter(key: str, value: Any) -> str:
     if own is not None:
         return own
     words = key.replace("_", " ")
-    if key == "nic" and value in ("own", "shared"):
-        return f"{value} NIC"
+    if key in _OWN_OR_SHARED and value in ("own", "shared"):
+        return f"{value} {_OWN_OR_SHARED[key]}"
+    if key in ("client", "peer_files"):  # which end is meant is not in the value
+        return f"{words} {value}"
     if key == _TOTAL:
         return f"{value:g} frames/s in all" if value else "a sweep"
     if isinstance(value, list) and key.endswith("_mbit_per_second"):
