@@ -30,6 +30,7 @@ from virtoll.run.threads import at_once
 from virtoll.runfolder.records import TrialRecord, start_skew_ns
 from virtoll.runfolder.scale import ScalePoint
 from virtoll.runfolder.store import RunFolder
+from virtoll.stats import values
 from virtoll.stats.compare import Verdict
 
 MIB = 2**20
@@ -143,6 +144,16 @@ def test_what_needs_the_generator_is_skipped_with_what_to_take_instead() -> None
         "forward needs generator and sink, which serve one guest at a time; for guests that send or forward side by "
         "side take transmitters or virtual-routers"
     )
+
+
+def test_a_table_says_whose_server_and_whose_client_it_is() -> None:
+    both: list[dict[str, Any]] = [{"rows": 1000, "server": server} for server in ("own", "shared")]
+    assert [values._size(one, both) for one in both] == ["own server", "shared server"]
+    ends: list[dict[str, Any]] = [{"client": "guest", "peer_files": "memory"}, {"client": "peer", "peer_files": "disk"}]
+    assert [values._size(one, ends) for one in ends] == [
+        "client guest, peer files memory",
+        "client peer, peer files disk",
+    ]
 
 
 MODELS = [fake("model", seed=1), fake("again", seed=2), fake("slow", seed=3, cost=2.0, host_cpus=2)]

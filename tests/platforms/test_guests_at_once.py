@@ -112,6 +112,20 @@ def test_each_guest_compiles_a_tree_of_its_own(tmp_path: Path) -> None:
     assert [one.check is not None and one.check.ok for one in trial.members] == [True] * GUESTS
 
 
+def test_one_server_of_the_host_serves_all(tmp_path: Path) -> None:
+    """Each of its clients begins with the others, and has a database of its own."""
+    workload = {"workload": "mariadb-oltp", "transactions": 100, "rows": 100, "server": "shared"}
+    file = experiments.write(tmp_path, **asked(platforms=["native"], baseline="native", workloads=[workload]))
+    finished = virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
+    assert finished.returncode == 0, finished.stderr
+    (trial,) = RunFolder.open(tmp_path / "run").latest_trials()
+    assert right_or_too_short(trial), trial.reason
+    assert [one.check is not None and one.check.ok for one in trial.members] == [True] * GUESTS
+    argvs = [set(one.result["argv"]) for one in trial.members if one.result is not None]
+    assert all("--mysql-socket=@virtoll-mariadb" in argv for argv in argvs)
+    assert [f"--mysql-db=sbtest{number}" in argv for number, argv in enumerate(argvs, start=1)] == [True] * GUESTS
+
+
 def working(running: Running) -> Callable[[], bool]:
     """Whether all guests are there and their jobs have begun: one has used more CPU time than any start takes."""
     at_first: dict[int, int] = {}

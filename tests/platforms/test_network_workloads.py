@@ -21,6 +21,7 @@ from virtoll.errors import AgentError, GuestError, ImageError
 from virtoll.image import prepare_image
 from virtoll.lab.network import Link, Network, plan_links
 from virtoll.lab.shaping import Shape
+from virtoll.run.data_directory import DataKeeper
 from virtoll.run.peer import peer_programs
 from virtoll.run.session import RunSession
 from virtoll.workloads import WORKLOADS
@@ -81,7 +82,13 @@ def bench_of(run_session: RunSession, one: Connected, other: Connected | None = 
     """What the fleet gives a workload."""
     assert isinstance(run_session.site.network, Network)
     beside = (other.bench,) if other is not None else ()
-    return replace(one.bench, lab_links=run_session.site.network, co_located=beside, programs=run_session.site.programs)
+    site = run_session.site
+    files = None
+    if site.programs is not None and site.programs_volume is not None:
+        files = DataKeeper(site.programs, site.programs_volume)
+    return replace(
+        one.bench, lab_links=run_session.site.network, co_located=beside, programs=site.programs, peer_files=files
+    )
 
 
 def measure(bench: Bench, name: str, **given: Any) -> Measurement:
@@ -302,14 +309,18 @@ def tools(run_session: RunSession) -> Iterator[RunSession]:
         run_session.site.image = prepare_image("full", offline=True)
     except ImageError as error:
         pytest.skip(f"{error} (or make tools)")
+    volume = run_session.site.this_machine.data_volume("folder", 2**24)
     with peer_programs(
         run_session.site.this_machine,
         run_session.site.image,
         run_session.site.network,
         run_session.pinning.generator_cpu,
+        volume.folder,
     ) as run_session.site.programs:
+        run_session.site.programs_volume = volume
         yield run_session
-    run_session.site.image, run_session.site.programs = image, None
+    volume.remove()
+    run_session.site.image, run_session.site.programs, run_session.site.programs_volume = image, None, None
 
 
 @pytest.fixture(scope="module")
@@ -345,6 +356,36 @@ def test_programs_at_both_ends(
     tools: RunSession, tool_pair: tuple[Connected, Connected], direction: str, between: dict[str, str]
 ) -> None:
     run_programs(tools, tool_pair, direction, **between)
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_the_peers_rsync_pulls_and_pushes(
+    tools: RunSession, tool_pair: tuple[Connected, Connected], direction: str
+) -> None:
+    """The guest serves; the peer's files are in a folder of this machine's, which is empty again afterwards."""
+    pulled_and_pushed(tools, tool_pair, direction)
+
+
+def test_the_peers_rsync_and_other_guests(tools: RunSession, other_tool_pair: tuple[Connected, Connected]) -> None:
+    for direction in DIRECTIONS:
+        pulled_and_pushed(tools, other_tool_pair, direction)
+
+
+def pulled_and_pushed(tools: RunSession, pair: tuple[Connected, Connected], direction: str) -> None:
+    """One transfer whose client is the peer's."""
+    measured = measure(bench_of(tools, pair[0]), "rsync-file", direction=direction, client="peer", peer_files="disk")
+    assert right(measured), measured
+    assert measured.clock is not None
+    assert (measured.clock["method"], measured.clock["guest"]) == ("channel", None)
+    assert measured.result is not None
+    state = measured.result["peer_state"]
+    assert state["files"] == (1 if direction == "to-guest" else 0), "what it sends is there; what comes is not yet"
+    assert state["page_cache"] == "cold"
+    volume = tools.site.programs_volume
+    assert volume is not None
+    assert volume.folder is not None
+    assert list(volume.folder.iterdir()) == []
+    assert addresses(tools) == ""
 
 
 def test_programs_at_both_ends_of_other_guests(tools: RunSession, other_tool_pair: tuple[Connected, Connected]) -> None:

@@ -261,6 +261,8 @@ _NOTHING = ("none", "auto")
 _WORDS_OF = {
     ("nic", "own"): "own NIC",
     ("nic", "shared"): "shared NIC",
+    ("server", "own"): "own server",
+    ("server", "shared"): "shared server",
     ("affinity", "shared"): "same CPUs",
     ("affinity", "apart"): "own CPUs",
     ("affinity", "unpinned"): "not pinned",
@@ -310,6 +312,8 @@ def _parameter(key: str, value: Any) -> str:
     words = key.replace("_", " ")
     if isinstance(value, str) and (key, value) in _WORDS_OF:
         return _WORDS_OF[key, value]
+    if key in ("client", "peer_files"):  # which end is meant is not in the value
+        return f"{words} {value}"
     if key == _TOTAL:
         return f"{value:g} frames/s in all" if value else "a sweep"
     if isinstance(value, list) and key.endswith("_mbit_per_second"):

@@ -107,7 +107,7 @@ _SIZES: Final[dict[str, _Size]] = {
         beside=False,
         native_seconds=1000.0,
         prepare_seconds=30.0,
-        memory_bytes=144 * _MIB,
+        memory_bytes=160 * _MIB,
         data_bytes=2600 * _MIB,
     ),
 }
