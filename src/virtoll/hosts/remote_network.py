@@ -142,7 +142,7 @@ class RemoteNetwork:
         lines = [line for nic in nics for line in (f"link set {nic} nomaster", f"link set {nic} netns {namespace}")]
         if lines:
             self._ip(*lines)
-        self._lent_to = namespace
+            self._lent_to = namespace
 
     def giving_back(self, network: GuestNetwork, namespace: str) -> list[list[str]]:
         """The commands by which the namespace loses the NICs to that of the host's first process, one a NIC."""
@@ -152,9 +152,9 @@ class RemoteNetwork:
     def take_back(self, network: GuestNetwork, namespace: str) -> None:
         """Undo ``lend``: into the bridges that there are, and until each has its carrier again."""
         nics = {self._nics[link.name].name: link.bridge for link in network.links}
-        self._lent_to = None
         if not nics:
             return
+        self._lent_to = None
         self._ip(*(f"link set {nic} netns 1" for nic in nics), namespace=namespace)
         bridged = [f"link set {nic} master {bridge}" for nic, bridge in nics.items() if bridge in self._bridges]
         self._ip(*bridged, *(f"link set {nic} up" for nic in nics))

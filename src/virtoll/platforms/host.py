@@ -95,7 +95,7 @@ class Site:
     ``counters`` is an agent in the host's own namespace; ``far`` generator and sink on another host, None without.
     ``cpus``: those of a host that is not this machine, on which guests are pinned; None: as the run pins them here.
     ``sleep``: of a host that is stopped while nothing is done on it. ``programs``: an agent in the peer's network
-    namespace on the root of the image, that starts the image's programs there; None where the image has none.
+    namespace (or on its host) on the root of the image, that starts the image's programs there; None without them.
     ``programs_volume``: room for their files; None where no workload needs it.
     ``is_model``: nothing of it is real (``platforms.fake.site``): no image, no agent and nothing to calibrate.
     """

@@ -109,7 +109,7 @@ def _no_data_state(evict: bool) -> dict[str, Any]:
 
 
 class LabLinks(Protocol):
-    """Makes a link slower, longer or lossy, and chooses who receives: ``virtoll.lab.network.Network``."""
+    """Makes a link slower, longer or lossy, and chooses who receives: ``virtoll.hosts.links.ShapedLinks``."""
 
     def shaped(self, link: Link, shape: Shape) -> contextlib.AbstractContextManager[str | None]:
         """The link so within the context; yields what shapes it, None where nothing is asked for."""
@@ -151,9 +151,8 @@ class Bench:
     has everything written back and forgotten, so that what a workload made ready is read from the disk. ``co_located``:
     the other guests of its platform that the workload needs, as many as it said, each on links of its own.
     ``programs``: an agent in the peer's network namespace on the root of the guests' image, for what runs there; None
-    where the peer is on another host, or the image holds no programs. ``peer_files``: their data directory; None where
-    no workload of the experiment needs one. ``lab_links``: None where the links are not the
-    lab's.
+    where the image holds none, or cannot be brought to the peer's host. ``peer_files``: their data directory; None where
+    no workload of the experiment needs one. ``lab_links``: None where no discipline can be set at the links' ends.
     ``repeats``: how often a job runs between its marks; 1 for a workload that cannot be repeated. ``cpus``: the host
     CPUs of guest, generator and sink; where nothing is pinned all of them, and none where the host is another.
     ``company``: those that it is measured together with in the scenario ``scale``; None: it is measured by itself.
