@@ -167,7 +167,8 @@ def far(host: dict[str, str]) -> dict[str, object]:
             {"ssh": "root@far"},
             {},
             {
-                "native": "native runs on this machine only; run Virtoll on ssh root@far itself",
+                "native": None,
+                "runc": "runc runs on this machine only; run Virtoll on ssh root@far itself",
                 "qemu-tcg": None,
                 "xen": None,
                 "fake": None,
@@ -177,7 +178,9 @@ def far(host: dict[str, str]) -> dict[str, object]:
             {"ssh": "root@far"},
             {"cpu_quota": 0.5},
             {
-                "native": "native runs on this machine only; run Virtoll on ssh root@far itself",
+                "native": "native has its CPU quota by cgroups of this machine; leave 'guest.cpu_quota' out on "
+                "ssh root@far",
+                "runc": "runc runs on this machine only; run Virtoll on ssh root@far itself",
                 "qemu-tcg": "qemu-tcg has its CPU quota by cgroups of this machine; leave 'guest.cpu_quota' out on "
                 "ssh root@far",
                 "xen": None,
@@ -202,6 +205,15 @@ def test_what_cannot_be_on_another_host_is_known_from_the_plan(
     guest = {"marks": "channel", **changed}
     asked = experiments.parsed(platforms=list(reasons), testbed=far(host), guest=guest, blocks=1)
     assert {one.platform.label: why_impossible(one, asked) for one in plan_of(asked).trials} == reasons
+
+
+def test_limits_of_its_own_are_not_for_a_host_elsewhere() -> None:
+    native = {"platform": "native", "label": "native", "memory_max": "64MiB", "cpu_weight": 50}
+    asked = experiments.parsed(
+        platforms=[native], testbed=far({"ssh": "root@far"}), guest={"marks": "channel"}, blocks=1
+    )
+    reasons = {why_impossible(one, asked) for one in plan_of(asked).trials}
+    assert reasons == {"cpu_weight: native has it by cgroups of this machine; leave it out on ssh root@far"}
 
 
 def test_needs_are_held_against_a_platforms_own_size() -> None:

@@ -62,7 +62,17 @@ def test_a_runs_threads_are_curves_with_the_medians_and_intervals_of_its_cells()
 
 
 def reading(monotonic_ns: int, cpu_ns: int) -> CpuReading:
-    return CpuReading(monotonic_ns, (ProcessTime(82, 0, "init", cpu_ns, 0, 0, 0, 0),), {})
+    used = ProcessTime(
+        pid=82,
+        started_ticks=0,
+        name="init",
+        cpu_ns=cpu_ns,
+        user_ns=0,
+        system_ns=0,
+        children_user_ns=0,
+        children_system_ns=0,
+    )
+    return CpuReading(monotonic_ns, (used,), {})
 
 
 def test_cpu_use_over_threads_is_that_of_what_was_measured_and_of_nothing_around_it() -> None:

@@ -212,7 +212,8 @@ class Libvirt(Platform[LibvirtParameters]):
         if daemon is not None:
             disk = daemon.disk if image.needs_disk else None
             root, shown = daemon.root, daemon.root_folders
-            return GuestFiles(agent, console, daemon.kernel, daemon.initramfs, root, root_folders=shown, disk=disk)
+            kernel, initramfs = daemon.kernel, daemon.initramfs
+            return GuestFiles(agent, console, kernel, initramfs, root=root, root_folders=shown, disk=disk)
         if self.parameters.uri == XEN:  # its initramfs has modules, of which the guest loads some
             kernel, initramfs = host.put(image.kernel.vmlinuz), host.put(image.disk_initramfs)
             file = host.put(root_disk(image)) if image.needs_disk else None
