@@ -152,7 +152,7 @@ class Bench:
     the other guests of its platform that the workload needs, as many as it said, each on links of its own.
     ``programs``: an agent in the peer's network namespace on the root of the guests' image, for what runs there; None
     where the image holds none, or cannot be brought to the peer's host. ``peer_files``: their data directory; None
-    where no workload of the experiment needs one. ``lab_links``: None where no discipline can be set at the links' ends.
+    where no workload of the experiment needs one. ``lab_links``: None where the ends of links take no discipline.
     ``repeats``: how often a job runs between its marks; 1 for a workload that cannot be repeated. ``cpus``: the host
     CPUs of guest, generator and sink; where nothing is pinned all of them, and none where the host is another.
     ``company``: those that it is measured together with in the scenario ``scale``; None: it is measured by itself.
