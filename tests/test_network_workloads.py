@@ -17,10 +17,14 @@ from virtoll.agent.messages import Message, Request
 from virtoll.agent.operations.jobs import RunRequest, ServeRequest, StreamExchange
 from virtoll.agent.operations.network import NetworkRequest, Route
 from virtoll.agent.operations.programs import ExecRequest, SpawnRequest
-from virtoll.errors import AgentError, GuestCannot, GuestDied
+from virtoll.errors import AgentError, GuestCannot, GuestDied, GuestError
+from virtoll.lab.data import DataBy, LocalVolume
+from virtoll.lab.inside import Lab
 from virtoll.lab.network import plan_links
 from virtoll.lab.shaping import Shape
 from virtoll.platforms.containers.native import Native
+from virtoll.run import session
+from virtoll.run.progress import SilentProgress
 from virtoll.run.requirements import unmet
 from virtoll.workloads import WORKLOADS, iperf, rsync
 from virtoll.workloads.base import Bench, DataDirectory, Measurement
@@ -476,6 +480,23 @@ def test_the_peers_files_can_be_on_a_disk(direction: str) -> None:
 def test_a_peer_without_a_disk_refuses_that_trial_alone() -> None:
     with pytest.raises(GuestCannot, match="the peer has no disk for its files here"):
         rsync_trial(RSYNC, "", "from-guest", peer_files="disk")
+
+
+def test_no_room_for_the_peers_files_is_told_and_ends_no_run(capsys: pytest.CaptureFixture[str]) -> None:
+    class Full(Lab):
+        """A machine whose disk is full."""
+
+        def data_volume(self, by: DataBy, size_bytes: int, promised_bytes: int = 0) -> LocalVolume:
+            raise GuestError(f"/var/tmp has no room for {size_bytes} bytes as a {by} beside {promised_bytes}")
+
+    class Told(SilentProgress):
+        """Says it."""
+
+        def message(self, text: str) -> None:
+            print(text)
+
+    assert session._peer_volume(Full("lab"), 4096, Told()) is None
+    assert capsys.readouterr().out == "files of the peer: /var/tmp has no room for 4096 bytes as a folder beside 0\n"
 
 
 @pytest.mark.parametrize("given", [{"client": "peer"}, {"peer_files": "disk"}])

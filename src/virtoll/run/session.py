@@ -20,7 +20,8 @@ from virtoll.experiment.model import PlatformChoice
 from virtoll.experiment.topology import Testbed
 from virtoll.hosts.remote_peer import remote_peer
 from virtoll.image import GuestImage, prepare_image
-from virtoll.lab.inside import this_lab
+from virtoll.lab.data import LocalVolume
+from virtoll.lab.inside import Lab, this_lab
 from virtoll.platforms.fake.site import model_site
 from virtoll.platforms.host import Site
 from virtoll.run.observer import Observer
@@ -136,7 +137,8 @@ def open_run_session(
         volume = None
         if made.tools is not None and far is None:
             if peer_data_bytes:
-                volume = lab.data_volume("folder", peer_data_bytes)
+                volume = _peer_volume(lab, peer_data_bytes, progress)
+            if volume is not None:
                 stack.callback(volume.remove)
             folder = None if volume is None else volume.folder
             programs = stack.enter_context(peer_programs(lab, made, network, pinning.generator_cpu, folder))
@@ -151,6 +153,15 @@ def open_run_session(
             session.load_cpu = pinning.free_cpu()
             session.load_peer = stack.enter_context(load_peer(lab, made, network))
         yield session
+
+
+def _peer_volume(lab: Lab, size_bytes: int, progress: Progress) -> LocalVolume | None:
+    """Room for files of the peer's programs; None where there is none, which costs the trials that need it alone."""
+    try:
+        return lab.data_volume("folder", size_bytes)
+    except GuestError as error:
+        progress.message(f"files of the peer: {error}")
+        return None
 
 
 def model_session(pinning: Pinning) -> RunSession:
