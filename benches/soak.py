@@ -8,8 +8,8 @@ from the repository's folder; the kinds of guests are those of ``tests/support/g
 bytes. Printed are points that were ok, that are no result and that the agent refused; after one that
 is no result, whether the guest answers an echo.
 
-``requests``: small requests to the guest's agent, in hundreds, every second of which while the guest forwards flat out;
-in the others each tenth is a timed job after a park. Printed are requests that were answered, that were asked again
+``requests``: small requests to the guest's agent, in hundreds, every second of which while the guest forwards; in the
+others each tenth is a timed job after a park. Printed are requests that were answered, that were asked again
 (``wake_seconds``) and that failed.
 """
 
@@ -43,7 +43,7 @@ GENERATORS = ("live-frames", "af-xdp", "af-packet")
 SINKS = ("xdp", "tpacket")
 SIZES = (64, 512, 1518)
 LENGTHS_MS = (50, 200)
-FLOOD_MS = 3000
+BESIDE_MS, BESIDE_PER_SECOND = 3000, 5000.0
 TOGETHER = 100
 
 
@@ -52,11 +52,11 @@ def say(live: guests.Connected, text: str) -> None:
     print(f"{time.strftime('%H:%M:%S')} {live.name}: {text}", flush=True)
 
 
-def flat_out(live: guests.Connected, wanted: ForwardParameters) -> tuple[str, str]:
-    """What one flat-out point was: a word to count it by, and a sentence if it is no result."""
+def measured(live: guests.Connected, wanted: ForwardParameters, rate: float | None) -> tuple[str, str]:
+    """What one point was, at a rate or flat out: a word to count it by, and a sentence if it is no result."""
     bench = live.bench
     try:
-        point = send(bench.peer, stream_through(bench, wanted), wanted, bench.next_tag(), wanted.point_ns, None)
+        point = send(bench.peer, stream_through(bench, wanted), wanted, bench.next_tag(), wanted.point_ns, rate)
     except VirtollError as error:
         return "refused", str(error)
     problem = unbalanced([point])
@@ -70,7 +70,7 @@ def points(live: guests.Connected, count: int) -> None:
     with routing(live.bench, ForwardParameters()):
         for number, (backend, size, sink, length) in zip(range(1, count + 1), shapes, strict=False):
             shape = {"backend": backend, "sink": sink, "frame_size_bytes": size, "point_milliseconds": length}
-            outcome, sentence = flat_out(live, ForwardParameters.model_validate(shape))
+            outcome, sentence = measured(live, ForwardParameters.model_validate(shape), None)
             found[outcome] += 1
             if sentence:
                 say(live, f"point {number}, {backend}, {sink}, {size} bytes, {length} ms: {outcome}: {sentence}")
@@ -90,8 +90,8 @@ def _echo(live: guests.Connected) -> None:
             say(live, f"  link {link.role} is dead: {error}")
 
 
-class Flood:
-    """Flat-out points through a guest, one after another until it is left."""
+class Traffic:
+    """Points through a guest, one after another until it is left."""
 
     def __init__(self, live: guests.Connected) -> None:
         """Not begun yet."""
@@ -100,7 +100,7 @@ class Flood:
 
     def _run(self) -> None:
         while not self.over.is_set():
-            flat_out(self.live, ForwardParameters(point_milliseconds=FLOOD_MS))
+            measured(self.live, ForwardParameters(point_milliseconds=BESIDE_MS), BESIDE_PER_SECOND)
 
     def __enter__(self) -> None:
         """It sends."""
@@ -113,7 +113,7 @@ class Flood:
 
 
 def requests(live: guests.Connected, count: int) -> None:
-    """So many requests, in hundreds that are quiet and flooded in turn."""
+    """So many requests, in hundreds that are quiet and beside traffic in turn."""
     agent, found = live.held.agent, Counter[str]()
     write = agent._write_whole  # noqa: SLF001
 
@@ -123,17 +123,17 @@ def requests(live: guests.Connected, count: int) -> None:
 
     agent._write_whole = counted  # type: ignore[method-assign]  # noqa: SLF001
     for first in range(0, count, TOGETHER):
-        before, flooded = Counter(found), first // TOGETHER % 2 == 1
-        with Flood(live) if flooded else contextlib.nullcontext():
-            _some(live, found, jobs=not flooded)
-        say(live, f"{first + TOGETHER} requests, {'flooded' if flooded else 'quiet'}: {dict(found - before)}")
+        before, forwards = Counter(found), first // TOGETHER % 2 == 1
+        with Traffic(live) if forwards else contextlib.nullcontext():
+            _some(live, found, jobs=not forwards)
+        say(live, f"{first + TOGETHER} requests, {'beside traffic' if forwards else 'quiet'}: {dict(found - before)}")
     say(live, f"requests: {dict(found)}")
 
 
 def _some(live: guests.Connected, found: Counter[str], *, jobs: bool) -> None:
     for number in range(TOGETHER):
         try:
-            if number % 10 or not jobs:  # the peer, which stamps a job's marks, is also who floods
+            if number % 10 or not jobs:  # the peer, which stamps a job's marks, is also who sends
                 live.held.agent.ask(ClocksRequest(), 30.0)
                 found["ok"] += 1
                 continue

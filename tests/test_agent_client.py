@@ -165,10 +165,11 @@ def test_an_answer_that_is_on_its_way_at_the_deadline_is_awaited(monkeypatch: py
     theirs.close()
 
 
-def test_a_channel_that_sleeps_is_woken_by_an_empty_line() -> None:
-    with stub("asleep") as (client, _):
+@pytest.mark.parametrize("behaviour", ["asleep", "fast asleep"])
+def test_a_channel_that_sleeps_is_woken_by_empty_lines_over_some_of_which_it_sleeps_too(behaviour: str) -> None:
+    with stub(behaviour) as (client, _):
         client.wait_ready(READY_SECONDS)
-        client.wake_seconds = 0.1
+        client.wake_seconds = 0.01
         assert client.call("clocks", deadline_seconds=READY_SECONDS) == {"woken": True}
 
 

@@ -75,9 +75,10 @@ def answer(behaviour: str, number: int) -> None:
         following = hear()
         say({"id": number, "ok": {"which": "late"}})
         say({"id": following["id"], "ok": {"which": "right"}})
-    elif behaviour == "asleep":
-        while hear_line() != b"\n":
-            pass
+    elif behaviour in ("asleep", "fast asleep"):
+        for _ in range(1 if behaviour == "asleep" else 30):
+            while hear_line() != b"\n":
+                pass
         say({"id": number, "ok": {"woken": True}})
     elif behaviour == "dies":
         sys.exit(3)

@@ -31,6 +31,8 @@ PROTOCOL = 2
 MAXIMUM_LINE_BYTES = 8 * 2**20
 _CONSOLE_KEPT_BYTES = 64 * 1024
 _TAKEN_SECONDS = 60.0
+# An answer is asked for again each fiftieth of the time that has passed, so that hours of it do not fill a terminal.
+_WAKES = 50
 _ARRIVING_SECONDS = 15.0
 
 Reply = TypeVar("Reply", bound=Message)
@@ -132,7 +134,7 @@ class AgentClient:
 
     ``window_bytes``: the channel is paced, and at most so much of a request is on the way that was not taken; None: the
     channel has flow control of its own. ``wake_seconds``: after so long without the beginning of an answer an empty
-    line asks for it, again at twice that and so on. An emulated serial line may lose an interrupt. None: never.
+    line asks for it, again and again, ever more rarely. An emulated serial line may lose an interrupt. None: never.
     ``patience``: deadlines are so many times longer, for a channel whose speed says nothing of its guest.
     ``gives_turn``: other threads may go on while it waits; not so for an agent that several threads ask.
     ``arrived``: when something came last, real time and monotonic, ns; ``greeted_monotonic_ns``: when it said that it
@@ -191,11 +193,12 @@ class AgentClient:
         self.busy = True
         asked, deadline_seconds = time.monotonic(), deadline_seconds * self.patience
         deadline, wake_seconds = asked + deadline_seconds, self.wake_seconds
+        wake = math.inf if wake_seconds is None else asked + wake_seconds
         while True:
-            message = self._next_message(min(deadline, asked + (wake_seconds or deadline_seconds)))
-            if message is None and wake_seconds is not None and time.monotonic() < deadline:
+            message = self._next_message(min(deadline, wake))
+            if message is None and wake_seconds is not None and (now := time.monotonic()) < deadline:
                 self._write_whole(b"\n")
-                wake_seconds *= 2
+                wake = now + max(wake_seconds, (now - asked) / _WAKES)
                 continue
             if message is None:
                 raise GuestDied(f"{self.who} did not answer '{op}' within {deadline_seconds:g} s")
