@@ -11,9 +11,10 @@ from tests.support.experiments import fake
 
 from virtoll.experiment.plan import Plan
 from virtoll.platforms import EVERY_PLATFORM, PLATFORMS
-from virtoll.platforms.base import GuestRequest
-from virtoll.platforms.fake.driver import Fake, FakeGuest
+from virtoll.platforms.base import GuestRequest, Platform, Probe
+from virtoll.platforms.fake.driver import Fake, FakeGuest, FakeParameters
 from virtoll.platforms.host import Site
+from virtoll.platforms.kernel_settings import KernelSettings
 from virtoll.run import pipeline, requirements
 from virtoll.run.preview import plan_of
 from virtoll.run.progress import SilentProgress
@@ -45,6 +46,28 @@ class Lacking(Fake):
     lacks: ClassVar[dict[str, str]] = {"io-uring": "its model knows none"}
 
 
+class SetParameters(KernelSettings, FakeParameters):
+    """A model whose kernel has settings."""
+
+
+class Set(Platform[SetParameters]):
+    """The model with a kernel that always counts by 'model'."""
+
+    name: ClassVar[str] = "set"
+    family: ClassVar[str] = "model"
+    title: ClassVar[str] = "a model"
+    parameter_model = SetParameters
+    boot_seconds: ClassVar[float] = 0.0
+    slowdown: ClassVar[float] = 0.0
+    needs_lab: ClassVar[bool] = False
+
+    def probe(self, site: Site) -> Probe:
+        return Fake(FakeParameters()).probe(site)
+
+    def start(self, request: GuestRequest, site: Site) -> FakeGuest:
+        return Fake(FakeParameters()).start(request, site)
+
+
 class Watched(Fake):
     """The model; keeps what it was asked to start."""
 
@@ -64,6 +87,24 @@ def measured(into: Path, **changed: Any) -> RunFolder:
 def demanding(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(WORKLOADS.loaders, "forkwait", lambda: Demanding)
     monkeypatch.setitem(EVERY_PLATFORM.loaders, "lacking", lambda: Lacking)
+
+
+def test_a_setting_that_its_kernel_has_not_skips_its_trials_and_is_stored(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(EVERY_PLATFORM.loaders, "set", lambda: Set)
+    folder = measured(
+        tmp_path / "run",
+        platforms=[fake("model"), {"platform": "set", "clocksource": ["model", "hpet"]}],
+        blocks=1,
+        workloads=[{"workload": "superpi", "digits": 100}],
+    )
+    said = "clocksource: its kernel counts by 'model' and not by 'hpet'; it has: none that it tells; name one of these"
+    found = {(one.platform, one.status, one.reason) for one in folder.trials()}
+    refused = f"its guest could not be started: {said}"
+    assert found == {("model", "ok", None), ("set-model", "ok", None), ("set-hpet", "skipped", refused)}
+    boots = [one for one in folder.boots() if one.platform == "set-hpet"]
+    assert {(one.status, one.reason, (one.facts or {})["clock_source"]) for one in boots} == {("failed", said, "model")}
 
 
 def test_memory_that_the_guest_has_not_skips_those_trials_alone(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 //!
 //! The kernel's command line says what differs from machine to machine: `virtoll.channel`, `virtoll.modules` (those to be
 //! loaded besides), `virtoll.disk` (to be mounted at /mnt) or `virtoll.root` (to become the root), `virtoll.disktype`,
-//! `virtoll.data` (an ext4 disk to be mounted at /data), `virtoll.end`. A disk is `/dev/NODE` or `serial:ITS-SERIAL`.
+//! `virtoll.data` (an ext4 disk to be mounted at /data) with its `virtoll.scheduler`, `virtoll.end`. A disk is `/dev/NODE` or `serial:ITS-SERIAL`.
 
 mod sys;
 
@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use virtoll_clock::Readings;
 
 use crate::channel::Channel;
+use crate::disks;
 use crate::network;
 use crate::options::Role;
 use crate::session::Session;
@@ -66,7 +67,10 @@ pub fn run_machine(arguments: &[String], started: Readings) -> ! {
         }
     }
     if let Some(device) = word("virtoll.data")
-        && let Err(cause) = await_disk(device).and_then(|node| mount_disk(&node, DATA_TYPE, DATA))
+        && let Err(cause) = await_disk(device).and_then(|node| {
+            choose_scheduler(&node, word("virtoll.scheduler"));
+            mount_disk(&node, DATA_TYPE, DATA)
+        })
     {
         eprintln!("virtoll-agent: disk {device} on {DATA}: {cause}");
     }
@@ -179,6 +183,14 @@ fn disk_of_serial(disks: &Path, serial: &str) -> Option<String> {
         fs::read_to_string(disk.path().join("serial")).is_ok_and(|said| said.trim() == serial)
     })?;
     Some(format!("/dev/{}", found.file_name().to_string_lossy()))
+}
+
+/// Has the disk's requests ordered as asked; one that the kernel has not is told on the console, and seen in `facts`.
+fn choose_scheduler(node: &str, wanted: Option<&str>) {
+    let (Some(name), Some(disk)) = (wanted, node.strip_prefix("/dev/")) else { return };
+    if let Err(cause) = fs::write(disks::scheduler_file(disk), name) {
+        eprintln!("virtoll-agent: scheduler {name} of {node}: {cause}");
+    }
 }
 
 fn mount_disk(device: &str, kind: &str, place: &str) -> io::Result<()> {

@@ -9,6 +9,7 @@ mod clock_rate;
 mod command_line;
 mod counters;
 mod data;
+mod disks;
 mod enter;
 mod exec;
 mod facts;

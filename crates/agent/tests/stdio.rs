@@ -85,6 +85,8 @@ fn facts_are_complete() {
         "hypervisor",
         "cmdline",
         "clock_source",
+        "clock_sources",
+        "data_schedulers",
         "cpu_quota",
         "files_sha256",
         "modules_sha256",

@@ -34,6 +34,7 @@ from virtoll.lab.network import GuestNetwork, plan_links, with_found_macs
 from virtoll.platforms.attachment import attach
 from virtoll.platforms.base import Guest, GuestRequest, GuestStartError, Platform
 from virtoll.platforms.host import Site
+from virtoll.platforms.kernel_settings import why_not_in_force
 from virtoll.platforms.last_words import with_last_words
 from virtoll.platforms.limits import limit
 from virtoll.run.data_directory import DataKeeper, find_data_volume
@@ -631,7 +632,7 @@ class Fleet:
                     # Guests side by side that are not pinned are not on the sender's CPU either, but on any.
                     cpus = request.cpus or (self.pinning.usable if slot.affinity == "unpinned" else ())
                     draft.receives_on(site.network.local.receive_on(network, cpus))
-                unlike = self._examine(guest, request, draft, pre_provisioned=choice.parameters.pre_provisioned)
+                unlike = self._examine(guest, request, draft, choice)
                 if slot.instance == 0 and slot.group is None:
                     self._append_footprint(guest, boot, choice.label, "idle", site)
                 guest.park()
@@ -657,14 +658,23 @@ class Fleet:
         )
 
     def _examine(
-        self, guest: Guest, request: GuestRequest, draft: BootDraft, *, pre_provisioned: bool
+        self, guest: Guest, request: GuestRequest, draft: BootDraft, choice: PlatformChoice
     ) -> tuple[str, ...]:
-        """Measure what the guest is and compare it with what was asked for; what makes it another guest, in words."""
+        """Measure what the guest is and compare it with what was asked for; what makes it another guest, in words.
+
+        ``GuestError`` where its kernel has not a setting that its platform's parameters ask for.
+        """
         hello = guest.agent.ask(HelloRequest(protocol=PROTOCOL))
         facts = guest.agent.ask(FactsRequest(), _FACTS_DEADLINE_SECONDS)
         host = guest.host_view()
-        unlike = compare_pre_provisioned(request, facts) if pre_provisioned else compare(request, facts, host)
+        unlike = (
+            compare_pre_provisioned(request, facts)
+            if choice.parameters.pre_provisioned
+            else compare(request, facts, host)
+        )
         draft.examined(facts, unlike, hello, host, guest.limits_held)
+        if (refusal := why_not_in_force(choice.parameters, facts, data=request.data is not None)) is not None:
+            raise GuestError(refusal)
         return draft.record.fatal
 
     def _append_footprint(

@@ -27,6 +27,7 @@ _PLAIN = (
     ("kernel command line", "cmdline"),
     ("hypervisor", "hypervisor"),
     ("clock source", "clock_source"),
+    ("I/O schedulers of the data's disk", "data_schedulers"),
     ("scheduler tick, Hz", "scheduler_tick_hz"),
     ("CPUs without a tick", "scheduler_tickless"),
     ("unit of process times, Hz", "clock_tick_hz"),
@@ -40,7 +41,9 @@ _SIZES = (
     ("memory limit", "memory_limit_bytes"),
 )
 _VARIES = "varies: "
-_NULL_MEANS = dict.fromkeys(("memory_limit_bytes", "hypervisor", "cmdline", "modules_sha256"), "none")
+_NULL_MEANS = dict.fromkeys(
+    ("memory_limit_bytes", "hypervisor", "cmdline", "modules_sha256", "data_schedulers"), "none"
+)
 
 
 class Likeness(StrEnum):

@@ -6,6 +6,9 @@ use std::fs;
 use virtoll_proto::reply::facts::Machine;
 
 use super::{read_trimmed, sys};
+use crate::disks;
+
+const DATA: &str = "/data";
 
 /// Reads all of them.
 pub fn collect() -> Machine {
@@ -13,7 +16,9 @@ pub fn collect() -> Machine {
     let flags: BTreeSet<&str> =
         cpu_field(&processors, &["flags", "Features"]).unwrap_or("").split_whitespace().collect();
     let online = read_trimmed("/sys/devices/system/cpu/online");
-    let clock_source = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    let clock_source =
+        |file| read_trimmed(&format!("/sys/devices/system/clocksource/clocksource0/{file}"));
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     Machine {
         kernel_release: read_trimmed("/proc/sys/kernel/osrelease"),
         kernel_version: read_trimmed("/proc/sys/kernel/version"),
@@ -27,7 +32,10 @@ pub fn collect() -> Machine {
             &fs::read_to_string("/proc/iomem").unwrap_or_default(),
         ),
         page_size_bytes: sys::page_size(),
-        clock_source: read_trimmed(clock_source),
+        clock_source: clock_source("current_clocksource"),
+        clock_sources: clock_source("available_clocksource"),
+        data_schedulers: disk_mounted_at(&mounts, DATA)
+            .and_then(|disk| read_trimmed(&disks::scheduler_file(disk))),
         clock_tick_hz: sys::clock_tick(),
         scheduler_tick_hz: sys::scheduler_tick(),
         scheduler_tickless: tickless(),
@@ -39,6 +47,12 @@ pub fn collect() -> Machine {
         uid: sys::user_id(),
         capabilities_hex: status_field("CapEff"),
     }
+}
+
+/// The last disk that was mounted there, by its node's name; none where that is no disk of its own.
+fn disk_mounted_at<'a>(mounts: &'a str, place: &str) -> Option<&'a str> {
+    let line = mounts.lines().rev().find(|line| line.split(' ').nth(1) == Some(place))?;
+    line.split(' ').next()?.strip_prefix("/dev/")
 }
 
 fn cpu_field<'a>(processors: &'a str, names: &[&str]) -> Option<&'a str> {
@@ -113,6 +127,16 @@ mod tests {
         assert_eq!(cpu_list(Some("0")), Some(1));
         assert_eq!(cpu_list(Some("")), None);
         assert_eq!(cpu_list(None), None);
+    }
+
+    #[test]
+    fn a_disk_is_found_by_where_it_is_mounted() {
+        let mounts =
+            "/dev/vda / ext4 rw 0 0\ntmpfs /data tmpfs rw 0 0\n/dev/vdb /data ext4 rw 0 0\n";
+        assert_eq!(disk_mounted_at(mounts, "/data"), Some("vdb"));
+        assert_eq!(disk_mounted_at(mounts, "/"), Some("vda"));
+        assert_eq!(disk_mounted_at(mounts, "/mnt"), None);
+        assert_eq!(disk_mounted_at("tmpfs /data tmpfs rw 0 0\n", "/data"), None);
     }
 
     #[test]

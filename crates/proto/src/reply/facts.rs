@@ -34,6 +34,10 @@ pub struct Machine {
     pub memory_installed_bytes: Option<u64>,
     pub page_size_bytes: Option<u64>,
     pub clock_source: Option<String>,
+    /// Those that the kernel could take instead, as it lists them.
+    pub clock_sources: Option<String>,
+    /// The I/O schedulers of the disk with the data directory, as the kernel lists them: `[none] mq-deadline`.
+    pub data_schedulers: Option<String>,
     pub clock_tick_hz: Option<u64>,
     pub scheduler_tick_hz: Option<u64>,
     pub scheduler_tickless: Option<String>,

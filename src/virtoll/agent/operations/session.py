@@ -83,6 +83,8 @@ class FactsReply(Message):
     cpu_quota: CpuQuota | None = None
     page_size_bytes: int | None = None
     clock_source: str | None = None
+    clock_sources: str | None = None
+    data_schedulers: str | None = None
     clock_tick_hz: int | None = None
     scheduler_tick_hz: int | None = None
     scheduler_tickless: str | None = None

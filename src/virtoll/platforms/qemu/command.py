@@ -18,6 +18,7 @@ from virtoll.lab.attachments import Port
 from virtoll.lab.network import Link
 from virtoll.platforms.attachment import AttachedMachine, qemu_backend
 from virtoll.platforms.base import GuestRequest
+from virtoll.platforms.kernel_settings import KernelSettings
 
 _MIB = 2**20
 # Which node a disk becomes depends on the order in which they are found: with two of them they go by these.
@@ -39,7 +40,7 @@ def _switch(value: Any) -> Any:
     return {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
 
 
-class QemuParameters(AttachedMachine):
+class QemuParameters(KernelSettings, AttachedMachine):
     """Machine type, NIC of every link, disk, and ``channel``: the way to the agent.
 
     ``vhost``: the host's kernel moves the frames. ``queues``: pairs of queues of each virtio NIC, of which the guest's
@@ -184,6 +185,7 @@ def kernel_arguments(parameters: QemuParameters, *, data: bool = False) -> str:
     # Its own check of the timer compares clocks that go on while the emulator waits for a CPU, and panics.
     words.append("no_timer_check")
     words.append(f"virtoll.channel={channel}")
+    words += parameters.kernel_words(data=data)
     modules = [*(["ext4"] if data else []), *([HANDED_IN_NICS] if parameters.vfio else [])]
     if parameters.disk != "none":
         controller = "ata_piix" if parameters.machine == "pc" else "ahci"
