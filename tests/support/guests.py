@@ -190,15 +190,6 @@ NESTED: dict[str, Kind] = {
     "nested-kvm-vhost": Kind(
         "qemu-kvm", {"vhost": "on"}, host="nested:kvm", kernel="image", vlans=True, slow=True, variant=True
     ),
-    "nested-kvm-queues": Kind(
-        "qemu-kvm",
-        {"vhost": "on", "queues": 2},
-        host="nested:kvm",
-        kernel="image",
-        vlans=True,
-        slow=True,
-        variant=True,
-    ),
     "nested-xen-pv": Kind("xen", {"type": "pv"}, host="nested:xen", kernel="image", vlans=True, slow=True),
     "nested-xen-pv-routed": Kind(
         "xen",
