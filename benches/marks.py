@@ -14,7 +14,6 @@ and the largest, in ms, over trials whose pauses come in turn:
 from __future__ import annotations
 
 import statistics
-import subprocess
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -22,11 +21,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
-from tests.support import commands, guests, inside  # noqa: E402
+from tests.support import guests, inside  # noqa: E402
 
 from virtoll.agent import timekeeper  # noqa: E402
-from virtoll.lab.init import prepare_mounts  # noqa: E402
-from virtoll.lab.launch import LAB_VARIABLE, _namespace_command, inside_lab  # noqa: E402
 
 PAUSES_NS = (0, 1_000_000, 3_000_000, 10_000_000, 30_000_000)
 KINDS = ("native", "runc", "runsc-systrap", "qemu-tcg", "qemu-tcg-e1000")
@@ -79,10 +76,5 @@ def main(asked: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    if inside_lab() is None:
-        with inside._lab() as lab_id:  # noqa: SLF001
-            # This script stands in the place of ``virtoll.lab.init``, and is known by that name.
-            itself = [*_namespace_command(), sys.executable, __file__, "virtoll.lab.init", *sys.argv[1:]]
-            sys.exit(subprocess.run(itself, env=commands.environment(**{LAB_VARIABLE: lab_id}), check=False).returncode)
-    prepare_mounts()
+    inside.enter_lab(__file__)
     main(sys.argv[2:])

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import subprocess
 import sys
 import threading
 import time
@@ -27,13 +26,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
-from tests.support import commands, guests, inside  # noqa: E402
+from tests.support import guests, inside  # noqa: E402
 
 from virtoll.agent.operations.session import ClocksRequest  # noqa: E402
 from virtoll.agent.timekeeper import await_path  # noqa: E402
 from virtoll.errors import VirtollError  # noqa: E402
-from virtoll.lab.init import prepare_mounts  # noqa: E402
-from virtoll.lab.launch import LAB_VARIABLE, _namespace_command, inside_lab  # noqa: E402
 from virtoll.workloads import traffic  # noqa: E402
 from virtoll.workloads.forward import ForwardParameters, stream_through  # noqa: E402
 from virtoll.workloads.router import routing  # noqa: E402
@@ -161,10 +158,5 @@ def main(way: str, count: int, kinds: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    if inside_lab() is None:
-        with inside._lab() as lab_id:  # noqa: SLF001
-            # This script stands in the place of ``virtoll.lab.init``, and is known by that name.
-            itself = [*_namespace_command(), sys.executable, __file__, "virtoll.lab.init", *sys.argv[1:]]
-            sys.exit(subprocess.run(itself, env=commands.environment(**{LAB_VARIABLE: lab_id}), check=False).returncode)
-    prepare_mounts()
+    inside.enter_lab(__file__)
     main(sys.argv[2], int(sys.argv[3]), sys.argv[4:])

@@ -24,7 +24,7 @@ from virtoll.host.guest_usage import available_bytes
 from virtoll.image import prepare_image
 from virtoll.lab.inside import wait_until
 from virtoll.run import neighbours, scale
-from virtoll.run.fleet import LiveGuest
+from virtoll.run.live_guest import LiveGuest
 from virtoll.run.pipeline import measure
 from virtoll.run.progress import SilentProgress
 from virtoll.run.session import RunSession

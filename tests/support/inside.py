@@ -225,6 +225,18 @@ def _lab() -> Iterator[str]:
         residue.sweep(record)
 
 
+def enter_lab(script: str) -> None:
+    """Start a script of ours again in a lab of its own, and end as that ends; in that lab, make its mounts.
+
+    There its first argument is ``virtoll.lab.init``, in whose place it stands.
+    """
+    if inside_lab() is None:
+        with _lab() as lab_id:
+            itself = [*_namespace_command(), sys.executable, script, "virtoll.lab.init", *sys.argv[1:]]
+            sys.exit(subprocess.run(itself, env=environment(**{LAB_VARIABLE: lab_id}), check=False).returncode)
+    prepare_mounts()
+
+
 def _lost(item: pytest.Item) -> dict[str, Any]:
     """A failed report for a test of which nothing was heard."""
     text = f"nothing was heard of it, or its lab ended:\n{_labs[0].said.get(item.nodeid, 'the lab did not start')}"

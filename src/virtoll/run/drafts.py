@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from virtoll.lab.network import GuestNetwork
     from virtoll.lab.receiving import ReceivingCpus
     from virtoll.platforms.base import Guest, GuestRequest
-    from virtoll.run.fleet import Slot
     from virtoll.run.guest_check import Mismatch
+    from virtoll.run.live_guest import Slot
     from virtoll.workloads.base import Measurement
     from virtoll.workloads.points import MeasuredPoint
 

@@ -1,9 +1,8 @@
 """The guests of one block: all started before its first trial, parked between trials, ended after its last.
 
-Main types: ``Fleet`` (starts, hands out, replaces, ends guests and writes their boot records), ``LiveGuest`` (one of
-them with its network and timekeeper) and ``Placement`` (where it is pinned). A block is one boot of each platform, so
-that the variation from boot to boot is inside the interval and not hidden below it. It is more than one where a guest
-is lost, or is ended because the host's memory does not hold all.
+Main type: ``Fleet`` (starts, hands out, replaces, ends guests and writes their boot records). A block is one boot of
+each platform, so that the variation from boot to boot is inside the interval and not hidden below it. It is more than
+one where a guest is lost, or is ended because the host's memory does not hold all.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from virtoll.agent.client import PROTOCOL, TrafficAgents
 from virtoll.agent.links import network_request, peer_request
-from virtoll.agent.operations.session import ClocksRequest, FactsRequest, HelloRequest
+from virtoll.agent.operations.session import FactsRequest, HelloRequest
 from virtoll.agent.path_counters import HopReader
 from virtoll.agent.timekeeper import Timekeeper, await_path
 from virtoll.errors import AgentError, GuestCannot, GuestDied, GuestError, LabError, NeighbourFailed
 from virtoll.experiment.model import Experiment, Parameters, PlatformChoice, WorkloadChoice
 from virtoll.experiment.plan import Trial
-from virtoll.host.guest_usage import CpuAround, available_bytes, cpu_around, read_footprint
+from virtoll.host.guest_usage import available_bytes, read_footprint
 from virtoll.lab import interrupts
 from virtoll.lab.data import DataVolume
 from virtoll.lab.network import GuestNetwork, plan_links, with_found_macs
@@ -39,17 +38,17 @@ from virtoll.platforms.last_words import with_last_words
 from virtoll.platforms.limits import limit
 from virtoll.run.data_directory import DataKeeper, find_data_volume
 from virtoll.run.guest_check import compare, compare_pre_provisioned
+from virtoll.run.live_guest import LiveGuest, NeighbourKey, Placement, Slot
 from virtoll.run.observer import Observer
 from virtoll.run.pinning import Pinning, cpus_at_once
 from virtoll.run.progress import Progress
-from virtoll.run.requirements import why_not_in_memory
 from virtoll.run.room import ended_for, held_bytes, lacking_bytes
 from virtoll.run.threads import at_once
 from virtoll.runfolder.conditions import Affinity, Condition
 from virtoll.runfolder.scale import ScalePoint
 from virtoll.runfolder.store import RunFolder
 from virtoll.workloads import workload_of
-from virtoll.workloads.base import Bench, DataDirectory, Needs
+from virtoll.workloads.base import Needs
 from virtoll.workloads.loads import data_bytes_of
 
 if TYPE_CHECKING:
@@ -61,159 +60,6 @@ _STANDARD_MTU_BYTES = 1500
 _GROUPS_PER_BLOCK = 2  # a second try, since one of many guests may have failed of a busy host
 _BOOT_SECONDS = 120.0  # the longest that one guest alone may take
 _FACTS_DEADLINE_SECONDS = 60.0  # an emulated guest reads and hashes all its files
-
-
-@dataclass(frozen=True)
-class Placement:
-    """The host CPUs that a guest is pinned to, none for any; its virtual CPUs, and its memory in bytes."""
-
-    cpus: tuple[int, ...]
-    vcpus: int
-    memory_bytes: int
-
-
-@dataclass(frozen=True)
-class Slot:
-    """Which of a platform's guests one is: ``instance`` 0 is its own, others stand beside that.
-
-    ``place``: where it is pinned if not as the experiment says. ``group``: with how many it is started at once.
-    ``beside``: the label of the platform whose measured guest it is a neighbour of. ``affinity``: of guests that are
-    measured side by side.
-    """
-
-    instance: int = 0
-    place: Placement | None = None
-    group: ScalePoint | None = None
-    beside: str | None = None
-    affinity: Affinity | None = None
-
-    @property
-    def words(self) -> str:
-        """It as a sentence's subject."""
-        if self.group is not None:
-            return self.group.guest(self.instance + 1)
-        return "its guest" if self.instance == 0 else f"guest {self.instance + 1} of those side by side"
-
-
-NeighbourKey = tuple[str, Placement]
-"""Which guests beside others are alike: the label of their platform, and their place."""
-
-
-@dataclass
-class LiveGuest:
-    """A guest that is up, with what is needed to measure it; ``boot`` is its record's id, ``label`` its platform's.
-
-    ``unlike`` says in what it is not the guest that was asked for: then its trials are invalid. ``no_data`` says why it
-    has no data directory although a workload needs one.
-    """
-
-    boot: str
-    guest: Guest
-    network: GuestNetwork
-    timekeeper: Timekeeper
-    hops: HopReader
-    wire: TrafficAgents
-    site: Site
-    label: str
-    place: Placement
-    unlike: tuple[str, ...] = ()
-    data: DataKeeper | None = None
-    no_data: str | None = None
-    receives_apart: bool = False
-    instance: int = 0
-    _directory: DataDirectory = field(default_factory=DataDirectory)
-
-    @contextlib.contextmanager
-    def prepared(self, workload: str, needs: Needs) -> Iterator[str | None]:
-        """The same state at each trial's start, and nothing left to be written back while others are measured.
-
-        Gives why the trial must be skipped instead, or None.
-        """
-        if needs.data_bytes == 0:
-            yield None
-        elif self.data is None:
-            yield self.no_data or "its guest has no data directory"
-        elif (reason := self._why_not_in_memory(workload, needs)) is not None:
-            yield reason
-        else:
-            self._directory = self.data.empty()
-            yield None
-            self.data.empty()
-
-    def _why_not_in_memory(self, workload: str, needs: Needs) -> str | None:
-        """As of this machine before; of another host it is known now."""
-        volume = None if self.data is None else self.data.volume
-        if volume is None or volume.folder is None:
-            return None
-        return why_not_in_memory(workload, needs, self.place.memory_bytes, volume.file_system)
-
-    def host_cpu(self) -> contextlib.AbstractContextManager[CpuAround | None]:
-        """What its processes use of the host's CPUs in the context; None where it has none here, or no counters."""
-        return cpu_around(self.guest.host_processes() if self.hops.enabled else None)
-
-    def bench(self, pinning: Pinning, tags: Iterator[int], co_located: tuple[Bench, ...] = ()) -> Bench:
-        """What a workload is given; ``co_located``: the same of the guests that are measured together with it."""
-        bench = Bench(
-            guest=self.guest.agent,
-            peer=self.wire,
-            timekeeper=self.timekeeper,
-            network=self.network,
-            generator_cpu=pinning.generator_cpu,
-            sink_cpu=pinning.sink_cpu,
-            tags=tags,
-            hops=self.hops,
-            data=self._directory,
-            co_located=co_located,
-            programs=self.site.programs,
-            lab_links=self.site.network.shapable,
-            cpus=pinning.cpus if self.site.far is None else (),
-            receives_apart=self.receives_apart,
-            vcpus=self.place.vcpus,
-        )
-        if self.site.programs is not None and self.site.programs_volume is not None:
-            bench = replace(bench, peer_files=DataKeeper(self.site.programs, self.site.programs_volume))
-        return bench if self.data is None else replace(bench, data_state=self.data.state)
-
-
-@contextlib.contextmanager
-def running(guests: Sequence[LiveGuest], who: Callable[[int], str] | None = None) -> Iterator[None]:
-    """Let guests of one host run for the length of the context; parked again after an orderly end only.
-
-    They must answer at both ends: frames that a dead guest did not forward are not frames that were lost. ``who``: one
-    of several in words, by its number from 1, where one that fails is to be named.
-    """
-
-    numbered = list(enumerate(guests, start=1))
-
-    def blamed(number: int) -> contextlib.AbstractContextManager[None]:
-        return contextlib.nullcontext() if who is None else named(who(number), number)
-
-    with guests[0].site.awake():
-        for number, live in numbered:
-            with blamed(number):
-                live.guest.resume()
-                live.guest.agent.ask(ClocksRequest())
-        yield
-        for number, live in numbered:
-            with blamed(number):
-                live.guest.agent.ask(ClocksRequest())
-        for number, live in numbered:
-            with blamed(number):
-                live.guest.park()
-
-
-@contextlib.contextmanager
-def named(who: str, number: int = 1) -> Iterator[None]:
-    """What fails within is this one of several guests: ``NeighbourFailed`` names it.
-
-    What its platform cannot do, the guest being well, stays an ``AgentError``.
-    """
-    try:
-        yield
-    except GuestError as error:
-        if isinstance(error, AgentError) and error.kind == "unsupported":
-            raise
-        raise NeighbourFailed(who, error, number) from error
 
 
 @dataclass
@@ -503,11 +349,11 @@ class Fleet:
 
     def _start(self, choice: PlatformChoice) -> None:
         """Start the platform's guest."""
-        live = self._start_one(choice)
+        live = self._start_one(choice, Slot())
         if live is not None:
             self._live[choice.label] = live
 
-    def _start_one(self, choice: PlatformChoice, slot: Slot = Slot()) -> LiveGuest | None:
+    def _start_one(self, choice: PlatformChoice, slot: Slot) -> LiveGuest | None:
         """Start one guest on its host; a host that is unavailable is the guest's failure."""
         try:
             site = self.site_of(choice)

@@ -21,7 +21,7 @@ from virtoll.agent.path_counters import read_counters
 from virtoll.errors import GuestError
 from virtoll.lab.inside import wait_until
 from virtoll.platforms.base import DATA_PATH
-from virtoll.run.fleet import LiveGuest, named, running
+from virtoll.run.live_guest import LiveGuest, named, running
 from virtoll.run.progress import Progress
 from virtoll.run.session import RunSession
 from virtoll.runfolder.conditions import TRAFFIC_LOADS, Condition

@@ -18,7 +18,7 @@ from virtoll.agent.operations.network import NetworkRequest
 from virtoll.agent.path_counters import read_counters
 from virtoll.errors import GuestCannot, GuestError
 from virtoll.experiment.topology import Testbed
-from virtoll.hosts.base import LocalHost
+from virtoll.hosts.base import GuestHost, LocalHost
 from virtoll.hosts.remote_host import RemoteHost, open_remote
 from virtoll.hosts.session import inherited
 from virtoll.hosts.ssh import connection_from_lab
@@ -63,7 +63,7 @@ def peer_programs(
     enter = replace(on_image(image, ("mount",), folder), network=Path(f"/proc/{network.peer_pid}/ns/net"))
     cpus = () if cpu is None else (cpu,)
     who = "the agent for programs of the peer"
-    with _agent(host, HOST_AGENT, "programs of the peer", who, enter=enter, cpus=cpus) as (agent, _):
+    with ready_agent(host, HOST_AGENT, "programs of the peer", who, enter=enter, cpus=cpus) as (agent, _):
         yield agent
 
 
@@ -130,14 +130,9 @@ def on_image_there(host: RemoteHost, image: GuestImage, role: str) -> Iterator[A
     """An agent on the image's root on another host, in that host's own network."""
     if not host.is_root:
         raise GuestError(f"{host.name}: only root mounts the image there; give a user that is root")
-    process = host.spawn([*image_there(host, image).prefix(host.agent), *HOST_AGENT], role, PIPED)
-    agent = connect_stdio(process, f"the agent for {role} on {host.name}")
-    try:
-        agent.wait_ready(_READY_SECONDS)
+    command = [*image_there(host, image).prefix(host.agent), *HOST_AGENT]
+    with ready_agent(host, command, role, f"the agent for {role} on {host.name}") as (agent, _):
         yield agent
-    finally:
-        agent.close()
-        end_process(process)
 
 
 @contextlib.contextmanager
@@ -148,7 +143,10 @@ def load_peer(host: LocalHost, image: GuestImage, network: Network) -> Iterator[
     """
     command = [str(image.agent), "--role", "peer", "--channel", "stdio"]
     enter = Enter(network=Path(f"/proc/{network.peer_pid}/ns/net"))
-    with _agent(host, command, "peer of guests beside", "the network peer of guests beside", enter=enter) as (agent, _):
+    with ready_agent(host, command, "peer of guests beside", "the network peer of guests beside", enter=enter) as (
+        agent,
+        _,
+    ):
         yield agent
 
 
@@ -195,13 +193,13 @@ def start_router(host: LocalHost, image: GuestImage, name: str) -> RouterAgent:
 def lab_agent(host: LocalHost, image: GuestImage) -> Iterator[tuple[AgentClient, int]]:
     """An agent in the lab's own namespace, which reads the counters of its bridges, veth pairs and taps; its PID."""
     command = [str(image.agent), "--role", "host", "--channel", "stdio"]
-    with _agent(host, command, "the lab's counters", "the lab's agent") as started:
+    with ready_agent(host, command, "the lab's counters", "the lab's agent") as started:
         yield started
 
 
 @contextlib.contextmanager
-def _agent(
-    host: LocalHost,
+def ready_agent(
+    host: GuestHost,
     command: Sequence[str],
     role: str,
     who: str,
@@ -209,7 +207,10 @@ def _agent(
     enter: Enter | None = None,
     cpus: tuple[int, ...] = (),
 ) -> Iterator[tuple[AgentClient, int]]:
-    """An agent of the lab's own, ready, and its PID; it ends with the context. ``role``: for the record of commands."""
+    """An agent of ours on a host, ready, and its PID here; it ends with the context.
+
+    ``role``: for the record of commands; ``who``: for errors.
+    """
     process = host.spawn(command, role, replace(PIPED, enter=enter, cpus=cpus))
     agent = connect_stdio(process, who)
     try:

@@ -24,7 +24,8 @@ from virtoll.platforms import EVERY_PLATFORM, platform_of
 from virtoll.platforms.base import Probe
 from virtoll.run import consolidation, manifest, probe_cache, scale
 from virtoll.run.calibration import Calibrator
-from virtoll.run.fleet import Fleet, LiveGuest, running
+from virtoll.run.fleet import Fleet
+from virtoll.run.live_guest import LiveGuest, running
 from virtoll.run.neighbours import Loaded, Neighbours
 from virtoll.run.pinning import pinning_for
 from virtoll.run.preview import catalogue, estimate, needs_lab, plan_of

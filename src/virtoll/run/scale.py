@@ -20,7 +20,7 @@ from virtoll.agent.timekeeper import PAUSE_NS
 from virtoll.errors import GuestCannot, GuestError
 from virtoll.experiment.plan import Trial
 from virtoll.lab import interrupts
-from virtoll.run.fleet import LiveGuest, named, running
+from virtoll.run.live_guest import LiveGuest, named, running
 from virtoll.run.session import RunSession
 from virtoll.run.threads import at_once
 from virtoll.runfolder.scale import ScalePoint

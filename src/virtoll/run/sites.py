@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from virtoll.agent.client import AgentClient, Caller
+from virtoll.agent.client import Caller
 from virtoll.agent.links import peer_request
 from virtoll.agent.operations.session import FactsRequest
 from virtoll.errors import GuestError, ImageError, LabError
@@ -22,12 +22,12 @@ from virtoll.hosts.remote_host import RemoteHost, open_remote
 from virtoll.hosts.remote_network import RemoteNetwork, RemoteNic
 from virtoll.hosts.session import inherited
 from virtoll.hosts.ssh import connection_from_lab
-from virtoll.lab.commands import PIPED, Connection
-from virtoll.lab.inside import end_process
+from virtoll.lab.commands import Connection
 from virtoll.lab.network import Network, plan_links
 from virtoll.nested import NESTED_HOSTS, nested_machine, prepare_nested_host
 from virtoll.platforms.host import SharedResources, Site, Sleep
-from virtoll.platforms.process_guest import connect_stdio, root_disk
+from virtoll.platforms.process_guest import root_disk
+from virtoll.run.peer import ready_agent
 
 _READY_SECONDS = 60.0
 
@@ -129,11 +129,5 @@ def _quietly(action: Callable[[], None]) -> None:
 def host_agent(host: RemoteHost) -> Iterator[Caller]:
     """An agent on the host itself, which reads the counters of its interfaces."""
     argv = [str(host.agent), "--role", "host", "--channel", "stdio"]
-    process = host.spawn(argv, "counters", PIPED)
-    agent: AgentClient = connect_stdio(process, f"the agent on {host.name}")
-    try:
-        agent.wait_ready(_READY_SECONDS)
+    with ready_agent(host, argv, "counters", f"the agent on {host.name}") as (agent, _):
         yield agent
-    finally:
-        agent.close()
-        end_process(process)

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from virtoll.errors import GuestError
 from virtoll.experiment.model import Experiment, WorkloadChoice
 from virtoll.experiment.plan import Trial
-from virtoll.run.fleet import Fleet, running
+from virtoll.run.fleet import Fleet
+from virtoll.run.live_guest import running
 from virtoll.run.progress import Progress
 from virtoll.run.session import RunSession
 from virtoll.runfolder.store import RunFolder, parse_record
