@@ -96,7 +96,7 @@ class PovRay(ProgramWorkload[PovRayParameters]):
     def needs(self) -> Needs:
         """A CPU for each thread, and the scene's memory."""
         wanted = self.parameters
-        return Needs(_MEMORY_BYTES + 3 * wanted.pixels**2, wanted.threads)
+        return Needs(_MEMORY_BYTES + 3 * wanted.pixels**2, vcpus=wanted.threads)
 
     def command(self, bench: Bench) -> list[str]:
         """The benchmark's own options, but for the size; no display, no pause; the picture as bytes (PPM).

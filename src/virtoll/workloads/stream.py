@@ -53,7 +53,7 @@ class Stream(TimedJobWorkload[StreamParameters]):
     def needs(self) -> Needs:
         """The arrays, and a CPU for each thread."""
         wanted = self.parameters
-        return Needs(_SLACK_BYTES + wanted.elements * _ARRAYS_BYTES, wanted.threads)
+        return Needs(_SLACK_BYTES + wanted.elements * _ARRAYS_BYTES, vcpus=wanted.threads)
 
     def expected_check(self) -> str | None:
         """STREAM's own recurrence in the same arithmetic (IEEE 754 double), so that no tolerance is needed."""
