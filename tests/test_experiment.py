@@ -43,8 +43,8 @@ COMPLAINTS: list[tuple[str, dict[str, Any], str, list[str]]] = [
         {"platforms": ["native", QEMU | {"bus": "ide"}]},
         "platforms[1].bus",
         [
-            "not known; allowed keys: attachment, vfio, clocksource, io_scheduler, machine, nic, vhost, queues, disk, "
-            "cache, root, filesystem",
+            "not known; allowed keys: attachment, vfio, clocksource, io_scheduler, machine, nic, vhost",
+            ", queues, disk, cache, root, filesystem",
         ],
     ),
     (
