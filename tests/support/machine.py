@@ -94,7 +94,7 @@ def snapshot() -> Snapshot:
     mounts -= {name for name in mounts if name.startswith("/run/netns/")}  # made by 'ip netns', which is not used here
     folders = {current for current, _, _ in os.walk(CGROUPS)} if CGROUPS.is_dir() else set()
     disk = {str(path) for path in DISKS.iterdir() if LAB_ID.match(path.name)}
-    return Snapshot(frozenset(_interfaces(os.getpid())), frozenset(mounts), frozenset(folders), frozenset(disk))
+    return Snapshot(frozenset(interfaces_of(os.getpid())), frozenset(mounts), frozenset(folders), frozenset(disk))
 
 
 def family(*pids: int) -> Family:
@@ -112,7 +112,7 @@ def family(*pids: int) -> Family:
         queue += children.get(process.pid, [])
     own = namespaces_of(os.getpid())
     namespaces = {name for process in found for name in namespaces_of(process.pid)} - own
-    interfaces = {name for process in found if namespaces_of(process.pid) - own for name in _interfaces(process.pid)}
+    interfaces = {name for process in found if namespaces_of(process.pid) - own for name in interfaces_of(process.pid)}
     labs = {lab for process in found for lab in _values(process.pid, "VIRTOLL_LAB")}
     return Family(tuple(found), frozenset(namespaces), frozenset(interfaces - {"lo"}), frozenset(labs))
 
@@ -275,7 +275,8 @@ def poll_until_empty(look: Callable[[], list[str]], deadline_seconds: float = EN
     return left, time.monotonic() - started
 
 
-def _interfaces(pid: int) -> set[str]:
+def interfaces_of(pid: int) -> set[str]:
+    """The names of those in the network of a process."""
     return {line.partition(":")[0].strip() for line in _text(PROC / str(pid) / "net" / "dev").splitlines()[2:]}
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from tests.support import machine
 from tests.support.commands import DEADLINE_SECONDS, REPOSITORY, VIRTOLL, environment
 
 SSHD = "/usr/sbin/sshd"
@@ -53,10 +54,21 @@ class SshHosts:
     hosts: dict[str, int] = field(default_factory=dict)
 
     def wire(self, pairs: Sequence[tuple[str, str, str]]) -> None:
-        """New pairs: the launcher's interface, the host, its interface. Those of a run are gone with its lab."""
+        """New pairs: the launcher's interface, the host, its interface.
+
+        Those of a run are gone with its lab, whose namespaces the kernel clears away after its last process has ended.
+        """
+        left, _ = machine.poll_until_empty(lambda: self._still_there(pairs))
+        assert left == []
         for near, host, far in pairs:
             added = ["link", "add", near, "type", "veth", "peer", "name", far, "netns", str(self.hosts[host])]
             ip(self.launcher, *added)
+
+    def _still_there(self, pairs: Sequence[tuple[str, str, str]]) -> list[str]:
+        """Interfaces of these names on the launcher and the hosts."""
+        ends = [(self.launcher, near) for near, _, _ in pairs] + [(self.hosts[host], far) for _, host, far in pairs]
+        there = {pid: machine.interfaces_of(pid) for pid in {pid for pid, _ in ends}}
+        return [name for pid, name in ends if name in there[pid]]
 
     def inside(self, command: Sequence[str | Path]) -> list[str]:
         """A command where the launcher is."""

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from virtoll.errors import GuestError
 from virtoll.hosts.remote_host import RemoteHost
@@ -19,6 +21,7 @@ from virtoll.lab.network import GuestNetwork, Link
 from virtoll.lab.shaping import End, Shape, end_here, shaped
 
 _NEVER = 1_000_000_000  # hundredths of a second
+_LINKS = ("ip", "-json", "-details", "link")
 _CARRIER_SECONDS = 60.0  # a NIC that is switched on anew finds out its speed first
 
 
@@ -150,7 +153,7 @@ class RemoteNetwork:
         return [[*words, self._nics[link.name].name, "netns", "1"] for link in network.links]
 
     def take_back(self, network: GuestNetwork, namespace: str) -> None:
-        """Undo ``lend``: into the bridges that there are, and until each has its carrier again."""
+        """Undo ``lend``: into the bridges that there are, and until both ends of each cable pass frames again."""
         nics = {self._nics[link.name].name: link.bridge for link in network.links}
         if not nics:
             return
@@ -158,11 +161,19 @@ class RemoteNetwork:
         self._ip(*(f"link set {nic} netns 1" for nic in nics), namespace=namespace)
         bridged = [f"link set {nic} master {bridge}" for nic, bridge in nics.items() if bridge in self._bridges]
         self._ip(*bridged, *(f"link set {nic} up" for nic in nics))
-        wait_until(lambda: set(nics) <= self._with_carrier(), _CARRIER_SECONDS, f"the carrier of {', '.join(nics)}")
+        faced = {self._nics[link.name].peer_interface for link in network.links}
+        wait_until(
+            lambda: set(nics) <= _passing(self._known()) and faced <= _passing(self._known_here()),
+            _CARRIER_SECONDS,
+            f"{', '.join(nics)} to pass frames again",
+        )
 
-    def _with_carrier(self) -> set[str]:
-        known = json.loads(self._host.run(["ip", "-json", "link"], "NICs"))
-        return {one["ifname"] for one in known if "LOWER_UP" in one["flags"]}
+    def _known(self) -> str:
+        return self._host.run([*_LINKS], "NICs")
+
+    def _known_here(self) -> str:
+        enter = ["nsenter", f"--net=/proc/{self._peer_pid}/ns/net", "--"]
+        return subprocess.run([*enter, *_LINKS], capture_output=True, text=True, check=True).stdout
 
     def endpoint_interfaces(self, network: GuestNetwork) -> dict[str, EndpointInterfaces]:
         """The host's interfaces on each link."""
@@ -185,3 +196,16 @@ class RemoteNetwork:
         """``force``: a line that fails does not end it. ``namespace``: in that network namespace there."""
         words = ["ip", *(["-netns", namespace] if namespace is not None else []), *(["-force"] if force else [])]
         self._host.run([*words, "-batch", "-"], "network", stdin="".join(f"{line}\n" for line in lines).encode())
+
+
+def _passing(links: str) -> set[str]:
+    """Interfaces, of those that ``ip`` lists, that pass frames: the kernel says so some time after there is a carrier.
+
+    Until then what is sent is dropped, and a bridge takes nothing from its port.
+    """
+
+    def passes(link: dict[str, Any]) -> bool:
+        port = link.get("linkinfo", {}).get("info_slave_data", {})
+        return (link["operstate"], port.get("state", "forwarding")) == ("UP", "forwarding")
+
+    return {link["ifname"] for link in json.loads(links) if passes(link)}
