@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import contextlib
 import json
-import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from virtoll.errors import GuestError
+from virtoll.hosts.base import CommandRunner
 from virtoll.hosts.remote_host import RemoteHost
 from virtoll.lab.attachments import EndpointInterfaces, Port
+from virtoll.lab.commands import ConnectedHost, Connection
 from virtoll.lab.inside import wait_until
 from virtoll.lab.network import GuestNetwork, Link
 from virtoll.lab.shaping import End, Shape, end_here, shaped
 
 _NEVER = 1_000_000_000  # hundredths of a second
-_LINKS = ("ip", "-json", "-details", "link")
 _CARRIER_SECONDS = 60.0  # a NIC that is switched on anew finds out its speed first
 
 
@@ -41,6 +41,7 @@ class RemoteNetwork:
         """Nothing is made before the first link. ``peer_pid``: a process in the network peer's namespace."""
         self._host = host
         self._peer_pid = peer_pid
+        self._peer = ConnectedHost(Connection("the network peer", ("nsenter", f"--net=/proc/{peer_pid}/ns/net", "--")))
         self._lent_to: str | None = None
         self._nics = nics
         self._bridges: set[str] = set()
@@ -136,7 +137,7 @@ class RemoteNetwork:
 
     def as_nics(self, network: GuestNetwork) -> GuestNetwork:
         """The links of the host itself, which has the NICs and no interface behind them: by the NICs' own addresses."""
-        macs = {one["ifname"]: one["address"] for one in json.loads(self._host.run(["ip", "-json", "link"], "NICs"))}
+        macs = {one["ifname"]: one["address"] for one in _interfaces(self._host)}
         return GuestNetwork(tuple(replace(link, guest_mac=macs[self._nics[link.name].name]) for link in network.links))
 
     def lend(self, network: GuestNetwork, namespace: str) -> None:
@@ -163,17 +164,10 @@ class RemoteNetwork:
         self._ip(*bridged, *(f"link set {nic} up" for nic in nics))
         faced = {self._nics[link.name].peer_interface for link in network.links}
         wait_until(
-            lambda: set(nics) <= _passing(self._known()) and faced <= _passing(self._known_here()),
+            lambda: set(nics) <= _passing(self._host) and faced <= _passing(self._peer),
             _CARRIER_SECONDS,
             f"{', '.join(nics)} to pass frames again",
         )
-
-    def _known(self) -> str:
-        return self._host.run([*_LINKS], "NICs")
-
-    def _known_here(self) -> str:
-        enter = ["nsenter", f"--net=/proc/{self._peer_pid}/ns/net", "--"]
-        return subprocess.run([*enter, *_LINKS], capture_output=True, text=True, check=True).stdout
 
     def endpoint_interfaces(self, network: GuestNetwork) -> dict[str, EndpointInterfaces]:
         """The host's interfaces on each link."""
@@ -198,8 +192,14 @@ class RemoteNetwork:
         self._host.run([*words, "-batch", "-"], "network", stdin="".join(f"{line}\n" for line in lines).encode())
 
 
-def _passing(links: str) -> set[str]:
-    """Interfaces, of those that ``ip`` lists, that pass frames: the kernel says so some time after there is a carrier.
+def _interfaces(host: CommandRunner) -> list[dict[str, Any]]:
+    """What ``ip`` tells of each interface there."""
+    found: list[dict[str, Any]] = json.loads(host.run(["ip", "-json", "-details", "link"], "NICs"))
+    return found
+
+
+def _passing(host: CommandRunner) -> set[str]:
+    """Interfaces there that pass frames: the kernel says so some time after there is a carrier.
 
     Until then what is sent is dropped, and a bridge takes nothing from its port.
     """
@@ -208,4 +208,4 @@ def _passing(links: str) -> set[str]:
         port = link.get("linkinfo", {}).get("info_slave_data", {})
         return (link["operstate"], port.get("state", "forwarding")) == ("UP", "forwarding")
 
-    return {link["ifname"] for link in json.loads(links) if passes(link)}
+    return {link["ifname"] for link in _interfaces(host) if passes(link)}

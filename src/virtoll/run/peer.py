@@ -143,10 +143,8 @@ def load_peer(host: LocalHost, image: GuestImage, network: Network) -> Iterator[
     """
     command = [str(image.agent), "--role", "peer", "--channel", "stdio"]
     enter = Enter(network=Path(f"/proc/{network.peer_pid}/ns/net"))
-    with ready_agent(host, command, "peer of guests beside", "the network peer of guests beside", enter=enter) as (
-        agent,
-        _,
-    ):
+    role = "peer of guests beside"
+    with ready_agent(host, command, role, f"the network {role}", enter=enter) as (agent, _):
         yield agent
 
 
