@@ -1,32 +1,42 @@
-"""Settings of a guest's own kernel: in force in a real machine, and read back from it."""
+"""Settings of a guest's own kernel: in force in real guests of several platforms, and read back from them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
+from pydantic import ValidationError
 from tests.support import guests
 from tests.support.guests import Connected, Kind
 
 from virtoll.agent.operations.programs import ExecRequest
-from virtoll.platforms.kernel_settings import why_not_in_force
+from virtoll.platforms.kernel_settings import KernelSettings, SchedulerSetting, kernel_words, why_not_in_force
+from virtoll.platforms.libvirt.domain_xml import LibvirtParameters
 from virtoll.platforms.qemu.command import QemuParameters, kernel_arguments
+from virtoll.platforms.virtualbox import VirtualBoxParameters, kernel_line
 from virtoll.run.session import RunSession
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]
-# Neither is what this kernel chooses: a disk with one queue gets mq-deadline, and tsc or hpet come before acpi_pm.
-ASKED = {"clocksource": "acpi_pm", "io_scheduler": "none"}
+# None is what the guest's kernel chooses: a disk with one queue gets mq-deadline, and tsc or hpet come before acpi_pm.
+CLOCK, ORDER = {"clocksource": "acpi_pm"}, {"io_scheduler": "none"}
+SET: dict[str, Kind] = {
+    "qemu-tcg-set": Kind("qemu-tcg", CLOCK | ORDER, kernel="image", vlans=True, slow=True),
+    "libvirt-set": Kind("libvirt", CLOCK, kernel="image", slow=True),
+    "uml-set": Kind("uml", {"io_scheduler": "kyber"}, kernel="other"),
+}
 
 
-@pytest.fixture(scope="module")
-def live(run_session: RunSession) -> Iterator[Connected]:
-    """A machine with both, and with a disk for its data."""
-    guests.ADDED["qemu-tcg-set"] = Kind("qemu-tcg", ASKED, kernel="image", vlans=True, slow=True)
-    started = guests.start("qemu-tcg-set", run_session, data_bytes=16 * 2**20)
+@pytest.fixture(scope="module", params=SET)
+def live(run_session: RunSession, request: pytest.FixtureRequest) -> Iterator[Connected]:
+    """A guest with what can be set there; where that is an I/O scheduler, with a disk for its data."""
+    name = str(request.param)
+    guests.ADDED[name] = SET[name]
+    data_bytes = 16 * 2**20 if "io_scheduler" in SET[name].parameters else 0
+    started = guests.start(name, run_session, data_bytes=data_bytes)
     yield started
     started.guest.stop()
-    del guests.ADDED["qemu-tcg-set"]
+    del guests.ADDED[name]
 
 
 def said(live: Connected, path: str) -> str:
@@ -36,27 +46,31 @@ def said(live: Connected, path: str) -> str:
 
 
 def test_what_was_asked_is_in_force_and_read_back(live: Connected) -> None:
-    found = guests.facts(live)
+    found, asked = guests.facts(live), live.kind.parameters
     assert found.clock_source == said(live, "/sys/devices/system/clocksource/clocksource0/current_clocksource")
-    assert found.clock_source == "acpi_pm"
-    disk = next(line for line in said(live, "/proc/mounts").splitlines() if line.split()[1] == "/data").split()[0]
-    assert found.data_schedulers == said(live, f"/sys/block/{disk.removeprefix('/dev/')}/queue/scheduler")
-    assert "[none]" in (found.data_schedulers or "").split()
-    assert why_not_in_force(QemuParameters.model_validate(ASKED), found, data=True) is None
+    if "clocksource" in asked:
+        assert found.clock_source == asked["clocksource"]
+    if "io_scheduler" in asked:
+        disk = next(line for line in said(live, "/proc/mounts").splitlines() if line.split()[1] == "/data").split()[0]
+        assert found.data_schedulers == said(live, f"/sys/block/{disk.removeprefix('/dev/')}/queue/scheduler")
+        assert f"[{asked['io_scheduler']}]" in (found.data_schedulers or "").split()
+    parameters = guests.choice(live.name).parameters
+    assert why_not_in_force(parameters, found, data="io_scheduler" in asked) is None
 
 
 def test_what_its_kernel_has_not_is_told_with_what_it_has(live: Connected) -> None:
     found = guests.facts(live)
-    clock = QemuParameters(clocksource="kvm-clock")
-    assert (why_not_in_force(clock, found, data=True) or "").startswith(
-        "clocksource: its kernel counts by 'acpi_pm' and not by 'kvm-clock'; it has: "
+    clock = KernelSettings(clocksource="nobodys")
+    assert why_not_in_force(clock, found, data=True) == (
+        f"clocksource: its kernel counts by '{found.clock_source}' and not by 'nobodys'; it has: "
+        f"{', '.join((found.clock_sources or '').split())}; name one of these"
     )
-    assert "acpi_pm" in (why_not_in_force(clock, found, data=True) or "").partition("it has:")[2]
-    order = QemuParameters(io_scheduler="cfq")
+    assert (found.clock_source or "none") in (found.clock_sources or "").split()
+    order = SchedulerSetting(io_scheduler="cfq")
+    listed = (found.data_schedulers or "").replace("[", "").replace("]", "").split()
     assert why_not_in_force(order, found, data=True) == (
         "io_scheduler: its kernel did not take 'cfq' for the disk with its data; it has: "
-        + ", ".join((found.data_schedulers or "").replace("[", "").replace("]", "").split())
-        + "; name one of these"
+        f"{', '.join(listed) or 'none that it tells'}; name one of these"
     )
     assert why_not_in_force(order, found, data=False) is None, "it has no disk whose requests are ordered"
 
@@ -65,6 +79,13 @@ def test_a_kernel_that_is_asked_for_nothing_is_told_nothing() -> None:
     line = kernel_arguments(QemuParameters(), data=True)
     assert "clocksource=" not in line
     assert "virtoll.scheduler=" not in line
-    words = kernel_arguments(QemuParameters.model_validate(ASKED), data=True).split()
+    words = kernel_arguments(QemuParameters.model_validate(CLOCK | ORDER), data=True).split()
     assert {"clocksource=acpi_pm", "virtoll.scheduler=none"} <= set(words)
-    assert "virtoll.scheduler=none" not in kernel_arguments(QemuParameters.model_validate(ASKED)).split()
+    assert kernel_words(KernelSettings.model_validate(CLOCK | ORDER)) == ["clocksource=acpi_pm"]
+    wanted = VirtualBoxParameters.model_validate(CLOCK | ORDER)
+    assert {"clocksource=acpi_pm", "virtoll.scheduler=none"} <= set(kernel_line(wanted, root=False, data=True).split())
+
+
+def test_a_container_has_no_clock_source_of_its_own() -> None:
+    with pytest.raises(ValidationError, match="a container has the host's; leave it out"):
+        LibvirtParameters(uri="lxc:///system", clocksource="tsc")

@@ -23,7 +23,7 @@ from virtoll.lab.data import make_disk
 from virtoll.lab.inside import end_process
 from virtoll.lab.priority import preferred
 from virtoll.platforms.process_guest import root_disk, socket_session
-from virtoll.platforms.virtualbox import kernel_line
+from virtoll.platforms.virtualbox import VirtualBoxParameters, kernel_line
 from virtoll.run.session import RunSession
 
 INSIDE_LAB = True
@@ -95,7 +95,7 @@ def booted_from_cd_rom(host: LocalHost, boot: Path, root: Path, data: Path) -> I
 def test_a_machine_that_boots_from_a_cd_rom_has_them_on_another(run_session: RunSession) -> None:
     """The kernel, its line and the drives are VirtualBox's; the data disk is opened by the path that it gets."""
     image, host = run_session.site.image, run_session.site.this_machine
-    boot = boot_disk(image, kernel_line(root=True, data=True), drives=True)
+    boot = boot_disk(image, kernel_line(VirtualBoxParameters(), root=True, data=True), drives=True)
     volume = make_disk(host.lab_id, 16 * 2**20, host.run)
     try:
         assert volume.disk_path is not None

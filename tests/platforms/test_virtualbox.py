@@ -138,8 +138,10 @@ def test_its_adapters_are_bridged_alone() -> None:
     ],
 )
 def test_the_kernel_is_told_of_the_drives_that_are_there(root: bool, data: bool, words: list[str]) -> None:
-    assert kernel_line(root=root, data=data).split()[-len(words) or None :][: len(words)] == words
-    assert ("virtoll.modules" in kernel_line(root=root, data=data)) == (root or data)
+    assert (
+        kernel_line(VirtualBoxParameters(), root=root, data=data).split()[-len(words) or None :][: len(words)] == words
+    )
+    assert ("virtoll.modules" in kernel_line(VirtualBoxParameters(), root=root, data=data)) == (root or data)
 
 
 class DrivesHost(VirtualBoxHost):

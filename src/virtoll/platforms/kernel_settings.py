@@ -1,7 +1,8 @@
 """Settings of a guest's own kernel as parameters of the platforms that boot one: clock source, I/O scheduler.
 
-Main type: ``KernelSettings`` (base of their parameters). They go on the kernel's command line; what is in force is read
-back in the guest, because a kernel that has not what it is asked for goes on with what it has.
+Main types: ``ClockSetting``, ``SchedulerSetting``, and both as ``KernelSettings`` (bases of their parameters). They go
+on the kernel's command line; what is in force is read back in the guest, because a kernel that has not what it is asked
+for goes on with what it has.
 """
 
 from __future__ import annotations
@@ -16,33 +17,49 @@ from virtoll.experiment.model import Parameters
 KernelWord = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
 
 
-class KernelSettings(Parameters):
-    """Each None: as the guest's kernel chooses.
+class ClockSetting(Parameters):
+    """``clocksource``: what the guest's clocks count (``tsc``, ``hpet``, ``acpi_pm``, ``kvm-clock``, ``xen``).
 
-    ``clocksource``: what its clocks count (``tsc``, ``hpet``, ``acpi_pm``, ``kvm-clock``). ``io_scheduler``: who orders
-    the requests to the disk with its data directory (``none``, ``mq-deadline``).
+    None: as its kernel chooses.
     """
 
     clocksource: KernelWord | None = None
+
+
+class SchedulerSetting(Parameters):
+    """``io_scheduler``: who orders the requests to the disk with its data directory (``none``, ``mq-deadline``).
+
+    None: as its kernel chooses.
+    """
+
     io_scheduler: KernelWord | None = None
 
-    def kernel_words(self, *, data: bool) -> list[str]:
-        """What they are on the kernel's command line; ``data``: whether there is a disk for the data directory."""
-        words = [] if self.clocksource is None else [f"clocksource={self.clocksource}"]
-        return words + ([f"virtoll.scheduler={self.io_scheduler}"] if self.io_scheduler is not None and data else [])
+
+class KernelSettings(ClockSetting, SchedulerSetting):
+    """Both."""
+
+
+def kernel_words(parameters: ClockSetting | SchedulerSetting, *, data: bool = False) -> list[str]:
+    """What they are on the kernel's command line; ``data``: whether there is a disk for the data directory."""
+    words = []
+    if isinstance(parameters, ClockSetting) and parameters.clocksource is not None:
+        words.append(f"clocksource={parameters.clocksource}")
+    if isinstance(parameters, SchedulerSetting) and parameters.io_scheduler is not None and data:
+        words.append(f"virtoll.scheduler={parameters.io_scheduler}")
+    return words
 
 
 def why_not_in_force(parameters: Parameters, facts: FactsReply, *, data: bool) -> str | None:
     """Which setting the kernel did not take, with those that it has, in one sentence; None: all are in force."""
-    if not isinstance(parameters, KernelSettings):
-        return None
-    if parameters.clocksource not in (None, facts.clock_source):
+    if isinstance(parameters, ClockSetting) and parameters.clocksource not in (None, facts.clock_source):
         return (
             f"clocksource: its kernel counts by '{facts.clock_source}' and not by '{parameters.clocksource}'; it has: "
             f"{_listed(facts.clock_sources)}; name one of these"
         )
+    if not isinstance(parameters, SchedulerSetting) or parameters.io_scheduler is None or not data:
+        return None
     listed = facts.data_schedulers or ""
-    if parameters.io_scheduler is not None and data and f"[{parameters.io_scheduler}]" not in listed.split():
+    if f"[{parameters.io_scheduler}]" not in listed.split():
         return (
             f"io_scheduler: its kernel did not take '{parameters.io_scheduler}' for the disk with its data; it has: "
             f"{_listed(listed.replace('[', '').replace(']', ''))}; name one of these"

@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from virtoll.errors import GuestError
-from virtoll.experiment.model import Parameters
 from virtoll.lab.commands import ProcessOptions
 from virtoll.lab.data import DataBy
 from virtoll.lab.inside import wait_until
@@ -30,6 +29,7 @@ from virtoll.lab.interfaces import TUN_DEVICE
 from virtoll.lab.network import GuestNetwork, taps_allowed
 from virtoll.platforms.base import GuestRequest, GuestStartError, Platform, Probe, Validation
 from virtoll.platforms.host import Site
+from virtoll.platforms.kernel_settings import SchedulerSetting, kernel_words
 from virtoll.platforms.process_guest import AgentGuest, quota_group, root_disk, socket_session
 
 _MIB = 2**20
@@ -45,7 +45,7 @@ _WINDOW_BYTES = 2048
 _WAKE_SECONDS = 0.5
 
 
-class UmlParameters(Parameters):
+class UmlParameters(SchedulerSetting):
     """``transport`` of every link: ``raw`` (a packet socket on a veth) or ``tap``."""
 
     transport: Literal["raw", "tap"] = "raw"
@@ -212,6 +212,7 @@ class UserModeLinux(Platform[UmlParameters]):
             "virtoll.paced",
             *_disk(site),
             *_data(request),
+            *kernel_words(self.parameters, data=request.data_disk is not None),
             *nics,
         ]
 

@@ -32,6 +32,7 @@ from virtoll.lab.residue import lab_named_in
 from virtoll.platforms.attachment import Attached
 from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation
 from virtoll.platforms.host import Site
+from virtoll.platforms.kernel_settings import KernelSettings, kernel_words
 from virtoll.platforms.managed_guest import ManagedMachine
 from virtoll.platforms.process_guest import root_disk
 
@@ -75,7 +76,7 @@ def _switch(value: Any) -> Any:
     return {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
 
 
-class VirtualBoxParameters(Attached):
+class VirtualBoxParameters(KernelSettings, Attached):
     """``nic`` of every link; ``nested_paging`` and ``paravirt_provider`` as VBoxManage has them."""
 
     nic: Literal["virtio", "82540EM"] = "virtio"
@@ -143,7 +144,7 @@ class VirtualBox(Platform[VirtualBoxParameters]):
         manage = ["env", f"VBOX_USER_HOME={folder / 'settings'}", "VBoxManage", "-q"]
         root, data = site.image.needs_disk, request.data_disk_path
         try:
-            line = kernel_line(root=root, data=data is not None)
+            line = kernel_line(self.parameters, root=root, data=data is not None)
             disk = host.put(boot_disk(site.image, line, drives=root or data is not None))
         except ImageError as error:
             raise GuestError(str(error)) from error
@@ -267,12 +268,13 @@ def _ask(host: GuestHost, argv: list[str], role: str) -> str:
     return host.run(argv, role, _STEP_SECONDS)
 
 
-def kernel_line(*, root: bool, data: bool) -> str:
+def kernel_line(wanted: VirtualBoxParameters, *, root: bool, data: bool) -> str:
     """The kernel's command line; ``root``: that is on a CD-ROM, ``data``: the data directory's disk is there."""
     modules = [*(["ahci"] if root or data else []), *(["sr_mod", "erofs"] if root else []), *(["ext4"] if data else [])]
     words = [_LINE, *([f"virtoll.modules={','.join(modules)}"] if modules else [])]
     words += ["virtoll.root=/dev/sr0", "virtoll.disktype=erofs"] if root else []
     words += ["virtoll.data=/dev/sda"] if data else []
+    words += kernel_words(wanted, data=data)
     return " ".join(words)
 
 

@@ -20,6 +20,7 @@ from virtoll.experiment.topology import Testbed
 from virtoll.lab.network import Link
 from virtoll.platforms.attachment import Attached
 from virtoll.platforms.base import GuestRequest
+from virtoll.platforms.kernel_settings import ClockSetting, kernel_words
 
 EMBEDDED = "qemu:///embed"
 SYSTEM = "qemu:///system"
@@ -36,7 +37,7 @@ _RAM_KIB = 65536  # at most; what is used of it is charged to the container
 _KERNEL_WORDS = ("quiet", "panic=-1", "reboot=t", "net.ifnames=0", "cryptomgr.notests", "no_timer_check")
 
 
-class LibvirtParameters(Attached):
+class LibvirtParameters(ClockSetting, Attached):
     """``uri``: which of libvirt's drivers; ``domain_type``: ``qemu`` emulates, ``kvm`` is never assumed.
 
     ``machine``: the machine type by QEMU's name, None the architecture's; of Xen ``xenpv`` (None) or ``xenpvh``.
@@ -68,6 +69,8 @@ class LibvirtParameters(Attached):
         kinds = {CONTAINERS: (), XEN: tuple(_XEN_KINDS), TEST: ()}.get(self.uri, ("q35", "pc", "virt"))
         if self.machine is not None and self.machine not in kinds:
             _refuse(f"machine {self.machine} is not one of {self.uri}'s: {', '.join(kinds) or 'leave it out'}")
+        if self.container and self.clocksource is not None:
+            _refuse("clocksource is of guests with a kernel of their own, and a container has the host's; leave it out")
         return self
 
     @property
@@ -207,7 +210,7 @@ def _xen(top: ET.Element, parameters: LibvirtParameters, files: GuestFiles) -> N
     _add(system, "type", _XEN_KINDS[machine], arch=platform.machine(), machine=machine)
     _add(system, "kernel", str(files.kernel))
     _add(system, "initrd", str(files.initramfs))
-    words = ["console=hvc0", *_KERNEL_WORDS, "virtoll.channel=/dev/hvc0"]
+    words = ["console=hvc0", *_KERNEL_WORDS, "virtoll.channel=/dev/hvc0", *kernel_words(parameters)]
     if files.disk is None:
         words.append("virtoll.modules=xen_netfront")
     else:
@@ -233,7 +236,8 @@ def kernel_arguments(parameters: LibvirtParameters, *, on_disk: bool = False) ->
     console = _CONSOLES.get(platform.machine(), "ttyS0")
     channel = "virtio-serial" if parameters.channel == "virtio-serial" else f"/dev/{console[:-1]}1"
     root = ["virtoll.modules=erofs", "virtoll.root=/dev/vda", "virtoll.disktype=erofs"] if on_disk else []
-    return " ".join([f"console={console}", *_KERNEL_WORDS, f"virtoll.channel={channel}", *root])
+    words = [f"console={console}", *_KERNEL_WORDS, f"virtoll.channel={channel}", *kernel_words(parameters), *root]
+    return " ".join(words)
 
 
 def _machine_devices(devices: ET.Element, parameters: LibvirtParameters, files: GuestFiles) -> None:

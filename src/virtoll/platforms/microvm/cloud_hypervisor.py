@@ -53,7 +53,7 @@ class CloudHypervisor(MicroVm):
             "payload": {
                 "kernel": str(image.kernel.vmlinux or image.kernel.vmlinuz),
                 "initramfs": str(image.initramfs if disk is None else image.disk_initramfs),
-                "cmdline": kernel_arguments(_CONSOLES.get(platform.machine(), "ttyS0"), disk),
+                "cmdline": kernel_arguments(self.parameters, _CONSOLES.get(platform.machine(), "ttyS0"), disk),
             },
             "net": [
                 {"id": link.name, "tap": link.port_interface, "mac": link.guest_mac} for link in request.network.links

@@ -18,7 +18,6 @@ from typing import ClassVar, Literal
 
 from virtoll.agent.client import AgentClient
 from virtoll.errors import GuestError
-from virtoll.experiment.model import Parameters
 from virtoll.image import GuestImage
 from virtoll.lab.commands import ProcessOptions
 from virtoll.lab.inside import end_process, is_listened, wait_until
@@ -26,6 +25,7 @@ from virtoll.lab.interfaces import TUN_DEVICE
 from virtoll.lab.network import GuestNetwork, taps_allowed
 from virtoll.platforms.base import GuestRequest, GuestStartError, Platform, Probe, Validation
 from virtoll.platforms.host import Site
+from virtoll.platforms.kernel_settings import ClockSetting, kernel_words
 from virtoll.platforms.last_words import last_line
 from virtoll.platforms.microvm.http_over_unix import SocketApi
 from virtoll.platforms.process_guest import AgentGuest, quota_group, root_disk
@@ -36,7 +36,7 @@ _SOCKET_DEADLINE_SECONDS = 60.0
 KVM_DEVICE = Path("/dev/kvm")
 
 
-class MicroVmParameters(Parameters):
+class MicroVmParameters(ClockSetting):
     """``binary``: the product's program, a path or a name; ``root``: in memory, or the image as a read-only disk."""
 
     binary: str
@@ -221,9 +221,9 @@ class MicroVm(Platform[MicroVmParameters]):
         return site.host.put(root_disk(site.image))
 
 
-def kernel_arguments(console: str, disk: Path | None, *more: str) -> str:
+def kernel_arguments(wanted: MicroVmParameters, console: str, disk: Path | None, *more: str) -> str:
     """The kernel's command line; console and agent share the serial port ``console``."""
-    words = [f"console={console}", "quiet", "net.ifnames=0", "cryptomgr.notests", *more]
+    words = [f"console={console}", "quiet", "net.ifnames=0", "cryptomgr.notests", *more, *kernel_words(wanted)]
     words.append(f"virtoll.channel=/dev/{console}")
     if disk is not None:
         words += ["virtoll.modules=erofs", "virtoll.root=/dev/vda", "virtoll.disktype=erofs"]

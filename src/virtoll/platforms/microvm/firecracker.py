@@ -60,7 +60,7 @@ class Firecracker(MicroVm):
         source = {
             "kernel_image_path": str(image.kernel.vmlinux or image.kernel.vmlinuz),
             "initrd_path": str(image.initramfs if disk is None else image.disk_initramfs),
-            "boot_args": kernel_arguments("ttyS0", disk, *_RESET),
+            "boot_args": kernel_arguments(self.parameters, "ttyS0", disk, *_RESET),
         }
         api.request("PUT", "/boot-source", source)
         if disk is not None:

@@ -18,7 +18,7 @@ from virtoll.lab.attachments import Port
 from virtoll.lab.network import Link
 from virtoll.platforms.attachment import AttachedMachine, qemu_backend
 from virtoll.platforms.base import GuestRequest
-from virtoll.platforms.kernel_settings import KernelSettings
+from virtoll.platforms.kernel_settings import KernelSettings, kernel_words
 
 _MIB = 2**20
 # Which node a disk becomes depends on the order in which they are found: with two of them they go by these.
@@ -185,7 +185,7 @@ def kernel_arguments(parameters: QemuParameters, *, data: bool = False) -> str:
     # Its own check of the timer compares clocks that go on while the emulator waits for a CPU, and panics.
     words.append("no_timer_check")
     words.append(f"virtoll.channel={channel}")
-    words += parameters.kernel_words(data=data)
+    words += kernel_words(parameters, data=data)
     modules = [*(["ext4"] if data else []), *([HANDED_IN_NICS] if parameters.vfio else [])]
     if parameters.disk != "none":
         controller = "ata_piix" if parameters.machine == "pc" else "ahci"

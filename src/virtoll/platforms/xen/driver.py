@@ -28,6 +28,7 @@ from virtoll.lab.network import GuestNetwork, Link
 from virtoll.platforms.attachment import AttachedMachine
 from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation
 from virtoll.platforms.host import Site
+from virtoll.platforms.kernel_settings import KernelSettings, kernel_words
 from virtoll.platforms.managed_guest import ManagedMachine
 from virtoll.platforms.process_guest import root_disk
 from virtoll.platforms.xen.disks import block_device, promised
@@ -52,7 +53,7 @@ _DISKS: Mapping[str, tuple[tuple[str, ...], str, str]] = {
 }
 
 
-class XenParameters(AttachedMachine):
+class XenParameters(KernelSettings, AttachedMachine):
     """``type`` of the guest; ``attachment``: Mattos's three modes, ``bridge``, ``routed`` (dom0 routes), or
     ``passthrough`` (SR-IOV: ``vfio`` has the addresses of virtual functions, or of whole NICs).
 
@@ -222,6 +223,7 @@ class Xen(Platform[XenParameters]):
         if wanted.vfio:
             modules += [*([_PCI_FRONTEND] if wanted.type == "pv" else []), HANDED_IN_NICS]
         own = [*([] if paravirtual else ["xen_emul_unplug=never"]), *(_DISKS[disk][1] for disk in disks)]
+        own += kernel_words(wanted, data=request.data_disk_path is not None)
         if modules:
             own.append(f"virtoll.modules={','.join(modules)}")
         words = "console=hvc0 quiet panic=-1 reboot=t net.ifnames=0 cryptomgr.notests virtoll.channel=/dev/hvc0"
