@@ -54,7 +54,18 @@ def test_every_operation_has_numbers_that_fit(operation: str) -> None:
 
 def test_numbers_that_are_given_are_asked_for() -> None:
     own = workload("kernel-operations", operation="pipe", operations=46, batch_operations=23)
-    assert own.job_parameters(NO_BENCH) == {"operation": "pipe", "operations": 46, "batch_operations": 23}
+    assert own.job_parameters(NO_BENCH) == {
+        "operation": "pipe",
+        "operations": 46,
+        "batch_operations": 23,
+        "workers": 1,
+    }
+
+
+def test_every_worker_does_all_operations() -> None:
+    own = workload("kernel-operations", operation="stat", operations=200, workers=3)
+    assert own.job_parameters(NO_BENCH)["workers"] == 3
+    assert own.expected_check() == "600"
 
 
 @pytest.mark.parametrize(
@@ -63,6 +74,8 @@ def test_numbers_that_are_given_are_asked_for() -> None:
         ({"workload": "kernel-operations", "operation": "dance"}, "'null-call', 'read', 'write'"),
         ({"workload": "kernel-operations", "operations": 150}, "150 operations are not whole batches of 100"),
         ({"workload": "kernel-operations", "operations": 10**9, "batch_operations": 100}, "more than 4194304 batches"),
+        ({"workload": "kernel-operations", "operations": 10**8, "batch_operations": 100, "workers": 5}, "all workers"),
+        ({"workload": "kernel-operations", "workers": 0}, "greater than or equal to 1"),
         ({"workload": "context-switch", "processes": 1}, "greater than or equal to 2"),
         ({"workload": "context-switch", "working_set_bytes": 7}, "multiple of 8"),
         (

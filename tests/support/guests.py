@@ -90,7 +90,10 @@ JOBS: dict[str, list[dict[str, Any]]] = {
     "stream": [{"elements": 10_000, "rounds": 3}],
     "context-switch": [{"processes": 3, "working_set_bytes": 4096, "switches": 23}],
     "ipc-bandwidth": [{"channel": one, "size_bytes": 3 * 2**16} for one in get_args(ipc_bandwidth.Channel)],
-    "kernel-operations": [{"operation": one, "operations": 23, "batch_operations": 1} for one in kernel.KINDS],
+    "kernel-operations": [
+        *({"operation": one, "operations": 23, "batch_operations": 1} for one in kernel.KINDS),
+        *({"operation": one, "operations": 23, "batch_operations": 1, "workers": 3} for one in ("pipe", "fork-exit")),
+    ],
 }
 """The agent's own jobs, small: a few parameters of each."""
 

@@ -76,6 +76,37 @@ fn every_operation_of_the_kernel_was_done_as_often_as_asked_for() {
 }
 
 #[test]
+fn every_worker_does_all_operations() {
+    let mut agent = Agent::start("guest");
+    for operation in ["stat", "open-close", "signal-handle", "pipe", "fork-exec"] {
+        let parameters =
+            json!({"operation": operation, "operations": 46, "batch_operations": 2, "workers": 3});
+        let fields =
+            json!({"job": "kernel", "parameters": parameters, "marks": null, "repeats": 2});
+        let answer = agent.call("run", fields);
+        assert_eq!(answer["check"], "138", "{operation}");
+        assert_adds_up(&answer["result"]["batches"], 23);
+    }
+    assert_eq!(files_of(agent.pid()), Vec::<String>::new());
+    for workers in [0, 257] {
+        let parameters = json!({"operation": "stat", "operations": 2, "batch_operations": 1, "workers": workers});
+        let fields = json!({"job": "kernel", "parameters": parameters, "marks": null});
+        let (kind, said) = agent.refused("run", fields);
+        assert_eq!(
+            (kind.as_str(), said.as_str()),
+            ("bad-request", "kernel: workers must be 1 to 256")
+        );
+    }
+}
+
+/// What the job made in the folder for temporary files.
+fn files_of(pid: u32) -> Vec<String> {
+    let names = std::fs::read_dir("/tmp").unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
+    names.filter(|name| name.starts_with(&format!("virtoll-kernel-{pid}-"))).collect()
+}
+
+#[test]
 fn a_job_leaves_neither_files_nor_processes_nor_a_handler() {
     let mut agent = Agent::start("guest");
     let pid = agent.pid();
@@ -85,13 +116,14 @@ fn a_job_leaves_neither_files_nor_processes_nor_a_handler() {
     };
     let allowed = state("Cpus_allowed_list");
     for operation in ["pipe", "signal-handle", "fork-sh"] {
-        let parameters = json!({"operation": operation, "operations": 2, "batch_operations": 1});
+        let parameters =
+            json!({"operation": operation, "operations": 2, "batch_operations": 1, "workers": 2});
         run(&mut agent, "kernel", &parameters);
     }
     run(&mut agent, "context-switch", &json!({"processes": 5, "working_set_bytes": 8, "laps": 3}));
     let children = format!("/proc/{pid}/task/{pid}/children");
     assert_eq!(std::fs::read_to_string(children).unwrap(), "");
-    assert!(!std::path::Path::new("/tmp").join(format!("virtoll-kernel-{pid}")).exists());
+    assert_eq!(files_of(pid), Vec::<String>::new());
     let caught =
         u64::from_str_radix(state("SigCgt").split_whitespace().nth(1).unwrap(), 16).unwrap();
     assert_eq!(caught & (1 << 9), 0, "SIGUSR1 is still handled");

@@ -35,7 +35,7 @@ class SchedulerSetting(Parameters):
     io_scheduler: KernelWord | None = None
 
 
-class KernelSettings(ClockSetting, SchedulerSetting):
+class KernelSettings(SchedulerSetting, ClockSetting):
     """Both."""
 
 

@@ -63,19 +63,21 @@ class KernelOperationsParameters(Parameters):
     """``operations``: how many, 0 for the quick number of that kind (100 to 100 000).
 
     ``batch_operations``: so many are timed together, 0 for what suits the kind (100, or 1 from the pipe on).
+    ``workers``: how many processes do all of them at once, as lmbench's ``-P``; the first one's batches are kept.
     """
 
     operation: Operation = "null-call"
     operations: int = Field(default=0, ge=0, le=10**10, description="0 for the kind's quick number")
     batch_operations: int = Field(default=0, ge=0, le=10**6, description="0 for what suits the kind")
+    workers: int = Field(default=1, ge=1, le=256)
 
     @model_validator(mode="after")
     def _whole_batches(self) -> Self:
         count, batch = self.numbers
-        if count % batch or count // batch > _MOST_BATCHES:
+        if count % batch or count // batch * self.workers > _MOST_BATCHES:
             raise ValueError(
-                f"{count} operations are not whole batches of {batch}, or more than {_MOST_BATCHES} batches; "
-                "give operations as a multiple of batch_operations, or larger batches"
+                f"{count} operations are not whole batches of {batch}, or more than {_MOST_BATCHES} batches of all "
+                "workers; give operations as a multiple of batch_operations, or larger batches"
             )
         return self
 
@@ -87,7 +89,10 @@ class KernelOperationsParameters(Parameters):
 
 
 class KernelOperations(TimedJobWorkload[KernelOperationsParameters]):
-    """The check value is the number of operations that did what they should: bytes moved, children that ended well."""
+    """The check value is the number of operations that did what they should: bytes moved, children that ended well.
+
+    That is of all workers. The duration is until the last of them is done.
+    """
 
     name: ClassVar[str] = "kernel-operations"
     job: ClassVar[str] = "kernel"
@@ -107,11 +112,12 @@ class KernelOperations(TimedJobWorkload[KernelOperationsParameters]):
         del bench
         wanted = self.parameters
         operations, batch = wanted.numbers
-        return {"operation": wanted.operation, "operations": operations, "batch_operations": batch}
+        sizes = {"operations": operations, "batch_operations": batch, "workers": wanted.workers}
+        return {"operation": wanted.operation, **sizes}
 
     def expected_check(self) -> str | None:
-        """Every operation, once."""
-        return str(self.parameters.numbers[0])
+        """Every operation, once by each worker."""
+        return str(self.parameters.numbers[0] * self.parameters.workers)
 
     def figures(self, result: Mapping[str, Any]) -> Figures:
         """``operation_time``: ns an operation, of the median batch; a signal's without that of sending (as lmbench)."""

@@ -3,6 +3,9 @@
 //!
 //! Everything that an operation needs is made before the start mark. Batches are timed by the guest's clock; what that
 //! clock costs, and what is to be subtracted from a signal's handling, is measured after the end mark.
+//!
+//! Several workers are processes of their own that do the same at once, as lmbench's `-P` has it; the batches that are
+//! kept are the first one's, which is this process.
 
 mod sys;
 
@@ -16,15 +19,16 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use virtoll_clock::monotonic_ns;
-use virtoll_proto::Error;
 use virtoll_proto::reply::figures::{self, Sending};
 use virtoll_proto::request::jobs::{Kernel, KernelOperation as Operation};
+use virtoll_proto::{Error, ErrorKind};
 
-use super::series::{Durations, clock_cost};
+use super::series::{Durations, MOST, clock_cost};
 use super::sys::{close_inherited, end, fork, fork_and_wait, pipe, read_all, wait_for, write_all};
 use super::{Done, Outcome, Workload};
 
 const SHELL: &str = "/bin/sh";
+const MOST_WORKERS: u64 = 256;
 /// By name: the environment may name a folder of the host's, which is not in the guest.
 const FOLDER: &str = "/tmp";
 
@@ -39,21 +43,34 @@ pub fn ready(wanted: Kernel) -> Result<Ready, Error> {
             "kernel: operations must be a multiple of batch_operations, which must be at least 1",
         ));
     }
-    let batches = Durations::of(wanted.operations / wanted.batch_operations, "kernel: batches")?;
-    let ground = Ground::make(wanted.operation)
-        .map_err(|cause| Error::system("kernel: make its files and processes", &cause))?;
+    if !(1..=MOST_WORKERS).contains(&wanted.workers) {
+        return Err(Error::bad_request(format!("kernel: workers must be 1 to {MOST_WORKERS}")));
+    }
+    let count = wanted.operations / wanted.batch_operations;
+    if count.saturating_mul(wanted.workers) > MOST {
+        let sentence = format!("kernel: batches of all workers must be at most {MOST} in a job");
+        return Err(Error::new(ErrorKind::Limit, sentence));
+    }
+    let batches = Durations::of(count, "kernel: batches")?;
     if wanted.operation == Operation::ForkSh && !Path::new(SHELL).exists() {
         return Err(Error::unsupported(format!(
             "fork-sh starts {SHELL}, which is not in this guest: it is in the image full"
         )));
     }
-    Ok(Ready { wanted, ground, batches: Rc::new(RefCell::new(batches)) })
+    let made = |cause| Error::system("kernel: make its files and processes", &cause);
+    let others = (1..wanted.workers)
+        .map(|number| Worker::start(&wanted, number))
+        .collect::<io::Result<Vec<_>>>()
+        .map_err(made)?;
+    let ground = Ground::make(wanted.operation, 0).map_err(made)?;
+    Ok(Ready { wanted, ground, others, batches: Rc::new(RefCell::new(batches)) })
 }
 
 /// What the operation needs, made: it is there for each repeat. The batches are the last repeat's.
 pub struct Ready {
     wanted: Kernel,
     ground: Ground,
+    others: Vec<Worker>,
     batches: Rc<RefCell<Durations>>,
 }
 
@@ -62,7 +79,9 @@ impl Workload for Ready {
         let mut batches = self.batches.borrow_mut();
         batches.clear();
         let each = self.wanted.batch_operations;
-        let done = self.ground.repeat(self.wanted.operation, each, &mut batches)?;
+        self.others.iter().for_each(Worker::begin);
+        let own = self.ground.repeat(self.wanted.operation, each, &mut batches);
+        let done = own + self.others.iter().map(Worker::done).sum::<u64>();
         let batches = Rc::clone(&self.batches);
         Ok(Box::new(Figures { operation: self.wanted.operation, each, done, batches }))
     }
@@ -114,31 +133,93 @@ fn batched(each: u64, batches: &mut Durations, mut operation: impl FnMut(u64) ->
     done
 }
 
+/// Another process that does the same operations whenever it is told to.
+struct Worker {
+    pid: libc::pid_t,
+    orders: OwnedFd,
+    answers: OwnedFd,
+    /// What it uses: made here, so that it takes no memory after its fork, and removed here.
+    _ground: Ground,
+}
+
+impl Worker {
+    fn start(wanted: &Kernel, number: u64) -> io::Result<Self> {
+        let count = wanted.operations / wanted.batch_operations;
+        let mut batches = Durations::of(count, "batches").map_err(io::Error::other)?;
+        let ground = Ground::make(wanted.operation, number)?;
+        let (input, orders) = pipe()?;
+        let (answers, output) = pipe()?;
+        let pid = fork(|| {
+            close_inherited(orders.as_raw_fd());
+            close_inherited(answers.as_raw_fd());
+            let mut order = [0];
+            while read_all(input.as_raw_fd(), &mut order) {
+                batches.clear();
+                let done = ground.repeat(wanted.operation, wanted.batch_operations, &mut batches);
+                if !write_all(output.as_raw_fd(), &done.to_ne_bytes()) {
+                    return 1;
+                }
+            }
+            0
+        })?;
+        Ok(Self { pid, orders, answers, _ground: ground })
+    }
+
+    #[inline]
+    fn begin(&self) {
+        write_all(self.orders.as_raw_fd(), &[0]);
+    }
+
+    /// How many it did, once it is at their end; 0 where it is gone.
+    fn done(&self) -> u64 {
+        let mut bytes = [0; size_of::<u64>()];
+        let came = read_all(self.answers.as_raw_fd(), &mut bytes);
+        if came { u64::from_ne_bytes(bytes) } else { 0 }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        end(self.pid);
+    }
+}
+
 /// Files and processes that the operations use.
 struct Ground {
     zero: File,
     null: File,
     file: OneByte,
     echo: Option<Echo>,
+    program: Option<sys::Program>,
 }
 
 impl Ground {
-    fn make(operation: Operation) -> io::Result<Self> {
+    fn make(operation: Operation, worker: u64) -> io::Result<Self> {
+        let null = File::options().write(true).open("/dev/null")?;
+        // The agent itself, which is in every guest: it says its version and ends.
+        let agent = format!("/proc/{}/exe", std::process::id());
+        let line = format!("{agent} --version");
+        let words: Option<&[&str]> = match operation {
+            Operation::ForkExec => Some(&[&agent, "--version"]),
+            Operation::ForkSh => Some(&[SHELL, "-c", &line]),
+            _ => None,
+        };
         Ok(Self {
             zero: File::open("/dev/zero")?,
-            null: File::options().write(true).open("/dev/null")?,
-            file: OneByte::make()?,
+            file: OneByte::make(worker)?,
             echo: (operation == Operation::Pipe).then(Echo::start).transpose()?,
+            program: words.map(|words| sys::Program::new(words, null.as_raw_fd())).transpose()?,
+            null,
         })
     }
 
-    /// Every operation counts 1 if it did what it should: the sum is the check value.
-    fn repeat(&self, kind: Operation, each: u64, batches: &mut Durations) -> Result<u64, Error> {
+    /// Every operation counts 1 if it did what it should: the sum is the check value. It takes no memory from the heap,
+    /// so that a forked child may do it.
+    fn repeat(&self, kind: Operation, each: u64, batches: &mut Durations) -> u64 {
         let (zero, null) = (self.zero.as_raw_fd(), self.null.as_raw_fd());
         let (name, open) = (self.file.name.as_c_str(), self.file.open.as_raw_fd());
         let own = std::process::id() as libc::pid_t;
-        let system = |cause: io::Error| Error::system(format!("kernel: {kind:?}"), &cause);
-        Ok(match kind {
+        match kind {
             Operation::NullCall => {
                 let parent = sys::parent();
                 batched(each, batches, |_| u64::from(sys::parent() == parent))
@@ -162,25 +243,18 @@ impl Ground {
                 batched(each, batches, |_| sys::signal_itself(own))
             }
             Operation::Pipe => {
-                let Some(echo) = &self.echo else { return Ok(0) };
+                let Some(echo) = &self.echo else { return 0 };
                 batched(each, batches, |number| u64::from(echo.round_trip(number as u8)))
             }
             Operation::ForkExit => {
                 batched(each, batches, |_| u64::from(fork_and_wait().unwrap_or(false)))
             }
             Operation::ForkExec | Operation::ForkSh => {
-                // The agent itself, which is in every guest: it says its version and ends.
-                let agent = format!("/proc/{own}/exe");
-                let line = format!("{agent} --version");
-                let words = match kind {
-                    Operation::ForkExec => [agent.as_str(), "--version"].to_vec(),
-                    _ => [SHELL, "-c", line.as_str()].to_vec(),
-                };
-                let program = sys::Program::new(&words, null).map_err(system)?;
+                let Some(program) = &self.program else { return 0 };
                 let once = || wait_for(fork(|| program.become_it())?);
                 batched(each, batches, |_| u64::from(once().unwrap_or(false)))
             }
-        })
+        }
     }
 }
 
@@ -208,8 +282,9 @@ struct OneByte {
 }
 
 impl OneByte {
-    fn make() -> io::Result<Self> {
-        let path = Path::new(FOLDER).join(format!("virtoll-kernel-{}", std::process::id()));
+    fn make(worker: u64) -> io::Result<Self> {
+        let own = std::process::id();
+        let path = Path::new(FOLDER).join(format!("virtoll-kernel-{own}-{worker}"));
         let name = CString::new(path.as_os_str().as_bytes())?;
         let open = File::create(&path)?;
         let file = Self { path, name, open };

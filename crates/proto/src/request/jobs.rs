@@ -70,6 +70,9 @@ pub struct Kernel {
     pub operations: u64,
     /// How many are timed together.
     pub batch_operations: u64,
+    /// How many processes do all of them at once.
+    #[serde(default = "one")]
+    pub workers: u64,
 }
 
 /// What `kernel` repeats.

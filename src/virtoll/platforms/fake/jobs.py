@@ -66,7 +66,7 @@ def answer(job: str, parameters: Mapping[str, Any], guest_ns: int) -> tuple[dict
             "clock": _clock(),
             "sending": sending if handled else None,
         }
-        return result, str(size)
+        return result, str(size * parameters.get("workers", 1))
     if job == "context-switch":
         laps = parameters["laps"]
         result = {
