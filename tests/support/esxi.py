@@ -98,7 +98,7 @@ class Machine:
 class EsxiHost:
     """A simulated host; ``machines`` are those that are on, by name, ``seen`` the events with their machines.
 
-    ``still``: machines that are switched on do not go on from there: whoever waits for one is met waiting.
+    ``still``: machines with a disk that are switched on do not go on from there: whoever waits for one is met waiting.
     """
 
     address: str
@@ -165,7 +165,7 @@ class EsxiHost:
             "d",
             *cdrom_arguments(reported["cdroms"]),
             *disk_arguments(reported["disks"] or []),
-            *(["-S"] if self.still else []),
+            *(["-S"] if self.still and reported["disks"] else []),
             "-serial",
             f"file:{console['file']}",
             "-chardev",
