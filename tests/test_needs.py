@@ -269,6 +269,26 @@ def test_needs_are_held_against_a_platforms_own_size() -> None:
     assert "given 256 MiB" in reasons["native"]
 
 
+def test_a_machine_of_esxi_has_files_on_its_datastore() -> None:
+    esxi = {
+        "platform": "esxi",
+        "label": "esxi",
+        "server": "esxi.example.org",
+        "password_from": "env:ESXI_PASSWORD",
+        "datastore": "datastore1",
+        "port_groups": ["a", "b"],
+    }
+    asked = experiments.parsed(
+        platforms=[esxi],
+        testbed=far({"api": "esxi.example.org"}),
+        guest={"marks": "channel"},
+        workloads=[{"workload": "fio"}, {"workload": "bonnie"}, {"workload": "zfg"}],
+        blocks=1,
+        baseline="esxi",
+    )
+    assert {why_impossible(one, asked) for one in plan_of(asked).trials} == {None}
+
+
 def test_guests_on_another_host_have_their_files_there() -> None:
     asked = experiments.parsed(
         platforms=["qemu-tcg", "xen", "libvirt"],

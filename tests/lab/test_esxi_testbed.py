@@ -59,7 +59,11 @@ def test_a_killed_run_leaves_nothing_on_the_host_and_the_next_measures(tmp_path:
     reported = json.loads((tmp_path / "reported.json").read_text(encoding="utf-8"))
     left = [name for name in reported["killed"]["machines"] if name.startswith("virtoll-")]
     assert len(left) == 1
-    assert reported["events of the killed"] == ["on", "off", "remove"]
+    assert set(reported["killed"]["files"]) >= {
+        left[0],
+        *(f"{left[0]}/{file}" for file in ("data.vmdk", "data-flat.vmdk")),
+    }
+    assert reported["events of the killed"] == ["on", "off", "remove"] * 2, "the probe's machine, then that with a disk"
     assert reported["after"] == reported["before"]
     assert reported["machines"] == []
     assert reported["events"][:3] == ["on", "off", "remove"], "what the probe starts"
@@ -67,12 +71,16 @@ def test_a_killed_run_leaves_nothing_on_the_host_and_the_next_measures(tmp_path:
     assert reported["events"][-2:] == ["off", "remove"]
     (run,) = [folder for folder in (tmp_path / "runs").iterdir() if (folder / "trials.jsonl").is_file()]
     trials = [json.loads(line) for line in (run / "trials.jsonl").read_text(encoding="utf-8").splitlines()]
-    forward, superpi = sorted(trials, key=lambda trial: trial["workload"])
-    assert [(trial["workload"], trial["status"]) for trial in (forward, superpi)] == [
+    forward, superpi, zfg = sorted(trials, key=lambda trial: trial["workload"])
+    assert [(trial["workload"], trial["status"]) for trial in (forward, superpi, zfg)] == [
         ("forward", "ok"),
         ("superpi", "ok"),
+        ("zfg", "ok"),
     ]
     arrived = [one["forwarded_frames"] for point in forward["points"] for one in point["sink"]["per_source"]]
     assert sum(arrived) > 0
     assert superpi["clock"]["method"] == "icmp"
+    state = zfg["result"]["state"]
+    assert (state["page_cache"], state["resident_on_host_bytes"]) == ("cold in the guest", None)
+    assert state["reach"] == f"the host's disk ({state['host_file_system']})"
     assert PASSWORD not in "".join(path.read_text(errors="replace") for path in run.rglob("*.json*"))

@@ -70,12 +70,15 @@ def test_a_trial_finds_it_empty_cold_and_on_the_hosts_disk(live: Connected) -> N
     assert (warm["files"], warm["file_bytes"], warm["page_cache"]) == (1, 300 * 1024, "warm")
     if room.on_disk:
         cold = bench.data_state(True)
-        assert (cold["page_cache"], cold["resident_on_host_bytes"]) == ("cold", 0)
+        told = room.resident() is not None
+        state = ("cold", 0) if told else ("cold in the guest", None)
+        assert (cold["page_cache"], cold["resident_on_host_bytes"]) == state
         assert cold["files"] == 1
     write(live, "second", 5)
     again = live.emptied().data_state(False)
     assert (again["files"], again["file_bytes"], again["resident_in_guest_bytes"] or 0) == (0, 0, 0)
-    assert again["page_cache"] in ("cold", "warm on the host"), "the file system's own blocks may be there"
+    states = ("cold", "warm on the host", "cold in the guest")
+    assert again["page_cache"] in states, "the file system's own blocks may be there"
     assert again["free_bytes"] >= ROOM_BYTES
 
 
@@ -140,8 +143,9 @@ def test_platforms_that_carry_none_say_so(run_session: RunSession) -> None:
         "vserver",
         "virtualbox",
         "xen",
+        "esxi",
     } <= carrying
-    assert not carrying & {"libvirt", "esxi", "ssh", "firecracker", "fake"}
+    assert not carrying & {"libvirt", "ssh", "firecracker", "fake"}
     for name in ("libvirt", "fake"):
         room, refusal = find_data_volume(PLATFORMS[name], run_session.site, ROOM_BYTES, 0)
         assert room is None

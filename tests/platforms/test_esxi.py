@@ -17,10 +17,20 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 from pyVmomi import vim
+from tests.platforms import test_data_directories as directories
 from tests.platforms import test_guests as contract
 from tests.support import experiments, guests
 from tests.support.commands import virtoll
-from tests.support.esxi import DATASTORE, PASSWORD, PASSWORD_VARIABLE, EsxiHost, esxi_host, inventory, session_of
+from tests.support.esxi import (
+    DATASTORE,
+    PASSWORD,
+    PASSWORD_VARIABLE,
+    EsxiHost,
+    esxi_host,
+    extent,
+    inventory,
+    session_of,
+)
 from tests.support.guests import ADDED, SECOND_NS, Connected, Kind
 from tests.support.tools_image import WORD, small_tools_image
 
@@ -30,16 +40,18 @@ from virtoll.agent.timekeeper import echo_request
 from virtoll.errors import GuestDied, GuestError
 from virtoll.image import boot_disk
 from virtoll.lab import residue
+from virtoll.lab.data import disk_bytes
 from virtoll.lab.inside import Lab, wait_until
 from virtoll.lab.network import plan_links
 from virtoll.platforms.base import GuestStartError
 from virtoll.platforms.esxi import Esxi, leftovers
+from virtoll.platforms.esxi.data_disk import DESCRIPTOR_FILE, EXTENT_FILE, MEDIUM
 from virtoll.platforms.esxi.datastore import Datastore
 from virtoll.platforms.esxi.leftovers import remove_leftovers_by_api
 from virtoll.platforms.esxi.parameters import EsxiParameters
 from virtoll.platforms.esxi.serial import open_line, taken_ports
 from virtoll.platforms.esxi.session import Session, open_session
-from virtoll.platforms.esxi.specs import KERNEL_LINE, ROOT_FILE, ROOT_WORDS, TAG, Line, _nic, machine_spec
+from virtoll.platforms.esxi.specs import BOOT_FILE, ROOT_FILE, TAG, Line, _nic, kernel_line, machine_spec
 from virtoll.platforms.esxi.switches import network_of, port_groups
 from virtoll.platforms.host import Site
 from virtoll.platforms.process_guest import root_disk
@@ -89,7 +101,8 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EsxiHost]:
 def live(request: pytest.FixtureRequest, run_session: RunSession, host: EsxiHost) -> Iterator[Connected]:
     """One guest for all tests of its kind; the last test ends it."""
     before = inventory(host)
-    started = guests.start(f"esxi-{request.param}", run_session)
+    name = f"esxi-{request.param}"
+    started = guests.start(name, run_session, data_bytes=0 if ADDED[name].variant else directories.ROOM_BYTES)
     yield started
     started.held.stop()
     assert inventory(host) == before
@@ -127,6 +140,30 @@ def test_data_goes_in_and_comes_back_byte_for_byte(live: Connected) -> None:
     contract.test_data_goes_in_and_comes_back_byte_for_byte(live)
 
 
+def test_a_trial_finds_its_data_directory_empty_and_cold(live: Connected) -> None:
+    contract.skip_variant(live)
+    directories.test_a_trial_finds_it_empty_cold_and_on_the_hosts_disk(live)
+
+
+def test_zfg_is_right_twice_in_its_data_directory(live: Connected) -> None:
+    contract.skip_variant(live)
+    directories.test_zfg_is_right_twice(live)
+
+
+def test_what_is_synced_in_its_data_directory_is_on_the_datastore(live: Connected, host: EsxiHost) -> None:
+    contract.skip_variant(live)
+    assert live.wanted.data is not None
+    assert live.wanted.data.descriptor is None, "the room here is given back once its disk was uploaded"
+    live.emptied()
+    written = (live.site.image.root / "bin/busybox").read_bytes()
+    argv = ("/bin/dd", "if=/bin/busybox", "of=/data/copy", "conv=fsync")
+    request = ExecRequest(argv=argv, timeout_ns=600 * SECOND_NS, limit_bytes=4096)
+    assert live.held.agent.ask(request, guests.HANG_SECONDS).status == 0
+    ((_, reported),) = [one for one in host.seen if one[0] == "on" and one[1]["name"] in host.machines]
+    (disk,) = reported["disks"]
+    assert written[: 2**16] in extent(Path(disk["file"])).read_bytes()
+
+
 def test_the_host_was_told_what_the_experiment_says(live: Connected, host: EsxiHost) -> None:
     (name,) = host.machines
     reported = next(machine for event, machine in host.seen if event == "on" and machine["name"] == name)
@@ -137,6 +174,8 @@ def test_the_host_was_told_what_the_experiment_says(live: Connected, host: EsxiH
     assert [nic["mac"] for nic in reported["nics"]] == [link.guest_mac for link in live.bench.network.links]
     assert [nic["network"] for nic in reported["nics"]] == [f"{lab}-vmnic{number}" for number in (1, 2, 3)]
     assert reported["memory_mib"] == 256
+    disks = [(one["controller"], one["unit"], Path(one["file"]).name) for one in reported["disks"] or []]
+    assert disks == ([("VirtualAHCIController", 0, DESCRIPTOR_FILE)] if live.data is not None else [])
     with session_of(host) as session:
         config = known(session, name).config
         assert leftovers.is_ours(known(session, name))
@@ -366,16 +405,20 @@ def with_tools(run_session: RunSession, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.mark.usefixtures("unchanged")
 def test_an_image_with_tools_is_a_cd_rom_of_its_own(with_tools: Site, host: EsxiHost) -> None:
-    """The second drive behind the one that boots; a program of it runs, and it cannot be written to."""
+    """The second drive behind the one that boots; a program of it runs, and it cannot be written to.
+
+    The data directory is a disk beside it.
+    """
     esxi = Esxi(EsxiParameters.model_validate(host.parameters()))
-    guest = esxi.start(guests.request("netns", BOOT_SECONDS), with_tools)
+    room = with_tools.host.data_volume("disk", directories.ROOM_BYTES)
+    guest = esxi.start(dataclasses.replace(guests.request("netns", BOOT_SECONDS), data=room), with_tools)
     try:
         (name,) = host.machines
         with session_of(host) as session:
             devices = known(session, name).config.hardware.device
             drives: list[Any] = [one for one in devices if isinstance(one, vim.vm.device.VirtualCdrom)]
             assert [(one.unitNumber, one.controllerKey, one.backing.fileName) for one in drives] == [
-                (unit, 200, f"[{DATASTORE}] {name}/{file}") for unit, file in enumerate(("boot.iso", "root.iso"))
+                (unit, 200, f"[{DATASTORE}] {name}/{file}") for unit, file in enumerate((BOOT_FILE, ROOT_FILE))
             ]
             (store,) = session.centre.datastoreFolder.childEntity
             uploaded = Path(store.summary.url) / name / ROOT_FILE
@@ -384,6 +427,8 @@ def test_an_image_with_tools_is_a_cd_rom_of_its_own(with_tools: Site, host: Esxi
             (("cat", WORD), 0, "from word\n"),
             (("grep", "/dev/sr1 / erofs ro", "/proc/mounts"), 0, "/dev/sr1 / erofs ro"),
             (("touch", f"{WORD}s"), 1, "Read-only file system"),
+            (("grep", "/dev/sda /data ext4 rw", "/proc/mounts"), 0, "/dev/sda /data ext4 rw"),
+            (("dd", f"if={WORD}", "of=/data/copy", "conv=fsync"), 0, ""),
         ):
             request = ExecRequest(argv=("/usr/bin/busybox", *argv), timeout_ns=600 * SECOND_NS, limit_bytes=4096)
             ended = guest.agent.ask(request, guests.HANG_SECONDS)
@@ -395,7 +440,7 @@ def test_an_image_with_tools_is_a_cd_rom_of_its_own(with_tools: Site, host: Esxi
 def test_room_is_needed_for_its_file_too_and_nothing_of_it_stays(
     run_session: RunSession, with_tools: Site, tmp_path: Path
 ) -> None:
-    boot = boot_disk(with_tools.image, f"{KERNEL_LINE} {ROOT_WORDS}", drives=True)
+    boot = boot_disk(with_tools.image, kernel_line(EsxiParameters(), root=True, data=False), drives=True)
     enough = boot.stat().st_size + 2 * guests.MEMORY_BYTES
     for number, (arguments, said) in enumerate(
         (
@@ -407,6 +452,57 @@ def test_room_is_needed_for_its_file_too_and_nothing_of_it_stays(
             before = inventory(other)
             assert re.search(said, refused(run_session, other.parameters(), with_tools))
             assert inventory(other) == before
+
+
+def test_room_is_needed_for_its_data_directory_too_and_nothing_of_it_stays(
+    run_session: RunSession, tmp_path: Path
+) -> None:
+    """The disk is counted whole, though the file here has holes."""
+    boot = boot_disk(run_session.site.image, kernel_line(EsxiParameters(), root=False, data=True), drives=True)
+    enough = boot.stat().st_size + 2 * guests.MEMORY_BYTES
+    for number, (arguments, said) in enumerate(
+        (
+            (["-free", str(enough + disk_bytes(directories.ROOM_BYTES) - 1)], r"MiB free and a guest needs \d{3} MiB"),
+            (["-faults", "PowerOnVM_Task=SystemError"], r"refused with SystemError: "),
+        )
+    ):
+        room = run_session.site.host.data_volume("disk", directories.ROOM_BYTES)
+        with esxi_host(tmp_path / str(number), *arguments) as other:
+            before = inventory(other)
+            assert re.search(said, refused(run_session, other.parameters(), data=room))
+            assert inventory(other) == before
+        room.remove()
+
+
+@pytest.mark.parametrize(
+    ("root", "data", "words"),
+    [
+        (False, False, ["virtoll.channel=/dev/ttyS1"]),
+        (True, False, ["virtoll.modules=sr_mod,ata_piix,erofs", "virtoll.root=/dev/sr1", "virtoll.disktype=erofs"]),
+        (False, True, ["virtoll.modules=ahci,ext4", "virtoll.data=/dev/sda"]),
+        (
+            True,
+            True,
+            [
+                "virtoll.modules=sr_mod,ata_piix,erofs,ahci,ext4",
+                "virtoll.root=/dev/sr1",
+                "virtoll.disktype=erofs",
+                "virtoll.data=/dev/sda",
+            ],
+        ),
+    ],
+)
+def test_the_kernel_is_told_of_the_drives_that_are_there(root: bool, data: bool, words: list[str]) -> None:
+    assert kernel_line(EsxiParameters(), root=root, data=data).split()[-len(words) :] == words
+
+
+def test_a_data_disk_is_a_flat_vmdk_of_a_whole_number_of_sectors() -> None:
+    said = MEDIUM.descriptor(2**30)
+    assert 'createType="vmfs"' in said
+    assert f'RW {2**21} VMFS "{EXTENT_FILE}"\n' in said
+    assert 'ddb.adapterType = "lsilogic"' in said
+    assert 'ddb.geometry.cylinders = "130"' in said
+    assert disk_bytes(3 * 2**30 + 1) % 2**20 == 0
 
 
 def bare_machine(session: Session, name: str, note: str, networks: tuple[str, ...] = ()) -> Any:
@@ -438,7 +534,8 @@ def test_what_dead_labs_left_is_removed_and_nothing_else(host: EsxiHost) -> None
         for name in (f"{dead}-folder", "virtoll-notes"):
             Datastore(session).make_folder(name)
         for name in (f"{dead}-one", f"{dead}-folder"):
-            Datastore(session).upload(Path(__file__), f"{name}/{ROOT_FILE}")
+            for file in (ROOT_FILE, EXTENT_FILE, DESCRIPTOR_FILE):
+                Datastore(session).upload(Path(__file__), f"{name}/{file}")
     removed = remove_leftovers_by_api(parameters, frozenset({alive}))
     assert removed == [f"machine {dead}-one", f"folder [{DATASTORE}] {dead}-folder"]
     with session_of(host) as session:

@@ -23,7 +23,7 @@ from virtoll.lab.network import GuestNetwork
 from virtoll.platforms import virtualbox
 from virtoll.platforms.base import GuestRequest
 from virtoll.platforms.fake.site import model_site
-from virtoll.platforms.virtualbox import VirtualBox, VirtualBoxParameters, data_medium, kernel_line, remove_leftovers
+from virtoll.platforms.virtualbox import DATA_MEDIUM, VirtualBox, VirtualBoxParameters, kernel_line, remove_leftovers
 
 MIB = 2**20
 LAB = "virtoll-0123456789ab"
@@ -236,5 +236,5 @@ def test_what_is_synced_on_a_data_disk_is_synced_on_the_host(drives: Callable[..
 
 
 def test_a_data_disk_is_as_large_as_its_whole_sectors() -> None:
-    assert f"RW {2**21} FLAT" in data_medium(2**30 + 511)
-    assert 'ddb.geometry.cylinders = "2080"' in data_medium(2**30)
+    assert f"RW {2**21} FLAT" in DATA_MEDIUM.descriptor(2**30 + 511)
+    assert 'ddb.geometry.cylinders = "2080"' in DATA_MEDIUM.descriptor(2**30)

@@ -1,8 +1,9 @@
 """An ESXi host for tests inside a lab: VMware's own simulator of its API, and a real machine under QEMU behind each VM.
 
 The simulator (``tools/vcsim``) tells of each power change; what is here starts, stops and continues a machine that is
-as the API was reported: memory, CPUs, NIC models and addresses, the disk from the simulator's datastore, the serial
-ports. A NIC's port group decides where its frames go: its uplink is joined by a cable to links of one name of the lab.
+as the API was reported: memory, CPUs, NIC models and addresses, CD-ROMs and disks from the simulator's datastore, the
+serial ports. A NIC's port group decides where its frames go: its uplink is joined by a cable to links of one name of
+the lab.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import select
 import socket
 import subprocess
@@ -30,6 +32,7 @@ USER, PASSWORD, PASSWORD_VARIABLE = "root", "a secret of the test", "VIRTOLL_TES
 CABLES = {"vmnic1": "in0", "vmnic2": "out", "vmnic3": "marks"}
 DATASTORE = "LocalDS_0"
 _MODELS = {"VirtualVmxnet3": "vmxnet3", "VirtualE1000e": "e1000e", "VirtualE1000": "e1000"}
+_CONTROLLERS = {"VirtualAHCIController": "ahci"}
 
 
 class Wire:
@@ -95,7 +98,7 @@ class Machine:
 class EsxiHost:
     """A simulated host; ``machines`` are those that are on, by name, ``seen`` the events with their machines.
 
-    ``still``: machines that are switched on do not go on from there: whoever waits for one is met waiting.
+    ``still``: machines with a disk that are switched on do not go on from there: whoever waits for one is met waiting.
     """
 
     address: str
@@ -161,7 +164,8 @@ class EsxiHost:
             "-boot",
             "d",
             *cdrom_arguments(reported["cdroms"]),
-            *(["-S"] if self.still else []),
+            *disk_arguments(reported["disks"] or []),
+            *(["-S"] if self.still and reported["disks"] else []),
             "-serial",
             f"file:{console['file']}",
             "-chardev",
@@ -238,6 +242,29 @@ def cdrom_arguments(reported: list[dict[str, Any]]) -> list[str]:
         words += ["-drive", f"if=none,id=cd{unit},format=raw,media=cdrom,readonly=on,file={one['file']}"]
         words += ["-device", f"ide-cd,bus=ide.0,unit={unit},drive=cd{unit}"]
     return words
+
+
+def disk_arguments(reported: list[dict[str, Any]]) -> list[str]:
+    """Disks on controllers that QEMU has too, each the extent that its descriptor on the datastore names."""
+    words = []
+    for controller in {one["controller"] for one in reported}:
+        words += ["-device", f"{_CONTROLLERS[controller]},id={controller}"]
+    for one in reported:
+        name, place = f"disk{one['unit']}", f"{one['controller']}.{one['unit']}"
+        words += ["-drive", f"if=none,id={name},format=raw,file={extent(Path(one['file']))}"]
+        words += ["-device", f"ide-hd,bus={place},drive={name}"]
+    return words
+
+
+def extent(descriptor: Path) -> Path:
+    """The only extent of a VMDK of ESXi, which is as large as the descriptor says."""
+    said = descriptor.read_text(encoding="ascii")
+    assert said.startswith("# Disk DescriptorFile\n")
+    assert 'createType="vmfs"' in said
+    ((sectors, name),) = re.findall(r'^RW (\d+) VMFS "([^"/]+)"$', said, re.MULTILINE)
+    file = descriptor.with_name(name)
+    assert file.stat().st_size == int(sectors) * 512
+    return file
 
 
 @contextlib.contextmanager

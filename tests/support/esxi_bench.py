@@ -2,7 +2,7 @@
 
 ``python -m tests.support.esxi_bench FOLDER`` under ``unshare --net``: near0, near1 and near2 are NICs of
 "this machine"; their other ends are the host's vmnic1 to vmnic3. Writes FOLDER/esxi.yaml, starts ``virtoll run`` on it
-and kills it once a machine is on; then runs it to its end. What the host held is reported as JSON in
+and kills it once a machine with a data disk is on; then runs it to its end. What the host held is reported as JSON in
 FOLDER/reported.json. With a LOAD after the folder nothing is killed: a machine is measured beside one that has it.
 """
 
@@ -44,7 +44,7 @@ def main(folder: Path, load: str | None = None) -> int:
         reported: dict[str, Any] = {"before": inventory(host)}
         host.still = True
         with subprocess.Popen(argv, stdin=subprocess.DEVNULL) as process:
-            wait_until(lambda: bool(host.machines) or process.poll() is not None, _HANG_SECONDS, "a machine that is on")
+            wait_until(lambda: _has_disk(host) or process.poll() is not None, _HANG_SECONDS, "a machine with a disk")
             reported["killed"] = inventory(host)
             process.kill()
         wait_until(lambda: _is_again(host, reported["before"]), END_SECONDS, "a host as it was before")
@@ -55,6 +55,11 @@ def main(folder: Path, load: str | None = None) -> int:
         reported |= {"after": inventory(host), "events": _events(host), "machines": list(host.machines)}
         (folder / "reported.json").write_text(json.dumps(reported), encoding="utf-8")
     return code
+
+
+def _has_disk(host: EsxiHost) -> bool:
+    """Whether a machine is on that has a data disk."""
+    return any(reported["disks"] and reported["name"] in host.machines for _, reported in list(host.seen))
 
 
 def _cable() -> None:
@@ -94,6 +99,7 @@ def _experiment(address: str, parameters: dict[str, object]) -> dict[str, object
         "workloads": [
             {"workload": "forward", "frame_size_bytes": 64, "point_milliseconds": 200},
             *JOB,
+            {"workload": "zfg", "size_bytes": "1MiB", "rounds": 2, "dump_bytes": 100_000},
         ],
         "blocks": 1,
         "rounds": 1,

@@ -488,7 +488,7 @@ def start(kind: str, on: RunSession, wanted: GuestRequest | None = None, data_by
     data = None
     if room is not None:
         guest.cleanup.insert(0, room.remove)
-        data = DataKeeper(guest.agent, room, guest.flushes)
+        data = DataKeeper(guest.agent, guest.data or room, guest.flushes)
     return Connected(kind, guest, bench, site, wanted, data)
 
 

@@ -47,6 +47,14 @@ type cdrom struct {
 	File string `json:"file"`
 }
 
+// disk is one disk: its controller's model as the API's type has it (VirtualAHCIController), its number there, and its
+// descriptor on a datastore (a path of this machine).
+type disk struct {
+	Controller string `json:"controller"`
+	Unit       int32  `json:"unit"`
+	File       string `json:"file"`
+}
+
 // machine is what a mock for the hypervisor needs to know of a virtual machine.
 type machine struct {
 	Name     string   `json:"name"`
@@ -55,6 +63,7 @@ type machine struct {
 	Nics     []nic    `json:"nics"`
 	Serials  []serial `json:"serials"`
 	Cdroms   []cdrom  `json:"cdroms"`
+	Disks    []disk   `json:"disks"`
 }
 
 type event struct {
@@ -139,6 +148,10 @@ func (w *watcher) RemoveObject(_ *simulator.Context, reference types.ManagedObje
 
 func (w *watcher) describe(vm *mo.VirtualMachine) *machine {
 	found := &machine{Name: vm.Name, MemoryMB: vm.Config.Hardware.MemoryMB, CPUs: vm.Config.Hardware.NumCPU}
+	controllers := map[int32]string{}
+	for _, device := range vm.Config.Hardware.Device {
+		controllers[device.GetVirtualDevice().Key] = typeName(device)
+	}
 	for _, device := range vm.Config.Hardware.Device {
 		switch it := device.(type) {
 		case types.BaseVirtualEthernetCard:
@@ -147,8 +160,7 @@ func (w *watcher) describe(vm *mo.VirtualMachine) *machine {
 			if backing, ok := card.Backing.(*types.VirtualEthernetCardNetworkBackingInfo); ok {
 				network = backing.DeviceName
 			}
-			model := reflect.TypeOf(device).Elem().Name()
-			found.Nics = append(found.Nics, nic{model, card.MacAddress, network})
+			found.Nics = append(found.Nics, nic{typeName(device), card.MacAddress, network})
 		case *types.VirtualSerialPort:
 			switch backing := it.Backing.(type) {
 			case *types.VirtualSerialPortFileBackingInfo:
@@ -158,15 +170,29 @@ func (w *watcher) describe(vm *mo.VirtualMachine) *machine {
 			}
 		case *types.VirtualCdrom:
 			if backing, ok := it.Backing.(*types.VirtualCdromIsoBackingInfo); ok {
-				unit := int32(-1)
-				if it.UnitNumber != nil {
-					unit = *it.UnitNumber
-				}
-				found.Cdroms = append(found.Cdroms, cdrom{unit, w.datastore(backing.FileName)})
+				found.Cdroms = append(found.Cdroms, cdrom{unit(it.UnitNumber), w.datastore(backing.FileName)})
+			}
+		case *types.VirtualDisk:
+			if backing, ok := it.Backing.(*types.VirtualDiskFlatVer2BackingInfo); ok {
+				controller := controllers[it.ControllerKey]
+				found.Disks = append(found.Disks, disk{controller, unit(it.UnitNumber), w.datastore(backing.FileName)})
 			}
 		}
 	}
 	return found
+}
+
+// typeName is a device's type as the API names it.
+func typeName(device types.BaseVirtualDevice) string {
+	return reflect.TypeOf(device).Elem().Name()
+}
+
+// unit is a device's number on its controller, -1 where it has none.
+func unit(number *int32) int32 {
+	if number == nil {
+		return -1
+	}
+	return *number
 }
 
 // switches keeps what the simulator's own network system forgets: a switch's specification, and who has an uplink.

@@ -29,9 +29,10 @@ Run = Callable[[Sequence[str], str], str]
 DataBy = Literal["folder", "disk"]
 """How a guest gets its data directory: a folder of its host to be mounted, or a disk with a file system."""
 
-SPARED_BYTES = 512 * 2**20
+_MIB = 2**20
+SPARED_BYTES = 512 * _MIB
 """What is left to the host."""
-_METADATA_BYTES = 64 * 2**20  # a journal, tables of inodes
+_METADATA_BYTES = 64 * _MIB  # a journal, tables of inodes
 IN_MEMORY = ("tmpfs", "ramfs", "rootfs")
 """File systems whose files are in memory, and count as that of the guest that writes them into a folder."""
 _WINDOW_BYTES = 2**28  # looked at in one call
@@ -68,12 +69,12 @@ class DataVolume(ABC):
         """By which a program on the guest's host opens the disk's file; None: it is no disk."""
 
     @abstractmethod
-    def resident(self) -> int:
-        """How many bytes of its files are in the host's page cache."""
+    def resident(self) -> int | None:
+        """How many bytes of its files are in the host's page cache; None: its host does not tell."""
 
     @abstractmethod
-    def evict(self) -> int:
-        """Write to the disk what is not there yet, and forget it; how much is in the host's page cache all the same."""
+    def evict(self) -> int | None:
+        """Have the host write to the disk what is not there yet, and forget it; what ``resident`` says then."""
 
     @abstractmethod
     def remove(self) -> None:
@@ -154,8 +155,8 @@ def make_disk(lab_id: str, size_bytes: int, run: Run, promised_bytes: int = 0, d
 
 
 def disk_bytes(size_bytes: int) -> int:
-    """The size of a disk whose file system has that much room for files."""
-    return size_bytes + size_bytes // 16 + _METADATA_BYTES
+    """The size of a disk whose file system has that much room for files, in whole mebibytes."""
+    return -(-(size_bytes + size_bytes // 16 + _METADATA_BYTES) // _MIB) * _MIB
 
 
 def make_file_system(file: Path) -> list[str]:

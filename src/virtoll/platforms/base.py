@@ -123,7 +123,8 @@ class Guest(ABC):
 
     ``attachment`` says how its links reach it, ``peer`` who generates and times for it. ``network``: its links, where
     they are its own NICs and not those that were asked for. ``flushes``: whether what it syncs on its disks is synced
-    on the host too. ``executed_monotonic_ns``: when Virtoll's own part of the start was over and the platform's program
+    on the host too. ``data``: its data directory's room, where that is not the one that was asked for but a copy
+    elsewhere. ``executed_monotonic_ns``: when Virtoll's own part of the start was over and the platform's program
     (the agent itself, a container's runtime) was executed; None: not measured. ``limits_held``: what the cgroup's files
     hold of limits of its own, by file, read on its host once it was there.
     """
@@ -135,6 +136,7 @@ class Guest(ABC):
     ready_monotonic_ns: int
     network: GuestNetwork | None = None
     flushes: bool = True
+    data: DataVolume | None = None
     executed_monotonic_ns: int | None = None
     limits_held: Mapping[str, str] = MappingProxyType({})
 

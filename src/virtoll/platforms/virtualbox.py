@@ -31,6 +31,7 @@ from virtoll.lab.network import GuestNetwork, Link
 from virtoll.lab.residue import lab_named_in
 from virtoll.platforms.attachment import Attached
 from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation
+from virtoll.platforms.drives import Drive, Vmdk, drive_words
 from virtoll.platforms.host import Site
 from virtoll.platforms.kernel_settings import KernelSettings, kernel_words
 from virtoll.platforms.managed_guest import ManagedMachine
@@ -48,24 +49,12 @@ _LINE = (
 )
 _SATA = "sata"
 _ROOT_PORT, _DATA_PORT = 0, 1
-_SECTOR_BYTES = 512
+_ROOT = Drive("/dev/sr0", ("ahci", "sr_mod", "erofs"))
+_DATA = Drive("/dev/sda", ("ahci", "ext4"))
 _DATA_EXTENT = "data.raw"
 # The extent has a name beside the descriptor, a link: VirtualBox passes no flush on to one with an absolute path
 # (``vmdkFlushImage`` in VMDK.cpp of 7.0).
-_DATA_MEDIUM = """\
-# Disk DescriptorFile
-version=1
-CID=fffffffe
-parentCID=ffffffff
-createType="monolithicFlat"
-
-RW {sectors} FLAT "{extent}" 0
-
-ddb.adapterType = "ide"
-ddb.geometry.cylinders = "{cylinders}"
-ddb.geometry.heads = "16"
-ddb.geometry.sectors = "63"
-"""
+DATA_MEDIUM = Vmdk("monolithicFlat", f'RW {{sectors}} FLAT "{_DATA_EXTENT}" 0', adapter="ide", heads=16)
 _TAKEN = re.compile(r"VERR_(VMX_IN_VMX_ROOT_MODE|SVM_IN_USE|SVM_HOST_SVME_NOT_ENABLED)")
 _MACHINE = re.compile(r"VBoxHeadless --comment (\S+) ")
 _OFFLOADS = ("rx", "tx", "tso", "gso", "gro")
@@ -270,19 +259,8 @@ def _ask(host: GuestHost, argv: list[str], role: str) -> str:
 
 def kernel_line(wanted: VirtualBoxParameters, *, root: bool, data: bool) -> str:
     """The kernel's command line; ``root``: that is on a CD-ROM, ``data``: the data directory's disk is there."""
-    modules = [*(["ahci"] if root or data else []), *(["sr_mod", "erofs"] if root else []), *(["ext4"] if data else [])]
-    words = [_LINE, *([f"virtoll.modules={','.join(modules)}"] if modules else [])]
-    words += ["virtoll.root=/dev/sr0", "virtoll.disktype=erofs"] if root else []
-    words += ["virtoll.data=/dev/sda"] if data else []
-    words += kernel_words(wanted, data=data)
-    return " ".join(words)
-
-
-def data_medium(size_bytes: int) -> str:
-    """The descriptor of a VMDK whose only extent is the raw disk beside it."""
-    sectors = size_bytes // _SECTOR_BYTES
-    cylinders = max(1, min(16383, sectors // (16 * 63)))
-    return _DATA_MEDIUM.format(sectors=sectors, extent=_DATA_EXTENT, cylinders=cylinders)
+    drives = drive_words(root=_ROOT if root else None, data=_DATA if data else None)
+    return " ".join([_LINE, *drives, *kernel_words(wanted, data=data)])
 
 
 def _attach(do: Any, name: str, controller: str, port: int, kind: str, medium: Path) -> None:
@@ -301,7 +279,7 @@ def _data_medium(host: GuestHost, folder: Path, disk: Path) -> Path:
     medium = folder / "data.vmdk"
     size_bytes = int(host.run(["stat", "-L", "-c", "%s", "--", str(disk)], "disk"))
     host.run(["ln", "-s", "--", str(disk), str(folder / _DATA_EXTENT)], "disk")
-    host.write(medium, data_medium(size_bytes).encode("ascii"))
+    host.write(medium, DATA_MEDIUM.descriptor(size_bytes).encode("ascii"))
     return medium
 
 

@@ -41,13 +41,15 @@ class DataKeeper:
         """What is in it and in the page caches now; with ``evict`` after all was written back and forgotten.
 
         ``page_cache``: *cold* where nothing of its files is in memory; *warm on the host* where the guest has nothing,
-        and the host something of the guest's disk, which may be the file system's own blocks. A guest without a disk of
-        its own has the host's page cache, and may report more than it knows (as gVisor does); it is not asked.
+        and the host something of the guest's disk, which may be the file system's own blocks; *cold in the guest* where
+        its host does not tell. A guest without a disk of its own has the host's page cache, and may report more than it
+        knows (as gVisor does); it is not asked.
         """
         answer = self._ask(empty=False, evict=evict)
         on_host = self.volume.evict() if evict else self.volume.resident()
         in_guest = answer.resident_bytes if self.volume.folder is None else None
-        kept = "warm on the host" if on_host and in_guest == 0 else "warm" if on_host or in_guest else "cold"
+        cold = "cold" if on_host is not None else "cold in the guest"
+        kept = "warm on the host" if on_host and in_guest == 0 else "warm" if on_host or in_guest else cold
         return {
             "path": DATA_PATH,
             "file_system": answer.file_system,

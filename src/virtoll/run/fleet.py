@@ -485,7 +485,8 @@ class Fleet:
             except GuestError as error:
                 raise GuestStartError(str(error), guest.evidence()) from error
             undo.pop_all()
-        data = DataKeeper(guest.agent, volume, guest.flushes) if volume is not None else None
+        room = guest.data or volume
+        data = DataKeeper(guest.agent, room, guest.flushes) if room is not None else None
         return LiveGuest(
             boot=boot,
             guest=guest,

@@ -38,6 +38,11 @@ class Datastore:
                 f"datastore: {self.name} cannot be accessed by {session.parameters.server}; check it there"
             )
 
+    @property
+    def file_system(self) -> str:
+        """Its kind, as the API names it: VMFS, NFS."""
+        return str(self.reference.summary.type)
+
     def path(self, name: str) -> str:
         """A file's name as the API writes it."""
         return f"[{self.name}] {name}"
@@ -74,10 +79,16 @@ class Datastore:
         return sorted(str(one.path) for one in found.file if str(one.path).startswith(prefix))
 
     def upload(self, source: Path, name: str) -> None:
-        """Put a file of this machine there."""
+        """Put a file of this machine there, holes and all."""
         with source.open("rb") as stream:
-            length = source.stat().st_size
-            status, said = self._ask("PUT", name, stream, {"Content-Length": str(length)})
+            self._put(name, stream, source.stat().st_size)
+
+    def write(self, name: str, content: bytes) -> None:
+        """Make a file there."""
+        self._put(name, content, len(content))
+
+    def _put(self, name: str, body: Any, length: int) -> None:
+        status, said = self._ask("PUT", name, body, {"Content-Length": str(length)})
         if status not in (200, 201):
             why = f"HTTP {status} {said.decode(errors='replace')[:80]}".strip()
             raise GuestError(
@@ -92,7 +103,9 @@ class Datastore:
     def _ask(self, method: str, name: str, body: Any, headers: dict[str, str]) -> tuple[int, bytes]:
         host, port = self._session.parameters.address
         where = urllib.parse.urlencode({"dcPath": self._session.centre.name, "dsName": self.name})
-        connection = http.client.HTTPSConnection(host, port, context=self._session.context, timeout=_ANSWER_SECONDS)
+        connection = http.client.HTTPSConnection(
+            host, port, context=self._session.context, timeout=_ANSWER_SECONDS, blocksize=_MIB
+        )
         try:
             path = f"/folder/{urllib.parse.quote(name)}?{where}"
             connection.request(method, path, body, {"Cookie": self._session.cookie, **headers})

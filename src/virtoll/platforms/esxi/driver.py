@@ -11,21 +11,25 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from virtoll.agent.client import AgentClient
 from virtoll.errors import GuestError, ImageError
-from virtoll.image import boot_disk
+from virtoll.image import GuestImage, boot_disk
+from virtoll.lab.data import DataBy, DataVolume
 from virtoll.lab.network import GuestNetwork
 from virtoll.platforms.base import GuestRequest, GuestStartError, Platform, Probe, Validation
+from virtoll.platforms.esxi.data_disk import DESCRIPTOR_FILE, EXTENT_FILE, MEDIUM, DatastoreVolume
 from virtoll.platforms.esxi.parameters import EsxiParameters
 from virtoll.platforms.host import Site
 from virtoll.platforms.managed_guest import ManagedMachine
 from virtoll.platforms.process_guest import root_disk
 
 if TYPE_CHECKING:
+    from virtoll.platforms.esxi.datastore import Datastore
     from virtoll.platforms.esxi.serial import SerialLine
     from virtoll.platforms.esxi.session import Session
 
@@ -39,6 +43,7 @@ class EsxiMachine(ManagedMachine):
     """A machine of an ESXi host; ``console`` fetches its console's file."""
 
     console: Callable[[], bytes] = bytes
+    data: DataVolume | None = None
 
     def evidence(self) -> dict[str, bytes]:
         """The console from the datastore, and what came over the channel that was not the protocol."""
@@ -59,6 +64,7 @@ class Esxi(Platform[EsxiParameters]):
     parameter_model = EsxiParameters
     boot_seconds: ClassVar[float] = 12.0
     slowdown: ClassVar[float] = 1.2
+    data_by: ClassVar[DataBy] = "disk"
 
     def depends_on(self) -> str | None:
         """None: what a host out there answers is asked anew each time."""
@@ -106,28 +112,22 @@ class Esxi(Platform[EsxiParameters]):
         from virtoll.platforms.esxi.leftovers import command
         from virtoll.platforms.esxi.serial import open_line
         from virtoll.platforms.esxi.session import open_session
-        from virtoll.platforms.esxi.specs import KERNEL_LINE, ROOT_WORDS, cdrom_files
         from virtoll.platforms.esxi.switches import port_groups
 
         name = f"{lab_id}-{request.file_name}"[:_NAME_CHARACTERS]
-        root = site.image.needs_disk
-        try:
-            boot = boot_disk(site.image, f"{KERNEL_LINE} {ROOT_WORDS}" if root else KERNEL_LINE, drives=root)
-        except ImageError as error:
-            raise GuestError(str(error)) from error
-        disks = (boot, root_disk(site.image)) if root else (boot,)
+        files = _files(self.parameters, site.image, request.data_disk_path)
         held = _Held(self.parameters, name, site.host.guard(command(self.parameters, name)))
         try:
             with open_session(self.parameters) as session:
-                self._require(session, name, request, sum(disk.stat().st_size for disk in disks))
+                self._require(session, name, request, sum(source.stat().st_size for source in files.values()))
                 held.serial = open_line(self.parameters, request.name, _taken(session))
                 held.made = True
                 groups = port_groups(session, lab_id, request.network.links)
                 store = Datastore(session)
                 store.make_folder(name)
-                for disk, file in zip(disks, cdrom_files(root=root), strict=True):
-                    store.upload(disk, f"{name}/{file}")
-                machine = self._make(session, name, request, groups, held.serial, root=root)
+                _upload(store, name, files)
+                machine = self._make(session, name, request, groups, held.serial, files=files)
+                data = _moved(request.data, store)
                 spawned = time.monotonic_ns()
                 session.finish(machine.PowerOn())
             descriptor = held.serial.connect(_SERIAL_SECONDS).detach()
@@ -148,6 +148,7 @@ class Esxi(Platform[EsxiParameters]):
             unpause=lambda: held.resume(descriptor),
             destroy=held.end,
             console=held.console,
+            data=data,
         )
         guest.wait_ready(request.deadline_seconds)
         return guest
@@ -180,15 +181,56 @@ class Esxi(Platform[EsxiParameters]):
         groups: dict[str, str],
         serial: SerialLine,
         *,
-        root: bool,
+        files: Mapping[str, Path],
     ) -> Any:
-        from virtoll.platforms.esxi.specs import machine_spec
+        from virtoll.platforms.esxi.specs import ROOT_FILE, machine_spec
         from virtoll.platforms.esxi.switches import network_of
 
         networks = {link: network_of(session, group) for link, group in groups.items()}
-        mhz = int(session.host.summary.hardware.cpuMhz)
-        spec = machine_spec(name, request, self.parameters, networks, serial.line, cpu_mhz=mhz, root=root)
+        disk = files.get(EXTENT_FILE)
+        spec = machine_spec(
+            name,
+            request,
+            self.parameters,
+            networks,
+            serial.line,
+            cpu_mhz=int(session.host.summary.hardware.cpuMhz),
+            root=ROOT_FILE in files,
+            data_disk_bytes=disk.stat().st_size if disk is not None else None,
+        )
         return session.finish(session.centre.vmFolder.CreateVM_Task(config=spec, pool=session.pool, host=session.host))
+
+
+def _files(wanted: EsxiParameters, image: GuestImage, data_disk: Path | None) -> dict[str, Path]:
+    """The files of this machine that its drives are made of, by the names that they get on the datastore."""
+    from virtoll.platforms.esxi.specs import BOOT_FILE, ROOT_FILE, kernel_line
+
+    root, data = image.needs_disk, data_disk is not None
+    try:
+        files = {BOOT_FILE: boot_disk(image, kernel_line(wanted, root=root, data=data), drives=root or data)}
+    except ImageError as error:
+        raise GuestError(str(error)) from error
+    if root:
+        files[ROOT_FILE] = root_disk(image)
+    if data_disk is not None:
+        files[EXTENT_FILE] = data_disk
+    return files
+
+
+def _upload(store: Datastore, folder: str, files: Mapping[str, Path]) -> None:
+    """Put them there, and the data disk's descriptor."""
+    for file, source in files.items():
+        store.upload(source, f"{folder}/{file}")
+    if (disk := files.get(EXTENT_FILE)) is not None:
+        store.write(f"{folder}/{DESCRIPTOR_FILE}", MEDIUM.descriptor(disk.stat().st_size).encode("ascii"))
+
+
+def _moved(room: DataVolume | None, store: Datastore) -> DatastoreVolume | None:
+    """The data directory's room on the datastore, where it was uploaded to; what it took here is given back."""
+    if room is None:
+        return None
+    room.remove()
+    return DatastoreVolume(room.size_bytes, store.file_system)
 
 
 @dataclass

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, NoReturn
 from pydantic import BeforeValidator, Field, StringConstraints, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from virtoll.experiment.model import Parameters
+from virtoll.platforms.kernel_settings import KernelSettings
 
 HTTPS_PORT = 443
 _THUMBPRINT = r"^([0-9A-Fa-f]{2}:?){19}[0-9A-Fa-f]{2}$|^([0-9A-Fa-f]{2}:?){31}[0-9A-Fa-f]{2}$"
@@ -24,7 +24,7 @@ def _switch(value: Any) -> Any:
     return {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
 
 
-class EsxiParameters(Parameters):
+class EsxiParameters(KernelSettings):
     """The host: ``server`` (name or address, with ``:port``), ``user``, ``datastore``.
 
     The password is never in the file:
