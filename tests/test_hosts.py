@@ -109,6 +109,56 @@ def test_flow_control_is_on_or_off_or_left_as_it_is(written: str | None, wanted:
     assert asked.flow_control is wanted
 
 
+NEIGHBOUR = {"generator": "eth8", "sink": "eth9", "hypervisor": ["nic8", "nic9"]}
+HERE = {name: {"host": "local", "interfaces": [nic]} for name, nic in (("generator", "eth1"), ("sink", "eth2"))}
+
+
+def beside(**changed: object) -> Section:
+    """A testbed of guests beside others."""
+    asked = experiments.parsed(
+        testbed=section(neighbour=NEIGHBOUR, **changed),
+        scenario="neighbours",
+        neighbours=["idle"],
+        guest={"marks": "channel"},
+    )
+    assert asked.testbed is not None
+    return asked.testbed
+
+
+def test_one_guest_beside_has_nics_on_the_same_hosts() -> None:
+    """Where generator and sink are elsewhere, an agent more is there."""
+    elsewhere = beside()
+    assert elsewhere.far_beside == ((HostAddress(ssh="bench@peer"), ("eth8", "eth9")),)
+    assert elsewhere.far == ((HostAddress(ssh="bench@peer"), ("eth1", "eth2")),)
+    assert (elsewhere.near, elsewhere.near_beside) == (("nic0", "nic1"), ("nic8", "nic9"))
+    over_ssh = beside(**HERE, hypervisor={"host": {"ssh": "there"}, "interfaces": ["nic0", "nic1"]})
+    assert (over_ssh.far, over_ssh.far_beside) == ((), ())
+    assert over_ssh.moved == ("eth1", "eth2", "eth8", "eth9")
+
+
+@pytest.mark.parametrize(
+    ("changed", "complaint"),
+    [
+        ({"neighbour": NEIGHBOUR | {"generator": ["eth8"]}}, "testbed.neighbour.generator': the name of one interface"),
+        ({"neighbour": NEIGHBOUR | {"hypervisor": ["nic8"]}}, "testbed.neighbour.hypervisor': a list of two interfac"),
+        ({"neighbour": NEIGHBOUR | {"host": FAR}}, "testbed.neighbour.host': not known; allowed keys: generator, sink"),
+        ({"neighbour": {"generator": "eth8"}}, "testbed.neighbour.sink': is missing; add it"),
+        ({"neighbour": NEIGHBOUR | {"sink": "eth2"}}, "eth2 .ssh bench@peer. is there twice; name an interface of its"),
+        ({"neighbour": NEIGHBOUR | {"sink": "eth8"}}, "eth8 .ssh bench@peer. is there twice; name an interface of its"),
+        ({"neighbour": NEIGHBOUR | {"hypervisor": ["nic8", "nic1"]}}, "nic1 .local. is there twice; name an interface"),
+        ({"sink": {"host": {"ssh": "b"}, "interfaces": ["eth2"]}}, "neighbour: .*put generator and sink on one host"),
+        (
+            {**HERE, "hypervisor": {"host": {"api": "esxi"}, "interfaces": ["vmnic1", "vmnic2"]}},
+            "neighbour: its guest is on this machine, or on a hypervisor over SSH; leave it out with others",
+        ),
+    ],
+)
+def test_wrong_nics_of_a_guest_beside_are_refused_in_one_sentence(changed: dict[str, object], complaint: str) -> None:
+    wanted = section(**{"neighbour": NEIGHBOUR, **changed})
+    with pytest.raises(UsageError, match=rf"^{experiments.FILE}: key '.*{complaint}"):
+        experiments.parsed(testbed=wanted, scenario="neighbours", neighbours=["idle"], guest={"marks": "channel"})
+
+
 def test_a_hypervisor_that_is_driven_by_its_own_api_faces_this_machine() -> None:
     here = {name: {"host": "local", "interfaces": [nic]} for name, nic in (("generator", "eth1"), ("sink", "eth2"))}
     there = {"host": {"api": "esxi.example.org"}, "interfaces": ["vmnic1", "vmnic2"]}
