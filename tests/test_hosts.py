@@ -21,7 +21,7 @@ from tests.support.machine import END_SECONDS
 
 from virtoll.agent.client import AgentClient
 from virtoll.errors import CommandFailed, GuestError, HostUnreachable, ProgramMissing, UsageError
-from virtoll.experiment.topology import HostAddress
+from virtoll.experiment.topology import HostAddress, NeighbourNics
 from virtoll.experiment.topology import Testbed as Section
 from virtoll.hosts import open_host
 from virtoll.hosts.base import Host, as_usage_error
@@ -34,6 +34,7 @@ from virtoll.lab.enter import Enter
 # What follows '--' goes to a shell there, as with the real one.
 SSH = '#!/bin/sh\necho "ssh $*" >>"$LOG"\nwhile [ "$1" != -- ]; do shift; done\nshift\nexec sh -c "$*"\n'
 FAR = {"ssh": "bench@peer"}
+ON_LO = NeighbourNics(generator="lo", sink="lo", hypervisor=["lo", "lo"])
 
 
 def section(**changed: object) -> dict[str, object]:
@@ -113,7 +114,7 @@ NEIGHBOUR = {"generator": "eth8", "sink": "eth9", "hypervisor": ["nic8", "nic9"]
 HERE = {name: {"host": "local", "interfaces": [nic]} for name, nic in (("generator", "eth1"), ("sink", "eth2"))}
 
 
-def beside(**changed: object) -> Section:
+def with_nics_beside(**changed: object) -> Section:
     """A testbed of guests beside others."""
     asked = experiments.parsed(
         testbed=section(neighbour=NEIGHBOUR, **changed),
@@ -127,11 +128,11 @@ def beside(**changed: object) -> Section:
 
 def test_one_guest_beside_has_nics_on_the_same_hosts() -> None:
     """Where generator and sink are elsewhere, an agent more is there."""
-    elsewhere = beside()
+    elsewhere = with_nics_beside()
     assert elsewhere.far_beside == ((HostAddress(ssh="bench@peer"), ("eth8", "eth9")),)
     assert elsewhere.far == ((HostAddress(ssh="bench@peer"), ("eth1", "eth2")),)
     assert (elsewhere.near, elsewhere.near_beside) == (("nic0", "nic1"), ("nic8", "nic9"))
-    over_ssh = beside(**HERE, hypervisor={"host": {"ssh": "there"}, "interfaces": ["nic0", "nic1"]})
+    over_ssh = with_nics_beside(**HERE, hypervisor={"host": {"ssh": "there"}, "interfaces": ["nic0", "nic1"]})
     assert (over_ssh.far, over_ssh.far_beside) == ((), ())
     assert over_ssh.moved == ("eth1", "eth2", "eth8", "eth9")
 
@@ -323,24 +324,26 @@ def test_before_a_run_what_is_wrong_with_a_host_is_the_users_to_mend(log: Path) 
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("sink", [FAR, {"ssh": "bench@other"}])
+@pytest.mark.parametrize(
+    ("sink", "beside", "agents"), [(FAR, None, 1), ({"ssh": "bench@other"}, None, 2), (FAR, ON_LO, 2)]
+)
 def test_the_agents_are_started_checked_and_ended(
-    log: Path, monkeypatch: pytest.MonkeyPatch, sink: dict[str, str]
+    log: Path, monkeypatch: pytest.MonkeyPatch, sink: dict[str, str], beside: NeighbourNics | None, agents: int
 ) -> None:
-    """One agent for each host; its copy is gone while it runs."""
-    testbed = Section.model_validate(on_lo(sink))
+    """One agent for each host, and one for a guest beside; its copy is gone while it runs."""
+    testbed = Section.model_validate(on_lo(sink)).model_copy(update={"neighbour": beside})
     with open_session(testbed, built_agent()) as (variables, descriptors):
         monkeypatch.setenv(VARIABLE, variables[VARIABLE])
         given = inherited()
         assert given is not None
         assert given.descriptors == descriptors
-        assert len(given.agents) == len(testbed.far)
+        assert len(given.agents) == agents
         for reader, writer in given.agents:
             client = AgentClient(os.dup(reader), os.dup(writer), "far")
             assert client.wait_ready(END_SECONDS).role == "peer"
             client.close()
         copies = {word for word in log.read_text().split() if word.startswith("of=/tmp/virtoll-agent-")}
-        assert len(copies) == len(testbed.far)
+        assert len(copies) == agents
         assert [copy for copy in copies if Path(copy.removeprefix("of=")).exists()] == []
 
 

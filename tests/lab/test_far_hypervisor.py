@@ -253,7 +253,6 @@ def test_a_guest_beside_forwards_there_by_nics_of_its_own(
         ("qemu-tcg", "qemu-system", ()),
         ("native", "-native", ()),
         ("qemu-tcg", "virtoll-b-in0", BESIDE),
-        pytest.param("native", "-1-native", BESIDE, marks=[pytest.mark.extended]),
     ],
 )
 def test_a_killed_run_leaves_nothing_on_the_host(

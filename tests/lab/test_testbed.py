@@ -195,6 +195,8 @@ def test_guests_beside_have_links_or_nics_of_their_own(ends: Ends, tmp_path: Pat
     (maximum,) = folder.maxima()
     assert (beside.boot, beside.maximum_frames_per_second) == (maximum.boot, maximum.maximum_frames_per_second)
     assert boots[beside.boot].status == "ok"
+    text = (folder.path / "report" / "index.html").read_text(encoding="utf-8")
+    assert ("A guest beside had NICs of its own (vtfar2, vtfar3; reached by vtnear2, vtnear3)." in text) == nics_beside
     assert (folder.manifest.testbed or {})["neighbour"] == ends.section(1, beside=nics_beside).get("neighbour")
 
 
