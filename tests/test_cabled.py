@@ -33,6 +33,10 @@ def test_a_link_without_a_cable_is_refused() -> None:
         CabledNetwork("the host", NICS).reach(plan_links(0, 2))
 
 
+def test_a_guest_beside_has_no_links() -> None:
+    assert CabledNetwork("the host", NICS).reach(plan_links(4), beside=1).links == ()
+
+
 def test_each_egress_link_has_a_cable_of_its_own() -> None:
     nics = {**NICS, "out1": RemoteNic("vmnic4", "eth4", "02:00:00:00:00:04")}
     reached = CabledNetwork("the host", nics).reach(plan_links(4, sinks=2))

@@ -21,7 +21,7 @@ from tests.support.machine import END_SECONDS
 
 from virtoll.agent.client import AgentClient
 from virtoll.errors import CommandFailed, GuestError, HostUnreachable, ProgramMissing, UsageError
-from virtoll.experiment.topology import HostAddress
+from virtoll.experiment.topology import HostAddress, NeighbourNics
 from virtoll.experiment.topology import Testbed as Section
 from virtoll.hosts import open_host
 from virtoll.hosts.base import Host, as_usage_error
@@ -34,6 +34,7 @@ from virtoll.lab.enter import Enter
 # What follows '--' goes to a shell there, as with the real one.
 SSH = '#!/bin/sh\necho "ssh $*" >>"$LOG"\nwhile [ "$1" != -- ]; do shift; done\nshift\nexec sh -c "$*"\n'
 FAR = {"ssh": "bench@peer"}
+ON_LO = NeighbourNics(generator="lo", sink="lo", hypervisor=["lo", "lo"])
 
 
 def section(**changed: object) -> dict[str, object]:
@@ -107,6 +108,56 @@ def test_flow_control_is_on_or_off_or_left_as_it_is(written: str | None, wanted:
     asked = experiments.parsed(testbed=section(**changed)).testbed
     assert asked is not None
     assert asked.flow_control is wanted
+
+
+NEIGHBOUR = {"generator": "eth8", "sink": "eth9", "hypervisor": ["nic8", "nic9"]}
+HERE = {name: {"host": "local", "interfaces": [nic]} for name, nic in (("generator", "eth1"), ("sink", "eth2"))}
+
+
+def with_nics_beside(**changed: object) -> Section:
+    """A testbed of guests beside others."""
+    asked = experiments.parsed(
+        testbed=section(neighbour=NEIGHBOUR, **changed),
+        scenario="neighbours",
+        neighbours=["idle"],
+        guest={"marks": "channel"},
+    )
+    assert asked.testbed is not None
+    return asked.testbed
+
+
+def test_one_guest_beside_has_nics_on_the_same_hosts() -> None:
+    """Where generator and sink are elsewhere, an agent more is there."""
+    elsewhere = with_nics_beside()
+    assert elsewhere.far_beside == ((HostAddress(ssh="bench@peer"), ("eth8", "eth9")),)
+    assert elsewhere.far == ((HostAddress(ssh="bench@peer"), ("eth1", "eth2")),)
+    assert (elsewhere.near, elsewhere.near_beside) == (("nic0", "nic1"), ("nic8", "nic9"))
+    over_ssh = with_nics_beside(**HERE, hypervisor={"host": {"ssh": "there"}, "interfaces": ["nic0", "nic1"]})
+    assert (over_ssh.far, over_ssh.far_beside) == ((), ())
+    assert over_ssh.moved == ("eth1", "eth2", "eth8", "eth9")
+
+
+@pytest.mark.parametrize(
+    ("changed", "complaint"),
+    [
+        ({"neighbour": NEIGHBOUR | {"generator": ["eth8"]}}, "testbed.neighbour.generator': the name of one interface"),
+        ({"neighbour": NEIGHBOUR | {"hypervisor": ["nic8"]}}, "testbed.neighbour.hypervisor': a list of two interfac"),
+        ({"neighbour": NEIGHBOUR | {"host": FAR}}, "testbed.neighbour.host': not known; allowed keys: generator, sink"),
+        ({"neighbour": {"generator": "eth8"}}, "testbed.neighbour.sink': is missing; add it"),
+        ({"neighbour": NEIGHBOUR | {"sink": "eth2"}}, "eth2 .ssh bench@peer. is there twice; name an interface of its"),
+        ({"neighbour": NEIGHBOUR | {"sink": "eth8"}}, "eth8 .ssh bench@peer. is there twice; name an interface of its"),
+        ({"neighbour": NEIGHBOUR | {"hypervisor": ["nic8", "nic1"]}}, "nic1 .local. is there twice; name an interface"),
+        ({"sink": {"host": {"ssh": "b"}, "interfaces": ["eth2"]}}, "neighbour: .*put generator and sink on one host"),
+        (
+            {**HERE, "hypervisor": {"host": {"api": "esxi"}, "interfaces": ["vmnic1", "vmnic2"]}},
+            "neighbour: its guest is on this machine, or on a hypervisor over SSH; leave it out with others",
+        ),
+    ],
+)
+def test_wrong_nics_of_a_guest_beside_are_refused_in_one_sentence(changed: dict[str, object], complaint: str) -> None:
+    wanted = section(**{"neighbour": NEIGHBOUR, **changed})
+    with pytest.raises(UsageError, match=rf"^{experiments.FILE}: key '.*{complaint}"):
+        experiments.parsed(testbed=wanted, scenario="neighbours", neighbours=["idle"], guest={"marks": "channel"})
 
 
 def test_a_hypervisor_that_is_driven_by_its_own_api_faces_this_machine() -> None:
@@ -273,24 +324,26 @@ def test_before_a_run_what_is_wrong_with_a_host_is_the_users_to_mend(log: Path) 
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("sink", [FAR, {"ssh": "bench@other"}])
+@pytest.mark.parametrize(
+    ("sink", "beside", "agents"), [(FAR, None, 1), ({"ssh": "bench@other"}, None, 2), (FAR, ON_LO, 2)]
+)
 def test_the_agents_are_started_checked_and_ended(
-    log: Path, monkeypatch: pytest.MonkeyPatch, sink: dict[str, str]
+    log: Path, monkeypatch: pytest.MonkeyPatch, sink: dict[str, str], beside: NeighbourNics | None, agents: int
 ) -> None:
-    """One agent for each host; its copy is gone while it runs."""
-    testbed = Section.model_validate(on_lo(sink))
+    """One agent for each host, and one for a guest beside; its copy is gone while it runs."""
+    testbed = Section.model_validate(on_lo(sink)).model_copy(update={"neighbour": beside})
     with open_session(testbed, built_agent()) as (variables, descriptors):
         monkeypatch.setenv(VARIABLE, variables[VARIABLE])
         given = inherited()
         assert given is not None
         assert given.descriptors == descriptors
-        assert len(given.agents) == len(testbed.far)
+        assert len(given.agents) == agents
         for reader, writer in given.agents:
             client = AgentClient(os.dup(reader), os.dup(writer), "far")
             assert client.wait_ready(END_SECONDS).role == "peer"
             client.close()
         copies = {word for word in log.read_text().split() if word.startswith("of=/tmp/virtoll-agent-")}
-        assert len(copies) == len(testbed.far)
+        assert len(copies) == agents
         assert [copy for copy in copies if Path(copy.removeprefix("of=")).exists()] == []
 
 

@@ -39,6 +39,17 @@ from virtoll.workloads.loads import PROGRAM_LOADS, Place, gone_still
 SECOND = 1_000_000_000
 MIB = 2**20
 JOB = [{"workload": "superpi", "digits": 1000}]
+TESTBED = {
+    "generator": {"host": {"ssh": "left"}, "interfaces": ["eth1"]},
+    "sink": {"host": {"ssh": "left"}, "interfaces": ["eth2"]},
+    "hypervisor": {"host": "local", "interfaces": ["eth3", "eth4"]},
+}
+OVER_SSH = {
+    "generator": {"host": "local", "interfaces": ["eth1"]},
+    "sink": {"host": "local", "interfaces": ["eth2"]},
+    "hypervisor": {"host": {"ssh": "box"}, "interfaces": ["eth3", "eth4"]},
+}
+NICS_BESIDE = {"generator": "eth5", "sink": "eth6", "hypervisor": ["eth7", "eth8"]}
 
 
 def neighbours(**changed: Any) -> dict[str, Any]:
@@ -79,6 +90,17 @@ def test_a_list_of_values_makes_a_condition_of_each() -> None:
         ({"neighbours": ["idle", {"load": "idle", "guests": 1}]}, "'idle guest, same CPUs' is there twice"),
         ({"neighbours": [{"load": "light", "cpus": 3}]}, "key 'neighbours[0].cpus': not known; allowed keys: load, "),
         ({"guest": {"image": "tiny"}}, "the load light runs a program that is in the image full"),
+        (
+            {"scenario": None, "neighbours": None, "testbed": TESTBED | {"neighbour": NICS_BESIDE}},
+            "key 'testbed.neighbour': needs 'scenario: neighbours'; set it, or leave the key out",
+        ),
+        (
+            {
+                "testbed": TESTBED | {"neighbour": NICS_BESIDE},
+                "neighbours": [{"load": "forward", "rate_share": 0.5, "guests": 2}],
+            },
+            "key 'neighbours[0]': one guest at most is sent traffic to ('load: forward'); leave 'guests' out",
+        ),
         (
             {"platforms": [{"platform": "ssh", "destination": "box"}], "baseline": "ssh"},
             "key 'platforms[0]': its guest is there already, and no other is started beside it; take ssh out",
@@ -181,11 +203,21 @@ def test_guests_beside_are_on_the_measured_ones_host() -> None:
     assert (flooded or "").startswith("the load network-flood needs NICs of its own on nested xen, where those that ")
 
 
-TESTBED = {
-    "generator": {"host": {"ssh": "left"}, "interfaces": ["eth1"]},
-    "sink": {"host": {"ssh": "left"}, "interfaces": ["eth2"]},
-    "hypervisor": {"host": "local", "interfaces": ["eth3", "eth4"]},
-}
+@pytest.mark.parametrize("nics", [None, NICS_BESIDE], ids=["none", "its-own"])
+def test_over_ssh_a_guest_beside_forwards_by_nics_of_its_own(nics: dict[str, Any] | None) -> None:
+    """Without any those loads alone are skipped, and the reason says how to have them."""
+    found = reasons(
+        testbed=OVER_SSH | {"neighbour": nics},
+        guest={"marks": "channel"},
+        platforms=["native", "qemu-tcg"],
+        neighbours=["light", {"load": "idle", "guests": 2}, {"load": "forward", "rate_share": 0.5}, "network-flood"],
+    )
+    assert len(found) == 2 * 4
+    refused = {words.split(",")[0]: reason for (_, words), reason in found.items() if reason is not None}
+    assert set(refused) == (set() if nics else {"forwarding at 50 %", "network flood"})
+    for reason in refused.values():
+        assert "needs NICs of its own on ssh box" in reason
+        assert reason.endswith("; name two in 'testbed.neighbour', or take loads that are programs")
 
 
 def test_behind_a_testbeds_nics_there_are_guests_beside_too(monkeypatch: pytest.MonkeyPatch) -> None:

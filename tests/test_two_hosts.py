@@ -182,7 +182,8 @@ def test_a_sink_that_does_not_open_lets_nothing_be_sent() -> None:
 
 def test_a_run_whose_far_agent_is_gone_ends_with_its_host_named() -> None:
     """It cannot be started anew from inside the lab, and no platform is to blame."""
-    far = RemotePeer(TrafficAgents(Scripted({}), Scripted({}, ended=True)), ("ssh a", "ssh b"), (), (), 1)
+    ends = TrafficAgents(Scripted({}), Scripted({}, ended=True))
+    far = RemotePeer(ends=ends, where=("ssh a", "ssh b"), near=(), far=(), sinks=1)
     site = replace(model_site(), peer=Scripted({}), far=far)
     run_session = RunSession(site, Pinning((), None, None), itertools.count(1), CommandLog())
     with pytest.raises(LabError, match=r"the agent on ssh b ended; .*virtoll resume"):

@@ -7,9 +7,11 @@ import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support import experiments, machine
+from tests.support.accounting import shares_nics
 from tests.support.commands import DEADLINE_SECONDS
 from tests.support.ssh_hosts import SshHosts, ssh_hosts
 
@@ -19,12 +21,14 @@ from virtoll.runfolder.store import RunFolder
 from virtoll.stats.analysis import analyse
 from virtoll.stats.guests import forwarded_frames
 from virtoll.stats.hops import locate
-from virtoll.workloads.loads import gone_still
+from virtoll.workloads.loads import FLOOD_SHARE, gone_still
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(1800)]
 TCP_BYTES, TCP_RATE = 2**20, 20_000_000
 PAIRS = tuple((f"vhnear{number}", "box", f"vhfar{number}") for number in range(7))
 OF_ONE_SOURCE = PAIRS[:3]  # a run takes those that it is told of, and they are gone with its lab
+WITH_TWO_BESIDE = PAIRS[:5]
+BESIDE = tuple(far for _, _, far in PAIRS[3:5])
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +38,18 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshHosts]:
 
 
 def experiment(
-    folder: Path, destination: str = "box", *, timekeeper: bool = True, sources: int = 1, **more: object
+    folder: Path,
+    destination: str = "box",
+    *,
+    timekeeper: bool = True,
+    sources: int = 1,
+    beside: tuple[str, ...] = (),
+    **more: object,
 ) -> Path:
-    """One in which so many sources have a NIC each, and an egress link each."""
+    """One in which so many sources have a NIC each, and an egress link each.
+
+    ``beside``: the hypervisor's NICs for one guest beside, which face this machine's after those.
+    """
     near, far = [pair[0] for pair in PAIRS], [pair[2] for pair in PAIRS]
     testbed: dict[str, object] = {
         "generator": {"host": "local", "interfaces": near[:sources]},
@@ -45,6 +58,9 @@ def experiment(
     }
     if timekeeper:
         testbed["timekeeper"] = {"host": "local", "interfaces": near[2 * sources : 2 * sources + 1]}
+    if beside:
+        generator, sink = near[2 * sources + timekeeper :][:2]
+        testbed["neighbour"] = {"generator": generator, "sink": sink, "hypervisor": list(beside)}
     wanted: dict[str, object] = {
         "platforms": ["qemu-tcg"],
         "baseline": "qemu-tcg",
@@ -174,11 +190,78 @@ def test_guests_beside_are_loaded_there_and_by_programs_alone(hosts: SshHosts, t
     assert_nothing_left(hosts)
 
 
-@pytest.mark.parametrize(("platform", "sign"), [("qemu-tcg", "qemu-system"), ("native", "-native")])
-def test_a_killed_run_leaves_nothing_on_the_host(hosts: SshHosts, tmp_path: Path, platform: str, sign: str) -> None:
+@pytest.mark.parametrize(
+    "platforms",
+    [("qemu-tcg",), pytest.param(("native", "native-again", "qemu-tcg"), marks=[pytest.mark.extended])],
+    ids=["guest", "host-too"],
+)
+def test_a_guest_beside_forwards_there_by_nics_of_its_own(
+    hosts: SshHosts, tmp_path: Path, platforms: tuple[str, ...]
+) -> None:
+    """What it forwards at most is found there in the same boot; no frame of its is at the measured guest's NICs."""
+    hosts.wire(WITH_TWO_BESIDE)
+    shares = {"forward": 0.5, "network-flood": FLOOD_SHARE}
+    file = experiment(
+        tmp_path,
+        beside=BESIDE,
+        scenario="neighbours",
+        platforms=list(platforms),
+        baseline=platforms[0],
+        neighbours=[{"load": "forward", "rate_share": shares["forward"]}, "network-flood"],
+        workloads=[
+            {
+                "workload": "forward",
+                "frame_size_bytes": 500,
+                "sweep": "rates",
+                "rates_mbit_per_second": [1],
+                "point_milliseconds": 200,
+                "cpu_milliseconds": 0,
+            }
+        ],
+    )
+    code, complaint = hosts.virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
+    assert code == 0, complaint
+    folder = RunFolder.open(tmp_path / "run")
+    trials = folder.latest_trials()
+    assert [(one.platform, one.status, one.reason) for one in trials if one.status != "ok"] == []
+    beside = [(one, other) for one in trials for other in one.neighbours]
+    assert {(one.platform, one.condition.load) for one, _ in beside if one.condition is not None} == {
+        (label, load) for label in platforms if label != "native-again" for load in shares
+    }
+    boots, maxima = {one.boot: one for one in folder.boots()}, {one.boot: one for one in folder.maxima()}
+    for trial, other in beside:
+        asked = boots[other.boot].requested
+        assert asked is not None
+        assert len(asked.interface_macs) == 2, "it has the two links that NICs are named for, and no other"
+        assert trial.condition is not None
+        assert other.traffic is not None
+        most = maxima[other.boot].maximum_frames_per_second
+        assert other.maximum_frames_per_second == most > 0
+        assert other.traffic.intended_rate_frames_per_second == pytest.approx(most * shares[trial.condition.load])
+        (sent,), (arrived,) = other.traffic.sources, other.traffic.sink.per_source
+        assert arrived.forwarded_frames + arrived.lost_frames == sent.offered_frames > 0
+        assert arrived.forwarded_frames > 0
+        assert not shares_nics(trial)
+    assert folder.manifest.testbed is not None
+    assert folder.manifest.testbed["neighbour"]["hypervisor"] == list(BESIDE)
+    assert_nothing_left(hosts)
+
+
+@pytest.mark.parametrize(
+    ("platform", "sign", "beside"),
+    [
+        ("qemu-tcg", "qemu-system", ()),
+        ("native", "-native", ()),
+        ("qemu-tcg", "virtoll-b-in0", BESIDE),
+    ],
+)
+def test_a_killed_run_leaves_nothing_on_the_host(
+    hosts: SshHosts, tmp_path: Path, platform: str, sign: str, beside: tuple[str, ...]
+) -> None:
     """``sign``: of a guest there, among its programs and the names of its networks."""
-    hosts.wire(OF_ONE_SOURCE)
-    file = experiment(tmp_path, platforms=[platform], baseline=platform, blocks=20)
+    hosts.wire(PAIRS[: 3 + len(beside)])
+    more: dict[str, Any] = {"scenario": "neighbours", "neighbours": ["network-flood"]} if beside else {}
+    file = experiment(tmp_path, platforms=[platform], baseline=platform, blocks=20, beside=beside, **more)
     process = hosts.start("run", file, "--into", tmp_path / "run", variables={"VIRTOLL_RUNS": str(tmp_path)})
     try:
         wait_until(
@@ -199,17 +282,18 @@ def test_a_killed_run_leaves_nothing_on_the_host(hosts: SshHosts, tmp_path: Path
         ("box-closed", {}, "ssh box-closed cannot be reached"),
         ("box-stranger", {}, "ssh box-stranger cannot be reached"),
         ("box", {"timekeeper": False}, "testbed.timekeeper"),
+        ("box", {"beside": (BESIDE[0], "vhnone")}, "testbed: ssh box has no interface vhnone; it has: "),
     ],
 )
 def test_what_is_wrong_is_one_sentence_before_anything_starts(
-    hosts: SshHosts, tmp_path: Path, destination: str, more: dict[str, bool], words: str
+    hosts: SshHosts, tmp_path: Path, destination: str, more: dict[str, Any], words: str
 ) -> None:
-    hosts.wire(OF_ONE_SOURCE)
+    hosts.wire(WITH_TWO_BESIDE)
     try:
-        file = experiment(tmp_path, destination, timekeeper=more.get("timekeeper", True))
+        file = experiment(tmp_path, destination, scenario="neighbours", neighbours=["idle"], **more)
         code, complaint = hosts.virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
     finally:
-        for near, _, _ in OF_ONE_SOURCE:
+        for near, _, _ in WITH_TWO_BESIDE:
             subprocess.run(
                 ["nsenter", f"--target={hosts.launcher}", "--net", "--", "ip", "link", "del", near], check=True
             )

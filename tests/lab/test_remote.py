@@ -20,11 +20,13 @@ from tests.support.machine import END_SECONDS
 
 from virtoll.errors import GuestError
 from virtoll.hosts.remote_host import RemoteHost, open_remote
+from virtoll.hosts.remote_network import RemoteNetwork, RemoteNic
 from virtoll.image.clone import built_agent
 from virtoll.lab.commands import PIPED, Connection, ProcessOptions
 from virtoll.lab.data import file_system_of
 from virtoll.lab.enter import Enter
 from virtoll.lab.inside import Lab, end_process, wait_until
+from virtoll.lab.network import plan_links
 
 MIB = 2**20
 SHELL = Connection("a shell", ("bash", "-c"), quoted=True)
@@ -53,6 +55,26 @@ def test_arguments_arrive_as_they_are(host: RemoteHost) -> None:
     strange = ["a b", "$HOME", "'\"", "*", ";echo x"]
     assert host.run(["printf", "%s\n", *strange], "test") == "".join(f"{word}\n" for word in strange)
     assert host.run(["cat"], "test", stdin=b"given") == "given"
+
+
+def test_of_guests_beside_the_first_has_the_nics_that_are_named_for_one(host: RemoteHost) -> None:
+    """And no link that has none; the bridges of its NICs are others than the measured guests'."""
+
+    def nics(first: int, *names: str) -> dict[str, RemoteNic]:
+        numbered = enumerate(names, first)
+        return {name: RemoteNic(f"ens{at}", f"eth{at}", f"02:00:00:00:00:{at:02x}") for at, name in numbered}
+
+    network = RemoteNetwork(host, nics(0, "in0", "in1", "out", "marks"), os.getpid(), nics(4, "in0", "out"))
+    planned = plan_links(3, 2)
+    measured, beside = network.reach(planned), network.reach(planned, beside=1)
+    assert [(one.name, one.trunk, one.peer_interface) for one in beside.links] == [
+        ("in0", "ens4", "eth4"),
+        ("out", "ens5", "eth5"),
+    ]
+    assert {one.bridge for one in beside.links}.isdisjoint(one.bridge for one in measured.links)
+    assert network.are_beside(beside)
+    assert not network.are_beside(measured)
+    assert network.reach(planned, beside=2).links == ()
 
 
 def test_a_failure_names_host_program_and_complaint(host: RemoteHost) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.support import commands, experiments
+from tests.support.accounting import shares_nics
 
 from virtoll.report.build import load
 from virtoll.runfolder.records import TrialRecord
@@ -50,14 +51,21 @@ class Ends:
         """``virtoll ARGUMENTS`` near."""
         return commands.virtoll(*arguments, runs=runs, way=["nsenter", f"--net=/proc/{self.near}/ns/net", "--"])
 
-    def section(self, nics: int) -> dict[str, object]:
-        """The testbed of an experiment; the generator has so many NICs, and the sink as many."""
+    def section(self, nics: int, *, beside: bool = False) -> dict[str, object]:
+        """The testbed of an experiment; the generator has so many NICs, and the sink as many.
+
+        ``beside``: the last two pairs are those of a guest beside the measured one.
+        """
         host = {"netns": self.far}
-        return {
+        made: dict[str, object] = {
             "generator": {"host": host, "interfaces": [end for _, end in PAIRS[:nics]]},
             "sink": {"host": host, "interfaces": [end for _, end in PAIRS[nics : 2 * nics]]},
             "hypervisor": {"host": "local", "interfaces": [near for near, _ in PAIRS[: 2 * nics]]},
         }
+        if beside:
+            (near_in, far_in), (near_out, far_out) = PAIRS[2:]
+            made["neighbour"] = {"generator": far_in, "sink": far_out, "hypervisor": [near_in, near_out]}
+        return made
 
 
 @pytest.fixture
@@ -142,8 +150,12 @@ def test_traffic_goes_through_the_interfaces(ends: Ends, sources: int, tmp_path:
     assert all(one.ceiling is not None for (_, task), one in headrooms.items() if task.workload == "forward")
 
 
-def test_guests_beside_have_links_of_their_own_on_this_machine(ends: Ends, tmp_path: Path) -> None:
-    """The measured guest is behind the NICs; what the other one is sent reaches it over the lab's own links."""
+@pytest.mark.parametrize("nics_beside", [False, True], ids=["links", "NICs"])
+def test_guests_beside_have_links_or_nics_of_their_own(ends: Ends, tmp_path: Path, *, nics_beside: bool) -> None:
+    """The measured guest is behind its NICs; what the other one is sent never passes them.
+
+    It is sent over the lab's own links, or by an agent at the other end of the NICs that are named for it.
+    """
     file = experiments.write(
         tmp_path,
         scenario="neighbours",
@@ -151,7 +163,7 @@ def test_guests_beside_have_links_of_their_own_on_this_machine(ends: Ends, tmp_p
         baseline="netns",
         blocks=1,
         guest={"memory": "128MiB"},
-        testbed=ends.section(1),
+        testbed=ends.section(1, beside=nics_beside),
         neighbours=["idle", {"load": "forward", "rate_share": 0.5}],
         workloads=[
             {
@@ -174,16 +186,18 @@ def test_guests_beside_have_links_of_their_own_on_this_machine(ends: Ends, tmp_p
         for point in trial.points or ():
             assert {hop.interface for hop in point.hops or () if hop.where == "peer"} <= own
     boots = {one.boot: one for one in folder.boots()}
-    (beside,) = [one for trial in trials for one in trial.neighbours if one.traffic is not None]
+    ((trial, beside),) = [(one, other) for one in trials for other in one.neighbours if other.traffic is not None]
+    assert not shares_nics(trial)
     assert beside.traffic is not None
     (sent,), (arrived,) = beside.traffic.sources, beside.traffic.sink.per_source
     assert arrived.forwarded_frames + arrived.lost_frames == sent.offered_frames > 0
     assert arrived.forwarded_frames > 0
     (maximum,) = folder.maxima()
-    assert {hop.interface for point in maximum.points for hop in point.hops or () if hop.where == "peer"}.isdisjoint(
-        own
-    )
+    assert (beside.boot, beside.maximum_frames_per_second) == (maximum.boot, maximum.maximum_frames_per_second)
     assert boots[beside.boot].status == "ok"
+    text = (folder.path / "report" / "index.html").read_text(encoding="utf-8")
+    assert ("A guest beside had NICs of its own (vtfar2, vtfar3; reached by vtnear2, vtnear3)." in text) == nics_beside
+    assert (folder.manifest.testbed or {})["neighbour"] == ends.section(1, beside=nics_beside).get("neighbour")
 
 
 def test_a_nic_without_flow_control_is_refused_before_anything_starts(ends: Ends, tmp_path: Path) -> None:

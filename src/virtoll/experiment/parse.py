@@ -151,6 +151,10 @@ def _conditions(parsed: ExperimentFile, platforms: Sequence[PlatformChoice], pat
     if parsed.scenario != "neighbours":
         if parsed.neighbours is not None:
             raise UsageError(f"{path}: key 'neighbours': needs 'scenario: neighbours'; set it, or leave the key out")
+        if parsed.testbed is not None and parsed.testbed.neighbour is not None:
+            raise UsageError(
+                f"{path}: key 'testbed.neighbour': needs 'scenario: neighbours'; set it, or leave the key out"
+            )
         return ()
     if not parsed.neighbours:
         raise UsageError(f"{path}: key 'neighbours': is missing; add loads, such as [idle, light, heavy]")

@@ -1,13 +1,13 @@
 """The ``testbed`` section of an experiment: which host and which of its NICs generates, sinks, and holds the guests.
 
-Main types: ``Testbed``, ``Role``, ``HostAddress``. Plain, checked data: nothing here reaches a host.
+Main types: ``Testbed``, ``Role``, ``NeighbourNics``, ``HostAddress``. Plain, checked data: nothing here reaches a host.
 """
 
 from __future__ import annotations
 
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 
 class _Model(BaseModel):
@@ -79,6 +79,31 @@ class Role(_Model):
     interfaces: list[str] = Field(min_length=1, max_length=7)
 
 
+class NeighbourNics(_Model):
+    """NICs of one guest beside the measured one, on the hosts of these roles: one to send from, one to count at.
+
+    ``hypervisor`` has the two that face them, in this order.
+    """
+
+    generator: str
+    sink: str
+    hypervisor: list[str]
+
+    @field_validator("generator", "sink", mode="before")
+    @classmethod
+    def _one_name(cls, given: Any) -> Any:
+        if not isinstance(given, str):
+            raise ValueError("the name of one interface is allowed, on the host of this role")
+        return given
+
+    @field_validator("hypervisor", mode="before")
+    @classmethod
+    def _two_names(cls, given: Any) -> Any:
+        if not isinstance(given, list) or len(given) != 2:
+            raise ValueError("a list of two interfaces is allowed: one that faces the generator's, one the sink's")
+        return given
+
+
 class Testbed(_Model):
     """``generator`` has a NIC a source; ``sink`` one for all of them, or one a source.
 
@@ -90,6 +115,7 @@ class Testbed(_Model):
     ``hypervisor`` the NICs that face this machine's are each guest's own, which its platform names (``ssh``). Physical
     NICs come back when the run ends.
 
+    ``neighbour``: NICs of one guest beside the measured one, where that shall have some.
     ``flow_control``: whether this machine's NICs obey and send pause frames (IEEE 802.3) meanwhile; None: as they are.
     """
 
@@ -97,6 +123,7 @@ class Testbed(_Model):
     sink: Role
     hypervisor: Role
     timekeeper: Role | None = None
+    neighbour: NeighbourNics | None = None
     flow_control: bool | None = None
 
     @model_validator(mode="before")
@@ -139,6 +166,26 @@ class Testbed(_Model):
             )
         return self
 
+    @model_validator(mode="after")
+    def _neighbour_fits(self) -> Self:
+        beside, host = self.neighbour, self.hypervisor.host
+        if beside is None:
+            return self
+        if host.guests or host.api is not None:
+            raise ValueError(
+                "neighbour: its guest is on this machine, or on a hypervisor over SSH; leave it out with others"
+            )
+        if host.local and self.generator.host != self.sink.host:
+            raise ValueError("neighbour: one agent sends to its guest and counts; put generator and sink on one host")
+        roles = (self.generator, self.sink, self.hypervisor, *([self.timekeeper] if self.timekeeper else []))
+        named = [(role.host, name) for role in roles for name in role.interfaces]
+        own = [(self.generator.host, beside.generator), (self.sink.host, beside.sink)]
+        for address, name in [*own, *((host, name) for name in beside.hypervisor)]:
+            if (address, name) in named:
+                raise ValueError(f"neighbour: {name} ({address.words}) is there twice; name an interface of its own")
+            named.append((address, name))
+        return self
+
     @property
     def far(self) -> tuple[tuple[HostAddress, tuple[str, ...]], ...]:
         """The host of generator and sink with its interfaces for them, or the generator's and then the sink's.
@@ -153,12 +200,36 @@ class Testbed(_Model):
         return ((self.generator.host, sources), (self.sink.host, sinks))
 
     @property
+    def far_beside(self) -> tuple[tuple[HostAddress, tuple[str, ...]], ...]:
+        """That host once more, with its interfaces for the guest beside the measured one.
+
+        Empty where it is this machine, and where no NICs are named for that guest.
+        """
+        if self.neighbour is None or self.generator.host.local:
+            return ()
+        return ((self.generator.host, (self.neighbour.generator, self.neighbour.sink)),)
+
+    @property
     def near(self) -> tuple[str, ...]:
-        """This machine's NICs that are moved into the lab, in the order of those that they face."""
+        """This machine's NICs for measured guests, in the order of those that they face."""
         if self.hypervisor.host.local:
             return tuple(self.hypervisor.interfaces)
         roles = (self.generator, self.sink, *([self.timekeeper] if self.timekeeper else []))
         return tuple(name for role in roles for name in role.interfaces)
+
+    @property
+    def near_beside(self) -> tuple[str, ...]:
+        """This machine's NICs for the guest beside the measured one, in the order of those that they face."""
+        if self.neighbour is None:
+            return ()
+        if self.hypervisor.host.local:
+            return tuple(self.neighbour.hypervisor)
+        return (self.neighbour.generator, self.neighbour.sink)
+
+    @property
+    def moved(self) -> tuple[str, ...]:
+        """All of this machine's NICs that are moved into the lab."""
+        return (*self.near, *self.near_beside)
 
     @property
     def this_machine(self) -> bool:

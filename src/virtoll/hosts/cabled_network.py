@@ -31,8 +31,10 @@ class CabledNetwork:
         """The other end of each cable is the product's."""
         return
 
-    def reach(self, network: GuestNetwork) -> GuestNetwork:
-        """The links by way of the cables; one that has none is refused."""
+    def reach(self, network: GuestNetwork, *, beside: int = 0) -> GuestNetwork:
+        """The links by way of the cables; one that has none is refused, and a guest ``beside`` has none."""
+        if beside:
+            return GuestNetwork(())
         missing = [link.name for link in network.links if link.name not in self._nics]
         if missing:
             raise GuestError(f"{self._name} has no NIC for {', '.join(missing)}; it has: {', '.join(self._nics)}")

@@ -41,8 +41,11 @@ class Links(Protocol):
         """These links themselves where their rate, delay and loss can be set; None where they cannot."""
         ...
 
-    def reach(self, network: GuestNetwork) -> GuestNetwork:
-        """A guest's links as they lead to this host."""
+    def reach(self, network: GuestNetwork, *, beside: int = 0) -> GuestNetwork:
+        """A guest's links as they lead to this host; ``beside``: which of those beside a measured one it is, from 1.
+
+        On another host a guest beside has only those links for which there is a NIC of its own.
+        """
         ...
 
     def tap_port(self, link: Link, device: str | None = None, *, several_queues: bool = False) -> Port:

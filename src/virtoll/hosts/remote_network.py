@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,15 +35,25 @@ class RemoteNic:
 
 
 class RemoteNetwork:
-    """The ``Links`` of another host; ``nics`` by link's name (``in0``, ``out``, ``marks``, ...)."""
+    """The ``Links`` of another host; ``nics`` by link's name (``in0``, ``out``, ``marks``, ...).
 
-    def __init__(self, host: RemoteHost, nics: dict[str, RemoteNic], peer_pid: int) -> None:
+    ``beside``: the same of one guest beside the measured one, which has no other links.
+    """
+
+    def __init__(
+        self,
+        host: RemoteHost,
+        nics: Mapping[str, RemoteNic],
+        peer_pid: int,
+        beside: Mapping[str, RemoteNic] | None = None,
+    ) -> None:
         """Nothing is made before the first link. ``peer_pid``: a process in the network peer's namespace."""
         self._host = host
         self._peer_pid = peer_pid
         self._peer = ConnectedHost(Connection("the network peer", ("nsenter", f"--net=/proc/{peer_pid}/ns/net", "--")))
-        self._lent_to: str | None = None
+        self._lent_to: dict[str, str] = {}  # a network namespace there, by the NIC
         self._nics = nics
+        self._beside = beside or {}
         self._bridges: set[str] = set()
         self._made: dict[str, tuple[EndpointInterfaces, Callable[[], None] | None]] = {}
 
@@ -59,8 +69,7 @@ class RemoteNetwork:
 
     def shaped(self, link: Link, shape: Shape) -> contextlib.AbstractContextManager[str | None]:
         """The cable with this rate, delay and loss in each direction: at the peer's NIC and at the one it faces."""
-        nic = self._nics[link.name]
-        return shaped((end_here(self._peer_pid, nic.peer_interface), self._end_there(nic.name)), shape)
+        return shaped((end_here(self._peer_pid, link.peer_interface), self._end_there(self._nic(link))), shape)
 
     def _end_there(self, nic: str) -> End:
         held: list[Callable[[], None]] = []
@@ -68,7 +77,7 @@ class RemoteNetwork:
         def change(verb: str, words: Sequence[str]) -> None:
             if not held:
                 held.append(self._host.guard(["tc", "qdisc", "del", "dev", nic, "root"]))
-            where = ["-netns", self._lent_to] if self._lent_to is not None else []
+            where = ["-netns", self._lent_to[nic]] if nic in self._lent_to else []
             self._host.run(["tc", *where, "qdisc", verb, "dev", nic, "root", *words], "network")
             if verb == "del":
                 held.pop()()
@@ -80,29 +89,42 @@ class RemoteNetwork:
         del links
         return contextlib.nullcontext()
 
-    def reach(self, network: GuestNetwork) -> GuestNetwork:
-        """The links by way of the host's NICs; one that has none there is refused."""
+    def reach(self, network: GuestNetwork, *, beside: int = 0) -> GuestNetwork:
+        """The links by way of the host's NICs; one that has none there is refused.
+
+        Of guests ``beside`` the first has the links that NICs are named for, and the others have none.
+        """
+        if beside:
+            own = self._beside if beside == 1 else {}
+            found = (self._through(one, own[one.name], "virtoll-b-") for one in network.links if one.name in own)
+            return GuestNetwork(tuple(found))
         missing = [link.name for link in network.links if link.name not in self._nics]
         if missing:
             raise GuestError(f"{self._host.name} has no NIC for {', '.join(missing)}; it has: {', '.join(self._nics)}")
         return GuestNetwork(tuple(self._through(link, self._nics[link.name]) for link in network.links))
 
-    def _through(self, link: Link, nic: RemoteNic) -> Link:
+    def _through(self, link: Link, nic: RemoteNic, bridges: str = "virtoll-") -> Link:
         return replace(
             link,
             peer_mac=nic.peer_mac,
             peer_interface=nic.peer_interface,
             lab_interface=nic.name,
             trunk=nic.name,
-            bridge=f"virtoll-{link.name}",
+            bridge=f"{bridges}{link.name}",
             port_interface=f"virtoll{link.owner}{link.name}",
         )
+
+    def _nic(self, link: Link) -> str:
+        """The host's NIC that a link leads by."""
+        if link.trunk is None:
+            raise GuestError(f"its link {link.name} does not lead to {self._host.name}")
+        return link.trunk
 
     def bridge_port(self, link: Link, port: str | None = None) -> str:
         """The NIC's bridge, made at its first use."""
         if link.attachment != "bridge":
             raise GuestError(f"attachment: {link.attachment}: not on {self._host.name}; leave it out")
-        nic = self._nics[link.name].name
+        nic = self._nic(link)
         if link.bridge not in self._bridges:
             withdraw = self._host.guard(["ip", "link", "del", link.bridge])
             try:
@@ -127,7 +149,7 @@ class RemoteNetwork:
             raise GuestError(f"vfio: a PCI device is handed in on this machine only, not on {self._host.name}")
         bridge, tap = self.bridge_port(link), link.port_interface
         withdraw = self._host.guard(["ip", "link", "del", tap])
-        self._made[tap] = (EndpointInterfaces(self._nics[link.name].name, tap), withdraw)
+        self._made[tap] = (EndpointInterfaces(self._nic(link), tap), withdraw)
         self._ip(
             f"tuntap add dev {tap} mode tap{' multi_queue' if several_queues else ''}",
             f"link set {tap} mtu {link.mtu_bytes} up",
@@ -135,34 +157,39 @@ class RemoteNetwork:
         )
         return Port(interface=tap)
 
+    def are_beside(self, network: GuestNetwork) -> bool:
+        """Whether none of these links is by a NIC of the measured guests'."""
+        return {self._nic(link) for link in network.links} <= {nic.name for nic in self._beside.values()}
+
     def as_nics(self, network: GuestNetwork) -> GuestNetwork:
         """The links of the host itself, which has the NICs and no interface behind them: by the NICs' own addresses."""
         macs = {one["ifname"]: one["address"] for one in _interfaces(self._host)}
-        return GuestNetwork(tuple(replace(link, guest_mac=macs[self._nics[link.name].name]) for link in network.links))
+        return GuestNetwork(tuple(replace(link, guest_mac=macs[self._nic(link)]) for link in network.links))
 
     def lend(self, network: GuestNetwork, namespace: str) -> None:
         """The NICs leave their bridges for a network namespace there (by its name), and lose what was set on them."""
-        nics = [self._nics[link.name].name for link in network.links]
+        nics = [self._nic(link) for link in network.links]
         lines = [line for nic in nics for line in (f"link set {nic} nomaster", f"link set {nic} netns {namespace}")]
         if lines:
             self._ip(*lines)
-            self._lent_to = namespace
+            self._lent_to |= dict.fromkeys(nics, namespace)
 
     def giving_back(self, network: GuestNetwork, namespace: str) -> list[list[str]]:
         """The commands by which the namespace loses the NICs to that of the host's first process, one a NIC."""
         words = ["ip", "-netns", namespace, "link", "set"]
-        return [[*words, self._nics[link.name].name, "netns", "1"] for link in network.links]
+        return [[*words, self._nic(link), "netns", "1"] for link in network.links]
 
     def take_back(self, network: GuestNetwork, namespace: str) -> None:
         """Undo ``lend``: into the bridges that there are, and until both ends of each cable pass frames again."""
-        nics = {self._nics[link.name].name: link.bridge for link in network.links}
+        nics = {self._nic(link): link.bridge for link in network.links}
         if not nics:
             return
-        self._lent_to = None
+        for nic in nics:
+            self._lent_to.pop(nic, None)
         self._ip(*(f"link set {nic} netns 1" for nic in nics), namespace=namespace)
         bridged = [f"link set {nic} master {bridge}" for nic, bridge in nics.items() if bridge in self._bridges]
         self._ip(*bridged, *(f"link set {nic} up" for nic in nics))
-        faced = {self._nics[link.name].peer_interface for link in network.links}
+        faced = {link.peer_interface for link in network.links}
         wait_until(
             lambda: set(nics) <= _passing(self._host) and faced <= _passing(self._peer),
             _CARRIER_SECONDS,

@@ -7,6 +7,7 @@ lab's own peer: marks never cross a NIC that carries traffic.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -26,11 +27,12 @@ _READY_SECONDS = 20.0
 _ANSWER_LIMIT_BYTES = 4 << 20
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RemotePeer:
     """``ends`` are the sessions; ``near`` this machine's NICs, ``far`` those they face by name and MAC.
 
-    The last ``sinks`` of them are the sink's. ``where`` names the hosts.
+    The last ``sinks`` of them are the sink's. ``where`` names the hosts. ``bridges``: how the names of the NICs'
+    bridges begin. ``beside``: the same of the guest beside the measured one; None where that has no NICs.
     """
 
     ends: TrafficAgents
@@ -38,15 +40,18 @@ class RemotePeer:
     near: tuple[str, ...]
     far: tuple[tuple[str, str], ...]
     sinks: int
+    bridges: str = "t"
+    beside: RemotePeer | None = None
 
     def reach(self, network: GuestNetwork) -> GuestNetwork:
         """A guest's links by way of the NICs."""
-        return over_trunks(network, self.near, self.far, self.sinks)
+        return over_trunks(network, self.near, self.far, self.sinks, bridges=self.bridges)
 
     @property
     def ended(self) -> str | None:
         """Which host's agent is gone, or None."""
-        return next((name for name, one in zip(self.where, self.ends.agents, strict=True) if one.ended), None)
+        gone = next((name for name, one in zip(self.where, self.ends.agents, strict=True) if one.ended), None)
+        return self.beside.ended if gone is None and self.beside is not None else gone
 
 
 @contextlib.contextmanager
@@ -62,18 +67,30 @@ def remote_peer(testbed: Testbed | None, network: Network) -> Iterator[RemotePee
         _adopt(testbed, network, given.outside, peer=True)
         yield None
         return
-    hosts = [(host.words, names) for host, names in testbed.far]
+    hosts = [(host.words, names) for host, names in (*testbed.far, *testbed.far_beside)]
     agents = [
         AgentClient(*stream, f"the agent on {words}") for stream, (words, _) in zip(given.agents, hosts, strict=True)
     ]
     try:
-        far: list[tuple[str, str]] = []
+        found: list[tuple[tuple[str, str], ...]] = []
         for agent, (words, names) in zip(agents, hosts, strict=True):
             agent.wait_ready(_READY_SECONDS)
-            far += _addresses(agent, names, words)
+            found.append(_addresses(agent, names, words))
         _adopt(testbed, network, given.outside)
-        near, where = tuple(testbed.hypervisor.interfaces), tuple(words for words, _ in hosts)
-        yield RemotePeer(TrafficAgents(agents[0], agents[-1]), where, near, tuple(far), len(testbed.sink.interfaces))
+        own = len(testbed.far)
+        beside = None
+        if testbed.far_beside:
+            ends, where = TrafficAgents.of_one(agents[own]), (hosts[own][0],)
+            near = testbed.near_beside
+            beside = RemotePeer(ends=ends, where=where, near=near, far=found[own], sinks=1, bridges="tb")
+        yield RemotePeer(
+            ends=TrafficAgents(agents[0], agents[own - 1]),
+            where=tuple(words for words, _ in hosts[:own]),
+            near=testbed.near,
+            far=tuple(itertools.chain(*found[:own])),
+            sinks=len(testbed.sink.interfaces),
+            beside=beside,
+        )
     finally:
         for agent in agents:
             agent.close()
@@ -82,12 +99,12 @@ def remote_peer(testbed: Testbed | None, network: Network) -> Iterator[RemotePee
 def _adopt(testbed: Testbed, network: Network, outside: int, *, peer: bool = False) -> None:
     """Take this machine's NICs, with their flow control as the testbed wants it."""
     if testbed.flow_control is not None:
-        for nic in testbed.near:
+        for nic in testbed.moved:
             try:
                 switch(nic, testbed.flow_control)
             except GuestError as error:
                 raise LabError(f"testbed: {error}") from error
-    network.adopt(testbed.near, outside, peer=peer)
+    network.adopt(testbed.moved, outside, peer=peer)
 
 
 def _addresses(agent: AgentClient, names: Sequence[str], where: str) -> tuple[tuple[str, str], ...]:

@@ -33,7 +33,9 @@ _STREAMS = replace(PIPED, stderr=None)
 
 @dataclass(frozen=True)
 class Streams:
-    """Reader and writer of each host's agent in the order of ``Testbed.far``, and the network namespace outside."""
+    """Reader and writer of each host's agent in the order of ``Testbed.far`` and then ``Testbed.far_beside``, and the
+    network namespace outside.
+    """
 
     agents: tuple[tuple[int, int], ...]
     outside: int
@@ -63,12 +65,14 @@ def open_session(testbed: Testbed | None, agent: Path) -> Iterator[tuple[dict[st
         raise UsageError("testbed: this needs root, to move this machine's interfaces into the lab; run as root")
     with contextlib.ExitStack() as stack:
         with as_usage_error("testbed: "):
-            _require("this machine", testbed.near, [name for _, name in socket.if_nameindex()])
-            for name in testbed.near if testbed.flow_control is not None else ():
+            _require("this machine", testbed.moved, [name for _, name in socket.if_nameindex()])
+            for name in testbed.moved if testbed.flow_control is not None else ():
                 EthtoolPause().read(name)  # one that cannot be switched is refused before anything is changed
             if testbed.hypervisor.host.ssh is not None or testbed.hypervisor.host.netns is not None:
-                _look_at(open_host(testbed.hypervisor.host), testbed.hypervisor.interfaces)
-            ends = [stack.enter_context(_agent_on(open_host(host), agent, names)) for host, names in testbed.far]
+                beside = testbed.neighbour.hypervisor if testbed.neighbour is not None else []
+                _look_at(open_host(testbed.hypervisor.host), [*testbed.hypervisor.interfaces, *beside])
+            hosts = (*testbed.far, *testbed.far_beside)
+            ends = [stack.enter_context(_agent_on(open_host(host), agent, names)) for host, names in hosts]
         outside = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         stack.callback(os.close, outside)
         streams = Streams(tuple(ends), outside)

@@ -213,12 +213,17 @@ def _plan_link(index: int, name: str, role: str, number: int, mtu_bytes: int) ->
 
 
 def over_trunks(
-    network: GuestNetwork, near: Sequence[str], far: Sequence[tuple[str, str]], sinks: int = 1
+    network: GuestNetwork,
+    near: Sequence[str],
+    far: Sequence[tuple[str, str]],
+    sinks: int = 1,
+    *,
+    bridges: str = "t",
 ) -> GuestNetwork:
     """The same links, those of traffic by way of this machine's NICs ``near`` to ``far`` ones (name, MAC).
 
     The last ``sinks`` of them are the sink's. Links of more sources or sinks than there are NICs stay as they were; the
-    link for marks always does.
+    link for marks always does. ``bridges``: how the names of the NICs' bridges begin.
     """
     facing = plan_links(0, len(near) - sinks, sinks=sinks, marks=False)
     ways = {link.name: number for number, link in enumerate(facing.links)}
@@ -226,7 +231,7 @@ def over_trunks(
     def through(link: Link, number: int) -> Link:
         nic, (interface, mac) = near[number], far[number]
         return replace(
-            link, peer_mac=mac, peer_interface=interface, lab_interface=nic, bridge=f"t{link.name}", trunk=nic
+            link, peer_mac=mac, peer_interface=interface, lab_interface=nic, bridge=f"{bridges}{link.name}", trunk=nic
         )
 
     return GuestNetwork(tuple(through(one, ways[one.name]) if one.name in ways else one for one in network.links))
@@ -335,8 +340,9 @@ class Network:
         with _refused(link):
             return self._attachments.bridge(link, port)
 
-    def reach(self, network: GuestNetwork) -> GuestNetwork:
+    def reach(self, network: GuestNetwork, *, beside: int = 0) -> GuestNetwork:
         """The links as they are: they end on this machine."""
+        del beside
         return network
 
     def endpoint_interfaces(self, network: GuestNetwork) -> dict[str, EndpointInterfaces]:

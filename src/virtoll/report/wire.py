@@ -223,11 +223,15 @@ def _testbed(testbed: Mapping[str, Any] | None) -> str:
     """Where generator and sink were, and what was switched for them, in sentences; empty without a testbed."""
     if testbed is None:
         return ""
+    said = _ends(testbed)
+    if (beside := testbed.get("neighbour")) is not None:
+        reached = ", ".join(beside["hypervisor"])
+        said += f" A guest beside had NICs of its own ({beside['generator']}, {beside['sink']}; reached by {reached})."
     flow_control = testbed.get("flow_control")
     if flow_control is not None:
         how = "on" if flow_control else "off"
-        return f"{_ends(testbed)} Layer-2 flow control of this machine's NICs was switched {how} for the run."
-    return _ends(testbed)
+        said += f" Layer-2 flow control of this machine's NICs was switched {how} for the run."
+    return said
 
 
 def _ends(testbed: Mapping[str, Any]) -> str:

@@ -360,8 +360,8 @@ class Fleet:
         except GuestError as error:
             self._absent[choice.label] = f"its host is unavailable: {error}"
             return None
-        if slot.beside:  # a testbed's generator and sink are the measured guest's, and so are its NICs
-            site = replace(site, far=None)
+        if slot.beside and site.far:  # a testbed's NICs are the measured guest's, but those of the first one beside
+            site = replace(site, far=site.far.beside if slot.instance == 1 else None)
         if slot.group is None:  # a group has been found to fit before anything was started
             place = slot.place or self._own_place(choice, site)
             self._make_room(site, place.memory_bytes, (choice.label, slot.beside), affinity=slot.affinity)
@@ -582,11 +582,9 @@ class Fleet:
         marks = self.experiment.marks == "icmp"
         network = plan_links(index, sources, mtu, sinks=sinks, marks=marks, shared=shared)
         network = attach(network, choice.parameters)
-        if slot.beside and choice.host is not None:
-            network = GuestNetwork(())  # what leads there is the measured guest's
         if site.far:
             network = site.far.reach(network)
-        network = site.network.reach(network)
+        network = site.network.reach(network, beside=slot.instance if slot.beside else 0)
         place = slot.place or self._own_place(choice, site)
         cpus = () if choice.parameters.pre_provisioned else place.cpus
         # Not the boot's own name: runsc takes an identifier's beginning for the whole, if there is but one such.

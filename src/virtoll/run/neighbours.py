@@ -122,7 +122,12 @@ class Neighbours:
         return _Program(live, who, program.argv(Place(live.place.memory_bytes, live.place.vcpus, folder)))
 
     def _bench(self, live: LiveGuest) -> Bench:
-        """The guest with who sends to it as a load: an agent of its own on a CPU of its own, or a model's own peer."""
+        """The guest with who sends to it as a load: an agent of its own on a CPU of its own, or a model's own peer.
+
+        Where it has NICs of its own that lead to a testbed's generator and sink, that agent is there.
+        """
+        if live.site.far is not None:
+            return live.bench(self.session.pinning, self.session.tags)
         peer = TrafficAgents.of_one(self.session.load_peer or live.guest.peer)
         bench = live.bench(self.session.pinning, self.session.tags)
         return replace(bench, peer=peer, generator_cpu=self.session.load_cpu)

@@ -14,6 +14,7 @@ from typing import Final
 from virtoll import units
 from virtoll.experiment.model import Experiment, Image, Parameters, PlatformChoice
 from virtoll.experiment.plan import Plan, Trial
+from virtoll.experiment.topology import Testbed
 from virtoll.host.guest_usage import available_bytes
 from virtoll.lab.data import IN_MEMORY, file_system_of
 from virtoll.lab.disks import DISKS
@@ -178,7 +179,7 @@ def _why_not_beside(trial: Trial, experiment: Experiment) -> str | None:
     if condition is None:
         return None
     choice = _choice_beside(trial, condition, experiment)
-    if (reason := _why_no_place_beside(trial.platform, choice, condition)) is not None:
+    if (reason := _why_no_place_beside(trial.platform, choice, condition, experiment.testbed)) is not None:
         return reason
     if data_bytes_of(condition.load) and EVERY_PLATFORM[choice.platform].data_by is None:
         return f"the load {condition.load} writes to a disk, and {choice.platform} carries no data directory"
@@ -200,7 +201,9 @@ def _why_not_beside(trial: Trial, experiment: Experiment) -> str | None:
     return None
 
 
-def _why_no_place_beside(choice: PlatformChoice, beside: PlatformChoice, condition: Condition) -> str | None:
+def _why_no_place_beside(
+    choice: PlatformChoice, beside: PlatformChoice, condition: Condition, testbed: Testbed | None
+) -> str | None:
     """Why no guest of a platform can be started beside one of ``choice``, in one sentence; None: it can."""
     if beside.host != choice.host:
         where = "this machine" if beside.host is None else beside.host.words
@@ -208,10 +211,12 @@ def _why_no_place_beside(choice: PlatformChoice, beside: PlatformChoice, conditi
             f"guests of {beside.label} are on {where}, which is not beside {choice.label}; name a platform of the same "
             "host ('neighbours: {platform: ...}')"
         )
-    if condition.load in TRAFFIC_LOADS and beside.host is not None:
+    own_nics = testbed is not None and testbed.neighbour is not None
+    if condition.load in TRAFFIC_LOADS and beside.host is not None and not own_nics:
+        name_some = "" if beside.host.ssh is None else "name two in 'testbed.neighbour', or "
         return (
             f"the load {condition.load} needs NICs of its own on {beside.host.words}, where those that lead there are "
-            "the measured guest's; take loads that are programs"
+            f"the measured guest's; {name_some}take loads that are programs"
         )
     if isinstance(beside.parameters, AttachedMachine) and beside.parameters.vfio:
         return (

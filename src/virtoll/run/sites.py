@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -65,20 +65,34 @@ class Sites:
 
     def _facing(self, host: HostAddress) -> dict[str, RemoteNic]:
         """The hypervisor's NICs by link's name, with this machine's that face them and are the peer's already."""
+        testbed = self._prepared(host)
+        sources, sinks = len(testbed.generator.interfaces), len(testbed.sink.interfaces)
+        return self._cables(sources, sinks, testbed.hypervisor.interfaces, testbed.near)
+
+    def _facing_beside(self, host: HostAddress) -> dict[str, RemoteNic]:
+        """The same of the guest beside the measured one; none where no NICs are named for it."""
+        testbed = self._prepared(host)
+        if testbed.neighbour is None:
+            return {}
+        return self._cables(1, 1, testbed.neighbour.hypervisor, testbed.near_beside)
+
+    def _prepared(self, host: HostAddress) -> Testbed:
         if self.testbed is None or inherited() is None:
             raise GuestError(f"{host.words}: was not prepared; start the run through the 'virtoll' command line")
+        return self.testbed
+
+    def _cables(self, sources: int, sinks: int, there: Sequence[str], here: Sequence[str]) -> dict[str, RemoteNic]:
         macs = {one.name: one.mac or "" for one in self.here.peer.ask(FactsRequest()).interfaces}
-        sources, sinks = len(self.testbed.generator.interfaces), len(self.testbed.sink.interfaces)
         names = [link.name for link in plan_links(0, sources, sinks=sinks).links]
-        facing = zip(names, self.testbed.hypervisor.interfaces, self.testbed.near, strict=False)
-        return {name: RemoteNic(there, here, macs[here]) for name, there, here in facing}
+        return {name: RemoteNic(far, near, macs[near]) for name, far, near in zip(names, there, here, strict=False)}
 
     def _over_ssh(self, host: HostAddress) -> Site:
         """The testbed's hypervisor; this machine's NICs that face it are the peer's already."""
         given, facing = inherited(), self._facing(host)
         if host.ssh is None or given is None:
             raise GuestError(f"{host.words}: was not prepared; start the run through the 'virtoll' command line")
-        return self._site(self._remote(connection_from_lab(host.ssh, given.outside, self.lab.scratch)), facing)
+        remote = self._remote(connection_from_lab(host.ssh, given.outside, self.lab.scratch))
+        return self._site(remote, facing, self._facing_beside(host))
 
     def _nested(self, host: HostAddress, number: int) -> Site:
         """A hypervisor host emulated in the lab; its NICs end at taps, each with a bridge and a way to the peer."""
@@ -109,12 +123,14 @@ class Sites:
     def _remote(self, connection: Connection, baked: Mapping[str, Path] | None = None) -> RemoteHost:
         return self.stack.enter_context(open_remote(connection, self.lab, self.here.image.agent, baked))
 
-    def _site(self, remote: RemoteHost, nics: dict[str, RemoteNic]) -> Site:
+    def _site(
+        self, remote: RemoteHost, nics: dict[str, RemoteNic], beside: Mapping[str, RemoteNic] | None = None
+    ) -> Site:
         """A site like this machine's own, with the counters and CPUs of the host."""
         counters = self.stack.enter_context(host_agent(remote))
         facts = counters.ask(FactsRequest(), _READY_SECONDS)
         cpus = tuple(range(facts.cpus_online or 0))
-        network = RemoteNetwork(remote, nics, self.network.peer_pid)
+        network = RemoteNetwork(remote, nics, self.network.peer_pid, beside)
         shared = SharedResources()
         self.stack.callback(shared.close)
         return replace(self.here, host=remote, network=network, counters=counters, far=None, cpus=cpus, shared=shared)

@@ -119,8 +119,9 @@ class ModelNetwork:
         del network
         return {}
 
-    def reach(self, network: GuestNetwork) -> GuestNetwork:
+    def reach(self, network: GuestNetwork, *, beside: int = 0) -> GuestNetwork:
         """The links as they were planned."""
+        del beside
         return network
 
     def remove(self, network: GuestNetwork) -> None:
