@@ -15,12 +15,14 @@ from virtoll.agent.operations.session import FactsReply
 from virtoll.errors import GuestError, StorageError
 from virtoll.host.guest_usage import HostView
 from virtoll.lab.cgroups import Limits
+from virtoll.lab.data import DataVolume
 from virtoll.lab.network import GuestNetwork
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import GuestRequest
 from virtoll.platforms.fake.driver import FakeGuest
 from virtoll.platforms.fake.site import ModelHost, ModelNetwork, model_site
 from virtoll.platforms.host import Site, Sleep
+from virtoll.run.data_directory import DataKeeper
 from virtoll.run.fleet import Fleet
 from virtoll.run.guest_check import Mismatch, compare
 from virtoll.run.pinning import Pinning, choose_pinning
@@ -309,3 +311,39 @@ def test_a_host_sleeps_while_nobody_needs_it_whatever_image_its_guests_have() ->
             pass
         assert calls == ["resume"]
     assert calls == ["resume", "park"]
+
+
+def test_what_a_guest_had_on_its_host_is_removed_before_the_host_sleeps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A nested host that is stopped answers nothing: its guests' data directories were asked away in vain."""
+    calls: list[str] = []
+
+    class Host:
+        def park(self) -> None:
+            calls.append("park")
+
+        def resume(self) -> None:
+            calls.append("resume")
+
+    class Room(DataVolume):
+        disk_path = None
+
+        def resident(self) -> int:
+            return 0
+
+        def evict(self) -> int:
+            return 0
+
+        def remove(self) -> None:
+            calls.append("remove")
+
+    fleet = two_models(tmp_path, replace(model_site(), sleep=Sleep(Host())))
+    monkeypatch.setattr(FakeGuest, "stop", lambda _: calls.append("stop"))
+    with fleet:
+        live = fleet.guest("a")
+        assert live is not None
+        live.data = DataKeeper(live.guest.agent, Room(MIB, "ext4"))
+        calls.clear()
+    ended = calls.index("remove")
+    assert calls[ended - 2 : ended + 2] == ["resume", "stop", "remove", "park"]

@@ -338,14 +338,14 @@ class Fleet:
         self._group.clear()
 
     def _end(self, guest: Guest, site: Site, data: DataKeeper | None) -> None:
-        """What cannot be removed costs no trial, and is reported."""
+        """What cannot be removed costs no trial, and is reported; the room for its data is on its host as well."""
         try:
-            with site.awake():
+            with site.awake(), contextlib.ExitStack() as undo:
+                if data is not None:
+                    undo.callback(data.volume.remove)
                 guest.stop()
         except (GuestError, OSError) as error:
             self.progress.message(f"the end of a guest: {error}")
-        if data is not None:
-            data.volume.remove()
 
     def _start(self, choice: PlatformChoice) -> None:
         """Start the platform's guest."""
