@@ -95,7 +95,8 @@ def test_a_run_records_what_emulates_its_nested_hosts() -> None:
     assert (major, minor) >= (10, 2), "older ones lose interrupts (docs/decisions/emulator-of-nested-hosts.md)"
     guests = {"platform": "qemu-kvm", "host": "nested:kvm"}
     found = nested_hosts(experiments.parsed(platforms=["native", guests]))
-    assert found == {"kvm": {"packages": made.versions, "emulator": made.emulator.versions}}
+    emulator = {"emulator": made.emulator.versions, "emulator_mended": made.emulator.mended}
+    assert found == {"kvm": {"packages": made.versions, **emulator}}
     assert nested_hosts(experiments.parsed(platforms=["native", "netns"])) is None
 
 

@@ -1,13 +1,15 @@
 """The QEMU that emulates nested hosts, with the libraries of its own Debian release, once, in the cache.
 
-Debian 12's own is too old for it: docs/decisions/emulator-of-nested-hosts.md says what it gets wrong.
-Main type: ``Emulator``. The packages' versions are in the object's ``emulator.json``. Must not: boot anything.
+Debian 12's own is too old for it: docs/decisions/emulator-of-nested-hosts.md says what it gets wrong, and which fault
+of the newer one is mended here. The packages' versions are in the object's ``emulator.json``, with whether it was
+mended. Main type: ``Emulator``. Must not: boot anything.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +19,7 @@ from virtoll.image import debian
 from virtoll.image.cache import Cache, Progress
 from virtoll.nested.tree import LINKER, merge, resolved, with_libraries
 
-_RECIPE = 1  # raise it when what is made from the same packages changes
+_RECIPE = 2  # raise it when what is made from the same packages changes
 _SUITES = ("trixie", "trixie-backports")
 """Debian 13, whose libraries stay as they are, and QEMU as new as Debian has it for that."""
 _PACKAGE = "qemu-system-x86"
@@ -29,14 +31,25 @@ _FIRMWARE = (
     "usr/share/qemu/multiboot_dma.bin",
     "usr/share/qemu/pvh.bin",
 )
+# ``decode_op`` in target/i386/tcg/decode-new.c.inc (QEMU 9.1 to 11.1), where an instruction reads a control register:
+# movzbl 24(%r12),%eax; test %al,%al; je past; add %edx,%eax; mov %al,24(%r12). That is "if (decode->e.intercept)
+# decode->e.intercept += op->n", and the number for CR0 is 0. So each read is taken for one of CR0.
+_READS_CONTROL_REGISTER = re.compile(
+    rb"(\x41\x0f\xb6\x44\x24\x18\x84\xc0)(\x0f\x84....)(\x01\xd0\x41\x88\x44\x24\x18)", re.DOTALL
+)
+_NO_OPERATION = b"\x90"
 
 
 @dataclass(frozen=True)
 class Emulator:
-    """``folder`` holds the program, its libraries and its firmware; ``versions``: those of all its packages."""
+    """``folder`` holds the program, its libraries and its firmware; ``versions``: those of all its packages.
+
+    ``mended``: whether it knows the reads of control registers apart, without which no HVM or PVH guest of Xen boots.
+    """
 
     folder: Path
     versions: dict[str, str]
+    mended: bool
 
     @property
     def version(self) -> str:
@@ -61,7 +74,17 @@ def prepare_emulator(cache: Cache, *, offline: bool, progress: Progress) -> Emul
         if offline:
             raise ImageError("the emulator of nested hosts is not in the cache: run 'virtoll nested build kvm' first")
         found = cache.build(reference, lambda folder: _fill(folder, progress), progress)
-    return Emulator(found, json.loads((found / "emulator.json").read_text(encoding="utf-8")))
+    made = json.loads((found / "emulator.json").read_text(encoding="utf-8"))
+    return Emulator(found, made["packages"], made["mended"])
+
+
+def mend(program: bytes) -> bytes | None:
+    """QEMU's program with the one jump left out that has it take every read of a control register for one of CR0.
+
+    None where it has no such place, or more than one: another version, or another compiler's.
+    """
+    mended, places = _READS_CONTROL_REGISTER.subn(lambda found: found[1] + _NO_OPERATION * 6 + found[3], program)
+    return mended if places == 1 else None
 
 
 def _fill(folder: Path, progress: Progress) -> None:
@@ -82,4 +105,11 @@ def _fill(folder: Path, progress: Progress) -> None:
         shutil.copy2(resolved(tree, file), target / file.name)
     for name in _FIRMWARE:
         shutil.copy2(resolved(tree, tree / name), firmware)
-    (folder / "emulator.json").write_text(json.dumps(versions, indent=1, sort_keys=True), encoding="utf-8")
+    program = folder / Path(_PROGRAM).name
+    mended = mend(program.read_bytes())
+    if mended is None:
+        progress("this QEMU has not the code that is mended in it: Xen's HVM and PVH guests may not boot by it")
+    else:
+        program.write_bytes(mended)
+    made = {"packages": versions, "mended": mended is not None}
+    (folder / "emulator.json").write_text(json.dumps(made, indent=1, sort_keys=True), encoding="utf-8")

@@ -199,7 +199,12 @@ def nested_hosts(experiment: Experiment) -> dict[str, object] | None:
     for name in experiment.nested_hosts:
         with contextlib.suppress(KeyError, ImageError):
             made = prepare_nested_host(NESTED_HOSTS[name], offline=True)
-            found[name] = {"packages": made.versions, "emulator": made.emulator.versions}
+            emulator = made.emulator
+            found[name] = {
+                "packages": made.versions,
+                "emulator": emulator.versions,
+                "emulator_mended": emulator.mended,
+            }
     return found if experiment.nested_hosts else None
 
 
