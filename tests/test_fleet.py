@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -294,17 +294,25 @@ def test_a_guest_that_holds_what_another_needs_is_ended_and_started_anew_when_as
     assert [boot.status for boot in fleet.folder.boots()[before:]] == ["ok"] * 5
 
 
+@dataclass
+class ListedHost:
+    """One that can be stopped: what it is told goes on the list."""
+
+    calls: list[str]
+
+    def park(self) -> None:
+        """Noted."""
+        self.calls.append("park")
+
+    def resume(self) -> None:
+        """Noted."""
+        self.calls.append("resume")
+
+
 def test_a_host_sleeps_while_nobody_needs_it_whatever_image_its_guests_have() -> None:
     calls: list[str] = []
 
-    class Host:
-        def park(self) -> None:
-            calls.append("park")
-
-        def resume(self) -> None:
-            calls.append("resume")
-
-    site = replace(model_site(), sleep=Sleep(Host()))
+    site = replace(model_site(), sleep=Sleep(ListedHost(calls)))
     other = replace(site, image=replace(site.image, name="tiny"))
     with site.awake():
         with other.awake():
@@ -319,13 +327,6 @@ def test_what_a_guest_had_on_its_host_is_removed_before_the_host_sleeps(
     """A nested host that is stopped answers nothing: its guests' data directories were asked away in vain."""
     calls: list[str] = []
 
-    class Host:
-        def park(self) -> None:
-            calls.append("park")
-
-        def resume(self) -> None:
-            calls.append("resume")
-
     class Room(DataVolume):
         disk_path = None
 
@@ -338,7 +339,7 @@ def test_what_a_guest_had_on_its_host_is_removed_before_the_host_sleeps(
         def remove(self) -> None:
             calls.append("remove")
 
-    fleet = two_models(tmp_path, replace(model_site(), sleep=Sleep(Host())))
+    fleet = two_models(tmp_path, replace(model_site(), sleep=Sleep(ListedHost(calls))))
     monkeypatch.setattr(FakeGuest, "stop", lambda _: calls.append("stop"))
     with fleet:
         live = fleet.guest("a")

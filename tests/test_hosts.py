@@ -161,9 +161,8 @@ def test_wrong_nics_of_a_guest_beside_are_refused_in_one_sentence(changed: dict[
 
 
 def test_a_hypervisor_that_is_driven_by_its_own_api_faces_this_machine() -> None:
-    here = {name: {"host": "local", "interfaces": [nic]} for name, nic in (("generator", "eth1"), ("sink", "eth2"))}
     there = {"host": {"api": "esxi.example.org"}, "interfaces": ["vmnic1", "vmnic2"]}
-    asked = experiments.parsed(testbed=section(**here, hypervisor=there), guest={"marks": "channel"})
+    asked = experiments.parsed(testbed=section(**HERE, hypervisor=there), guest={"marks": "channel"})
     assert asked.testbed is not None
     assert asked.testbed.near == ("eth1", "eth2")
     assert asked.testbed.far == ()

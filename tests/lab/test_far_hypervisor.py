@@ -250,7 +250,7 @@ def test_a_guest_beside_forwards_there_by_nics_of_its_own(
 @pytest.mark.parametrize(("platform", "sign"), [("qemu-tcg", "qemu-system"), ("native", "-native")])
 def test_a_killed_run_leaves_nothing_on_the_host(hosts: SshHosts, tmp_path: Path, platform: str, sign: str) -> None:
     """``sign``: of a guest there, among its programs and the names of its networks."""
-    hosts.wire(PAIRS[:3])
+    hosts.wire(OF_ONE_SOURCE)
     file = experiment(tmp_path, platforms=[platform], baseline=platform, blocks=20)
     process = hosts.start("run", file, "--into", tmp_path / "run", variables={"VIRTOLL_RUNS": str(tmp_path)})
     try:

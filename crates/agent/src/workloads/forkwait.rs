@@ -9,9 +9,7 @@ use virtoll_proto::Error;
 use virtoll_proto::reply::figures::{self, Figures};
 use virtoll_proto::request::jobs::ForkWait;
 
-use super::{Done, Outcome, Workload, sys};
-
-const MOST_WORKERS: u64 = 256;
+use super::{Done, MOST_WORKERS, Outcome, Workload, sys};
 
 /// Checks what is wanted.
 ///

@@ -25,10 +25,9 @@ use virtoll_proto::{Error, ErrorKind};
 
 use super::series::{Durations, MOST, clock_cost};
 use super::sys::{close_inherited, end, fork, fork_and_wait, pipe, read_all, wait_for, write_all};
-use super::{Done, Outcome, Workload};
+use super::{Done, MOST_WORKERS, Outcome, Workload};
 
 const SHELL: &str = "/bin/sh";
-const MOST_WORKERS: u64 = 256;
 /// By name: the environment may name a folder of the host's, which is not in the guest.
 const FOLDER: &str = "/tmp";
 
@@ -59,7 +58,7 @@ pub fn ready(wanted: Kernel) -> Result<Ready, Error> {
     }
     let made = |cause| Error::system("kernel: make its files and processes", &cause);
     let others = (1..wanted.workers)
-        .map(|number| Worker::start(&wanted, number))
+        .map(|number| Worker::start(&wanted, count, number))
         .collect::<io::Result<Vec<_>>>()
         .map_err(made)?;
     let ground = Ground::make(wanted.operation, 0).map_err(made)?;
@@ -143,8 +142,7 @@ struct Worker {
 }
 
 impl Worker {
-    fn start(wanted: &Kernel, number: u64) -> io::Result<Self> {
-        let count = wanted.operations / wanted.batch_operations;
+    fn start(wanted: &Kernel, count: u64, number: u64) -> io::Result<Self> {
         let mut batches = Durations::of(count, "batches").map_err(io::Error::other)?;
         let ground = Ground::make(wanted.operation, number)?;
         let (input, orders) = pipe()?;

@@ -21,6 +21,9 @@ use virtoll_proto::request::Job;
 
 use crate::sys::ChildSignals;
 
+/// How many processes do a job at once, at most.
+const MOST_WORKERS: u64 = 256;
+
 /// What a job returns when its end mark has left.
 pub struct Outcome {
     /// The job's own figures.
