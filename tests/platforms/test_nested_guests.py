@@ -34,6 +34,7 @@ XEN_IN_SHORT = (
     "test_a_low_rate_is_forwarded_without_loss_and_the_books_balance",
     "test_a_job_is_timed_from_outside",
     "test_the_jobs_give_right_answers",
+    "test_beside_programs_of_its_host_it_computes_right",
     "test_it_is_branded",
     "test_its_data_directory_is_a_disk_of_its_host",
     "test_stopped_it_leaves_nothing_on_its_host",
@@ -95,6 +96,23 @@ def test_a_job_is_timed_over_the_channel(live: Connected) -> None:
 @pytest.mark.parametrize("name", ["superpi", "masr", "forkwait"])
 def test_the_jobs_give_right_answers(live: Connected, name: str) -> None:
     contract.test_the_jobs_give_right_answers(live, name)
+
+
+def test_beside_programs_of_its_host_it_computes_right(live: Connected) -> None:
+    """Digests of its files, while its host's CPUs turn from it to other programs and back: its registers are its own.
+
+    With the fault of QEMU that this is about 39 of 40 were wrong (docs/decisions/emulator-of-nested-hosts.md).
+    """
+    busy = ["sh", "-c", "while :; do sha256sum /bin/busybox; done >/dev/null"]
+    programs = [live.site.host.spawn(busy, "busy") for _ in range(2)]
+    try:
+        digests = {guests.facts(live).agent_sha256 for _ in range(4)}
+        assert [program.poll() for program in programs] == [None, None], "they ran until the guest had answered"
+    finally:
+        for program in programs:
+            program.kill()
+            program.wait()
+    assert digests == {live.site.image.agent_sha256}
 
 
 def test_its_data_directory_is_a_disk_of_its_host(live: Connected) -> None:
