@@ -20,9 +20,9 @@ from tests.support.machine import END_SECONDS
 
 from virtoll.errors import GuestError
 from virtoll.hosts.remote_host import RemoteHost, open_remote
-from virtoll.hosts.remote_network import RemoteNetwork, RemoteNic
+from virtoll.hosts.remote_network import RemoteNetwork, RemoteNic, _passing
 from virtoll.image.clone import built_agent
-from virtoll.lab.commands import PIPED, Connection, ProcessOptions
+from virtoll.lab.commands import PIPED, ConnectedHost, Connection, ProcessOptions
 from virtoll.lab.data import file_system_of
 from virtoll.lab.enter import Enter
 from virtoll.lab.inside import Lab, end_process, wait_until
@@ -75,6 +75,15 @@ def test_of_guests_beside_the_first_has_the_nics_that_are_named_for_one(host: Re
     assert network.are_beside(beside)
     assert not network.are_beside(measured)
     assert network.reach(planned, beside=2).links == ()
+
+
+@pytest.mark.root
+def test_an_interface_whose_driver_tells_of_no_carrier_passes_frames_once_it_is_up() -> None:
+    """As the loopback's; one without a carrier does not."""
+    script = 'ip link add v0 up type veth peer name v1; ip link set lo "$0"; exec "$@"'
+    namespace = ("unshare", "--net", "--", "sh", "-c", script)
+    assert _passing(ConnectedHost(Connection("a namespace", (*namespace, "up")))) == {"lo"}
+    assert _passing(ConnectedHost(Connection("a namespace", (*namespace, "down")))) == set()
 
 
 def test_a_failure_names_host_program_and_complaint(host: RemoteHost) -> None:
@@ -217,7 +226,7 @@ import sys
 from pathlib import Path
 from tests.lab.test_remote import SHELL
 from virtoll.image.clone import built_agent
-from virtoll.lab.commands import PIPED, Connection, ProcessOptions
+from virtoll.lab.commands import PIPED, ConnectedHost, Connection, ProcessOptions
 from virtoll.lab.inside import Lab
 from virtoll.hosts.remote_host import open_remote
 lab = Lab("virtoll-{os.urandom(6).hex()}", scratch=Path({str(tmp_path)!r}))

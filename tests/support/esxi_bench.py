@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Any
 import yaml
 from tests.support.commands import VIRTOLL
 from tests.support.esxi import CABLES, EsxiHost, esxi_host, inventory
-from tests.support.machine import END_SECONDS
+from tests.support.machine import END_SECONDS, interfaces_of
 
 from virtoll.errors import GuestError
 from virtoll.lab.inside import wait_until
@@ -50,7 +51,7 @@ def main(folder: Path, load: str | None = None) -> int:
         wait_until(lambda: _is_again(host, reported["before"]), END_SECONDS, "a host as it was before")
         host.still = False
         reported["events of the killed"] = _events(host)
-        _cable()  # NICs that are no hardware are gone with the lab that they were moved into
+        _cable()
         code = subprocess.run(argv, check=False, stdin=subprocess.DEVNULL).returncode
         reported |= {"after": inventory(host), "events": _events(host), "machines": list(host.machines)}
         (folder / "reported.json").write_text(json.dumps(reported), encoding="utf-8")
@@ -63,7 +64,12 @@ def _has_disk(host: EsxiHost) -> bool:
 
 
 def _cable() -> None:
-    """This machine's NICs, each a cable to a bridge that stands for a vmnic."""
+    """This machine's NICs, each a cable to a bridge that stands for a vmnic.
+
+    Those of a run are no hardware and gone with its lab, which the kernel clears away after its last process has ended.
+    """
+    ends = {f"far{number}" for number in range(len(CABLES))}
+    wait_until(lambda: ends.isdisjoint(interfaces_of(os.getpid())), END_SECONDS, "no NICs of a run before")
     for number, role in enumerate(CABLES.values()):
         subprocess.run(["ip", "link", "del", f"wire{role}"], check=False, capture_output=True)
         for command in (

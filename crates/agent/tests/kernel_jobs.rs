@@ -99,6 +99,15 @@ fn every_worker_does_all_operations() {
     }
 }
 
+#[test]
+fn as_many_workers_as_there_may_be_need_no_more_files_than_a_process_usually_may_have() {
+    let mut agent = Agent::with_files("guest", 1024);
+    let parameters =
+        json!({"operation": "pipe", "operations": 2, "batch_operations": 1, "workers": 256});
+    assert_eq!(run(&mut agent, "kernel", &parameters)["check"], "512");
+    assert_eq!(files_of(agent.pid()), Vec::<String>::new());
+}
+
 /// What the job made in the folder for temporary files.
 fn files_of(pid: u32) -> Vec<String> {
     let names = std::fs::read_dir("/tmp").unwrap();

@@ -228,11 +228,13 @@ def _interfaces(host: CommandRunner) -> list[dict[str, Any]]:
 def _passing(host: CommandRunner) -> set[str]:
     """Interfaces there that pass frames: the kernel says so some time after there is a carrier.
 
-    Until then what is sent is dropped, and a bridge takes nothing from its port.
+    Until then what is sent is dropped, and a bridge takes nothing from its port. One whose driver never tells of its
+    carrier is in the state UNKNOWN for ever, and passes them.
     """
 
     def passes(link: dict[str, Any]) -> bool:
         port = link.get("linkinfo", {}).get("info_slave_data", {})
-        return (link["operstate"], port.get("state", "forwarding")) == ("UP", "forwarding")
+        runs = "LOWER_UP" in link["flags"] and link["operstate"] in ("UP", "UNKNOWN")
+        return runs and port.get("state", "forwarding") == "forwarding"
 
     return {link["ifname"] for link in _interfaces(host) if passes(link)}

@@ -23,7 +23,7 @@ from virtoll.hosts.session import inherited
 from virtoll.lab.flow_control import switch
 from virtoll.lab.network import GuestNetwork, Network, over_trunks
 
-_READY_SECONDS = 20.0
+_READY_SECONDS = 60.0
 _ANSWER_LIMIT_BYTES = 4 << 20
 
 

@@ -77,7 +77,7 @@ class KernelOperationsParameters(Parameters):
         if count % batch or count // batch * self.workers > _MOST_BATCHES:
             raise ValueError(
                 f"{count} operations are not whole batches of {batch}, or more than {_MOST_BATCHES} batches of all "
-                "workers; give operations as a multiple of batch_operations, or larger batches"
+                "workers; give operations as a multiple of batch_operations, larger batches or fewer workers"
             )
         return self
 

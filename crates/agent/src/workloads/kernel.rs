@@ -133,12 +133,15 @@ fn batched(each: u64, batches: &mut Durations, mut operation: impl FnMut(u64) ->
 }
 
 /// Another process that does the same operations whenever it is told to.
+///
+/// What it uses is made here, so that it takes no memory after its fork, and removed here once it has ended. The files
+/// are open over there alone: with many workers this process would have too many.
 struct Worker {
-    pid: libc::pid_t,
+    _process: Ended,
     orders: OwnedFd,
     answers: OwnedFd,
-    /// What it uses: made here, so that it takes no memory after its fork, and removed here.
-    _ground: Ground,
+    _file: Removed,
+    _echo: Option<Ended>,
 }
 
 impl Worker {
@@ -160,7 +163,9 @@ impl Worker {
             }
             0
         })?;
-        Ok(Self { pid, orders, answers, _ground: ground })
+        let Ground { file, echo, .. } = ground;
+        let echo = echo.map(|echo| echo.process);
+        Ok(Self { _process: Ended(pid), orders, answers, _file: file.path, _echo: echo })
     }
 
     #[inline]
@@ -176,9 +181,21 @@ impl Worker {
     }
 }
 
-impl Drop for Worker {
+/// A child that is ended with this.
+struct Ended(libc::pid_t);
+
+impl Drop for Ended {
     fn drop(&mut self) {
-        end(self.pid);
+        end(self.0);
+    }
+}
+
+/// A file that is removed with this.
+struct Removed(PathBuf);
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
     }
 }
 
@@ -274,7 +291,7 @@ impl Drop for Handler {
 
 /// A file of one byte in the guest's folder for temporary files, removed at the end.
 struct OneByte {
-    path: PathBuf,
+    path: Removed,
     name: CString,
     open: File,
 }
@@ -285,21 +302,15 @@ impl OneByte {
         let path = Path::new(FOLDER).join(format!("virtoll-kernel-{own}-{worker}"));
         let name = CString::new(path.as_os_str().as_bytes())?;
         let open = File::create(&path)?;
-        let file = Self { path, name, open };
+        let file = Self { path: Removed(path), name, open };
         (&file.open).write_all(b"1")?;
         Ok(file)
     }
 }
 
-impl Drop for OneByte {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
-    }
-}
-
 /// A process that answers each byte with the next one.
 struct Echo {
-    pid: libc::pid_t,
+    process: Ended,
     there: OwnedFd,
     back: OwnedFd,
 }
@@ -314,7 +325,7 @@ impl Echo {
             unwanted.into_iter().for_each(close_inherited);
             echo(ends)
         })?;
-        let started = Self { pid, there, back };
+        let started = Self { process: Ended(pid), there, back };
         if started.round_trip(0) {
             Ok(started)
         } else {
@@ -328,12 +339,6 @@ impl Echo {
         write_all(self.there.as_raw_fd(), &[byte])
             && read_all(self.back.as_raw_fd(), &mut answer)
             && answer[0] == byte.wrapping_add(1)
-    }
-}
-
-impl Drop for Echo {
-    fn drop(&mut self) {
-        end(self.pid);
     }
 }
 

@@ -45,6 +45,13 @@ impl Agent {
         Self::spawn(command)
     }
 
+    /// One that may have so many files open.
+    pub fn with_files(role: &str, most: u32) -> Self {
+        let mut command = Command::new("prlimit");
+        command.args([&format!("--nofile={most}:{most}"), BINARY, "--role", role]);
+        Self::spawn(command)
+    }
+
     /// In a user and network namespace of its own.
     pub fn in_namespace(role: &str) -> Self {
         let mut command = Command::new("unshare");
