@@ -78,6 +78,8 @@ def test_every_worker_does_all_operations() -> None:
         ({"workload": "kernel-operations", "workers": 0}, "greater than or equal to 1"),
         ({"workload": "context-switch", "processes": 1}, "greater than or equal to 2"),
         ({"workload": "context-switch", "working_set_bytes": 7}, "multiple of 8"),
+        ({"workload": "context-switch", "processes": 256, "workers": 17}, "must be at most 4096; give fewer workers"),
+        ({"workload": "context-switch", "switches": 8_000_000, "workers": 2}, "of 2 rings are more than 4194304"),
         (
             {"workload": "ipc-bandwidth", "channel": "letter"},
             "'tcp-loopback' or 'shared-memory'",
@@ -128,6 +130,14 @@ def test_switches_are_whole_laps(processes: int, switches: int) -> None:
     assert isinstance(laps, int)
     assert switches <= laps * processes < switches + processes
     assert own.expected_check() == str(laps * processes)
+
+
+def test_every_ring_does_all_switches() -> None:
+    own = workload("context-switch", processes=3, switches=100, workers=8)
+    assert own.job_parameters(NO_BENCH) == {"processes": 3, "working_set_bytes": 0, "laps": 34, "workers": 8}
+    assert own.expected_check() == str(8 * 3 * 34)
+    of_one = workload("context-switch", processes=3, switches=100).needs().memory_bytes
+    assert own.needs().memory_bytes > of_one
 
 
 @given(st.sampled_from([8, 16, 4096, 65_536]), st.integers(1, 300))

@@ -120,7 +120,8 @@ fn a_job_leaves_neither_files_nor_processes_nor_a_handler() {
             json!({"operation": operation, "operations": 2, "batch_operations": 1, "workers": 2});
         run(&mut agent, "kernel", &parameters);
     }
-    run(&mut agent, "context-switch", &json!({"processes": 5, "working_set_bytes": 8, "laps": 3}));
+    let rings = json!({"processes": 5, "working_set_bytes": 8, "laps": 3, "workers": 3});
+    run(&mut agent, "context-switch", &rings);
     let children = format!("/proc/{pid}/task/{pid}/children");
     assert_eq!(std::fs::read_to_string(children).unwrap(), "");
     assert_eq!(files_of(pid), Vec::<String>::new());
@@ -129,7 +130,7 @@ fn a_job_leaves_neither_files_nor_processes_nor_a_handler() {
     assert_eq!(caught & (1 << 9), 0, "SIGUSR1 is still handled");
     assert_eq!(state("Cpus_allowed_list"), allowed);
     let open = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
-    run(&mut agent, "context-switch", &json!({"processes": 5, "working_set_bytes": 8, "laps": 3}));
+    run(&mut agent, "context-switch", &rings);
     for channel in CHANNELS {
         run(&mut agent, "ipc-bandwidth", &sent(channel, 8192, 4096));
     }
@@ -150,6 +151,33 @@ fn a_token_is_counted_by_every_process_that_it_passes() {
         assert_adds_up(&result["laps"], laps);
         assert_adds_up(&result["pipes"], laps);
         assert!(result.get("pinned_cpu").is_some());
+    }
+}
+
+#[test]
+fn every_ring_passes_its_own_token() {
+    let mut agent = Agent::start("guest");
+    let rings = |processes: u64, bytes: u64, laps: u64, workers: u64| json!({"processes": processes, "working_set_bytes": bytes, "laps": laps, "workers": workers});
+    for (processes, bytes, laps, workers) in [(2, 0, 23, 3), (3, 4096, 23, 2), (5, 64, 7, 9)] {
+        let fields = json!({
+            "job": "context-switch", "parameters": rings(processes, bytes, laps, workers), "marks": null, "repeats": 2,
+        });
+        let answer = agent.call("run", fields);
+        assert_eq!(answer["check"], (processes * laps * workers).to_string());
+        assert_adds_up(&answer["result"]["laps"], laps);
+        assert_adds_up(&answer["result"]["pipes"], laps);
+    }
+    for (parameters, kind, says) in [
+        (rings(2, 0, 1, 0), "bad-request", "workers must be 1 to 256"),
+        (rings(2, 0, 1, 257), "bad-request", "workers must be 1 to 256"),
+        (rings(256, 0, 1, 17), "bad-request", "at most 4096 processes in all"),
+        (rings(2, 0, 1 << 21, 3), "limit", "laps of all workers"),
+        (rings(256, 1 << 48, 1, 16), "limit", "bytes wanted"),
+    ] {
+        let fields = json!({"job": "context-switch", "parameters": parameters, "marks": null});
+        let (refused, said) = agent.refused("run", fields);
+        assert_eq!(refused, kind, "{said}");
+        assert!(said.contains(says), "{said}");
     }
 }
 

@@ -103,6 +103,9 @@ pub struct ContextSwitch {
     pub working_set_bytes: u64,
     /// How often the token goes round.
     pub laps: u64,
+    /// How many rings do all of it at once.
+    #[serde(default = "one")]
+    pub workers: u64,
 }
 
 /// `ipc-bandwidth`.

@@ -76,7 +76,7 @@ def answer(job: str, parameters: Mapping[str, Any], guest_ns: int) -> tuple[dict
             "pipes": _series(laps, int(guest_ns * _PIPE_SHARE)),
             "clock": _clock(),
         }
-        return result, str(size)
+        return result, str(size * parameters.get("workers", 1))
     if job == "ipc-bandwidth":
         chunk = parameters["chunk_bytes"]
         chunks = size // chunk  # each begins with its number, and the pattern fills it
