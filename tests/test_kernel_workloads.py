@@ -149,9 +149,12 @@ def test_a_sum_has_every_chunk_once(chunk_bytes: int, chunks: int) -> None:
     assert chunks == 1 or own.expected_check() != str(sum(map(sum, twice)) % 2**64)
 
 
-def test_bandwidth_is_of_all_repeats_by_the_outside_clock() -> None:
-    own = workload("ipc-bandwidth", channel="tcp-loopback", size_bytes=2**20)
-    for marks, bandwidth in (({"start_ns": 5, "end_ns": 2_000_005}, 4 * 2**20 / 0.002), (None, None)):
+@pytest.mark.parametrize("workers", [1, 3])
+def test_bandwidth_is_of_all_pairs_and_repeats_by_the_outside_clock(workers: int) -> None:
+    own = workload("ipc-bandwidth", channel="tcp-loopback", size_bytes=2**20, workers=workers)
+    one = workload("ipc-bandwidth", channel="tcp-loopback", size_bytes=2**20).expected_check()
+    assert own.expected_check() == str(workers * int(str(one)) % 2**64)
+    for marks, bandwidth in (({"start_ns": 5, "end_ns": 2_000_005}, 4 * workers * 2**20 / 0.002), (None, None)):
         clock = {
             "method": "icmp",
             "marks": marks,
@@ -172,7 +175,7 @@ def test_bandwidth_is_of_all_repeats_by_the_outside_clock() -> None:
         bench: Any = SimpleNamespace(timekeeper=SimpleNamespace(time_job=time_job), repeats=4)
         measured = own.measure(bench)
         assert measured.result == {"received_bytes": 2**20, "figures": {"bandwidth": bandwidth}}
-        wanted = {"channel": "tcp-loopback", "size_bytes": 2**20, "chunk_bytes": 65_536}
+        wanted = {"channel": "tcp-loopback", "size_bytes": 2**20, "chunk_bytes": 65_536, "workers": workers}
         assert [(job, parameters, repeats) for job, parameters, _, repeats in asked] == [("ipc-bandwidth", wanted, 4)]
 
 

@@ -157,6 +157,7 @@ def test_what_a_study_did_by_one_to_eight_threads_is_drawn_over_them() -> None:
         ("context-switch", "workers"),
         ("fio", "jobs"),
         ("forkwait", "workers"),
+        ("ipc-bandwidth", "workers"),
         ("kernel-compile", "jobs"),
         ("kernel-operations", "workers"),
         ("mariadb-oltp-outside", "threads"),

@@ -92,7 +92,10 @@ JOBS: dict[str, list[dict[str, Any]]] = {
         {"processes": 3, "working_set_bytes": 4096, "switches": 23},
         {"processes": 2, "switches": 23, "workers": 3},
     ],
-    "ipc-bandwidth": [{"channel": one, "size_bytes": 3 * 2**16} for one in get_args(ipc_bandwidth.Channel)],
+    "ipc-bandwidth": [
+        *({"channel": one, "size_bytes": 3 * 2**16} for one in get_args(ipc_bandwidth.Channel)),
+        *({"channel": one, "size_bytes": 3 * 2**16, "workers": 3} for one in ("pipe", "shared-memory")),
+    ],
     "kernel-operations": [
         *({"operation": one, "operations": 23, "batch_operations": 1} for one in kernel.KINDS),
         *({"operation": one, "operations": 23, "batch_operations": 1, "workers": 3} for one in ("pipe", "fork-exit")),

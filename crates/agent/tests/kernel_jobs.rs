@@ -132,7 +132,9 @@ fn a_job_leaves_neither_files_nor_processes_nor_a_handler() {
     let open = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
     run(&mut agent, "context-switch", &rings);
     for channel in CHANNELS {
-        run(&mut agent, "ipc-bandwidth", &sent(channel, 8192, 4096));
+        let mut parameters = sent(channel, 8192, 4096);
+        parameters["workers"] = json!(2);
+        run(&mut agent, "ipc-bandwidth", &parameters);
     }
     let children = format!("/proc/{pid}/task/{pid}/children");
     assert_eq!(std::fs::read_to_string(children).unwrap(), "");
@@ -192,6 +194,25 @@ fn bytes_that_are_sent_to_another_process_all_come() {
         let result = &answer["result"];
         assert_eq!(number(&result["chunk_bytes"]), 65_536);
         assert_eq!(number(&result["received_bytes"]), 3 * 65_536);
+    }
+}
+
+#[test]
+fn pairs_of_processes_that_send_at_once_are_summed() {
+    let mut agent = Agent::start("guest");
+    for channel in CHANNELS {
+        let mut parameters = sent(channel, 3 * 65_536, 65_536);
+        parameters["workers"] = json!(4);
+        let answer = run(&mut agent, "ipc-bandwidth", &parameters);
+        let patterns = 0x5654_6970_6362_7754_u64.wrapping_mul(3 * 8191);
+        let one = patterns.wrapping_add(3);
+        assert_eq!(answer["check"], one.wrapping_mul(4).to_string(), "{channel}");
+        assert_eq!(number(&answer["result"]["received_bytes"]), 4 * 3 * 65_536);
+        for workers in [0, 257] {
+            parameters["workers"] = json!(workers);
+            let fields = json!({"job": "ipc-bandwidth", "parameters": parameters, "marks": null});
+            assert_eq!(agent.refused("run", fields).0, "bad-request");
+        }
     }
 }
 

@@ -164,7 +164,7 @@ pub struct ContextSwitch {
 #[serde(deny_unknown_fields)]
 pub struct IpcBandwidth {
     pub chunk_bytes: u64,
-    /// By the process that receives.
+    /// By the processes that receive.
     pub received_bytes: u64,
 }
 

@@ -117,6 +117,9 @@ pub struct IpcBandwidth {
     pub size_bytes: u64,
     /// How much is handed over at once, a multiple of 8.
     pub chunk_bytes: u64,
+    /// How many pairs of processes move all of it at once.
+    #[serde(default = "one")]
+    pub workers: u64,
 }
 
 /// What `ipc-bandwidth` sends through.
