@@ -109,7 +109,8 @@ class Bonnie(DiskWorkload[BonnieParameters]):
     def native_seconds(self) -> float:
         """The file at 300 MB/s, four times; 8192 seeks; six passes over the small files; a system call a character."""
         wanted = self.parameters
-        characters = 2 * min(wanted.file_bytes, _CHARACTERS_BYTES) if wanted.per_character else 0
+        most = wanted.processes * _CHARACTERS_BYTES  # each of its own file
+        characters = 2 * min(wanted.file_bytes, most) if wanted.per_character else 0
         small = wanted.small_files * (1e-4 + wanted.small_file_bytes / 3e8)
         return 1.0 + 4 * wanted.file_bytes / 3e8 + small + characters * _CHARACTER_SECONDS
 
