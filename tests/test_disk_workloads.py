@@ -36,6 +36,14 @@ BONNIE_CHARACTERS = (
     "1.98,2.00a,guest,1,1,16M,,8192,5,117,8,+++++,+++,+++++,+++,229,10,+++++,+++,+++++,+++,,,,,,,,,,,,,,,,,,298ms,"
     "24111us,10592us,212ms,5604us,87277us,,,,,,\n"
 )
+# Two processes on this machine, by 256 bytes: `-y s -s 64:256:4096:5 -n 8:0:0`, `-m` their number.
+BONNIE_SEVERAL = (
+    "1.98,2.00a,1,1,1,64M,,4096,5,,,38467,8,17466,6,,,111649,15,+++++,+++,8,,,,,2303,10,+++++,+++,8354,4,2142,18,"
+    "+++++,+++,+++++,+++,,238ms,705ms,,44191us,22693us,202ms,33117us,52551us,117ms,20076us,68058us\n"
+    "1.98,2.00a,0,1,1,64M,,4096,5,,,45945,10,22990,8,,,113326,15,+++++,+++,8,,,,,2305,7,+++++,+++,10880,5,1208,12,"
+    "+++++,+++,+++++,+++,,221ms,679ms,,72401us,17596us,176ms,44240us,52433us,204ms,12875us,38070us\n"
+)
+SEVERAL = {"processes": 2, "file_bytes": "128MiB", "small_files": 16384}
 CHARACTERS = {"per_character": True, "file_bytes": "16MiB", "small_files": 0}
 DBENCH = """dbench version 4.00 - Copyright Andrew Tridgell 1999-2004
 
@@ -108,6 +116,40 @@ def test_a_report_with_per_character_tests_is_refused() -> None:
     fields[9:11] = ["123", "99"]
     with pytest.raises(ValueError, match="per-character tests were not left out"):
         bonnie.parse(",".join(fields))
+
+
+def test_bonnies_processes_did_what_the_slowest_of_them_took_the_time_for() -> None:
+    each = bonnie.parse_all(BONNIE_SEVERAL, 2)
+    assert [one["write_bytes_per_second"] for one in each] == [45945 * 1024, 38467 * 1024]
+    found = bonnie.together(each)
+    assert (found["file_bytes"], found["small_files"]) == (128 * MIB, 16384)
+    assert found["write_bytes_per_second"] == 2 * 38467 * 1024
+    assert found["random_creates_per_second"] == 2 * 1208
+    assert found["seeks_per_second"] is None, "over too soon in both"
+    assert (found["write_latency_ns"], found["read_latency_ns"]) == (238_000_000, 72_401_000)
+    assert found["processes"] == each
+
+
+def test_a_process_that_was_done_too_soon_to_have_a_rate_is_not_the_slowest() -> None:
+    quick = BONNIE_SEVERAL.replace(",45945,10,", ",+++++,+++,")
+    found = bonnie.together(bonnie.parse_all(quick, 2))
+    assert found["write_bytes_per_second"] == 2 * 38467 * 1024
+    assert found["processes"][0]["write_bytes_per_second"] is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        BONNIE_SEVERAL.splitlines(keepends=True)[0],
+        BONNIE_SEVERAL.replace("2.00a,1,", "2.00a,0,"),
+        BONNIE_SEVERAL + BONNIE_SEVERAL.splitlines(keepends=True)[1],
+        BONNIE_SEVERAL.replace("2.00a,1,", "2.00a,2,"),
+    ],
+    ids=["one-lacks", "one-for-the-other", "one-twice", "a-strange-one"],
+)
+def test_each_of_bonnies_processes_must_have_reported_once(text: str) -> None:
+    with pytest.raises(ValueError, match="no line of each of 2 processes"):
+        bonnie.parse_all(text, 2)
 
 
 @pytest.mark.parametrize("text", ["", "1.97" + BONNIE_QUICK[4:], BONNIE_QUICK.replace(",147us", "")])
@@ -205,6 +247,55 @@ def test_bonnie_must_have_done_what_was_asked_for() -> None:
     measured = measure(Guest({"stdout": BONNIE_QUICK}, {}), "bonnie", State(), file_bytes="128MiB")
     assert measured.problem is not None
     assert "check value is wrong" in measured.problem
+
+
+def several(made: dict[str, Any] | None = None, **timed: Any) -> Guest:
+    """A guest in which two of bonnie++ run; ``made``: what comes of making their semaphores."""
+    return Guest({"stdout": BONNIE_SEVERAL} | timed, {"mkdir": [{}], "tee": [{}], "bonnie++": [made or {}, {}]})
+
+
+def test_bonnies_processes_have_each_a_folder_and_a_part() -> None:
+    guest, state = several(), State()
+    measured = measure(guest, "bonnie", state, **SEVERAL)
+    assert measured.problem is None
+    assert measured.check is not None
+    assert measured.check["value"] == "134217728 bytes, 16384 files, 0 left"
+    made, given, semaphores, timed, removed = guest.ran
+    assert made == ["mkdir", "/data/0", "/data/1"]
+    assert given[0] == "tee"
+    assert semaphores == ["bonnie++", "-p", "2", "-u", "root"]
+    assert timed[:5] == ["xargs", f"--arg-file={given[1]}", "--max-procs=2", "--replace=@", "bonnie++"]
+    assert timed[timed.index("-d") + 1] == "/data/@"
+    assert timed[timed.index("-s") + 1] == "64:8192:4096:5"
+    assert timed[timed.index("-n") + 1] == "8:0:0"
+    assert timed[timed.index("-m") + 1] == "@"
+    assert removed == ["bonnie++", "-p", "-1", "-u", "root"]
+    assert measured.result is not None
+    assert measured.result["output"] == BONNIE_SEVERAL
+    assert len(measured.result["figures"]["processes"]) == 2
+
+
+def test_bonnies_semaphores_are_removed_after_a_failure_too() -> None:
+    guest = several(status=123, stderr="xargs: bonnie++: No space left\n")
+    measured = measure(guest, "bonnie", State(), **SEVERAL)
+    assert measured.problem == "xargs failed with exit code 123: xargs: bonnie++: No space left"
+    assert guest.ran[-1] == ["bonnie++", "-p", "-1", "-u", "root"]
+
+
+def test_a_guest_without_semaphores_has_several_processes_skipped() -> None:
+    guest = several({"status": 1, "stderr": "Can't get semaphore: Function not implemented\n"})
+    with pytest.raises(GuestCannot, match=r"no semaphores .*Function not implemented; leave 'processes' out"):
+        measure(guest, "bonnie", State(), **SEVERAL)
+    assert not [argv for argv in guest.ran if argv[-1] == "TIMED"]
+
+
+def test_one_of_bonnie_waits_for_nobody() -> None:
+    argv = bonnie.Bonnie.with_parameters({}).command(bench(Guest({}, {})))
+    assert argv[0] == "bonnie++"
+    assert "-y" not in argv
+    one, many = (bonnie.Bonnie.with_parameters({"processes": count, "small_files": 0}) for count in (1, 8))
+    assert one.data_bytes() == many.data_bytes(), "the work is the same in all"
+    assert many.deadline_seconds() < one.deadline_seconds()
 
 
 @pytest.mark.parametrize(("reported", "right"), [("", True), ("32K", True), ("8192", False)])
@@ -414,6 +505,8 @@ def test_what_fio_needs_is_declared() -> None:
         ("dd", {"size_bytes": 66048}),
         ("bonnie", {"small_files": 100}),
         ("bonnie", {"file_bytes": "3MiB"}),
+        ("bonnie", {"file_bytes": "6MiB", "small_files": 0, "processes": 2}),
+        ("bonnie", {"small_files": 1024, "processes": 2}),
         ("zfg", {"rounds": 0}),
     ],
 )

@@ -78,6 +78,8 @@ def test_every_worker_does_all_operations() -> None:
         ({"workload": "kernel-operations", "workers": 0}, "greater than or equal to 1"),
         ({"workload": "context-switch", "processes": 1}, "greater than or equal to 2"),
         ({"workload": "context-switch", "working_set_bytes": 7}, "multiple of 8"),
+        ({"workload": "context-switch", "processes": 256, "workers": 17}, "must be at most 4096; give fewer workers"),
+        ({"workload": "context-switch", "switches": 8_000_000, "workers": 2}, "of 2 rings are more than 4194304"),
         (
             {"workload": "ipc-bandwidth", "channel": "letter"},
             "'tcp-loopback' or 'shared-memory'",
@@ -130,6 +132,14 @@ def test_switches_are_whole_laps(processes: int, switches: int) -> None:
     assert own.expected_check() == str(laps * processes)
 
 
+def test_every_ring_does_all_switches() -> None:
+    own = workload("context-switch", processes=3, switches=100, workers=8)
+    assert own.job_parameters(NO_BENCH) == {"processes": 3, "working_set_bytes": 0, "laps": 34, "workers": 8}
+    assert own.expected_check() == str(8 * 3 * 34)
+    of_one = workload("context-switch", processes=3, switches=100).needs().memory_bytes
+    assert own.needs().memory_bytes > of_one
+
+
 @given(st.sampled_from([8, 16, 4096, 65_536]), st.integers(1, 300))
 def test_a_sum_has_every_chunk_once(chunk_bytes: int, chunks: int) -> None:
     own = workload("ipc-bandwidth", size_bytes=chunk_bytes * chunks, chunk_bytes=chunk_bytes)
@@ -139,9 +149,12 @@ def test_a_sum_has_every_chunk_once(chunk_bytes: int, chunks: int) -> None:
     assert chunks == 1 or own.expected_check() != str(sum(map(sum, twice)) % 2**64)
 
 
-def test_bandwidth_is_of_all_repeats_by_the_outside_clock() -> None:
-    own = workload("ipc-bandwidth", channel="tcp-loopback", size_bytes=2**20)
-    for marks, bandwidth in (({"start_ns": 5, "end_ns": 2_000_005}, 4 * 2**20 / 0.002), (None, None)):
+@pytest.mark.parametrize("workers", [1, 3])
+def test_bandwidth_is_of_all_pairs_and_repeats_by_the_outside_clock(workers: int) -> None:
+    own = workload("ipc-bandwidth", channel="tcp-loopback", size_bytes=2**20, workers=workers)
+    one = workload("ipc-bandwidth", channel="tcp-loopback", size_bytes=2**20).expected_check()
+    assert own.expected_check() == str(workers * int(str(one)) % 2**64)
+    for marks, bandwidth in (({"start_ns": 5, "end_ns": 2_000_005}, 4 * workers * 2**20 / 0.002), (None, None)):
         clock = {
             "method": "icmp",
             "marks": marks,
@@ -162,7 +175,7 @@ def test_bandwidth_is_of_all_repeats_by_the_outside_clock() -> None:
         bench: Any = SimpleNamespace(timekeeper=SimpleNamespace(time_job=time_job), repeats=4)
         measured = own.measure(bench)
         assert measured.result == {"received_bytes": 2**20, "figures": {"bandwidth": bandwidth}}
-        wanted = {"channel": "tcp-loopback", "size_bytes": 2**20, "chunk_bytes": 65_536}
+        wanted = {"channel": "tcp-loopback", "size_bytes": 2**20, "chunk_bytes": 65_536, "workers": workers}
         assert [(job, parameters, repeats) for job, parameters, _, repeats in asked] == [("ipc-bandwidth", wanted, 4)]
 
 

@@ -216,7 +216,7 @@ def test_a_stream_is_as_fast_as_the_clock_outside_says() -> None:
     assert measured.result is not None
     assert measured.result["figures"] == {"throughput": pytest.approx(0.016)}, "8000 bits in half a second"
     assert peer.operations() == ["network", "serve", "serve-finish", "network"]
-    exchange = StreamExchange(kind="stream", active="opener", bytes=1000, message_bytes=16384)
+    exchange = StreamExchange(kind="stream", active="opener", bytes=1000, message_bytes=16384, connections=1)
     (serve,), (ran,) = peer.requests(ServeRequest), guest.requests(RunRequest)
     assert serve.exchange == exchange
     assert (serve.address, serve.cpu) == ("10.64.0.2", 1)
@@ -246,6 +246,35 @@ def test_latencies_are_those_of_whoever_asks(direction: str, asker: str, p50: in
     assert measured.result["figures"]["latency_p50_ns"] == p50
     assert measured.result["figures"]["transaction_rate"] == pytest.approx(200)
     assert peer.requests(ServeRequest)[0].exchange.active == asker
+
+
+def test_both_ends_are_told_of_several_connections_and_all_they_said_is_kept() -> None:
+    connections = [{"transactions": 50, "tcp": None}, {"transactions": 50, "tcp": None}]
+    result = {"transaction_ns": {"p50": 30_000, "p99": 80_000}}
+    finish = {"result": result, "check": "100", "tcp": None, "connections": connections}
+    guest, peer = tcp_guest("100"), Agent(serve={"port": 4711}, serve_finish=finish)
+    measured = measure(bench(guest, peer), "tcp-request-response", transactions=100, connections=2)
+    assert measured.problem is None
+    (serve,), (ran,) = peer.requests(ServeRequest), guest.requests(RunRequest)
+    assert serve.exchange.connections == 2
+    assert ran.parameters["exchange"] == serve.exchange.to_json()
+    assert measured.result is not None
+    assert measured.result["other"]["connections"] == connections
+    assert measured.result["figures"]["transaction_rate"] == pytest.approx(200), "of all, over the whole time"
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "says"),
+    [
+        ("tcp-stream", {"size": 7, "connections": 8}, "no more than the bytes of size"),
+        ("tcp-request-response", {"transactions": 7, "connections": 8}, "no more than transactions"),
+        ("tcp-stream", {"connections": 257}, "less than or equal to 256"),
+        ("tcp-request-response", {"connections": 0}, "greater than or equal to 1"),
+    ],
+)
+def test_connections_have_each_a_part(name: str, given: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        WORKLOADS[name].with_parameters(given)
 
 
 def test_a_guest_that_dies_leaves_no_server_and_no_address() -> None:

@@ -74,7 +74,7 @@ def test_a_malformed_reply_names_operation_and_field(path: Path) -> None:
     op, asked, answered = exchange(path)
     request = OPERATIONS[op].from_json(asked)
     for place in list(places(answered)):
-        if op in ("run", "serve-finish") and place[0] == "result":
+        if op in ("run", "serve-finish") and (place[0] == "result" or (place[0] == "connections" and len(place) > 1)):
             continue  # the job's own
         broken = json.loads(json.dumps(answered))
         put(broken, place, {"no": ["such", "value"]})

@@ -115,12 +115,20 @@ def right(measured: Measurement) -> bool:
 
 
 def exchange(bench: Bench, direction: str) -> None:
-    """Both of TCP's workloads with the peer."""
-    for name in ("tcp-stream", "tcp-request-response"):
-        measured = measure(bench, name, direction=direction)
-        assert right(measured)
-        assert measured.result is not None
-        assert all(figure > 0 for figure in measured.result["figures"].values())
+    """Both of TCP's workloads with the peer, by one connection and by several."""
+    for name, amount in (("tcp-stream", "bytes"), ("tcp-request-response", "transactions")):
+        for connections in (1, 3):
+            measured = measure(bench, name, direction=direction, connections=connections)
+            assert right(measured)
+            assert measured.check is not None
+            assert measured.result is not None
+            assert all(figure > 0 for figure in measured.result["figures"].values())
+            ends = [measured.result["guest"], {**measured.result["other"]["result"], **measured.result["other"]}]
+            for end in ends:
+                each = end.get("connections", [])
+                assert len(each) == (connections if connections > 1 else 0)
+                assert str(end[amount]) == measured.check["value"]
+                assert not each or sum(one[amount] for one in each) == end[amount]
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
@@ -152,7 +160,7 @@ def crosses_the_peer(run_session: RunSession, pair: tuple[Connected, Connected])
         return [each.statistics[key] for each in reported for key in ("rx_bytes", "tx_bytes")]
 
     before = forwarded()
-    assert right(measure(bench, "tcp-stream", between="guests"))
+    assert right(measure(bench, "tcp-stream", between="guests", connections=2))
     first_in, _, _, second_out = (now - then for now, then in zip(forwarded(), before, strict=True))
     assert min(first_in, second_out) > 2 * 2**20, "all of it came in by one link and left by the other"
     assert addresses(run_session) == ""

@@ -48,6 +48,8 @@ APPLICATIONS = {
 }  # test_application_workloads.py
 OVER_THE_NETWORK = {"iperf-udp", "rsync-tree", "rsync-file"}  # test_network_workloads.py
 ON_FULL = {name for name, kind in WORKLOADS.items() if kind.image == "full"}
+ALSO: dict[str, dict[str, Any]] = {"bonnie": {"file_bytes": "8MiB", "small_files": 2048, "processes": 2}}
+"""The same by several processes at once."""
 LONG = ("bonnie", "dbench", "dd", "fio", "povray")  # some seconds each: tried once
 # A race of its own, which it loses in any guest where somebody else is on the CPU: then it is skipped.
 DBENCH_DID_NOT_START = r"dbench did not start in \d attempts: it removes the semaphore that its processes wait at"
@@ -77,8 +79,9 @@ def test_they_give_right_answers(run_session: RunSession, kind: str) -> None:
     live = guests.start(kind, run_session, data_bytes=ROOM_BYTES)
     elsewhere = APPLICATIONS | OVER_THE_NETWORK
     assert elsewhere | set(SMALL) <= ON_FULL
-    for name in sorted(ON_FULL - elsewhere):
-        workload = WORKLOADS[name].with_parameters(SMALL.get(name, {}))
+    own = sorted(ON_FULL - elsewhere)
+    for name, given in [*((name, SMALL.get(name, {})) for name in own), *ALSO.items()]:
+        workload = WORKLOADS[name].with_parameters(given)
         for _ in range(1 if name in LONG else 2):  # the second trial finds what the first one left
             refused, measured = "", None
             try:

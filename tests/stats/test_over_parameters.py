@@ -8,6 +8,9 @@ from typing import Any
 
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
+from virtoll.experiment.parse import find_experiment, load_experiment
+from virtoll.experiment.selection import Selection
+from virtoll.run.preview import catalogue
 from virtoll.runfolder.conditions import ALONE, Condition
 from virtoll.runfolder.guest_records import CpuReading, CpuSpan, HostCpu, ProcessTime
 from virtoll.runfolder.records import MetricRecord, TrialRecord
@@ -135,6 +138,34 @@ def test_the_longer_side_of_a_grid_is_the_axis_and_the_other_tells_its_panels_ap
 def test_two_parameters_that_change_one_at_a_time_have_a_curve_each() -> None:
     cross = [task(threads=count, rows=100) for count in (1, 2, 4)] + [task(threads=1, rows=n) for n in (200, 300)]
     assert places(found(*cross)) == [("rows", (100, 200, 300), ""), ("threads", (1, 2, 4), "")]
+
+
+def test_what_a_study_did_by_one_to_eight_threads_is_drawn_over_them() -> None:
+    study = load_experiment(find_experiment("suresh2014"), catalogue(), Selection(size="paper"))
+    metric = replace(METRIC, name="duration", unit="ns")
+    tasks = [
+        Task(one.workload, metric, canonical(one.parameters.model_dump(mode="json")), "") for one in study.workloads
+    ]
+    drawn = {
+        (workload, one.parameter)
+        for workload in {task.workload for task in tasks}
+        for one in found(*(task for task in tasks if task.workload == workload))
+        if one.values == (1.0, 2.0, 4.0, 8.0)
+    }
+    assert drawn == {
+        ("bonnie", "processes"),
+        ("context-switch", "workers"),
+        ("fio", "jobs"),
+        ("forkwait", "workers"),
+        ("ipc-bandwidth", "workers"),
+        ("kernel-compile", "jobs"),
+        ("kernel-operations", "workers"),
+        ("mariadb-oltp-outside", "threads"),
+        ("povray", "threads"),
+        ("stream", "threads"),
+        ("tcp-request-response", "connections"),
+        ("tcp-stream", "connections"),
+    }
 
 
 def test_what_is_no_number_is_no_axis() -> None:

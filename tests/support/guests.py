@@ -88,8 +88,14 @@ JOBS: dict[str, list[dict[str, Any]]] = {
     "masr": [{"size_bytes": 2**20}],
     "forkwait": [{"processes": 23}, {"processes": 23, "workers": 3}],
     "stream": [{"elements": 10_000, "rounds": 3}],
-    "context-switch": [{"processes": 3, "working_set_bytes": 4096, "switches": 23}],
-    "ipc-bandwidth": [{"channel": one, "size_bytes": 3 * 2**16} for one in get_args(ipc_bandwidth.Channel)],
+    "context-switch": [
+        {"processes": 3, "working_set_bytes": 4096, "switches": 23},
+        {"processes": 2, "switches": 23, "workers": 3},
+    ],
+    "ipc-bandwidth": [
+        *({"channel": one, "size_bytes": 3 * 2**16} for one in get_args(ipc_bandwidth.Channel)),
+        *({"channel": one, "size_bytes": 3 * 2**16, "workers": 3} for one in ("pipe", "shared-memory")),
+    ],
     "kernel-operations": [
         *({"operation": one, "operations": 23, "batch_operations": 1} for one in kernel.KINDS),
         *({"operation": one, "operations": 23, "batch_operations": 1, "workers": 3} for one in ("pipe", "fork-exit")),

@@ -129,7 +129,8 @@ fn a_job_leaves_neither_files_nor_processes_nor_a_handler() {
             json!({"operation": operation, "operations": 2, "batch_operations": 1, "workers": 2});
         run(&mut agent, "kernel", &parameters);
     }
-    run(&mut agent, "context-switch", &json!({"processes": 5, "working_set_bytes": 8, "laps": 3}));
+    let rings = json!({"processes": 5, "working_set_bytes": 8, "laps": 3, "workers": 3});
+    run(&mut agent, "context-switch", &rings);
     let children = format!("/proc/{pid}/task/{pid}/children");
     assert_eq!(std::fs::read_to_string(children).unwrap(), "");
     assert_eq!(files_of(pid), Vec::<String>::new());
@@ -138,9 +139,11 @@ fn a_job_leaves_neither_files_nor_processes_nor_a_handler() {
     assert_eq!(caught & (1 << 9), 0, "SIGUSR1 is still handled");
     assert_eq!(state("Cpus_allowed_list"), allowed);
     let open = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
-    run(&mut agent, "context-switch", &json!({"processes": 5, "working_set_bytes": 8, "laps": 3}));
+    run(&mut agent, "context-switch", &rings);
     for channel in CHANNELS {
-        run(&mut agent, "ipc-bandwidth", &sent(channel, 8192, 4096));
+        let mut parameters = sent(channel, 8192, 4096);
+        parameters["workers"] = json!(2);
+        run(&mut agent, "ipc-bandwidth", &parameters);
     }
     let children = format!("/proc/{pid}/task/{pid}/children");
     assert_eq!(std::fs::read_to_string(children).unwrap(), "");
@@ -163,6 +166,33 @@ fn a_token_is_counted_by_every_process_that_it_passes() {
 }
 
 #[test]
+fn every_ring_passes_its_own_token() {
+    let mut agent = Agent::start("guest");
+    let rings = |processes: u64, bytes: u64, laps: u64, workers: u64| json!({"processes": processes, "working_set_bytes": bytes, "laps": laps, "workers": workers});
+    for (processes, bytes, laps, workers) in [(2, 0, 23, 3), (3, 4096, 23, 2), (5, 64, 7, 9)] {
+        let fields = json!({
+            "job": "context-switch", "parameters": rings(processes, bytes, laps, workers), "marks": null, "repeats": 2,
+        });
+        let answer = agent.call("run", fields);
+        assert_eq!(answer["check"], (processes * laps * workers).to_string());
+        assert_adds_up(&answer["result"]["laps"], laps);
+        assert_adds_up(&answer["result"]["pipes"], laps);
+    }
+    for (parameters, kind, says) in [
+        (rings(2, 0, 1, 0), "bad-request", "workers must be 1 to 256"),
+        (rings(2, 0, 1, 257), "bad-request", "workers must be 1 to 256"),
+        (rings(256, 0, 1, 17), "bad-request", "at most 4096 processes in all"),
+        (rings(2, 0, 1 << 21, 3), "limit", "laps of all workers"),
+        (rings(256, 1 << 48, 1, 16), "limit", "bytes wanted"),
+    ] {
+        let fields = json!({"job": "context-switch", "parameters": parameters, "marks": null});
+        let (refused, said) = agent.refused("run", fields);
+        assert_eq!(refused, kind, "{said}");
+        assert!(said.contains(says), "{said}");
+    }
+}
+
+#[test]
 fn bytes_that_are_sent_to_another_process_all_come() {
     let mut agent = Agent::start("guest");
     for channel in CHANNELS {
@@ -173,6 +203,25 @@ fn bytes_that_are_sent_to_another_process_all_come() {
         let result = &answer["result"];
         assert_eq!(number(&result["chunk_bytes"]), 65_536);
         assert_eq!(number(&result["received_bytes"]), 3 * 65_536);
+    }
+}
+
+#[test]
+fn pairs_of_processes_that_send_at_once_are_summed() {
+    let mut agent = Agent::start("guest");
+    for channel in CHANNELS {
+        let mut parameters = sent(channel, 3 * 65_536, 65_536);
+        parameters["workers"] = json!(4);
+        let answer = run(&mut agent, "ipc-bandwidth", &parameters);
+        let patterns = 0x5654_6970_6362_7754_u64.wrapping_mul(3 * 8191);
+        let one = patterns.wrapping_add(3);
+        assert_eq!(answer["check"], one.wrapping_mul(4).to_string(), "{channel}");
+        assert_eq!(number(&answer["result"]["received_bytes"]), 4 * 3 * 65_536);
+        for workers in [0, 257] {
+            parameters["workers"] = json!(workers);
+            let fields = json!({"job": "ipc-bandwidth", "parameters": parameters, "marks": null});
+            assert_eq!(agent.refused("run", fields).0, "bad-request");
+        }
     }
 }
 

@@ -81,6 +81,76 @@ fn bytes_and_transactions_cross_a_link_in_both_directions() {
 }
 
 #[test]
+fn several_connections_carry_their_parts_at_once() {
+    let (mut guest, mut peer) = guest_and_peer();
+    for active in ["opener", "listener"] {
+        let mut bytes = stream(active, 3_000_001);
+        bytes["connections"] = json!(4);
+        let transactions = json!({
+            "kind": "request-response", "active": active, "transactions": 203, "request_bytes": 1, "response_bytes": 1,
+            "connections": 3,
+        });
+        for (exchange, amount, parts) in [
+            (bytes, "bytes", vec![750_001, 750_000, 750_000, 750_000]),
+            (transactions, "transactions", vec![68, 68, 67]),
+        ] {
+            let port = peer.call("serve", serve(&exchange))["port"].take();
+            let ran = guest.call("run", run(&port, &exchange));
+            let reported = peer.call("serve-finish", json!({"timeout_ns": LONG_NS}));
+            let whole: u64 = parts.iter().sum();
+            assert_eq!(ran["check"], whole.to_string());
+            assert_eq!(reported["check"], whole.to_string());
+            for (end, connections) in [
+                (&ran["result"], &ran["result"]["connections"]),
+                (&reported["result"], &reported["connections"]),
+            ] {
+                assert_eq!(end[amount], whole);
+                let connections = connections.as_array().unwrap();
+                let did: Vec<u64> =
+                    connections.iter().map(|one| one[amount].as_u64().unwrap()).collect();
+                assert_eq!(did, parts);
+                let edges =
+                    |name: &'static str| connections.iter().map(move |one| one[name].as_u64());
+                assert_eq!(
+                    end["start_monotonic_ns"].as_u64(),
+                    edges("start_monotonic_ns").min().unwrap()
+                );
+                assert_eq!(
+                    end["end_monotonic_ns"].as_u64(),
+                    edges("end_monotonic_ns").max().unwrap()
+                );
+                assert!(connections.iter().all(|one| one["tcp"]["sent_segment_bytes"].is_u64()));
+            }
+            assert!(ran["result"]["tcp"].is_null() && reported["tcp"].is_null());
+            if amount == "transactions" {
+                let asker = if active == "opener" { &ran["result"] } else { &reported["result"] };
+                assert_eq!(asker["transaction_ns"]["count"], whole);
+            }
+        }
+    }
+}
+
+#[test]
+fn connections_that_cannot_be_are_refused() {
+    let (mut guest, mut peer) = guest_and_peer();
+    for (connections, bytes, says) in [
+        (0, 100, "must be 1 to 256"),
+        (257, 1000, "must be 1 to 256"),
+        (8, 7, "by each connection"),
+    ] {
+        let mut exchange = stream("opener", bytes);
+        exchange["connections"] = json!(connections);
+        for (kind, said) in [
+            peer.refused("serve", serve(&exchange)),
+            guest.refused("run", run(&json!(9), &exchange)),
+        ] {
+            assert_eq!(kind, "bad-request");
+            assert!(said.contains(says), "{said}");
+        }
+    }
+}
+
+#[test]
 fn the_peer_is_without_an_address_again() {
     let (mut guest, mut peer) = guest_and_peer();
     let exchange = stream("opener", 10);
@@ -103,7 +173,8 @@ fn the_peer_is_without_an_address_again() {
 #[test]
 fn a_server_that_is_not_needed_any_more_gives_its_port_back() {
     let (mut guest, mut peer) = guest_and_peer();
-    let exchange = stream("listener", 1 << 40);
+    let mut exchange = stream("listener", 1 << 40);
+    exchange["connections"] = json!(3);
     let mut wanted = serve(&exchange);
     wanted["port"] = json!(7_000);
     // Whoever serves may be in any state: nobody came, or somebody came and does not read.

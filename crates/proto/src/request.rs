@@ -291,7 +291,8 @@ mod tests {
     fn what_is_served_is_read_whole_or_refused() {
         let reported = r#"{"id":1,"op":"serve","address":"10.0.0.2","timeout_ns":5,"exchange":
             {"kind":"stream","active":"listener","bytes":9,"message_bytes":3}}"#;
-        let exchange = Exchange::Stream { active: Side::Listener, bytes: 9, message_bytes: 3 };
+        let (active, bytes, message_bytes) = (Side::Listener, 9, 3);
+        let exchange = Exchange::Stream { active, bytes, message_bytes, connections: 1 };
         let address = Ipv4Addr::new(10, 0, 0, 2);
         let serve = Serve { address, port: 0, cpu: None, exchange, timeout_ns: 5 };
         let operation = Operation::Serve(serve);

@@ -86,6 +86,17 @@ impl Histogram {
         self.sum += u128::from(sum);
     }
 
+    /// Adds all values of another one.
+    pub fn merge(&mut self, other: &Self) {
+        for (own, more) in self.counts.iter_mut().zip(&other.counts) {
+            *own += more;
+        }
+        self.count += other.count;
+        self.sum += other.sum;
+        self.minimum = self.minimum.min(other.minimum);
+        self.maximum = self.maximum.max(other.maximum);
+    }
+
     /// The exact mean; 0 if nothing was recorded.
     pub fn mean(&self) -> f64 {
         if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }
@@ -176,6 +187,22 @@ mod tests {
         added.add(counts.into_iter(), values.iter().sum(), (3, 1_000_000));
         assert_eq!(added.distribution(), recorded.distribution());
         assert_eq!(added.buckets(), [(3, 1), (64, 2), (1_000_000, 1)]);
+    }
+
+    #[test]
+    fn merging_is_recording_in_one() {
+        let (mut both, mut parts) =
+            (Histogram::default(), [Histogram::default(), Histogram::default()]);
+        for (place, value) in [(0, 3), (1, 64), (0, 64), (1, 1_000_000)] {
+            both.record(value);
+            parts[place].record(value);
+        }
+        let mut merged = Histogram::default();
+        for part in parts.iter().chain([&Histogram::default()]) {
+            merged.merge(part);
+        }
+        assert_eq!(merged.distribution(), both.distribution());
+        assert_eq!(merged.buckets(), both.buckets());
     }
 
     #[test]

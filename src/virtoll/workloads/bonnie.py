@@ -3,19 +3,26 @@
 Mattos et al. 2012, IV.C (Figure 6a), and Suresh and Kannan 2014, 4.4.2 (5 GB in chunks of 32 KB). Per-character tests
 are left out (``-f``) unless they are asked for. They write and read byte by byte, with a system call for each, and take
 minutes where those are dear. Source of the figures: the line of comma-separated values, format 1.98 (bon_csv2html(1)).
+
+Several processes are so many of the program, each in a folder of its own with its part of the work. They wait for each
+other before each test, at the semaphores that its ``-p`` makes (``-y s``). Its own ``-c`` is a number in its report:
+2.00a starts no more threads for it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
-from typing import ClassVar, Final
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Final, Self
 
-from pydantic import ByteSize, Field
+from pydantic import ByteSize, Field, model_validator
 
+from virtoll.errors import GuestCannot, GuestError
 from virtoll.experiment.model import Parameters
-from virtoll.workloads.base import DURATION, Bench, Figures, Metric
+from virtoll.workloads.base import DURATION, Bench, Figures, Measurement, Metric
 from virtoll.workloads.on_disk import DiskWorkload
-from virtoll.workloads.programs import ProgramOutput
+from virtoll.workloads.programs import ProgramOutput, attempt, ending, run, write
 
 _MIB = 2**20
 _FILES_UNIT = 1024
@@ -54,6 +61,10 @@ _CHARACTER_LATENCIES: Final[dict[int, str]] = {38: "putc_latency_ns", 41: "getc_
 _CHARACTERS_BYTES = 20 * _MIB  # of so much of the file, at most
 _CHARACTER_SECONDS = 3e-7
 _UNITS_NS: Final[dict[str, int]] = {"us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+_SEEKS, _SEEKERS = 8192, 5  # its own defaults
+_NAME, _EACH = "guest", "@"
+_NUMBERS = "/tmp/virtoll-bonnie"  # noqa: S108 - in the guest, where nobody else is
+_AS_ROOT = ("-u", "root")
 _SIZES: Final[dict[str, int]] = {"": 1, "k": 2**10, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
@@ -62,6 +73,7 @@ class BonnieParameters(Parameters):
 
     ``small_files``: a multiple of 1024, quick 1024; bonnie++'s own default, and so probably Mattos's, is 16384 of
     ``small_file_bytes`` 0. No small files with 0. ``per_character``: putc() and getc() too, as the tool does by itself.
+    ``processes``: how many at once, each with an equal part of the large file, of the small ones and of the seeks.
     """
 
     file_bytes: ByteSize = Field(default=ByteSize(64 * _MIB), ge=2 * _MIB, le=2**44, multiple_of=2 * _MIB)
@@ -69,10 +81,22 @@ class BonnieParameters(Parameters):
     small_files: int = Field(default=_FILES_UNIT, ge=0, le=2**24, multiple_of=_FILES_UNIT)
     small_file_bytes: ByteSize = Field(default=ByteSize(0), ge=0, le=2**24)
     per_character: bool = False
+    processes: int = Field(default=1, ge=1, le=64)
+
+    @model_validator(mode="after")
+    def _parts_are_whole(self) -> Self:
+        if self.file_bytes % (2 * _MIB * self.processes):
+            raise ValueError("file_bytes must be a multiple of 2 MiB times processes: each has a file of its own")
+        if self.small_files % (_FILES_UNIT * self.processes):
+            raise ValueError(f"small_files must be a multiple of {_FILES_UNIT} times processes: each makes its part")
+        return self
 
 
 class Bonnie(DiskWorkload[BonnieParameters]):
-    """The check value: sizes and numbers as bonnie++ reports them, and that it has removed its files."""
+    """The check value: sizes and numbers as bonnie++ reports them, and that it has removed its files.
+
+    That is of all processes together, each of which must have reported once.
+    """
 
     name: ClassVar[str] = "bonnie"
     title: ClassVar[str] = "bonnie++"
@@ -85,7 +109,8 @@ class Bonnie(DiskWorkload[BonnieParameters]):
     def native_seconds(self) -> float:
         """The file at 300 MB/s, four times; 8192 seeks; six passes over the small files; a system call a character."""
         wanted = self.parameters
-        characters = 2 * min(wanted.file_bytes, _CHARACTERS_BYTES) if wanted.per_character else 0
+        most = wanted.processes * _CHARACTERS_BYTES  # each of its own file
+        characters = 2 * min(wanted.file_bytes, most) if wanted.per_character else 0
         small = wanted.small_files * (1e-4 + wanted.small_file_bytes / 3e8)
         return 1.0 + 4 * wanted.file_bytes / 3e8 + small + characters * _CHARACTER_SECONDS
 
@@ -94,39 +119,78 @@ class Bonnie(DiskWorkload[BonnieParameters]):
         wanted = self.parameters
         return max(int(wanted.file_bytes), wanted.small_files * (int(wanted.small_file_bytes) + 8192))
 
+    def deadline_seconds(self) -> float:
+        """As of all programs; shorter where several wait for each other, which one that fails keeps waiting."""
+        return super().deadline_seconds() if self.parameters.processes == 1 else 60.0 + 100.0 * self.native_seconds()
+
     def command(self, bench: Bench) -> list[str]:
-        """``-r``: half of the file's size, for it refuses a file below twice the memory; ``-z``: the same order."""
+        """``-r``: half of the file's size, for it refuses a file below twice the memory; ``-z``: the same order.
+
+        Several are started at once by xargs, which ends when all have ended, each with its number.
+        """
+        count = self.parameters.processes
+        if count == 1:
+            return self._process(bench.data.path, _NAME)
+        start = ["xargs", f"--arg-file={_NUMBERS}", f"--max-procs={count}", f"--replace={_EACH}"]
+        return [*start, *self._process(f"{bench.data.path}/{_EACH}", _EACH)]
+
+    def _process(self, folder: str, name: str) -> list[str]:
         wanted = self.parameters
-        mebibytes = int(wanted.file_bytes) // _MIB
-        small = f"{wanted.small_files // _FILES_UNIT}:{int(wanted.small_file_bytes)}:{int(wanted.small_file_bytes)}"
+        mebibytes, files = (
+            whole // wanted.processes for whole in (int(wanted.file_bytes) // _MIB, wanted.small_files // _FILES_UNIT)
+        )
+        several = wanted.processes > 1
+        seeks = f":{_SEEKS // wanted.processes}:{_SEEKERS}" if several else ""
         return [
             "bonnie++",
             "-q",
             *([] if wanted.per_character else ["-f"]),
+            *(["-y", "s"] if several else []),
             "-d",
-            bench.data.path,
+            folder,
             "-s",
-            f"{mebibytes}:{int(wanted.chunk_bytes)}",
+            f"{mebibytes}:{int(wanted.chunk_bytes)}{seeks}",
             "-n",
-            small if wanted.small_files else "0",
+            f"{files}:{int(wanted.small_file_bytes)}:{int(wanted.small_file_bytes)}" if files else "0",
             "-r",
             str(mebibytes // 2),
-            "-u",
-            "root",
+            *_AS_ROOT,
             "-m",
-            "guest",
+            name,
             "-z",
             "1",
         ]
 
     def prepare(self, bench: Bench) -> str | None:
-        """Nothing: it makes its files itself, and the data directory is empty."""
-        del bench
+        """Nothing for one: it makes its files itself, and the data directory is empty. For several what they need."""
+        count = self.parameters.processes
+        if count > 1:
+            numbers = [str(number) for number in range(count)]
+            run(bench.guest, ["mkdir", *(f"{bench.data.path}/{number}" for number in numbers)])
+            write(bench.guest, _NUMBERS, "".join(f"{number}\n" for number in numbers))
+            made = attempt(bench.guest, ["bonnie++", "-p", str(count), *_AS_ROOT])
+            if made.status != 0:
+                raise GuestCannot(
+                    f"this guest has no semaphores that several processes could wait at: bonnie++ {ending(made)}; "
+                    "leave 'processes' out"
+                )
         return None
+
+    def measure(self, bench: Bench) -> Measurement:
+        """As all; the semaphores are removed afterwards."""
+        try:
+            return super().measure(bench)
+        finally:
+            if self.parameters.processes > 1 and not bench.guest.ended:
+                with contextlib.suppress(GuestError):
+                    attempt(bench.guest, ["bonnie++", "-p", "-1", *_AS_ROOT])
 
     def figures(self, said: ProgramOutput) -> Figures:
         """Its rates and latencies by the guest's clock; none of a step that took less than half a second."""
-        return parse(said.output, per_character=self.parameters.per_character)
+        wanted = self.parameters
+        if wanted.processes == 1:
+            return parse(said.output, per_character=wanted.per_character)
+        return together(parse_all(said.output, wanted.processes, per_character=wanted.per_character))
 
     def check(self, bench: Bench, figures: Figures) -> str:
         """What it says that it did, and what it left."""
@@ -150,8 +214,52 @@ def parse(output: str, *, per_character: bool = False) -> Figures:
     None for what bonnie++ does not report: a step that was over within half a second (``+++++``), and the chunk
     (version 2.00a). ValueError too for a report with per-character tests that were not asked for, or without them.
     """
-    line = next((line for line in output.splitlines() if line.startswith(f"{_FORMAT},")), "")
-    fields = line.split(",")
+    return _read(next(iter(_reports(output)), ""), output, per_character)
+
+
+def parse_all(output: str, processes: int, *, per_character: bool = False) -> list[Figures]:
+    """The same of each of several processes, whose names are their numbers; in their order."""
+    found = {report.split(",")[2]: report for report in _reports(output)}
+    if set(found) != {str(number) for number in range(processes)} or len(_reports(output)) != processes:
+        raise ValueError(f"no line of each of {processes} processes: {output[-80:]!r}")
+    return [_read(found[str(number)], output, per_character) for number in range(processes)]
+
+
+def together(each: Sequence[Figures]) -> Figures:
+    """What processes that did each test at the same time did together; their own figures are in ``processes``.
+
+    All began each step together and did the same amount of it. A rate is all that they did over the time that the
+    slowest took. One that took less than half a second reports none, and is not the slowest where another has one. A
+    latency is the longest.
+    """
+    rates = [name for name in each[0] if name.endswith("_per_second")]
+    latencies = [name for name in each[0] if name.endswith("_latency_ns")]
+    slowest, longest = _over(each, rates, min), _over(each, latencies, max)
+    return {
+        "version": each[0]["version"],
+        "file_bytes": sum(one["file_bytes"] for one in each),
+        "chunk_bytes": each[0]["chunk_bytes"],
+        "small_files": sum(one["small_files"] for one in each),
+        **{name: None if rate is None else rate * len(each) for name, rate in slowest.items()},
+        **longest,
+        "processes": list(each),
+    }
+
+
+def _over(
+    each: Sequence[Figures], names: Sequence[str], choose: Callable[[Sequence[float]], float]
+) -> dict[str, float | None]:
+    """Of each name the value that is chosen of those that there are."""
+    there = {name: [one[name] for one in each if one[name] is not None] for name in names}
+    return {name: choose(values) if values else None for name, values in there.items()}
+
+
+def _reports(output: str) -> list[str]:
+    return [line for line in output.splitlines() if line.startswith(f"{_FORMAT},")]
+
+
+def _read(report: str, output: str, per_character: bool) -> Figures:
+    fields = report.split(",")
     if len(fields) != _FIELDS:
         raise ValueError(f"no line of {_FIELDS} values in format {_FORMAT}: {output[-80:]!r}")
     if bool(fields[_PUTC]) != per_character or bool(fields[_GETC]) != per_character:

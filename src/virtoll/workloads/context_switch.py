@@ -8,26 +8,39 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
-from pydantic import ByteSize, Field
+from pydantic import ByteSize, Field, model_validator
 
 from virtoll.experiment.model import Parameters
 from virtoll.workloads.base import DURATION, Bench, Figures, Metric, Needs, TimedJobWorkload
 from virtoll.workloads.kernel import clock_reading_ns
 
 _SLACK_BYTES, _PROCESS_BYTES = 64 * 2**20, 512 * 1024
+_MOST_LAPS, _MOST_PROCESSES = 2**22, 4096  # the agent's
 
 
 class ContextSwitchParameters(Parameters):
     """``processes`` in the ring (lmbench: 2 to 96), ``working_set_bytes`` of each (lmbench: 0 to 64 KiB; of 8 bytes).
 
-    ``switches``: how many in all, rounded up to whole laps of the ring; at most 4 194 304 laps.
+    ``switches``: how many in a ring, rounded up to whole laps of it; at most 4 194 304 laps of all rings. ``workers``:
+    how many rings do all of them at once, as lmbench's ``-P``; with at most 4096 processes in all.
     """
 
     processes: int = Field(default=2, ge=2, le=256)
     working_set_bytes: ByteSize = Field(default=ByteSize(0), ge=0, le=2**30, multiple_of=8)
     switches: int = Field(default=10_000, ge=1, le=8_000_000)
+    workers: int = Field(default=1, ge=1, le=256)
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.workers * self.processes > _MOST_PROCESSES:
+            raise ValueError(f"workers times processes must be at most {_MOST_PROCESSES}; give fewer workers")
+        if self.workers * self.laps > _MOST_LAPS:
+            raise ValueError(
+                f"{self.laps} laps of {self.workers} rings are more than {_MOST_LAPS} in all; give fewer switches"
+            )
+        return self
 
     @property
     def laps(self) -> int:
@@ -36,7 +49,10 @@ class ContextSwitchParameters(Parameters):
 
 
 class ContextSwitch(TimedJobWorkload[ContextSwitchParameters]):
-    """The check value is the token, which every process adds 1 to when it has summed its working set to its end."""
+    """The check value is the token, which every process adds 1 to when it has summed its working set to its end.
+
+    Of several rings it is the sum of all tokens; the duration is until the last one is back for the last time.
+    """
 
     name: ClassVar[str] = "context-switch"
     job: ClassVar[str] = "context-switch"
@@ -47,26 +63,28 @@ class ContextSwitch(TimedJobWorkload[ContextSwitchParameters]):
     metrics: ClassVar[tuple[Metric, ...]] = (DURATION, Metric("switch_time", "ns", "lower", "figures"))
 
     def native_seconds(self) -> float:
-        """About 3 us a switch and 5 GB/s of the working sets; the pipes alone are passed as often."""
+        """About 3 us a switch and 5 GB/s of the working sets, all rings on one CPU; then the pipes of one alone."""
         wanted = self.parameters
-        return 2 * wanted.laps * wanted.processes * (3e-6 + int(wanted.working_set_bytes) / 5e9)
+        hops = (wanted.workers + 1) * wanted.laps * wanted.processes
+        return hops * (3e-6 + int(wanted.working_set_bytes) / 5e9)
 
     def needs(self) -> Needs:
         """Every process's own memory."""
         wanted = self.parameters
-        return Needs(_SLACK_BYTES + wanted.processes * (int(wanted.working_set_bytes) + _PROCESS_BYTES))
+        processes = wanted.workers * wanted.processes
+        return Needs(_SLACK_BYTES + processes * (int(wanted.working_set_bytes) + _PROCESS_BYTES))
 
     def job_parameters(self, bench: Bench) -> dict[str, object]:
         """In laps."""
         del bench
         wanted = self.parameters
-        size = int(wanted.working_set_bytes)
-        return {"processes": wanted.processes, "working_set_bytes": size, "laps": wanted.laps}
+        ring = {"processes": wanted.processes, "working_set_bytes": int(wanted.working_set_bytes)}
+        return {**ring, "laps": wanted.laps, "workers": wanted.workers}
 
     def expected_check(self) -> str | None:
-        """Every process, every lap."""
+        """Every process of every ring, every lap."""
         wanted = self.parameters
-        return str(wanted.laps * wanted.processes)
+        return str(wanted.laps * wanted.processes * wanted.workers)
 
     def figures(self, result: Mapping[str, Any]) -> Figures:
         """``switch_time``: ns a switch, of the median lap, without what the median lap of the pipes alone took."""

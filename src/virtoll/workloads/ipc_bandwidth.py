@@ -37,12 +37,13 @@ class IpcBandwidthParameters(Parameters):
     """``channel``: what the bytes go through. ``size_bytes`` of them in all, 64 MiB (lmbench in 1996: 50 MB).
 
     ``chunk_bytes`` are handed over at once: lmbench's 64 KiB (in 1996 1 MiB for TCP). A multiple of 8, of which
-    ``size_bytes`` is a multiple.
+    ``size_bytes`` is a multiple. ``workers``: how many pairs of processes move all of it at once, as lmbench's ``-P``.
     """
 
     channel: Channel = "pipe"
     size_bytes: ByteSize = Field(default=ByteSize(64 * 2**20), ge=_WORD_BYTES, le=2**44)
     chunk_bytes: ByteSize = Field(default=ByteSize(64 * 2**10), ge=_WORD_BYTES, le=2**30, multiple_of=_WORD_BYTES)
+    workers: int = Field(default=1, ge=1, le=256)
 
     @model_validator(mode="after")
     def _whole_chunks(self) -> Self:
@@ -55,7 +56,10 @@ class IpcBandwidthParameters(Parameters):
 
 
 class IpcBandwidth(TimedJobWorkload[IpcBandwidthParameters]):
-    """The check value is the sum of the words that the receiver has: a chunk that is lost or comes twice shows."""
+    """The check value is the sum of the words that the receivers have: a chunk that is lost or comes twice shows.
+
+    The duration is until the last of them has all.
+    """
 
     name: ClassVar[str] = "ipc-bandwidth"
     job: ClassVar[str] = "ipc-bandwidth"
@@ -66,24 +70,26 @@ class IpcBandwidth(TimedJobWorkload[IpcBandwidthParameters]):
     metrics: ClassVar[tuple[Metric, ...]] = (DURATION, Metric("bandwidth", "bytes/s", "higher", "figures"))
 
     def native_seconds(self) -> float:
-        """By the channel: 1.5 to 4 GB/s."""
+        """By the channel: 1.5 to 4 GB/s, of all pairs together."""
         wanted = self.parameters
-        return int(wanted.size_bytes) / _NATIVE_BYTES_PER_SECOND[wanted.channel]
+        return wanted.workers * int(wanted.size_bytes) / _NATIVE_BYTES_PER_SECOND[wanted.channel]
 
     def needs(self) -> Needs:
-        """The chunks that both processes hold."""
-        return Needs(_SLACK_BYTES + _CHUNKS_HELD * int(self.parameters.chunk_bytes))
+        """The chunks that the processes of all pairs hold."""
+        wanted = self.parameters
+        return Needs(_SLACK_BYTES + wanted.workers * _CHUNKS_HELD * int(wanted.chunk_bytes))
 
     def expected_check(self) -> str | None:
-        """The pattern for every word but the first of each chunk, and those: 0, 1, 2 and so on."""
+        """By each pair the pattern for every word but the first of each chunk, and those: 0, 1, 2 and so on."""
         wanted = self.parameters
         chunks = int(wanted.size_bytes) // int(wanted.chunk_bytes)
         patterns = int(wanted.size_bytes) // _WORD_BYTES - chunks
-        return str((patterns * PATTERN + chunks * (chunks - 1) // 2) % 2**64)
+        return str(wanted.workers * (patterns * PATTERN + chunks * (chunks - 1) // 2) % 2**64)
 
     def measure(self, bench: Bench) -> Measurement:
-        """``bandwidth``: of all repeats, bytes/s by the outside clock; None where the duration is not known."""
+        """``bandwidth``: of all pairs and repeats, bytes/s by the outside clock; None where that is not known."""
         measured = super().measure(bench)
         took_ns = duration_ns(parse_record(Clock, measured.clock)) if measured.clock is not None else None
-        rate = bench.repeats * int(self.parameters.size_bytes) * 1e9 / took_ns if took_ns else None
+        moved_bytes = bench.repeats * self.parameters.workers * int(self.parameters.size_bytes)
+        rate = moved_bytes * 1e9 / took_ns if took_ns else None
         return replace(measured, result={**(measured.result or {}), "figures": {"bandwidth": rate}})

@@ -4,6 +4,9 @@ netperf itself is not free software in Debian. ``tcp-stream`` is its TCP_STREAM 
 with its default sizes. The amount of work is given instead of the time: the clock outside the guest measures how
 long it takes. The connection is there before the start mark; the end mark leaves when the receiving end has said that
 it has every byte. A transaction's latency is by the clock of whoever asks, which by default is the peer.
+
+Several connections have each a thread of its own at both ends, and begin together. The work is given in all, and each
+has an equal part of it: the rate is of all of it, over the time until the last connection is done.
 """
 
 from __future__ import annotations
@@ -11,9 +14,9 @@ from __future__ import annotations
 import contextlib
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
-from pydantic import ByteSize, Field
+from pydantic import ByteSize, Field, model_validator
 
 from virtoll.agent.operations.jobs import (
     Exchange,
@@ -37,26 +40,45 @@ _STALL_NS = 60_000_000_000
 _FINISH_NS = 10_000_000_000
 _BESIDES_SECONDS = 0.15
 _NATIVE_BYTES_PER_SECOND, _NATIVE_TRANSACTIONS_PER_SECOND = 1e9, 2e4
+_MOST_CONNECTIONS = 256
 
 
 class TcpStreamParameters(PathParameters):
     """``size``: bytes sent; quick 64 MiB, ten seconds of a gigabit link (netperf's default time) are 1200 MiB.
 
     ``message_bytes``: handed to the kernel at once; 16 384 is netperf's default on Linux (a new socket's send buffer).
+    ``connections``: how many send at once, each its part of ``size``.
     """
 
     direction: Direction = "from-guest"
     size: ByteSize = Field(default=ByteSize(64 * 2**20), ge=1, le=2**42)
     message_bytes: int = Field(default=16_384, ge=8, le=2**24)
+    connections: int = Field(default=1, ge=1, le=_MOST_CONNECTIONS)
+
+    @model_validator(mode="after")
+    def _each_has_some(self) -> Self:
+        if self.connections > self.size:
+            raise ValueError("connections must be no more than the bytes of size: each sends a part of them")
+        return self
 
 
 class TcpRequestResponseParameters(PathParameters):
-    """``direction``: where the requests go. 1 byte each way is netperf's default; quick 5000 transactions."""
+    """``direction``: where the requests go. 1 byte each way is netperf's default; quick 5000 transactions.
+
+    ``connections``: by how many at once, each its part of ``transactions``, one after the other.
+    """
 
     direction: Direction = "to-guest"
     transactions: int = Field(default=5000, ge=1, le=10**9)
     request_bytes: int = Field(default=1, ge=1, le=2**24)
     response_bytes: int = Field(default=1, ge=1, le=2**24)
+    connections: int = Field(default=1, ge=1, le=_MOST_CONNECTIONS)
+
+    @model_validator(mode="after")
+    def _each_has_some(self) -> Self:
+        if self.connections > self.transactions:
+            raise ValueError("connections must be no more than transactions: each has a part of them")
+        return self
 
 
 class _Tcp(NetworkWorkload[Path_co]):
@@ -117,7 +139,10 @@ class _Tcp(NetworkWorkload[Path_co]):
 
 
 class TcpStream(_Tcp[TcpStreamParameters]):
-    """Bytes one way; the check value is the number that the receiving end has, each message with the right number."""
+    """Bytes one way; the check value is the number that the receiving end has, each message with the right number.
+
+    That is of all connections, each of which must have its part.
+    """
 
     name: ClassVar[str] = "tcp-stream"
     title: ClassVar[str] = "TCP stream"
@@ -137,6 +162,7 @@ class TcpStream(_Tcp[TcpStreamParameters]):
             active=_active(wanted.direction == "from-guest"),
             bytes=int(wanted.size),
             message_bytes=wanted.message_bytes,
+            connections=wanted.connections,
         )
 
     def amount(self) -> int:
@@ -180,6 +206,7 @@ class TcpRequestResponse(_Tcp[TcpRequestResponseParameters]):
             transactions=wanted.transactions,
             request_bytes=wanted.request_bytes,
             response_bytes=wanted.response_bytes,
+            connections=wanted.connections,
         )
 
     def amount(self) -> int:
@@ -187,7 +214,7 @@ class TcpRequestResponse(_Tcp[TcpRequestResponseParameters]):
         return self.parameters.transactions
 
     def figures(self, seconds: float, ends: tuple[Mapping[str, Any], ...]) -> Figures:
-        """The rate from mark to mark; latencies by the asker's clock, from one answer to the next."""
+        """The rate from mark to mark; latencies by the asker's clock, from one answer to a connection's next."""
         asker = ends[0 if self.parameters.direction == "from-guest" else 1]
         latency = asker["transaction_ns"]
         return {

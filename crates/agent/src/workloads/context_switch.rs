@@ -4,6 +4,9 @@
 //! The processes are there, and have touched their memory, before the start mark. All are on one CPU: on two it would be
 //! a wake-up over there that is measured. What passing the token costs without a switch, that is with all pipes in one
 //! process and one working set, is measured after the end mark and stored beside; nothing is subtracted here.
+//!
+//! Several workers are rings of their own that do the same at once, as `lat_ctx -P` has it, on one CPU after the other of
+//! those that there are. The laps that are kept are the first ring's, whose first process is this one.
 
 use std::cell::RefCell;
 use std::io;
@@ -15,20 +18,22 @@ use virtoll_proto::reply::figures::{self, Figures};
 use virtoll_proto::request::jobs::ContextSwitch;
 use virtoll_proto::{Error, ErrorKind};
 
-use super::series::{Durations, clock_cost};
+use super::series::{Durations, MOST, clock_cost};
 use super::sys::{
     Memory, allowed_cpus, available_bytes, close_inherited, end, fork, pipe, read_all, write_all,
 };
-use super::{Done, Outcome, Workload};
+use super::{Done, MOST_WORKERS, Outcome, Workload};
 use crate::sys::pin;
 
 /// Each has a pipe, and 1024 open files are what a process usually may have.
 const MOST_PROCESSES: usize = 256;
+/// Of all rings.
+const MOST_IN_ALL: u64 = 4096;
 const WORD_BYTES: u64 = 8;
 /// The token counts its hops in four bytes.
 const MOST_HOPS: u64 = 1 << 31;
 
-/// Starts the ring and sends the token round once.
+/// Starts the rings and sends each one's token round once.
 ///
 /// # Errors
 /// `bad-request` for numbers out of range, `limit` for more memory than there is, `system` for what cannot be made.
@@ -41,40 +46,54 @@ pub fn ready(wanted: ContextSwitch) -> Result<Ready, Error> {
         let sentence = "context-switch: working_set_bytes must be a multiple of 8";
         return Err(Error::bad_request(sentence));
     }
+    let in_all = wanted.workers.saturating_mul(wanted.processes as u64);
+    if !(1..=MOST_WORKERS).contains(&wanted.workers) || in_all > MOST_IN_ALL {
+        let sentence = format!(
+            "context-switch: workers must be 1 to {MOST_WORKERS}, with at most {MOST_IN_ALL} processes in all"
+        );
+        return Err(Error::bad_request(sentence));
+    }
+    if wanted.laps.saturating_mul(wanted.workers) > MOST {
+        let sentence =
+            format!("context-switch: laps of all workers must be at most {MOST} in a job");
+        return Err(Error::new(ErrorKind::Limit, sentence));
+    }
     let laps = Durations::of(wanted.laps, "context-switch: laps")?;
     if wanted.laps * wanted.processes as u64 >= MOST_HOPS {
         let sentence = format!("context-switch: laps x processes must be below {MOST_HOPS}");
         return Err(Error::new(ErrorKind::Limit, sentence));
     }
-    let needed = wanted.working_set_bytes.saturating_mul(wanted.processes as u64);
+    let needed = wanted.working_set_bytes.saturating_mul(in_all);
     if let Some(available) = available_bytes().filter(|available| needed > *available) {
         let sentence = format!("context-switch: {needed} bytes wanted, {available} available");
         return Err(Error::new(ErrorKind::Limit, sentence));
     }
-    let ring = Ring::start(wanted.processes, wanted.working_set_bytes as usize)
-        .map_err(|cause| Error::system("context-switch: start the ring", &cause))?;
-    Ok(Ready { wanted, ring: Rc::new(RefCell::new(ring)), laps: Rc::new(RefCell::new(laps)) })
+    let started = |cause| Error::system("context-switch: start the ring", &cause);
+    let others = (1..wanted.workers)
+        .map(|number| Worker::start(&wanted, number as usize))
+        .collect::<io::Result<Vec<_>>>()
+        .map_err(started)?;
+    let ring = Ring::start(&wanted, 0).map_err(started)?;
+    let (ring, laps) = (Rc::new(RefCell::new(ring)), Rc::new(RefCell::new(laps)));
+    Ok(Ready { wanted, ring, others, laps })
 }
 
-/// A ring that waits for its token, at each repeat. The laps are the last repeat's.
+/// Rings that wait for their tokens, at each repeat. The laps are the last repeat's.
 pub struct Ready {
     wanted: ContextSwitch,
     ring: Rc<RefCell<Ring>>,
+    others: Vec<Worker>,
     laps: Rc<RefCell<Durations>>,
 }
 
 impl Workload for Ready {
     fn run(&self) -> Result<Box<dyn Done>, Error> {
         let (mut ring, mut laps) = (self.ring.borrow_mut(), self.laps.borrow_mut());
-        laps.clear();
-        let mut token = 0;
-        for _ in 0..laps.room() {
-            let begin = monotonic_ns();
-            token = ring.lap(token).ok_or_else(broken)?;
-            laps.push(monotonic_ns() - begin);
-        }
+        self.others.iter().for_each(Worker::begin);
+        let own = ring.go_round(&mut laps).ok_or_else(broken)?;
+        let hops = u64::from(own) + self.others.iter().map(Worker::hops).sum::<u64>();
         let (ring, laps) = (Rc::clone(&self.ring), Rc::clone(&self.laps));
-        Ok(Box::new(Passed { processes: self.wanted.processes, ring, laps, token }))
+        Ok(Box::new(Passed { processes: self.wanted.processes, ring, laps, hops }))
     }
 }
 
@@ -86,7 +105,7 @@ struct Passed {
     processes: usize,
     ring: Rc<RefCell<Ring>>,
     laps: Rc<RefCell<Durations>>,
-    token: u32,
+    hops: u64,
 }
 
 impl Done for Passed {
@@ -100,7 +119,58 @@ impl Done for Passed {
             pipes: pipes.map(Durations::summary),
             clock: clock_cost(),
         };
-        Outcome { result: Figures::ContextSwitch(result), check: self.token.to_string() }
+        Outcome { result: Figures::ContextSwitch(result), check: self.hops.to_string() }
+    }
+}
+
+/// Another ring. Its first process is a child too, and sends the token round whenever it is told to.
+struct Worker {
+    first: libc::pid_t,
+    others: Vec<libc::pid_t>,
+    orders: OwnedFd,
+    answers: OwnedFd,
+}
+
+impl Worker {
+    /// All is made and forked here, so that its first process takes no memory and starts nobody.
+    fn start(wanted: &ContextSwitch, number: usize) -> io::Result<Self> {
+        let mut laps = Durations::of(wanted.laps, "laps").map_err(io::Error::other)?;
+        let mut ring = Ring::start(wanted, number)?;
+        let (input, orders) = pipe()?;
+        let (answers, output) = pipe()?;
+        let first = fork(|| {
+            close_inherited(orders.as_raw_fd());
+            close_inherited(answers.as_raw_fd());
+            let mut order = [0];
+            while read_all(input.as_raw_fd(), &mut order) {
+                let token = ring.go_round(&mut laps).unwrap_or(0);
+                if !write_all(output.as_raw_fd(), &token.to_ne_bytes()) {
+                    return 1;
+                }
+            }
+            0
+        })?;
+        // The ring's pipes are that process's alone when they are closed here.
+        Ok(Self { first, others: std::mem::take(&mut ring.children), orders, answers })
+    }
+
+    #[inline]
+    fn begin(&self) {
+        write_all(self.orders.as_raw_fd(), &[0]);
+    }
+
+    /// Its token, once it has gone round as often as it should; 0 where its ring is broken.
+    fn hops(&self) -> u64 {
+        let mut token = [0; size_of::<u32>()];
+        let came = read_all(self.answers.as_raw_fd(), &mut token);
+        if came { u64::from(u32::from_ne_bytes(token)) } else { 0 }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        end(self.first);
+        self.others.drain(..).for_each(end);
     }
 }
 
@@ -113,8 +183,10 @@ struct Ring {
 }
 
 impl Ring {
-    fn start(processes: usize, bytes: usize) -> io::Result<Self> {
-        let place = Place::take()?;
+    /// `number`: which of the job's rings it is, from 0; it says on which CPU.
+    fn start(wanted: &ContextSwitch, number: usize) -> io::Result<Self> {
+        let (processes, bytes) = (wanted.processes, wanted.working_set_bytes as usize);
+        let place = Place::take(number)?;
         let pipes = (0..processes).map(|_| pipe()).collect::<io::Result<Vec<_>>>()?;
         let ends: Vec<(RawFd, RawFd)> =
             pipes.iter().map(|(from, to)| (from.as_raw_fd(), to.as_raw_fd())).collect();
@@ -131,6 +203,18 @@ impl Ring {
         } else {
             Err(io::Error::other("the token was not counted by every process"))
         }
+    }
+
+    /// Sends the token round as often as there is room for laps, and times each; none where the ring is broken.
+    fn go_round(&mut self, laps: &mut Durations) -> Option<u32> {
+        laps.clear();
+        let mut token = 0;
+        for _ in 0..laps.room() {
+            let begin = monotonic_ns();
+            token = self.lap(token)?;
+            laps.push(monotonic_ns() - begin);
+        }
+        Some(token)
     }
 
     /// Sends the token round once; none where the ring is broken.
@@ -225,9 +309,9 @@ struct Place {
 }
 
 impl Place {
-    fn take() -> io::Result<Self> {
+    fn take(number: usize) -> io::Result<Self> {
         let before = allowed_cpus()?;
-        let cpu = before.first().copied().filter(|_| before.len() > 1);
+        let cpu = before.iter().cycle().nth(number).copied().filter(|_| before.len() > 1);
         if let Some(cpu) = cpu {
             pin(&[cpu])?;
         }

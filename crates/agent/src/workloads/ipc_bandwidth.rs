@@ -5,6 +5,8 @@
 //! Both processes are there, have touched their memory and have carried some chunks before the start mark. The agent
 //! receives, as in lmbench, so that the end mark leaves when the last byte has come. The processes are not pinned: with
 //! several CPUs the scheduler decides whether both share one.
+//!
+//! Several workers are pairs of processes of their own that move as much at once, as lmbench's `-P` has it.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -18,8 +20,8 @@ use virtoll_proto::request::jobs::{IpcBandwidth, IpcChannel};
 use virtoll_proto::{Error, ErrorKind};
 
 use super::stream::copy;
-use super::sys::{Memory, available_bytes, close_inherited, end, fork, pipe};
-use super::{Done, Outcome, Workload};
+use super::sys::{Memory, available_bytes, close_inherited, end, fork, pipe, read_all, write_all};
+use super::{Done, MOST_WORKERS, Outcome, Workload};
 
 /// Every word of a chunk but the first, which is the chunk's number: one that is lost, or comes twice, shows in the sum.
 const PATTERN: u64 = 0x5654_6970_6362_7754;
@@ -37,7 +39,7 @@ const FIRST_CHUNKS: u64 = SHARED_CHUNKS as u64;
 /// `bad-request` for sizes that do not fit, `limit` for more memory than there is, `unsupported` where the loopback
 /// interface is missing, `system` for what cannot be made.
 pub fn ready(wanted: IpcBandwidth) -> Result<Ready, Error> {
-    let IpcBandwidth { channel, size_bytes, chunk_bytes } = wanted;
+    let IpcBandwidth { size_bytes, chunk_bytes, workers, .. } = wanted;
     if chunk_bytes == 0 || !chunk_bytes.is_multiple_of(WORD_BYTES) {
         let sentence = "ipc-bandwidth: chunk_bytes must be a multiple of 8, and not 0";
         return Err(Error::bad_request(sentence));
@@ -46,31 +48,41 @@ pub fn ready(wanted: IpcBandwidth) -> Result<Ready, Error> {
         let sentence = "ipc-bandwidth: size_bytes must be a multiple of chunk_bytes, and not 0";
         return Err(Error::bad_request(sentence));
     }
-    let needed = chunk_bytes.saturating_mul(CHUNKS_HELD);
+    if !(1..=MOST_WORKERS).contains(&workers) {
+        let sentence = format!("ipc-bandwidth: workers must be 1 to {MOST_WORKERS}");
+        return Err(Error::bad_request(sentence));
+    }
+    let needed = chunk_bytes.saturating_mul(CHUNKS_HELD).saturating_mul(workers);
     if let Some(available) = available_bytes().filter(|available| needed > *available) {
         let sentence = format!("ipc-bandwidth: {needed} bytes wanted, {available} available");
         return Err(Error::new(ErrorKind::Limit, sentence));
     }
-    let ends = Ends::make(channel, chunk_bytes as usize)?;
-    let mut receiver = Receiver::start(ends, chunk_bytes as usize)
-        .map_err(|cause| Error::system("ipc-bandwidth: start the sender", &cause))?;
+    let others = (1..workers).map(|_| Worker::start(&wanted)).collect::<Result<Vec<_>, _>>()?;
+    let mut receiver = Receiver::start(&wanted)?;
     receiver.receive(FIRST_CHUNKS).map_err(|cause| broken(&cause))?;
-    Ok(Ready { wanted, receiver: RefCell::new(receiver) })
+    Ok(Ready { wanted, receiver: RefCell::new(receiver), others })
 }
 
-/// A sender that waits, at each repeat.
+/// Senders that wait, at each repeat.
 pub struct Ready {
     wanted: IpcBandwidth,
     receiver: RefCell<Receiver>,
+    others: Vec<Worker>,
 }
 
 impl Workload for Ready {
     fn run(&self) -> Result<Box<dyn Done>, Error> {
         let IpcBandwidth { size_bytes, chunk_bytes, .. } = self.wanted;
-        let received = self.receiver.borrow_mut().receive(size_bytes / chunk_bytes);
-        let Received { bytes, sum } = received.map_err(|cause| broken(&cause))?;
-        let figures = figures::IpcBandwidth { chunk_bytes, received_bytes: bytes };
-        Ok(Box::new(Summed { figures, sum }))
+        let chunks = size_bytes / chunk_bytes;
+        self.others.iter().for_each(|other| other.begin(chunks));
+        let own = self.receiver.borrow_mut().receive(chunks).map_err(|cause| broken(&cause))?;
+        let mut all = own;
+        for other in &self.others {
+            let Received { bytes, sum } = other.received().map_err(|cause| broken(&cause))?;
+            all = Received { bytes: all.bytes + bytes, sum: all.sum.wrapping_add(sum) };
+        }
+        let figures = figures::IpcBandwidth { chunk_bytes, received_bytes: all.bytes };
+        Ok(Box::new(Summed { figures, sum: all.sum }))
     }
 }
 
@@ -138,9 +150,70 @@ fn no_loopback(cause: &io::Error) -> Error {
     }
 }
 
+/// Another pair. Its receiver is a child too, and receives as many chunks as it is told to.
+struct Worker {
+    receiver: libc::pid_t,
+    sender: Option<libc::pid_t>,
+    orders: OwnedFd,
+    answers: OwnedFd,
+}
+
+impl Worker {
+    /// All is made and forked here, so that the receiver takes no memory from the heap. It has carried some chunks.
+    fn start(wanted: &IpcBandwidth) -> Result<Self, Error> {
+        let mut pair = Receiver::start(wanted)?;
+        let worker = Self::with(&mut pair)
+            .map_err(|cause| Error::system("ipc-bandwidth: start the receiver", &cause))?;
+        worker.begin(FIRST_CHUNKS);
+        worker.received().map_err(|cause| broken(&cause))?;
+        // What the two go through is theirs alone when it is closed here.
+        Ok(worker)
+    }
+
+    fn with(pair: &mut Receiver) -> io::Result<Self> {
+        let (input, orders) = pipe()?;
+        let (answers, output) = pipe()?;
+        let receiver = fork(|| {
+            close_inherited(orders.as_raw_fd());
+            close_inherited(answers.as_raw_fd());
+            let mut chunks = [0; size_of::<u64>()];
+            while read_all(input.as_raw_fd(), &mut chunks) {
+                let Ok(received) = pair.receive(u64::from_ne_bytes(chunks)) else { return 1 };
+                if !write_all(output.as_raw_fd(), &received.to_bytes()) {
+                    return 1;
+                }
+            }
+            0
+        })?;
+        Ok(Self { receiver, sender: pair.sender.take(), orders, answers })
+    }
+
+    #[inline]
+    fn begin(&self, chunks: u64) {
+        write_all(self.orders.as_raw_fd(), &chunks.to_ne_bytes());
+    }
+
+    /// What it has, once all has come; an error where it has ended.
+    fn received(&self) -> io::Result<Received> {
+        let mut bytes = [0; Received::BYTES];
+        if read_all(self.answers.as_raw_fd(), &mut bytes) {
+            Ok(Received::from_bytes(bytes))
+        } else {
+            Err(io::ErrorKind::UnexpectedEof.into())
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        end(self.receiver);
+        self.sender.take().into_iter().for_each(end);
+    }
+}
+
 /// This process, with a child that sends as many chunks as it is asked for.
 struct Receiver {
-    sender: libc::pid_t,
+    sender: Option<libc::pid_t>,
     asked: File,
     from: From,
 }
@@ -152,7 +225,14 @@ enum From {
 }
 
 impl Receiver {
-    fn start(ends: Ends, chunk_bytes: usize) -> io::Result<Self> {
+    fn start(wanted: &IpcBandwidth) -> Result<Self, Error> {
+        let chunk_bytes = wanted.chunk_bytes as usize;
+        let ends = Ends::make(wanted.channel, chunk_bytes)?;
+        Self::with(ends, chunk_bytes)
+            .map_err(|cause| Error::system("ipc-bandwidth: start the sender", &cause))
+    }
+
+    fn with(ends: Ends, chunk_bytes: usize) -> io::Result<Self> {
         let (requests, asked) = pipe()?;
         let (requests, asked) = (File::from(requests), File::from(asked));
         match ends {
@@ -166,7 +246,7 @@ impl Receiver {
                 })?;
                 // Not before the fork: the sender would have its pages too, until they are written again.
                 touch(&mut block);
-                Ok(Self { sender, asked, from: From::Stream { from, block } })
+                Ok(Self { sender: Some(sender), asked, from: From::Stream { from, block } })
             }
             Ends::Shared(mut mapping, (filled, fill), (free, freed)) => {
                 touch(&mut mapping);
@@ -182,7 +262,8 @@ impl Receiver {
                         fill.write_all(&[0])
                     })
                 })?;
-                Ok(Self { sender, asked, from: From::Shared { mapping, filled, freed } })
+                let from = From::Shared { mapping, filled, freed };
+                Ok(Self { sender: Some(sender), asked, from })
             }
         }
     }
@@ -210,7 +291,7 @@ impl Receiver {
 
 impl Drop for Receiver {
     fn drop(&mut self) {
-        end(self.sender);
+        self.sender.take().into_iter().for_each(end);
     }
 }
 
@@ -220,6 +301,21 @@ struct Received {
 }
 
 impl Received {
+    const BYTES: usize = 2 * size_of::<u64>();
+
+    fn to_bytes(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        let (first, second) = bytes.split_at_mut(size_of::<u64>());
+        first.copy_from_slice(&self.bytes.to_ne_bytes());
+        second.copy_from_slice(&self.sum.to_ne_bytes());
+        bytes
+    }
+
+    fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
+        let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|place| bytes[at + place]));
+        Self { bytes: word(0), sum: word(size_of::<u64>()) }
+    }
+
     fn add(&mut self, words: &[u64]) {
         let words = std::hint::black_box(words);
         self.bytes += size_of_val(words) as u64;
@@ -274,7 +370,7 @@ mod tests {
     ];
 
     fn job(channel: IpcChannel, size_bytes: u64, chunk_bytes: u64) -> IpcBandwidth {
-        IpcBandwidth { channel, size_bytes, chunk_bytes }
+        IpcBandwidth { channel, size_bytes, chunk_bytes, workers: 1 }
     }
 
     /// What is received when every word of every chunk has come once.
@@ -306,9 +402,43 @@ mod tests {
     fn a_sender_that_has_ended_is_told() {
         for channel in CHANNELS {
             let ready = ready(job(channel, 1 << 20, 4096)).unwrap();
-            end(ready.receiver.borrow().sender);
+            end(ready.receiver.borrow_mut().sender.take().unwrap());
             let error = ready.run().err().unwrap();
             assert!(error.message.contains("receive from the other process"), "{}", error.message);
+        }
+    }
+
+    #[test]
+    fn every_pair_moves_all_of_it() {
+        for channel in CHANNELS {
+            let ready =
+                ready(IpcBandwidth { workers: 3, ..job(channel, 12 * 4096, 4096) }).unwrap();
+            for _ in 0..3 {
+                let outcome = ready.run().unwrap().check();
+                let one = expected(12 * 4096, 4096);
+                assert_eq!(outcome.check, one.wrapping_mul(3).to_string(), "{channel:?}");
+                let Figures::IpcBandwidth(reported) = outcome.result else {
+                    panic!("not of ipc-bandwidth")
+                };
+                assert_eq!(reported.received_bytes, 3 * 12 * 4096);
+            }
+        }
+    }
+
+    #[test]
+    fn a_pair_of_which_one_has_ended_is_told() {
+        let of_each: [fn(&Worker) -> Option<libc::pid_t>; 2] =
+            [|worker| Some(worker.receiver), |worker| worker.sender];
+        for of in of_each {
+            for channel in CHANNELS {
+                let wanted = IpcBandwidth { workers: 2, ..job(channel, 1 << 20, 4096) };
+                let ready = ready(wanted).unwrap();
+                let pid = of(&ready.others[0]).unwrap();
+                // The owner ends it once more, and waits for it: here it must only be gone.
+                std::process::Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap();
+                let error = ready.run().err().unwrap();
+                assert!(error.message.contains("receive from the other"), "{}", error.message);
+            }
         }
     }
 

@@ -35,8 +35,11 @@ pub struct GuestTimes {
 pub struct ServeFinish {
     pub result: ExchangeFigures,
     pub check: String,
-    /// None where the kernel has no `TCP_INFO`.
+    /// Of the only connection; none where the kernel has no `TCP_INFO`.
     pub tcp: Option<TcpInformation>,
+    /// Each of several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub connections: Vec<Connection>,
 }
 
 /// The figures of a job.
@@ -161,7 +164,7 @@ pub struct ContextSwitch {
 #[serde(deny_unknown_fields)]
 pub struct IpcBandwidth {
     pub chunk_bytes: u64,
-    /// By the process that receives.
+    /// By the processes that receive.
     pub received_bytes: u64,
 }
 
@@ -193,11 +196,24 @@ pub struct ClockCost {
 pub struct Tcp {
     #[serde(flatten)]
     pub exchange: ExchangeFigures,
+    /// Of the only connection; none where the kernel has no `TCP_INFO`.
+    pub tcp: Option<TcpInformation>,
+    /// Each of several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub connections: Vec<Connection>,
+}
+
+/// One of several connections of an exchange.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Connection {
+    /// Its part of the whole; the times of transactions without their histogram, which is the whole's.
+    #[serde(flatten)]
+    pub exchange: ExchangeFigures,
     /// None where the kernel has no `TCP_INFO`.
     pub tcp: Option<TcpInformation>,
 }
 
-/// What one end of a TCP exchange did.
+/// What one end of a TCP exchange did: over its only connection, or over all of them.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(untagged)]
 pub enum ExchangeFigures {

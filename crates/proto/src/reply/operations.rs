@@ -276,7 +276,12 @@ mod tests {
         };
         let answered = Answered { transactions: 3, start_monotonic_ns: 1, end_monotonic_ns: 2 };
         let result = ExchangeFigures::Answered(answered);
-        let finish = |tcp| ServeFinish { result: result.clone(), check: "ok".to_owned(), tcp };
+        let finish = |tcp| ServeFinish {
+            result: result.clone(),
+            check: "ok".to_owned(),
+            tcp,
+            connections: Vec::new(),
+        };
         assert_eq!(
             text(&finish(None)),
             r#"{"check":"ok","result":{"end_monotonic_ns":2,"start_monotonic_ns":1,"transactions":3},"tcp":null}"#

@@ -103,6 +103,9 @@ pub struct ContextSwitch {
     pub working_set_bytes: u64,
     /// How often the token goes round.
     pub laps: u64,
+    /// How many rings do all of it at once.
+    #[serde(default = "one")]
+    pub workers: u64,
 }
 
 /// `ipc-bandwidth`.
@@ -114,6 +117,9 @@ pub struct IpcBandwidth {
     pub size_bytes: u64,
     /// How much is handed over at once, a multiple of 8.
     pub chunk_bytes: u64,
+    /// How many pairs of processes move all of it at once.
+    #[serde(default = "one")]
+    pub workers: u64,
 }
 
 /// What `ipc-bandwidth` sends through.

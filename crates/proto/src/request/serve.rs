@@ -14,7 +14,8 @@ pub enum Side {
     Listener,
 }
 
-/// What two ends of a TCP connection do with each other; both are given the same.
+/// What two ends do with each other over TCP; both are given the same. Several connections have each its part of the
+/// whole.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Exchange {
@@ -26,6 +27,9 @@ pub enum Exchange {
         bytes: u64,
         /// How many are handed to the kernel at once.
         message_bytes: u32,
+        /// How many connections at once.
+        #[serde(default = "one")]
+        connections: u32,
     },
     /// One end asks and the other one answers, one transaction after the other.
     RequestResponse {
@@ -37,10 +41,33 @@ pub enum Exchange {
         request_bytes: u32,
         /// The size of an answer.
         response_bytes: u32,
+        /// How many connections at once.
+        #[serde(default = "one")]
+        connections: u32,
     },
 }
 
-/// `serve`: listen for one connection, and do one exchange with the client that opens it, while the session goes on.
+impl Exchange {
+    /// What there is to do in all: bytes, or transactions.
+    pub const fn amount(&self) -> u64 {
+        match self {
+            Self::Stream { bytes, .. } => *bytes,
+            Self::RequestResponse { transactions, .. } => *transactions,
+        }
+    }
+
+    /// By how many connections.
+    pub const fn connections(&self) -> u32 {
+        match self {
+            Self::Stream { connections, .. } | Self::RequestResponse { connections, .. } => {
+                *connections
+            }
+        }
+    }
+}
+
+/// `serve`: listen for the connections of one exchange, and do it with the client that opens them, while the session
+/// goes on.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Serve {
@@ -49,7 +76,7 @@ pub struct Serve {
     /// The port; 0 for any that is free.
     #[serde(default)]
     pub port: u16,
-    /// The CPU that the serving thread is pinned to.
+    /// The CPU that the serving threads are pinned to.
     #[serde(default)]
     pub cpu: Option<usize>,
     /// What is done.
@@ -64,4 +91,8 @@ pub struct Serve {
 pub struct ServeFinish {
     /// How long its end is waited for.
     pub timeout_ns: u64,
+}
+
+const fn one() -> u32 {
+    1
 }

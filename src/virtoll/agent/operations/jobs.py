@@ -58,22 +58,24 @@ class RunRequest(Request[RunReply], op="run"):
 
 
 class StreamExchange(Message):
-    """The active end sends bytes."""
+    """The active end sends bytes, by each of its ``connections`` a part."""
 
     kind: Literal["stream"]
     active: Side
     bytes: int
     message_bytes: int
+    connections: int = 1
 
 
 class RequestResponseExchange(Message):
-    """The active end asks and the other one answers."""
+    """The active end asks and the other one answers, by each of its ``connections`` a part."""
 
     kind: Literal["request-response"]
     active: Side
     transactions: int
     request_bytes: int
     response_bytes: int
+    connections: int = 1
 
 
 Exchange = StreamExchange | RequestResponseExchange
@@ -86,7 +88,7 @@ class ServeReply(Message):
 
 
 class ServeRequest(Request[ServeReply], op="serve"):
-    """Listens for one connection, and does its end of the exchange while the session goes on; port 0: any."""
+    """Listens for the exchange's connections, and does its end of it while the session goes on; port 0: any."""
 
     address: str
     exchange: Exchange
@@ -105,11 +107,15 @@ class TcpInformation(Message):
 
 
 class ServeFinishReply(Message):
-    """``result``: the exchange's own figures; ``tcp`` is None where the kernel has no counters."""
+    """``result``: the exchange's own figures; ``connections``: those of each of several, with its counters.
+
+    ``tcp``: the only connection's; None of several, and where the kernel has no counters.
+    """
 
     result: Mapping[str, Any]
     check: str
     tcp: TcpInformation | None
+    connections: tuple[Mapping[str, Any], ...] = ()
 
 
 class ServeFinishRequest(Request[ServeFinishReply], op="serve-finish"):

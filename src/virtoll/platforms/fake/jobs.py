@@ -76,12 +76,13 @@ def answer(job: str, parameters: Mapping[str, Any], guest_ns: int) -> tuple[dict
             "pipes": _series(laps, int(guest_ns * _PIPE_SHARE)),
             "clock": _clock(),
         }
-        return result, str(size)
+        return result, str(size * parameters.get("workers", 1))
     if job == "ipc-bandwidth":
         chunk = parameters["chunk_bytes"]
         chunks = size // chunk  # each begins with its number, and the pattern fills it
         received = sum(range(chunks)) + (size // 8 - chunks) * 0x5654_6970_6362_7754
-        return {"chunk_bytes": chunk, "received_bytes": size}, str(received % 2**64)
+        workers = parameters.get("workers", 1)
+        return {"chunk_bytes": chunk, "received_bytes": size * workers}, str(received * workers % 2**64)
     if job == "stream":
         return _stream(parameters, guest_ns)
     return dict(parameters), "idle" if job == "idle" else str(size)
