@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 from tests.support import commands, experiments
 from tests.support.accounting import shares_nics
+from tests.support.machine import END_SECONDS
 
+from virtoll.lab.inside import wait_until
 from virtoll.report.build import load
 from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.store import RunFolder
@@ -21,6 +23,7 @@ from virtoll.stats.hops import locate
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(1800)]
 PAIRS = tuple((f"vtnear{number}", f"vtfar{number}") for number in range(4))
+TCP_BYTES, TCP_RATE = 2**20, 10_000_000
 
 
 @contextlib.contextmanager
@@ -51,6 +54,24 @@ class Ends:
         """``virtoll ARGUMENTS`` near."""
         return commands.virtoll(*arguments, runs=runs, way=["nsenter", f"--net=/proc/{self.near}/ns/net", "--"])
 
+    def start(self, *arguments: str | Path, runs: Path) -> subprocess.Popen[str]:
+        """The same, under way; the process is the caller's to end."""
+        enter = ["nsenter", f"--net=/proc/{self.near}/ns/net", "--"]
+        return subprocess.Popen(
+            [*enter, *commands.VIRTOLL, *map(str, arguments)],
+            env=commands.environment(VIRTOLL_RUNS=str(runs)),
+            cwd=commands.REPOSITORY,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def disciplines(self, interface: str) -> str:
+        """What holds frames back that leave the far host by an interface of its."""
+        look = ["nsenter", f"--net=/proc/{self.far}/ns/net", "--", "tc", "qdisc", "show", "dev", interface]
+        return subprocess.run(look, capture_output=True, text=True, check=True).stdout
+
     def section(self, nics: int, *, beside: bool = False) -> dict[str, object]:
         """The testbed of an experiment; the generator has so many NICs, and the sink as many.
 
@@ -76,6 +97,30 @@ def ends() -> Iterator[Ends]:
             pair = [name, "type", "veth", "peer", "name", end, "netns", str(far)]
             subprocess.run([*enter, *pair], check=True, capture_output=True)
         yield Ends(near, far)
+
+
+@pytest.fixture
+def by_switches(ends: Ends) -> Iterator[Ends]:
+    """The same with a switch in the midst of each cable, so that the far NICs stay when the near ones go with a lab."""
+    with namespace() as switches:
+        for number, (name, end) in enumerate(PAIRS[:2]):
+            for pid, lines in (
+                (ends.near, [f"link del {name}"]),
+                (ends.near, [f"link add {name} type veth peer name near{number} netns {switches}"]),
+                (ends.far, [f"link add {end} type veth peer name far{number} netns {switches}", f"link set {end} up"]),
+                (
+                    switches,
+                    [
+                        f"link add s{number} type bridge",
+                        *(f"link set {port}{number} master s{number}" for port in ("near", "far")),
+                        *(f"link set {one}{number} up" for one in ("near", "far", "s")),
+                    ],
+                ),
+            ):
+                ip = ["nsenter", f"--net=/proc/{pid}/ns/net", "--", "ip", "-batch", "-"]
+                given = "".join(f"{line}\n" for line in lines)
+                subprocess.run(ip, input=given, text=True, check=True, capture_output=True)
+        yield ends
 
 
 def sent_apart(trial: TrialRecord) -> bool:
@@ -148,6 +193,63 @@ def test_traffic_goes_through_the_interfaces(ends: Ends, sources: int, tmp_path:
     assert "NICs are not in them" in text
     headrooms = analyse(load(folder.path)).headrooms
     assert all(one.ceiling is not None for (_, task), one in headrooms.items() if task.workload == "forward")
+
+
+def shaped_experiment(folder: Path, ends: Ends, platforms: list[str], *, blocks: int) -> Path:
+    """TCP over a cable that is shaped, and over the same one as it is."""
+    stream = {"workload": "tcp-stream", "size": TCP_BYTES}
+    return experiments.write(
+        folder,
+        platforms=platforms,
+        baseline=platforms[0],
+        blocks=blocks,
+        guest={"memory": "128MiB"},
+        testbed=ends.section(1),
+        workloads=[
+            {**stream, "direction": direction, "link_rate_bits_per_second": rate}
+            for direction in ("to-guest", "from-guest")
+            for rate in (TCP_RATE, 0)
+        ],
+    )
+
+
+def test_the_cable_to_another_host_is_shaped(by_switches: Ends, tmp_path: Path) -> None:
+    """As slow as it is made in both directions, for as long as the trial is; the NIC there is as it was before."""
+    plain = by_switches.disciplines("vtfar0")
+    file = shaped_experiment(tmp_path, by_switches, ["native", "netns"], blocks=1)
+    finished = by_switches.virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
+    assert finished.returncode == 0, finished.stderr
+    trials = RunFolder.open(tmp_path / "run").latest_trials()
+    assert {(one.platform, one.status, one.reason) for one in trials} == {
+        (label, "ok", None) for label in ("native", "netns")
+    }
+    for trial in trials:
+        assert trial.result is not None
+        if not trial.parameters["link_rate_bits_per_second"]:
+            assert trial.result["shaped_by"] is None
+            continue
+        assert trial.result["shaped_by"] in ("tbf", "netem")
+        assert trial.clock is not None
+        assert trial.clock.marks is not None
+        passed_ns = trial.clock.marks.end_ns - trial.clock.marks.start_ns
+        assert passed_ns > 0.9 * 8e9 * TCP_BYTES / TCP_RATE, "the cable let it through faster than it was made"
+    assert by_switches.disciplines("vtfar0") == plain
+
+
+def test_a_killed_run_leaves_no_discipline_at_the_other_host(by_switches: Ends, tmp_path: Path) -> None:
+    plain = by_switches.disciplines("vtfar0")
+    file = shaped_experiment(tmp_path, by_switches, ["native"], blocks=50)
+    with by_switches.start("run", file, "--into", tmp_path / "run", runs=tmp_path) as process:
+        try:
+            wait_until(
+                lambda: process.poll() is not None or by_switches.disciplines("vtfar0") != plain,
+                commands.DEADLINE_SECONDS,
+                "a discipline there",
+            )
+            assert process.poll() is None, process.communicate()
+        finally:
+            process.kill()
+    wait_until(lambda: by_switches.disciplines("vtfar0") == plain, END_SECONDS, "the end of the discipline there")
 
 
 @pytest.mark.parametrize("nics_beside", [False, True], ids=["links", "NICs"])
