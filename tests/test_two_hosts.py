@@ -144,6 +144,74 @@ def test_what_newer_agents_tell_besides_is_kept_in_the_joined_point() -> None:
     assert (stored["more"], stored["cpu"]["watts"], stored["cpu"]["joules"]) == (1, 2, 3)
 
 
+def several(
+    *agents: Scripted, sink: Scripted, sources: int = 3, of_source: tuple[int, ...] = (0, 1, 1)
+) -> MeasuredPoint:
+    """A point of so many sources, of which each is sent as by one of the agents."""
+    lanes = tuple(replace(LANE, interface=f"eth{number}") for number in range(sources))
+    ends = TrafficAgents(agents[0], sink, tuple(agents[number] for number in of_source))
+    stream = TrafficStream(lanes, ("eth1",), None, None)
+    return send(ends, stream, FrameParameters(sources=sources), 3, 1_000_000, 10_000.0)
+
+
+def sent_as(count: int, **more: Any) -> SendReply:
+    """What an agent answers that sent as so many sources, by their places in its request."""
+    sources = tuple(SENT.sources[0].but(source=place, start_monotonic_ns=10 * place) for place in range(count))
+    cpu = TrafficCpu(generator_cpu_ns=5, generator_user_ns=2, generator_cores=(1,) * count, processors=(processor(0),))
+    return SENT.but(**{"sources": sources, "cpu": cpu, **more})
+
+
+CLOCKS = ClocksReply(realtime_ns=1, monotonic_ns=2, monotonic_raw_ns=3, boottime_ns=4)
+
+
+def test_several_generators_each_send_as_their_own_sources() -> None:
+    """The sink is told of all; each generator of its own by their numbers, and of when to begin."""
+    arrived = RECEIVED.but(sink=SINK.but(per_source=tuple(ARRIVED.but(source=number) for number in range(3))))
+    sink = Scripted({"sink-open": OPEN, "sink-finish": arrived})
+    agents = [Scripted({"clocks": CLOCKS, "send": sent_as(count)}) for count in (1, 2)]
+    reported = several(*agents, sink=sink)
+    assert unbalanced([reported]) is None
+    assert [(one.source, one.start_monotonic_ns) for one in reported.traffic.sources] == [(0, 0), (1, 0), (2, 10)]
+    for agent, own in zip(agents, ((0,), (1, 2)), strict=True):
+        assert agent.operations == ["clocks", "send"]
+        asked: Any = agent.asked[1].to_json()
+        assert [(one["number"], one["interface"]) for one in asked["sources"]] == [(one, f"eth{one}") for one in own]
+        assert asked["delay_ns"] >= 0
+        assert asked["sink"] == sink.asked[0].to_json()["sink"]
+    assert sink.asked[1] == SinkFinishRequest(sources=(BOOKS,) * 3)
+    cpu = reported.traffic.cpu
+    assert (cpu.generator_cpu_ns, cpu.generator_user_ns, cpu.generator_cores) == (10, 4, (None,) * 3)
+    assert cpu.processors is None
+    assert (cpu.sink_cpu_ns, cpu.sink_processors) == (6, (processor(1),))
+    stored: Any = reported.to_json()["generator_clocks"]
+    assert [(one["sources"], one["monotonic_ns"]) for one in stored] == [([0], 2), ([1, 2], 2)]
+    assert all(one["asked_monotonic_ns"] <= one["answered_monotonic_ns"] for one in stored)
+
+
+def test_a_generator_that_has_no_source_of_a_point_is_not_asked() -> None:
+    first = Scripted({"send": SENT})
+    sink = Scripted({"sink-open": OPEN, "sink-finish": RECEIVED})
+    reported = several(first, Scripted({}), sink=sink, sources=1)
+    assert unbalanced([reported]) is None
+    assert first.operations == ["send"]
+    assert "generator_clocks" not in reported.to_json()
+
+
+@pytest.mark.parametrize(
+    ("second", "says"),
+    [
+        (GuestDied("the agent ended"), "the agent ended"),
+        (sent_as(2, backend="af-xdp"), "send by af-packet and af-xdp; set 'backend'"),
+    ],
+)
+def test_generators_that_do_not_all_send_alike_leave_no_sink_open(second: Message | GuestError, says: str) -> None:
+    sink = Scripted({"sink-open": OPEN, "sink-close": Done(), "sink-finish": RECEIVED})
+    agents = [Scripted({"clocks": CLOCKS, "send": answer}) for answer in (sent_as(1), second)]
+    with pytest.raises(GuestError, match=says):
+        several(*agents, sink=sink)
+    assert sink.operations == ["sink-open", "sink-close"]
+
+
 def test_one_agent_is_asked_for_the_whole() -> None:
     both = Scripted({"traffic": TrafficReply.of(SENT, sink=SINK)})
     send(TrafficAgents.of_one(both), STREAM, FrameParameters(), 3, 1_000_000, None, histograms=False)

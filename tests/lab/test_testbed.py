@@ -252,6 +252,76 @@ def test_a_killed_run_leaves_no_discipline_at_the_other_host(by_switches: Ends, 
     wait_until(lambda: by_switches.disciplines("vtfar0") == plain, END_SECONDS, "the end of the discipline there")
 
 
+def test_each_source_may_be_a_host_of_its_own(tmp_path: Path) -> None:
+    """Three hosts send, each by a NIC of the same name and with an agent of its own, and a fourth one counts."""
+    with namespace() as near, namespace() as sink, contextlib.ExitStack() as stack:
+        hosts = [stack.enter_context(namespace()) for _ in range(3)]
+        ends = [(host, "vgfar") for host in hosts] + [(sink, f"vgout{number}") for number in range(3)]
+        for number, (host, name) in enumerate(ends):
+            pair = [f"vgnear{number}", "type", "veth", "peer", "name", name, "netns", str(host)]
+            enter = ["nsenter", f"--net=/proc/{near}/ns/net", "--", "ip", "link", "add"]
+            subprocess.run([*enter, *pair], check=True, capture_output=True)
+        file = experiments.write(
+            tmp_path,
+            platforms=["native", "netns"],
+            blocks=1,
+            testbed={
+                "generator": [{"host": {"netns": host}, "interfaces": ["vgfar"]} for host in hosts],
+                "sink": {"host": {"netns": sink}, "interfaces": [name for host, name in ends if host == sink]},
+                "hypervisor": {"host": "local", "interfaces": [f"vgnear{number}" for number in range(6)]},
+            },
+            workloads=[
+                {
+                    "workload": "forward",
+                    "frame_size_bytes": 500,
+                    "sources": [1, 3],
+                    "egress": ["one", "each"],
+                    "rate_factor": 64,
+                    "first_rate_frames_per_second": 1000,
+                    "point_milliseconds": 200,
+                },
+                {"workload": "tcp-stream", "size": TCP_BYTES, "link_rate_bits_per_second": TCP_RATE},
+            ],
+        )
+        finished = Ends(near, sink).virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
+    assert finished.returncode == 0, finished.stderr
+    folder = RunFolder.open(tmp_path / "run")
+    trials = folder.latest_trials()
+    assert [(one.workload, one.parameters, one.reason) for one in trials if one.status != "ok"] == []
+    forward = [one for one in trials if one.workload == "forward"]
+    assert {(one.platform, one.parameters["sources"]) for one in forward} == {
+        (label, sources) for label in ("native", "netns") for sources in (1, 3)
+    }
+    for trial in forward:
+        sources = trial.parameters["sources"]
+        assert forwarded_frames(trial) > 0
+        for point in trial.points or ():
+            assert [one.source for one in point.sources] == list(range(sources))
+            arrived = {one.source: one for one in point.sink.per_source}
+            for one in point.sources:
+                assert one.offered_frames + one.unsent_frames == one.intended_frames
+                books = arrived.pop(one.source)
+                assert books.forwarded_frames + books.lost_frames == one.offered_frames
+            assert arrived == {}
+            assert sum(loss.frames for loss in locate(point)) == sum(one.lost_frames for one in point.sink.per_source)
+            sending = [(hop.where, hop.interface, hop.source) for hop in point.hops or () if hop.role == "generator"]
+            assert sending == [("peer", "vgfar", 0), ("peer-1", "vgfar", 1), ("peer-2", "vgfar", 2)][:sources]
+            counted = [hop for hop in point.hops or () if hop.role == "generator" and hop.before and hop.after]
+            assert len(counted) == sources, "each host's own counters are read"
+            clocks = point.generator_clocks
+            if sources == 1:
+                assert clocks is None
+                continue
+            assert clocks is not None
+            assert [one.sources for one in clocks] == [(number,) for number in range(sources)]
+            # One kernel has one clock: none of them began before all had been asked what theirs says.
+            assert all(one.asked_monotonic_ns <= one.monotonic_ns <= one.answered_monotonic_ns for one in clocks)
+            last = max(one.answered_monotonic_ns for one in clocks)
+            assert all(one.start_monotonic_ns > last for one in point.sources)
+    text = (folder.path / "report" / "index.html").read_text(encoding="utf-8")
+    assert f"netns {hosts[0]} (vgfar), netns {hosts[1]} (vgfar), netns {hosts[2]} (vgfar), and the sink" in text
+
+
 @pytest.mark.parametrize("nics_beside", [False, True], ids=["links", "NICs"])
 def test_guests_beside_have_links_or_nics_of_their_own(ends: Ends, tmp_path: Path, *, nics_beside: bool) -> None:
     """The measured guest is behind its NICs; what the other one is sent never passes them.

@@ -108,10 +108,14 @@ class AgentModel(ABC):
 
 @dataclass(frozen=True)
 class TrafficAgents:
-    """Who generates traffic and who counts it: one agent for both, or one on each of two hosts."""
+    """Who generates traffic and who counts it: one agent for both, or one on each of two hosts.
+
+    ``of_source``: who sends as each source, in order, where several do; the first is ``generator``.
+    """
 
     generator: Caller
     sink: Caller
+    of_source: tuple[Caller, ...] = ()
 
     @classmethod
     def of_one(cls, agent: Caller) -> TrafficAgents:
@@ -120,12 +124,23 @@ class TrafficAgents:
 
     @property
     def agents(self) -> tuple[Caller, ...]:
-        """One or two."""
-        return (self.generator,) if self.generator is self.sink else (self.generator, self.sink)
+        """Each once: the generators in order, and the sink."""
+        return self.generators if self.generator is self.sink else (*self.generators, self.sink)
 
-    def at(self, role: str) -> Caller:
-        """Whose interface a link of that role ends at: ``sink``, or a source's."""
-        return self.sink if role == "sink" else self.generator
+    @property
+    def generators(self) -> tuple[Caller, ...]:
+        """Each once."""
+        found: list[Caller] = []
+        for one in self.of_source or (self.generator,):
+            if not any(one is other for other in found):
+                found.append(one)
+        return tuple(found)
+
+    def at(self, role: str, number: int = 0) -> Caller:
+        """Whose interface a link of that role ends at: ``sink``, or that of a source by its number."""
+        if role == "sink":
+            return self.sink
+        return self.of_source[number] if role == "source" and self.of_source else self.generator
 
 
 @dataclass

@@ -42,7 +42,7 @@ class PathInterface:
 
 @dataclass(frozen=True)
 class CounterSnapshot:
-    """Counters at one moment by who read them (``peer``, ``sink``, ``lab``, ``guest``, routers) and by interface.
+    """Counters at one moment by who read them (``peer``, ``peer-1``, ``sink``, ``lab``, ...) and by interface.
 
     ``counted`` has None for who could not read; ``replies`` are those of agents, whole.
     """
@@ -81,8 +81,8 @@ class HopReader:
 
     ``guest_names`` maps the guest's MAC addresses to its interface names; ``endpoints`` maps a link's name to the lab's
     interfaces on it, which ``lab`` or the link's router reads. It is empty where the guest's links end in the guest
-    itself. ``sink_host`` is who counts where that is not the ``peer`` who generates. ``enabled``: without
-    it nothing is read, to see what reading costs.
+    itself. ``sink_host`` is who counts where that is not the ``peer`` who generates; ``of_source`` who sends as each
+    source where the ``peer`` is not all of them. ``enabled``: without it nothing is read, to see what reading costs.
     """
 
     peer: Caller
@@ -92,6 +92,7 @@ class HopReader:
     guest_names: Mapping[str, str]
     endpoints: Mapping[str, EndpointInterfaces] = field(default_factory=dict)
     sink_host: Caller | None = None
+    of_source: tuple[Caller, ...] = ()
     enabled: bool = True
     _unable: set[str] = field(default_factory=set)
 
@@ -104,6 +105,10 @@ class HopReader:
             "peer": (self.peer, [link.peer_interface for link in links if self._where(link) == "peer"]),
             "guest": (self.guest, [name for link in links if (name := self.guest_names.get(link.guest_mac))]),
         }
+        for link in links:
+            if (where := self._where(link)).startswith("peer-"):
+                _, names = asked.setdefault(where, (self.of_source[link.number], []))
+                names.append(link.peer_interface)
         if self.sink_host is not None:
             asked["sink"] = (self.sink_host, [link.peer_interface for link in self.network.sinks])
         routers: dict[str, Callable[[], Mapping[str, Counters]]] = {}
@@ -197,8 +202,14 @@ class HopReader:
         return [*found, PathInterface("sink", self._where(sink), sink.peer_interface, "in", shared)]
 
     def _where(self, link: Link) -> str:
-        """Who reads the far end of a link."""
-        return "sink" if self.sink_host is not None and link.role == "sink" else "peer"
+        """Who reads the far end of a link: of several that send, ``peer-<n>`` is the one whose first source is n."""
+        if link.role == "sink":
+            return "sink" if self.sink_host is not None else "peer"
+        if not self.of_source:
+            return "peer"
+        own = self.of_source[link.number]
+        first = next(number for number, one in enumerate(self.of_source) if one is own)
+        return f"peer-{first}" if first else "peer"
 
     def _endpoint(self, link: Link) -> EndpointInterfaces:
         return self.endpoints.get(link.name, EndpointInterfaces())

@@ -107,6 +107,8 @@ class NeighbourNics(_Model):
 class Testbed(_Model):
     """``generator`` has a NIC a source; ``sink`` one for all of them, or one a source.
 
+    A list of generators: the first is ``generator``, the others are ``more_generators``; their sources are in order.
+
     ``hypervisor`` has those that face them, in this order: the generator's, the sink's, the timekeeper's.
 
     Either the guests are on this machine, and generator and sink elsewhere: then the hypervisor's NICs are moved into
@@ -120,11 +122,20 @@ class Testbed(_Model):
     """
 
     generator: Role
+    more_generators: tuple[Role, ...] = ()
     sink: Role
     hypervisor: Role
     timekeeper: Role | None = None
     neighbour: NeighbourNics | None = None
     flow_control: bool | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _several_generators(cls, given: Any) -> Any:
+        """A list of them is allowed."""
+        if not isinstance(given, dict) or not isinstance(generators := given.get("generator"), list) or not generators:
+            return given
+        return {**given, "generator": generators[0], "more_generators": generators[1:]}
 
     @model_validator(mode="before")
     @classmethod
@@ -145,6 +156,8 @@ class Testbed(_Model):
             raise ValueError("generator and sink: hosts that are not this one; leave 'testbed' out to use this one")
         address = self.hypervisor.host
         there = address.ssh is not None or address.api is not None or address.guests
+        if self.more_generators and (not self.hypervisor.host.local or any(one.host.local for one in self.generators)):
+            raise ValueError("generator: a list is of hosts that are not this one, for guests on this machine")
         if self.generator.host.guests or self.sink.host.guests:
             raise ValueError("generator and sink: 'guests' is no host of theirs; name it")
         if address.guests and self.hypervisor.interfaces != [str(number) for number in range(len(self.near))]:
@@ -156,7 +169,7 @@ class Testbed(_Model):
             )
         if self.timekeeper is not None and (self.hypervisor.host.local or not self.timekeeper.host.local):
             raise ValueError("timekeeper: 'local', for a hypervisor over SSH; leave it out")
-        sources, sinks = len(self.generator.interfaces), len(self.sink.interfaces)
+        sources, sinks = len(self.source_interfaces), len(self.sink.interfaces)
         if not sinks <= sources <= 3:
             raise ValueError("the generator has one interface a source, at most 3, and the sink no more than it")
         marks = len(self.timekeeper.interfaces) if self.timekeeper else 0
@@ -175,7 +188,7 @@ class Testbed(_Model):
             raise ValueError(
                 "neighbour: its guest is on this machine, or on a hypervisor over SSH; leave it out with others"
             )
-        if host.local and self.generator.host != self.sink.host:
+        if host.local and not self.one_host:
             raise ValueError("neighbour: one agent sends to its guest and counts; put generator and sink on one host")
         roles = (self.generator, self.sink, self.hypervisor, *([self.timekeeper] if self.timekeeper else []))
         named = [(role.host, name) for role in roles for name in role.interfaces]
@@ -187,17 +200,32 @@ class Testbed(_Model):
         return self
 
     @property
+    def generators(self) -> tuple[Role, ...]:
+        """All of them."""
+        return (self.generator, *self.more_generators)
+
+    @property
+    def source_interfaces(self) -> tuple[str, ...]:
+        """Their interfaces, one a source."""
+        return tuple(name for one in self.generators for name in one.interfaces)
+
+    @property
+    def one_host(self) -> bool:
+        """Generator and sink are on one host, so that one agent carries a whole trial out."""
+        return not self.more_generators and self.generator.host == self.sink.host
+
+    @property
     def far(self) -> tuple[tuple[HostAddress, tuple[str, ...]], ...]:
-        """The host of generator and sink with its interfaces for them, or the generator's and then the sink's.
+        """The host of generator and sink with its interfaces for them, or each generator's and then the sink's.
 
         Empty where both are this machine.
         """
         if self.generator.host.local:
             return ()
         sources, sinks = tuple(self.generator.interfaces), tuple(self.sink.interfaces)
-        if self.generator.host == self.sink.host:
+        if self.one_host:
             return ((self.generator.host, (*sources, *sinks)),)
-        return ((self.generator.host, sources), (self.sink.host, sinks))
+        return (*((one.host, tuple(one.interfaces)) for one in self.generators), (self.sink.host, sinks))
 
     @property
     def far_beside(self) -> tuple[tuple[HostAddress, tuple[str, ...]], ...]:

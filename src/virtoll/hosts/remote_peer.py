@@ -98,8 +98,11 @@ def remote_peer(testbed: Testbed | None, network: Network) -> Iterator[RemotePee
             both, where = TrafficAgents.of_one(agents[own]), (hosts[own][0],)
             near = testbed.near_beside
             beside = RemotePeer(ends=both, where=where, near=near, far=found[own], sinks=1, bridges="tb")
+        of_source = tuple(
+            agent for agent, one in zip(agents[:own], testbed.generators, strict=False) for _ in one.interfaces
+        )
         yield RemotePeer(
-            ends=TrafficAgents(agents[0], agents[own - 1]),
+            ends=TrafficAgents(agents[0], agents[own - 1], of_source if testbed.more_generators else ()),
             where=tuple(words for words, _ in hosts[:own]),
             near=testbed.near,
             far=tuple(itertools.chain(*found[:own])),

@@ -237,6 +237,7 @@ def _testbed(testbed: Mapping[str, Any] | None) -> str:
 def _ends(testbed: Mapping[str, Any]) -> str:
     roles = ("generator", "sink", "hypervisor", "timekeeper")
     ends = {role: ", ".join(testbed[role]["interfaces"]) for role in roles if testbed.get(role) is not None}
+    more = testbed.get("more_generators") or ()
     if testbed["hypervisor"]["host"].get("guests"):
         return (
             f"Generator ({ends['generator']}) and sink ({ends['sink']}) were on this machine; their NICs face the "
@@ -249,6 +250,14 @@ def _ends(testbed: Mapping[str, Any]) -> str:
         )
     generator, sink = (_host(testbed[role]["host"]) for role in ("generator", "sink"))
     reached = f"reached by {ends['hypervisor']} of this machine."
+    if more:
+        each = ", ".join(
+            f"{_host(one['host'])} ({', '.join(one['interfaces'])})" for one in (testbed["generator"], *more)
+        )
+        return (
+            f"The generators were on {each}, and the sink ({ends['sink']}) on {sink}, {reached} They began at one "
+            "moment, each by its own clock; one-way delays are missing."
+        )
     if generator == sink:
         return (
             f"Generator ({ends['generator']}) and sink ({ends['sink']}) were on {generator}, {reached} Both ends of a "
@@ -274,8 +283,10 @@ def _apart(analysis: Analysis) -> bool:
 def _guest_cpus(analysis: Analysis) -> Sequence[int]:
     """This machine's CPUs of the guests; none where the account of CPU time is of another machine's."""
     testbed = analysis.data.manifest.testbed
-    if testbed is not None and testbed["generator"]["host"]["ssh"] is not None:
-        return ()
+    if testbed is not None:
+        generators = (testbed["generator"], *(testbed.get("more_generators") or ()))
+        if any(one["host"]["ssh"] is not None for one in generators):
+            return ()
     return (analysis.data.manifest.pinning or {}).get("guest_cpus") or ()
 
 

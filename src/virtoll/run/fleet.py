@@ -618,13 +618,13 @@ class Fleet:
         wire = self._wire(guest, site)
         trunked = [one for one in network.links if one not in near]
         for agent in wire.agents if trunked else ():
-            own = tuple(one for one in trunked if wire.at(one.role) is agent)
+            own = tuple(one for one in trunked if wire.at(one.role, one.number) is agent)
             agent.ask(peer_request(GuestNetwork(own)))
         configured = guest.agent.ask(network_request(network))
         names = {one.mac: one.name for one in configured.interfaces if one.mac is not None}
         link = network.marks
         for each in network.links:
-            await_path(guest.peer if each in near else wire.at(each.role), each)
+            await_path(guest.peer if each in near else wire.at(each.role, each.number), each)
         name, measuring = names[link.guest_mac] if link else "", self.observer.measuring
         timekeeper = Timekeeper(guest.agent, guest.peer, link, name, identifier, measuring=measuring)
         endpoints = site.network.endpoint_interfaces(network)
@@ -637,6 +637,7 @@ class Fleet:
             guest_names=names,
             endpoints=endpoints,
             sink_host=sink_host,
+            of_source=wire.of_source,
             enabled=counters,
         )
 
