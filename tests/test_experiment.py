@@ -380,6 +380,12 @@ COMPLAINTS: list[tuple[str, dict[str, Any], str, list[str]]] = [
         ["generator: a list is of hosts that are not this one, for guests on this machine"],
     ),
     (
+        "a list of sinks of which one is here",
+        {"testbed": TESTBED | {"sink": [TESTBED["sink"], {"host": "local", "interfaces": ["eth3"]}]}},
+        "testbed",
+        ["sink: a list is of hosts that are not this one, for guests on this machine"],
+    ),
+    (
         "NICs of a list of generators that nothing faces",
         {"testbed": SEVERAL | {"hypervisor": TESTBED["hypervisor"]}},
         "testbed",
@@ -509,6 +515,19 @@ def test_a_list_of_generators_has_a_host_a_source_and_an_agent_each() -> None:
     assert type(testbed).model_validate(testbed.model_dump(mode="json")) == testbed
     one = experiments.parsed(testbed={**TESTBED, "generator": [TESTBED["generator"]]}).testbed
     assert one == experiments.parsed(testbed=TESTBED).testbed
+
+
+def test_sinks_may_be_a_list_too() -> None:
+    """As many NICs of theirs as there are egress links."""
+    second = {"host": {"ssh": "bench@second"}, "interfaces": ["eth2"]}
+    listed = SEVERAL | {"sink": [SEVERAL["sink"], second]}
+    listed["hypervisor"] = {"host": "local", "interfaces": [f"enp{number}s0" for number in range(4)]}
+    workload = {"workload": "forward", "sources": 2, "egress": "each"}
+    testbed = experiments.parsed(testbed=listed, workloads=[workload]).testbed
+    assert testbed is not None
+    assert [host.words for host, _ in testbed.far] == [f"ssh bench@{name}" for name in ("peer", "second") * 2]
+    with pytest.raises(UsageError, match=r"'testbed\.sink\.interfaces' has 1"):
+        experiments.parsed(testbed=SEVERAL, workloads=[workload])
 
 
 def test_factors_expand_in_the_order_given() -> None:

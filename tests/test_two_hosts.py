@@ -188,6 +188,57 @@ def test_several_generators_each_send_as_their_own_sources() -> None:
     assert all(one["asked_monotonic_ns"] <= one["answered_monotonic_ns"] for one in stored)
 
 
+def counted(*forwarded: int, **more: Any) -> SinkFinishReply:
+    """What an agent answers that counted so many frames of each source, and 9 were offered of each it was told of."""
+    own = tuple(
+        ARRIVED.but(source=number, forwarded_frames=count, lost_frames=(9 - count if count else 0))
+        for number, count in enumerate(forwarded)
+    )
+    cpu = TrafficCpu(sink_cpu_ns=6, sink_core=1, processors=(processor(1),))
+    return RECEIVED.but(sink=SINK.but(per_source=own, foreign_frames=2, **more), cpu=cpu)
+
+
+def test_several_sinks_each_count_what_arrives_at_their_own_interfaces() -> None:
+    """Each is told what its own sources offered, and of the others nothing; what is of no source is added up."""
+    generator = Scripted({"send": sent_as(3)})
+    sinks = [
+        Scripted({"sink-open": OPEN, "sink-finish": counted(8, 0, 0, kernel_dropped_frames=3)}),
+        Scripted({"sink-open": OPEN, "sink-finish": counted(0, 7, 6, kernel_dropped_frames=4, drained=False)}),
+    ]
+    lanes = tuple(replace(LANE, interface=f"eth{number}") for number in range(3))
+    stream = TrafficStream(lanes, ("out0", "out1", "out2"), None, None)
+    ends = TrafficAgents(generator, sinks[0], of_sink=(sinks[0], sinks[1], sinks[1]))
+    reported = send(ends, stream, FrameParameters(sources=3, egress="each"), 3, 1_000_000, 10_000.0)
+    sink = reported.traffic.sink
+    assert [(one.source, one.forwarded_frames, one.lost_frames) for one in sink.per_source] == [
+        (0, 8, 1),
+        (1, 7, 2),
+        (2, 6, 3),
+    ]
+    assert (sink.foreign_frames, sink.kernel_dropped_frames, sink.drained) == (4, 7, False)
+    assert (reported.traffic.cpu.sink_cpu_ns, reported.traffic.cpu.sink_core) == (12, None)
+    nothing = SourceTotals(intended_frames=0, offered_frames=0, unsent_frames=0)
+    for one, own, told in (
+        (sinks[0], ("out0",), (BOOKS, nothing, nothing)),
+        (sinks[1], ("out1", "out2"), (nothing, BOOKS, BOOKS)),
+    ):
+        opened: Any = one.asked[0].to_json()
+        assert (tuple(opened["sink"]["interfaces"]), len(opened["sources"])) == (own, 3)
+        assert one.asked[1] == SinkFinishRequest(sources=told)
+
+
+def test_no_sink_of_several_stays_open_when_one_does_not_open() -> None:
+    generator = Scripted({"send": SENT})
+    sinks = [Scripted({"sink-open": OPEN, "sink-close": Done()}), Scripted({"sink-open": AgentError("system", "no")})]
+    ends = TrafficAgents(generator, sinks[0], of_sink=tuple(sinks))
+    lanes = tuple(replace(LANE, interface=f"eth{number}") for number in range(2))
+    stream = TrafficStream(lanes, ("out0", "out1"), None, None)
+    with pytest.raises(AgentError, match="no"):
+        send(ends, stream, FrameParameters(sources=2, egress="each"), 3, 1_000_000, 10_000.0)
+    assert [one.operations for one in sinks] == [["sink-open", "sink-close"], ["sink-open"]]
+    assert generator.operations == []
+
+
 def test_a_generator_that_has_no_source_of_a_point_is_not_asked() -> None:
     first = Scripted({"send": SENT})
     sink = Scripted({"sink-open": OPEN, "sink-finish": RECEIVED})

@@ -119,6 +119,42 @@ def test_a_run_with_generator_and_sink_on_two_hosts(hosts: SshHosts, tmp_path: P
     assert_nothing_left(hosts)
 
 
+def test_each_source_and_each_sink_on_another_host(hosts: SshHosts, tmp_path: Path) -> None:
+    """Each of two hosts sends as one source, and counts the other's frames, by agents of their own."""
+    pairs = [
+        (f"near{number}", host, name)
+        for number, (host, name) in enumerate((("alpha", "far"), ("beta", "far"), ("beta", "far2"), ("alpha", "far2")))
+    ]
+    hosts.wire(pairs)
+    roles = [{"host": {"ssh": host}, "interfaces": [name]} for _, host, name in pairs]
+    near = {"host": "local", "interfaces": [name for name, _, _ in pairs]}
+    file = experiments.write(
+        tmp_path,
+        platforms=["netns"],
+        baseline="netns",
+        blocks=1,
+        testbed={"generator": roles[:2], "sink": roles[2:], "hypervisor": near},
+        workloads=[{**FORWARD, "sources": 2, "egress": "each", "point_milliseconds": 200}],
+    )
+    code, complaint = hosts.virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
+    assert code == 0, complaint
+    (trial,) = RunFolder.open(tmp_path / "run").trials()
+    assert (trial.status, trial.reason) == ("ok", None)
+    assert forwarded_frames(trial) > 0
+    for point in trial.points or ():
+        assert [one.offered_frames + one.unsent_frames for one in point.sources] == [
+            one.intended_frames for one in point.sources
+        ]
+        assert [one.forwarded_frames + one.lost_frames for one in point.sink.per_source] == [
+            one.offered_frames for one in point.sources
+        ]
+        ends = [(hop.where, hop.interface) for hop in point.hops or () if hop.role in ("generator", "sink")]
+        assert ends == [("peer", "far"), ("sink", "far2"), ("peer-1", "far"), ("sink-1", "far2")]
+        assert sum(loss.frames for loss in locate(point)) == sum(one.lost_frames for one in point.sink.per_source)
+        assert [one.sources for one in point.generator_clocks or ()] == [(0,), (1,)]
+    assert_nothing_left(hosts)
+
+
 @contextlib.contextmanager
 def under_way(hosts: SshHosts, into: Path, *arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
     """A run with an agent on each host and a trial more than there were."""

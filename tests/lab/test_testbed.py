@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support import commands, experiments
@@ -252,11 +253,17 @@ def test_a_killed_run_leaves_no_discipline_at_the_other_host(by_switches: Ends, 
     wait_until(lambda: by_switches.disciplines("vtfar0") == plain, END_SECONDS, "the end of the discipline there")
 
 
-def test_each_source_may_be_a_host_of_its_own(tmp_path: Path) -> None:
-    """Three hosts send, each by a NIC of the same name and with an agent of its own, and a fourth one counts."""
-    with namespace() as near, namespace() as sink, contextlib.ExitStack() as stack:
-        hosts = [stack.enter_context(namespace()) for _ in range(3)]
-        ends = [(host, "vgfar") for host in hosts] + [(sink, f"vgout{number}") for number in range(3)]
+@pytest.mark.parametrize("counting", [1, 3])
+def test_sources_and_sinks_may_be_hosts_of_their_own(tmp_path: Path, counting: int) -> None:
+    """Three hosts send, each by a NIC of the same name and with an agent of its own; others count, one or three."""
+    with namespace() as near, contextlib.ExitStack() as stack:
+        hosts, sinks = ([stack.enter_context(namespace()) for _ in range(count)] for count in (3, counting))
+        out = [[f"vgout{number}" for number in range(3)]] if counting == 1 else [["vgfar"]] * 3
+        roles: dict[str, list[dict[str, Any]]] = {
+            "generator": [{"host": {"netns": host}, "interfaces": ["vgfar"]} for host in hosts],
+            "sink": [{"host": {"netns": host}, "interfaces": names} for host, names in zip(sinks, out, strict=True)],
+        }
+        ends = [(one["host"]["netns"], name) for role in roles.values() for one in role for name in one["interfaces"]]
         for number, (host, name) in enumerate(ends):
             pair = [f"vgnear{number}", "type", "veth", "peer", "name", name, "netns", str(host)]
             enter = ["nsenter", f"--net=/proc/{near}/ns/net", "--", "ip", "link", "add"]
@@ -266,8 +273,7 @@ def test_each_source_may_be_a_host_of_its_own(tmp_path: Path) -> None:
             platforms=["native", "netns"],
             blocks=1,
             testbed={
-                "generator": [{"host": {"netns": host}, "interfaces": ["vgfar"]} for host in hosts],
-                "sink": {"host": {"netns": sink}, "interfaces": [name for host, name in ends if host == sink]},
+                **roles,
                 "hypervisor": {"host": "local", "interfaces": [f"vgnear{number}" for number in range(6)]},
             },
             workloads=[
@@ -283,7 +289,7 @@ def test_each_source_may_be_a_host_of_its_own(tmp_path: Path) -> None:
                 {"workload": "tcp-stream", "size": TCP_BYTES, "link_rate_bits_per_second": TCP_RATE},
             ],
         )
-        finished = Ends(near, sink).virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
+        finished = Ends(near, hosts[0]).virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
     assert finished.returncode == 0, finished.stderr
     folder = RunFolder.open(tmp_path / "run")
     trials = folder.latest_trials()
@@ -306,8 +312,13 @@ def test_each_source_may_be_a_host_of_its_own(tmp_path: Path) -> None:
             assert sum(loss.frames for loss in locate(point)) == sum(one.lost_frames for one in point.sink.per_source)
             sending = [(hop.where, hop.interface, hop.source) for hop in point.hops or () if hop.role == "generator"]
             assert sending == [("peer", "vgfar", 0), ("peer-1", "vgfar", 1), ("peer-2", "vgfar", 2)][:sources]
-            counted = [hop for hop in point.hops or () if hop.role == "generator" and hop.before and hop.after]
-            assert len(counted) == sources, "each host's own counters are read"
+            counted = [hop for hop in point.hops or () if hop.role in ("generator", "sink")]
+            assert all(hop.before is not None and hop.after is not None for hop in counted), "each host's are read"
+            links = 3 if trial.parameters["egress"] == "each" and sources == 3 else 1
+            arriving = [(hop.where, hop.interface) for hop in counted if hop.role == "sink"]
+            names = [name for names in out for name in names]
+            where = ["sink", "sink-1", "sink-2"] if counting == 3 else ["sink"] * 3
+            assert arriving == list(zip(where, names, strict=True))[:links]
             clocks = point.generator_clocks
             if sources == 1:
                 assert clocks is None
@@ -319,7 +330,8 @@ def test_each_source_may_be_a_host_of_its_own(tmp_path: Path) -> None:
             last = max(one.answered_monotonic_ns for one in clocks)
             assert all(one.start_monotonic_ns > last for one in point.sources)
     text = (folder.path / "report" / "index.html").read_text(encoding="utf-8")
-    assert f"netns {hosts[0]} (vgfar), netns {hosts[1]} (vgfar), netns {hosts[2]} (vgfar), and the sink" in text
+    for each in (", ".join(f"netns {host} (vgfar)" for host in own) for own in (hosts, sinks)[: 1 + (counting == 3)]):
+        assert each in text
 
 
 @pytest.mark.parametrize("nics_beside", [False, True], ids=["links", "NICs"])

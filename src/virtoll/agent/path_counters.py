@@ -81,8 +81,9 @@ class HopReader:
 
     ``guest_names`` maps the guest's MAC addresses to its interface names; ``endpoints`` maps a link's name to the lab's
     interfaces on it, which ``lab`` or the link's router reads. It is empty where the guest's links end in the guest
-    itself. ``sink_host`` is who counts where that is not the ``peer`` who generates; ``of_source`` who sends as each
-    source where the ``peer`` is not all of them. ``enabled``: without it nothing is read, to see what reading costs.
+    itself. ``of_source`` is who sends as each source where the ``peer`` is not all of them; ``of_sink`` who counts what
+    arrives by each sink's link (one: by all) where that is not the ``peer``. ``enabled``: without it nothing is read,
+    to see what reading costs.
     """
 
     peer: Caller
@@ -91,8 +92,8 @@ class HopReader:
     network: GuestNetwork
     guest_names: Mapping[str, str]
     endpoints: Mapping[str, EndpointInterfaces] = field(default_factory=dict)
-    sink_host: Caller | None = None
     of_source: tuple[Caller, ...] = ()
+    of_sink: tuple[Caller, ...] = ()
     enabled: bool = True
     _unable: set[str] = field(default_factory=set)
 
@@ -102,15 +103,12 @@ class HopReader:
             return CounterSnapshot({}, {})
         links = self.network.traffic
         asked: dict[str, tuple[Caller, list[str]]] = {
-            "peer": (self.peer, [link.peer_interface for link in links if self._where(link) == "peer"]),
+            "peer": (self.peer, []),
             "guest": (self.guest, [name for link in links if (name := self.guest_names.get(link.guest_mac))]),
         }
         for link in links:
-            if (where := self._where(link)).startswith("peer-"):
-                _, names = asked.setdefault(where, (self.of_source[link.number], []))
-                names.append(link.peer_interface)
-        if self.sink_host is not None:
-            asked["sink"] = (self.sink_host, [link.peer_interface for link in self.network.sinks])
+            where, who = self._far(link)
+            asked.setdefault(where, (who, []))[1].append(link.peer_interface)
         routers: dict[str, Callable[[], Mapping[str, Counters]]] = {}
         own: list[str] = []
         for link in links:
@@ -202,14 +200,17 @@ class HopReader:
         return [*found, PathInterface("sink", self._where(sink), sink.peer_interface, "in", shared)]
 
     def _where(self, link: Link) -> str:
-        """Who reads the far end of a link: of several that send, ``peer-<n>`` is the one whose first source is n."""
-        if link.role == "sink":
-            return "sink" if self.sink_host is not None else "peer"
-        if not self.of_source:
-            return "peer"
-        own = self.of_source[link.number]
-        first = next(number for number, one in enumerate(self.of_source) if one is own)
-        return f"peer-{first}" if first else "peer"
+        """Who reads the far end of a link."""
+        return self._far(link)[0]
+
+    def _far(self, link: Link) -> tuple[str, Caller]:
+        """That in words, and the agent: of several, ``peer-<n>`` or ``sink-<n>`` is the one whose first link is n."""
+        role, agents = ("sink", self.of_sink) if link.role == "sink" else ("peer", self.of_source)
+        if not agents:
+            return "peer", self.peer
+        own = agents[link.place] if len(agents) > 1 else agents[0]
+        first = next(place for place, one in enumerate(agents) if one is own)
+        return (f"{role}-{first}" if first else role), own
 
     def _endpoint(self, link: Link) -> EndpointInterfaces:
         return self.endpoints.get(link.name, EndpointInterfaces())

@@ -98,15 +98,12 @@ def remote_peer(testbed: Testbed | None, network: Network) -> Iterator[RemotePee
             both, where = TrafficAgents.of_one(agents[own]), (hosts[own][0],)
             near = testbed.near_beside
             beside = RemotePeer(ends=both, where=where, near=near, far=found[own], sinks=1, bridges="tb")
-        of_source = tuple(
-            agent for agent, one in zip(agents[:own], testbed.generators, strict=False) for _ in one.interfaces
-        )
         yield RemotePeer(
-            ends=TrafficAgents(agents[0], agents[own - 1], of_source if testbed.more_generators else ()),
+            ends=_agents_of(testbed, agents[:own]),
             where=tuple(words for words, _ in hosts[:own]),
             near=testbed.near,
             far=tuple(itertools.chain(*found[:own])),
-            sinks=len(testbed.sink.interfaces),
+            sinks=len(testbed.sink_interfaces),
             beside=beside,
         )
     finally:
@@ -114,6 +111,21 @@ def remote_peer(testbed: Testbed | None, network: Network) -> Iterator[RemotePee
             agent.close()
         for undo in undos:
             undo.close()
+
+
+def _agents_of(testbed: Testbed, agents: Sequence[Caller]) -> TrafficAgents:
+    """Those of ``Testbed.far`` by what they do."""
+    if testbed.one_host:
+        return TrafficAgents.of_one(agents[0])
+    sending, counting = agents[: len(testbed.generators)], agents[len(testbed.generators) :]
+    of_source = [agent for agent, one in zip(sending, testbed.generators, strict=True) for _ in one.interfaces]
+    of_sink = [agent for agent, one in zip(counting, testbed.sinks, strict=True) for _ in one.interfaces]
+    return TrafficAgents(
+        sending[0],
+        counting[0],
+        of_source=tuple(of_source) if len(sending) > 1 else (),
+        of_sink=tuple(of_sink) if len(counting) > 1 else (),
+    )
 
 
 def _adopt(testbed: Testbed, network: Network, outside: int, *, peer: bool = False) -> None:

@@ -51,7 +51,7 @@ class Link:
     """One link of a guest; ``role`` is ``source``, ``sink``, ``marks`` or ``shared``. MAC addresses as text, MTU in
     bytes.
 
-    ``owner`` is the guest's number and ``place`` the link's in it: both are in its addresses.
+    ``owner`` is the guest's number and ``number`` the link's in it: both are in its addresses.
     ``trunk``: the NIC that leads to the peer, on another host or as ``shared`` on this one; its bridge is shared by all
     guests. None: a veth pair of the link's own.
     ``attachment``: how it reaches the guest.
@@ -92,6 +92,11 @@ class Link:
     def peer_address(self) -> str:
         """The peer's IPv4 address outside any VLAN."""
         return self.ends().peer
+
+    @property
+    def place(self) -> int:
+        """Which of its role it is, from 0: source 1's is 1, as the second sink's."""
+        return [number for _, number in _SINKS].index(self.number) if self.role == "sink" else self.number
 
     @property
     def outer_interface(self) -> str:

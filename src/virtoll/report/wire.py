@@ -237,7 +237,8 @@ def _testbed(testbed: Mapping[str, Any] | None) -> str:
 def _ends(testbed: Mapping[str, Any]) -> str:
     roles = ("generator", "sink", "hypervisor", "timekeeper")
     ends = {role: ", ".join(testbed[role]["interfaces"]) for role in roles if testbed.get(role) is not None}
-    more = testbed.get("more_generators") or ()
+    sending = (testbed["generator"], *(testbed.get("more_generators") or ()))
+    counting = (testbed["sink"], *(testbed.get("more_sinks") or ()))
     if testbed["hypervisor"]["host"].get("guests"):
         return (
             f"Generator ({ends['generator']}) and sink ({ends['sink']}) were on this machine; their NICs face the "
@@ -250,13 +251,10 @@ def _ends(testbed: Mapping[str, Any]) -> str:
         )
     generator, sink = (_host(testbed[role]["host"]) for role in ("generator", "sink"))
     reached = f"reached by {ends['hypervisor']} of this machine."
-    if more:
-        each = ", ".join(
-            f"{_host(one['host'])} ({', '.join(one['interfaces'])})" for one in (testbed["generator"], *more)
-        )
+    if len(sending) > 1 or len(counting) > 1:
         return (
-            f"The generators were on {each}, and the sink ({ends['sink']}) on {sink}, {reached} They began at one "
-            "moment, each by its own clock; one-way delays are missing."
+            f"The generators were on {_each(sending)}, the sinks on {_each(counting)}, {reached} Each began at one "
+            "moment by its own clock, and several hosts have several clocks, so that one-way delays are missing."
         )
     if generator == sink:
         return (
@@ -267,6 +265,10 @@ def _ends(testbed: Mapping[str, Any]) -> str:
         f"The generator ({ends['generator']}) was on {generator} and the sink ({ends['sink']}) on {sink}, {reached} "
         "Two hosts have two clocks, so that one-way delays are missing."
     )
+
+
+def _each(roles: Sequence[Mapping[str, Any]]) -> str:
+    return ", ".join(f"{_host(one['host'])} ({', '.join(one['interfaces'])})" for one in roles)
 
 
 def _host(host: Mapping[str, Any]) -> str:

@@ -211,7 +211,7 @@ class Hop:
     """
 
     role: HopRole
-    where: Literal["peer", "peer-1", "peer-2", "sink", "lab", "guest"]
+    where: Literal["peer", "peer-1", "peer-2", "sink", "sink-1", "sink-2", "lab", "guest"]
     interface: str | None
     direction: Literal["in", "out"]
     source: int | None

@@ -59,7 +59,7 @@ class ForwardParameters(SweepParameters):
                 f"{self.sources} sources need as many NICs, and 'testbed.generator.interfaces' has {nics}; name more "
                 "of them there, or use fewer sources"
             )
-        nics = len(testbed.sink.interfaces) if testbed is not None else self.egress_links
+        nics = len(testbed.sink_interfaces) if testbed is not None else self.egress_links
         if self.egress_links > nics:
             return "egress", (
                 f"{self.sources} sources with an egress link each need as many NICs, and 'testbed.sink.interfaces' has "

@@ -7,45 +7,32 @@ frames are sent through.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
-from virtoll.agent.client import Caller, TrafficAgents
-from virtoll.agent.operations.session import ClocksRequest
+from virtoll.agent.client import TrafficAgents
 from virtoll.agent.operations.traffic import (
     Destinations,
     MixPart,
-    SendReply,
-    SendRequest,
-    SentSource,
-    SinkCloseRequest,
     SinkEnd,
-    SinkFinishReply,
-    SinkFinishRequest,
-    SinkOpenRequest,
     Source,
-    SourceTotals,
     Traffic,
-    TrafficCpu,
     TrafficReply,
     TrafficRequest,
 )
-from virtoll.errors import GuestError
 from virtoll.experiment.model import Parameters
 from virtoll.experiment.topology import Testbed
 from virtoll.runfolder.frame_shape import FrameShape
 from virtoll.workloads.points import MeasuredPoint
+from virtoll.workloads.several_agents import by_several
 
 Backend = Literal["auto", "live-frames", "af-xdp", "af-packet"]
 BACKENDS: tuple[str, ...] = get_args(Backend)[1:]
 # How long the sink waits after the last frame: where all have arrived, where some are missing (a guest that was off its
 # CPU goes on with what it held), and at most.
 QUIET_NS, RESIDUAL_NS, DRAIN_LIMIT_NS = 20_000_000, 500_000_000, 5_000_000_000
-_LEAD_SECONDS = 0.2  # by then each of several generators must have read its request
 _SOURCE_PORT, _DESTINATION_PORT = 1024, 9
 MOST_ROUTES = 2_000_000  # as in the agent (crates/wire/src/routes.rs)
 
@@ -188,103 +175,8 @@ def send(
     deadline_seconds = 60 + (2 * duration_ns + DRAIN_LIMIT_NS) / 1e9
     if len(peer.agents) == 1:
         return MeasuredPoint(rate, duration_ns, peer.generator.ask(TrafficRequest.of(request), deadline_seconds))
-    peer.sink.ask(SinkOpenRequest.of(request))
-    try:
-        sent, clocks = _sent(peer, request, deadline_seconds)
-        received = peer.sink.ask(SinkFinishRequest(sources=totals(sent.sources)), deadline_seconds)
-    except GuestError:
-        with contextlib.suppress(GuestError):
-            peer.sink.ask(SinkCloseRequest(), deadline_seconds)
-        raise
-    beside = {"generator_clocks": clocks} if clocks else {}
-    return MeasuredPoint(rate, duration_ns, _joined(sent, received), beside)
-
-
-def _joined(sent: SendReply, received: SinkFinishReply) -> TrafficReply:
-    """The halves as one agent would have answered."""
-    sink_cpu = received.cpu.to_json()
-    cpu = {**sent.cpu.to_json(), "sink_processors": sink_cpu.pop("processors", None), **sink_cpu}
-    return TrafficReply.of(
-        sent,
-        sink=received.sink,
-        interfaces=(*(sent.interfaces or ()), *received.interfaces),
-        cpu=TrafficCpu.from_json(cpu),
-    )
-
-
-def _sent(ends: TrafficAgents, request: Traffic, deadline_seconds: float) -> tuple[SendReply, list[dict[str, Any]]]:
-    """What the sources sent, and the clocks of those that sent where they are several: these begin at one moment.
-
-    Each is told in how much time by its own clock, so that they are apart by how much their requests' ways differ.
-    """
-    parts = [(one, own) for one in ends.generators if (own := _sources_of(ends, one, request))]
-    if len(parts) <= 1:
-        return ends.generator.ask(SendRequest.of(request), deadline_seconds), []
-    from concurrent.futures import ThreadPoolExecutor  # it brings in logging, which every start would pay for
-
-    clocks = [_clock(one, own) for one, own in parts]
-    begins = time.monotonic() + _LEAD_SECONDS
-
-    def send_own(agent: Caller, own: Sequence[Source]) -> SendReply:
-        delay_ns = max(0, int((begins - time.monotonic()) * 1e9))
-        return agent.ask(SendRequest.of(request, sources=tuple(own), delay_ns=delay_ns), deadline_seconds)
-
-    with ThreadPoolExecutor(max_workers=len(parts)) as threads:
-        asked = [threads.submit(send_own, one, own) for one, own in parts]
-    return _of_several([(one.result(), own) for one, (_, own) in zip(asked, parts, strict=True)]), clocks
-
-
-def _sources_of(ends: TrafficAgents, agent: Caller, request: Traffic) -> list[Source]:
-    """Those that an agent sends as, with their numbers in all of them."""
-    numbered = enumerate(zip(request.sources, ends.of_source, strict=False))
-    return [source.but(number=number) for number, (source, own) in numbered if own is agent]
-
-
-def _clock(agent: Caller, own: Sequence[Source]) -> dict[str, Any]:
-    """A ``GeneratorClock`` of the run folder."""
-    asked_ns = time.monotonic_ns()
-    read = agent.ask(ClocksRequest())
-    return {
-        "sources": [one.number for one in own],
-        "asked_monotonic_ns": asked_ns,
-        "monotonic_ns": read.monotonic_ns,
-        "answered_monotonic_ns": time.monotonic_ns(),
-    }
-
-
-def _of_several(parts: Sequence[tuple[SendReply, Sequence[Source]]]) -> SendReply:
-    """The parts as one agent would have answered, sources in order; ``GuestError`` where their back ends differ."""
-    sent = [part for part, _ in parts]
-    backends = dict.fromkeys(one.backend for one in sent)
-    if len(backends) > 1:
-        raise GuestError(f"the generators send by {' and '.join(backends)}; set 'backend' to what all of them have")
-    sources = {asked.number or 0: one for part, own in parts for one, asked in zip(part.sources, own, strict=True)}
-    return SendReply.of(
-        sent[0],
-        sources=tuple(sources[number].but(source=number) for number in sorted(sources)),
-        interfaces=tuple(change for one in sent for change in one.interfaces or ()),
-        cpu=TrafficCpu.from_json(generators_cpu([one.cpu for one in sent])),
-    )
-
-
-def generators_cpu(parts: Sequence[TrafficCpu]) -> dict[str, Any]:
-    """The CPU times of those that send, summed where all know them; their cores are not one machine's."""
-    given = [one.to_json() for one in parts]
-    names = ("generator_user_ns", "generator_system_ns", "generator_cpu_ns")
-    summed = {name: sum(one[name] for one in given) for name in names if all(name in one for one in given)}
-    return {**summed, "generator_cores": [None for one in parts for _ in one.generator_cores or (None,)]}
-
-
-def totals(sources: Iterable[SentSource]) -> tuple[SourceTotals, ...]:
-    """What the sink knows of each source."""
-    return tuple(
-        SourceTotals(
-            intended_frames=source.intended_frames,
-            offered_frames=source.offered_frames,
-            unsent_frames=source.unsent_frames,
-        )
-        for source in sources
-    )
+    reply, clocks = by_several(peer, request, deadline_seconds)
+    return MeasuredPoint(rate, duration_ns, reply, {"generator_clocks": clocks} if clocks else {})
 
 
 def unbalanced(points: Sequence[MeasuredPoint]) -> str | None:

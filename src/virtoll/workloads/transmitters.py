@@ -34,15 +34,8 @@ from virtoll.runfolder.frame_shape import LARGEST_FRAME_BYTES, MOST_SOURCES, SMA
 from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
 from virtoll.workloads.network_path import shaped
 from virtoll.workloads.points import MeasuredPoint
-from virtoll.workloads.traffic import (
-    Backend,
-    FrameParameters,
-    Lane,
-    TrafficStream,
-    generators_cpu,
-    totals,
-    unbalanced,
-)
+from virtoll.workloads.several_agents import generators_cpu, totals
+from virtoll.workloads.traffic import Backend, FrameParameters, Lane, TrafficStream, unbalanced
 from virtoll.workloads.virtual_routers import refuse_shared_links
 
 _LEAST_TOGETHER = 0.5
