@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import itertools
 import json
+import os
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -28,8 +32,10 @@ from virtoll.agent.operations.traffic import (
     TrafficCpu,
     TrafficReply,
 )
-from virtoll.errors import AgentError, GuestDied, GuestError, LabError
-from virtoll.hosts.remote_peer import Apart, RemotePeer
+from virtoll.errors import AgentError, GuestCannot, GuestDied, GuestError, LabError
+from virtoll.hosts.remote_peer import Apart, RemotePeer, end_at
+from virtoll.hosts.undo import Undo
+from virtoll.lab.shaping import Shape, shaped
 from virtoll.platforms.fake.site import model_site
 from virtoll.run.pinning import Pinning
 from virtoll.run.session import CommandLog, RunSession
@@ -307,6 +313,48 @@ def test_a_run_whose_far_agent_is_gone_ends_with_its_host_named() -> None:
     run_session = RunSession(site, Pinning((), None, None), itertools.count(1), CommandLog())
     with pytest.raises(LabError, match=r"the agent on ssh b ended; .*virtoll resume"):
         run_session.refuse_dead_peer(GuestDied("it ended"))
+
+
+@pytest.fixture
+def undo() -> Iterator[Undo]:
+    """One that answers whatever it is told, which is kept."""
+    reader, writer = os.pipe()
+    with os.fdopen(writer, "wb") as answers:
+        answers.write(b"{}\n" * 20)
+    with contextlib.closing(Undo("ssh far", os.fdopen(reader, "rb", buffering=0), io.BytesIO())) as made:
+        yield made
+
+
+@pytest.mark.parametrize(
+    ("answer", "says", "tried"),
+    [
+        (AgentError("system", "no tc: not found"), "ssh far: no tc: not found; install iproute2 there", 1),
+        ("RTNETLINK answers: Operation not permitted", "ssh far: tc: RTNETLINK .*; give a user that is root there", 1),
+        (
+            "Error: Specified qdisc kind is unknown.",
+            "the kernel has neither netem nor tbf .*ssh far: tc: Error",
+            2,
+        ),
+    ],
+)
+def test_a_far_end_that_cannot_be_shaped_skips_the_trial_and_promises_nothing(
+    undo: Undo, answer: GuestError | str, says: str, tried: int
+) -> None:
+    """Where nothing was set nothing is taken away either: it may have a discipline of its user's."""
+    said: Message | GuestError = (
+        answer
+        if isinstance(answer, GuestError)
+        else ExecReply(status=2, signal=None, stdout=b"", stderr=answer.encode(), timed_out=False, truncated=False)
+    )
+    agent = Scripted({"exec": said})
+    with pytest.raises(GuestCannot, match=says):
+        shaped((end_at(agent, undo, "eth1"),), Shape(rate_bits_per_second=1_000_000)).__enter__()
+    asked: list[Any] = list(agent.asked)
+    assert [one.argv[:6] for one in asked] == [("tc", "qdisc", "replace", "dev", "eth1", "root")] * tried
+    assert isinstance(undo.writer, io.BytesIO)
+    lines = [json.loads(line) for line in undo.writer.getvalue().splitlines()]
+    promised = {"add": ["tc", "qdisc", "del", "dev", "eth1", "root"]}
+    assert lines == [{"id": number, **more} for number in range(1, tried + 1) for more in (promised, {"drop": True})]
 
 
 def test_an_agent_apart_says_why_it_gave_no_answer() -> None:

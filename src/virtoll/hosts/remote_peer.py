@@ -18,7 +18,7 @@ from virtoll.agent.client import AgentClient, Caller, ChannelMark, Reply, Traffi
 from virtoll.agent.messages import Request
 from virtoll.agent.operations.programs import ExecRequest
 from virtoll.agent.operations.session import FactsRequest
-from virtoll.errors import AgentError, GuestError, LabError
+from virtoll.errors import AgentError, GuestCannot, GuestError, LabError
 from virtoll.experiment.topology import Testbed
 from virtoll.hosts.session import inherited
 from virtoll.hosts.undo import Undo
@@ -140,14 +140,26 @@ def _adopt(testbed: Testbed, network: Network, outside: int, *, peer: bool = Fal
 
 
 def end_at(agent: Caller, undo: Undo, nic: str) -> End:
-    """A host's end of a cable, whose discipline is changed by its agent; it is gone with the connection to the host."""
+    """A host's end of a cable, whose discipline is changed by its agent; it is gone with the connection to the host.
+
+    ``GuestCannot`` where nobody may change it there.
+    """
 
     def change(verb: str, words: Sequence[str]) -> None:
         argv = ("tc", "qdisc", verb, "dev", nic, "root", *words)
-        ended = agent.ask(ExecRequest(argv=argv, timeout_ns=_CHANGE_NS, limit_bytes=_COMPLAINT_LIMIT_BYTES))
-        if ended.status != 0:
-            said = (ended.stderr or ended.stdout).decode(errors="replace").strip() or f"it ended with {ended.status}"
-            raise GuestError(f"{undo.host}: tc: {said.splitlines()[0]}")
+        try:
+            ended = agent.ask(ExecRequest(argv=argv, timeout_ns=_CHANGE_NS, limit_bytes=_COMPLAINT_LIMIT_BYTES))
+        except AgentError as error:
+            raise GuestCannot(
+                f"{undo.host}: {error}; install iproute2 there, or leave the parameters link_... out"
+            ) from (error)
+        if ended.status == 0:
+            return
+        said = (ended.stderr or ended.stdout).decode(errors="replace").strip() or f"it ended with {ended.status}"
+        complaint = f"{undo.host}: tc: {said.splitlines()[0]}"
+        if "not permitted" in complaint:
+            raise GuestCannot(f"{complaint}; give a user that is root there, or leave the parameters link_... out")
+        raise GuestError(complaint)
 
     return end_there(change, lambda: undo.guard(["tc", "qdisc", "del", "dev", nic, "root"]))
 

@@ -21,6 +21,7 @@ _BURST_SECONDS = 0.001
 _LEAST_BURST_BYTES = 4_614  # three full frames: tbf cuts up what a veth hands over at once
 _QUEUE_MILLISECONDS = 50
 _QUEUE_FRAMES = 1000
+_SAYS_NOTHING_OF_THE_KERNEL = (GuestCannot, GuestDied, HostUnreachable)
 _HOLDING = "holding"  # an ifb beside the NIC: one link is shaped at a time
 _EVERY_FRAME = ("protocol", "all", "u32", "match", "u32", "0", "0")
 _TO_HOLDING = ("action", "mirred", "egress", "redirect", "dev", _HOLDING)
@@ -89,8 +90,8 @@ def _shape(ends: Sequence[End], shape: Shape) -> str:
     try:
         for end in ends:
             end("replace", shape.netem())
-    except (GuestCannot, GuestDied, HostUnreachable):
-        raise  # that says nothing of netem
+    except _SAYS_NOTHING_OF_THE_KERNEL:
+        raise
     except GuestError as error:
         if shape.delay_ms or shape.loss_percent:
             raise GuestCannot(
@@ -102,6 +103,8 @@ def _shape(ends: Sequence[End], shape: Shape) -> str:
     try:
         for end in ends:
             end("replace", shape.token_bucket())
+    except _SAYS_NOTHING_OF_THE_KERNEL:
+        raise
     except GuestError as error:
         raise GuestCannot(
             f"the kernel has neither netem nor tbf ({error}), and so no link of a given rate; load the module "
