@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 import pytest
 
-from virtoll.errors import GuestError
+from virtoll.errors import GuestCannot, GuestError
 from virtoll.hosts.cabled_network import CabledNetwork
 from virtoll.hosts.remote_network import RemoteNic
 from virtoll.lab.network import plan_links
+from virtoll.lab.shaping import Shape
 from virtoll.platforms.fake.site import model_site
 
 NICS = {
@@ -20,7 +22,7 @@ NICS = {
 
 def test_each_link_goes_by_the_nic_that_faces_the_hosts() -> None:
     planned = plan_links(4)
-    reached = CabledNetwork("the host", NICS).reach(planned)
+    reached = CabledNetwork("the host", NICS, os.getpid()).reach(planned)
     assert [(one.peer_interface, one.peer_mac, one.trunk) for one in reached.links] == [
         (nic.peer_interface, nic.peer_mac, nic.name) for nic in NICS.values()
     ]
@@ -30,23 +32,23 @@ def test_each_link_goes_by_the_nic_that_faces_the_hosts() -> None:
 
 def test_a_link_without_a_cable_is_refused() -> None:
     with pytest.raises(GuestError, match="the host has no NIC for in1; it has: in0, out, marks"):
-        CabledNetwork("the host", NICS).reach(plan_links(0, 2))
+        CabledNetwork("the host", NICS, os.getpid()).reach(plan_links(0, 2))
 
 
 def test_a_guest_beside_has_no_links() -> None:
-    assert CabledNetwork("the host", NICS).reach(plan_links(4), beside=1).links == ()
+    assert CabledNetwork("the host", NICS, os.getpid()).reach(plan_links(4), beside=1).links == ()
 
 
 def test_each_egress_link_has_a_cable_of_its_own() -> None:
     nics = {**NICS, "out1": RemoteNic("vmnic4", "eth4", "02:00:00:00:00:04")}
-    reached = CabledNetwork("the host", nics).reach(plan_links(4, sinks=2))
+    reached = CabledNetwork("the host", nics, os.getpid()).reach(plan_links(4, sinks=2))
     assert [one.trunk for one in reached.sinks] == ["vmnic2", "vmnic4"]
     with pytest.raises(GuestError, match="the host has no NIC for out1"):
-        CabledNetwork("the host", NICS).reach(plan_links(4, sinks=2))
+        CabledNetwork("the host", NICS, os.getpid()).reach(plan_links(4, sinks=2))
 
 
 def test_guests_of_other_products_are_refused() -> None:
-    network = CabledNetwork("the host", NICS)
+    network = CabledNetwork("the host", NICS, os.getpid())
     with pytest.raises(GuestError, match="its link in0 ends on the host, which holds the guests of its own product"):
         network.tap_port(plan_links(0).links[0])
     with pytest.raises(GuestError, match="its links end in namespaces of this machine, and those of its host lead to"):
@@ -54,10 +56,20 @@ def test_guests_of_other_products_are_refused() -> None:
 
 
 def test_nothing_is_made() -> None:
-    network = CabledNetwork("the host", NICS)
+    network = CabledNetwork("the host", NICS, os.getpid())
     reached = network.reach(plan_links(0))
     assert [network.bridge_port(link) for link in reached.links] == ["vmnic1", "vmnic2", "vmnic3"]
     assert network.endpoint_interfaces(reached) == {}
     network.remove(reached)
     with pytest.raises(GuestError, match="does not lead to the host"):
         network.bridge_port(plan_links(0).links[0])
+
+
+def test_a_sinks_cable_is_not_shaped() -> None:
+    """What arrives there is counted before it could be held back. Where nothing is asked for nothing is refused."""
+    network = CabledNetwork("the host", NICS, os.getpid())
+    sink = network.reach(plan_links(0)).sink
+    with pytest.raises(GuestCannot, match="nothing can be set at its end on the host, and test frames are counted"):
+        network.shaped(sink, Shape(rate_bits_per_second=1_000_000))
+    with network.shaped(sink, Shape()) as name:
+        assert name is None

@@ -25,6 +25,11 @@ TESTBED = {
     "sink": _FAR | {"interfaces": ["eth2"]},
     "hypervisor": {"host": "local", "interfaces": ["enp1s0", "enp2s0"]},
 }
+SEVERAL = {
+    "generator": [_FAR | {"interfaces": ["eth1"]}, {"host": {"ssh": "bench@second"}, "interfaces": ["eth1"]}],
+    "sink": _FAR | {"interfaces": ["eth2"]},
+    "hypervisor": {"host": "local", "interfaces": ["enp1s0", "enp2s0", "enp3s0"]},
+}
 
 
 def swept(**changed: Any) -> dict[str, Any]:
@@ -363,6 +368,42 @@ COMPLAINTS: list[tuple[str, dict[str, Any], str, list[str]]] = [
         ["3 sources need as many NICs, and 'testbed.generator.interfaces' has 1", "use fewer sources"],
     ),
     (
+        "a list of generators for guests elsewhere",
+        {
+            "testbed": {
+                "generator": [{"host": "local", "interfaces": ["eth1"]}, {"host": "local", "interfaces": ["eth2"]}],
+                "sink": {"host": "local", "interfaces": ["eth3"]},
+                "hypervisor": _FAR | {"interfaces": ["eth1", "eth2", "eth3"]},
+            }
+        },
+        "testbed",
+        ["generator: a list is of hosts that are not this one, for guests on this machine"],
+    ),
+    (
+        "a list of sinks of which one is here",
+        {"testbed": TESTBED | {"sink": [TESTBED["sink"], {"host": "local", "interfaces": ["eth3"]}]}},
+        "testbed",
+        ["sink: a list is of hosts that are not this one, for guests on this machine"],
+    ),
+    (
+        "NICs of a list of generators that nothing faces",
+        {"testbed": SEVERAL | {"hypervisor": TESTBED["hypervisor"]}},
+        "testbed",
+        ["one that faces each of the generator's"],
+    ),
+    (
+        "a role in a list of generators that is none",
+        {"testbed": SEVERAL | {"generator": [_FAR | {"interfaces": ["eth1"]}, {"host": {"ssh": "bench@second"}}]}},
+        "testbed.more_generators.0.interfaces",
+        ["is missing"],
+    ),
+    (
+        "both directions from a list of generators",
+        {"testbed": SEVERAL, "workloads": [{"workload": "forward", "directions": "both"}]},
+        "workloads[0].directions",
+        ["'testbed' has them on several"],
+    ),
+    (
         "more egress links than NICs",
         {
             "testbed": {
@@ -459,6 +500,34 @@ def test_the_experiments_that_come_with_virtoll_are_right(path: Path) -> None:
     assert experiment.name == path.stem
     assert experiment.control is not None
     assert experiment.text == path.read_text(encoding="utf-8")
+
+
+def test_a_list_of_generators_has_a_host_a_source_and_an_agent_each() -> None:
+    """The sink has one of its own too, also on a host that sends."""
+    testbed = experiments.parsed(testbed=SEVERAL, workloads=[{"workload": "forward", "sources": [1, 2]}]).testbed
+    assert testbed is not None
+    assert [(host.words, names) for host, names in testbed.far] == [
+        ("ssh bench@peer", ("eth1",)),
+        ("ssh bench@second", ("eth1",)),
+        ("ssh bench@peer", ("eth2",)),
+    ]
+    assert testbed.moved == ("enp1s0", "enp2s0", "enp3s0")
+    assert type(testbed).model_validate(testbed.model_dump(mode="json")) == testbed
+    one = experiments.parsed(testbed={**TESTBED, "generator": [TESTBED["generator"]]}).testbed
+    assert one == experiments.parsed(testbed=TESTBED).testbed
+
+
+def test_sinks_may_be_a_list_too() -> None:
+    """As many NICs of theirs as there are egress links."""
+    second = {"host": {"ssh": "bench@second"}, "interfaces": ["eth2"]}
+    listed = SEVERAL | {"sink": [SEVERAL["sink"], second]}
+    listed["hypervisor"] = {"host": "local", "interfaces": [f"enp{number}s0" for number in range(4)]}
+    workload = {"workload": "forward", "sources": 2, "egress": "each"}
+    testbed = experiments.parsed(testbed=listed, workloads=[workload]).testbed
+    assert testbed is not None
+    assert [host.words for host, _ in testbed.far] == [f"ssh bench@{name}" for name in ("peer", "second") * 2]
+    with pytest.raises(UsageError, match=r"'testbed\.sink\.interfaces' has 1"):
+        experiments.parsed(testbed=SEVERAL, workloads=[workload])
 
 
 def test_factors_expand_in_the_order_given() -> None:

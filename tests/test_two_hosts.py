@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import itertools
 import json
+import os
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -28,8 +32,10 @@ from virtoll.agent.operations.traffic import (
     TrafficCpu,
     TrafficReply,
 )
-from virtoll.errors import AgentError, GuestDied, GuestError, LabError
-from virtoll.hosts.remote_peer import Apart, RemotePeer
+from virtoll.errors import AgentError, GuestCannot, GuestDied, GuestError, LabError
+from virtoll.hosts.remote_peer import Apart, RemotePeer, end_at
+from virtoll.hosts.undo import Undo
+from virtoll.lab.shaping import Shape, shaped
 from virtoll.platforms.fake.site import model_site
 from virtoll.run.pinning import Pinning
 from virtoll.run.session import CommandLog, RunSession
@@ -144,6 +150,125 @@ def test_what_newer_agents_tell_besides_is_kept_in_the_joined_point() -> None:
     assert (stored["more"], stored["cpu"]["watts"], stored["cpu"]["joules"]) == (1, 2, 3)
 
 
+def several(
+    *agents: Scripted, sink: Scripted, sources: int = 3, of_source: tuple[int, ...] = (0, 1, 1)
+) -> MeasuredPoint:
+    """A point of so many sources, of which each is sent as by one of the agents."""
+    lanes = tuple(replace(LANE, interface=f"eth{number}") for number in range(sources))
+    ends = TrafficAgents(agents[0], sink, tuple(agents[number] for number in of_source))
+    stream = TrafficStream(lanes, ("eth1",), None, None)
+    return send(ends, stream, FrameParameters(sources=sources), 3, 1_000_000, 10_000.0)
+
+
+def sent_as(count: int, **more: Any) -> SendReply:
+    """What an agent answers that sent as so many sources, by their places in its request."""
+    sources = tuple(SENT.sources[0].but(source=place, start_monotonic_ns=10 * place) for place in range(count))
+    cpu = TrafficCpu(generator_cpu_ns=5, generator_user_ns=2, generator_cores=(1,) * count, processors=(processor(0),))
+    return SENT.but(**{"sources": sources, "cpu": cpu, **more})
+
+
+CLOCKS = ClocksReply(realtime_ns=1, monotonic_ns=2, monotonic_raw_ns=3, boottime_ns=4)
+
+
+def test_several_generators_each_send_as_their_own_sources() -> None:
+    """The sink is told of all; each generator of its own by their numbers, and of when to begin."""
+    arrived = RECEIVED.but(sink=SINK.but(per_source=tuple(ARRIVED.but(source=number) for number in range(3))))
+    sink = Scripted({"sink-open": OPEN, "sink-finish": arrived})
+    agents = [Scripted({"clocks": CLOCKS, "send": sent_as(count)}) for count in (1, 2)]
+    reported = several(*agents, sink=sink)
+    assert unbalanced([reported]) is None
+    assert [(one.source, one.start_monotonic_ns) for one in reported.traffic.sources] == [(0, 0), (1, 0), (2, 10)]
+    for agent, own in zip(agents, ((0,), (1, 2)), strict=True):
+        assert agent.operations == ["clocks", "send"]
+        asked: Any = agent.asked[1].to_json()
+        assert [(one["number"], one["interface"]) for one in asked["sources"]] == [(one, f"eth{one}") for one in own]
+        assert asked["delay_ns"] >= 0
+        assert asked["sink"] == sink.asked[0].to_json()["sink"]
+    assert sink.asked[1] == SinkFinishRequest(sources=(BOOKS,) * 3)
+    cpu = reported.traffic.cpu
+    assert (cpu.generator_cpu_ns, cpu.generator_user_ns, cpu.generator_cores) == (10, 4, (None,) * 3)
+    assert cpu.processors is None
+    assert (cpu.sink_cpu_ns, cpu.sink_processors) == (6, (processor(1),))
+    stored: Any = reported.to_json()["generator_clocks"]
+    assert [(one["sources"], one["monotonic_ns"]) for one in stored] == [([0], 2), ([1, 2], 2)]
+    assert all(one["asked_monotonic_ns"] <= one["answered_monotonic_ns"] for one in stored)
+
+
+def counted(*forwarded: int, **more: Any) -> SinkFinishReply:
+    """What an agent answers that counted so many frames of each source, and 9 were offered of each it was told of."""
+    own = tuple(
+        ARRIVED.but(source=number, forwarded_frames=count, lost_frames=(9 - count if count else 0))
+        for number, count in enumerate(forwarded)
+    )
+    cpu = TrafficCpu(sink_cpu_ns=6, sink_core=1, processors=(processor(1),))
+    return RECEIVED.but(sink=SINK.but(per_source=own, foreign_frames=2, **more), cpu=cpu)
+
+
+def test_several_sinks_each_count_what_arrives_at_their_own_interfaces() -> None:
+    """Each is told what its own sources offered, and of the others nothing; what is of no source is added up."""
+    generator = Scripted({"send": sent_as(3)})
+    sinks = [
+        Scripted({"sink-open": OPEN, "sink-finish": counted(8, 0, 0, kernel_dropped_frames=3)}),
+        Scripted({"sink-open": OPEN, "sink-finish": counted(0, 7, 6, kernel_dropped_frames=4, drained=False)}),
+    ]
+    lanes = tuple(replace(LANE, interface=f"eth{number}") for number in range(3))
+    stream = TrafficStream(lanes, ("out0", "out1", "out2"), None, None)
+    ends = TrafficAgents(generator, sinks[0], of_sink=(sinks[0], sinks[1], sinks[1]))
+    reported = send(ends, stream, FrameParameters(sources=3, egress="each"), 3, 1_000_000, 10_000.0)
+    sink = reported.traffic.sink
+    assert [(one.source, one.forwarded_frames, one.lost_frames) for one in sink.per_source] == [
+        (0, 8, 1),
+        (1, 7, 2),
+        (2, 6, 3),
+    ]
+    assert (sink.foreign_frames, sink.kernel_dropped_frames, sink.drained) == (4, 7, False)
+    assert (reported.traffic.cpu.sink_cpu_ns, reported.traffic.cpu.sink_core) == (12, None)
+    nothing = SourceTotals(intended_frames=0, offered_frames=0, unsent_frames=0)
+    for one, own, told in (
+        (sinks[0], ("out0",), (BOOKS, nothing, nothing)),
+        (sinks[1], ("out1", "out2"), (nothing, BOOKS, BOOKS)),
+    ):
+        opened: Any = one.asked[0].to_json()
+        assert (tuple(opened["sink"]["interfaces"]), len(opened["sources"])) == (own, 3)
+        assert one.asked[1] == SinkFinishRequest(sources=told)
+
+
+def test_no_sink_of_several_stays_open_when_one_does_not_open() -> None:
+    generator = Scripted({"send": SENT})
+    sinks = [Scripted({"sink-open": OPEN, "sink-close": Done()}), Scripted({"sink-open": AgentError("system", "no")})]
+    ends = TrafficAgents(generator, sinks[0], of_sink=tuple(sinks))
+    lanes = tuple(replace(LANE, interface=f"eth{number}") for number in range(2))
+    stream = TrafficStream(lanes, ("out0", "out1"), None, None)
+    with pytest.raises(AgentError, match="no"):
+        send(ends, stream, FrameParameters(sources=2, egress="each"), 3, 1_000_000, 10_000.0)
+    assert [one.operations for one in sinks] == [["sink-open", "sink-close"], ["sink-open"]]
+    assert generator.operations == []
+
+
+def test_a_generator_that_has_no_source_of_a_point_is_not_asked() -> None:
+    first = Scripted({"send": SENT})
+    sink = Scripted({"sink-open": OPEN, "sink-finish": RECEIVED})
+    reported = several(first, Scripted({}), sink=sink, sources=1)
+    assert unbalanced([reported]) is None
+    assert first.operations == ["send"]
+    assert "generator_clocks" not in reported.to_json()
+
+
+@pytest.mark.parametrize(
+    ("second", "says"),
+    [
+        (GuestDied("the agent ended"), "the agent ended"),
+        (sent_as(2, backend="af-xdp"), "send by af-packet and af-xdp; set 'backend'"),
+    ],
+)
+def test_generators_that_do_not_all_send_alike_leave_no_sink_open(second: Message | GuestError, says: str) -> None:
+    sink = Scripted({"sink-open": OPEN, "sink-close": Done(), "sink-finish": RECEIVED})
+    agents = [Scripted({"clocks": CLOCKS, "send": answer}) for answer in (sent_as(1), second)]
+    with pytest.raises(GuestError, match=says):
+        several(*agents, sink=sink)
+    assert sink.operations == ["sink-open", "sink-close"]
+
+
 def test_one_agent_is_asked_for_the_whole() -> None:
     both = Scripted({"traffic": TrafficReply.of(SENT, sink=SINK)})
     send(TrafficAgents.of_one(both), STREAM, FrameParameters(), 3, 1_000_000, None, histograms=False)
@@ -188,6 +313,48 @@ def test_a_run_whose_far_agent_is_gone_ends_with_its_host_named() -> None:
     run_session = RunSession(site, Pinning((), None, None), itertools.count(1), CommandLog())
     with pytest.raises(LabError, match=r"the agent on ssh b ended; .*virtoll resume"):
         run_session.refuse_dead_peer(GuestDied("it ended"))
+
+
+@pytest.fixture
+def undo() -> Iterator[Undo]:
+    """One that answers whatever it is told, which is kept."""
+    reader, writer = os.pipe()
+    with os.fdopen(writer, "wb") as answers:
+        answers.write(b"{}\n" * 20)
+    with contextlib.closing(Undo("ssh far", os.fdopen(reader, "rb", buffering=0), io.BytesIO())) as made:
+        yield made
+
+
+@pytest.mark.parametrize(
+    ("answer", "says", "tried"),
+    [
+        (AgentError("system", "no tc: not found"), "ssh far: no tc: not found; install iproute2 there", 1),
+        ("RTNETLINK answers: Operation not permitted", "ssh far: tc: RTNETLINK .*; give a user that is root there", 1),
+        (
+            "Error: Specified qdisc kind is unknown.",
+            "the kernel has neither netem nor tbf .*ssh far: tc: Error",
+            2,
+        ),
+    ],
+)
+def test_a_far_end_that_cannot_be_shaped_skips_the_trial_and_promises_nothing(
+    undo: Undo, answer: GuestError | str, says: str, tried: int
+) -> None:
+    """Where nothing was set nothing is taken away either: it may have a discipline of its user's."""
+    said: Message | GuestError = (
+        answer
+        if isinstance(answer, GuestError)
+        else ExecReply(status=2, signal=None, stdout=b"", stderr=answer.encode(), timed_out=False, truncated=False)
+    )
+    agent = Scripted({"exec": said})
+    with pytest.raises(GuestCannot, match=says):
+        shaped((end_at(agent, undo, "eth1"),), Shape(rate_bits_per_second=1_000_000)).__enter__()
+    asked: list[Any] = list(agent.asked)
+    assert [one.argv[:6] for one in asked] == [("tc", "qdisc", "replace", "dev", "eth1", "root")] * tried
+    assert isinstance(undo.writer, io.BytesIO)
+    lines = [json.loads(line) for line in undo.writer.getvalue().splitlines()]
+    promised = {"add": ["tc", "qdisc", "del", "dev", "eth1", "root"]}
+    assert lines == [{"id": number, **more} for number in range(1, tried + 1) for more in (promised, {"drop": True})]
 
 
 def test_an_agent_apart_says_why_it_gave_no_answer() -> None:

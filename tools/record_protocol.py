@@ -73,7 +73,8 @@ from virtoll.runfolder.frame_shape import FrameShape
 from virtoll.workloads.forward import lane
 from virtoll.workloads.network_path import peer_with_addresses, peer_without_addresses
 from virtoll.workloads.router import router_request, without_vlans
-from virtoll.workloads.traffic import FrameParameters, Table, TrafficStream, totals
+from virtoll.workloads.several_agents import totals
+from virtoll.workloads.traffic import FrameParameters, Table, TrafficStream
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 AGENT: Final = ROOT / "build" / "virtoll-agent"

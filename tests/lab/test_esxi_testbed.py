@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from tests.support.commands import REPOSITORY, environment
 from tests.support.esxi import PASSWORD
+from tests.support.esxi_bench import TCP_BYTES, TCP_RATE
 
 from virtoll.runfolder.store import RunFolder
 from virtoll.workloads.loads import gone_still
@@ -71,12 +72,16 @@ def test_a_killed_run_leaves_nothing_on_the_host_and_the_next_measures(tmp_path:
     assert reported["events"][-2:] == ["off", "remove"]
     (run,) = [folder for folder in (tmp_path / "runs").iterdir() if (folder / "trials.jsonl").is_file()]
     trials = [json.loads(line) for line in (run / "trials.jsonl").read_text(encoding="utf-8").splitlines()]
-    forward, superpi, zfg = sorted(trials, key=lambda trial: trial["workload"])
-    assert [(trial["workload"], trial["status"]) for trial in (forward, superpi, zfg)] == [
-        ("forward", "ok"),
-        ("superpi", "ok"),
-        ("zfg", "ok"),
+    forward, superpi, *streams, zfg = sorted(trials, key=lambda trial: trial["workload"])
+    assert [(trial["workload"], trial["status"], trial["reason"]) for trial in (forward, superpi, *streams, zfg)] == [
+        (workload, "ok", None) for workload in ("forward", "superpi", "tcp-stream", "tcp-stream", "zfg")
     ]
+    assert {trial["parameters"]["direction"] for trial in streams} == {"to-guest", "from-guest"}
+    for trial in streams:
+        assert trial["result"]["shaped_by"] in ("tbf", "netem")
+        marks = trial["clock"]["marks"]
+        passed_ns = marks["end_ns"] - marks["start_ns"]
+        assert passed_ns > 0.9 * 8e9 * TCP_BYTES / TCP_RATE, "the cable let it through faster than it was made"
     arrived = [one["forwarded_frames"] for point in forward["points"] for one in point["sink"]["per_source"]]
     assert sum(arrived) > 0
     assert superpi["clock"]["method"] == "icmp"

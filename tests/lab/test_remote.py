@@ -260,7 +260,7 @@ def test_a_host_that_stands_still_is_noticed_and_one_that_is_lost_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A nested host may stand still for good. It costs what was asked of it, and not the controller that asked."""
-    monkeypatch.setattr("virtoll.hosts.remote_host.RUN_SECONDS", 0.2)
+    monkeypatch.setattr("virtoll.hosts.undo.RUN_SECONDS", 0.2)
     lab = Lab(f"virtoll-{os.urandom(6).hex()}", scratch=tmp_path)
     with open_remote(SHELL, lab, built_agent()) as host:
         withdraw = host.guard(["true"])

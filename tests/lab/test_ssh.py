@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from tests.support import experiments, machine
 from tests.support.commands import DEADLINE_SECONDS
-from tests.support.ssh_hosts import SshHosts, ssh_hosts
+from tests.support.ssh_hosts import SshHosts, ip, ssh_hosts
 
 from virtoll.lab.inside import wait_until
 from virtoll.runfolder.store import RunFolder
@@ -28,6 +28,7 @@ SECTION: dict[str, Any] = {
     "sink": {"host": {"ssh": "beta"}, "interfaces": ["far"]},
     "hypervisor": {"host": "local", "interfaces": ["near0", "near1"]},
 }
+TCP_BYTES, TCP_RATE = 2**20, 10_000_000
 FORWARD = {"workload": "forward", "frame_size_bytes": 200, "rate_factor": 64, "first_rate_frames_per_second": 1000}
 
 
@@ -118,6 +119,42 @@ def test_a_run_with_generator_and_sink_on_two_hosts(hosts: SshHosts, tmp_path: P
     assert_nothing_left(hosts)
 
 
+def test_each_source_and_each_sink_on_another_host(hosts: SshHosts, tmp_path: Path) -> None:
+    """Each of two hosts sends as one source, and counts the other's frames, by agents of their own."""
+    pairs = [
+        (f"near{number}", host, name)
+        for number, (host, name) in enumerate((("alpha", "far"), ("beta", "far"), ("beta", "far2"), ("alpha", "far2")))
+    ]
+    hosts.wire(pairs)
+    roles = [{"host": {"ssh": host}, "interfaces": [name]} for _, host, name in pairs]
+    near = {"host": "local", "interfaces": [name for name, _, _ in pairs]}
+    file = experiments.write(
+        tmp_path,
+        platforms=["netns"],
+        baseline="netns",
+        blocks=1,
+        testbed={"generator": roles[:2], "sink": roles[2:], "hypervisor": near},
+        workloads=[{**FORWARD, "sources": 2, "egress": "each", "point_milliseconds": 200}],
+    )
+    code, complaint = hosts.virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
+    assert code == 0, complaint
+    (trial,) = RunFolder.open(tmp_path / "run").trials()
+    assert (trial.status, trial.reason) == ("ok", None)
+    assert forwarded_frames(trial) > 0
+    for point in trial.points or ():
+        assert [one.offered_frames + one.unsent_frames for one in point.sources] == [
+            one.intended_frames for one in point.sources
+        ]
+        assert [one.forwarded_frames + one.lost_frames for one in point.sink.per_source] == [
+            one.offered_frames for one in point.sources
+        ]
+        ends = [(hop.where, hop.interface) for hop in point.hops or () if hop.role in ("generator", "sink")]
+        assert ends == [("peer", "far"), ("sink", "far2"), ("peer-1", "far"), ("sink-1", "far2")]
+        assert sum(loss.frames for loss in locate(point)) == sum(one.lost_frames for one in point.sink.per_source)
+        assert [one.sources for one in point.generator_clocks or ()] == [(0,), (1,)]
+    assert_nothing_left(hosts)
+
+
 @contextlib.contextmanager
 def under_way(hosts: SshHosts, into: Path, *arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
     """A run with an agent on each host and a trial more than there were."""
@@ -132,7 +169,8 @@ def under_way(hosts: SshHosts, into: Path, *arguments: str | Path) -> Iterator[s
                 "a trial",
             )
             assert process.poll() is None, process.communicate()
-            assert [len(hosts.agents(host)) for host in hosts.hosts] == [1, 1]
+            for word in ("peer", "undo"):
+                assert [len(hosts.agents(host, word)) for host in hosts.hosts] == [1, 1]
             assert [hosts.copies(host) for host in hosts.hosts] == [[], []]
             yield process
         finally:
@@ -146,7 +184,7 @@ def test_whoever_dies_nothing_is_left_on_the_hosts(hosts: SshHosts, tmp_path: Pa
     )
     into = tmp_path / "run"
     with under_way(hosts, into, "run", file, "--into", into) as process:
-        os.kill(hosts.agents("beta")[0], signal.SIGKILL)
+        os.kill(hosts.agents("beta", "peer")[0], signal.SIGKILL)
         _, complaint = process.communicate(timeout=DEADLINE_SECONDS)
     assert process.returncode == 1
     assert "the agent on ssh beta ended" in complaint
@@ -155,6 +193,70 @@ def test_whoever_dies_nothing_is_left_on_the_hosts(hosts: SshHosts, tmp_path: Pa
     with under_way(hosts, into, "resume", into) as process:
         process.kill()
     assert_nothing_left(hosts)
+
+
+@contextlib.contextmanager
+def by_a_switch(hosts: SshHosts) -> Iterator[None]:
+    """The generator's NIC is behind one, and so it stays when the other end of the cable goes with a lab."""
+    hosts.wire([("near0", "alpha", "port0"), ("near1", "beta", "far")])
+    made = [
+        "link add far type veth peer name port1",
+        "link add switch type bridge",
+        *(f"link set {port} master switch" for port in ("port0", "port1")),
+        *(f"link set {one} up" for one in ("port0", "port1", "switch", "far")),
+    ]
+    for line in made:
+        ip(hosts.hosts["alpha"], *line.split())
+    try:
+        yield
+    finally:
+        for name in ("far", "switch"):
+            ip(hosts.hosts["alpha"], "link", "del", name)
+
+
+def disciplines(hosts: SshHosts) -> str:
+    """What holds frames back that leave the generator's host by its NIC."""
+    look = ["nsenter", f"--target={hosts.hosts['alpha']}", "--net", "--", "tc", "qdisc", "show", "dev", "far"]
+    return subprocess.run(look, capture_output=True, text=True, check=True).stdout
+
+
+def test_the_cable_to_a_generator_is_shaped_and_free_again_however_the_run_ends(
+    hosts: SshHosts, tmp_path: Path
+) -> None:
+    """A run to its end, and one that is killed while the cable is slow."""
+    stream = {"workload": "tcp-stream", "size": TCP_BYTES, "link_rate_bits_per_second": TCP_RATE}
+    ways = [{**stream, "direction": direction} for direction in ("to-guest", "from-guest")]
+    wanted: dict[str, Any] = {"platforms": ["netns"], "baseline": "netns", "testbed": SECTION, "workloads": ways}
+    with by_a_switch(hosts):
+        plain = disciplines(hosts)
+        file = experiments.write(tmp_path, blocks=1, **wanted)
+        code, complaint = hosts.virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
+        assert code == 0, complaint
+        trials = RunFolder.open(tmp_path / "run").latest_trials()
+        assert [(one.status, one.reason) for one in trials] == [("ok", None)] * 2
+        for trial in trials:
+            assert (trial.result or {})["shaped_by"] in ("tbf", "netem")
+            assert trial.clock is not None
+            assert trial.clock.marks is not None
+            passed_ns = trial.clock.marks.end_ns - trial.clock.marks.start_ns
+            assert passed_ns > 0.9 * 8e9 * TCP_BYTES / TCP_RATE, "the cable let it through faster than it was made"
+        assert disciplines(hosts) == plain
+        assert_nothing_left(hosts)
+    with by_a_switch(hosts):
+        file = experiments.write(tmp_path, blocks=50, **wanted)
+        arguments = ("run", file, "--into", tmp_path / "killed")
+        with hosts.start(*arguments, variables={"VIRTOLL_RUNS": str(tmp_path)}) as process:
+            try:
+                wait_until(
+                    lambda: process.poll() is not None or disciplines(hosts) != plain,
+                    DEADLINE_SECONDS,
+                    "a discipline there",
+                )
+                assert process.poll() is None, process.communicate()
+            finally:
+                process.kill()
+        wait_until(lambda: disciplines(hosts) == plain, machine.END_SECONDS, "the end of the discipline there")
+        assert_nothing_left(hosts)
 
 
 @pytest.mark.parametrize(

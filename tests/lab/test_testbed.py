@@ -7,11 +7,14 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support import commands, experiments
 from tests.support.accounting import shares_nics
+from tests.support.machine import END_SECONDS
 
+from virtoll.lab.inside import wait_until
 from virtoll.report.build import load
 from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.store import RunFolder
@@ -21,6 +24,7 @@ from virtoll.stats.hops import locate
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(1800)]
 PAIRS = tuple((f"vtnear{number}", f"vtfar{number}") for number in range(4))
+TCP_BYTES, TCP_RATE = 2**20, 10_000_000
 
 
 @contextlib.contextmanager
@@ -51,6 +55,24 @@ class Ends:
         """``virtoll ARGUMENTS`` near."""
         return commands.virtoll(*arguments, runs=runs, way=["nsenter", f"--net=/proc/{self.near}/ns/net", "--"])
 
+    def start(self, *arguments: str | Path, runs: Path) -> subprocess.Popen[str]:
+        """The same, under way; the process is the caller's to end."""
+        enter = ["nsenter", f"--net=/proc/{self.near}/ns/net", "--"]
+        return subprocess.Popen(
+            [*enter, *commands.VIRTOLL, *map(str, arguments)],
+            env=commands.environment(VIRTOLL_RUNS=str(runs)),
+            cwd=commands.REPOSITORY,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def disciplines(self, interface: str) -> str:
+        """What holds frames back that leave the far host by an interface of its."""
+        look = ["nsenter", f"--net=/proc/{self.far}/ns/net", "--", "tc", "qdisc", "show", "dev", interface]
+        return subprocess.run(look, capture_output=True, text=True, check=True).stdout
+
     def section(self, nics: int, *, beside: bool = False) -> dict[str, object]:
         """The testbed of an experiment; the generator has so many NICs, and the sink as many.
 
@@ -76,6 +98,30 @@ def ends() -> Iterator[Ends]:
             pair = [name, "type", "veth", "peer", "name", end, "netns", str(far)]
             subprocess.run([*enter, *pair], check=True, capture_output=True)
         yield Ends(near, far)
+
+
+@pytest.fixture
+def by_switches(ends: Ends) -> Iterator[Ends]:
+    """The same with a switch in the midst of each cable, so that the far NICs stay when the near ones go with a lab."""
+    with namespace() as switches:
+        for number, (name, end) in enumerate(PAIRS[:2]):
+            for pid, lines in (
+                (ends.near, [f"link del {name}"]),
+                (ends.near, [f"link add {name} type veth peer name near{number} netns {switches}"]),
+                (ends.far, [f"link add {end} type veth peer name far{number} netns {switches}", f"link set {end} up"]),
+                (
+                    switches,
+                    [
+                        f"link add s{number} type bridge",
+                        *(f"link set {port}{number} master s{number}" for port in ("near", "far")),
+                        *(f"link set {one}{number} up" for one in ("near", "far", "s")),
+                    ],
+                ),
+            ):
+                ip = ["nsenter", f"--net=/proc/{pid}/ns/net", "--", "ip", "-batch", "-"]
+                given = "".join(f"{line}\n" for line in lines)
+                subprocess.run(ip, input=given, text=True, check=True, capture_output=True)
+        yield ends
 
 
 def sent_apart(trial: TrialRecord) -> bool:
@@ -148,6 +194,144 @@ def test_traffic_goes_through_the_interfaces(ends: Ends, sources: int, tmp_path:
     assert "NICs are not in them" in text
     headrooms = analyse(load(folder.path)).headrooms
     assert all(one.ceiling is not None for (_, task), one in headrooms.items() if task.workload == "forward")
+
+
+def shaped_experiment(folder: Path, ends: Ends, platforms: list[str], *, blocks: int) -> Path:
+    """TCP over a cable that is shaped, and over the same one as it is."""
+    stream = {"workload": "tcp-stream", "size": TCP_BYTES}
+    return experiments.write(
+        folder,
+        platforms=platforms,
+        baseline=platforms[0],
+        blocks=blocks,
+        guest={"memory": "128MiB"},
+        testbed=ends.section(1),
+        workloads=[
+            {**stream, "direction": direction, "link_rate_bits_per_second": rate}
+            for direction in ("to-guest", "from-guest")
+            for rate in (TCP_RATE, 0)
+        ],
+    )
+
+
+def test_the_cable_to_another_host_is_shaped(by_switches: Ends, tmp_path: Path) -> None:
+    """As slow as it is made in both directions, for as long as the trial is; the NIC there is as it was before."""
+    plain = by_switches.disciplines("vtfar0")
+    file = shaped_experiment(tmp_path, by_switches, ["native", "netns"], blocks=1)
+    finished = by_switches.virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
+    assert finished.returncode == 0, finished.stderr
+    trials = RunFolder.open(tmp_path / "run").latest_trials()
+    assert {(one.platform, one.status, one.reason) for one in trials} == {
+        (label, "ok", None) for label in ("native", "netns")
+    }
+    for trial in trials:
+        assert trial.result is not None
+        if not trial.parameters["link_rate_bits_per_second"]:
+            assert trial.result["shaped_by"] is None
+            continue
+        assert trial.result["shaped_by"] in ("tbf", "netem")
+        assert trial.clock is not None
+        assert trial.clock.marks is not None
+        passed_ns = trial.clock.marks.end_ns - trial.clock.marks.start_ns
+        assert passed_ns > 0.9 * 8e9 * TCP_BYTES / TCP_RATE, "the cable let it through faster than it was made"
+    assert by_switches.disciplines("vtfar0") == plain
+
+
+def test_a_killed_run_leaves_no_discipline_at_the_other_host(by_switches: Ends, tmp_path: Path) -> None:
+    plain = by_switches.disciplines("vtfar0")
+    file = shaped_experiment(tmp_path, by_switches, ["native"], blocks=50)
+    with by_switches.start("run", file, "--into", tmp_path / "run", runs=tmp_path) as process:
+        try:
+            wait_until(
+                lambda: process.poll() is not None or by_switches.disciplines("vtfar0") != plain,
+                commands.DEADLINE_SECONDS,
+                "a discipline there",
+            )
+            assert process.poll() is None, process.communicate()
+        finally:
+            process.kill()
+    wait_until(lambda: by_switches.disciplines("vtfar0") == plain, END_SECONDS, "the end of the discipline there")
+
+
+@pytest.mark.parametrize("counting", [1, 3])
+def test_sources_and_sinks_may_be_hosts_of_their_own(tmp_path: Path, counting: int) -> None:
+    """Three hosts send, each by a NIC of the same name and with an agent of its own; others count, one or three."""
+    with namespace() as near, contextlib.ExitStack() as stack:
+        hosts, sinks = ([stack.enter_context(namespace()) for _ in range(count)] for count in (3, counting))
+        out = [[f"vgout{number}" for number in range(3)]] if counting == 1 else [["vgfar"]] * 3
+        roles: dict[str, list[dict[str, Any]]] = {
+            "generator": [{"host": {"netns": host}, "interfaces": ["vgfar"]} for host in hosts],
+            "sink": [{"host": {"netns": host}, "interfaces": names} for host, names in zip(sinks, out, strict=True)],
+        }
+        ends = [(one["host"]["netns"], name) for role in roles.values() for one in role for name in one["interfaces"]]
+        for number, (host, name) in enumerate(ends):
+            pair = [f"vgnear{number}", "type", "veth", "peer", "name", name, "netns", str(host)]
+            enter = ["nsenter", f"--net=/proc/{near}/ns/net", "--", "ip", "link", "add"]
+            subprocess.run([*enter, *pair], check=True, capture_output=True)
+        file = experiments.write(
+            tmp_path,
+            platforms=["native", "netns"],
+            blocks=1,
+            testbed={
+                **roles,
+                "hypervisor": {"host": "local", "interfaces": [f"vgnear{number}" for number in range(6)]},
+            },
+            workloads=[
+                {
+                    "workload": "forward",
+                    "frame_size_bytes": 500,
+                    "sources": [1, 3],
+                    "egress": ["one", "each"],
+                    "rate_factor": 64,
+                    "first_rate_frames_per_second": 1000,
+                    "point_milliseconds": 200,
+                },
+                {"workload": "tcp-stream", "size": TCP_BYTES, "link_rate_bits_per_second": TCP_RATE},
+            ],
+        )
+        finished = Ends(near, hosts[0]).virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
+    assert finished.returncode == 0, finished.stderr
+    folder = RunFolder.open(tmp_path / "run")
+    trials = folder.latest_trials()
+    assert [(one.workload, one.parameters, one.reason) for one in trials if one.status != "ok"] == []
+    forward = [one for one in trials if one.workload == "forward"]
+    assert {(one.platform, one.parameters["sources"]) for one in forward} == {
+        (label, sources) for label in ("native", "netns") for sources in (1, 3)
+    }
+    for trial in forward:
+        sources = trial.parameters["sources"]
+        assert forwarded_frames(trial) > 0
+        for point in trial.points or ():
+            assert [one.source for one in point.sources] == list(range(sources))
+            arrived = {one.source: one for one in point.sink.per_source}
+            for one in point.sources:
+                assert one.offered_frames + one.unsent_frames == one.intended_frames
+                books = arrived.pop(one.source)
+                assert books.forwarded_frames + books.lost_frames == one.offered_frames
+            assert arrived == {}
+            assert sum(loss.frames for loss in locate(point)) == sum(one.lost_frames for one in point.sink.per_source)
+            sending = [(hop.where, hop.interface, hop.source) for hop in point.hops or () if hop.role == "generator"]
+            assert sending == [("peer", "vgfar", 0), ("peer-1", "vgfar", 1), ("peer-2", "vgfar", 2)][:sources]
+            counted = [hop for hop in point.hops or () if hop.role in ("generator", "sink")]
+            assert all(hop.before is not None and hop.after is not None for hop in counted), "each host's are read"
+            links = 3 if trial.parameters["egress"] == "each" and sources == 3 else 1
+            arriving = [(hop.where, hop.interface) for hop in counted if hop.role == "sink"]
+            names = [name for names in out for name in names]
+            where = ["sink", "sink-1", "sink-2"] if counting == 3 else ["sink"] * 3
+            assert arriving == list(zip(where, names, strict=True))[:links]
+            clocks = point.generator_clocks
+            if sources == 1:
+                assert clocks is None
+                continue
+            assert clocks is not None
+            assert [one.sources for one in clocks] == [(number,) for number in range(sources)]
+            # One kernel has one clock: none of them began before all had been asked what theirs says.
+            assert all(one.asked_monotonic_ns <= one.monotonic_ns <= one.answered_monotonic_ns for one in clocks)
+            last = max(one.answered_monotonic_ns for one in clocks)
+            assert all(one.start_monotonic_ns > last for one in point.sources)
+    text = (folder.path / "report" / "index.html").read_text(encoding="utf-8")
+    for each in (", ".join(f"netns {host} (vgfar)" for host in own) for own in (hosts, sinks)[: 1 + (counting == 3)]):
+        assert each in text
 
 
 @pytest.mark.parametrize("nics_beside", [False, True], ids=["links", "NICs"])

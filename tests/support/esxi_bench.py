@@ -26,6 +26,11 @@ from virtoll.lab.inside import wait_until
 
 _HANG_SECONDS = 1200.0
 JOB = [{"workload": "superpi", "digits": 2000}]
+TCP_BYTES, TCP_RATE = 2**18, 2_000_000
+SHAPED = [
+    {"workload": "tcp-stream", "size": TCP_BYTES, "direction": direction, "link_rate_bits_per_second": TCP_RATE}
+    for direction in ("to-guest", "from-guest")
+]
 
 
 def main(folder: Path, load: str | None = None) -> int:
@@ -106,6 +111,7 @@ def _experiment(address: str, parameters: dict[str, object]) -> dict[str, object
             {"workload": "forward", "frame_size_bytes": 64, "point_milliseconds": 200},
             *JOB,
             {"workload": "zfg", "size_bytes": "1MiB", "rounds": 2, "dump_bytes": 100_000},
+            *SHAPED,
         ],
         "blocks": 1,
         "rounds": 1,

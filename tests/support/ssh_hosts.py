@@ -95,13 +95,14 @@ class SshHosts:
                 process.kill()
         return process.returncode, complaint
 
-    def agents(self, host: str) -> list[int]:
-        """Agents that run on a host, as processes of this test's own namespace."""
+    def agents(self, host: str, word: str = "") -> list[int]:
+        """Agents that run on a host, as processes of this test's own namespace; ``word``: in their arguments."""
         network, found = Path(f"/proc/{self.hosts[host]}/ns/net").stat().st_ino, []
         for process in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
-                program = (process / "cmdline").read_bytes().split(b"\0")[0]
-                if b"/virtoll-agent-" in program and (process / "ns/net").stat().st_ino == network:
+                program, *arguments = (process / "cmdline").read_bytes().split(b"\0")
+                right = b"/virtoll-agent-" in program and (not word or word.encode() in arguments)
+                if right and (process / "ns/net").stat().st_ino == network:
                     found.append(int(process.name))
         return found
 

@@ -108,10 +108,16 @@ class AgentModel(ABC):
 
 @dataclass(frozen=True)
 class TrafficAgents:
-    """Who generates traffic and who counts it: one agent for both, or one on each of two hosts."""
+    """Who generates traffic and who counts it: one agent for both, or one on each of two hosts.
+
+    ``of_source``: who sends as each source, in order, where several do; the first is ``generator``. ``of_sink``: who
+    counts what arrives by each link to the sink, likewise; the first is ``sink``.
+    """
 
     generator: Caller
     sink: Caller
+    of_source: tuple[Caller, ...] = ()
+    of_sink: tuple[Caller, ...] = ()
 
     @classmethod
     def of_one(cls, agent: Caller) -> TrafficAgents:
@@ -120,12 +126,28 @@ class TrafficAgents:
 
     @property
     def agents(self) -> tuple[Caller, ...]:
-        """One or two."""
-        return (self.generator,) if self.generator is self.sink else (self.generator, self.sink)
+        """Each once: the generators in order, and the sinks."""
+        return self.generators if self.generator is self.sink else (*self.generators, *self.sinks)
 
-    def at(self, role: str) -> Caller:
-        """Whose interface a link of that role ends at: ``sink``, or a source's."""
-        return self.sink if role == "sink" else self.generator
+    @property
+    def generators(self) -> tuple[Caller, ...]:
+        """Each once."""
+        return _each_once(self.of_source or (self.generator,))
+
+    @property
+    def sinks(self) -> tuple[Caller, ...]:
+        """Each once."""
+        return _each_once(self.of_sink or (self.sink,))
+
+    def at(self, role: str, place: int = 0) -> Caller:
+        """Whose interface a link of that role ends at: a sink's or a source's, by its place among those of the role."""
+        if role == "sink":
+            return self.of_sink[place] if self.of_sink else self.sink
+        return self.of_source[place] if role == "source" and self.of_source else self.generator
+
+
+def _each_once(agents: tuple[Caller, ...]) -> tuple[Caller, ...]:
+    return tuple(one for place, one in enumerate(agents) if not any(one is other for other in agents[:place]))
 
 
 @dataclass

@@ -42,7 +42,7 @@ class PathInterface:
 
 @dataclass(frozen=True)
 class CounterSnapshot:
-    """Counters at one moment by who read them (``peer``, ``sink``, ``lab``, ``guest``, routers) and by interface.
+    """Counters at one moment by who read them (``peer``, ``peer-1``, ``sink``, ``lab``, ...) and by interface.
 
     ``counted`` has None for who could not read; ``replies`` are those of agents, whole.
     """
@@ -81,8 +81,9 @@ class HopReader:
 
     ``guest_names`` maps the guest's MAC addresses to its interface names; ``endpoints`` maps a link's name to the lab's
     interfaces on it, which ``lab`` or the link's router reads. It is empty where the guest's links end in the guest
-    itself. ``sink_host`` is who counts where that is not the ``peer`` who generates. ``enabled``: without
-    it nothing is read, to see what reading costs.
+    itself. ``of_source`` is who sends as each source where the ``peer`` is not all of them; ``of_sink`` who counts what
+    arrives by each sink's link (one: by all) where that is not the ``peer``. ``enabled``: without it nothing is read,
+    to see what reading costs.
     """
 
     peer: Caller
@@ -91,7 +92,8 @@ class HopReader:
     network: GuestNetwork
     guest_names: Mapping[str, str]
     endpoints: Mapping[str, EndpointInterfaces] = field(default_factory=dict)
-    sink_host: Caller | None = None
+    of_source: tuple[Caller, ...] = ()
+    of_sink: tuple[Caller, ...] = ()
     enabled: bool = True
     _unable: set[str] = field(default_factory=set)
 
@@ -101,11 +103,12 @@ class HopReader:
             return CounterSnapshot({}, {})
         links = self.network.traffic
         asked: dict[str, tuple[Caller, list[str]]] = {
-            "peer": (self.peer, [link.peer_interface for link in links if self._where(link) == "peer"]),
+            "peer": (self.peer, []),
             "guest": (self.guest, [name for link in links if (name := self.guest_names.get(link.guest_mac))]),
         }
-        if self.sink_host is not None:
-            asked["sink"] = (self.sink_host, [link.peer_interface for link in self.network.sinks])
+        for link in links:
+            where, who = self._far(link)
+            asked.setdefault(where, (who, []))[1].append(link.peer_interface)
         routers: dict[str, Callable[[], Mapping[str, Counters]]] = {}
         own: list[str] = []
         for link in links:
@@ -198,7 +201,16 @@ class HopReader:
 
     def _where(self, link: Link) -> str:
         """Who reads the far end of a link."""
-        return "sink" if self.sink_host is not None and link.role == "sink" else "peer"
+        return self._far(link)[0]
+
+    def _far(self, link: Link) -> tuple[str, Caller]:
+        """That in words, and the agent: of several, ``peer-<n>`` or ``sink-<n>`` is the one whose first link is n."""
+        role, agents = ("sink", self.of_sink) if link.role == "sink" else ("peer", self.of_source)
+        if not agents:
+            return "peer", self.peer
+        own = agents[link.place] if len(agents) > 1 else agents[0]
+        first = next(place for place, one in enumerate(agents) if one is own)
+        return (f"{role}-{first}" if first else role), own
 
     def _endpoint(self, link: Link) -> EndpointInterfaces:
         return self.endpoints.get(link.name, EndpointInterfaces())

@@ -107,6 +107,9 @@ class NeighbourNics(_Model):
 class Testbed(_Model):
     """``generator`` has a NIC a source; ``sink`` one for all of them, or one a source.
 
+    Each may be a list, of which the first is ``generator`` or ``sink``, and the others are ``more_generators`` or
+    ``more_sinks``; their interfaces are in order.
+
     ``hypervisor`` has those that face them, in this order: the generator's, the sink's, the timekeeper's.
 
     Either the guests are on this machine, and generator and sink elsewhere: then the hypervisor's NICs are moved into
@@ -120,11 +123,23 @@ class Testbed(_Model):
     """
 
     generator: Role
+    more_generators: tuple[Role, ...] = ()
     sink: Role
+    more_sinks: tuple[Role, ...] = ()
     hypervisor: Role
     timekeeper: Role | None = None
     neighbour: NeighbourNics | None = None
     flow_control: bool | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _lists(cls, given: Any) -> Any:
+        """A list of generators or sinks."""
+        made = dict(given) if isinstance(given, dict) else given
+        for key, more in (("generator", "more_generators"), ("sink", "more_sinks")):
+            if isinstance(given, dict) and isinstance(roles := given.get(key), list) and roles:
+                made |= {key: roles[0], more: roles[1:]}
+        return made
 
     @model_validator(mode="before")
     @classmethod
@@ -145,6 +160,9 @@ class Testbed(_Model):
             raise ValueError("generator and sink: hosts that are not this one; leave 'testbed' out to use this one")
         address = self.hypervisor.host
         there = address.ssh is not None or address.api is not None or address.guests
+        for key, roles in (("generator", self.generators), ("sink", self.sinks)):
+            if len(roles) > 1 and (not self.hypervisor.host.local or any(one.host.local for one in roles)):
+                raise ValueError(f"{key}: a list is of hosts that are not this one, for guests on this machine")
         if self.generator.host.guests or self.sink.host.guests:
             raise ValueError("generator and sink: 'guests' is no host of theirs; name it")
         if address.guests and self.hypervisor.interfaces != [str(number) for number in range(len(self.near))]:
@@ -156,7 +174,7 @@ class Testbed(_Model):
             )
         if self.timekeeper is not None and (self.hypervisor.host.local or not self.timekeeper.host.local):
             raise ValueError("timekeeper: 'local', for a hypervisor over SSH; leave it out")
-        sources, sinks = len(self.generator.interfaces), len(self.sink.interfaces)
+        sources, sinks = len(self.source_interfaces), len(self.sink_interfaces)
         if not sinks <= sources <= 3:
             raise ValueError("the generator has one interface a source, at most 3, and the sink no more than it")
         marks = len(self.timekeeper.interfaces) if self.timekeeper else 0
@@ -175,7 +193,7 @@ class Testbed(_Model):
             raise ValueError(
                 "neighbour: its guest is on this machine, or on a hypervisor over SSH; leave it out with others"
             )
-        if host.local and self.generator.host != self.sink.host:
+        if host.local and not self.one_host:
             raise ValueError("neighbour: one agent sends to its guest and counts; put generator and sink on one host")
         roles = (self.generator, self.sink, self.hypervisor, *([self.timekeeper] if self.timekeeper else []))
         named = [(role.host, name) for role in roles for name in role.interfaces]
@@ -187,17 +205,41 @@ class Testbed(_Model):
         return self
 
     @property
+    def generators(self) -> tuple[Role, ...]:
+        """All of them."""
+        return (self.generator, *self.more_generators)
+
+    @property
+    def source_interfaces(self) -> tuple[str, ...]:
+        """Their interfaces, one a source."""
+        return tuple(name for one in self.generators for name in one.interfaces)
+
+    @property
+    def sinks(self) -> tuple[Role, ...]:
+        """All sinks."""
+        return (self.sink, *self.more_sinks)
+
+    @property
+    def sink_interfaces(self) -> tuple[str, ...]:
+        """Their interfaces, in order."""
+        return tuple(name for one in self.sinks for name in one.interfaces)
+
+    @property
+    def one_host(self) -> bool:
+        """Generator and sink are on one host, so that one agent carries a whole trial out."""
+        return not self.more_generators and not self.more_sinks and self.generator.host == self.sink.host
+
+    @property
     def far(self) -> tuple[tuple[HostAddress, tuple[str, ...]], ...]:
-        """The host of generator and sink with its interfaces for them, or the generator's and then the sink's.
+        """The host of generator and sink with its interfaces for them, or each generator's and then each sink's.
 
         Empty where both are this machine.
         """
         if self.generator.host.local:
             return ()
-        sources, sinks = tuple(self.generator.interfaces), tuple(self.sink.interfaces)
-        if self.generator.host == self.sink.host:
-            return ((self.generator.host, (*sources, *sinks)),)
-        return ((self.generator.host, sources), (self.sink.host, sinks))
+        if self.one_host:
+            return ((self.generator.host, (*self.source_interfaces, *self.sink_interfaces)),)
+        return tuple((one.host, tuple(one.interfaces)) for one in (*self.generators, *self.sinks))
 
     @property
     def far_beside(self) -> tuple[tuple[HostAddress, tuple[str, ...]], ...]:

@@ -5,21 +5,25 @@ Main type: ``CabledNetwork``. This machine's NICs, which are the network peer's,
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Sequence
 from dataclasses import replace
 
-from virtoll.errors import GuestError
+from virtoll.errors import GuestCannot, GuestError
 from virtoll.hosts.remote_network import RemoteNic
 from virtoll.lab.attachments import EndpointInterfaces, Port
 from virtoll.lab.network import GuestNetwork, Link
+from virtoll.lab.shaping import Shape, arriving_here, end_here, shaped
 
 
 class CabledNetwork:
     """The ``Links`` of such a host; ``nics`` by link's name (``in0``, ``out``, ``marks``, ...)."""
 
-    def __init__(self, name: str, nics: dict[str, RemoteNic]) -> None:
-        """``name``: the host's, as messages have it."""
+    def __init__(self, name: str, nics: dict[str, RemoteNic], peer_pid: int) -> None:
+        """``name``: the host's, as messages have it; ``peer_pid``: a process in the network peer's namespace."""
         self._name = name
         self._nics = nics
+        self._peer_pid = peer_pid
 
     @property
     def local(self) -> None:
@@ -27,9 +31,27 @@ class CabledNetwork:
         return
 
     @property
-    def shapable(self) -> None:
-        """The other end of each cable is the product's."""
-        return
+    def shapable(self) -> CabledNetwork:
+        """Each cable has an end here."""
+        return self
+
+    def shaped(self, link: Link, shape: Shape) -> contextlib.AbstractContextManager[str | None]:
+        """The cable with this rate, delay and loss in each direction, both at this end: the other is the product's.
+
+        ``GuestCannot`` for a sink's, whose frames are counted before what arrives can be held back.
+        """
+        if not shape.plain and link.role == "sink":
+            raise GuestCannot(
+                f"nothing can be set at its end on {self._name}, and test frames are counted here before they can be "
+                "held back; leave the parameters link_... out"
+            )
+        ends = (end_here(self._peer_pid, link.peer_interface), arriving_here(self._peer_pid, link.peer_interface))
+        return shaped(ends, shape)
+
+    def steered(self, links: Sequence[Link]) -> contextlib.AbstractContextManager[None]:
+        """The guests' CPUs are another host's."""
+        del links
+        return contextlib.nullcontext()
 
     def reach(self, network: GuestNetwork, *, beside: int = 0) -> GuestNetwork:
         """The links by way of the cables; one that has none is refused, and a guest ``beside`` has none."""

@@ -9,9 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import itertools
-import json
 import os
-import select
 import socket
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,10 +20,10 @@ from typing import BinaryIO
 from virtoll.errors import GuestError
 from virtoll.hosts.base import LocalHost
 from virtoll.hosts.remote_data import RemoteVolume, make_remote
+from virtoll.hosts.undo import Undo
 from virtoll.lab.commands import (
     PIPED,
     PLAIN,
-    RUN_SECONDS,
     CommandRecorder,
     ConnectedHost,
     Connection,
@@ -51,7 +49,7 @@ class RemoteHost(ConnectedHost):
     is_root: bool = False
     record: CommandRecorder = field(default=no_record, init=False)
     _undo: subprocess.Popen[bytes] | None = None
-    _undo_ids: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    _promises: Undo | None = None
     _guest_folders: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     _held: list[BinaryIO] = field(default_factory=list)
     _copies: dict[str, Path] = field(default_factory=dict)
@@ -131,29 +129,17 @@ class RemoteHost(ConnectedHost):
 
     def start_undo(self) -> None:
         """Start the agent there that runs what is guarded when the connection ends."""
-        self._undo = self._popen([str(self.agent), "undo"], replace(PIPED, stderr=None))
+        process = self._popen([str(self.agent), "undo"], replace(PIPED, stderr=None))
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._undo = process
+        self._promises = Undo(self.name, process.stdout, process.stdin, lambda: end_process(process))
 
     def guard(self, argv: Sequence[str]) -> Callable[[], None]:
         """Have the agent over there run a program when the connection ends, unless withdrawn before."""
-        number = next(self._undo_ids)
-        self._tell({"id": number, "add": list(argv)})
-        return lambda: self._tell({"id": number, "drop": True})
-
-    def _tell(self, line: dict[str, object]) -> None:
-        process = self._undo
-        if process is None or process.stdin is None or process.stdout is None:
+        if self._promises is None:
             raise GuestError(f"{self.name}: the agent there that cleans up is not running")
-        answered, how = b"", "is gone"
-        with contextlib.suppress(OSError):
-            process.stdin.write(json.dumps(line).encode() + b"\n")
-            process.stdin.flush()
-            if select.select([process.stdout], [], [], RUN_SECONDS)[0]:
-                answered = process.stdout.readline()
-            else:
-                how = f"did not answer within {RUN_SECONDS:g} s"
-        if not answered:
-            end_process(process)  # a late answer would be taken for the next one's
-            raise GuestError(f"{self.name}: the agent there that cleans up {how}")
+        return self._promises.guard(argv)
 
     def close(self) -> None:
         """End what was started there, then what ``undo`` holds, and wait until it is done."""

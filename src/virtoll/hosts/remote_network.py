@@ -19,7 +19,7 @@ from virtoll.lab.attachments import EndpointInterfaces, Port
 from virtoll.lab.commands import ConnectedHost, Connection
 from virtoll.lab.inside import wait_until
 from virtoll.lab.network import GuestNetwork, Link
-from virtoll.lab.shaping import End, Shape, end_here, shaped
+from virtoll.lab.shaping import End, Shape, end_here, end_there, shaped
 
 _NEVER = 1_000_000_000  # hundredths of a second
 _CARRIER_SECONDS = 60.0  # a NIC that is switched on anew finds out its speed first
@@ -72,17 +72,11 @@ class RemoteNetwork:
         return shaped((end_here(self._peer_pid, link.peer_interface), self._end_there(self._nic(link))), shape)
 
     def _end_there(self, nic: str) -> End:
-        held: list[Callable[[], None]] = []
-
         def change(verb: str, words: Sequence[str]) -> None:
-            if not held:
-                held.append(self._host.guard(["tc", "qdisc", "del", "dev", nic, "root"]))
             where = ["-netns", self._lent_to[nic]] if nic in self._lent_to else []
             self._host.run(["tc", *where, "qdisc", verb, "dev", nic, "root", *words], "network")
-            if verb == "del":
-                held.pop()()
 
-        return change
+        return end_there(change, lambda: self._host.guard(["tc", "qdisc", "del", "dev", nic, "root"]))
 
     def steered(self, links: Sequence[Link]) -> contextlib.AbstractContextManager[None]:
         """The guests' CPUs are another host's."""

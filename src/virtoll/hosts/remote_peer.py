@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,14 +18,18 @@ from virtoll.agent.client import AgentClient, Caller, ChannelMark, Reply, Traffi
 from virtoll.agent.messages import Request
 from virtoll.agent.operations.programs import ExecRequest
 from virtoll.agent.operations.session import FactsRequest
-from virtoll.errors import AgentError, GuestError, LabError
+from virtoll.errors import AgentError, GuestCannot, GuestError, LabError
 from virtoll.experiment.topology import Testbed
 from virtoll.hosts.session import inherited
+from virtoll.hosts.undo import Undo
 from virtoll.lab.flow_control import switch
 from virtoll.lab.network import GuestNetwork, Network, over_trunks
+from virtoll.lab.shaping import End, end_there
 
 _READY_SECONDS = 60.0
 _ANSWER_LIMIT_BYTES = 4 << 20
+_CHANGE_NS = 30_000_000_000
+_COMPLAINT_LIMIT_BYTES = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,29 +76,56 @@ def remote_peer(testbed: Testbed | None, network: Network) -> Iterator[RemotePee
     agents = [
         AgentClient(*stream, f"the agent on {words}") for stream, (words, _) in zip(given.agents, hosts, strict=True)
     ]
+    undos = [
+        Undo(words, os.fdopen(reader, "rb", buffering=0), os.fdopen(writer, "wb", buffering=0))
+        for (reader, writer), (words, _) in zip(given.undos, hosts, strict=True)
+    ]
     try:
         found: list[tuple[tuple[str, str], ...]] = []
         for agent, (words, names) in zip(agents, hosts, strict=True):
             agent.wait_ready(_READY_SECONDS)
             found.append(_addresses(agent, names, words))
         _adopt(testbed, network, given.outside)
+        ends = [
+            end_at(agent, undo, nic)
+            for agent, undo, (_, names) in zip(agents, undos, hosts, strict=True)
+            for nic in names
+        ]
+        network.face(dict(zip(testbed.moved, ends, strict=True)))
         own = len(testbed.far)
         beside = None
         if testbed.far_beside:
-            ends, where = TrafficAgents.of_one(agents[own]), (hosts[own][0],)
+            both, where = TrafficAgents.of_one(agents[own]), (hosts[own][0],)
             near = testbed.near_beside
-            beside = RemotePeer(ends=ends, where=where, near=near, far=found[own], sinks=1, bridges="tb")
+            beside = RemotePeer(ends=both, where=where, near=near, far=found[own], sinks=1, bridges="tb")
         yield RemotePeer(
-            ends=TrafficAgents(agents[0], agents[own - 1]),
+            ends=_agents_of(testbed, agents[:own]),
             where=tuple(words for words, _ in hosts[:own]),
             near=testbed.near,
             far=tuple(itertools.chain(*found[:own])),
-            sinks=len(testbed.sink.interfaces),
+            sinks=len(testbed.sink_interfaces),
             beside=beside,
         )
     finally:
         for agent in agents:
             agent.close()
+        for undo in undos:
+            undo.close()
+
+
+def _agents_of(testbed: Testbed, agents: Sequence[Caller]) -> TrafficAgents:
+    """Those of ``Testbed.far`` by what they do."""
+    if testbed.one_host:
+        return TrafficAgents.of_one(agents[0])
+    sending, counting = agents[: len(testbed.generators)], agents[len(testbed.generators) :]
+    of_source = [agent for agent, one in zip(sending, testbed.generators, strict=True) for _ in one.interfaces]
+    of_sink = [agent for agent, one in zip(counting, testbed.sinks, strict=True) for _ in one.interfaces]
+    return TrafficAgents(
+        sending[0],
+        counting[0],
+        of_source=tuple(of_source) if len(sending) > 1 else (),
+        of_sink=tuple(of_sink) if len(counting) > 1 else (),
+    )
 
 
 def _adopt(testbed: Testbed, network: Network, outside: int, *, peer: bool = False) -> None:
@@ -105,6 +137,31 @@ def _adopt(testbed: Testbed, network: Network, outside: int, *, peer: bool = Fal
             except GuestError as error:
                 raise LabError(f"testbed: {error}") from error
     network.adopt(testbed.moved, outside, peer=peer)
+
+
+def end_at(agent: Caller, undo: Undo, nic: str) -> End:
+    """A host's end of a cable, whose discipline is changed by its agent; it is gone with the connection to the host.
+
+    ``GuestCannot`` where nobody may change it there.
+    """
+
+    def change(verb: str, words: Sequence[str]) -> None:
+        argv = ("tc", "qdisc", verb, "dev", nic, "root", *words)
+        try:
+            ended = agent.ask(ExecRequest(argv=argv, timeout_ns=_CHANGE_NS, limit_bytes=_COMPLAINT_LIMIT_BYTES))
+        except AgentError as error:
+            raise GuestCannot(
+                f"{undo.host}: {error}; install iproute2 there, or leave the parameters link_... out"
+            ) from (error)
+        if ended.status == 0:
+            return
+        said = (ended.stderr or ended.stdout).decode(errors="replace").strip() or f"it ended with {ended.status}"
+        complaint = f"{undo.host}: tc: {said.splitlines()[0]}"
+        if "not permitted" in complaint:
+            raise GuestCannot(f"{complaint}; give a user that is root there, or leave the parameters link_... out")
+        raise GuestError(complaint)
+
+    return end_there(change, lambda: undo.guard(["tc", "qdisc", "del", "dev", nic, "root"]))
 
 
 def _addresses(agent: AgentClient, names: Sequence[str], where: str) -> tuple[tuple[str, str], ...]:

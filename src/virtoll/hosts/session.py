@@ -2,7 +2,7 @@
 
 Main types: ``Streams`` (what a lab is given in its environment: descriptors). ``open_session`` checks that the
 interfaces are there and that the very agent of this machine runs there. It starts it, ends it and sees that no copy is
-left.
+left. Beside it runs the agent's ``undo``, for what the lab changes at the host's interfaces.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from virtoll.errors import GuestError, UsageError
 from virtoll.experiment.topology import Testbed
 from virtoll.hosts import open_host
 from virtoll.hosts.base import Host, as_usage_error
+from virtoll.hosts.undo import Undo
 from virtoll.lab.commands import PIPED, ConnectedHost
 from virtoll.lab.flow_control import EthtoolPause
 
@@ -29,21 +30,27 @@ VARIABLE = "VIRTOLL_TESTBED"
 _ROLE = "agent of the testbed"
 _PEER = ("--role", "peer", "--channel", "stdio")
 _STREAMS = replace(PIPED, stderr=None)
+_END_SECONDS = 3.0
+_UNDO_SECONDS = 60.0
+
+Ends = tuple[int, int]
+"""Reader and writer of a byte stream."""
 
 
 @dataclass(frozen=True)
 class Streams:
-    """Reader and writer of each host's agent in the order of ``Testbed.far`` and then ``Testbed.far_beside``, and the
-    network namespace outside.
+    """Of each host's agent in the order of ``Testbed.far`` and then ``Testbed.far_beside``, of the ``undo`` there in
+    the same order, and the network namespace outside.
     """
 
-    agents: tuple[tuple[int, int], ...]
+    agents: tuple[Ends, ...]
+    undos: tuple[Ends, ...]
     outside: int
 
     @property
     def descriptors(self) -> tuple[int, ...]:
         """All of them."""
-        return (*(one for pair in self.agents for one in pair), self.outside)
+        return (*(one for pair in (*self.agents, *self.undos) for one in pair), self.outside)
 
 
 def inherited() -> Streams | None:
@@ -51,8 +58,9 @@ def inherited() -> Streams | None:
     text = os.environ.get(VARIABLE)
     if text is None:
         return None
-    agents, outside = json.loads(text)
-    return Streams(tuple((reader, writer) for reader, writer in agents), outside)
+    agents, undos, outside = json.loads(text)
+    of_agents, of_undos = (tuple((reader, writer) for reader, writer in ends) for ends in (agents, undos))
+    return Streams(of_agents, of_undos, outside)
 
 
 @contextlib.contextmanager
@@ -72,11 +80,11 @@ def open_session(testbed: Testbed | None, agent: Path) -> Iterator[tuple[dict[st
                 beside = testbed.neighbour.hypervisor if testbed.neighbour is not None else []
                 _look_at(open_host(testbed.hypervisor.host), [*testbed.hypervisor.interfaces, *beside])
             hosts = (*testbed.far, *testbed.far_beside)
-            ends = [stack.enter_context(_agent_on(open_host(host), agent, names)) for host, names in hosts]
+            started = [stack.enter_context(_agent_on(open_host(host), agent, names)) for host, names in hosts]
         outside = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         stack.callback(os.close, outside)
-        streams = Streams(tuple(ends), outside)
-        yield {VARIABLE: json.dumps([streams.agents, outside])}, streams.descriptors
+        streams = Streams(tuple(own for own, _ in started), tuple(undo for _, undo in started), outside)
+        yield {VARIABLE: json.dumps([streams.agents, streams.undos, outside])}, streams.descriptors
 
 
 def _look_at(host: Host, interfaces: Sequence[str]) -> None:
@@ -86,27 +94,56 @@ def _look_at(host: Host, interfaces: Sequence[str]) -> None:
 
 
 @contextlib.contextmanager
-def _agent_on(host: Host, agent: Path, interfaces: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """One host's agent, by the descriptors of its byte stream.
+def _agent_on(host: Host, agent: Path, interfaces: Sequence[str]) -> Iterator[tuple[Ends, Ends]]:
+    """One host's agent and its ``undo``, by the descriptors of their byte streams.
 
     A copy is removed by the agent itself as it starts, so that a controller that is killed leaves none.
     """
     program = host.put(agent)
-    process: subprocess.Popen[bytes] | None = None
     try:
         _check_version(host, program, agent)
         _require(host.name, interfaces, _interfaces(host, program))
-        flags = ["--unlink-self"] if program != agent else []
-        process = host.spawn([str(program), *_PEER, *flags], _ROLE, _STREAMS)
-        assert process.stdin is not None
-        assert process.stdout is not None
-        yield process.stdout.fileno(), process.stdin.fileno()
+        with _started(host, [str(program), "undo"], _UNDO_SECONDS) as undo:
+            Undo(host.name, *_pipes(undo), undo.kill).guard(["true"])()  # it runs, and needs its file no more
+            flags = ["--unlink-self"] if program != agent else []
+            with _started(host, [str(program), *_PEER, *flags], _END_SECONDS) as process:
+                yield _descriptors(process), _descriptors(undo)
     finally:
-        if process is not None:
-            _end(process)
         if program != agent:
             with contextlib.suppress(GuestError):
                 host.run(["rm", "-f", "--", str(program)], _ROLE)
+
+
+@contextlib.contextmanager
+def _started(host: Host, argv: Sequence[str], end_seconds: float) -> Iterator[subprocess.Popen[bytes]]:
+    """A program there until its stream ends: then it leaves, and is killed where it takes longer than ``end_seconds``.
+
+    What has the stream too, as the lab does, has ended by then.
+    """
+    process = host.spawn(argv, _ROLE, _STREAMS)
+    try:
+        yield process
+    finally:
+        for stream in _pipes(process):
+            with contextlib.suppress(OSError):
+                stream.close()
+        try:
+            process.wait(end_seconds)
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _pipes(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
+    assert process.stdout is not None
+    assert process.stdin is not None
+    return process.stdout, process.stdin
+
+
+def _descriptors(process: subprocess.Popen[bytes]) -> Ends:
+    reader, writer = _pipes(process)
+    return reader.fileno(), writer.fileno()
 
 
 def _check_version(host: Host, program: Path, agent: Path) -> None:
@@ -130,16 +167,3 @@ def _require(where: str, wanted: Sequence[str], known: Sequence[str]) -> None:
     missing = [name for name in wanted if name not in known]
     if missing:
         raise GuestError(f"{where} has no interface {', '.join(missing)}; it has: {', '.join(sorted(known))}")
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Its stream ends, so it leaves; what does not is killed."""
-    for stream in (process.stdin, process.stdout):
-        if stream is not None:
-            stream.close()
-    try:
-        process.wait(3.0)
-    except subprocess.TimeoutExpired:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()

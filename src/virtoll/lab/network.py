@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from virtoll.errors import GuestCannot, GuestError, LabError
@@ -26,7 +26,7 @@ from virtoll.lab.attachments import Attachment, Attachments, EndpointInterfaces,
 from virtoll.lab.commands import ConnectedHost, Connection
 from virtoll.lab.interfaces import TUN_DEVICE, Interfaces, receive_offload
 from virtoll.lab.receiving import ReceivingCpus, ReceivingInterface, receive_on, steered
-from virtoll.lab.shaping import Shape, end_here, shaped
+from virtoll.lab.shaping import End, Shape, end_here, shaped
 
 MAXIMUM_SOURCES = 3
 _SINKS = (("out", 3), ("out1", 6), ("out2", 7))  # name and number; a sink for each source at most
@@ -51,7 +51,7 @@ class Link:
     """One link of a guest; ``role`` is ``source``, ``sink``, ``marks`` or ``shared``. MAC addresses as text, MTU in
     bytes.
 
-    ``owner`` is the guest's number and ``place`` the link's in it: both are in its addresses.
+    ``owner`` is the guest's number and ``number`` the link's in it: both are in its addresses.
     ``trunk``: the NIC that leads to the peer, on another host or as ``shared`` on this one; its bridge is shared by all
     guests. None: a veth pair of the link's own.
     ``attachment``: how it reaches the guest.
@@ -92,6 +92,11 @@ class Link:
     def peer_address(self) -> str:
         """The peer's IPv4 address outside any VLAN."""
         return self.ends().peer
+
+    @property
+    def place(self) -> int:
+        """Which of its role it is, from 0: source 1's is 1, as the second sink's."""
+        return [number for _, number in _SINKS].index(self.number) if self.role == "sink" else self.number
 
     @property
     def outer_interface(self) -> str:
@@ -285,6 +290,7 @@ class Network:
         self._attachments = Attachments(self._interfaces, peer_pid, routers)
         self._peer_pid = peer_pid
         self._receiving: dict[str, tuple[int, ...]] = {}  # the CPUs of its threads, by the lab's interface
+        self._faced: dict[str, End] = {}  # the other end of the cable, by this machine's NIC
 
     @property
     def local(self) -> Network:
@@ -385,14 +391,19 @@ class Network:
         ``GuestCannot`` where the kernel, or the way the link is attached, does not let it be.
         """
         endpoint = self._attachments.endpoints.get(link.port_interface, EndpointInterfaces(link.lab_interface))
-        real = link.trunk is not None and link.role != "shared"
-        if not shape.plain and (real or link.attachment == "passthrough"):
+        if not shape.plain and link.attachment == "passthrough":
             raise GuestCannot(
-                f"link {link.name} has no end in the lab that could be shaped (a real NIC, or passthrough); "
+                f"link {link.name} has no end in the lab that could be shaped (passthrough); "
                 "leave the parameters link_... out",
             )
         lab = endpoint.router.pid if endpoint.router is not None else os.getpid()
-        return shaped((end_here(self._peer_pid, link.peer_interface), end_here(lab, link.lab_interface)), shape)
+        return shaped((self._peers_end(link), end_here(lab, link.lab_interface)), shape)
+
+    def _peers_end(self, link: Link) -> End:
+        """In the peer's namespace, or at the other end of the NIC's cable."""
+        if link.trunk in self._faced:
+            return self._faced[link.trunk]
+        return end_here(self._peer_pid, link.peer_interface)
 
     def back_to_back(self, names: tuple[str, str], macs: tuple[str, str], mtu_bytes: int) -> None:
         """A veth pair inside the peer's namespace: generator and sink with nothing between."""
@@ -410,6 +421,10 @@ class Network:
         for link in network.links:
             self._receiving.pop(link.lab_interface, None)
             self._attachments.remove(link)
+
+    def face(self, ends: Mapping[str, End]) -> None:
+        """Which end of a cable on another host each of this machine's NICs leads to, by the NIC's name."""
+        self._faced |= ends
 
     def adopt(self, nics: Sequence[str], outside: int, *, peer: bool = False) -> None:
         """Take NICs into the lab, or its ``peer``, from the namespace outside (a descriptor).

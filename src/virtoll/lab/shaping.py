@@ -2,9 +2,10 @@
 
 Main types: ``Shape`` (what is asked for), ``End`` (of a link), ``shaped`` (a link with it, for a context's length).
 Shaped by the kernel's queueing disciplines at the two ends of the veth pair between the peer and the lab, or of the
-cable between the peer's NIC and another host's. So no guest is touched and every kind of guest meets the same:
-``netem`` where both kernels have it, else ``tbf``, which knows a rate alone. It must not know platforms, nor what a
-link is used for.
+cable between this machine's NIC and another host's. Where nothing can be set at the far end, both are at this machine's
+NIC, for what leaves and for what arrives. So no guest is touched and every kind of guest meets the same: ``netem``
+where both kernels have it, else ``tbf``, which knows a rate alone. It must not know platforms, nor what a link is used
+for.
 """
 
 from __future__ import annotations
@@ -14,12 +15,16 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from virtoll.errors import GuestCannot, GuestError
+from virtoll.errors import GuestCannot, GuestDied, GuestError, HostUnreachable
 
 _BURST_SECONDS = 0.001
 _LEAST_BURST_BYTES = 4_614  # three full frames: tbf cuts up what a veth hands over at once
 _QUEUE_MILLISECONDS = 50
 _QUEUE_FRAMES = 1000
+_SAYS_NOTHING_OF_THE_KERNEL = (GuestCannot, GuestDied, HostUnreachable)
+_HOLDING = "holding"  # an ifb beside the NIC: one link is shaped at a time
+_EVERY_FRAME = ("protocol", "all", "u32", "match", "u32", "0", "0")
+_TO_HOLDING = ("action", "mirred", "egress", "redirect", "dev", _HOLDING)
 
 
 @dataclass(frozen=True)
@@ -85,6 +90,8 @@ def _shape(ends: Sequence[End], shape: Shape) -> str:
     try:
         for end in ends:
             end("replace", shape.netem())
+    except _SAYS_NOTHING_OF_THE_KERNEL:
+        raise
     except GuestError as error:
         if shape.delay_ms or shape.loss_percent:
             raise GuestCannot(
@@ -96,6 +103,8 @@ def _shape(ends: Sequence[End], shape: Shape) -> str:
     try:
         for end in ends:
             end("replace", shape.token_bucket())
+    except _SAYS_NOTHING_OF_THE_KERNEL:
+        raise
     except GuestError as error:
         raise GuestCannot(
             f"the kernel has neither netem nor tbf ({error}), and so no link of a given rate; load the module "
@@ -109,15 +118,77 @@ def _quietly(end: End) -> None:
         end("del", ())
 
 
+def end_there(change: End, guard: Callable[[], Callable[[], None]]) -> End:
+    """The end at an interface of another host.
+
+    ``change`` does it there; ``guard`` promises that the discipline goes with the connection, until it is withdrawn.
+    """
+    held: list[Callable[[], None]] = []
+
+    def changed(verb: str, words: Sequence[str]) -> None:
+        if verb == "del":
+            if held:
+                kept = held.pop()
+                change(verb, words)
+                kept()  # not where that failed: the promise stands
+            return
+        promised = [] if held else [guard()]
+        try:
+            change(verb, words)
+        except GuestError:
+            for withdraw in promised:
+                withdraw()
+            raise
+        held.extend(promised)
+
+    return changed
+
+
 def end_here(pid: int, interface: str) -> End:
     """The end at an interface of this machine, in the network namespace of a process."""
 
     def change(verb: str, words: Sequence[str]) -> None:
-        enter = ["nsenter", f"--net=/proc/{pid}/ns/net", "--"]
-        command = [*enter, "tc", "qdisc", verb, "dev", interface, "root", *words]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
-        if done.returncode != 0:
-            said = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()
-            raise GuestError(f"tc: {said[0]}")
+        _there(pid, "tc", "qdisc", verb, "dev", interface, "root", *words)
 
     return change
+
+
+def arriving_here(pid: int, interface: str) -> End:
+    """The far end of a cable, by what arrives at this end of it: an ``ifb`` holds back what a socket here is to get.
+
+    A packet socket has its frames before that. ``GuestCannot`` where the kernel has no ``ifb``.
+    """
+    made: list[str] = []
+
+    def change(verb: str, words: Sequence[str]) -> None:
+        if verb == "del":
+            if made:
+                made.clear()
+                with contextlib.suppress(GuestError):
+                    _there(pid, "tc", "qdisc", "del", "dev", interface, "ingress")
+                _there(pid, "ip", "link", "del", _HOLDING)
+            return
+        if not made:
+            try:
+                _there(pid, "ip", "link", "add", _HOLDING, "type", "ifb")
+            except GuestError as error:
+                raise GuestCannot(
+                    f"this machine's kernel has no ifb ({error}), which holds back what arrives at a real NIC; load "
+                    "the module ifb, or leave the parameters link_... out",
+                ) from error
+            made.append(_HOLDING)
+            _there(pid, "ip", "link", "set", _HOLDING, "up")
+            _there(pid, "tc", "qdisc", "add", "dev", interface, "ingress")
+            _there(pid, "tc", "filter", "add", "dev", interface, "ingress", *_EVERY_FRAME, *_TO_HOLDING)
+        _there(pid, "tc", "qdisc", verb, "dev", _HOLDING, "root", *words)
+
+    return change
+
+
+def _there(pid: int, *command: str) -> None:
+    """A program in the network namespace of a process; a ``GuestError`` with its complaint."""
+    enter = ["nsenter", f"--net=/proc/{pid}/ns/net", "--"]
+    done = subprocess.run([*enter, *command], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    if done.returncode != 0:
+        said = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()
+        raise GuestError(f"{command[0]}: {said[0]}")

@@ -237,6 +237,8 @@ def _testbed(testbed: Mapping[str, Any] | None) -> str:
 def _ends(testbed: Mapping[str, Any]) -> str:
     roles = ("generator", "sink", "hypervisor", "timekeeper")
     ends = {role: ", ".join(testbed[role]["interfaces"]) for role in roles if testbed.get(role) is not None}
+    sending = (testbed["generator"], *(testbed.get("more_generators") or ()))
+    counting = (testbed["sink"], *(testbed.get("more_sinks") or ()))
     if testbed["hypervisor"]["host"].get("guests"):
         return (
             f"Generator ({ends['generator']}) and sink ({ends['sink']}) were on this machine; their NICs face the "
@@ -249,6 +251,11 @@ def _ends(testbed: Mapping[str, Any]) -> str:
         )
     generator, sink = (_host(testbed[role]["host"]) for role in ("generator", "sink"))
     reached = f"reached by {ends['hypervisor']} of this machine."
+    if len(sending) > 1 or len(counting) > 1:
+        return (
+            f"The generators were on {_each(sending)}, the sinks on {_each(counting)}, {reached} Each began at one "
+            "moment by its own clock, and several hosts have several clocks, so that one-way delays are missing."
+        )
     if generator == sink:
         return (
             f"Generator ({ends['generator']}) and sink ({ends['sink']}) were on {generator}, {reached} Both ends of a "
@@ -258,6 +265,10 @@ def _ends(testbed: Mapping[str, Any]) -> str:
         f"The generator ({ends['generator']}) was on {generator} and the sink ({ends['sink']}) on {sink}, {reached} "
         "Two hosts have two clocks, so that one-way delays are missing."
     )
+
+
+def _each(roles: Sequence[Mapping[str, Any]]) -> str:
+    return ", ".join(f"{_host(one['host'])} ({', '.join(one['interfaces'])})" for one in roles)
 
 
 def _host(host: Mapping[str, Any]) -> str:
@@ -274,8 +285,10 @@ def _apart(analysis: Analysis) -> bool:
 def _guest_cpus(analysis: Analysis) -> Sequence[int]:
     """This machine's CPUs of the guests; none where the account of CPU time is of another machine's."""
     testbed = analysis.data.manifest.testbed
-    if testbed is not None and testbed["generator"]["host"]["ssh"] is not None:
-        return ()
+    if testbed is not None:
+        generators = (testbed["generator"], *(testbed.get("more_generators") or ()))
+        if any(one["host"]["ssh"] is not None for one in generators):
+            return ()
     return (analysis.data.manifest.pinning or {}).get("guest_cpus") or ()
 
 

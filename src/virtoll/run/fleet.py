@@ -618,17 +618,17 @@ class Fleet:
         wire = self._wire(guest, site)
         trunked = [one for one in network.links if one not in near]
         for agent in wire.agents if trunked else ():
-            own = tuple(one for one in trunked if wire.at(one.role) is agent)
+            own = tuple(one for one in trunked if wire.at(one.role, one.place) is agent)
             agent.ask(peer_request(GuestNetwork(own)))
         configured = guest.agent.ask(network_request(network))
         names = {one.mac: one.name for one in configured.interfaces if one.mac is not None}
         link = network.marks
         for each in network.links:
-            await_path(guest.peer if each in near else wire.at(each.role), each)
+            await_path(guest.peer if each in near else wire.at(each.role, each.place), each)
         name, measuring = names[link.guest_mac] if link else "", self.observer.measuring
         timekeeper = Timekeeper(guest.agent, guest.peer, link, name, identifier, measuring=measuring)
         endpoints = site.network.endpoint_interfaces(network)
-        sink_host = wire.sink if len(wire.agents) > 1 else None
+        sink_hosts = (wire.of_sink or (wire.sink,)) if len(wire.agents) > 1 else ()
         return timekeeper, HopReader(
             peer=wire.generator,
             guest=guest.agent,
@@ -636,7 +636,8 @@ class Fleet:
             network=network,
             guest_names=names,
             endpoints=endpoints,
-            sink_host=sink_host,
+            of_sink=sink_hosts,
+            of_source=wire.of_source,
             enabled=counters,
         )
 

@@ -60,7 +60,8 @@ class Sites:
 
     def _make(self, host: HostAddress) -> Site:
         if host.api is not None or host.guests:
-            return replace(self.here, network=CabledNetwork(host.words, self._facing(host)), counters=None, far=None)
+            network = CabledNetwork(host.words, self._facing(host), self.network.peer_pid)
+            return replace(self.here, network=network, counters=None, far=None)
         return self._over_ssh(host) if host.nested is None else self._nested(host, len(self._open))
 
     def _facing(self, host: HostAddress) -> dict[str, RemoteNic]:

@@ -211,7 +211,7 @@ class Hop:
     """
 
     role: HopRole
-    where: Literal["peer", "sink", "lab", "guest"]
+    where: Literal["peer", "peer-1", "peer-2", "sink", "sink-1", "sink-2", "lab", "guest"]
     interface: str | None
     direction: Literal["in", "out"]
     source: int | None
@@ -228,11 +228,25 @@ class Surroundings:
 
 
 @dataclass(frozen=True)
+class GeneratorClock:
+    """What one of several hosts that send said its monotonic clock was, just before the point, ns.
+
+    `asked_monotonic_ns` and `answered_monotonic_ns`: by the controller's clock, before and after. `sources`: its own.
+    """
+
+    sources: tuple[int, ...]
+    asked_monotonic_ns: int
+    monotonic_ns: int
+    answered_monotonic_ns: int
+
+
+@dataclass(frozen=True)
 class Point(Answered):
     """One point of a rate sweep; an intended rate of None is flat out. `hops` is in the order of the path.
 
     `wake_ns`: a paced sender woke so often, sent what was due and slept; None: each frame at its own time.
     `shared_link`: the sources are guests of their own, whose frames arrive over one link.
+    `generator_clocks`: of several hosts that send; None: there is one.
     """
 
     intended_rate_frames_per_second: float | None
@@ -248,6 +262,7 @@ class Point(Answered):
     surroundings: Surroundings | None = None
     wake_ns: int | None = None
     shared_link: bool = False
+    generator_clocks: tuple[GeneratorClock, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -53,13 +53,13 @@ class ForwardParameters(SweepParameters):
 
     def conflict(self, testbed: Testbed | None) -> tuple[str, str] | None:
         """Each source sends from a NIC of its own, and may arrive at one of its own."""
-        nics = len(testbed.generator.interfaces) if testbed is not None else self.sources
+        nics = len(testbed.source_interfaces) if testbed is not None else self.sources
         if self.sources > nics:
             return "sources", (
                 f"{self.sources} sources need as many NICs, and 'testbed.generator.interfaces' has {nics}; name more "
                 "of them there, or use fewer sources"
             )
-        nics = len(testbed.sink.interfaces) if testbed is not None else self.egress_links
+        nics = len(testbed.sink_interfaces) if testbed is not None else self.egress_links
         if self.egress_links > nics:
             return "egress", (
                 f"{self.sources} sources with an egress link each need as many NICs, and 'testbed.sink.interfaces' has "
@@ -167,7 +167,7 @@ def point_between_hops(
     hops = bench.hops.hops(
         before, after, wanted.sources, sinks=wanted.egress_links, both_directions=wanted.both_directions
     )
-    return replace(point, beside={"hops": hops, "surroundings": surroundings(before, after)})
+    return replace(point, beside={**point.beside, "hops": hops, "surroundings": surroundings(before, after)})
 
 
 def stream_through(bench: Bench, shape: FrameShape, table: Table | None = None) -> TrafficStream:

@@ -60,7 +60,7 @@ class Meter:
         shape = self.shape.model_copy(update={"backend": backend})
         metering = Metering(self.cpus, WAKE_NS)
         point = send(self.peer, self.stream, shape, self.next_tag(), self.duration_ns, rate, metering=metering)
-        return replace(point, beside={"wake_ns": WAKE_NS})
+        return replace(point, beside={**point.beside, "wake_ns": WAKE_NS})
 
 
 def _missing(point: MeasuredPoint) -> float:

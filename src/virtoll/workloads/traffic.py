@@ -7,9 +7,8 @@ frames are sent through.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -17,24 +16,17 @@ from virtoll.agent.client import TrafficAgents
 from virtoll.agent.operations.traffic import (
     Destinations,
     MixPart,
-    SendRequest,
-    SentSource,
-    SinkCloseRequest,
     SinkEnd,
-    SinkFinishRequest,
-    SinkOpenRequest,
     Source,
-    SourceTotals,
     Traffic,
-    TrafficCpu,
     TrafficReply,
     TrafficRequest,
 )
-from virtoll.errors import GuestError
 from virtoll.experiment.model import Parameters
 from virtoll.experiment.topology import Testbed
 from virtoll.runfolder.frame_shape import FrameShape
 from virtoll.workloads.points import MeasuredPoint
+from virtoll.workloads.several_agents import by_several
 
 Backend = Literal["auto", "live-frames", "af-xdp", "af-packet"]
 BACKENDS: tuple[str, ...] = get_args(Backend)[1:]
@@ -53,9 +45,9 @@ class FrameParameters(Parameters, FrameShape):
 
     def conflict(self, testbed: Testbed | None) -> tuple[str, str] | None:
         """The end that sends and the one that counts are one agent's for both directions."""
-        if self.both_directions and testbed is not None and testbed.generator.host != testbed.sink.host:
+        if self.both_directions and testbed is not None and not testbed.one_host:
             return "directions", (
-                "both directions need generator and sink on one host, and 'testbed' has them on two; "
+                "both directions need generator and sink on one host, and 'testbed' has them on several; "
                 "set directions one, or name one host for both"
             )
         return None
@@ -173,7 +165,7 @@ def send(
 ) -> MeasuredPoint:
     """One point: the answer as it came, with what was intended.
 
-    On two hosts the answer is joined from its halves. Whatever fails, no sink is left open.
+    On several hosts the answer is joined from its parts. Whatever fails, no sink is left open.
     """
     request = stream.request(wanted, tag, duration_ns, rate)
     if histograms:
@@ -182,42 +174,9 @@ def send(
         request = request.but(idle_of=metering.cpus, wake_ns=metering.wake_ns)
     deadline_seconds = 60 + (2 * duration_ns + DRAIN_LIMIT_NS) / 1e9
     if len(peer.agents) == 1:
-        reply = peer.generator.ask(TrafficRequest.of(request), deadline_seconds)
-    else:
-        reply = _by_halves(peer, request, deadline_seconds)
-    return MeasuredPoint(rate, duration_ns, reply)
-
-
-def _by_halves(ends: TrafficAgents, request: Traffic, deadline_seconds: float) -> TrafficReply:
-    """The sink is opened, the sources send, and the sink gets their counts; both are given the same request."""
-    ends.sink.ask(SinkOpenRequest.of(request))
-    try:
-        sent = ends.generator.ask(SendRequest.of(request), deadline_seconds)
-        received = ends.sink.ask(SinkFinishRequest(sources=totals(sent.sources)), deadline_seconds)
-    except GuestError:
-        with contextlib.suppress(GuestError):
-            ends.sink.ask(SinkCloseRequest(), deadline_seconds)
-        raise
-    sink_cpu = received.cpu.to_json()
-    cpu = {**sent.cpu.to_json(), "sink_processors": sink_cpu.pop("processors", None), **sink_cpu}
-    return TrafficReply.of(
-        sent,
-        sink=received.sink,
-        interfaces=(*(sent.interfaces or ()), *received.interfaces),
-        cpu=TrafficCpu.from_json(cpu),
-    )
-
-
-def totals(sources: Iterable[SentSource]) -> tuple[SourceTotals, ...]:
-    """What the sink knows of each source."""
-    return tuple(
-        SourceTotals(
-            intended_frames=source.intended_frames,
-            offered_frames=source.offered_frames,
-            unsent_frames=source.unsent_frames,
-        )
-        for source in sources
-    )
+        return MeasuredPoint(rate, duration_ns, peer.generator.ask(TrafficRequest.of(request), deadline_seconds))
+    reply, clocks = by_several(peer, request, deadline_seconds)
+    return MeasuredPoint(rate, duration_ns, reply, {"generator_clocks": clocks} if clocks else {})
 
 
 def unbalanced(points: Sequence[MeasuredPoint]) -> str | None:

@@ -34,7 +34,8 @@ from virtoll.runfolder.frame_shape import LARGEST_FRAME_BYTES, MOST_SOURCES, SMA
 from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
 from virtoll.workloads.network_path import shaped
 from virtoll.workloads.points import MeasuredPoint
-from virtoll.workloads.traffic import Backend, FrameParameters, Lane, TrafficStream, totals, unbalanced
+from virtoll.workloads.several_agents import generators_cpu, totals
+from virtoll.workloads.traffic import Backend, FrameParameters, Lane, TrafficStream, unbalanced
 from virtoll.workloads.virtual_routers import refuse_shared_links
 
 _LEAST_TOGETHER = 0.5
@@ -167,9 +168,7 @@ def _send_together(
             sink.ask(SinkCloseRequest(), deadline_seconds)
         raise
     guests = [one.cpu.to_json() for one in sent]  # by the guests' clocks
-    names = ("generator_user_ns", "generator_system_ns", "generator_cpu_ns")
-    summed = {name: sum(one[name] for one in guests) for name in names if all(name in one for one in guests)}
-    cpu = {**summed, "generator_cores": [None] * len(guests), **received.cpu.to_json()}
+    cpu = {**generators_cpu([one.cpu for one in sent]), **received.cpu.to_json()}
     joined = TrafficReply.of(
         sent[0], sources=sources, sink=received.sink, interfaces=received.interfaces, cpu=TrafficCpu.from_json(cpu)
     )

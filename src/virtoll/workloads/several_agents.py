@@ -1,0 +1,211 @@
+"""One traffic trial by several agents, on as many hosts: some send, others count, and the answer is as of one agent.
+
+Main function: ``by_several``. All are given the same request, each with its own part of it. It must not know what the
+frames are sent through.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from virtoll.agent.client import Caller, TrafficAgents
+from virtoll.agent.operations.session import ClocksRequest
+from virtoll.agent.operations.traffic import (
+    SendReply,
+    SendRequest,
+    SentSource,
+    SinkCloseRequest,
+    SinkFinishReply,
+    SinkFinishRequest,
+    SinkOpenRequest,
+    SinkReply,
+    Source,
+    SourceTotals,
+    Traffic,
+    TrafficCpu,
+    TrafficReply,
+)
+from virtoll.errors import GuestError
+
+_LEAD_SECONDS = 0.2  # by then each of several generators must have read its request
+_NOTHING = SourceTotals(intended_frames=0, offered_frames=0, unsent_frames=0)
+
+
+@dataclass(frozen=True)
+class _Counter:
+    """An agent that counts, what it is asked for, and the sources whose frames it is to get."""
+
+    agent: Caller
+    request: Traffic
+    sources: tuple[int, ...]
+
+
+def by_several(
+    ends: TrafficAgents, request: Traffic, deadline_seconds: float
+) -> tuple[TrafficReply, list[dict[str, Any]]]:
+    """The sinks are opened, the sources send, and the sinks get their counts; the answer, joined.
+
+    And the clocks of those that sent, where they are several. Whatever fails, no sink is left open.
+    """
+    counters = _counters(ends, request)
+    opened: list[_Counter] = []
+    try:
+        for one in counters:
+            one.agent.ask(SinkOpenRequest.of(one.request))
+            opened.append(one)
+        sent, clocks = _sent(ends, request, deadline_seconds)
+        counts = totals(sent.sources)
+        received = []
+        for one in counters:
+            own = tuple(count if number in one.sources else _NOTHING for number, count in enumerate(counts))
+            received.append(one.agent.ask(SinkFinishRequest(sources=own), deadline_seconds))
+    except GuestError:
+        for one in opened:
+            with contextlib.suppress(GuestError):
+                one.agent.ask(SinkCloseRequest(), deadline_seconds)
+        raise
+    arrived = received[0] if len(received) == 1 else _of_several_sinks(received, counters)
+    return _joined(sent, arrived), clocks
+
+
+def totals(sources: Iterable[SentSource]) -> tuple[SourceTotals, ...]:
+    """What the sink knows of each source."""
+    return tuple(
+        SourceTotals(
+            intended_frames=source.intended_frames,
+            offered_frames=source.offered_frames,
+            unsent_frames=source.unsent_frames,
+        )
+        for source in sources
+    )
+
+
+def _counters(ends: TrafficAgents, request: Traffic) -> list[_Counter]:
+    """Who counts what: one agent all sources, or of several each those that arrive at its interfaces, source k at k."""
+    everything, interfaces = tuple(range(len(request.sources))), request.sink.interfaces
+    if not ends.of_sink or len(interfaces) == 1:
+        return [_Counter(ends.sink, request, everything)]
+    found = []
+    for agent in ends.sinks:
+        own = tuple(number for number in range(len(interfaces)) if ends.of_sink[number] is agent)
+        if own:
+            sink = request.sink.but(interfaces=tuple(interfaces[number] for number in own))
+            found.append(_Counter(agent, request.but(sink=sink), own))
+    return found
+
+
+def _joined(sent: SendReply, received: SinkFinishReply) -> TrafficReply:
+    """The halves as one agent would have answered."""
+    sink_cpu = received.cpu.to_json()
+    cpu = {**sent.cpu.to_json(), "sink_processors": sink_cpu.pop("processors", None), **sink_cpu}
+    return TrafficReply.of(
+        sent,
+        sink=received.sink,
+        interfaces=(*(sent.interfaces or ()), *received.interfaces),
+        cpu=TrafficCpu.from_json(cpu),
+    )
+
+
+def _sent(ends: TrafficAgents, request: Traffic, deadline_seconds: float) -> tuple[SendReply, list[dict[str, Any]]]:
+    """What the sources sent, and the clocks of those that sent where they are several: these begin at one moment.
+
+    Each is told in how much time by its own clock, so that they are apart by how much their requests' ways differ.
+    """
+    parts = [(one, own) for one in ends.generators if (own := _sources_of(ends, one, request))]
+    if len(parts) <= 1:
+        return ends.generator.ask(SendRequest.of(request), deadline_seconds), []
+    from concurrent.futures import ThreadPoolExecutor  # it brings in logging, which every start would pay for
+
+    clocks = [_clock(one, own) for one, own in parts]
+    begins = time.monotonic() + _LEAD_SECONDS
+
+    def send_own(agent: Caller, own: Sequence[Source]) -> SendReply:
+        delay_ns = max(0, int((begins - time.monotonic()) * 1e9))
+        return agent.ask(SendRequest.of(request, sources=tuple(own), delay_ns=delay_ns), deadline_seconds)
+
+    with ThreadPoolExecutor(max_workers=len(parts)) as threads:
+        asked = [threads.submit(send_own, one, own) for one, own in parts]
+    return _of_several_generators([(one.result(), own) for one, (_, own) in zip(asked, parts, strict=True)]), clocks
+
+
+def _sources_of(ends: TrafficAgents, agent: Caller, request: Traffic) -> list[Source]:
+    """Those that an agent sends as, with their numbers in all of them."""
+    numbered = enumerate(zip(request.sources, ends.of_source, strict=False))
+    return [source.but(number=number) for number, (source, own) in numbered if own is agent]
+
+
+def _clock(agent: Caller, own: Sequence[Source]) -> dict[str, Any]:
+    """A ``GeneratorClock`` of the run folder."""
+    asked_ns = time.monotonic_ns()
+    read = agent.ask(ClocksRequest())
+    return {
+        "sources": [one.number for one in own],
+        "asked_monotonic_ns": asked_ns,
+        "monotonic_ns": read.monotonic_ns,
+        "answered_monotonic_ns": time.monotonic_ns(),
+    }
+
+
+def _of_several_generators(parts: Sequence[tuple[SendReply, Sequence[Source]]]) -> SendReply:
+    """The parts as one agent would have answered, sources in order; ``GuestError`` where their back ends differ."""
+    sent = [part for part, _ in parts]
+    _refuse_unlike("the generators send by", "backend", [one.backend for one in sent])
+    sources = {asked.number or 0: one for part, own in parts for one, asked in zip(part.sources, own, strict=True)}
+    return SendReply.of(
+        sent[0],
+        sources=tuple(sources[number].but(source=number) for number in sorted(sources)),
+        interfaces=tuple(change for one in sent for change in one.interfaces or ()),
+        cpu=TrafficCpu.from_json(generators_cpu([one.cpu for one in sent])),
+    )
+
+
+def generators_cpu(parts: Sequence[TrafficCpu]) -> dict[str, Any]:
+    """The CPU times of those that send, summed where all know them; their cores are not one machine's."""
+    return {
+        **_summed(parts, ("generator_user_ns", "generator_system_ns", "generator_cpu_ns")),
+        "generator_cores": [None for one in parts for _ in one.generator_cores or (None,)],
+    }
+
+
+def _of_several_sinks(parts: Sequence[SinkFinishReply], counters: Sequence[_Counter]) -> SinkFinishReply:
+    """As one agent would have counted: each source where it is to arrive, and what is of no source together."""
+    sinks = [one.sink for one in parts]
+    _refuse_unlike("the sinks count by", "sink", [one.backend for one in sinks])
+    own = [
+        one
+        for sink, counter in zip(sinks, counters, strict=True)
+        for one in sink.per_source
+        if one.source in counter.sources
+    ]
+    joined = SinkReply.of(
+        sinks[0],
+        per_source=tuple(sorted(own, key=lambda one: one.source or 0)),
+        foreign_frames=sum(one.foreign_frames for one in sinks),
+        late_trial_frames=sum(one.late_trial_frames for one in sinks),
+        kernel_dropped_frames=_sum([one.kernel_dropped_frames for one in sinks]),
+        seen_frames=_sum([one.seen_frames for one in sinks]),
+        drained=all(one.drained for one in sinks),
+    )
+    cpu = _summed([one.cpu for one in parts], ("sink_user_ns", "sink_system_ns", "sink_cpu_ns"))
+    interfaces = tuple(change for one in parts for change in one.interfaces)
+    return SinkFinishReply(sink=joined, interfaces=interfaces, cpu=TrafficCpu.from_json(cpu))
+
+
+def _refuse_unlike(who: str, key: str, backends: Sequence[str | None]) -> None:
+    different = dict.fromkeys(str(one) for one in backends)
+    if len(different) > 1:
+        raise GuestError(f"{who} {' and '.join(different)}; set '{key}' to what all of them have")
+
+
+def _summed(parts: Sequence[TrafficCpu], names: Sequence[str]) -> dict[str, int]:
+    given = [one.to_json() for one in parts]
+    return {name: sum(one[name] for one in given) for name in names if all(name in one for one in given)}
+
+
+def _sum(counts: Sequence[int | None]) -> int | None:
+    known = [one for one in counts if one is not None]
+    return sum(known) if len(known) == len(counts) else None
