@@ -381,19 +381,22 @@ def test_the_jobs_give_right_answers(live: Connected, name: str) -> None:
         assert measured.check["ok"], given
 
 
-@pytest.mark.parametrize("given", JOBS["ipc-bandwidth"], ids=lambda given: str(given["channel"]))
+@pytest.mark.parametrize(
+    "given", JOBS["ipc-bandwidth"], ids=lambda given: f"{given['channel']}-{given.get('workers', 1)}"
+)
 def test_bandwidth_is_what_came_by_the_outside_clock(live: Connected, given: dict[str, Any]) -> None:
-    """Of all repeats; over TCP it also shows that the guest's loopback interface is up."""
+    """Of all repeats and workers; over TCP it also shows that the guest's loopback interface is up."""
     skip_variant(live)
     bench = dataclasses.replace(live.bench, repeats=2)
     measured = guests.measured(WORKLOADS["ipc-bandwidth"].with_parameters(given), lambda: bench)
     assert measured.problem is None
     assert measured.clock is not None
     assert measured.result is not None
-    assert measured.result["received_bytes"] == given["size_bytes"]
+    moved_bytes = given["size_bytes"] * given.get("workers", 1)
+    assert measured.result["received_bytes"] == moved_bytes
     took_ns = duration_ns(parse_record(Clock, measured.clock))
     assert took_ns is not None
-    assert measured.result["figures"]["bandwidth"] * took_ns == pytest.approx(2 * given["size_bytes"] * SECOND_NS)
+    assert measured.result["figures"]["bandwidth"] * took_ns == pytest.approx(2 * moved_bytes * SECOND_NS)
 
 
 def test_without_a_shell_none_is_started(run_session: RunSession, monkeypatch: pytest.MonkeyPatch) -> None:
