@@ -225,9 +225,9 @@ VIRTUALBOX = NestedKind(
         "mkdir -p /tmp /root; chmod 1777 /tmp; hostname virtualbox; echo 127.0.0.1 localhost virtualbox >/etc/hosts",
     ),
     # VirtualBox reckons its timers by the TSC: the kernel must not take another clock because a busy machine made the
-    # TSC seem unstable to it. With high-resolution timers one of its module's interrupts the guest's CPU so often that
-    # most entries into the guest end before its first instruction, which is where two guests died
-    # (docs/decisions/emulator-of-nested-hosts.md).
+    # TSC seem unstable to it. With high-resolution timers one of its module's interrupts the guest's CPU 1400 times
+    # a second, often before the first instruction after VMRUN, which is where a guest died; its contract then takes
+    # several times as long (docs/decisions/emulator-of-nested-hosts.md).
     kernel_arguments="tsc=reliable highres=off",
     suite="sid",
 )
