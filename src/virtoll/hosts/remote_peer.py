@@ -152,7 +152,7 @@ def end_at(agent: Caller, undo: Undo, nic: str) -> End:
         except AgentError as error:
             raise GuestCannot(
                 f"{undo.host}: {error}; install iproute2 there, or leave the parameters link_... out"
-            ) from (error)
+            ) from error
         if ended.status == 0:
             return
         said = (ended.stderr or ended.stdout).decode(errors="replace").strip() or f"it ended with {ended.status}"
