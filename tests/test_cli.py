@@ -27,6 +27,7 @@ PRESETS = ["camargos2008", "mattos2012", "schlosser2011", "suresh2014"]
 EXPERIMENTS = sorted(
     [
         *PRESETS,
+        "camargos2008-builds",
         "camargos2008-scale",
         "models",
         "neighbours",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import sys
@@ -14,6 +15,7 @@ import pytest
 
 from virtoll.host.fingerprint import describe_host
 from virtoll.host.fitness import FitnessSampler
+from virtoll.lab.disks import DISKS
 from virtoll.runfolder.records import FitnessRecord, Pressure
 from virtoll.runfolder.store import parse_record, to_json
 
@@ -35,6 +37,11 @@ FILES = {
     "sys/devices/system/cpu/vulnerabilities/meltdown": "Mitigation: PTI\n",
     "sys/devices/system/clocksource/clocksource0/current_clocksource": "tsc\n",
     "sys/devices/system/clocksource/clocksource0/available_clocksource": "tsc kvm-clock\n",
+    "sys/block/vda/queue/scheduler": "none [mq-deadline] kyber bfq\n",
+    "sys/block/nvme0n1/queue/scheduler": "[none] mq-deadline\n",
+    "sys/block/dm-0/queue/scheduler": "none\n",
+    "sys/block/loop0/queue/scheduler": "[none] mq-deadline\n",
+    f"boot/config-{os.uname().release}": "# CONFIG_HZ_100 is not set\nCONFIG_HZ_250=y\nCONFIG_HZ=250\n",
     "sys/class/thermal/thermal_zone0/temp": "45500\n",
     "sys/class/thermal/thermal_zone1/temp": "-2000\n",
     "etc/os-release": 'NAME="Debian"\nPRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\n',
@@ -196,9 +203,28 @@ def test_the_block_names_what_the_files_say(tree: Path) -> None:
     assert block["memory_bytes"] == 2048 * 1024
     assert block["hypervisor"] == "kvm"
     assert block["clock_source"] == "tsc"
+    assert block["timer_hz"] == 250
+    assert block["io_schedulers"] == {"nvme0n1": "none", "vda": "mq-deadline"}
+    assert block["data_disk"] is None
     assert block["os"] == "Debian GNU/Linux 12 (bookworm)"
     assert block["mitigations"] == {"meltdown": "Mitigation: PTI"}
     assert block["packages"] == {"runc": "1.1.5"}
+
+
+def test_the_kernels_own_configuration_goes_before_the_distributions(tree: Path) -> None:
+    (tree / "proc/config.gz").write_bytes(gzip.compress(b"CONFIG_HZ=1000\n"))
+    assert describe_host(root=tree)["timer_hz"] == 1000
+    (tree / "proc/config.gz").write_bytes(b"no gzip")
+    assert describe_host(root=tree)["timer_hz"] == 250
+
+
+def test_the_disk_of_data_directories_is_named_by_its_device(tree: Path) -> None:
+    on = DISKS.stat().st_dev
+    number = tree / f"sys/dev/block/{os.major(on)}:{os.minor(on)}"
+    number.parent.mkdir(parents=True)
+    (tree / "sys/devices/virtual/block/dm-0").mkdir(parents=True)
+    number.symlink_to(tree / "sys/devices/virtual/block/dm-0")
+    assert describe_host(root=tree)["data_disk"] == "dm-0"
 
 
 def test_bare_metal_has_no_hypervisor(tree: Path) -> None:

@@ -405,6 +405,36 @@ def test_files_in_memory_count_as_the_guests(monkeypatch: pytest.MonkeyPatch, fi
         assert "of it for files that are in memory on its host (/var/tmp is a tmpfs)" in str(reasons["runc"])
 
 
+def test_a_machine_is_not_started_in_less_memory_than_its_kernel_starts_in() -> None:
+    """Camargos' Table 4 gives 32 guests less than today's kernel needs; one guest alone is refused alike."""
+    asked = experiments.parsed(
+        platforms=["native", "runc", "uml", "qemu-tcg"],
+        scenario="scale",
+        scale={"guests": [16, 32], "memory": {16: "202MiB", 32: "101MiB"}},
+        workloads=[{"workload": "mariadb-oltp", "rows": 10_000}],
+        blocks=1,
+    )
+    refused = {
+        (one.platform.label, one.scale.guests): reason
+        for one in plan_of(asked).trials
+        if one.scale is not None and (reason := why_impossible(one, asked)) is not None
+    }
+    assert refused == {
+        ("qemu-tcg", 32): "no guest of qemu-tcg with the image full starts in 101 MiB of memory: its kernel and its "
+        "initramfs take 108 MiB ('guest.memory')"
+    }
+    for memory, starts in (("64MiB", False), ("94MiB", False), ("95MiB", True)):
+        alone = experiments.parsed(
+            platforms=["native", "qemu-tcg"],
+            guest={"memory": memory},
+            workloads=[{"workload": "superpi", "digits": 1024}],
+            blocks=1,
+        )
+        reasons = {one.platform.label: why_impossible(one, alone) for one in plan_of(alone).trials}
+        assert (reasons["qemu-tcg"] is None) is starts
+        assert reasons["native"] is None or "qemu" not in reasons["native"]
+
+
 def test_needs_are_told_one_at_a_time() -> None:
     uring = Needs(vcpus=2, memory_bytes=GIB, features=frozenset({"io-uring"}))
     why = unmet("w", uring, (1, 2 * GIB), "runsc", PLATFORMS["runsc"].lacks)

@@ -9,6 +9,7 @@ Main type: `HostBlock` (the JSON of docs/run-folder.md). Starts no program and c
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import os
@@ -18,6 +19,7 @@ from typing import TypedDict
 
 from virtoll.host.readings import memory_bytes, read_text
 from virtoll.host.tuning import in_force
+from virtoll.lab.disks import DISKS
 
 _CPU = Path("sys/devices/system/cpu")
 _CLOCK_SOURCES = Path("sys/devices/system/clocksource/clocksource0")
@@ -40,6 +42,9 @@ class HostBlock(TypedDict):
     memory_bytes: int | None
     hypervisor: str | None
     clock_source: str | None
+    timer_hz: int | None  # ticks of the kernel's timer a second
+    io_schedulers: dict[str, str]  # of each disk, by its name in /sys/block
+    data_disk: str | None  # the block device under guests' data directories; None: they are on no one device
     root: bool
     os: str | None
     mitigations: dict[str, str]
@@ -64,6 +69,9 @@ def describe_host(packages: Collection[str] = (), root: Path = Path("/")) -> Hos
         memory_bytes=memory_bytes(root, "MemTotal"),
         hypervisor=_hypervisor(root),
         clock_source=read_text(root / _CLOCK_SOURCES / "current_clocksource"),
+        timer_hz=_timer_hz(root, kernel.release),
+        io_schedulers=_io_schedulers(root),
+        data_disk=_device_under(DISKS, root),
         root=os.geteuid() == 0,
         os=_os_name(root),
         mitigations=_mitigations(root),
@@ -99,6 +107,38 @@ def _hypervisor(root: Path) -> str | None:
         if clock in _HYPERVISOR_CLOCKS:
             return _HYPERVISOR_CLOCKS[clock]
     return read_text(root / "sys/class/dmi/id/sys_vendor") or "unknown"
+
+
+def _timer_hz(root: Path, release: str) -> int | None:
+    """CONFIG_HZ of the running kernel, by its own copy of its configuration or the distribution's."""
+    try:
+        text = gzip.decompress((root / "proc/config.gz").read_bytes()).decode("utf-8", "replace")
+    except (OSError, EOFError, gzip.BadGzipFile):
+        text = read_text(root / f"boot/config-{release}") or ""
+    for line in text.splitlines():
+        name, _, value = line.partition("=")
+        if name == "CONFIG_HZ" and value.isdigit():
+            return int(value)
+    return None
+
+
+def _io_schedulers(root: Path) -> dict[str, str]:
+    """The scheduler in force, which the kernel has in brackets, of each device that has a choice; not of loop files."""
+    found = {}
+    for file in sorted((root / "sys/block").glob("*/queue/scheduler")):
+        _, opened, rest = (read_text(file) or "").partition("[")
+        if opened and not file.parent.parent.name.startswith(("loop", "ram")):
+            found[file.parent.parent.name] = rest.partition("]")[0]
+    return found
+
+
+def _device_under(folder: Path, root: Path) -> str | None:
+    """The name of the block device that a folder is on: a disk, a partition, or a logical volume (``dm-0``)."""
+    try:
+        on = folder.stat().st_dev
+        return (root / f"sys/dev/block/{os.major(on)}:{os.minor(on)}").resolve(strict=True).name
+    except OSError:
+        return None
 
 
 def _os_name(root: Path) -> str | None:

@@ -181,7 +181,8 @@ class Platform(ABC, Generic[P_co]):
     control. ``needs_lab``: False for a model, which starts nothing. ``validation``: what shows that the driver works.
     ``data_by``: how its guests get a data directory on their host's disk; None: they do not. ``lacks``: what its
     guests cannot do, feature (``workloads.base.FEATURES``) -> why, in a few words. ``max_vcpus``: CPUs that a guest
-    can have; None: as many as the host. ``packages``: Debian packages of the product, whose versions a run's manifest
+    can have; None: as many as the host. ``least_memory_bytes``: in less no guest's kernel starts, by the image's name;
+    an image that is not there: not known. ``packages``: Debian packages of the product, whose versions a run's manifest
     has. ``remedy``: what to do where the product is missing, the end of the probe's reason; None: nothing that could
     be installed. ``without_root``: what of it an ordinary user can have, in a few words. ``remote_hosts``: whether
     its guests may be on another host. ``quota_by_cgroup``: whether their CPU quota is a cgroup of this machine, so
@@ -202,6 +203,7 @@ class Platform(ABC, Generic[P_co]):
     data_by: ClassVar[DataBy | None] = None
     lacks: ClassVar[Mapping[str, str]] = {}
     max_vcpus: ClassVar[int | None] = None
+    least_memory_bytes: ClassVar[Mapping[str, int]] = {}
     packages: ClassVar[tuple[str, ...]] = ()
     remedy: ClassVar[str | None] = None
     without_root: ClassVar[str] = "not tried"

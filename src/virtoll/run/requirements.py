@@ -62,6 +62,12 @@ def why_impossible(trial: Trial, experiment: Experiment) -> str | None:
         )
     if needs.data_bytes and kind.data_by is None:
         return f"{kind.name} carries no data directory on its host's disk; choose another platform for this workload"
+    least = kind.least_memory_bytes.get(experiment.image, 0)
+    if memory_bytes < least:
+        return (
+            f"no guest of {kind.name} with the image {experiment.image} starts in {units.size(memory_bytes)} of "
+            f"memory: its kernel and its initramfs take {units.size(least)} ('{_memory_key(trial)}')"
+        )
     given = None if trial.platform.parameters.pre_provisioned else (vcpus, memory_bytes)
     here = trial.platform.host is None or trial.platform.host.local
     if needs.data_bytes and kind.data_by == "folder" and here:
