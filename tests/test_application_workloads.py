@@ -257,11 +257,15 @@ class Company:
         self.met += 1
 
 
+@pytest.mark.parametrize(("server", "databases"), [("shared", (1, 2)), ("shared-database", (1, 1))])
 @pytest.mark.parametrize("number", [0, 1])
-def test_one_server_for_all_is_the_first_guests(number: int) -> None:
+def test_one_server_for_all_is_the_first_guests(number: int, server: str, databases: tuple[int, int]) -> None:
+    makes_none = (number, server) == (1, "shared-database")
     guest, company = recorded(), Company(number)
+    if makes_none:
+        guest = Guest({"sysbench": [{"stdout": OLTP}], "mariadb": [{"stdout": "1000\n"}]})
     workload = WORKLOADS["mariadb-oltp"].with_parameters(
-        {"threads": 2, "transactions": 200, "rows": 1000, "server": "shared"}
+        {"threads": 2, "transactions": 200, "rows": 1000, "server": server}
     )
     measured = workload.measure(channel_bench(guest, data=DataDirectory("/data"), company=company))
     assert measured.check == {"value": "200 events, 1000 rows", "expected": "200 events, 1000 rows", "ok": True}
@@ -270,7 +274,9 @@ def test_one_server_for_all_is_the_first_guests(number: int) -> None:
     assert len(started) == (1 if number == 0 else 0)
     assert guest.alive == {}
     assert measured.result is not None
-    assert {f"--mysql-db=sbtest{number + 1}", "--mysql-socket=@virtoll-mariadb"} <= set(measured.result["argv"])
+    assert {f"--mysql-db=sbtest{databases[number]}", "--mysql-socket=@virtoll-mariadb"} <= set(measured.result["argv"])
+    made = [argv for argv in guest.ran if argv[0] == "sysbench" and argv[-1] == "prepare"]
+    assert len(made) == (0 if makes_none else 1)
 
 
 def test_the_web_server_does_not_need_ipv6() -> None:

@@ -147,8 +147,8 @@ def test_what_needs_the_generator_is_skipped_with_what_to_take_instead() -> None
 
 
 def test_a_table_says_whose_server_and_whose_client_it_is() -> None:
-    both: list[dict[str, Any]] = [{"rows": 1000, "server": server} for server in ("own", "shared")]
-    assert [values._size(one, both) for one in both] == ["own server", "shared server"]
+    both: list[dict[str, Any]] = [{"rows": 1000, "server": server} for server in ("own", "shared", "shared-database")]
+    assert [values._size(one, both) for one in both] == ["own server", "shared server", "shared database"]
     ends: list[dict[str, Any]] = [{"client": "guest", "peer_files": "memory"}, {"client": "peer", "peer_files": "disk"}]
     assert [values._size(one, ends) for one in ends] == [
         "client guest, peer files memory",

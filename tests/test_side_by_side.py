@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from tests.support import experiments
+from tests.support.agents import recorded_reply
 from tests.support.experiments import fake
 
-from virtoll.agent.operations.traffic import Destinations
+from virtoll.agent.operations.traffic import ArrivedSource, Destinations, TrafficReply
 from virtoll.errors import UsageError
 from virtoll.lab.network import plan_links
 from virtoll.platforms import PLATFORMS
@@ -24,6 +25,7 @@ from virtoll.stats.analysis import analyse
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.forward import Forward, ForwardParameters
 from virtoll.workloads.traffic import Lane, Table, TrafficStream
+from virtoll.workloads.transmitters import apart
 
 LANE = Lane("p0in0", "02:00:00:00:00:01", "02:00:00:00:00:02", "10.64.0.2", "10.64.3.2")
 
@@ -224,3 +226,26 @@ def test_guests_that_die_cost_their_trial_and_all_are_started_anew(tmp_path: Pat
     by_workload = {(one.workload, one.block): one.status for one in folder.latest_trials()}
     assert [by_workload["superpi", block] for block in (0, 1)] == ["failed", "failed"]
     assert [by_workload["virtual-routers", block] for block in (0, 1)] == ["ok", "ok"]
+
+
+def test_a_guest_of_which_nothing_arrived_did_not_share_the_link() -> None:
+    """Else its rate would be zero, and who shared the link most unevenly of all would be told as a result."""
+    one = TrafficReply.from_json(recorded_reply("traffic"))
+    sent, arrived = one.sources[0], one.sink.per_source[0]
+    lost = arrived.but(
+        forwarded_frames=0,
+        lost_frames=sent.offered_frames,
+        first_received_monotonic_ns=None,
+        last_received_monotonic_ns=None,
+    )
+
+    def of(*sources: ArrivedSource) -> TrafficReply:
+        return one.but(sources=(sent,) * len(sources), sink=one.sink.but(per_source=sources))
+
+    assert apart(of(arrived, lost, arrived), None) == "no frame of guest 2 of 3 arrived"
+    assert apart(of(arrived, arrived), 1.0) is None
+    assert apart(of(arrived, arrived), 0.4) == (
+        "the guests sent together for only 40% of the time: lengthen duration_milliseconds"
+    )
+    silent = one.but(sources=(sent.but(offered_frames=0),) * 2, sink=one.sink.but(per_source=(lost, lost)))
+    assert apart(silent, None) is None, "nobody sent"

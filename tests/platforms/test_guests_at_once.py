@@ -112,9 +112,10 @@ def test_each_guest_compiles_a_tree_of_its_own(tmp_path: Path) -> None:
     assert [one.check is not None and one.check.ok for one in trial.members] == [True] * GUESTS
 
 
-def test_one_server_of_the_host_serves_all(tmp_path: Path) -> None:
-    """Each of its clients begins with the others, and has a database of its own."""
-    workload = {"workload": "mariadb-oltp", "transactions": 100, "rows": 100, "server": "shared"}
+@pytest.mark.parametrize(("server", "databases"), [("shared", [1, 2, 3]), ("shared-database", [1, 1, 1])])
+def test_one_server_of_the_host_serves_all(tmp_path: Path, server: str, databases: list[int]) -> None:
+    """Each of its clients begins with the others, and has a database of its own, or all have one."""
+    workload = {"workload": "mariadb-oltp", "transactions": 100, "rows": 100, "server": server}
     file = experiments.write(tmp_path, **asked(platforms=["native"], baseline="native", workloads=[workload]))
     finished = virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
     assert finished.returncode == 0, finished.stderr
@@ -123,7 +124,9 @@ def test_one_server_of_the_host_serves_all(tmp_path: Path) -> None:
     assert [one.check is not None and one.check.ok for one in trial.members] == [True] * GUESTS
     argvs = [set(one.result["argv"]) for one in trial.members if one.result is not None]
     assert all("--mysql-socket=@virtoll-mariadb" in argv for argv in argvs)
-    assert [f"--mysql-db=sbtest{number}" in argv for number, argv in enumerate(argvs, start=1)] == [True] * GUESTS
+    assert [f"--mysql-db=sbtest{number}" in argv for number, argv in zip(databases, argvs, strict=True)] == [
+        True
+    ] * GUESTS
 
 
 def working(running: Running) -> Callable[[], bool]:

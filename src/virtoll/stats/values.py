@@ -263,6 +263,7 @@ _WORDS_OF = {
     ("nic", "shared"): "shared NIC",
     ("server", "own"): "own server",
     ("server", "shared"): "shared server",
+    ("server", "shared-database"): "shared database",
     ("affinity", "shared"): "same CPUs",
     ("affinity", "apart"): "own CPUs",
     ("affinity", "unpinned"): "not pinned",

@@ -4,8 +4,8 @@ The server is started for the trial inside the guest, with an empty database and
 a network nor what an earlier trial left is measured. The client runs beside it, as in Camargos' experiment. The number
 of transactions is given and their time is measured.
 
-On the bare host one server may serve all clients that begin at once, each with a database of its own (Figure 11). It is
-reached at a name that is no file: clients of one host have a file system each.
+On the bare host one server may serve all clients that begin at once (Figure 11): each with a database of its own, or
+all with the same. It is reached at a name that is no file: clients of one host have a file system each.
 """
 
 from __future__ import annotations
@@ -66,9 +66,13 @@ class OltpParameters(Parameters):
 
 
 class MariadbOltpParameters(OltpParameters):
-    """``server``: each guest has its *own*, or one is *shared* by all guests at once: on the bare host alone."""
+    """``server``: each guest has its *own*, or all guests at once share one, on the bare host alone.
 
-    server: Literal["own", "shared"] = "own"
+    *shared*: each client has a database of its own there; *shared-database*: they share that too, and so wait for each
+    other's rows.
+    """
+
+    server: Literal["own", "shared", "shared-database"] = "own"
 
 
 @dataclass(frozen=True)
@@ -127,11 +131,16 @@ class MariadbOltp(ProgramWorkload[MariadbOltpParameters]):
     def _database(self, bench: Bench) -> Database:
         if not self._shared:
             return own_database(bench)
-        return Database(_SHARED_SOCKET, f"sbtest{bench.company.number + 1 if bench.company is not None else 1}")
+        number = 0 if bench.company is None or self._one_database else bench.company.number
+        return Database(_SHARED_SOCKET, f"sbtest{number + 1}")
 
     @property
     def _shared(self) -> bool:
-        return self.parameters.server == "shared"
+        return self.parameters.server != "own"
+
+    @property
+    def _one_database(self) -> bool:
+        return self.parameters.server == "shared-database"
 
     def command(self, bench: Bench) -> list[str]:
         """A given number of transactions, without a limit of time."""
@@ -139,8 +148,12 @@ class MariadbOltp(ProgramWorkload[MariadbOltpParameters]):
         return transactions_command(by_socket(database.socket), self.parameters, database.name)
 
     def prepare(self, bench: Bench) -> str | None:
-        """The table, filled with the same numbers each time."""
-        make_table(bench, self.parameters, self.deadline_seconds(), self._database(bench))
+        """The table, filled with the same numbers each time; one for all is made by the guest with the server.
+
+        The others' marks wait for it, as for all that any guest prepares.
+        """
+        if not self._one_database or bench.company is None or bench.company.number == 0:
+            make_table(bench, self.parameters, self.deadline_seconds(), self._database(bench))
         return None
 
     def figures(self, said: ProgramOutput) -> Figures:

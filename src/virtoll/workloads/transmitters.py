@@ -120,9 +120,7 @@ class Transmitters(Workload[TransmittersParameters]):
         beside = {"guests_cpu": guests_cpu, "shared_link": wanted.nic == "shared"}
         point = MeasuredPoint(rate, wanted.duration_ns, reply, beside)
         together = _together(reply)
-        problem = unbalanced([point])
-        if problem is None and together is not None and together < _LEAST_TOGETHER:
-            problem = f"the guests sent together for only {together:.0%} of the time: lengthen duration_milliseconds"
+        problem = unbalanced([point]) or apart(reply, together)
         result = {"together_share": together, "shaped_by": shaped_by}
         return Measurement(result=result, points=[point], problem=problem)
 
@@ -184,6 +182,17 @@ def _send(bench: Bench, request: Traffic, number: int, begins: float, deadline_s
     own = request.sources[number].but(number=number)
     delay_ns = max(0, int((begins - time.monotonic()) * 1e9))
     return bench.guest.ask(SendRequest.of(request, sources=(own,), delay_ns=delay_ns), deadline_seconds)
+
+
+def apart(point: TrafficReply, together: float | None) -> str | None:
+    """Why the guests did not share what they sent over, in one sentence; None: they did, or nobody sent."""
+    if any(source.offered_frames for source in point.sources):
+        lacking = [number for number, one in enumerate(point.sink.per_source) if not one.forwarded_frames]
+        if lacking:
+            return f"no frame of guest {lacking[0] + 1} of {len(point.sources)} arrived"
+    if together is not None and together < _LEAST_TOGETHER:
+        return f"the guests sent together for only {together:.0%} of the time: lengthen duration_milliseconds"
+    return None
 
 
 def _together(point: TrafficReply) -> float | None:
