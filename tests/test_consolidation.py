@@ -15,7 +15,9 @@ from tests.test_fake_pipeline import interrupted_but_replaced
 from virtoll.errors import UsageError
 from virtoll.lab import interrupts
 from virtoll.platforms import platform_of
-from virtoll.platforms.fake.driver import Fake
+from virtoll.platforms.base import GuestRequest
+from virtoll.platforms.fake.driver import Fake, FakeGuest
+from virtoll.platforms.host import Site
 from virtoll.report.build import load
 from virtoll.run.consolidation import MemoryReading, Series
 from virtoll.run.pipeline import measure, resume
@@ -112,6 +114,30 @@ def test_every_step_is_stored_and_a_platform_that_fails_costs_its_own_series_onl
     rows = {one.platform: one for one in analyse(load(folder.path)).consolidations}
     assert (rows["model"].guests, rows["dumb"].guests) == (3, 0)
     assert rows["model"].processes is None, "a model has no process on the host: missing, not zero"
+
+
+@pytest.mark.usefixtures("alone")
+@pytest.mark.parametrize("dies", [1, 3])
+def test_a_guest_that_ends_by_itself_is_not_counted_and_costs_its_own_series_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dies: int
+) -> None:
+    start = Fake.start
+
+    def numbered(driver: Fake, request: GuestRequest, site: Site) -> FakeGuest:
+        number = int(request.name.rpartition("/")[2])
+        return start(driver, dataclasses.replace(request, instance=number), site)
+
+    monkeypatch.setattr(Fake, "start", numbered)
+    failing = fake("dying", failure="dies-at-rest", failing_instance=dies)
+    platforms = [failing, fake("model")]
+    measure(experiments.parsed(**consolidation(platforms=platforms)), tmp_path / "run", ["virtoll"], SilentProgress())
+    folder = RunFolder.open(tmp_path / "run")
+    own = [(one.step, one.status, one.guests) for one in folder.consolidation() if one.platform == "dying"]
+    assert own == [*((step, "ok", step) for step in range(1, dies)), (dies, "failed", dies - 1)]
+    (reason,) = [one.reason for one in folder.consolidation() if one.status == "failed"]
+    assert (reason or "").startswith(f"guest {dies} of {dies} does not answer any more: the fake guest died")
+    rows = {one.platform: one.guests for one in consolidations(folder.consolidation())}
+    assert rows == {"dying": dies - 1, "model": 3}
 
 
 @pytest.mark.usefixtures("alone")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -9,7 +10,6 @@ import pytest
 from tests.support import experiments
 from tests.support.experiments import fake
 
-from virtoll.experiment.plan import Plan
 from virtoll.platforms import EVERY_PLATFORM, PLATFORMS
 from virtoll.platforms.base import GuestRequest, Platform, Probe
 from virtoll.platforms.fake.driver import Fake, FakeGuest, FakeParameters
@@ -18,7 +18,7 @@ from virtoll.platforms.kernel_settings import KernelSettings
 from virtoll.run import pipeline, requirements
 from virtoll.run.preview import plan_of
 from virtoll.run.progress import SilentProgress
-from virtoll.run.requirements import data_bytes, guests_at_once, images_of, unmet, why_impossible
+from virtoll.run.requirements import data_bytes, images_of, memory_at_once, unmet, why_impossible
 from virtoll.runfolder.store import RunFolder
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import FEATURES, Needs
@@ -156,14 +156,14 @@ def test_a_feature_that_is_lacking_and_a_disk_that_is_not_there(tmp_path: Path) 
 
 @pytest.mark.usefixtures("demanding")
 def test_what_a_plan_takes_is_every_guests_largest_at_one_time() -> None:
-    def plan(order: str) -> Plan:
+    def taken(order: str) -> tuple[int, Counter[int]]:
         workloads = [{"workload": "forkwait", "processes": [1, 3]}]
-        return plan_of(experiments.parsed(platforms=["native", "netns"], workloads=workloads, order=order, blocks=3))
+        asked = experiments.parsed(platforms=["native", "netns"], workloads=workloads, order=order, blocks=3)
+        plan = plan_of(asked)
+        return data_bytes(plan), memory_at_once(plan, asked)
 
-    assert data_bytes(plan("randomised")) == 4 * GIB, "both guests are up at one time"
-    assert guests_at_once(plan("randomised")) == 2
-    assert data_bytes(plan("paper")) == 2 * GIB
-    assert guests_at_once(plan("paper")) == 1
+    assert taken("randomised") == (4 * GIB, Counter({GIB // 4: 2})), "both guests are up at one time"
+    assert taken("paper") == (2 * GIB, Counter({GIB // 4: 1}))
 
 
 def test_all_guests_have_the_links_of_the_workload_that_needs_most(

@@ -6,9 +6,11 @@ import csv
 import re
 import statistics
 from collections import Counter
+from dataclasses import replace
 from itertools import groupby, product
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from hypothesis import given
@@ -18,23 +20,31 @@ from tests.support.commands import virtoll
 from tests.support.experiments import fake
 from tests.test_fake_pipeline import StopAfter, run
 
-from virtoll.errors import UsageError
+from virtoll.errors import GuestCannot, UsageError
 from virtoll.experiment.parse import parse_experiment
 from virtoll.experiment.selection import Selection
 from virtoll.report.build import build_report, load
 from virtoll.report.isolation import control_line
+from virtoll.run.neighbours import Neighbours
 from virtoll.run.pinning import Pinning
 from virtoll.run.pipeline import measure, resume
 from virtoll.run.preview import catalogue, plan_of
 from virtoll.run.progress import SilentProgress
-from virtoll.run.requirements import guests_at_once, why_impossible
+from virtoll.run.requirements import bytes_of, memory_at_once, why_impossible
 from virtoll.runfolder.conditions import ALONE, Condition, Progress
+from virtoll.runfolder.guest_records import Forwarding
 from virtoll.runfolder.store import RunFolder
 from virtoll.stats.analysis import analyse
-from virtoll.stats.compare import Verdict
+from virtoll.stats.bounds import NOT_PINNED, against_lower_bounds
+from virtoll.stats.compare import Comparison, Verdict
 from virtoll.stats.isolation import SENDER_BOUND
 from virtoll.stats.values import forwarded_rate
 from virtoll.workloads.loads import PROGRAM_LOADS, Place, gone_still
+
+if TYPE_CHECKING:
+    from virtoll.run.live_guest import LiveGuest
+    from virtoll.run.session import RunSession
+    from virtoll.stats.values import Task
 
 SECOND = 1_000_000_000
 MIB = 2**20
@@ -236,10 +246,89 @@ def test_nics_that_are_handed_in_whole_have_one_guest() -> None:
 
 def test_the_plan_counts_the_guests_beside(tmp_path: Path) -> None:
     asked = neighbours(neighbours=["idle", {"load": "light", "guests": 3}, {"load": "idle", "memory": "64MiB"}])
-    assert guests_at_once(plan_of(experiments.parsed(**asked))) == 2 * (1 + 3 + 1)
+    experiment = experiments.parsed(**asked)
+    sizes = memory_at_once(plan_of(experiment), experiment)
+    assert sizes == {256 * MIB: 2 * (1 + 3), 64 * MIB: 2}
+    assert bytes_of(sizes) == 8 * 256 * MIB + 2 * 64 * MIB
     said = virtoll("plan", str(experiments.write(tmp_path, **asked))).stdout
     assert "beside 3 x light load, same CPUs" in said
-    assert "memory: 10 guests" in said
+    assert "memory: 10 guests at one time, 2.12 GiB if each fills what it is given" in said
+
+
+@pytest.mark.parametrize(("gib", "fit"), [(4.7, 15), (4.8, None), (0.6, 0)])
+def test_guests_beside_that_the_host_has_no_memory_for_are_skipped(
+    monkeypatch: pytest.MonkeyPatch, gib: float, fit: int | None
+) -> None:
+    """16 of 256 MiB beside one of 256 MiB, and 512 MiB that the host keeps: 4.75 GiB."""
+    monkeypatch.setattr("virtoll.run.requirements.available_bytes", lambda: int(gib * 2**30))
+    found = reasons(platforms=["netns"], baseline="netns", neighbours=[{"load": "idle", "guests": 16}])
+    (said,) = found.values()
+    if fit is None:
+        assert said is None
+    else:
+        assert (said or "").startswith("16 guests of 256 MiB beside it are more than this host has memory for: it has ")
+        assert f"which are {fit} of them with the measured guest and 512 MiB for itself" in (said or "")
+
+
+class _Data:
+    """A data directory in memory."""
+
+    volume = SimpleNamespace(on_disk=False, file_system="tmpfs")
+
+
+@pytest.mark.parametrize(
+    ("data", "no_data", "said"),
+    [
+        (None, "/var/tmp has no room for it", "has no data directory for its load: /var/tmp has no room for it"),
+        (_Data(), None, "has its data directory in memory (/var/tmp is a tmpfs): its load reaches no disk"),
+    ],
+)
+def test_a_load_of_the_disk_that_would_be_in_memory_is_no_load(
+    data: _Data | None, no_data: str | None, said: str
+) -> None:
+    """Else it would write to the guest's memory, and the disk would be told to be well isolated."""
+    live = cast("LiveGuest", SimpleNamespace(data=data, no_data=no_data))
+    beside = Neighbours(cast("RunSession", None), cast("RunFolder", None), SilentProgress())
+    condition = Condition("disk")
+    with pytest.raises(GuestCannot) as refused, beside.loaded((live,), condition):
+        pass
+    assert str(refused.value) == f"{condition.guest(1)} {said}"
+
+
+def test_a_guest_beside_that_never_starts_is_tried_as_often_as_is_said(tmp_path: Path) -> None:
+    """Three times in a block, like the measured one; the first of three is well, and is started anew each time."""
+    folder = run(
+        tmp_path / "run",
+        **neighbours(
+            platforms=[fake("model"), fake("bad", failure="never-ready", failing_instance=2)],
+            neighbours=[{"load": "light", "platform": "bad", "guests": 2}],
+            blocks=1,
+            rounds=4,
+        ),
+    )
+    beside = [trial for trial in folder.trials() if trial.condition is not None]
+    starts = [boot.status for boot in folder.boots() if boot.platform == "bad" and boot.instance == 2]
+    assert starts.count("failed") == 3
+    why = r"guest 2 of 2 beside it \(.*\) failed: it could not be started: beside-bad/0/\d was not ready, as its"
+    tried = [trial for trial in beside if re.match(why, trial.reason or "")]
+    given_up = [trial for trial in beside if "failed 3 times in this block, and is not tried" in (trial.reason or "")]
+    assert len(tried) == 3
+    assert len(tried) + len(given_up) == len(beside)
+
+
+def test_a_rate_against_what_the_sender_could_is_slower_or_not_known() -> None:
+    """Alone nothing was lost, so the guest may do more: beside others it is slower by at least so much, or unknown."""
+    task = cast("Task", "forward")
+    told = [
+        Comparison("netns", task, verdict, share=share, margin=0.05, at_least=1.1)
+        for verdict, share in ((Verdict.ALIKE, 0.99), (Verdict.FASTER, 1.2), (Verdict.SLOWER, 0.7))
+    ]
+    found = against_lower_bounds(told, {("netns", task)})
+    assert [one.verdict for one in found] == [Verdict.UNKNOWN, Verdict.UNKNOWN, Verdict.SLOWER]
+    assert [(one.margin, one.at_least) for one in found[:2]] == [(None, None)] * 2
+    assert "lost nothing flat out or reached the generator's limit" in found[0].reason
+    assert against_lower_bounds(told, {("runc", task)}) == told
+    assert against_lower_bounds(told, {("native", task)}, "native")[0].verdict is Verdict.UNKNOWN
 
 
 @pytest.mark.parametrize(("memory", "each"), [(64 * MIB, 8 * MIB), (256 * MIB, 32 * MIB), (4096 * MIB, 256 * MIB)])
@@ -314,6 +403,24 @@ def test_a_known_interference_is_found_and_its_absence_too(tmp_path: Path) -> No
     assert control_line(analysis).startswith("The guest alone against itself (A/A): ")
     # What is compared between platforms is both of them alone.
     assert analysis.comparison("other", analysis.tasks[0]).share == pytest.approx(1.0, rel=0.03)  # type: ignore[union-attr]
+
+
+def test_a_router_that_works_on_the_senders_core_has_no_verdict_beside_others(tmp_path: Path) -> None:
+    """The load takes a guest's CPU, and its frames are forwarded on another."""
+    folder = run(
+        tmp_path / "run",
+        **neighbours(
+            platforms=[fake("model", interference=0.5)],
+            blocks=3,
+            workloads=[*JOB, {"workload": "forward", "frame_size_bytes": 64, "cpu_milliseconds": 0}],
+        ),
+    )
+    data = load(folder.path)
+    nowhere = Forwarding(None, None, "threads are not to be had")
+    boots = tuple(replace(boot, forwarding=nowhere) for boot in data.boots)
+    found = {one.task.workload: one for one in analyse(replace(data, boots=boots)).isolation.comparisons}
+    assert found["superpi"].verdict is Verdict.SLOWER
+    assert (found["forward"].verdict, found["forward"].caveat) == (Verdict.UNKNOWN, NOT_PINNED)
 
 
 def test_where_nothing_was_lost_a_rate_is_the_senders(tmp_path: Path) -> None:
@@ -454,7 +561,7 @@ def test_a_platform_that_only_guests_beside_have_is_started_for_them(tmp_path: P
         ("load-ends", "invalid", "was not loaded throughout: stress ended before the trial did: the model's load ends"),
         ("load-stands-still", "invalid", "was not loaded throughout: it used no CPU time during the trial"),
         ("dies-under-load", "failed", "failed: the fake guest died under its load"),
-        ("never-ready", "failed", "failed: guest 2 of those side by side could not be started"),
+        ("never-ready", "failed", "failed: it could not be started: beside-bad/0"),
         ("too-small", "invalid", None),
     ],
 )

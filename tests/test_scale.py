@@ -24,7 +24,7 @@ from virtoll.run import requirements
 from virtoll.run.pipeline import measure, resume
 from virtoll.run.preview import plan_of
 from virtoll.run.progress import SilentProgress
-from virtoll.run.requirements import data_bytes, guests_at_once, why_impossible
+from virtoll.run.requirements import data_bytes, memory_at_once, why_impossible
 from virtoll.run.scale import GuestLost, Line
 from virtoll.run.threads import at_once
 from virtoll.runfolder.records import TrialRecord, start_skew_ns
@@ -113,9 +113,10 @@ def test_a_group_of_guests_has_its_trials_in_a_row() -> None:
 
 def test_what_all_guests_take_is_added_up() -> None:
     workloads = [{"workload": "zfg", "size_bytes": MIB, "rounds": 1}]
-    plan = plan_of(experiments.parsed(**scale([1, 8], workloads=workloads)))
+    experiment = experiments.parsed(**scale([1, 8], workloads=workloads))
+    plan = plan_of(experiment)
     one = data_bytes(plan_of(experiments.parsed(workloads=workloads, platforms=["native"])))
-    assert guests_at_once(plan) == 8
+    assert memory_at_once(plan, experiment).total() == 8
     assert data_bytes(plan) == 8 * one > 0
 
 

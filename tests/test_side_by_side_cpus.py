@@ -18,7 +18,7 @@ from virtoll.run.pinning import Pinning, choose_pinning
 from virtoll.run.pipeline import measure
 from virtoll.run.preview import plan_of
 from virtoll.run.progress import SilentProgress
-from virtoll.run.requirements import guests_at_once, guests_side_by_side, why_impossible
+from virtoll.run.requirements import guests_side_by_side, memory_at_once, why_impossible
 from virtoll.runfolder.conditions import Affinity
 from virtoll.runfolder.store import RunFolder
 from virtoll.stats.analysis import analyse
@@ -66,6 +66,38 @@ def test_guests_apart_have_cpus_that_nothing_else_is_pinned_to(
     assert not {pinning.generator_cpu, pinning.sink_cpu} & set(taken)
 
 
+@pytest.mark.parametrize(
+    ("vcpus", "cpus", "apart"),
+    [(1, range(2), (1,)), (1, range(4), (1,)), (2, range(5), (2, 3)), (2, range(8), (2, 3)), (2, range(3), None)],
+)
+def test_a_guest_beside_has_generator_and_sinks_cpus_where_no_others_are_enough(
+    vcpus: int, cpus: range, apart: tuple[int, ...] | None
+) -> None:
+    pinning = choose_pinning(vcpus, tuple(cpus))
+    assert pinning.beside("apart", vcpus, tuple(cpus)) == apart
+
+
+@pytest.mark.parametrize(
+    ("count", "generator", "sink"),
+    [
+        (1, None, None),
+        (2, 1, 1),  # the trial's own
+        (3, 2, 1),
+        (4, 1, 2),  # one is free, and may be a guest's beside it: better that than the trial's generator
+        (5, 2, 3),
+        (6, 3, 2),
+        (8, 5, 4),
+    ],
+)
+def test_who_loads_a_guest_beside_has_cpus_of_its_own_where_there_are_any(
+    count: int, generator: int | None, sink: int | None
+) -> None:
+    cpus = tuple(range(count))
+    pinning = choose_pinning(1, cpus)
+    found = pinning.of_load(pinning.beside("apart", 1, cpus) or (), cpus)
+    assert (found.generator, found.sink) == (generator, sink)
+
+
 def test_a_smaller_guest_apart_has_what_the_largest_leaves() -> None:
     pinning = Pinning((0, 1), 5, 4)
     assert pinning.side_by_side("apart", 4, 1, tuple(range(6))) == ((0,), (1,), (2,), (3,))
@@ -110,10 +142,11 @@ def test_neighbours_are_not_apart_from_guests_that_are_apart() -> None:
 
 @pytest.mark.usefixtures("eight")
 def test_the_plan_counts_each_affinitys_guests() -> None:
-    plan = plan_of(asked(platforms=["netns"], baseline="netns"))
+    experiment = asked(platforms=["netns"], baseline="netns")
+    plan = plan_of(experiment)
     wanted: dict[tuple[str, Affinity], int] = {("netns", "shared"): 3, ("netns", "apart"): 3, ("netns", "unpinned"): 4}
     assert guests_side_by_side(plan.trials) == wanted
-    assert guests_at_once(plan) == 1 + 3 + 3 + 4
+    assert memory_at_once(plan, experiment).total() == 1 + 3 + 3 + 4
 
 
 @pytest.mark.usefixtures("eight")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import socket
 import subprocess
@@ -128,6 +129,27 @@ def test_where_it_cannot_be_the_reason_is_told(
     found = receive_on([ReceivingInterface(name)], cpus)
     assert (found.cpus, found.means) == (None, None)
     assert words in (found.reason or "")
+
+
+@as_root
+def test_a_launcher_that_answers_too_late_is_not_asked_again_and_holds_no_lock(
+    interface: ReceivingInterface, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its answer would be taken for that of the next request; and every other lab would wait for its lock."""
+    monkeypatch.setattr("virtoll.lab.receiving._ANSWER_SECONDS", 0.05)
+    other = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    fcntl.flock(other, fcntl.LOCK_EX)  # another lab's
+    with launcher(monkeypatch, lambda connection: pin_for_lab(connection, tmp_path)):
+        late = receive_on([interface], [0])
+        assert (late.cpus, late.means) == (None, None)
+        assert late.reason == "threaded NAPI: the launcher did not answer within 0.05 s"
+        os.close(other)
+        again = receive_on([interface], [0])
+        assert (again.cpus, again.means) == (None, None)
+        assert again.reason == "threaded NAPI: the launcher has ended, or is not asked any more"
+    free = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    fcntl.flock(free, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(free)
 
 
 @as_root

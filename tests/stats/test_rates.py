@@ -77,6 +77,20 @@ def test_none_and_one() -> None:
     assert forwarded_rate(arrived(1, 5, 5)) is None
 
 
+def test_guests_that_share_their_cpus_have_what_they_sent_in_the_time_of_all() -> None:
+    """Two that send in turn on one CPU each have all of it for half of the time: together that is one CPU's rate."""
+    first, second = arrived(500, 0, 500_000_000), arrived(500, 500_000_000, SECOND)
+    sinks = (first.sink.per_source[0], replace(second.sink.per_source[0], source=1))
+    both = replace(
+        first,
+        duration_ns=500_000_000,
+        sources=(*first.sources, *second.sources),
+        sink=replace(first.sink, per_source=sinks),
+    )
+    assert forwarded_rate(both) == pytest.approx(2000, rel=0.01)
+    assert forwarded_rate(replace(both, shared_cpus=True)) == pytest.approx(1000, rel=0.01)
+
+
 def test_a_burst_does_not_make_the_maximum_of_a_sweep() -> None:
     steady, burst = arrived(800, 0, 998_000_000), arrived(300, 700_000_000, 800_000_000)
     assert maximum_forwarded_rate([steady, burst]) == pytest.approx(800, rel=0.01)

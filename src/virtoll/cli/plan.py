@@ -86,13 +86,13 @@ def plan(
     checked = load(experiment, chosen(size, platform, workload, only, skip, until))
     from virtoll.run.preview import estimate, plan_of, planned_trial
     from virtoll.run.progress import describe
-    from virtoll.run.requirements import data_bytes, most_memory, possible, why_impossible
+    from virtoll.run.requirements import bytes_of, data_bytes, memory_at_once, possible, why_impossible
 
     planned = plan_of(checked)
     reasons = {trial.number: why_impossible(trial, checked) for trial in planned.trials}
     held = possible(planned, checked)
     seconds, data, image = estimate(held), data_bytes(held), _image_bytes(checked.image)
-    guests, each_bytes = most_memory(held, checked)
+    sizes = memory_at_once(held, checked)
     foreseen = _foreseen(checked)
     if as_json:
         document = {
@@ -103,7 +103,7 @@ def plan(
             "seed": planned.seed,
             "estimated_seconds": seconds,
             "disk": {"image": checked.image, "image_bytes": image, "data_bytes": data},
-            "memory": {"guests": guests, "guests_bytes": guests * each_bytes},
+            "memory": {"guests": sizes.total(), "guests_bytes": bytes_of(sizes)},
             "foreseen": asdict(foreseen) if foreseen else None,
             "trials": [{**asdict(planned_trial(trial)), "skipped": reasons[trial.number]} for trial in planned.trials],
         }
@@ -118,9 +118,9 @@ def plan(
         say(foreseen.line)
     say(_disk_line(checked.image, image, data))
     if checked.scenario != "consolidation":  # which starts guests until a budget of memory is gone
-        each, all_ = units.size(each_bytes), units.size(guests * each_bytes)
-        number = "1 guest" if guests == 1 else f"{guests} guests"
-        say(f"memory: {number} of {each} at one time, {all_} if each fills what it is given")
+        number = "1 guest" if sizes.total() == 1 else f"{sizes.total()} guests"
+        each = f" of {units.size(next(iter(sizes)))}" if len(sizes) == 1 else ""
+        say(f"memory: {number}{each} at one time, {units.size(bytes_of(sizes))} if each fills what it is given")
 
 
 def _foreseen(checked: Experiment) -> Foreseen | None:

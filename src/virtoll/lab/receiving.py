@@ -150,8 +150,15 @@ def _there(folder: Path) -> Path:
 
 
 def _ask(connection: socket.socket, request: str) -> None:
-    connection.send(request.encode())
-    refused = connection.recv(_ANSWER_BYTES).decode()
+    try:
+        connection.send(request.encode())
+        refused = connection.recv(_ANSWER_BYTES).decode()
+    except TimeoutError:
+        # An answer that comes later would be taken for that of the next request; the launcher gives up its lock.
+        connection.shutdown(socket.SHUT_RDWR)
+        raise OSError(0, f"the launcher did not answer within {_ANSWER_SECONDS:g} s") from None
+    except ConnectionError:
+        raise OSError(0, "the launcher has ended, or is not asked any more") from None
     if refused != "ok":
         raise OSError(0, refused or "the launcher has ended")
 
@@ -162,7 +169,7 @@ def pin_for_lab(connection: socket.socket, lock: Path) -> None:
     In between ``lock``, a folder that all labs of this host share, is held: another lab's interface may have the same
     name. The lab can move nothing else than threads that receive and that are younger than its own request.
     """
-    with connection:
+    with connection, contextlib.suppress(ConnectionError):  # the lab asks no more
         while request := connection.recv(_ANSWER_BYTES).decode():
             _, _, name = request.partition("look ")
             descriptor = os.open(lock, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -11,6 +11,7 @@ for.
 from __future__ import annotations
 
 import contextlib
+import math
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,9 @@ from virtoll.errors import GuestCannot, GuestDied, GuestError, HostUnreachable
 _BURST_SECONDS = 0.001
 _LEAST_BURST_BYTES = 4_614  # three full frames: tbf cuts up what a veth hands over at once
 _QUEUE_MILLISECONDS = 50
-_QUEUE_FRAMES = 1000
+_QUEUE_FRAMES = 1000  # netem counts what its delay holds too, and one for what a guest hands over at once
+_SMALLEST_BITS = 84 * 8  # of 64 bytes, with preamble and gap
+_MOST_FRAMES_PER_SECOND = 5e6
 _SAYS_NOTHING_OF_THE_KERNEL = (GuestCannot, GuestDied, HostUnreachable)
 _HOLDING = "holding"  # an ifb beside the NIC: one link is shaped at a time
 _EVERY_FRAME = ("protocol", "all", "u32", "match", "u32", "0", "0")
@@ -42,7 +45,7 @@ class Shape:
 
     def netem(self) -> list[str]:
         """``netem``'s words."""
-        words = ["netem", "limit", str(_QUEUE_FRAMES)]
+        words = ["netem", "limit", str(_QUEUE_FRAMES + self._frames_on_the_way())]
         if self.delay_ms:
             words += ["delay", f"{self.delay_ms:g}ms"]
         if self.loss_percent:
@@ -50,6 +53,11 @@ class Shape:
         if self.rate_bits_per_second:
             words += ["rate", f"{self.rate_bits_per_second}bit"]
         return words
+
+    def _frames_on_the_way(self) -> int:
+        """The most that the delay holds: of the smallest frames at the rate, or of what no link brings in software."""
+        most = self.rate_bits_per_second / _SMALLEST_BITS if self.rate_bits_per_second else _MOST_FRAMES_PER_SECOND
+        return math.ceil(most * self.delay_ms / 1000)
 
     def token_bucket(self) -> list[str]:
         """``tbf``'s words: a bucket of 1 ms, and a queue of 50 ms before frames are lost, as a switch would have."""

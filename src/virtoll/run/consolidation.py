@@ -141,17 +141,26 @@ class Series:
         except (GuestError, OSError) as error:
             interrupts.check()
             found = error.evidence if isinstance(error, GuestStartError) else {}
-            evidence = self.folder.keep_evidence(f"consolidation-{self.choice.label}", found)
-            reason = f"guest {len(self.guests) + 1} did not start: {error}"
-            self._store("failed", reason, before, self.read(), None, evidence)
-            return False
+            return self._end_with(f"guest {len(self.guests) + 1} did not start: {error}", before, found)
         self.guests.append(guest)
-        guest.agent.ask(ClocksRequest())
+        for number, one in enumerate(self.guests, start=1):
+            try:
+                one.agent.ask(ClocksRequest())
+            except GuestError as error:
+                interrupts.check()
+                ended = f"guest {number} of {len(self.guests)} does not answer any more: {error}"
+                return self._end_with(ended, before, one.evidence(), lost=1)
         after = self.read()
         if before.available is not None and after.available is not None:
             self.largest_step = max(self.largest_step, before.available - after.available)
         self._store("ok", None, before, after, guest)
         return True
+
+    def _end_with(self, reason: str, before: MemoryReading, found: Mapping[str, bytes], lost: int = 0) -> bool:
+        """Store why the series ends, with the evidence; False, as of ``_add``. ``lost``: guests that ended."""
+        evidence = self.folder.keep_evidence(f"consolidation-{self.choice.label}", found)
+        self._store("failed", reason, before, self.read(), None, evidence, lost=lost)
+        return False
 
     def _store(
         self,
@@ -161,16 +170,19 @@ class Series:
         after: MemoryReading,
         guest: Guest | None,
         evidence: tuple[str, ...] = (),
+        *,
+        lost: int = 0,
     ) -> None:
         from virtoll.runfolder.guest_records import Budget, ConsolidationRecord
 
+        running = len(self.guests) - lost
         self.folder.append_consolidation(
             ConsolidationRecord(
                 platform=self.choice.label,
-                step=len(self.guests) + (status != "ok"),
+                step=running + (status != "ok"),
                 status=status,
                 reason=reason,
-                guests=len(self.guests),
+                guests=running,
                 monotonic_ns=time.monotonic_ns(),
                 available_before_bytes=before.available,
                 available_bytes=after.available,

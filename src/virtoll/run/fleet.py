@@ -181,7 +181,6 @@ class Fleet:
                 raise NeighbourFailed(condition.guest(len(beside) + 1), cause)
             live = self._start_one(choice, Slot(len(beside) + 1, key[1], beside=label))
             if live is None:
-                self._neighbour_failures[key] += 1
                 cause = GuestError(self._absent.pop(choice.label, "it could not be started"))
                 raise NeighbourFailed(condition.guest(len(beside) + 1), cause)
             beside.append(live)

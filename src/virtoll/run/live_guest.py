@@ -56,6 +56,8 @@ class Slot:
         """It as a sentence's subject."""
         if self.group is not None:
             return self.group.guest(self.instance + 1)
+        if self.beside is not None:
+            return "it"  # which one is told by whoever needed it
         return "its guest" if self.instance == 0 else f"guest {self.instance + 1} of those side by side"
 
 

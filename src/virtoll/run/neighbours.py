@@ -18,7 +18,8 @@ from virtoll.agent.operations.programs import EndReply, EndRequest, ProgressRequ
 from virtoll.agent.operations.session import ClocksRequest
 from virtoll.agent.operations.traffic import TrafficStartRequest, TrafficStopRequest
 from virtoll.agent.path_counters import read_counters
-from virtoll.errors import GuestError
+from virtoll.errors import GuestCannot, GuestError
+from virtoll.lab.disks import DISKS
 from virtoll.lab.inside import wait_until
 from virtoll.platforms.base import DATA_PATH
 from virtoll.run.live_guest import LiveGuest, named, running
@@ -36,6 +37,7 @@ from virtoll.workloads.loads import (
     SAMPLE_NS,
     WAKE_NS,
     Place,
+    data_bytes_of,
     gone_still,
     not_sent_through,
 )
@@ -118,11 +120,13 @@ class Neighbours:
         program = PROGRAM_LOADS.get(condition.load)
         if program is None:
             return _Idle(live, who)
+        if data_bytes_of(condition.load):
+            _refuse_memory(live, who)
         folder = DATA_PATH if live.data is not None else GUEST_HOME
         return _Program(live, who, program.argv(Place(live.place.memory_bytes, live.place.vcpus, folder)))
 
     def _bench(self, live: LiveGuest) -> Bench:
-        """The guest with who sends to it as a load: an agent of its own on a CPU of its own, or a model's own peer.
+        """The guest with who sends to it as a load: an agent of its own on CPUs of its own, or a model's own peer.
 
         Where it has NICs of its own that lead to a testbed's generator and sink, that agent is there.
         """
@@ -130,7 +134,8 @@ class Neighbours:
             return live.bench(self.session.pinning, self.session.tags)
         peer = TrafficAgents.of_one(self.session.load_peer or live.guest.peer)
         bench = live.bench(self.session.pinning, self.session.tags)
-        return replace(bench, peer=peer, generator_cpu=self.session.load_cpu)
+        cpus = self.session.load_cpus
+        return replace(bench, peer=peer, generator_cpu=cpus.generator, sink_cpu=cpus.sink)
 
     def _maximum(self, live: LiveGuest, bench: Bench) -> float:
         """What a guest forwards at most, frames/s: found once in its boot, while the measured one is idle."""
@@ -285,6 +290,15 @@ class _Traffic(_Load):
         if self._runs and not self._peer.ended:
             with contextlib.suppress(GuestError):
                 self._peer.ask(TrafficStopRequest())
+
+
+def _refuse_memory(live: LiveGuest, who: str) -> None:
+    """``GuestCannot`` where files of the load would be in memory, so that it loads no disk."""
+    if live.data is None:
+        raise GuestCannot(f"{who} has no data directory for its load: {live.no_data or 'none was made'}")
+    if not live.data.volume.on_disk:
+        kind = live.data.volume.file_system
+        raise GuestCannot(f"{who} has its data directory in memory ({DISKS} is a {kind}): its load reaches no disk")
 
 
 def _moment(load: _Load) -> int:

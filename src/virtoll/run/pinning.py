@@ -6,11 +6,19 @@ Main types: ``Pinning``, ``choose_pinning``.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from virtoll.experiment.model import Experiment
 from virtoll.runfolder.conditions import Affinity
+
+
+@dataclass(frozen=True)
+class LoadCpus:
+    """CPUs of who loads a guest beside the measured one with traffic; None: any."""
+
+    generator: int | None = None
+    sink: int | None = None
 
 
 @dataclass(frozen=True)
@@ -31,15 +39,17 @@ class Pinning:
     def beside(self, affinity: Affinity, vcpus: int, allowed: Sequence[int] | None = None) -> tuple[int, ...] | None:
         """CPUs of a guest beside the measured one, none for any; None where the host has too few for that affinity.
 
-        *Apart* are CPUs that nothing else of the run is pinned to; where there are none, the generator's, which is idle
-        while a workload has no traffic.
+        *Apart* are CPUs that nothing else of the run is pinned to; where there are too few, generator's and sink's too,
+        which are idle while a workload has no traffic.
         """
         if affinity == "unpinned":
             return ()
         if affinity == "shared" or not self.guest_cpus:
             return self.guest_cpus if affinity == "shared" else None
         usable = sorted(os.sched_getaffinity(0)) if allowed is None else allowed
-        free = [cpu for cpu in usable if cpu not in self.cpus] or [cpu for cpu in usable if cpu not in self.guest_cpus]
+        free = [cpu for cpu in usable if cpu not in self.cpus]
+        if len(free) < vcpus:
+            free = [cpu for cpu in usable if cpu not in self.guest_cpus]
         return tuple(free[:vcpus]) if len(free) >= vcpus else None
 
     def side_by_side(
@@ -67,10 +77,19 @@ class Pinning:
         more = [tuple(free[first : first + vcpus]) for first in range(0, len(free) - vcpus + 1, vcpus)]
         return (own, *more) if own else ()
 
-    def free_cpu(self) -> int | None:
-        """A CPU that nothing is pinned to, or else the generator's: where what is sent as a load is generated."""
-        free = sorted(os.sched_getaffinity(0) - set(self.cpus))
-        return free[-1] if free and self.guest_cpus else self.generator_cpu
+    def of_load(self, taken: Collection[int] = (), allowed: Sequence[int] | None = None) -> LoadCpus:
+        """Who sends to a guest beside the measured one, and who takes in what it forwards.
+
+        They have CPUs that nothing is pinned to, the last ones first, or else those of the trial's own generator and
+        sink, which guests beside it would disturb less than the measured one. ``taken``: those that guests beside it
+        may have, which are used before the generator's and not before others.
+        """
+        usable = sorted(os.sched_getaffinity(0)) if allowed is None else allowed
+        free = [cpu for cpu in usable if cpu not in self.cpus] if self.guest_cpus else []
+        ordered = sorted(free, key=lambda cpu: (cpu in taken, -cpu))
+        generator = ordered[0] if ordered else self.generator_cpu
+        sink = ordered[1] if len(ordered) > 1 and ordered[1] not in taken else self.sink_cpu
+        return LoadCpus(generator, sink)
 
     def takes_generator(self, cpus: Sequence[int]) -> bool:
         """Whether one of these CPUs is the generator's or the sink's."""

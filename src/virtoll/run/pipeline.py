@@ -126,7 +126,8 @@ def _measure_plan(
 ) -> None:
     from virtoll.host.fitness import FitnessSampler
 
-    if (experiment.scale is not None or experiment.consolidation is not None) and not session.site.is_model:
+    many = experiment.scale is not None or experiment.consolidation is not None or experiment.conditions
+    if many and not session.site.is_model:
         consolidation.many_guests()
     if experiment.consolidation is not None:
         consolidation.measure(experiment, folder, session, EVERY_PLATFORM, progress)

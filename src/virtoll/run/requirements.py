@@ -7,6 +7,7 @@ host too. A guest that was given more would not be compared with the others.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
@@ -190,7 +191,9 @@ def _why_not_beside(trial: Trial, experiment: Experiment) -> str | None:
     if data_bytes_of(condition.load) and EVERY_PLATFORM[choice.platform].data_by is None:
         return f"the load {condition.load} writes to a disk, and {choice.platform} carries no data directory"
     if choice.host is not None:
-        return None  # how many CPUs it has is found when it is reached
+        return None  # how many CPUs it has, and how much memory, is found when it is reached
+    if (reason := _why_no_memory_beside(trial, condition, experiment)) is not None:
+        return reason
     pinning = pinning_for(experiment)
     cpus = pinning.beside(condition.affinity, experiment.vcpus)
     if cpus is None:
@@ -205,6 +208,22 @@ def _why_not_beside(trial: Trial, experiment: Experiment) -> str | None:
             "('affinity: apart'); use a host with more CPUs"
         )
     return None
+
+
+def _why_no_memory_beside(trial: Trial, condition: Condition, experiment: Experiment) -> str | None:
+    """Why this host has too little memory for the measured guest and those beside it; None: it has enough."""
+    available = available_bytes()
+    if available is None or not EVERY_PLATFORM[trial.platform.platform].needs_lab:
+        return None
+    each = condition.memory_bytes or experiment.memory_bytes
+    room = available - RESERVE_BYTES - size_of(trial, experiment)[1]
+    if condition.guests * each <= room:
+        return None
+    return (
+        f"{condition.guests} guests of {units.size(each)} beside it are more than this host has memory for: it has "
+        f"{units.size(available)} available, which are {max(0, room) // each} of them with the measured guest and "
+        f"{units.size(RESERVE_BYTES)} for itself; lower 'guests' or 'memory' of 'neighbours', or 'guest.memory'"
+    )
 
 
 def _why_no_place_beside(
@@ -312,27 +331,28 @@ def data_bytes(plan: Plan) -> int:
     return _most_at_once(plan, lambda needs: needs.data_bytes) + loads * beside + peers
 
 
-def guests_at_once(plan: Plan) -> int:
-    """The most guests that are up at one time: of each platform as many as its largest trial needs, and those beside.
-
-    Guests beside it under conditions that differ in CPUs or memory are others.
-    """
-    most = 0
-    for batch in plan.batches():
-        scale = {trial.platform.label: trial.scale.guests if trial.scale is not None else 1 for trial in batch}
-        together = (scale, guests_side_by_side(batch), guests_beside(batch))
-        most = max(most, sum(sum(each.values()) for each in together))
-    return most
-
-
-def most_memory(plan: Plan, experiment: Experiment) -> tuple[int, int]:
-    """How many guests are up at one time when they have the most memory together, and the bytes that each has."""
+def memory_at_once(plan: Plan, experiment: Experiment) -> Counter[int]:
+    """How many guests of how many bytes are up at one time, when they have the most memory together."""
     points = [trial.scale for trial in plan.trials if trial.scale is not None]
-    if not points:
-        each = (experiment.size_of(trial.platform)[1] for trial in plan.trials)
-        return guests_at_once(plan), max(each, default=experiment.memory_bytes)
-    most = max(points, key=lambda one: one.guests * one.memory_bytes)
-    return most.guests, most.memory_bytes
+    if points:
+        most = max(points, key=lambda one: one.guests * one.memory_bytes)
+        return Counter({most.memory_bytes: most.guests})
+    found: Counter[int] = Counter()
+    for batch in plan.batches():
+        sizes: Counter[int] = Counter()
+        choices = {trial.platform.label: trial.platform for trial in batch}
+        more = guests_side_by_side(batch)
+        for label, choice in choices.items():
+            sizes[experiment.size_of(choice)[1]] += 1 + sum(many for (own, _), many in more.items() if own == label)
+        for (_, _, memory_bytes), many in guests_beside(batch).items():
+            sizes[memory_bytes or experiment.memory_bytes] += many
+        found = max(found, sizes, key=bytes_of)
+    return found
+
+
+def bytes_of(sizes: Mapping[int, int]) -> int:
+    """The memory of all these guests together; ``sizes``: how many of how many bytes."""
+    return sum(each * many for each, many in sizes.items())
 
 
 def guests_side_by_side(trials: Iterable[Trial]) -> dict[tuple[str, Affinity], int]:

@@ -26,7 +26,7 @@ from virtoll.platforms.fake.site import model_site
 from virtoll.platforms.host import Site
 from virtoll.run.observer import Observer
 from virtoll.run.peer import far_programs, lab_agent, load_peer, network_peer, peer_programs
-from virtoll.run.pinning import Pinning
+from virtoll.run.pinning import LoadCpus, Pinning
 from virtoll.run.progress import Progress
 from virtoll.run.requirements import SMALLEST_IMAGE, has_smallest_image
 from virtoll.run.sites import Sites
@@ -68,7 +68,7 @@ class RunSession:
     ``attempts`` counts the records of each trial,
     ``boots`` the starts of each platform in each block, over all sessions of the run. ``observer`` reads
     what the controller and the agents of this machine use. ``load_peer``: the agent that sends to guests beside the
-    measured one, on ``load_cpu``; None where there are none, or models alone.
+    measured one, on ``load_cpus``; None where there are none, or models alone.
     """
 
     site: Site
@@ -80,7 +80,7 @@ class RunSession:
     boots: Counter[tuple[str, int]] = field(default_factory=Counter)
     observer: Observer = field(default_factory=Observer)
     load_peer: Caller | None = None
-    load_cpu: int | None = None
+    load_cpus: LoadCpus = field(default_factory=LoadCpus)
 
     def site_of(self, choice: PlatformChoice) -> Site:
         """The site of a platform's guests: its host's, or this machine's; a ``GuestError`` where it is unavailable.
@@ -150,7 +150,7 @@ def open_run_session(
         sites = Sites(site, lab, network, testbed, stack)
         session = RunSession(site, pinning, itertools.count(1), commands, sites, observer=observer)
         if traffic_beside:
-            session.load_cpu = pinning.free_cpu()
+            session.load_cpus = pinning.of_load(pinning.beside("apart", len(pinning.guest_cpus)) or ())
             session.load_peer = stack.enter_context(load_peer(lab, made, network))
         yield session
 

@@ -245,7 +245,8 @@ class Point(Answered):
     """One point of a rate sweep; an intended rate of None is flat out. `hops` is in the order of the path.
 
     `wake_ns`: a paced sender woke so often, sent what was due and slept; None: each frame at its own time.
-    `shared_link`: the sources are guests of their own, whose frames arrive over one link.
+    `shared_link`: the sources are guests of their own, whose frames arrive over one link. `shared_cpus`: such guests
+    have no CPUs of their own.
     `generator_clocks`: of several hosts that send; None: there is one.
     """
 
@@ -262,6 +263,7 @@ class Point(Answered):
     surroundings: Surroundings | None = None
     wake_ns: int | None = None
     shared_link: bool = False
+    shared_cpus: bool = False
     generator_clocks: tuple[GeneratorClock, ...] | None = None
 
 

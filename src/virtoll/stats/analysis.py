@@ -25,6 +25,7 @@ from virtoll.runfolder.records import (
 from virtoll.runfolder.scale import GroupRecord
 from virtoll.runfolder.traffic_records import CalibrationRecord
 from virtoll.stats.bounds import (
+    against_lower_bounds,
     forwarded_elsewhere,
     lower_bounds,
     receiving_apart,
@@ -238,6 +239,7 @@ def analyse(data: RunData) -> Analysis:
     level = _level(data, len({one.block for one in observations}))
     rules = Rules(_margin(data), level, level)
     comparisons, control = decide_families(comparisons, control, rules, states)
+    comparisons = against_lower_bounds(comparisons, bounds, data.manifest.baseline)
     order = ordered_values(cells.values())
     losses, paces = loss_rows(tasks, data.trials), pace_rows(tasks, data.trials)
     backends = backend_uses(tasks, data.trials)
@@ -251,6 +253,8 @@ def analyse(data: RunData) -> Analysis:
         rules=rules,
         states=states,
         apart=receiving_apart(data.boots),
+        elsewhere=elsewhere,
+        bounds=bounds,
     )
     used_cpus = cpu_cells(tasks, [*data.trials, *data.beside])
     return Analysis(

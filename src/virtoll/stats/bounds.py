@@ -2,8 +2,9 @@
 
 Where a platform lost nothing flat out, or came within 10 % of what generator and sink reach, it may be able to forward
 more than was seen. So it is where a search for a rate ended at the generator's limit. The ratio of two such rates is
-anything: it says what the sender can, and has no verdict. Neither has a rate that a router reached on the sender's
-own core, which had to send as well. The rate of guests that send is their own, whatever was lost. Pure.
+anything: it says what the sender can, and has no verdict. Against one such rate *slower* holds, and no more. A rate
+that a router reached on the sender's own core, which had to send as well, has no verdict either. The rate of guests
+that send is their own, whatever was lost. Pure.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -46,6 +47,25 @@ def without_two_bounds(
             return one
         reason = "both lost nothing flat out or reached the generator's limit, so that either may forward more"
         return replace(one, caveat=TWO_BOUNDS, reason=reason)
+
+    return [told(one) for one in comparisons]
+
+
+def against_lower_bounds(
+    comparisons: Sequence[Comparison], bounds: Collection[tuple[str, Task]], baseline: str | None = None
+) -> list[Comparison]:
+    """The same comparisons with their verdicts, but for those that a base which is a lower bound does not bear.
+
+    What is slower than a lower bound is slower by at least so much. What is alike or faster may yet be slower than the
+    base really is. ``baseline``: whose rates they are compared with; None: with the same platform's alone.
+    """
+
+    def told(one: Comparison) -> Comparison:
+        base = one.platform if baseline is None else baseline
+        if one.verdict not in (Verdict.ALIKE, Verdict.FASTER) or (base, one.task) not in bounds:
+            return one
+        reason = f"{one.against} lost nothing flat out or reached the generator's limit, so that it may forward more"
+        return replace(one, verdict=Verdict.UNKNOWN, margin=None, at_least=None, reason=reason)
 
     return [told(one) for one in comparisons]
 

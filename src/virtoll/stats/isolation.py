@@ -8,9 +8,11 @@ other two. Main types: `Isolation`, `LoadUse` (what the guests beside did meanwh
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from virtoll.runfolder.conditions import ALONE, Condition, NeighbourRecord, readings_through
 from virtoll.runfolder.records import TrialRecord
+from virtoll.stats.bounds import against_lower_bounds, without_unpinned
 from virtoll.stats.compare import Comparison, Verdict, compare
 from virtoll.stats.states import TwoStates
 from virtoll.stats.summaries import CellSummary, median_of_known, summarise
@@ -37,7 +39,7 @@ _SENDER_BOUND_REASON = (
 
 @dataclass(frozen=True)
 class LoadUse:
-    """What one guest beside did during the trials of a victim: medians over trials; None: not of its kind of load.
+    """What guests beside did during the trials of a victim: medians over guests and trials; None: of another load.
 
     Rates in frames/s: `maximum` is what it forwards beside an idle guest, `asked` what was to be sent to it. Shares are
     of all frames of these trials: `lost_share` of those that it was given, with what its first interface refused where
@@ -99,10 +101,13 @@ def isolation(
     rules: Rules,
     states: Sequence[TwoStates] = (),
     apart: Collection[str] = (),
+    elsewhere: Mapping[str, str] = MappingProxyType({}),
+    bounds: Collection[tuple[str, Task]] = (),
 ) -> Isolation:
     """The matrix of a run; empty where nothing ran beside other guests. `alone`: the values without any.
 
     `states`: the tasks that the host ran in two; its guests are on the same host. `apart`: as in `sweeps.curves`.
+    `elsewhere`, `bounds`: which rates, also of the guest alone, say less than they seem to (`bounds.py`).
     `labels`: the conditions' order. CPU time of a frame is not compared: it is told from idle time, which a load takes.
     """
     of_trial = {trial.trial: trial.condition for trial in beside if trial.condition is not None}
@@ -143,7 +148,9 @@ def isolation(
                 if untold and task.metric.source == "points" and (platform, task.parameters, label) in sender_bound:
                     under = replace(under, caveat=SENDER_BOUND, reason=_SENDER_BOUND_REASON)
                 comparisons.append(under)
+    comparisons, control = (without_unpinned(own, elsewhere, None) for own in (comparisons, control))
     comparisons, control = decide_families(comparisons, control, rules, states)
+    comparisons = against_lower_bounds(comparisons, bounds)
     return Isolation(
         conditions=tuple(found[label] for label in named),
         comparisons=tuple(comparisons),
@@ -174,20 +181,23 @@ def _uses(
     """One row for each victim, condition and kind of guest beside, of trials that are believed."""
     victims = {(task.workload, task.parameters): task for task in reversed(tasks)}
     groups: dict[tuple[str, Task, str, str], list[NeighbourRecord]] = {}
+    trials: dict[tuple[str, Task, str, str], set[int]] = {}
     for trial in beside:
         task = victims.get((trial.workload, canonical(trial.parameters)))
         if trial.status != "ok" or trial.condition is None or task is None:
             continue
         for one in trial.neighbours:
-            groups.setdefault((trial.platform, task, trial.condition.label, one.platform), []).append(one)
+            key = trial.platform, task, trial.condition.label, one.platform
+            groups.setdefault(key, []).append(one)
+            trials.setdefault(key, set()).add(trial.trial)
     order = sorted(
         groups,
         key=lambda key: (platforms.index(key[0]), tasks.index(key[1]), labels.index(key[2]), platforms.index(key[3])),
     )
-    return tuple(_use(key, groups[key], apart=key[3] in apart) for key in order)
+    return tuple(_use(key, groups[key], len(trials[key]), apart=key[3] in apart) for key in order)
 
 
-def _use(key: tuple[str, Task, str, str], records: Sequence[NeighbourRecord], *, apart: bool) -> LoadUse:
+def _use(key: tuple[str, Task, str, str], records: Sequence[NeighbourRecord], trials: int, *, apart: bool) -> LoadUse:
     points = [one.traffic for one in records if one.traffic is not None]
     sources = [one for point in points for one in point.sources]
     lost = sum(one.lost_frames for point in points for one in point.sink.per_source)
@@ -196,7 +206,7 @@ def _use(key: tuple[str, Task, str, str], records: Sequence[NeighbourRecord], *,
     asked = sum(one.intended_frames for one in sources)
     return LoadUse(
         *key,
-        trials=len(records),
+        trials=trials,
         maximum=median_of_known(one.maximum_frames_per_second for one in records),
         asked=median_of_known(point.intended_rate_frames_per_second for point in points),
         offered=median_of_known(map(offered_rate, points)),

@@ -89,9 +89,9 @@ def forwarded_rate(point: Point) -> float | None:
     burst, or choked before the end, took less, and did not forward at that rate for the time of the point. A source of
     which nothing arrived adds 0; one of which a single frame arrived has no rate: None.
 
-    Over one link that guests share it is of all frames together: each guest had more of the link while it had it alone.
+    Over a link or CPUs that guests share it is of all frames together: each guest had more while it had them alone.
     """
-    if point.shared_link:
+    if point.shared_link or point.shared_cpus:
         return sum(counts.forwarded_frames for counts in point.sink.per_source) * 1e9 / joint_ns(point)
     total = 0.0
     for counts in point.sink.per_source:

@@ -117,7 +117,11 @@ class Transmitters(Workload[TransmittersParameters]):
         with shaped(bench, links[0], Shape(wanted.link_rate_bits_per_second)) as shaped_by:
             reply, guests_cpu = _send_together(benches, request, 30 + 2 * wanted.duration_ns / 1e9)
         rate = wanted.rate_frames_per_second or None
-        beside = {"guests_cpu": guests_cpu, "shared_link": wanted.nic == "shared"}
+        beside = {
+            "guests_cpu": guests_cpu,
+            "shared_link": wanted.nic == "shared",
+            "shared_cpus": wanted.transmitters > 1 and wanted.affinity != "apart",
+        }
         point = MeasuredPoint(rate, wanted.duration_ns, reply, beside)
         together = _together(reply)
         problem = unbalanced([point]) or apart(reply, together)
