@@ -1,4 +1,4 @@
-"""Files of dom0 as the block devices of its guests, and promises that are kept also should the controller die.
+"""Files of dom0 as the block devices of its guests.
 
 Main function: ``block_device``.
 """
@@ -6,21 +6,10 @@ Main function: ``block_device``.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
 from pathlib import Path
 
 from virtoll.hosts.base import GuestHost
-
-
-def promised(host: GuestHost, argv: list[str], end: Callable[[], object]) -> Callable[[], None]:
-    """``end``, or ``argv`` should the controller die before it has ended; also if it fails."""
-    withdraw = host.guard(argv)
-
-    def do() -> None:
-        end()
-        withdraw()
-
-    return do
+from virtoll.platforms.promises import promised
 
 
 def block_device(host: GuestHost, file: Path, undo: contextlib.ExitStack, *options: str) -> str:

@@ -6,22 +6,21 @@ All through ``GuestHost``; whatever outlives a command is guarded before it is m
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from virtoll.errors import GuestError, HostUnreachable, ProgramMissing
+from virtoll.errors import GuestError
 from virtoll.hosts.base import CommandRunner, GuestHost
 from virtoll.lab.network import Link
 from virtoll.lab.residue import lab_named_in
 from virtoll.platforms.host import SharedResources
 from virtoll.platforms.process_guest import GuestRemains
+from virtoll.platforms.promises import until_gone
 
 _END_SECONDS = 30.0
 _DESTROY_SECONDS = 60.0
 _DEVICE_SECONDS = 60.0
-_LOOK_AGAIN_SECONDS = 0.2
 _FIRST_TABLE = 27_600  # routing tables of routed links: two a link from here on
 
 
@@ -37,7 +36,7 @@ def destroy(host: CommandRunner, name: str, patience_seconds: float = _END_SECON
     ``devices``: how many PCI devices it has. xl waits some ten seconds for a dead guest to let go of each.
     """
     patience_seconds += devices * _DEVICE_SECONDS
-    _until_gone(
+    until_gone(
         host,
         lambda: f"domain {name}" if name in domains(host) else "",
         patience_seconds,
@@ -56,31 +55,7 @@ def wait_for_removal(host: GuestHost, interfaces: Iterable[str], patience_second
         names = sorted(awaited & _interfaces(host))
         return f"the guest's {', '.join(names)}" if names else ""
 
-    _until_gone(host, left, patience_seconds)
-
-
-def _until_gone(
-    host: CommandRunner, left: Callable[[], str], patience_seconds: float, end: Callable[[], object] = lambda: None
-) -> None:
-    """Look and do ``end`` until nothing is ``left``, which is in words; ``GuestRemains`` with them after so long.
-
-    A look that fails is repeated: over a connection to a busy host an answer can be lost (ssh ends with 255).
-    """
-    begun, complaint = time.monotonic(), ""
-    while True:
-        try:
-            if not left():
-                return
-            end()
-        except (HostUnreachable, ProgramMissing):
-            raise
-        except GuestError as error:
-            complaint = f" ({error})"
-        if time.monotonic() - begun > patience_seconds:
-            break
-        time.sleep(_LOOK_AGAIN_SECONDS)
-    if remains := left():
-        raise GuestRemains(f"{host.name} still has {remains} after {patience_seconds:g} s{complaint}")
+    until_gone(host, left, patience_seconds)
 
 
 def _interfaces(host: GuestHost) -> set[str]:

@@ -31,7 +31,8 @@ from virtoll.platforms.host import Site
 from virtoll.platforms.kernel_settings import KernelSettings, kernel_words
 from virtoll.platforms.managed_guest import ManagedMachine
 from virtoll.platforms.process_guest import root_disk
-from virtoll.platforms.xen.disks import block_device, promised
+from virtoll.platforms.promises import promised
+from virtoll.platforms.xen.disks import block_device
 from virtoll.platforms.xen.dom0 import Dom0Pin, destroy, domains, remove_leftovers, routed_link, wait_for_removal
 from virtoll.platforms.xen.passthrough import assignable, refusal
 
