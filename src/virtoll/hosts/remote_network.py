@@ -120,16 +120,24 @@ class RemoteNetwork:
             raise GuestError(f"attachment: {link.attachment}: not on {self._host.name}; leave it out")
         nic = self._nic(link)
         if link.bridge not in self._bridges:
-            withdraw = self._host.guard(["ip", "link", "del", link.bridge])
+            remove = ["ip", "link", "del", link.bridge]
+            withdraw = self._host.guard(remove)
+            try:
+                self._ip(f"link add {link.bridge} type bridge ageing_time {_NEVER} mcast_snooping 0")
+            except GuestError:
+                withdraw()  # one that was there already is somebody else's
+                raise
             try:
                 self._ip(
-                    f"link add {link.bridge} type bridge ageing_time {_NEVER}",
                     f"link set {nic} mtu {link.mtu_bytes} up",
                     f"link set {nic} master {link.bridge}",
+                    f"link set {link.bridge} addrgenmode none",
                     f"link set {link.bridge} mtu {link.mtu_bytes} up",
                 )
             except GuestError:
-                withdraw()
+                with contextlib.suppress(GuestError):  # else the promise stands
+                    self._host.run(remove, "network")
+                    withdraw()
                 raise
             self._bridges.add(link.bridge)
         self._made.setdefault(link.port_interface, (EndpointInterfaces(nic, port), None))
@@ -146,6 +154,7 @@ class RemoteNetwork:
         self._made[tap] = (EndpointInterfaces(self._nic(link), tap), withdraw)
         self._ip(
             f"tuntap add dev {tap} mode tap{' multi_queue' if several_queues else ''}",
+            f"link set {tap} addrgenmode none",
             f"link set {tap} mtu {link.mtu_bytes} up",
             f"link set {tap} master {bridge}",
         )

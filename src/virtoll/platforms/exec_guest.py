@@ -98,6 +98,7 @@ def enter(
 def bridged(host: GuestHost, link: Link, bridge: str) -> None:
     """The host's end of a link, which the product or ``ip`` has made, becomes a port of the link's bridge."""
     port = link.port_interface
+    host.run(["ip", "link", "set", "dev", port, "addrgenmode", "none"], "link")
     host.run(["ip", "link", "set", "dev", port, "mtu", str(link.mtu_bytes), "master", bridge, "up"], "link")
 
 

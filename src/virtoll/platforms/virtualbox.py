@@ -12,9 +12,10 @@ to one end of a veth pair, whose other end is a port of the link's bridge.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -36,16 +37,19 @@ from virtoll.platforms.host import Site
 from virtoll.platforms.kernel_settings import KernelSettings, kernel_words
 from virtoll.platforms.managed_guest import ManagedMachine
 from virtoll.platforms.process_guest import root_disk
+from virtoll.platforms.promises import promised, until_gone
 
 _MIB = 2**20
 _STEP_SECONDS = 120.0
 _ASKED = 5
+_TOLD = 5  # how often a machine is told to go off before it is killed
+_END_SECONDS = 60.0
 _NO_SERVER = "Failed to create the VirtualBox object"
 _PROBE_SECONDS = 240.0
 _WINDOW_BYTES = 512  # the UART's far end takes what it can, and its queue is short
 _LINE = (
-    "console=ttyS0,115200 quiet panic=-1 reboot=t net.ifnames=0 cryptomgr.notests no5lvl virtoll.channel=/dev/ttyS0 "
-    "virtoll.paced"
+    "console=ttyS0,115200 quiet panic=-1 reboot=t net.ifnames=0 cryptomgr.notests no5lvl no_timer_check "
+    "virtoll.channel=/dev/ttyS0 virtoll.paced"
 )
 _SATA = "sata"
 _ROOT_PORT, _DATA_PORT = 0, 1
@@ -145,11 +149,17 @@ class VirtualBox(Platform[VirtualBoxParameters]):
         with contextlib.ExitStack() as undo:
             network = site.network if request.network.links else None
             adapters = undo.enter_context(_adapters(host, network, request.network))
-            undo.callback(host.guard([*manage, "unregistervm", name, "--delete"]))
-            undo.callback(host.guard([*manage, "controlvm", name, "poweroff"]))
+            # Should the controller die, the later promise is kept first.
+            withdraw = host.guard([*manage, "unregistervm", name, "--delete"])
+            off = promised(host, [*manage, "controlvm", name, "poweroff"], lambda: _end_machine(host, do, name, folder))
+
+            def ended() -> None:
+                off()
+                withdraw()
+
+            undo.callback(ended)
             spawned = time.monotonic_ns()
             do("createvm", "--name", name, "--ostype", "Linux_64", "--register", "--basefolder", str(base))
-            undo.callback(_quietly, lambda: _unregister(do, name))
             do("modifyvm", name, *self._settings(request, adapters, folder / "uart"))
             do("storagectl", name, "--name", "cd", "--add", "ide")
             _attach(do, name, "cd", 0, "dvddrive", disk)
@@ -162,12 +172,12 @@ class VirtualBox(Platform[VirtualBoxParameters]):
                 _attach(do, name, _SATA, _DATA_PORT, "hdd", _data_medium(host, folder, data))
                 # Else what the guest syncs stays in the host's memory.
                 do("setextradata", name, f"VBoxInternal/Devices/ahci/0/LUN#{_DATA_PORT}/Config/IgnoreFlush", "0")
-            undo.callback(_quietly, lambda: do("controlvm", name, "poweroff"))
             do("startvm", name, "--type", "headless")
             console = host.connect(folder / "uart", request.name, 60.0).detach()
             agent = AgentClient(
                 console, console, request.name, window_bytes=_WINDOW_BYTES, wake_seconds=2.0, patience=2.0
             )
+            undo.callback(agent.close)
             if request.cpus:
                 _pin(host, name, request.cpus)
             kept = undo.pop_all()
@@ -308,6 +318,7 @@ def _adapter(host: GuestHost, network: Links, link: Link) -> Iterator[str]:
                 f"{line}\n"
                 for line in (
                     f"link add {inner} mtu {link.mtu_bytes} type veth peer name {outer} mtu {link.mtu_bytes}",
+                    *(f"link set {one} addrgenmode none" for one in (inner, outer)),
                     f"link set {outer} master {bridge} up",
                     f"link set {inner} up",
                 )
@@ -344,27 +355,39 @@ def machines(host: CommandRunner) -> list[tuple[str, str]]:
     return [(line.split()[0], found[1]) for line in lines if (found := _MACHINE.search(line)) is not None]
 
 
-def _unregister(do: Any, name: str) -> None:
-    """Until its session is unlocked, which takes a moment after the machine has gone off."""
-    deadline = time.monotonic() + 30.0
-    while True:
-        try:
-            do("unregistervm", name, "--delete")
-        except GuestError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.2)
-        else:
-            return
+def _end_machine(host: GuestHost, do: Callable[..., str], name: str, folder: Path) -> None:
+    """Off and unregistered, so that nothing of it is left; ``GuestRemains`` where something is after a minute.
+
+    It cannot be unregistered until its session is unlocked, a moment after it has gone off. One that does not go off
+    when it is told to is killed.
+    """
+    told = itertools.count()
+
+    def running() -> list[str]:
+        return [pid for pid, one in machines(host) if one == name]
+
+    def left() -> str:
+        there = running() or host.run(["find", str(folder), "-name", f"{name}.vbox"], "end").strip()
+        return f"the machine {name}" if there else ""
+
+    def end() -> None:
+        for pid in running():
+            if next(told) < _TOLD:
+                do("controlvm", name, "poweroff")
+            else:
+                host.run(["kill", "-KILL", pid], "end")
+        do("unregistervm", name, "--delete")
+
+    until_gone(host, left, _END_SECONDS, end)
 
 
 def _pin(host: GuestHost, name: str, cpus: tuple[int, ...]) -> None:
-    """Every thread of the machine's process: VirtualBox itself pins nothing."""
-    for pid, running in machines(host):
-        if running == name:
-            host.run(["taskset", "-acp", ",".join(map(str, cpus)), pid], "pinning")
+    """Every thread of the machine's process: VirtualBox itself pins nothing.
 
-
-def _quietly(action: Any) -> None:
-    with contextlib.suppress(GuestError):
-        action()
+    Twice, for those that a thread made which was not pinned yet.
+    """
+    found = [pid for pid, running in machines(host) if running == name]
+    if not found:
+        raise GuestError(f"{name} cannot be pinned: {host.name} shows no VBoxHeadless of that name")
+    for _ in range(2):
+        host.run(["taskset", "-acp", ",".join(map(str, cpus)), found[0]], "pinning")

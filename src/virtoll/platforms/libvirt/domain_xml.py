@@ -273,6 +273,8 @@ def _interface(devices: ET.Element, link: Link, bridge: str, parameters: Libvirt
     _add(nic, "target", dev=link.port_interface)
     if parameters.emulated:
         _add(nic, "model", type=_NIC_MODELS[parameters.nic])
+        if parameters.nic == "virtio-net":
+            _add(nic, "driver", name="qemu")  # else libvirt takes vhost where the host has it
     _add(nic, "mtu", size=str(link.mtu_bytes))
     if parameters.emulated:
         _add(nic, "rom", enabled="no")

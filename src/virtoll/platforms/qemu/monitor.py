@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from qemu.qmp import QMPClient
 
 
+_ANSWER_SECONDS = 60.0
+
+
 def _new_runner() -> asyncio.Runner:
     import asyncio
 
@@ -34,13 +37,17 @@ class Monitor:
     _client: QMPClient | None = None
 
     def execute(self, command: str, **arguments: object) -> object:
-        """One QMP command with its arguments; ``GuestDied`` when the monitor does not answer it within 10 s."""
+        """One QMP command with its arguments; ``GuestDied`` when the monitor does not answer it in time.
+
+        ``stop`` answers once the machine's disks are written back, which a busy disk takes long for. A machine that
+        has ended closes its monitor, so that nobody waits for it.
+        """
         import asyncio
 
         from qemu.qmp import QMPError
 
         try:
-            return self._runner.run(asyncio.wait_for(self._execute(command, arguments), 10.0))
+            return self._runner.run(asyncio.wait_for(self._execute(command, arguments), _ANSWER_SECONDS))
         except (QMPError, OSError, TimeoutError, EOFError) as error:
             raise GuestDied(f"{self.who}: its monitor did not take '{command}' ({type(error).__name__})") from error
 
