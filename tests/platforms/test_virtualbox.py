@@ -23,6 +23,7 @@ from virtoll.lab.network import GuestNetwork
 from virtoll.platforms import virtualbox
 from virtoll.platforms.base import GuestRequest
 from virtoll.platforms.fake.site import model_site
+from virtoll.platforms.process_guest import GuestRemains
 from virtoll.platforms.virtualbox import DATA_MEDIUM, VirtualBox, VirtualBoxParameters, kernel_line, remove_leftovers
 
 MIB = 2**20
@@ -238,3 +239,80 @@ def test_what_is_synced_on_a_data_disk_is_synced_on_the_host(drives: Callable[..
 def test_a_data_disk_is_as_large_as_its_whole_sectors() -> None:
     assert f"RW {2**21} FLAT" in DATA_MEDIUM.descriptor(2**30 + 511)
     assert 'ddb.geometry.cylinders = "2080"' in DATA_MEDIUM.descriptor(2**30)
+
+
+class RunningHost(DrivesHost):
+    """A host on which a machine begins to run while ``startvm`` fails, as after a deadline, and what ends it.
+
+    ``deaf``: it does not go off when it is told to. ``locked``: it is never unregistered.
+    """
+
+    def __init__(self, scratch: Path, *, deaf: bool = False, locked: bool = False) -> None:
+        super().__init__(scratch, 0)
+        self.deaf, self.locked = deaf, locked
+        self.machine, self.runs, self.known = "", False, False
+        self.promises: list[list[str]] = []
+
+    def run(self, argv: Sequence[str], role: str, deadline_seconds: float = 30.0, stdin: bytes | None = None) -> str:
+        if "createvm" in argv:
+            self.machine, self.known = argv[argv.index("--name") + 1], True
+        if "startvm" in argv:
+            self.runs = True
+        if "poweroff" in argv:
+            if self.deaf:
+                raise GuestError("VBoxManage: error: it does not answer")
+            self.runs = False
+        if argv[:2] == ["kill", "-KILL"]:
+            assert argv[2] == "77"
+            self.runs = False
+        if "unregistervm" in argv:
+            if self.runs or self.locked:
+                raise GuestError("VBoxManage: error: Cannot unregister the machine while it is locked")
+            self.known = False
+        if argv[0] == "ps":
+            line = f"   77 ?  Sl 0:01 /usr/lib/virtualbox/VBoxHeadless --comment {self.machine} --x\n"
+            return line if self.runs else ""
+        if argv[0] == "find":
+            return f"{argv[1]}/machines/{self.machine}/{self.machine}.vbox\n" if self.known else ""
+        return super().run(argv, role, deadline_seconds, stdin)
+
+    def guard(self, argv: Sequence[str]) -> Callable[[], None]:
+        self.promises.append(list(argv))
+        return lambda: self.promises.remove(list(argv))
+
+
+@pytest.mark.parametrize("deaf", [False, True])
+def test_a_machine_that_runs_after_its_start_failed_is_ended_and_the_promises_are_withdrawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, deaf: bool
+) -> None:
+    monkeypatch.setattr(virtualbox, "boot_disk", lambda *_, drives: tmp_path / f"boot-{drives}.iso")
+    host = RunningHost(tmp_path / "host", deaf=deaf)
+    request = GuestRequest("one", 1, 256 * MIB, (), GuestNetwork(()), 10.0)
+    with pytest.raises(GuestError, match="does not start"):
+        VirtualBox(VirtualBoxParameters()).start(request, replace(model_site(), host=host))
+    assert (host.runs, host.known, host.promises) == (False, False, [])
+
+
+def test_a_machine_that_stays_is_named_and_its_end_stays_promised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(virtualbox, "boot_disk", lambda *_, drives: tmp_path / f"boot-{drives}.iso")
+    monkeypatch.setattr(virtualbox, "_END_SECONDS", 0.5)
+    host = RunningHost(tmp_path / "host", locked=True)
+    request = GuestRequest("one", 1, 256 * MIB, (), GuestNetwork(()), 10.0)
+    with pytest.raises(GuestRemains, match=f"still has the machine {LAB}-one after 0.5 s .*while it is locked"):
+        VirtualBox(VirtualBoxParameters()).start(request, replace(model_site(), host=host))
+    # What runs them should the controller die begins with the last.
+    assert [argv[-2:] if "unregistervm" not in argv else argv[-3:] for argv in host.promises] == [
+        ["unregistervm", f"{LAB}-one", "--delete"],
+        [f"{LAB}-one", "poweroff"],
+    ]
+
+
+def test_a_machine_that_is_not_seen_is_not_taken_for_pinned(tmp_path: Path) -> None:
+    host = RunningHost(tmp_path / "host")
+    with pytest.raises(GuestError, match=r"one cannot be pinned: .* shows no VBoxHeadless of that name"):
+        virtualbox._pin(host, "one", (0,))
+    host.machine, host.runs = "one", True
+    virtualbox._pin(host, "one", (0, 1))
+    assert [argv for argv in host.asked if argv[0] == "taskset"] == [["taskset", "-acp", "0,1", "77"]] * 2
