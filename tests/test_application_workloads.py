@@ -550,6 +550,16 @@ def test_httperf_that_got_no_reply_is_no_result() -> None:
     assert measured.problem.startswith("no connection got a reply: 20 of 20 timed out")
 
 
+def test_httperfs_mean_is_of_no_use_where_some_got_no_reply() -> None:
+    """It is of those that got one: a guest that answers a few at once and the others never would be the fastest."""
+    some = HTTPERF.replace("Errors: total 0 client-timo 0", "Errors: total 5 client-timo 5")
+    measured = measure("nginx-httperf", Guest({"httperf": [{}, {"stdout": some}]}), requests=205)
+    assert measured.result is not None
+    figures = measured.result["figures"]
+    assert (figures["errors"], figures["connection_time_average"]) == (5, None)
+    assert figures["replies_per_second"] > 0
+
+
 COMPILED = """make: Entering directory '/data/virtoll-kernel/linux-source-6.1'
   CALL    scripts/checksyscalls.sh
   CC      lib/math/gcd.o

@@ -107,10 +107,12 @@ def test_a_links_shape_in_the_words_of_tc() -> None:
         "50ms",
     ]
     assert Shape(1_000_000).token_bucket()[4] == "4614", "three frames at least"
+    assert Shape(100_000_000).netem()[:3] == ["netem", "limit", "1000"]
+    # 20 ms of the smallest frames are 2977 at 100 Mbit/s, which netem counts as in its queue.
     assert Shape(100_000_000, 20, 0.5).netem() == [
         "netem",
         "limit",
-        "1000",
+        "3977",
         "delay",
         "20ms",
         "loss",

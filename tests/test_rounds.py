@@ -12,7 +12,7 @@ from tests.support import experiments
 from tests.support.experiments import fake
 from tests.test_fake_pipeline import StopAfter
 
-from virtoll.errors import GuestDied, UsageError
+from virtoll.errors import GuestCannot, GuestDied, UsageError
 from virtoll.experiment.model import WorkloadChoice
 from virtoll.report.build import load, load_analysis
 from virtoll.report.headline import order_line
@@ -179,6 +179,20 @@ def test_a_size_that_could_not_be_found_is_looked_for_once_more(
     trials = [trial for trial in folder.trials() if trial.workload == "superpi" and not trial.warm_up]
     assert {trial.repeats for trial in trials} == {found.repeats} != {1}
     assert {trial.status for trial in trials} == {"ok"}
+
+
+def test_a_host_that_cannot_do_it_is_well_and_is_not_ended_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its trials then say so themselves, each in the same words."""
+
+    def cannot(*_: object) -> SizingRun:
+        raise GuestCannot("its image has no shell")
+
+    monkeypatch.setattr(sizing, "_run", cannot)
+    folder = run(tmp_path / "run", blocks=1)
+    assert {(one.boot, one.reason) for one in folder.sizings()} == {("model/0", "its image has no shell")}
+    assert [boot.boot for boot in folder.boots() if boot.platform == "model"] == ["model/0"]
 
 
 def test_a_run_for_its_size_whose_mark_was_held_up_is_made_again(

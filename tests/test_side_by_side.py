@@ -4,28 +4,37 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from tests.support import experiments
 from tests.support.agents import recorded_reply
 from tests.support.experiments import fake
 
+from virtoll.agent.operations.network import NetworkRequest
 from virtoll.agent.operations.traffic import ArrivedSource, Destinations, TrafficReply
-from virtoll.errors import UsageError
+from virtoll.errors import AgentError, UsageError
 from virtoll.lab.network import plan_links
 from virtoll.platforms import PLATFORMS
 from virtoll.report.build import build_report, load
+from virtoll.run.live_guest import LiveGuest
 from virtoll.run.pipeline import measure
 from virtoll.run.preview import estimate, plan_of
 from virtoll.run.progress import SilentProgress
-from virtoll.runfolder.frame_shape import MOST_DESTINATIONS
+from virtoll.runfolder.frame_shape import MOST_DESTINATIONS, FrameShape
 from virtoll.runfolder.store import RunFolder
 from virtoll.stats.analysis import analyse
 from virtoll.workloads import WORKLOADS
+from virtoll.workloads.base import DataDirectory, Needs
 from virtoll.workloads.forward import Forward, ForwardParameters
+from virtoll.workloads.router import routing, without_vlans
 from virtoll.workloads.traffic import Lane, Table, TrafficStream
 from virtoll.workloads.transmitters import apart
+
+if TYPE_CHECKING:
+    from virtoll.run.data_directory import DataKeeper
+    from virtoll.workloads.base import Bench
 
 LANE = Lane("p0in0", "02:00:00:00:00:01", "02:00:00:00:00:02", "10.64.0.2", "10.64.3.2")
 
@@ -249,3 +258,58 @@ def test_a_guest_of_which_nothing_arrived_did_not_share_the_link() -> None:
     )
     silent = one.but(sources=(sent.but(offered_frames=0),) * 2, sink=one.sink.but(per_source=(lost, lost)))
     assert apart(silent, None) is None, "nobody sent"
+
+
+def test_a_second_guest_that_never_starts_is_tried_as_often_as_the_first(tmp_path: Path) -> None:
+    """Three times in a block, and not in every trial: each start may take minutes."""
+    workloads = [{"workload": "virtual-routers", "routers": 2}, {"workload": "superpi", "digits": 1000}]
+    failing = fake("dear", failure="never-ready", failing_instance=1)
+    folder = run(tmp_path / "run", platforms=[fake("model"), failing], workloads=workloads, blocks=1, rounds=5)
+    own = [trial for trial in folder.trials() if trial.platform == "dear"]
+    routers = [trial for trial in own if trial.workload == "virtual-routers"]
+    assert {trial.status for trial in own if trial.workload == "superpi"} == {"ok"}
+    assert len(routers) > 3
+    assert {trial.status for trial in routers} == {"skipped"}
+    assert all("guest 2 of those side by side could not be started" in (one.reason or "") for one in routers)
+    assert [boot.status for boot in folder.boots() if (boot.platform, boot.instance) == ("dear", 1)] == ["failed"] * 3
+
+
+def test_a_guest_without_files_on_a_disk_has_its_own_memory_again() -> None:
+    """After a workload with such files the next one's would else be there too, or not, as the order came."""
+    live = object.__new__(LiveGuest)
+    on_disk = DataDirectory("/data", "ext4", "the host's disk")
+    live.data = cast("DataKeeper", SimpleNamespace(empty=lambda: on_disk, volume=SimpleNamespace(folder=None)))
+    with live.prepared("fio", Needs(data_bytes=1)) as lacking:
+        assert (lacking, live._directory) == (None, on_disk)
+    with live.prepared("nginx", Needs()) as lacking:
+        assert (lacking, live._directory) == (None, DataDirectory())
+
+
+class Carried:
+    """A guest that says yes to all, and what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[NetworkRequest] = []
+
+    def ask(self, request: NetworkRequest, deadline_seconds: float = 0.0) -> None:
+        del deadline_seconds
+        self.asked.append(request)
+
+
+@pytest.mark.parametrize(("kind", "untagged"), [("unsupported", True), ("limit", False)])
+def test_a_guest_that_is_well_has_its_vlans_taken_away(
+    monkeypatch: pytest.MonkeyPatch, kind: str, *, untagged: bool
+) -> None:
+    """One that refuses a table of routes goes on with trials without tags; one that fails is started anew."""
+    monkeypatch.setattr("virtoll.workloads.router.await_path", lambda *_: None)
+    guest, network = Carried(), plan_links(0)
+    bench = cast(
+        "Bench",
+        SimpleNamespace(
+            guest=guest, network=network, require_sources=lambda: None, peer=SimpleNamespace(at=lambda _: None)
+        ),
+    )
+    with pytest.raises(AgentError), routing(bench, FrameShape(vlan=5, frame_size_bytes=128)):
+        raise AgentError(kind, "its kernel has no room for the table")
+    assert len(guest.asked) == (2 if untagged else 1)
+    assert not untagged or guest.asked[1] == without_vlans(network)

@@ -89,6 +89,7 @@ class Fleet:
     _neighbours: dict[NeighbourKey, list[LiveGuest]] = field(default_factory=dict)
     _starts: dict[str, int] = field(default_factory=dict)
     _neighbour_failures: Counter[NeighbourKey] = field(default_factory=Counter)
+    _beside_failures: Counter[str] = field(default_factory=Counter)
     _group: list[LiveGuest] = field(default_factory=list)
     _groups: int = 0
     _absent: dict[str, str] = field(default_factory=dict)
@@ -150,8 +151,11 @@ class Fleet:
         own = () if affinity == "unpinned" else (first,)
         beside = self._co_located.setdefault((label, affinity), [])
         for place in places[len(own) + len(beside) :]:
+            if self._beside_failures[label] >= _STARTS_PER_BLOCK:
+                return ()
             live = self._start_one(choice, Slot(len(beside) + 1, place, affinity=affinity))
             if live is None:
+                self._beside_failures[label] += 1
                 return ()
             beside.append(live)
         return (*own, *beside)[:count]

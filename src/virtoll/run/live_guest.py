@@ -96,6 +96,7 @@ class LiveGuest:
         Gives why the trial must be skipped instead, or None.
         """
         if needs.data_bytes == 0:
+            self._directory = DataDirectory()  # not that of the workload before
             yield None
         elif self.data is None:
             yield self.no_data or "its guest has no data directory"

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from virtoll.errors import GuestError
+from virtoll.errors import AgentError, GuestError
 from virtoll.experiment.model import Experiment, WorkloadChoice
 from virtoll.experiment.plan import Trial
 from virtoll.run.fleet import Fleet
@@ -71,6 +71,7 @@ class JobSizes:
             return replace(record, reason=fleet.why_absent(label))
         runs: list[SizingRun] = []
         unmeasured: list[str] = []
+        refused: str | None = None
         try:
             with running((live,)):
                 for _ in range(_MOST_RUNS):
@@ -82,9 +83,16 @@ class JobSizes:
                         runs.append(_run(choice, bench, repeats))
                     except _NotMeasuredError as error:
                         unmeasured.append(str(error))
+                    except AgentError as error:
+                        if error.kind != "unsupported":
+                            raise
+                        refused = str(error)  # the guest is well
+                        break
         except GuestError as error:
             reason, _ = fleet.lose(label, choice, error, f"sizing-{choice.workload}-{attempt}")
             return replace(record, boot=live.boot, runs=tuple(runs), reason=reason)
+        if refused is not None:
+            return replace(record, boot=live.boot, runs=tuple(runs), reason=refused)
         if len(unmeasured) == _MOST_UNMEASURED:
             reason = f"a run for its size is no measurement: {unmeasured[-1]}"
             return replace(record, boot=live.boot, runs=tuple(runs), reason=reason)

@@ -12,10 +12,10 @@ from typing import ClassVar, Literal
 from pydantic import ByteSize, Field
 
 from virtoll.experiment.model import Parameters
-from virtoll.workloads.base import Bench, Figures, Needs
+from virtoll.workloads.base import Bench, Figures, Measurement, Needs
 from virtoll.workloads.on_disk import DiskWorkload
 from virtoll.workloads.packed import BLOCK_BYTES, KERNEL_SOURCE, make_packed, sha256
-from virtoll.workloads.programs import ProgramOutput, run
+from virtoll.workloads.programs import ProgramOutput, gone_afterwards, run
 
 _NAME = "virtoll-bzip2"
 _NATIVE_BYTES_PER_SECOND = 8e6
@@ -57,6 +57,12 @@ class Bzip2(DiskWorkload[Bzip2Parameters]):
             return Needs(memory_bytes=64 * 2**20, data_bytes=self.data_bytes())
         return Needs(memory_bytes=max(64 * 2**20, int(2 * 2.02 * wanted.size_bytes)))
 
+    def measure(self, bench: Bench) -> Measurement:
+        """What is in memory is gone after a trial that failed, too."""
+        file = self._file(bench)
+        with gone_afterwards(bench.guest, file, f"{file}.bz2"):
+            return super().measure(bench)
+
     def command(self, bench: Bench) -> list[str]:
         """``--keep``: unlinking the file is not part of the work; it says on standard error how small it became."""
         return ["bzip2", "-9", "--keep", "--verbose", self._file(bench)]
@@ -78,9 +84,7 @@ class Bzip2(DiskWorkload[Bzip2Parameters]):
         guest, file, seconds = bench.guest, self._file(bench), self.deadline_seconds()
         run(guest, ["rm", file])
         run(guest, ["bzip2", "--decompress", f"{file}.bz2"], seconds)
-        value = sha256(guest, file, seconds)
-        run(guest, ["rm", file])
-        return value
+        return sha256(guest, file, seconds)
 
     def _file(self, bench: Bench) -> str:
         folder = bench.data.path if self.parameters.files == "disk" else "/tmp"  # noqa: S108 - in the guest

@@ -82,6 +82,8 @@ class NginxHttperf(ProgramWorkload[NginxHttperfParameters]):
                 problem=f"no connection got a reply: {reported['timeouts']} of {reported['connections']} timed out, "
                 f"{reported['refused']} were refused, {reported['reset']} reset",
             )
+        if reported and reported["errors"]:
+            reported["connection_time_average"] = None  # of those that got a reply, so better the more got none
         return measured
 
     def command(self, bench: Bench) -> list[str]:

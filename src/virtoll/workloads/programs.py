@@ -197,14 +197,21 @@ def folder_of_its_own(guest: Caller, folder: str, seconds: float = 600.0) -> Ite
     """
     run(guest, ["rm", "-rf", folder], seconds)
     run(guest, ["mkdir", folder])
+    with gone_afterwards(guest, folder, seconds=seconds):
+        yield
+
+
+@contextlib.contextmanager
+def gone_afterwards(guest: Caller, *paths: str, seconds: float = 600.0) -> Iterator[None]:
+    """Files or folders that the context makes are removed after it, also when the trial fails; as those of a folder."""
     try:
         yield
     except Exception:
         if not guest.ended:
-            run(guest, ["rm", "-rf", folder], seconds)
+            run(guest, ["rm", "-rf", *paths], seconds)
         raise
     if not guest.ended:
-        run(guest, ["rm", "-rf", folder], seconds)
+        run(guest, ["rm", "-rf", *paths], seconds)
 
 
 @contextlib.contextmanager

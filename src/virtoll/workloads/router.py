@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from virtoll.agent.operations.network import Interface, Neighbour, NetworkRequest, Vlan
 from virtoll.agent.timekeeper import await_path
-from virtoll.errors import GuestCannot
+from virtoll.errors import AgentError, GuestCannot
 from virtoll.lab.network import GuestNetwork, Link
 from virtoll.runfolder.frame_shape import FrameShape
 from virtoll.workloads.base import Bench
@@ -22,7 +22,7 @@ from virtoll.workloads.base import Bench
 def routing(bench: Bench, shape: FrameShape) -> Iterator[None]:
     """The guest forwards such frames within the context; raises an ``AgentError``, its own or this, where it cannot.
 
-    A guest that fails within is lost and started anew, so nothing is undone then.
+    A guest that does not answer within is lost and started anew, so nothing is undone then.
     """
     bench.require_sources()
     request = router_request(bench.network, shape)
@@ -32,7 +32,16 @@ def routing(bench: Bench, shape: FrameShape) -> Iterator[None]:
                 "its links are routed, by IPv4 without tags: use ip_version 4 and vlan 0, or attachment bridge",
             )
         _set(bench, request)
-    yield
+    try:
+        yield
+    except AgentError as error:
+        if error.kind == "unsupported":  # it is well, and goes on with other trials
+            _untag(bench, shape)
+        raise
+    _untag(bench, shape)
+
+
+def _untag(bench: Bench, shape: FrameShape) -> None:
     if shape.tagged:
         _set(bench, without_vlans(bench.network))
 

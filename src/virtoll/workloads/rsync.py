@@ -25,7 +25,15 @@ from virtoll.runfolder.store import parse_record
 from virtoll.workloads.base import DURATION, Bench, Figures, Measurement, Metric, Needs
 from virtoll.workloads.network_path import FarEnd, NetworkWorkload, PathParameters, far_end
 from virtoll.workloads.packed import ARCHIVE, BLOCK_BYTES, KERNEL_SOURCE, make_packed
-from virtoll.workloads.programs import ListeningPort, run, serving, time_program, time_program_outside, write
+from virtoll.workloads.programs import (
+    ListeningPort,
+    gone_afterwards,
+    run,
+    serving,
+    time_program,
+    time_program_outside,
+    write,
+)
 
 _HOME = "/tmp"  # noqa: S108 - in the guest's or the peer's own, where nobody else is
 _MADE = f"{_HOME}/virtoll-rsync-source"
@@ -159,10 +167,11 @@ class _Rsync(NetworkWorkload[Rsync_co]):
             with daemon(maker, folder, received):
                 if end.far is None:
                     return self._between(bench, end, folder, received)
-                if wanted.pulls:
-                    pull(end.agent, end.far, _SENT, seconds)
-                with daemon(end.agent, _SENT):
-                    return self._between(bench, end, _SENT, received)
+                with gone_afterwards(end.agent, _SENT, seconds=seconds):
+                    if wanted.pulls:
+                        pull(end.agent, end.far, _SENT, seconds)
+                    with daemon(end.agent, _SENT):
+                        return self._between(bench, end, _SENT, received)
 
     @contextlib.contextmanager
     def _home_of_peer(self, bench: Bench) -> Iterator[str]:
@@ -183,10 +192,12 @@ class _Rsync(NetworkWorkload[Rsync_co]):
         sent = folder if pulls else f"{home}/{_SENT_NAME}"
         received = f"{home}/{_RECEIVED_NAME}" if pulls else other_received
         sender, receiver = (other, guest) if pulls else (guest, other)
-        if not pulls:
-            pull(guest, end.near, sent, seconds)
         run(receiver, ["rm", "-rf", received], seconds)
         with contextlib.ExitStack() as stack:
+            stack.enter_context(gone_afterwards(receiver, received, seconds=seconds))
+            if not pulls:
+                stack.enter_context(gone_afterwards(guest, sent, seconds=seconds))
+                pull(guest, end.near, sent, seconds)
             client, address = guest, end.address
             if wanted.client == "peer":
                 client, address = other, bench.network.sources[0].guest_address
@@ -226,7 +237,6 @@ class _Rsync(NetworkWorkload[Rsync_co]):
             # With --checksum both ends read every file again and compare hashes, not times and sizes.
             again = ["rsync", "--archive", "--checksum", "--dry-run", "--itemize-changes", *ends]
             value = f"{found}, differing: {len(run(client, again, seconds).splitlines())}"
-        run(receiver, ["rm", "-rf", received], seconds)
         right = value == expected
         problem = timed.problem if right else f"the check value is wrong: {value!r} instead of '{expected}'"
         check = {"value": value, "expected": expected, "ok": right}

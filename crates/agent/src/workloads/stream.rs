@@ -63,7 +63,7 @@ pub struct Ready {
 impl Ready {
     fn fill(&self) -> Result<(), Error> {
         if let Some(arrays) = self.arrays.borrow_mut().as_mut() {
-            on_threads(self.wanted.threads, arrays, &|_, parts| {
+            on_threads(self.wanted.threads, arrays, &|parts| {
                 for (part, value) in parts.into_iter().zip(FIRST) {
                     part.fill(value);
                 }
@@ -81,26 +81,28 @@ impl Workload for Ready {
         let (threads, count) = (self.wanted.threads, self.wanted.rounds);
         let barrier = Barrier::new(threads);
         let reported = Mutex::new(Vec::new());
-        on_threads(threads, &mut arrays, &|first, parts| {
-            let rounds = work(parts, count, &barrier);
-            if first && let Ok(mut reported) = reported.lock() {
-                *reported = rounds;
+        on_threads(threads, &mut arrays, &|parts| {
+            let own = work(parts, count, &barrier);
+            if let Ok(mut reported) = reported.lock() {
+                reported.push(own);
             }
         })?;
-        let rounds = reported.into_inner().unwrap_or_default();
+        let rounds = together(&reported.into_inner().unwrap_or_default(), count);
         Ok(Box::new(Figures { wanted: self.wanted.clone(), arrays, rounds }))
     }
 }
 
-/// All rounds of one thread: what each kernel took, ns.
-fn work([a, b, c]: [&mut [f64]; 3], rounds: usize, barrier: &Barrier) -> Vec<[u64; 4]> {
+/// When a thread began and ended each kernel of a round, ns.
+type Spans = [(u64, u64); 4];
+
+/// All rounds of one thread.
+fn work([a, b, c]: [&mut [f64]; 3], rounds: usize, barrier: &Barrier) -> Vec<Spans> {
     let mut reported = Vec::with_capacity(rounds);
     let timed = |kernel: &mut dyn FnMut()| {
         barrier.wait();
         let begin = monotonic_ns();
         kernel();
-        barrier.wait();
-        monotonic_ns() - begin
+        (begin, monotonic_ns())
     };
     for _ in 0..rounds {
         reported.push([
@@ -111,6 +113,18 @@ fn work([a, b, c]: [&mut [f64]; 3], rounds: usize, barrier: &Barrier) -> Vec<[u6
         ]);
     }
     reported
+}
+
+/// What each kernel took all threads, ns: from when the first of them began to when the last ended.
+///
+/// A barrier lets go whom it wakes one after another, so no single thread can tell when all began.
+fn together(threads: &[Vec<Spans>], rounds: usize) -> Vec<[u64; 4]> {
+    let took = |round: usize, kernel: usize| {
+        let spans = || threads.iter().filter_map(move |own| Some(own.get(round)?[kernel]));
+        let begin = spans().map(|(begin, _)| begin).min();
+        spans().map(|(_, end)| end).max().zip(begin).map_or(0, |(end, begin)| end - begin)
+    };
+    (0..rounds).map(|round| std::array::from_fn(|kernel| took(round, kernel))).collect()
 }
 
 /// A fence that costs nothing keeps the compiler from calling memcpy, which is another program on each kind of CPU.
@@ -141,11 +155,11 @@ fn triad(to: &mut [f64], one: &[f64], other: &[f64]) {
     }
 }
 
-/// Has every thread do its share; the first is this one. None begins before all are there.
+/// Has every thread do its share; one of them is this one. None begins before all are there.
 fn on_threads(
     threads: usize,
     arrays: &mut [Memory; 3],
-    share: &(dyn Fn(bool, [&mut [f64]; 3]) + Sync),
+    share: &(dyn Fn([&mut [f64]; 3]) + Sync),
 ) -> Result<(), Error> {
     let [a, b, c] = arrays;
     let mut parts = split(a.doubles(), threads)
@@ -160,7 +174,7 @@ fn on_threads(
             let started = thread::Builder::new().spawn_scoped(scope, || {
                 let go = all_there.lock().is_ok_and(|go| *go);
                 if go {
-                    share(false, part);
+                    share(part);
                 }
             });
             if let Err(cause) = started {
@@ -169,7 +183,7 @@ fn on_threads(
             }
         }
         drop(gate);
-        share(true, own);
+        share(own);
         Ok(())
     })
 }
@@ -240,6 +254,14 @@ fn expected(rounds: usize) -> [f64; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_round_is_from_the_first_threads_begin_to_the_last_ones_end() {
+        let early = vec![[(10, 20), (30, 35), (40, 50), (60, 70)]];
+        let woken_late = vec![[(19, 31), (30, 36), (41, 44), (66, 69)]];
+        assert_eq!(together(&[woken_late, early.clone()], 1), [[21, 6, 10, 10]]);
+        assert_eq!(together(&[early], 1), [[10, 5, 10, 10]]);
+    }
 
     #[test]
     fn every_element_is_what_the_rounds_make_of_it_with_any_number_of_threads() {
