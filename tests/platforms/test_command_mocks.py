@@ -27,10 +27,11 @@ from virtoll.image import GuestImage, prepare_image
 from virtoll.lab.data import LocalVolume
 from virtoll.lab.inside import end_process, wait_until
 from virtoll.lab.residue import noted_commands
-from virtoll.platforms import openvz, vserver
+from virtoll.platforms import openvz, promises, vserver
 from virtoll.platforms.exec_guest import EnteredMachine
 from virtoll.platforms.host import Site
 from virtoll.platforms.managed_guest import ManagedMachine
+from virtoll.platforms.process_guest import GuestRemains
 from virtoll.run.session import RunSession
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.forward import Forward
@@ -39,6 +40,8 @@ INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 KINDS = ("openvz-mock", "openvz-ubc-mock", "prlctl-mock", "vserver-mock")
 ROOM_BYTES = 16 * 2**20
+THEIRS = "6a1f4f0e-2b7d-4c0f-9f53-0d8a5c1e7b42"
+"""The number of a container as Virtuozzo gives it."""
 
 
 @dataclass
@@ -66,6 +69,11 @@ class Products:
         places = (*(self.area / one for one in folders), self.vservers, self.state / "conf", self.state / "etc")
         found = [str(path) for one in places if one.is_dir() for path in one.iterdir()]
         return [*self.containers(), *found, *(one for one in container_mocks.mount_points() if str(self.area) in one)]
+
+    def clear_up(self) -> None:
+        """What the janitor does."""
+        for argv in noted_commands(self.record):
+            subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False)
 
     def states(self) -> set[str]:
         """The states of the processes that are in the containers, by the kernel."""
@@ -227,10 +235,53 @@ def test_nothing_is_left_when_the_controller_dies(run_session: RunSession, produ
     write(live, f"{live.emptied().data.path}/file")
     assert products.left()
     end_process(live.held.process)
-    for argv in noted_commands(products.record):
-        subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    products.clear_up()
     assert products.left() == []
     live.held.stop()
+
+
+@pytest.mark.parametrize(
+    ("kind", "refused"),
+    [
+        ("openvz-mock", "stop 33 Unable to stop CT"),
+        ("openvz-mock", "destroy 52 Error deleting CT private area"),
+        ("prlctl-mock", "delete 255 Failed to remove it"),
+        ("vserver-mock", "delete 1 Device or resource busy"),
+    ],
+)
+def test_what_does_not_go_is_told_and_stays_promised(
+    run_session: RunSession, products: Products, monkeypatch: pytest.MonkeyPatch, kind: str, refused: str
+) -> None:
+    live = guests.start(kind, run_session)
+    promised, name = noted_commands(products.record), guests.domain_of(live)
+    monkeypatch.setattr(promises, "END_SECONDS", 0.0)
+    monkeypatch.setenv("MOCK_REFUSES", refused)
+    with pytest.raises(GuestRemains) as raised:
+        live.held.stop()
+    assert f"still has {'vserver' if kind == 'vserver-mock' else 'container'} {name} after 0 s" in str(raised.value)
+    assert refused.split(" ", 2)[2] in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert products.containers() == [name]
+    assert noted_commands(products.record) == promised
+    monkeypatch.delenv("MOCK_REFUSES")
+    products.clear_up()
+    assert products.left() == []
+
+
+@pytest.mark.parametrize("kind", ["openvz-mock", "prlctl-mock"])
+def test_a_start_that_fails_says_why_beside_what_remains(
+    products: Products, site: Site, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(promises, "END_SECONDS", 0.0)
+    monkeypatch.setenv("MOCK_REFUSES", "start 6 Not enough\ndestroy 52 Undestroyed\ndelete 255 Undeleted")
+    with pytest.raises(
+        GuestRemains, match=r"ended with 6: Not enough.*; this machine still has container .* after 0 s"
+    ):
+        guests.driver(kind).start(guests.request(kind), site)
+    assert noted_commands(products.record)
+    monkeypatch.delenv("MOCK_REFUSES")
+    products.clear_up()
+    assert products.left() == []
 
 
 def test_a_container_has_the_devices_of_a_template(run_session: RunSession, products: Products) -> None:
@@ -253,6 +304,18 @@ def test_a_create_that_is_killed_leaves_its_settings_alone(
     with pytest.raises(GuestError, match="vzctl create 7001"):
         guests.driver("openvz-mock").start(guests.request("openvz-mock"), site)
     assert [Path(one).name for one in products.left()] == ["7001.conf.destroyed"]
+
+
+def test_a_create_by_prlctl_that_is_killed_leaves_nothing(
+    products: Products, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is half made is promised to be removed already."""
+    monkeypatch.setenv("MOCK_DIES", "create")
+    with pytest.raises(GuestError, match="prlctl create"):
+        guests.driver("prlctl-mock").start(guests.request("prlctl-mock"), site)
+    assert [call[1] for call in products.calls() if call[0] == "prlctl"] == ["create", "stop", "delete"]
+    assert products.left() == []
+    assert noted_commands(products.record) == []
 
 
 def test_a_data_folder_that_cannot_be_mounted_ends_the_start(products: Products, site: Site) -> None:
@@ -359,6 +422,16 @@ def test_a_number_or_name_of_another_is_not_touched(products: Products, site: Si
         (products.state / f"{number}.json").unlink()
 
 
+@pytest.mark.parametrize("kind", ["openvz-mock", "prlctl-mock"])
+def test_a_container_whose_number_is_a_uuid_is_not_touched(products: Products, site: Site, kind: str) -> None:
+    container_mocks.put_container(products.state, THEIRS, "their own")
+    assert openvz.containers(site.host) == {THEIRS: "their own"}
+    assert guests.driver(kind).probe(site).available
+    guests.driver(kind).start(guests.request(kind), site).stop()
+    assert openvz.remove_leftovers(site.host) == []
+    assert products.containers() == ["their own"]
+
+
 @pytest.mark.parametrize(("kind", "said"), [("openvz-mock", "vzctl version 4.8"), ("vserver-mock", "vserver 0.3")])
 def test_the_probe_starts_a_container_and_says_what_is_missing(
     products: Products, site: Site, monkeypatch: pytest.MonkeyPatch, kind: str, said: str
@@ -389,3 +462,15 @@ def test_leftovers_of_dead_labs_alone_are_removed(products: Products, site: Site
     assert removed == ["OpenVZ container 200 (virtoll-0123456789ab-runc-1)"]
     assert sorted(products.containers()) == sorted(names[1:])
     assert {path.stem for path in (products.state / "conf").iterdir()} == {"201", "202", "203"}
+
+
+def test_leftovers_that_prlctl_made_are_removed(run_session: RunSession, products: Products) -> None:
+    container_mocks.put_container(products.state, THEIRS, "their own")
+    live = guests.start("prlctl-mock", run_session)
+    name = guests.domain_of(live)
+    (number,) = (one for one in openvz.containers(run_session.site.host) if one != THEIRS)
+    assert not number.isdigit()
+    removed = openvz.remove_leftovers(run_session.site.host, configuration=str(products.state / "conf"))
+    assert removed == [f"OpenVZ container {number} ({name})"]
+    assert products.containers() == ["their own"]
+    live.held.stop()

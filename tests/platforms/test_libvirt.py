@@ -7,19 +7,21 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
+from types import SimpleNamespace
+from typing import Any, cast
 from xml.etree import ElementTree as ET
 
 import pytest
 from pydantic import ValidationError
 
-from virtoll.errors import GuestError
+from virtoll.errors import GuestError, HostUnreachable
 from virtoll.hosts.base import GuestHost
 from virtoll.lab.inside import Lab
-from virtoll.lab.network import plan_links
+from virtoll.lab.network import GuestNetwork, plan_links
+from virtoll.platforms import promises
 from virtoll.platforms.base import GuestRequest
 from virtoll.platforms.fake.site import model_site
 from virtoll.platforms.libvirt.connection import DEBIAN, Virsh, held_virsh
@@ -35,6 +37,7 @@ from virtoll.platforms.libvirt.domain_xml import (
     domain,
 )
 from virtoll.platforms.libvirt.driver import Libvirt, domains, refuse_taken, remove_ours
+from virtoll.platforms.process_guest import GuestRemains
 
 needs_virsh = pytest.mark.skipif(shutil.which("virsh") is None, reason="virsh is not installed")
 PLACES = GuestFiles(
@@ -256,3 +259,79 @@ def test_the_quota_of_an_embedded_driver_is_not_in_the_domain() -> None:
     bridges = {link.name: link.bridge for link in REQUEST.network.links}
     bare = replace(REQUEST, cpus=())
     assert "cputune" not in domain("x", bare, LibvirtParameters(), PLACES, bridges)
+
+
+class Far(Lab):
+    """Another machine, whose daemon makes domains of which no console can be had; ``undying``: they do not go either.
+
+    ``unreachable``: from the first ``destroy`` on.
+    """
+
+    def __init__(self, scratch: Path, *, undying: bool = False, unreachable: bool = False) -> None:
+        super().__init__("virtoll-000000000000", scratch)
+        self.undying, self.unreachable = undying, unreachable
+        self.there: list[str] = []
+        self.asked: list[str] = []
+        self.promised: list[list[str]] = []
+
+    @property
+    def local(self) -> Any:
+        return None
+
+    def run(self, argv: Sequence[str], role: str, deadline_seconds: float = 30.0, stdin: bytes | None = None) -> str:
+        del role, deadline_seconds, stdin
+        command = argv[4]
+        self.asked.append(command)
+        if self.unreachable and "destroy" in self.asked:
+            raise HostUnreachable("ssh root@far", "Connection refused", "look at its network")
+        if command == "create":
+            assert self.promised, "what is made is promised to be ended before"
+            self.there = [f"{self.lab_id}-one"]
+            raise GuestError("'virsh create' did not end within 180 s")
+        if command == "destroy":
+            if self.undying:
+                raise GuestError("'virsh destroy' ended with 1: Device or resource busy")
+            self.there.remove(argv[-1])
+        return "".join(f"{one}\n" for one in self.there)
+
+    def guard(self, argv: Sequence[str]) -> Callable[[], None]:
+        one = list(argv)
+        self.promised.append(one)
+        return lambda: self.promised.remove(one)
+
+
+def failed_start(host: Far) -> GuestError:
+    """What is said of a domain that was made, and whose start failed."""
+    image = SimpleNamespace(
+        kernel=SimpleNamespace(vmlinuz=Path("/i/vmlinuz"), vmlinux=None),
+        machine_initramfs=Path("/i/initramfs"),
+        needs_disk=False,
+    )
+    site = replace(model_site(), host=host, image=cast("Any", image))
+    with pytest.raises(GuestError, match="did not end within 180 s") as raised:
+        Libvirt(LibvirtParameters(uri=SYSTEM)).start(GuestRequest("one", 1, 2**28, (), GuestNetwork(())), site)
+    return raised.value
+
+
+def test_a_domain_that_goes_is_promised_no_more(tmp_path: Path) -> None:
+    host = Far(tmp_path)
+    assert not isinstance(failed_start(host), GuestRemains)
+    assert host.asked == ["list", "create", "destroy", "list"]
+    assert (host.there, host.promised) == ([], [])
+
+
+def test_a_domain_that_does_not_go_is_told_and_stays_promised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(promises, "END_SECONDS", 0.0)
+    host = Far(tmp_path, undying=True)
+    said = failed_start(host)
+    assert isinstance(said, GuestRemains)
+    assert "this machine still has domain virtoll-000000000000-one after 0 s" in str(said)
+    assert "Device or resource busy" in str(said)
+    assert host.promised == [["virsh", "--quiet", "--connect", SYSTEM, "destroy", "virtoll-000000000000-one"]]
+
+
+def test_a_host_that_is_gone_is_not_waited_for_and_the_promise_stays(tmp_path: Path) -> None:
+    host = Far(tmp_path, unreachable=True)
+    assert "ssh root@far cannot be reached: Connection refused" in str(failed_start(host))
+    assert host.asked == ["list", "create", "destroy", "list"]
+    assert len(host.promised) == 1

@@ -2,8 +2,9 @@
 document and refuse all else with the product's own exit code and words; behind them is a bare namespace container.
 
 State is a folder ($MOCK_STATE): a JSON file and a process number a container. $MOCK_BUSYBOX is a static busybox,
-of which templates are made. $MOCK_REFUSES: "COMMAND CODE words" has that command of vzctl fail; $MOCK_DIES: "create"
-has it killed in the middle of that.
+of which templates are made. $MOCK_REFUSES: each line "COMMAND CODE words" has that command of vzctl, prlctl or vserver
+fail; $MOCK_DIES: "create" has vzctl or prlctl killed in the middle of that. A container that prlctl made has a UUID for
+its number, and a host that has such a one has Virtuozzo's vzlist.
 Sources: docs/platforms/openvz.md and vserver.md name file and commit of each.
 """
 
@@ -18,6 +19,7 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -74,8 +76,8 @@ def install(folder: Path) -> None:
         (folder / name).chmod(0o755)
 
 
-def put_container(state: Path, number: int, name: str) -> None:
-    """One of OpenVZ's that the programs did not make."""
+def put_container(state: Path, number: int | str, name: str) -> None:
+    """One of OpenVZ's that the programs did not make; one of Virtuozzo's where the number is a UUID."""
     private = state / f"p{number}"
     private.mkdir(parents=True)
     one: dict[str, Any] = {
@@ -83,6 +85,7 @@ def put_container(state: Path, number: int, name: str) -> None:
         "name": name,
         "private": str(private),
         "root": None,
+        "virtuozzo": not str(number).isdigit(),
         "netifs": [],
         "set": [],
     }
@@ -92,6 +95,20 @@ def put_container(state: Path, number: int, name: str) -> None:
 def fail(code: int, words: str) -> NoReturn:
     print(words, file=sys.stderr)
     sys.exit(code)
+
+
+def refuse(command: str) -> None:
+    """As a test wants it."""
+    for line in os.environ.get("MOCK_REFUSES", "").splitlines():
+        refused, code, words = line.split(" ", 2)
+        if refused == command:
+            fail(int(code), words)
+
+
+def die(command: str) -> None:
+    """As a test wants it."""
+    if os.environ.get("MOCK_DIES") == command:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 class Store:
@@ -237,9 +254,7 @@ def vzctl(argv: list[str], store: Store) -> None:  # noqa: C901 - one branch a c
     if len(argv) < 2:
         fail(20 if not argv else 21, "CT ID missing")
     command, handle, rest = argv[0], argv[1], argv[2:]
-    refusal = os.environ.get("MOCK_REFUSES", "").split(" ", 2)
-    if refusal[0] == command:
-        fail(int(refusal[1]), refusal[2])
+    refuse(command)
     one = store.find(handle)
     if command == "create":
         given = options(
@@ -323,8 +338,7 @@ def vz_create(handle: str, given: dict[str, str], store: Store) -> None:
     unpacked = private.with_name(f"{private.name}.tmp")
     unpacked.mkdir(parents=True)
     unpack(template, unpacked)
-    if os.environ.get("MOCK_DIES") == "create":
-        os.kill(os.getpid(), signal.SIGKILL)
+    die("create")
     unpacked.rename(private)
     for kind in ("conf", "mount"):
         (store.scripts / f"{handle}.{kind}.destroyed").unlink(missing_ok=True)
@@ -405,13 +419,16 @@ def vz_start(one: dict[str, Any], store: Store) -> None:
 
 
 def vzlist(argv: list[str], store: Store) -> None:
-    if argv != ["-a", "-H", "-t", "-o", "ctid,name"]:
+    found = [one for one in store.all().values() if "virtuozzo" in one]
+    new = any(one["virtuozzo"] for one in found)
+    if new and "-t" in argv:
+        fail(1, "vzlist: invalid option -- 't'\nUsage: vzlist [-a|-S] [-n] [-H] [-o field[,field...] | -1]")
+    if argv != ["-a", "-H", *(() if new else ("-t",)), "-o", "ctid,name"]:
         fail(1, f"vzlist: invalid option -- '{' '.join(argv)}'")
-    found = [one for one in store.all().values() if one["key"].isdigit()]
     if not found:
         fail(1, "Container(s) not found")
     for one in found:
-        print(f"{one['key']:>10} {one['name']:<32}")
+        print(f"{one['key']:>{36 if new else 10}} {one['name']:<32}")
 
 
 def prlctl(argv: list[str], store: Store) -> None:
@@ -421,18 +438,20 @@ def prlctl(argv: list[str], store: Store) -> None:
     if len(argv) < 2:
         fail(3, "Usage: prlctl ACTION <ID | NAME> [OPTIONS] [...]")
     command, name, rest = argv[0], argv[1], argv[2:]
+    refuse(command)
     one = store.find(name)
     if command == "create":
         given = dict(options(rest, {"--vmtype", "--ostemplate", "--dst", "--uuid"}, set(), 3, "prlctl"))
         if given.get("--vmtype") != "ct" or "--ostemplate" not in given:
             fail(3, "Invalid argument for --vmtype")
-        number = str(90_000 + len(store.all()))
+        number = str(uuid.uuid4())
         private = store.folder / f"private-{number}"
-        for each in ("sbin", "bin", "usr/bin", "lib", "lib64", "proc", "sys", "dev", "run", "tmp"):
-            (private / each).mkdir(parents=True)
-        fill_template(private)
         one = {"key": number, "name": name, "private": str(private), "root": None}
         store.save({**one, "virtuozzo": True, "netifs": [], "set": []})
+        for each in ("sbin", "bin", "usr/bin", "lib", "lib64", "proc", "sys", "dev", "run", "tmp"):
+            (private / each).mkdir(parents=True)
+        die("create")
+        fill_template(private)
         return
     if one is None:
         fail(255, "Failed to get VM config: The virtual machine could not be found.")
@@ -472,6 +491,7 @@ def vserver(argv: list[str], store: Store) -> None:  # noqa: C901 - one branch a
         return
     silent = argv[:1] == ["--silent"]
     name, command, *rest = argv[1:] if silent else argv
+    refuse(command)
     configuration = store.folder / "etc" / name
     one = store.find(name)
     if command == "build":

@@ -10,7 +10,7 @@ import contextlib
 import io
 import shlex
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
@@ -26,6 +26,7 @@ from virtoll.platforms.attachment import Attached
 from virtoll.platforms.base import DATA_PATH, GuestRequest, Platform, Probe, Validation
 from virtoll.platforms.exec_guest import EnteredMachine, bridged, enter, image_file, name_of, now, quietly
 from virtoll.platforms.host import Site
+from virtoll.platforms.promises import PromisedEnd
 
 KERNEL = "/proc/vz"
 _PAGE_BYTES = 4096
@@ -42,6 +43,7 @@ _DEVICES = {  # what a template has and no image: name, minor number of the memo
     "ptmx": (5, 2),
 }
 _NONE = "Container(s) not found"  # what vzlist says, with exit code 1, where there is none
+_NO_TRIM = "invalid option -- 't'"  # what Virtuozzo's says of an option that it has not, and has no need of
 # Exit codes of vzctl(8) that are the host's state and not a mistake of ours, and what to do about each.
 _REMEDIES = {
     5: "boot an OpenVZ kernel with its modules (/proc/vz)",
@@ -149,10 +151,17 @@ class OpenVz(Platform[OpenVzParameters]):
             if request.network.links:
                 undo.callback(site.network.remove, request.network)
             spawned = now()
+            ending = undo.enter_context(
+                PromisedEnd(
+                    host,
+                    f"guest {request.name}",
+                    lambda: f"container {name}" if name in containers(host).values() else "",
+                )
+            )
             if self.parameters.tool == "vzctl":
-                handle = self._create(request, site, name, known, undo)
+                handle = self._create(request, site, name, known, ending)
             else:
-                handle = self._create_by_prlctl(request, site, name, undo)
+                handle = self._create_by_prlctl(request, site, name, ending)
             for link in request.network.links:
                 bridged(host, link, site.network.bridge_port(link, link.port_interface))
             kept = undo.pop_all()
@@ -167,19 +176,17 @@ class OpenVz(Platform[OpenVzParameters]):
             cleanup=[kept.close],
         )
 
-    def _create(
-        self, request: GuestRequest, site: Site, name: str, known: dict[int, str], undo: contextlib.ExitStack
-    ) -> str:
+    def _create(self, request: GuestRequest, site: Site, name: str, known: dict[str, str], ending: PromisedEnd) -> str:
         """By vzctl: a private area out of the image as a template, which is there for the length of this only."""
         host, area = site.host, Path(self.parameters.area)
-        number = next(one for one in range(self.parameters.first_ctid, 2**31) if one not in known)
-        ctid, role = str(number), f"guest {request.name}"
+        numbers = map(str, range(self.parameters.first_ctid, 2**31))
+        ctid, role = next(one for one in numbers if one not in known), f"guest {request.name}"
         template, private, root = (
             str(area / one) for one in (f"template/cache/{name}.tar", f"private/{name}", f"root/{name}")
         )
         # By a name that is ours, should all end in the middle of ``create``: until then its number may be another's.
-        _undone(host, undo, role, ["vzctl", "destroy", name], ["rm", "-rf", "--", private, f"{private}.tmp"])
-        _undone(host, undo, role, ["rm", "-f", "--", template])
+        ending.promise(["vzctl", "destroy", name], ["rm", "-rf", "--", private, f"{private}.tmp"])
+        ending.promise(["rm", "-f", "--", template])
         # No link: vzctl's script takes the size of what it unpacks from `ls -l`, and refuses one that is no whole KiB.
         host.run(["cp", "--", str(image_file(site)), template], role, _CREATE_SECONDS)
         host.run(
@@ -203,7 +210,7 @@ class OpenVz(Platform[OpenVzParameters]):
             role,
             _CREATE_SECONDS,
         )
-        _undone(host, undo, role, *_removal(ctid, self.parameters.configuration))
+        ending.promise(*_removal(ctid, self.parameters.configuration))
         quietly(host, ["rm", "-f", "--", template], role)
         host.run(["tar", "-x", "-f", "-", "-C", private], role, stdin=_template_files())
         host.run(["vzctl", "set", ctid, *self._limits(request), *_netifs(request), "--save"], role)
@@ -213,13 +220,13 @@ class OpenVz(Platform[OpenVzParameters]):
         host.run(["vzctl", "start", ctid], role, _CREATE_SECONDS)
         return ctid
 
-    def _create_by_prlctl(self, request: GuestRequest, site: Site, name: str, undo: contextlib.ExitStack) -> str:
+    def _create_by_prlctl(self, request: GuestRequest, site: Site, name: str, ending: PromisedEnd) -> str:
         """By prlctl: a container of an installed template, into whose root the image is unpacked."""
         host, role, wanted = site.host, f"guest {request.name}", self.parameters
+        ending.promise(["prlctl", "stop", name, "--kill"], ["prlctl", "delete", name])
         host.run(
             ["prlctl", "create", name, "--vmtype", "ct", "--ostemplate", str(wanted.ostemplate)], role, _CREATE_SECONDS
         )
-        _undone(host, undo, role, ["prlctl", "stop", name, "--kill"], ["prlctl", "delete", name])
         mebibytes = ["--memsize", str(request.memory_bytes // 2**20), "--swap", "0"]
         host.run(["prlctl", "set", name, *_cpu(request, wanted.cpu_units), *mebibytes], role)
         shares = ["--bindmount_add", f"{request.data_folder}:{DATA_PATH}"] if request.data_folder is not None else []
@@ -298,13 +305,6 @@ def _removal(ctid: str, configuration: str) -> list[list[str]]:
     return [*vzctl, ["rm", "-f", "--", *files]]
 
 
-def _undone(host: GuestHost, undo: contextlib.ExitStack, role: str, *steps: Sequence[str]) -> None:
-    """Have these run at the end, in this order, or by whoever clears up after us."""
-    for argv in reversed(steps):
-        undo.callback(host.guard(argv))
-        undo.callback(quietly, host, argv, role)
-
-
 @contextlib.contextmanager
 def _in_words(host: GuestHost) -> Iterator[None]:
     """A refusal of vzctl's with what to do about it."""
@@ -317,16 +317,19 @@ def _in_words(host: GuestHost) -> Iterator[None]:
         raise GuestError(f"{host.name}: {error}; {remedy}") from error
 
 
-def containers(host: CommandRunner) -> dict[int, str]:
-    """Number and name of every container there."""
+def containers(host: CommandRunner) -> dict[str, str]:
+    """CTID and name of every container there; a CTID is a number, and a UUID where prlctl made the container."""
+    every, fields = ["vzlist", "-a", "-H"], ["-o", "ctid,name"]
     try:
-        said = host.run(["vzlist", "-a", "-H", "-t", "-o", "ctid,name"], "containers")
+        said = host.run([*every, "-t", *fields], "containers")
     except CommandFailed as error:
         if _NONE in error.complaint:
             return {}
-        raise
+        if _NO_TRIM not in error.stderr:
+            raise
+        said = host.run([*every, *fields], "containers")
     rows = (line.split(None, 1) for line in said.splitlines() if line.strip())
-    return {int(row[0]): row[1].strip() if len(row) > 1 else "-" for row in rows}
+    return {row[0]: row[1].strip() if len(row) > 1 else "-" for row in rows}
 
 
 def remove_leftovers(
@@ -334,10 +337,10 @@ def remove_leftovers(
 ) -> list[str]:
     """Destroy containers that a run made which is not among ``alive`` (labs' ids); what was destroyed. Nothing else."""
     removed = []
-    for number, name in containers(host).items():
+    for ctid, name in containers(host).items():
         lab = lab_named_in(name)
         if lab is not None and lab not in alive:
-            for argv in _removal(str(number), configuration):
+            for argv in _removal(ctid, configuration):
                 quietly(host, argv, "clean")
-            removed.append(f"OpenVZ container {number} ({name})")
+            removed.append(f"OpenVZ container {ctid} ({name})")
     return removed

@@ -22,6 +22,7 @@ from virtoll.platforms.attachment import Attached
 from virtoll.platforms.base import DATA_PATH, GuestRequest, Platform, Probe, Validation
 from virtoll.platforms.exec_guest import EnteredMachine, bridged, enter, image_file, name_of, now, quietly
 from virtoll.platforms.host import Site
+from virtoll.platforms.promises import PromisedEnd
 
 KERNEL = "/proc/virtual"
 _BUILD_SECONDS = 300.0
@@ -110,9 +111,14 @@ class Vserver(Platform[VserverParameters]):
             if request.network.links:
                 undo.callback(site.network.remove, request.network)
             spawned = now()
-            for argv in (["vserver", "--silent", name, "delete"], ["vserver", "--silent", name, "stop"]):
-                undo.callback(host.guard(argv))
-                undo.callback(quietly, host, argv, role)
+            ending = undo.enter_context(
+                PromisedEnd(
+                    host,
+                    role,
+                    lambda: f"vserver {name}" if name in guests(host, self.parameters.configuration) else "",
+                )
+            )
+            ending.promise(*(["vserver", "--silent", name, action] for action in ("stop", "delete")))
             host.run(
                 [
                     "vserver",

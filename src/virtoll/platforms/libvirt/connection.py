@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from virtoll.errors import GuestDied, GuestError
+from virtoll.errors import GuestDied, GuestError, HostUnreachable
 from virtoll.hosts.base import CommandRunner, LocalHost
 from virtoll.lab.cgroups import Group
 from virtoll.lab.commands import PIPED, RUN_SECONDS
@@ -113,7 +113,7 @@ class Virsh:
         runner, argv = (self.host, self.argv(*arguments)) if self.shell is None else (self.shell, arguments)
         try:
             return runner.run(argv, "libvirt", deadline_seconds)
-        except GuestDied:
+        except (GuestDied, HostUnreachable):
             raise
         except GuestError as error:
             raise GuestError(explained(str(error), self.uri, self.host)) from error

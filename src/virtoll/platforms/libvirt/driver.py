@@ -31,6 +31,7 @@ from virtoll.platforms.libvirt.daemon import Daemon, lab_daemon
 from virtoll.platforms.libvirt.domain_xml import EMBEDDED, SYSTEM, TAG, TEST, XEN, GuestFiles, LibvirtParameters, domain
 from virtoll.platforms.managed_guest import ManagedMachine
 from virtoll.platforms.process_guest import quota_group, root_disk
+from virtoll.platforms.promises import PromisedEnd
 from virtoll.platforms.xen.disks import block_device
 
 _MIB = 2**20
@@ -142,9 +143,11 @@ class Libvirt(Platform[LibvirtParameters]):
             host.write(folder / "domain.xml", domain(name, request, wanted, files, bridges).encode())
             if virsh.shell is None:
                 refuse_taken(virsh, host, name)
-                if daemon is None:
-                    undo.callback(host.guard(virsh.argv("destroy", name)))
-            undo.callback(_destroy, virsh, name)
+            if virsh.shell is None and daemon is None:
+                ending = PromisedEnd(host, "libvirt", lambda: f"domain {name}" if name in domains(virsh) else "")
+                undo.enter_context(ending).promise(virsh.argv("destroy", name))
+            else:  # what holds it is the lab's own: it ends with that, or with the lab
+                undo.callback(_destroy, virsh, name)
             spawned = time.monotonic_ns()
             paused = () if wanted.container else ("--paused",)
             virsh.run("create", *paused, str(folder / "domain.xml"), deadline_seconds=_CREATE_SECONDS)
