@@ -23,13 +23,14 @@ _LOOK_AGAIN_SECONDS = 0.2
 _STEP_SECONDS = 120.0
 
 
-def promised(host: GuestHost, argv: list[str], end: Callable[[], object]) -> Callable[[], None]:
-    """``end``, or ``argv`` should the controller die before it has ended; also if it fails."""
-    withdraw = host.guard(argv)
+def promised(host: GuestHost, argv: list[str], end: Callable[[], object], *then: list[str]) -> Callable[[], None]:
+    """``end``; or ``argv`` and ``then``, in this order, should the controller die before, or ``end`` fail."""
+    withdrawals = [host.guard(one) for one in reversed([argv, *then])]
 
     def do() -> None:
         end()
-        withdraw()
+        for withdraw in reversed(withdrawals):
+            withdraw()
 
     return do
 

@@ -149,15 +149,9 @@ class VirtualBox(Platform[VirtualBoxParameters]):
         with contextlib.ExitStack() as undo:
             network = site.network if request.network.links else None
             adapters = undo.enter_context(_adapters(host, network, request.network))
-            # Should the controller die, the later promise is kept first.
-            withdraw = host.guard([*manage, "unregistervm", name, "--delete"])
-            off = promised(host, [*manage, "controlvm", name, "poweroff"], lambda: _end_machine(host, do, name, folder))
-
-            def ended() -> None:
-                off()
-                withdraw()
-
-            undo.callback(ended)
+            off = [*manage, "controlvm", name, "poweroff"]
+            unregister = [*manage, "unregistervm", name, "--delete"]
+            undo.callback(promised(host, off, lambda: _end_machine(host, do, name, folder), unregister))
             spawned = time.monotonic_ns()
             do("createvm", "--name", name, "--ostype", "Linux_64", "--register", "--basefolder", str(base))
             do("modifyvm", name, *self._settings(request, adapters, folder / "uart"))
