@@ -19,7 +19,7 @@ from typing import TypedDict
 
 from virtoll.host.readings import memory_bytes, read_text
 from virtoll.host.tuning import in_force
-from virtoll.lab.disks import DISKS
+from virtoll.lab.disks import DISKS, place_of_device
 
 _CPU = Path("sys/devices/system/cpu")
 _CLOCK_SOURCES = Path("sys/devices/system/clocksource/clocksource0")
@@ -135,8 +135,7 @@ def _io_schedulers(root: Path) -> dict[str, str]:
 def _device_under(folder: Path, root: Path) -> str | None:
     """The name of the block device that a folder is on: a disk, a partition, or a logical volume (``dm-0``)."""
     try:
-        on = folder.stat().st_dev
-        return (root / f"sys/dev/block/{os.major(on)}:{os.minor(on)}").resolve(strict=True).name
+        return place_of_device(folder, root / "sys/dev/block").resolve(strict=True).name
     except OSError:
         return None
 

@@ -30,13 +30,18 @@ def nameless_copy(source: Path, folder: Path = DISKS) -> int:
         ) from error
 
 
+def place_of_device(folder: Path, devices: Path) -> Path:
+    """The block device that a folder is on, in ``devices`` (/sys/dev/block); nothing is there if it is on none."""
+    on = folder.stat().st_dev
+    return devices / f"{os.major(on)}:{os.minor(on)}"
+
+
 def number_of_disk(folder: Path = DISKS, devices: Path = Path("/sys/dev/block")) -> str:
     """The number (``8:0``) of the disk that a folder is on, of a partition the whole disk's, which alone has a rate.
 
     ``GuestError`` where that is no one disk: in memory, over a network, on a file system of several disks.
     """
-    on = folder.stat().st_dev
-    place = devices / f"{os.major(on)}:{os.minor(on)}"
+    place = place_of_device(folder, devices)
     if not place.is_dir():
         raise GuestError(f"{folder} is not on one disk of this host (device {place.name})")
     found = place.resolve()
