@@ -266,6 +266,11 @@ class Point(Answered):
     shared_cpus: bool = False
     generator_clocks: tuple[GeneratorClock, ...] | None = None
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether each source has more while the others are silent, so that only what all did together is a rate."""
+        return self.shared_link or self.shared_cpus
+
 
 @dataclass(frozen=True)
 class CalibrationRecord(Answered):

@@ -91,7 +91,7 @@ def forwarded_rate(point: Point) -> float | None:
 
     Over a link or CPUs that guests share it is of all frames together: each guest had more while it had them alone.
     """
-    if point.shared_link or point.shared_cpus:
+    if point.is_shared:
         return sum(counts.forwarded_frames for counts in point.sink.per_source) * 1e9 / joint_ns(point)
     total = 0.0
     for counts in point.sink.per_source:

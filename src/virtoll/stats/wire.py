@@ -250,9 +250,7 @@ def fair_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[Fai
 def _source_rate(point: Point, number: int) -> float:
     """One source's frames/s over a length that all sources of the point have in common, so that they compare."""
     own = next(one for one in point.sink.per_source if one.source == number)
-    return (
-        own.forwarded_frames * 1e9 / (joint_ns(point) if point.shared_link or point.shared_cpus else point.duration_ns)
-    )
+    return own.forwarded_frames * 1e9 / (joint_ns(point) if point.is_shared else point.duration_ns)
 
 
 def jain(rates: Sequence[float]) -> float:
