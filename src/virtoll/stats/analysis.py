@@ -105,7 +105,8 @@ class Analysis:
     chance of any false difference in a family, 5 % or what the last look at the run spends (`runfolder/looks.py`).
     `observer`: what the instrument used, with counters and without (None: not read); `observer_effects`: what counters
     change. `unlike`: by platform, the facts that should be as the baseline's and are not.
-    `caveats`: the platforms whose numbers are no results, with the reason (`stats/caveats.py`).
+    `caveats`: the platforms whose numbers are no results, with the reason (`stats/caveats.py`). `lower_bounds`: the
+    cells whose platform may be able to do more than was seen (`stats/bounds.py`).
     """
 
     data: RunData
@@ -131,6 +132,7 @@ class Analysis:
     statuses: Mapping[str, Mapping[str, int]]
     ceilings: tuple[Ceiling, ...]
     headrooms: Mapping[tuple[str, Task], Headroom]
+    lower_bounds: frozenset[tuple[str, Task]]
     losses: tuple[LossRow, ...]
     paces: tuple[PaceRow, ...]
     backends: tuple[BackendUse, ...]
@@ -281,6 +283,7 @@ def analyse(data: RunData) -> Analysis:
         statuses=_statuses(data, platforms),
         ceilings=limits,
         headrooms=headroom,
+        lower_bounds=frozenset(bounds),
         losses=losses,
         paces=paces,
         backends=backends,

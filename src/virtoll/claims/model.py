@@ -1,0 +1,192 @@
+"""What a claim is: words, where they stand, and tests that a run's values pass or fail. The form of a file of claims.
+
+The papers' claims (`reference/claims.yaml`) and a user's own (a vendor's promise, a service level) have the same form.
+Main types: `Claim`, `Test` (one comparison that must hold), `Against` (what it is compared with), `PlatformFilter`.
+docs/claims.md describes each key with an example. Nothing here computes.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+NOTHING: Final = "nothing"
+EXTREMES: Final = frozenset({"least", "most", "next"})
+NicKind = Literal["para-virtualised", "emulated", "passthrough"]
+Scalar = bool | int | float | str
+
+
+class Reading(StrEnum):
+    """What is read of a trial: its metric's value, or what else its records tell.
+
+    `FLAT_OUT`: frames/s forwarded of what was sent as fast as could be. `DELIVERED`: the share of those frames that
+    came through. `NEIGHBOUR_DELIVERED`: the same of the guest beside that forwards as a load. `LEAST_SHARE`: the least
+    source's (or guest's) part of the frames, 1 for an equal one. `CLOCK_ERROR`: of the guest's clock, without its sign,
+    as a share of the time that passes.
+    """
+
+    VALUE = "value"
+    FLAT_OUT = "flat-out"
+    DELIVERED = "delivered"
+    NEIGHBOUR_DELIVERED = "neighbour-delivered"
+    LEAST_SHARE = "least-share"
+    CLOCK_ERROR = "clock-error"
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Range(_Strict):
+    """From `at_least` to `at_most`; one of both may be left out."""
+
+    at_least: float | None = None
+    at_most: float | None = None
+
+    @model_validator(mode="after")
+    def _holds_something(self) -> Self:
+        if self.at_least is None and self.at_most is None:
+            raise ValueError("give 'at_least', 'at_most', or both")
+        if self.at_least is not None and self.at_most is not None and self.at_least > self.at_most:
+            raise ValueError(f"'at_least' ({self.at_least:g}) is above 'at_most' ({self.at_most:g})")
+        return self
+
+    def inverse(self) -> Range:
+        """The same of 1/x: at least 2 times slower is at most half as fast."""
+        low = None if self.at_most is None else 1 / self.at_most
+        return Range(at_least=low, at_most=None if self.at_least is None else 1 / self.at_least)
+
+    def scaled(self, factor: float) -> Range:
+        """Both ends times a factor above 0."""
+        low = None if self.at_least is None else self.at_least * factor
+        return Range(at_least=low, at_most=None if self.at_most is None else self.at_most * factor)
+
+    def holds(self, value: object) -> bool:
+        """Whether a value is a number between both ends."""
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return False
+        return (self.at_least is None or value >= self.at_least) and (self.at_most is None or value <= self.at_most)
+
+
+class Value(Range):
+    """Bounds of a value in its metric's `unit`, or in one that it can be turned into: ms of ns, % or ppm of a share."""
+
+    unit: str
+
+
+Wanted = Annotated[Scalar | list[Scalar] | Range, Field(union_mode="left_to_right")]
+"""One value, a list of those that count, or a range. In `where` also `least`, `most`, and in `against` `next`."""
+
+
+class PlatformFilter(_Strict):
+    """Which platforms count: those that have all that is asked for, but for those in `but_not`.
+
+    `product`: the driver's name; `family`: as `virtoll list platforms` has it; `nic`: what kind its network interface
+    is, whatever its model; `parameters`: the platform's own, by name.
+    """
+
+    label: Wanted | None = None
+    product: Wanted | None = None
+    family: Wanted | None = None
+    nic: NicKind | list[NicKind] | None = None
+    parameters: dict[str, Wanted] = Field(default_factory=dict)
+    but_not: list[PlatformFilter] = Field(default_factory=list)
+
+
+class Against(_Strict):
+    """The other side of a ratio: what is given here differs from the test's own side, and all else is the same.
+
+    `same_product`: of other platforms only those of the same product on the same host.
+    """
+
+    workload: str | None = None
+    metric: str | None = None
+    reading: Reading | None = None
+    platforms: Literal["baseline"] | PlatformFilter | None = None
+    same_product: bool = False
+    where: dict[str, Wanted] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _differs(self) -> Self:
+        if not self.model_fields_set:
+            raise ValueError("give what differs: 'platforms', 'where', 'workload', 'metric' or 'reading'")
+        return self
+
+
+class Test(_Strict):
+    """One comparison that must hold for all platforms (or `any`) that a run measured it on.
+
+    `share` and `times_slower` are of performance: that of `against` is 1, and a duration half as long is 2.
+    `where`: by parameter of the workload, and by `guests`, `vcpus`, `beside` and `beside_...` (see `readings`).
+    `ignoring`: parameters that may differ between both sides. `per`: a parameter that values are divided by.
+    `together`: of several guests at once, what all do. `relative_to_baseline`: both sides are shares of the baseline's.
+    """
+
+    says: str
+    workload: str | list[str] | None = None
+    metric: str | list[str] | None = None
+    reading: Reading = Reading.VALUE
+    platforms: Literal["baseline"] | PlatformFilter = PlatformFilter()
+    where: dict[str, Wanted] = Field(default_factory=dict)
+    against: Literal["baseline"] | Against | None = None
+    ignoring: list[str] = Field(default_factory=list)
+    per: str | None = None
+    together: bool = False
+    relative_to_baseline: bool = False
+    share: Range | None = None
+    times_slower: Range | None = None
+    value: Value | None = None
+    holds_for: Literal["all", "any"] = "all"
+
+    @field_validator("where")
+    @classmethod
+    def _next_is_of_against(cls, where: dict[str, Any]) -> dict[str, Any]:
+        if "next" in where.values():
+            raise ValueError("'next' is next to the test's own value; give it in 'against.where'")
+        return where
+
+    @model_validator(mode="after")
+    def _can_be_judged(self) -> Self:
+        asked = [name for name in ("share", "times_slower", "value") if getattr(self, name) is not None]
+        if len(asked) != 1:
+            told = f"got {' and '.join(asked)}" if asked else "got none"
+            raise ValueError(f"give one of 'share', 'times_slower' and 'value', {told}")
+        if (self.value is None) == (self.against is None):
+            raise ValueError("'share' and 'times_slower' need 'against', and 'value' is of one side alone")
+        if (self.workload is None) != (self.reading is Reading.CLOCK_ERROR):
+            raise ValueError("give 'workload'; a clock's error, of all workloads together, is read without one")
+        if self.reading is Reading.CLOCK_ERROR and self.value is None:
+            raise ValueError("a clock's error is judged by 'value', with the unit ppm or %")
+        return self
+
+    @property
+    def asked(self) -> Range:
+        """What the share of performance, or the value in its own unit, must be."""
+        if self.times_slower is not None:
+            return self.times_slower.inverse()
+        if self.share is not None:
+            return self.share
+        if self.value is None:
+            raise AssertionError("a test asks for a share or a value")
+        return self.value
+
+
+class Claim(_Strict):
+    """One finding of a paper, a promise or a requirement: what it says, who says it and where, and its `tests`.
+
+    `paper`: a study of `reference/`; None: a user's own claim. `quotation`: its words there. `note`: what must be known
+    of it, such as a table of the paper that says otherwise. `bounds`: whether the source prints the numbers that the
+    tests ask for. `inferred`: it follows from the source, which does not say it.
+    """
+
+    id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$")
+    paper: str | None = None
+    source: str
+    quotation: str = ""
+    says: str
+    note: str = ""
+    bounds: Literal["printed", "ours"] = "printed"
+    inferred: bool = False
+    tests: list[Test] = Field(min_length=1)

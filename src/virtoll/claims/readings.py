@@ -1,0 +1,222 @@
+"""What a run has to say on claims, in one form: a value for each platform, task and circumstance, round by round. Pure.
+
+Main type: `Cell`. Its `attributes` are all that a test's `where` can name: the workload's parameters, and
+
+- `guests`, `vcpus`, `memory_bytes`: how many guests did the same at once, and of which size;
+- `beside`: the load of the guests beside it, or `nothing`; `beside_guests`, `beside_affinity`, `beside_platform`,
+  `beside_memory_bytes`, `beside_rate_share`: what else is told of them.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from virtoll.claims.model import NOTHING, Reading
+from virtoll.runfolder.conditions import ALONE, Condition
+from virtoll.runfolder.records import TrialRecord
+from virtoll.runfolder.scale import ScalePoint
+from virtoll.runfolder.traffic_records import Point
+from virtoll.stats.analysis import Analysis
+from virtoll.stats.bounds import receiving_apart
+from virtoll.stats.compare import round_values
+from virtoll.stats.summaries import CellSummary
+from virtoll.stats.values import Task, canonical, forwarded_rate
+
+# A task of frames is the plain one where a test names none of these: what RFC 2544 and the papers send.
+PLAIN: Mapping[str, Any] = {
+    "sources": 1,
+    "mix": "none",
+    "ip_version": 4,
+    "vlan": 0,
+    "directions": "one",
+    "destinations": 1,
+    "egress": "one",
+}
+USUAL: Mapping[str, Any] = {**PLAIN, "routes": 0, "beside": NOTHING, "guests": 1}
+SIZES = frozenset({"guests", "vcpus", "memory_bytes"})
+OF_OTHERS = "beside"
+SHARE = "share"
+Under = str | Condition | ScalePoint
+Rounds = Mapping[tuple[int, int], float]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One platform's values of one task: `rounds` has their logarithms by (block, round); `unit`: "share" of a part.
+
+    `under`: `ALONE`, or what it ran beside or with. `lower_is_better`: of what was read. `at_least`: the true value may
+    be larger than what was read. `untold`: why nothing can be said of the value, empty where something can.
+    """
+
+    platform: str
+    task: Task
+    under: Under
+    attributes: Mapping[str, Any]
+    rounds: Rounds
+    unit: str
+    lower_is_better: bool = False
+    at_least: bool = False
+    untold: str = ""
+
+    @property
+    def key(self) -> tuple[str, Task, Under]:
+        """What no two cells of a reading have in common."""
+        return self.platform, self.task, self.under
+
+    @property
+    def under_words(self) -> str:
+        """What it ran beside or with, empty for alone."""
+        if isinstance(self.under, str):
+            return ""
+        return f"beside {self.under.label}" if isinstance(self.under, Condition) else self.under.label
+
+    def number(self, key: str) -> float | None:
+        """An attribute that is a number; None where it is none."""
+        value = self.attributes.get(key)
+        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def cells_of(analysis: Analysis, reading: Reading) -> tuple[Cell, ...]:
+    """Every cell of the run that a reading has a value of; none of `CLOCK_ERROR`, which is no trial's."""
+    if reading is Reading.VALUE:
+        return tuple(_values(analysis))
+    if reading is Reading.NEIGHBOUR_DELIVERED:
+        return tuple(_neighbours(analysis))
+    return () if reading is Reading.CLOCK_ERROR else tuple(_points(analysis, reading))
+
+
+def _values(analysis: Analysis) -> Iterable[Cell]:
+    def cell(platform: str, task: Task, under: Under, summary: CellSummary) -> Cell:
+        return Cell(
+            platform,
+            task,
+            under,
+            _attributes(analysis, task, under),
+            round_values(summary.observations),
+            task.metric.unit,
+            lower_is_better=task.metric.better == "lower",
+            at_least=under == ALONE and (platform, task) in analysis.lower_bounds,
+        )
+
+    for (platform, task), summary in analysis.cells.items():
+        yield cell(platform, task, ALONE, summary)
+    conditions = {one.label: one for one in analysis.isolation.conditions}
+    for (platform, task, label), summary in analysis.isolation.cells.items():
+        if label != ALONE:
+            yield cell(platform, task, conditions[label], summary)
+    for (platform, task, point), summary in analysis.at_once.cells.items():
+        yield cell(platform, task, point, summary)
+
+
+def _points(analysis: Analysis, reading: Reading) -> Iterable[Cell]:
+    """Cells of what single points tell: the one flat out, or for the sources' parts the one that forwarded most."""
+    groups: dict[tuple[str, Task, Under], dict[tuple[int, int], float]] = {}
+    primary = _primary_tasks(analysis)
+    for trial in (*analysis.data.trials, *analysis.data.beside):
+        task = _task_of(primary, trial)
+        read = None if task is None or task.metric.source != "points" else _read(trial.points or (), reading)
+        if task is not None and read is not None:
+            key = trial.platform, task, trial.condition or ALONE
+            groups.setdefault(key, {})[trial.block, trial.round] = read
+    for (platform, task, under), rounds in groups.items():
+        attributes, unit = _attributes(analysis, task, under), task.metric.unit
+        untold = "" if reading is Reading.LEAST_SHARE else _not_overloaded(analysis, platform, task)
+        yield Cell(
+            platform, task, under, attributes, rounds, unit if reading is Reading.FLAT_OUT else SHARE, untold=untold
+        )
+
+
+def _primary_tasks(analysis: Analysis) -> dict[tuple[str, str], Task]:
+    """By workload and parameters."""
+    return {(one.workload, one.parameters): one for one in analysis.tasks if one.metric.primary}
+
+
+def _task_of(primary: Mapping[tuple[str, str], Task], trial: TrialRecord) -> Task | None:
+    """The primary task of a trial; None of one that is not believed."""
+    return primary.get((trial.workload, canonical(trial.parameters))) if trial.status == "ok" else None
+
+
+def _read(points: Sequence[Point], reading: Reading) -> float | None:
+    """The logarithm of what a reading tells of a trial's points; None where they do not tell it."""
+    if not points:
+        return None
+    if reading is Reading.LEAST_SHARE:
+        best = max(points, key=lambda point: forwarded_rate(point) or 0.0)
+        parts = [one.forwarded_frames for one in best.sink.per_source]
+        return math.log(max(min(parts), 0.5) * len(parts) / sum(parts)) if sum(parts) else None
+    flat_out = [point for point in points if point.intended_rate_frames_per_second is None]
+    if not flat_out:
+        return None
+    if reading is Reading.DELIVERED:
+        return _delivered(flat_out[-1:], apart=False)
+    rate = forwarded_rate(flat_out[-1])
+    return math.log(rate) if rate else None
+
+
+def _delivered(points: Sequence[Point], *, apart: bool) -> float | None:
+    """The logarithm of the share of frames that came through; half a frame is added to either kind (Anscombe 1956).
+
+    So a share of nothing has a logarithm too. `apart`: what the first interface refused was turned away as well.
+    """
+    given = sum(one.offered_frames + (one.refused_frames or 0 if apart else 0) for p in points for one in p.sources)
+    through = sum(one.forwarded_frames for point in points for one in point.sink.per_source)
+    return math.log((through + 0.5) / (given + 1.0)) if given else None
+
+
+def _not_overloaded(analysis: Analysis, platform: str, task: Task) -> str:
+    """Why a sweep does not show what happens above a platform's capacity; empty where it does.
+
+    One that loses nothing, though the generator could send more, slows the sender down.
+    """
+    curve = analysis.curve(platform, task)
+    if curve is None or not curve.lossless:
+        return ""
+    headroom = analysis.headrooms.get((platform, task))
+    if headroom is not None and headroom.share is not None and not headroom.generator_bound:
+        return ""
+    return "hardly a frame was lost flat out, so that it was not sent more than it can forward"
+
+
+def _neighbours(analysis: Analysis) -> Iterable[Cell]:
+    """What came through the guests beside that forward as a load, by the task of the guest that was measured."""
+    apart = receiving_apart(analysis.data.boots)
+    groups: dict[tuple[str, Task, Under], dict[tuple[int, int], float]] = {}
+    primary = _primary_tasks(analysis)
+    for trial in analysis.data.beside:
+        task = _task_of(primary, trial)
+        points = [one.traffic for one in trial.neighbours if one.traffic is not None]
+        read = _delivered(points, apart=trial.platform in apart)
+        if trial.condition is not None and task is not None and read is not None:
+            groups.setdefault((trial.platform, task, trial.condition), {})[trial.block, trial.round] = read
+    for (platform, task, under), rounds in groups.items():
+        yield Cell(platform, task, under, _attributes(analysis, task, under), rounds, SHARE)
+
+
+def _attributes(analysis: Analysis, task: Task, under: Under) -> dict[str, Any]:
+    asked = analysis.data.manifest.experiment.get("guest") or {}
+    size = {"guests": 1, "vcpus": asked.get("vcpus"), "memory_bytes": asked.get("memory_bytes")}
+    others: dict[str, Any] = {"beside": NOTHING}
+    if isinstance(under, ScalePoint):
+        size = {"guests": under.guests, "vcpus": under.vcpus, "memory_bytes": under.memory_bytes}
+    elif isinstance(under, Condition):
+        others = {
+            "beside": under.load,
+            "beside_guests": under.guests,
+            "beside_affinity": under.affinity,
+            "beside_platform": under.platform,
+            "beside_memory_bytes": under.memory_bytes,
+            "beside_rate_share": under.rate_share,
+        }
+    shape = task.shape
+    frames = {key: getattr(shape, key) for key in PLAIN} if shape is not None else {}
+    return {**size, **frames, **json.loads(task.parameters), **others}
+
+
+def differing(one: Cell, other: Cell) -> frozenset[str]:
+    """Names of the attributes in which two cells differ; of two workloads only those of their guests and others'."""
+    names = {*one.attributes, *other.attributes}
+    if one.task.workload != other.task.workload:
+        names = {name for name in names if name in SIZES or name.startswith(OF_OTHERS)}
+    return frozenset(name for name in names if one.attributes.get(name) != other.attributes.get(name))

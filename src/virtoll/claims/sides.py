@@ -1,0 +1,178 @@
+"""Which of a run's cells a test is about, and which pairs of them it compares. Pure.
+
+Main functions: `sides_of` (the cells, or in words what the run has not) and `nic_kind` (what kind a platform's network
+interface is).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from virtoll.claims.model import EXTREMES, Against, PlatformFilter, Range, Reading, Test
+from virtoll.claims.readings import OF_OTHERS, USUAL, Cell, differing
+from virtoll.runfolder.records import Manifest, PlatformEntry
+
+PARAVIRTUAL_NICS = frozenset({"virtio", "virtio-net", "vmxnet3", "netfront"})
+EMULATED_NICS = frozenset({"e1000", "e1000e", "82540EM", "82545EM", "rtl8139", "pcnet", "vlance"})
+CellsOf = Callable[[Reading], Sequence[Cell]]
+Sides = tuple[Cell, Cell | None]
+
+
+def sides_of(test: Test, manifest: Manifest, cells_of: CellsOf) -> list[Sides] | str:
+    """What a test compares: each cell with each of its counterparts, or alone; a text says what the run lacks."""
+    workloads, metrics = _listed(test.workload), _listed(test.metric)
+    named = " or ".join(workloads)
+    against = Against(platforms="baseline") if test.against == "baseline" else test.against
+    free = {*test.where, *test.ignoring, *(against.where if against else ())}
+    own = [one for one in cells_of(test.reading) if _is_of(one, workloads, metrics)]
+    if not own:
+        what = f" ({' or '.join(metrics).replace('_', ' ')})" if metrics else ""
+        return f"the run has no value of {named}{what}"
+    own = [one for one in own if is_wanted(one.platform, test.platforms, manifest)]
+    if not own:
+        return f"{named} was not measured on such a platform"
+    own = _selected(own, test.where, free)
+    if not own:
+        return f"{named} was not measured as the claim says"
+    if against is None:
+        return [(one, None) for one in own]
+    own_metrics = against.metric is None and against.workload is None
+    other_workloads = workloads if against.workload is None else [against.workload]
+    other_metrics = metrics if own_metrics else _listed(against.metric)
+    where = {key: value for key, value in {**test.where, **against.where}.items() if value != "next"}
+    others = [one for one in cells_of(against.reading or test.reading) if _is_of(one, other_workloads, other_metrics)]
+    others = _selected(others, where, free)
+    may_differ = _with_followers({*against.where, *test.ignoring})
+    pairs: list[Sides] = []
+    for one in own:
+        found = [
+            other
+            for other in others
+            if _is_counterpart(against, one, other, manifest)
+            and (one.task.metric == other.task.metric or not own_metrics)
+            and differing(one, other) <= may_differ | _follows(one, other, may_differ)
+        ]
+        pairs += [(one, other) for other in _next(one, found, against)]
+    return pairs or "the run has nothing that it could be compared with"
+
+
+def is_wanted(platform: str, wanted: PlatformFilter | str, manifest: Manifest) -> bool:
+    """Whether a platform is asked for: the baseline, or those of a filter other than it and its A/A control."""
+    if isinstance(wanted, str):
+        return platform == manifest.baseline
+    if platform in (manifest.baseline, manifest.control):
+        return False
+    return any(one.label == platform and _passes(one, wanted) for one in manifest.platforms)
+
+
+def nic_kind(entry: PlatformEntry) -> str | None:
+    """What kind a platform's network interface is; None where its guests have one of the host's kernel.
+
+    Xen's para-virtualised guests have one of that kind without naming it.
+    """
+    nic = entry.parameters.get("nic")
+    if entry.parameters.get("attachment") == "passthrough":
+        return "passthrough"
+    if nic in PARAVIRTUAL_NICS or (entry.platform == "xen" and entry.parameters.get("type") in ("pv", "pvh")):
+        return "para-virtualised"
+    return "emulated" if nic in EMULATED_NICS else None
+
+
+def _passes(entry: PlatformEntry, wanted: PlatformFilter) -> bool:
+    asked = (
+        (entry.label, wanted.label),
+        (entry.platform, wanted.product),
+        (entry.family, wanted.family),
+        (nic_kind(entry), wanted.nic),
+        *((entry.parameters.get(name), value) for name, value in wanted.parameters.items()),
+    )
+    if not all(value is None or _matches(own, value) for own, value in asked):
+        return False
+    return not any(_passes(entry, other) for other in wanted.but_not)
+
+
+def _is_of(cell: Cell, workloads: Sequence[str], metrics: Sequence[str]) -> bool:
+    """Whether a cell is of one of these workloads and metrics; without a name of one, of the primary metric."""
+    own = cell.task.metric
+    return cell.task.workload in workloads and (own.name in metrics if metrics else own.primary)
+
+
+def _listed(given: str | Sequence[str] | None) -> list[str]:
+    return [given] if isinstance(given, str) else list(given or ())
+
+
+def _selected(cells: Iterable[Cell], where: Mapping[str, Any], free: set[str]) -> list[Cell]:
+    """Cells with the attributes that are asked for, and with the usual ones where a test names none.
+
+    Then, where the least or the most is asked for, of those that differ in nothing else the ones that have it.
+    """
+    extremes = {key: value for key, value in where.items() if _is_extreme(value)}
+    found = [
+        one
+        for one in cells
+        if all(_matches(one.attributes.get(key), value) for key, value in where.items() if key not in extremes)
+        and all(one.attributes.get(key, value) == value for key, value in USUAL.items() if key not in free)
+    ]
+    for key, value in extremes.items():
+        groups: dict[str, list[tuple[float, Cell]]] = {}
+        for one in found:
+            number = one.number(key)
+            if number is not None:
+                groups.setdefault(_rest(one, key), []).append((number, one))
+        pick = min if value == "least" else max
+        found = [one for own in groups.values() for number, one in own if number == pick(other for other, _ in own)]
+    return found
+
+
+def _rest(cell: Cell, key: str) -> str:
+    """What tells a cell from all that differ from it in one attribute alone, and in those that follow from it."""
+    follows = _with_followers({key})
+    rest = {name: value for name, value in cell.attributes.items() if name not in follows}
+    return json.dumps([cell.platform, cell.task.workload, cell.task.metric.name, rest], sort_keys=True)
+
+
+def _with_followers(keys: set[str]) -> set[str]:
+    """With what changes with them: of fewer guests each may have more memory (Camargos et al. 2008, Table 4)."""
+    return keys | ({"memory_bytes"} if "guests" in keys else set())
+
+
+def _follows(one: Cell, other: Cell, may_differ: set[str]) -> set[str]:
+    """With or without guests beside, all that is told of them differs."""
+    if OF_OTHERS not in may_differ or one.attributes[OF_OTHERS] == other.attributes[OF_OTHERS]:
+        return set()
+    return {name for name in (*one.attributes, *other.attributes) if name.startswith(OF_OTHERS)}
+
+
+def _is_counterpart(against: Against, own: Cell, other: Cell, manifest: Manifest) -> bool:
+    """Whether a cell may stand on the other side by its platform."""
+    if against.platforms is None:
+        return own.platform == other.platform and (own.key != other.key or against.reading is not None)
+    if own.platform == other.platform or not is_wanted(other.platform, against.platforms, manifest):
+        return False
+    entries = {one.label: one for one in manifest.platforms}
+    one, two = entries[own.platform], entries[other.platform]
+    return not against.same_product or (one.platform, one.host) == (two.platform, two.host)
+
+
+def _next(own: Cell, others: Sequence[Cell], against: Against) -> list[Cell]:
+    """Those with the next larger value of each attribute of which the next is asked for."""
+    found = list(others)
+    for key in [key for key, value in against.where.items() if value == "next"]:
+        at = own.number(key)
+        numbers = [
+            (number, one) for one in found if (number := one.number(key)) is not None and at is not None and number > at
+        ]
+        found = [one for number, one in numbers if number == min(other for other, _ in numbers)]
+    return found
+
+
+def _is_extreme(value: object) -> bool:
+    return isinstance(value, str) and value in EXTREMES
+
+
+def _matches(value: object, wanted: object) -> bool:
+    if isinstance(wanted, Range):
+        return wanted.holds(value)
+    return value in wanted if isinstance(wanted, list) else value == wanted
