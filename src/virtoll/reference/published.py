@@ -11,16 +11,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, Literal, get_args
 
 import yaml
 
 from virtoll.errors import UsageError
 
+Relation = Literal["equal", "at_most", "at_least", "about"]
+RELATIONS: tuple[Relation, ...] = get_args(Relation)
+
 
 @dataclass(frozen=True)
 class PublishedValue:
-    """One printed number: where it stands, of what, and under which parameters (as printed, such as ``frame``)."""
+    """One printed number: where it stands, of what, and under which parameters (as printed, such as ``frame``).
+
+    `value`: in `unit`, the paper's own. `relation`: by the text the metric is that, at most that ("up to"), at least or
+    about that. `note`: empty, or what a reader must know of it; `reference/README.md` has the words it begins with.
+    """
 
     paper: str
     source: str
@@ -31,6 +38,8 @@ class PublishedValue:
     metric: str
     unit: str
     value: float
+    relation: Relation
+    note: str
 
 
 @dataclass(frozen=True)
@@ -123,21 +132,42 @@ def load_study(name: str) -> Study:
 @cache
 def published_values() -> tuple[PublishedValue, ...]:
     """Every number of `published.csv`, in its order."""
-    rows = csv.DictReader(io.StringIO(_text("published.csv")))
-    return tuple(
-        PublishedValue(
-            paper=row["paper"],
-            source=row["source"],
-            platform=row["platform"],
-            scenario=row["scenario"],
-            workload=row["workload"],
-            parameters=dict(part.split("=", 1) for part in row["parameters"].split(";") if part),
-            metric=row["metric"],
-            unit=row["unit"],
-            value=float(row["value"]),
-        )
-        for row in rows
+    return read_values(_text("published.csv"))
+
+
+def read_values(text: str) -> tuple[PublishedValue, ...]:
+    """The numbers of a text in the form of `published.csv`.
+
+    UsageError where a relation is not known, or a line has a cell too many (an unquoted comma) or too few.
+    """
+    rows = csv.DictReader(io.StringIO(text))
+    return tuple(_value(row, rows.line_num) for row in rows)
+
+
+def _value(row: Mapping[str | None, Any], line: int) -> PublishedValue:
+    if None in row or None in row.values():
+        raise UsageError(f"published.csv, line {line}: cells and columns differ in number; quote a cell with a comma")
+    return PublishedValue(
+        paper=row["paper"],
+        source=row["source"],
+        platform=row["platform"],
+        scenario=row["scenario"],
+        workload=row["workload"],
+        parameters=dict(part.split("=", 1) for part in row["parameters"].split(";") if part),
+        metric=row["metric"],
+        unit=row["unit"],
+        value=float(row["value"]),
+        relation=_relation(row["relation"], line),
+        note=row["note"],
     )
+
+
+def _relation(text: str, line: int) -> Relation:
+    for one in RELATIONS:
+        if one == text:
+            return one
+    allowed = ", ".join(RELATIONS)
+    raise UsageError(f"published.csv, line {line}: relation {text!r} is not known; choose one of: {allowed}")
 
 
 @cache
