@@ -24,7 +24,7 @@ ALLOWED: dict[str, frozenset[str]] = {
         "runfolder": "errors",
         "reference": "errors",
         "stats": "reference runfolder units",
-        "claims": "reference runfolder stats units",
+        "claims": "errors runfolder stats",
         "report": "claims errors reference runfolder stats units",
         "selftest": "runfolder stats",
         # what stands by itself
@@ -40,7 +40,7 @@ ALLOWED: dict[str, frozenset[str]] = {
         "nested": "errors hosts image lab platforms",
         "run": "agent errors experiment host hosts image lab nested platforms reference runfolder units workloads",
         # what a person starts
-        "cli": "agent errors experiment host hosts image lab nested platforms report run runfolder selftest units "
+        "cli": "agent claims errors experiment host hosts image lab nested platforms report run runfolder selftest units "
         "workloads",
         "__main__": "cli",
         "__init__": "",

@@ -165,8 +165,8 @@ class _Ledger:
         found = Finding(
             own.platform,
             own.task.label,
-            own.under_words,
-            _against_words(own, other),
+            self._under_words(own),
+            self._against_words(own, other),
             unit,
             blocks=0,
             functional=functional,
@@ -233,6 +233,29 @@ class _Ledger:
             return self._against_baseline.get(own.key)
         return None
 
+    def _under_words(self, cell: Cell) -> str:
+        """What a cell ran beside or with, empty for alone."""
+        if isinstance(cell.under, str):
+            return ""
+        return (
+            f"beside {cell.under.label}"
+            if isinstance(cell.under, Condition)
+            else self._analysis.at_once.words(cell.under)
+        )
+
+    def _against_words(self, own: Cell, other: Cell | None) -> str:
+        """The other side in words: what differs."""
+        if other is None:
+            return ""
+        parts = [other.platform] if own.platform != other.platform else []
+        if own.under != other.under:
+            parts.append(self._under_words(other) or "alone")
+        if own.task.workload != other.task.workload:
+            parts.append(other.task.short)
+        elif own.task != other.task:
+            parts.append(other.task.size)
+        return ", ".join(parts) or "its largest rate"
+
     def _is_functional(self, own: Cell, other: Cell | None) -> bool:
         return any(one.platform in self._analysis.caveats for one in (own, other) if one is not None)
 
@@ -241,7 +264,7 @@ class _Ledger:
         manifest = self._analysis.data.manifest
         asked = [one for one in self._analysis.clocks if is_wanted(one.platform, test.platforms, manifest)]
         if not asked:
-            return JudgedTest(test, Outcome.NOT_MEASURED, (), "no clock of such a platform was read")
+            return JudgedTest(test, Outcome.NOT_MEASURED, (), "no clock of a platform that it is about was read")
         wanted = _in_unit(claim, test, SHARE)
         return _judged_test(test, [_clock(one, wanted, one.platform in self._analysis.caveats) for one in asked])
 
@@ -288,20 +311,6 @@ def _in_unit(claim: Claim, test: Test, unit: str) -> Range:
             f"{test.value.unit!r}; give one of {', '.join(scales)}"
         )
     return test.value.scaled(scales[test.value.unit])
-
-
-def _against_words(own: Cell, other: Cell | None) -> str:
-    """The other side in words: what differs."""
-    if other is None:
-        return ""
-    parts = [other.platform] if own.platform != other.platform else []
-    if own.under != other.under:
-        parts.append(other.under_words or "alone")
-    if own.task.workload != other.task.workload:
-        parts.append(other.task.short)
-    elif own.task != other.task:
-        parts.append(other.task.size)
-    return ", ".join(parts) or "its largest rate"
 
 
 def _differences(

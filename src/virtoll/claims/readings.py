@@ -65,13 +65,6 @@ class Cell:
         """What no two cells of a reading have in common."""
         return self.platform, self.task, self.under
 
-    @property
-    def under_words(self) -> str:
-        """What it ran beside or with, empty for alone."""
-        if isinstance(self.under, str):
-            return ""
-        return f"beside {self.under.label}" if isinstance(self.under, Condition) else self.under.label
-
     def number(self, key: str) -> float | None:
         """An attribute that is a number; None where it is none."""
         value = self.attributes.get(key)

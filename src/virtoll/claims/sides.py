@@ -16,6 +16,8 @@ from virtoll.runfolder.records import Manifest, PlatformEntry
 
 PARAVIRTUAL_NICS = frozenset({"virtio", "virtio-net", "vmxnet3", "netfront"})
 EMULATED_NICS = frozenset({"e1000", "e1000e", "82540EM", "82545EM", "rtl8139", "pcnet", "vlance"})
+# Records of up to Virtoll 0.1.0 have gVisor among the platforms that share the host's kernel.
+_LATER_FAMILY = {"runsc": "application kernel"}
 CellsOf = Callable[[Reading], Sequence[Cell]]
 Sides = tuple[Cell, Cell | None]
 
@@ -32,10 +34,10 @@ def sides_of(test: Test, manifest: Manifest, cells_of: CellsOf) -> list[Sides] |
         return f"the run has no value of {named}{what}"
     own = [one for one in own if is_wanted(one.platform, test.platforms, manifest)]
     if not own:
-        return f"{named} was not measured on such a platform"
+        return f"{named} was not measured on a platform that it is about"
     own = _selected(own, test.where, free)
     if not own:
-        return f"{named} was not measured as the claim says"
+        return f"{named} was not measured as it says"
     if against is None:
         return [(one, None) for one in own]
     own_metrics = against.metric is None and against.workload is None
@@ -84,7 +86,7 @@ def _passes(entry: PlatformEntry, wanted: PlatformFilter) -> bool:
     asked = (
         (entry.label, wanted.label),
         (entry.platform, wanted.product),
-        (entry.family, wanted.family),
+        (_LATER_FAMILY.get(entry.platform, entry.family), wanted.family),
         (nic_kind(entry), wanted.nic),
         *((entry.parameters.get(name), value) for name, value in wanted.parameters.items()),
     )

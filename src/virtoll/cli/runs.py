@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,10 +28,14 @@ from virtoll.cli.plan import (
 from virtoll.errors import ImageError, Interrupted, LabError, StorageError, UsageError, VirtollError
 
 if TYPE_CHECKING:
+    from virtoll.claims import Claim
     from virtoll.experiment.model import Experiment
     from virtoll.runfolder.records import LookRecord
     from virtoll.runfolder.store import RunFolder
 
+ClaimsOption = Annotated[
+    list[Path] | None, typer.Option("--claims", help="A YAML file of claims of yours (docs/claims.md); repeatable.")
+]
 RunArgument = Annotated[str, typer.Argument(help="A run's folder, its name, or 'latest'.", metavar="RUN")]
 
 
@@ -100,9 +104,42 @@ def resume(run: RunArgument = "latest") -> None:
     _report(folder, headline=True)
 
 
-def report(run: RunArgument = "latest", as_json: Json = False) -> None:
+def report(run: RunArgument = "latest", claims: ClaimsOption = None, as_json: Json = False) -> None:
     """Write the report of a run (again): one HTML page, figures as SVG and PDF, tables as CSV."""
-    _report(find_run(run), headline=True, as_json=as_json)
+    _report(find_run(run), headline=True, claims=claims or [], as_json=as_json)
+
+
+def claims(
+    run: RunArgument = "latest",
+    given: ClaimsOption = None,
+    paper: Annotated[
+        str | None, typer.Option(help="Of the published claims only this study's, such as mattos2012.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Print what a run says about the claims of the four studies, or about those of a file of yours."""
+    from virtoll.claims import judge_claims, published_claims
+    from virtoll.report import claims_document, claims_lines, load_analysis
+
+    if paper is not None and given:
+        raise UsageError("--paper chooses among the published claims, and --claims gives yours; leave one out")
+    asked = own_claims(given) if given else [one for one in published_claims() if paper in (None, one.paper)]
+    if not asked:
+        known = ", ".join(dict.fromkeys(one.paper for one in published_claims() if one.paper))
+        raise UsageError(f"--paper {paper}: no such study; choose one of: {known}")
+    ledger = judge_claims(load_analysis(find_run(run)), asked)
+    if as_json:
+        print_json(claims_document(ledger))
+        return
+    for line in claims_lines(ledger):
+        console().print(line, highlight=False, soft_wrap=True, markup=False)
+
+
+def own_claims(paths: Sequence[Path]) -> list[Claim]:
+    """The claims of a user's files, in order; ``UsageError`` where one cannot be used."""
+    from virtoll.claims import load_claims
+
+    return [claim for path in paths for claim in load_claims(path)]
 
 
 def validation(
@@ -256,10 +293,17 @@ def _leave_unless_done(code: int) -> None:
         sys.exit(code)
 
 
-def _report(folder: Path, *, headline: bool, as_json: bool = False) -> None:
-    from virtoll.report import at_once_terminal, build_report, consolidation_lines, headline_table, isolation_terminal
+def _report(folder: Path, *, headline: bool, claims: Sequence[Path] = (), as_json: bool = False) -> None:
+    from virtoll.report import (
+        at_once_terminal,
+        build_report,
+        consolidation_lines,
+        counts_line,
+        headline_table,
+        isolation_terminal,
+    )
 
-    built = build_report(folder)
+    built = build_report(folder, claims=own_claims(claims))
     if as_json:
         from dataclasses import asdict
 
@@ -275,4 +319,8 @@ def _report(folder: Path, *, headline: bool, as_json: bool = False) -> None:
             console().print(table)
     for line in consolidation_lines(built.analysis):
         console().print(line, highlight=False, soft_wrap=True)
+    if headline:
+        console().print(
+            f"claims: {counts_line(built.ledger)} 'virtoll claims' has them", highlight=False, soft_wrap=True
+        )
     console().print(f"report: {built.path}", highlight=False, soft_wrap=True)

@@ -1,6 +1,7 @@
-"""What the studies published: numbers, claims, and the studies that an experiment may name, read from `reference/`.
+"""What the studies published: numbers, and the studies that an experiment may name, read from `reference/`.
 
-Main types: `Study` (one paper as an experiment can be set beside it), `PublishedValue` (one printed number), `Claim`.
+Main types: `Study` (one paper as an experiment can be set beside it), `PublishedValue` (one printed number). The claims
+are in `claims`.
 The files are part of the package; `reference/README.md` says where they come from. Nothing here judges or computes but
 the ratio of two published numbers.
 """
@@ -43,17 +44,6 @@ class PublishedValue:
 
 
 @dataclass(frozen=True)
-class Claim:
-    """One finding of a paper, in words that can be tested on any host."""
-
-    id: str
-    paper: str
-    source: str
-    workload: str
-    holds_when: str
-
-
-@dataclass(frozen=True)
 class StudyPlatform:
     """One of a paper's platforms. `called`: what ours that stand for it are called; `family`: of its successors."""
 
@@ -90,7 +80,6 @@ class Study:
     shares: tuple[PublishedShare, ...]
     how_derived: str
     values: tuple[PublishedValue, ...]
-    claims: tuple[Claim, ...]
 
     def share(self, platform: str, frame_size_bytes: int) -> PublishedShare | None:
         """What the paper has on a platform at a frame size and one source, or None where it has drawings alone."""
@@ -125,7 +114,6 @@ def load_study(name: str) -> Study:
         shares=(*_derived(derived, given, values), *_said(given["said"])),
         how_derived=f"{derived['frame_size_bytes']} B, {derived['source']}: {derived['how']}",
         values=values,
-        claims=tuple(claim for claim in claims() if claim.paper == name),
     )
 
 
@@ -168,12 +156,6 @@ def _relation(text: str, line: int) -> Relation:
             return one
     allowed = ", ".join(RELATIONS)
     raise UsageError(f"published.csv, line {line}: relation {text!r} is not known; choose one of: {allowed}")
-
-
-@cache
-def claims() -> tuple[Claim, ...]:
-    """Every claim of `claims.yaml`, in its order."""
-    return tuple(Claim(**one) for one in yaml.safe_load(_text("claims.yaml")))
 
 
 def _derived(

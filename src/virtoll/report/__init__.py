@@ -1,11 +1,12 @@
 """The report: tables, figures and one self-contained HTML page from a run folder, on any machine.
 
 `build_report(run_directory) -> ReportResult` is all that the command line needs; `headline_table`, `isolation_terminal`
-and `consolidation_lines`, each of an analysis, are what it prints. Figures are in the tables `figures.FIGURES` and
-`figures.SERIES`. Nothing here measures, and nothing here computes a statistic.
+and `consolidation_lines`, each of an analysis, and `claims_lines` of a ledger are what it prints. Figures are in the
+tables `figures.FIGURES` and `figures.SERIES`. Nothing here measures, and nothing here computes a statistic.
 """
 
 from virtoll.report.build import ReportResult, build_report, load_analysis
+from virtoll.report.claims import claims_document, claims_lines, counts_line
 from virtoll.report.guests import consolidation_lines
 from virtoll.report.guests_at_once import at_once_terminal
 from virtoll.report.isolation import isolation_terminal
@@ -16,7 +17,10 @@ __all__ = [
     "ReportResult",
     "at_once_terminal",
     "build_report",
+    "claims_document",
+    "claims_lines",
     "consolidation_lines",
+    "counts_line",
     "headline_table",
     "isolation_terminal",
     "load_analysis",

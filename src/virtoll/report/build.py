@@ -1,11 +1,13 @@
 """From a run folder to its report: read, analyse, draw, write. The only module of the report that touches the disk."""
 
 import shutil
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from virtoll.errors import StorageError
+from virtoll.claims import Claim, Judged, judge_claims, published_claims
+from virtoll.errors import StorageError, UsageError
 from virtoll.reference.published import Study, load_study, study_names
 from virtoll.report import words
 from virtoll.report.csv_table import CsvTable
@@ -25,10 +27,11 @@ from virtoll.stats.looks import look
 
 @dataclass(frozen=True)
 class ReportResult:
-    """Where the page is, the headline's rows, and the analysis that both came from."""
+    """Where the page is, the headline's rows and the ledger of claims, and the analysis that all came from."""
 
     path: Path
     headline: tuple[HeadlineRow, ...]
+    ledger: tuple[Judged, ...]
     analysis: Analysis
 
 
@@ -94,22 +97,36 @@ def _study(folder: RunFolder) -> Study | None:
     return load_study(name) if name in study_names() else None
 
 
-def build_report(run_directory: Path, output: Path | None = None) -> ReportResult:
+def ledger_of(analysis: Analysis, claims: Sequence[Claim] = ()) -> tuple[Judged, ...]:
+    """What a run says about claims of a user's own, and then about those of the four studies.
+
+    UsageError where two claims have one identifier, or where a value's unit is not what was read.
+    """
+    every = (*claims, *published_claims())
+    twice = [name for name, count in Counter(one.id for one in every).items() if count > 1]
+    if twice:
+        raise UsageError(f"claim {twice[0]} is there twice; give one of yours another id than the published ones have")
+    return judge_claims(analysis, every)
+
+
+def build_report(run_directory: Path, output: Path | None = None, claims: Sequence[Claim] = ()) -> ReportResult:
     """Make `index.html`, `figures/` and `tables/` in `output` (default: the run folder's `report/`), anew each time.
 
-    Raises RunFolderError (the run cannot be read) and StorageError (the report cannot be written).
+    `claims`: of a user's own, beside the published ones. Raises RunFolderError (the run cannot be read) and
+    StorageError (the report cannot be written).
     """
     analysis = load_analysis(run_directory)
+    ledger = ledger_of(analysis, claims)
     specs = {name: spec for name, spec in figures_of(analysis).items() if spec.why_not(analysis) is None}
     drawings = {name: render(name, spec, analysis) for name, spec in specs.items()}
-    page = render_page(analysis, drawings)
+    page = render_page(analysis, ledger, drawings)
     target = output if output is not None else run_directory / "report"
     try:
-        _write(target, page, drawings.values(), csv_tables(analysis))
+        _write(target, page, drawings.values(), csv_tables(analysis, ledger))
     except OSError as error:
         reason = error.strerror or str(error)
         raise StorageError(f"cannot write the report to {target}: {reason}. Give another folder.") from error
-    return ReportResult(target / "index.html", headline_rows(analysis), analysis)
+    return ReportResult(target / "index.html", headline_rows(analysis), ledger, analysis)
 
 
 def _write(target: Path, page: str, drawings: Iterable[Drawing], tables: Iterable[CsvTable]) -> None:

@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from virtoll import units
+from virtoll.claims import Judged
 from virtoll.report import headline, words
+from virtoll.report.claims import claims_context
 from virtoll.report.conditional_throughput import throughput_context
 from virtoll.report.drawing import Drawing, inline
 from virtoll.report.figures import figures_of
@@ -50,8 +52,8 @@ class FigureView:
     why_not: str | None
 
 
-def render_page(analysis: Analysis, drawings: Mapping[str, Drawing]) -> str:
-    """The whole page as HTML; `drawings` holds the figures that have something to show, by name."""
+def render_page(analysis: Analysis, ledger: Sequence[Judged], drawings: Mapping[str, Drawing]) -> str:
+    """The whole page as HTML; `ledger`: what the run says about claims; `drawings`: the figures that show something."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -65,11 +67,11 @@ def render_page(analysis: Analysis, drawings: Mapping[str, Drawing]) -> str:
     environment.filters.update(
         ns=units.nanoseconds, percent=units.percent, bytes=units.size, command=shlex.join, safe_svg=Markup
     )
-    page = environment.get_template("report.html.j2").render(**_context(analysis, drawings))
+    page = environment.get_template("report.html.j2").render(**_context(analysis, ledger, drawings))
     return re.sub(r"(?<=\d) (?=[%×])", "\u00a0", page) + "\n"
 
 
-def _context(analysis: Analysis, drawings: Mapping[str, Drawing]) -> dict[str, Any]:
+def _context(analysis: Analysis, ledger: Sequence[Judged], drawings: Mapping[str, Drawing]) -> dict[str, Any]:
     manifest = analysis.data.manifest
     compared = _compared(analysis)
     specs = figures_of(analysis)
@@ -125,9 +127,10 @@ def _context(analysis: Analysis, drawings: Mapping[str, Drawing]) -> dict[str, A
         "throughput": throughput_context(analysis),
         "guests": guests_context(analysis),
         "study": study_context(analysis),
+        "claims": claims_context(ledger),
         "paper": paper_context(analysis),
         "substitutes": substitutes(analysis),
-        "tables": [table.name for table in csv_tables(analysis)],
+        "tables": [table.name for table in csv_tables(analysis, ledger)],
         "coverages": _coverages(analysis),
         "methods": sorted({one.interval.method for one in analysis.comparisons if one.interval}),
     }

@@ -1,13 +1,12 @@
-"""The page's part on the study that a run repeats: published and own shares side by side, and the claims, as text.
+"""The page's part on the study that a run repeats: published and own shares side by side, as text.
 
-No numbers are computed here: they come from ``stats/study.py`` and ``claims``.
+No numbers are computed here: they come from ``stats/study.py``. What the run says of claims is in ``claims``.
 """
 
 from collections.abc import Iterable
 from typing import Any
 
 from virtoll import units
-from virtoll.claims import ClaimResult, Outcome, judge_claims
 from virtoll.reference.published import PublishedShare, PublishedValue
 from virtoll.report import words
 from virtoll.report.csv_table import CsvTable, Row
@@ -15,13 +14,6 @@ from virtoll.report.rows import VERDICT_CLASS, Shown, TableRow
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison, Verdict
 from virtoll.stats.study import StudyRow
-
-_OUTCOME_CLASS = {
-    Outcome.SUPPORTED: "good",
-    Outcome.REFUTED: "bad",
-    Outcome.INCONCLUSIVE: "warn",
-    Outcome.UNTESTABLE: "missing",
-}
 
 
 def study_context(analysis: Analysis) -> dict[str, Any] | None:
@@ -33,7 +25,6 @@ def study_context(analysis: Analysis) -> dict[str, Any] | None:
         "paper": found.study,
         "sizes": found.sizes,
         "rows": [_row(row) for row in found.rows],
-        "claims": [_claim_row(finding) for finding in judge_claims(analysis)],
         "other": list(_other_rows(found.study.values)),
         "here": _here(analysis),
         "virtual": analysis.data.manifest.testbed is None,
@@ -81,18 +72,6 @@ def _ours(comparison: Comparison | None, label: str | None) -> Shown:
     )
 
 
-def _claim_row(finding: ClaimResult) -> TableRow:
-    claim = finding.claim
-    return TableRow(
-        claim.id,
-        (
-            Shown(claim.holds_when, claim.source),
-            Shown(str(finding.outcome), kind=_OUTCOME_CLASS[finding.outcome]),
-            Shown(finding.words, but=finding.functional),
-        ),
-    )
-
-
 def _other_rows(values: Iterable[PublishedValue]) -> Iterable[TableRow]:
     """Every printed number, gathered by table and platform."""
     gathered: dict[tuple[str, str, str], list[str]] = {}
@@ -107,7 +86,7 @@ def _other_rows(values: Iterable[PublishedValue]) -> Iterable[TableRow]:
 
 
 def study_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
-    """The shares side by side and the claims as CSV; none for a run that names no study."""
+    """The shares side by side as CSV; none for a run that names no study."""
     if analysis.study is None:
         return ()
     header = (
@@ -151,9 +130,4 @@ def study_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
                     ours.caveat if ours else None,
                 )
             )
-    claims = tuple(
-        (one.claim.id, one.claim.source, one.claim.holds_when, str(one.outcome), one.words, one.functional or None)
-        for one in judge_claims(analysis)
-    )
-    reported = ("claim", "source", "holds_when", "outcome", "words", "functional_only")
-    return CsvTable("study", header, tuple(rows)), CsvTable("claims", reported, claims)
+    return (CsvTable("study", header, tuple(rows)),)

@@ -1,5 +1,9 @@
 """The report's tables as CSV: raw values per trial, comparisons, points, clock, facts. Column names hold the units."""
 
+from collections.abc import Sequence
+
+from virtoll.claims import Judged
+from virtoll.report.claims import claims_tables
 from virtoll.report.conditional_throughput import throughput_tables
 from virtoll.report.csv_table import CsvTable, Row
 from virtoll.report.guest_tables import guest_tables
@@ -15,8 +19,8 @@ from virtoll.report.study import study_tables
 from virtoll.stats.analysis import Analysis
 
 
-def csv_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
-    """Every table of the report."""
+def csv_tables(analysis: Analysis, ledger: Sequence[Judged]) -> tuple[CsvTable, ...]:
+    """Every table of the report; `ledger`: what the run says about claims."""
     return (
         _cells(analysis),
         _comparisons(analysis),
@@ -33,6 +37,7 @@ def csv_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
         *parameter_tables(analysis),
         *throughput_tables(analysis),
         *study_tables(analysis),
+        *claims_tables(ledger),
         *paper_tables(analysis),
     )
 

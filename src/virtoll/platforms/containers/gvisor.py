@@ -27,6 +27,7 @@ class GVisor(PreparedNetworkPlatform[GVisorParameters]):
     """gVisor's runsc."""
 
     name: ClassVar[str] = "runsc"
+    family: ClassVar[str] = "application kernel"
     packages: ClassVar[tuple[str, ...]] = ("runsc",)
     title: ClassVar[str] = "container by gVisor's runsc, whose kernel and network stack are a program"
     remedy: ClassVar[str] = "'make platforms' builds a version of it that works"

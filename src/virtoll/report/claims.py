@@ -1,0 +1,280 @@
+"""The ledger of claims as text: on the page, in the terminal, as CSV and as JSON. No numbers are computed here."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from virtoll import units
+from virtoll.claims import Claim, Finding, Judged, JudgedTest, Outcome
+from virtoll.claims.model import Range
+from virtoll.report import words
+from virtoll.report.csv_table import CsvTable, Row
+from virtoll.report.rows import Shown, TableRow
+
+OUTCOMES = (Outcome.REFUTED, Outcome.SUPPORTED, Outcome.NOT_DECIDED, Outcome.NOT_MEASURED)
+_CLASS = {
+    Outcome.SUPPORTED: "good",
+    Outcome.REFUTED: "bad",
+    Outcome.NOT_DECIDED: "warn",
+    Outcome.NOT_MEASURED: "missing",
+}
+_PAPERS = {
+    "schlosser2011": "Schlosser 2011",
+    "mattos2012": "Mattos 2012",
+    "suresh2014": "Suresh 2014",
+    "camargos2008": "Camargos 2008",
+}
+_MOST_SHOWN = 4  # findings of one test on the page; claims.csv has all
+
+
+@dataclass(frozen=True)
+class ClaimView:
+    """One claim of the ledger as the page and the terminal print it: `tests` are (outcome, what it says, findings)."""
+
+    id: str
+    says: str
+    source: str
+    quotation: str
+    note: str
+    outcome: str
+    kind: str
+    tests: tuple[tuple[str, str, tuple[str, ...]], ...]
+
+
+def counts_line(ledger: Sequence[Judged]) -> str:
+    """'46 claims: 3 refuted, 9 supported, 4 not decided, 30 not measured.'"""
+    found = Counter(one.outcome for one in ledger)
+    told = ", ".join(f"{found[outcome]} {outcome}" for outcome in OUTCOMES if found[outcome])
+    return f"{len(ledger)} claim{'' if len(ledger) == 1 else 's'}: {told}." if ledger else "There are no claims."
+
+
+def claims_context(ledger: Sequence[Judged]) -> dict[str, Any]:
+    """What `claims.html.j2` prints: those that the run says something about, and why the others are not measured."""
+    told = [one for one in ledger if one.outcome is not Outcome.NOT_MEASURED]
+    return {
+        "line": counts_line(ledger),
+        "told": [view(one) for one in sorted(told, key=lambda one: OUTCOMES.index(one.outcome))],
+        "untold": [_untold(one) for one in ledger if one.outcome is Outcome.NOT_MEASURED],
+    }
+
+
+def view(judged: Judged) -> ClaimView:
+    """A claim in words, with the findings that its outcome rests on."""
+    claim = judged.claim
+    return ClaimView(
+        claim.id,
+        claim.says,
+        source_words(claim),
+        claim.quotation,
+        claim.note,
+        str(judged.outcome),
+        _CLASS[judged.outcome],
+        tuple((str(one.outcome), _asked(one), _shown(one)) for one in judged.tests),
+    )
+
+
+def source_words(claim: Claim) -> str:
+    """Who says it and where, and what of it is ours."""
+    where = f"{_PAPERS.get(claim.paper or '', claim.paper)}, {claim.source}" if claim.paper else claim.source
+    ours = ["inferred, not said"] if claim.inferred else []
+    ours += ["our bounds"] if claim.bounds == "ours" else []
+    return f"{where} ({', '.join(ours)})" if ours else where
+
+
+def _untold(judged: Judged) -> TableRow:
+    claim = judged.claim
+    reasons = dict.fromkeys(one.missing for one in judged.tests)
+    return TableRow(claim.id, (Shown(claim.says, source_words(claim)), Shown("; ".join(reasons))))
+
+
+def _asked(tested: JudgedTest) -> str:
+    """What a test asks for: 'forwards 1500-byte frames as fast as native'; with what is lacking."""
+    if tested.outcome is Outcome.NOT_MEASURED and tested.missing:
+        return f"{tested.test.says}: {tested.missing}"
+    return tested.test.says
+
+
+def _shown(tested: JudgedTest) -> tuple[str, ...]:
+    """The findings that decide come first; of many only some are shown."""
+    ordered = sorted(tested.findings, key=lambda one: (one.functional, OUTCOMES.index(one.outcome)))
+    texts = [finding_words(tested, one) for one in ordered]
+    left = len(texts) - _MOST_SHOWN
+    return tuple(texts if left <= 1 else [*texts[:_MOST_SHOWN], f"and {left} more"])
+
+
+def finding_words(tested: JudgedTest, found: Finding) -> str:
+    """'netns, IP forwarding, 64 B: 36 % of native (34 to 38 %): supported'."""
+    what = ", ".join(filter(None, (found.platform, found.task, found.under)))
+    said = _numbers(tested, found)
+    reason = f" ({found.reason})" if found.reason else ""
+    outcome = "functional only" if found.functional else str(found.outcome)
+    return f"{what}: {said}{': ' if said else ''}{outcome}{reason}"
+
+
+def _numbers(tested: JudgedTest, found: Finding) -> str:
+    if found.estimate is None:
+        return ""
+    ends = (found.interval.low, found.interval.high) if found.interval else None
+    if found.unit:
+        one, between = (
+            _value(found.estimate, found.unit),
+            None if ends is None else [_value(end, found.unit) for end in ends],
+        )
+        return one if between is None else f"{one} ({between[0]} to {between[1]})"
+    if tested.test.times_slower is not None:
+        return _times_slower(found.estimate, ends) + (f" than {found.against}" if found.against else "")
+    told = f"{words.share(found.estimate)} of {found.against}"
+    return told if ends is None else f"{told} ({_between(*ends)})"
+
+
+def _value(value: float, unit: str) -> str:
+    if unit != "share":
+        return units.value(value, unit)
+    if value >= 0.001:
+        return units.percent(value)
+    return "0" if value < 5e-8 else units.parts_per_million(value).removeprefix("+")
+
+
+def _between(low: float, high: float) -> str:
+    """An interval of shares; one end may be open, where a rate is a lower bound."""
+    if math.isinf(high):
+        return f"at least {words.share(low)}" if low > 0 else "anything"
+    return f"at most {words.share(high)}" if low <= 0 else words.between(low, high)
+
+
+def _times_slower(share: float, ends: tuple[float, float] | None) -> str:
+    """How many times as long it takes: '2.3 times slower (2.1 to 2.6)'; faster is a factor below 1 of that."""
+    text = f"{units.significant(1 / share)} times as long"
+    if ends is None:
+        return text
+    low = "0" if math.isinf(ends[1]) else units.significant(1 / ends[1])
+    return f"{text} ({f'at least {low}' if ends[0] <= 0 else f'{low} to {units.significant(1 / ends[0])}'})"
+
+
+def claims_tables(ledger: Sequence[Judged]) -> tuple[CsvTable, ...]:
+    """`claims`: one row a claim. `claims_findings`: one row a ratio or value, with all that its outcome rests on."""
+    claims = tuple(
+        (
+            one.claim.id,
+            one.claim.paper,
+            one.claim.source,
+            one.claim.says,
+            one.claim.bounds,
+            int(one.claim.inferred),
+            str(one.outcome),
+        )
+        for one in ledger
+    )
+    rows: list[Row] = []
+    for judged in ledger:
+        for number, tested in enumerate(judged.tests):
+            asked = (judged.claim.id, number, tested.test.says, *_bounds(tested.test.asked), str(tested.outcome))
+            rows += [(*asked, *_finding_cells(one)) for one in tested.findings] or [
+                (*asked, *[None] * 14, tested.missing)
+            ]
+    return (
+        CsvTable("claims", ("claim", "paper", "source", "says", "bounds", "inferred", "outcome"), claims),
+        CsvTable("claims_findings", _FINDING_HEADER, tuple(rows)),
+    )
+
+
+_FINDING_HEADER = (
+    "claim",
+    "test",
+    "says",
+    "at_least",
+    "at_most",
+    "test_outcome",
+    "platform",
+    "task",
+    "under",
+    "against",
+    "unit",
+    "blocks",
+    "estimate",
+    "interval_low",
+    "interval_high",
+    "simultaneous_low",
+    "simultaneous_high",
+    "method",
+    "functional_only",
+    "outcome",
+    "reason",
+)
+
+
+def _bounds(asked: Range) -> tuple[float | None, float | None]:
+    return asked.at_least, asked.at_most
+
+
+def _finding_cells(one: Finding) -> Row:
+    single, joint = one.interval, one.simultaneous
+    return (
+        one.platform,
+        one.task,
+        one.under or None,
+        one.against or None,
+        one.unit or "share of performance",
+        one.blocks,
+        one.estimate,
+        single.low if single else None,
+        single.high if single else None,
+        joint.low if joint else None,
+        joint.high if joint else None,
+        single.method if single else None,
+        int(one.functional),
+        str(one.outcome),
+        one.reason or None,
+    )
+
+
+def claims_document(ledger: Sequence[Judged]) -> list[dict[str, Any]]:
+    """The ledger for a program: each claim with its tests, and each test with its findings; an open end is null."""
+    return [
+        {
+            "claim": judged.claim.model_dump(
+                include={"id", "paper", "source", "quotation", "says", "note", "bounds", "inferred"}
+            ),
+            "outcome": str(judged.outcome),
+            "tests": [
+                {
+                    "says": tested.test.says,
+                    "asked": dict(zip(("at_least", "at_most"), _bounds(tested.test.asked), strict=True)),
+                    "outcome": str(tested.outcome),
+                    "missing": tested.missing or None,
+                    "findings": [
+                        dict(zip(_FINDING_HEADER[6:], map(_finite, _finding_cells(one)), strict=True))
+                        for one in tested.findings
+                    ],
+                }
+                for tested in judged.tests
+            ],
+        }
+        for judged in ledger
+    ]
+
+
+def _finite(value: object) -> object:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def claims_lines(ledger: Sequence[Judged]) -> list[str]:
+    """The ledger for the terminal, a claim with what it rests on; those not measured are counted by reason."""
+    lines = []
+    for judged in ledger:
+        if judged.outcome is Outcome.NOT_MEASURED:
+            continue
+        shown = view(judged)
+        lines += [f"{shown.id} {shown.outcome}: {shown.says}", f"    {shown.source}"]
+        for outcome, says, findings in shown.tests:
+            lines += [f"  {outcome}: {says}", *(f"    {one}" for one in findings)]
+    untold: dict[str, list[str]] = {}
+    for judged in ledger:
+        if judged.outcome is Outcome.NOT_MEASURED:
+            untold.setdefault("; ".join(dict.fromkeys(one.missing for one in judged.tests)), []).append(judged.claim.id)
+    lines += [f"not measured: {', '.join(ids)}: {reason}" for reason, ids in untold.items()]
+    return [*lines, counts_line(ledger)]
