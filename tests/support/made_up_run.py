@@ -180,9 +180,18 @@ def _problem(one: Made, entries: Mapping[str, object], blocks: int) -> str | Non
         return "flat_out is at most the value, and of a sweep that loses frames"
     if one.by_source and (len(one.by_source) != one.streams or not math.isclose(sum(one.by_source), 1)):
         return f"by_source needs {one.streams} shares whose sum is 1"
-    if one.scale is not None and one.duration_ns is None:
-        return "several guests at once do jobs, and the duration of this one is not given"
+    if one.scale is not None:
+        return _problem_at_once(one)
     return None
+
+
+def _problem_at_once(one: Made) -> str | None:
+    """What is missing of one of several guests: analysis takes none of its values where a metric has none."""
+    if one.duration_ns is None:
+        return "several guests at once do jobs, and the duration of this one is not given"
+    own = [metric.name for metric in one.metrics[1:] if metric.source == "figures"]
+    missing = [name for name in own if name not in one.figures]
+    return f"several guests at once need all figures; give {', '.join(missing)} too" if missing else None
 
 
 def _plan(
