@@ -98,25 +98,9 @@ def records(truth: Truth) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]
     """The manifest, and the lines of each file by name without its ending."""
     dice = random.Random(truth.seed)
     planned = _plan(truth, dice)
-    host = {
-        "fingerprint": "ab" * 32,
-        "hypervisor": truth.hypervisor,
-        "cpus": 2,
-        "memory_bytes": 24 << 30,
-        "kernel": "6.1.0-56-amd64",
-        "cpu_model": "Synthetic CPU @ 2.50GHz",
-        "clock_source": "kvm-clock",
-        "root": True,
-        "os": "Debian GNU/Linux 12",
-        "mitigations": {"meltdown": "PTI"},
-        "hostname_hash": "c" * 16,
-        "packages": {"qemu-system-x86": "1:7.2+dfsg-7", "runc": "1.1.5"},
-    }
     manifest = {
-        "format": 1,
+        **instrument(truth.hypervisor),
         "run": "20261121T001500Z-quick-1a2b",
-        "created_realtime_ns": EPOCH_NS,
-        "virtoll": "0.1.0",
         "experiment": {
             "name": "quick",
             "question": "What does each platform cost against the bare host?",
@@ -131,13 +115,68 @@ def records(truth: Truth) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]
             **({} if truth.margin is None else {"margin": truth.margin}),
         },
         "command": ["virtoll", "run", "quick"],
-        "frame_sizes": "with FCS",
         "baseline": truth.baseline,
         "control": truth.control,
         "platforms": [_platform(label, truth) for label in truth.costs],
         "metrics": _metrics(truth),
         "plan": {"seed": truth.seed, "estimated_seconds": 300, "trials": planned},
-        "host": host,
+    }
+    written = planned[: truth.stop_after] if truth.stop_after is not None else planned
+    trials = [
+        _trial(entry, place / max(len(planned), 1), truth, dice) | _where(entry["platform"], truth)
+        for place, entry in enumerate(written)
+    ]
+    boots = [
+        boot(label, block, machine=label.startswith("qemu")) | _where(label, truth)
+        for label in truth.costs
+        if label not in truth.unavailable
+        for block in range(truth.blocks)
+    ]
+    fitness_lines = [fitness(index) for index in range(0, len(written) + 1, 4)]
+    commands = [
+        {
+            "realtime_ns": EPOCH_NS,
+            "role": f"guest {one['boot']}",
+            "argv": ["qemu-system-x86_64", "-append", "console=ttyS0 <quiet> & more"],
+            "exit": 0,
+        }
+        for one in boots
+    ]
+    extra: dict[str, list[dict[str, Any]]] = {"footprints": [], "consolidation": []}
+    if truth.weighed:
+        _weigh(truth, trials, boots, extra)
+    calibration = [calibrated(size, when) for when in ("start", "end") for size in truth.frame_sizes]
+    return manifest, {
+        "trials": trials,
+        "boots": boots,
+        "fitness": fitness_lines,
+        "commands": commands,
+        "calibration": calibration if truth.wired else [],
+        **extra,
+    }
+
+
+def instrument(hypervisor: str | None) -> dict[str, Any]:
+    """What a manifest says of Virtoll, the host, the image and the agent; the host runs in this `hypervisor`."""
+    return {
+        "format": 1,
+        "created_realtime_ns": EPOCH_NS,
+        "virtoll": "0.1.0",
+        "frame_sizes": "with FCS",
+        "host": {
+            "fingerprint": "ab" * 32,
+            "hypervisor": hypervisor,
+            "cpus": 2,
+            "memory_bytes": 24 << 30,
+            "kernel": "6.1.0-56-amd64",
+            "cpu_model": "Synthetic CPU @ 2.50GHz",
+            "clock_source": "kvm-clock",
+            "root": True,
+            "os": "Debian GNU/Linux 12",
+            "mitigations": {"meltdown": "PTI"},
+            "hostname_hash": "c" * 16,
+            "packages": {"qemu-system-x86": "1:7.2+dfsg-7", "runc": "1.1.5"},
+        },
         "image": {
             "name": "full",
             "digest": "sha256:" + "d" * 64,
@@ -152,39 +191,6 @@ def records(truth: Truth) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]
         },
         "agent": {"version": "0.1.0", "protocol": 2, "build": "0123456789ab", "sha256": "a" * 64, "bytes": 1234567},
         "pinning": {"guest_cpus": [0], "generator_cpu": 1, "sink_cpu": 1},
-    }
-    written = planned[: truth.stop_after] if truth.stop_after is not None else planned
-    trials = [
-        _trial(entry, place / max(len(planned), 1), truth, dice) | _where(entry["platform"], truth)
-        for place, entry in enumerate(written)
-    ]
-    boots = [
-        _boot(label, block) | _where(label, truth)
-        for label in truth.costs
-        if label not in truth.unavailable
-        for block in range(truth.blocks)
-    ]
-    fitness = [_fitness(index) for index in range(0, len(written) + 1, 4)]
-    commands = [
-        {
-            "realtime_ns": EPOCH_NS,
-            "role": f"guest {boot['boot']}",
-            "argv": ["qemu-system-x86_64", "-append", "console=ttyS0 <quiet> & more"],
-            "exit": 0,
-        }
-        for boot in boots
-    ]
-    extra: dict[str, list[dict[str, Any]]] = {"footprints": [], "consolidation": []}
-    if truth.weighed:
-        _weigh(truth, trials, boots, extra)
-    calibration = [calibrated(size, when) for when in ("start", "end") for size in truth.frame_sizes]
-    return manifest, {
-        "trials": trials,
-        "boots": boots,
-        "fitness": fitness,
-        "commands": commands,
-        "calibration": calibration if truth.wired else [],
-        **extra,
     }
 
 
@@ -224,10 +230,10 @@ def _weigh(
     for trial in trials:
         cost = truth.costs[trial["platform"]].get(resources[trial["workload"]], 1.0)
         trial["host_cpu"] = host_cpu(trial, cost, dice)
-    for number, boot in enumerate(boots):
-        machine = boot["platform"].startswith("qemu")
-        boots[number] = add_start(boot, machine=machine)
-        extra["footprints"] += footprints(boot, machine=machine)
+    for number, one in enumerate(boots):
+        machine = one["platform"].startswith("qemu")
+        boots[number] = add_start(one, machine=machine)
+        extra["footprints"] += footprints(one, machine=machine)
     extra["consolidation"] = [
         *consolidation_steps("netns", 30, 3 << 20, 2 << 20, 0.3),
         *consolidation_steps("runc", 8, 12 << 20, 9 << 20, 0.1),
@@ -342,13 +348,13 @@ def _trial(entry: dict[str, Any], progress: float, truth: Truth, dice: random.Ra
         record["points"] = _sweep(label, entry["parameters"], factor, truth, dice)
     elif workload == "stream":
         rate = STREAM_RATE * entry["parameters"]["threads"] / truth.costs[label].get("memory", 1.0) / factor
-        record["clock"] = _clock(started, 200_000_000, 0.0, dice)
+        record["clock"] = clock(started, 200_000_000, 0.0, dice)
         record["result"] = {"figures": {"copy_rate": rate, "latency_p99": 1e15 / rate}}
     else:
         name, _, native_ns = next(job for job in JOBS if job[0] == workload)
         resource = next(metric["resource"] for metric in _metrics(truth) if metric["workload"] == name)
         duration = int(native_ns * truth.costs[label].get(resource, 1.0) * factor)
-        record["clock"] = _clock(started, duration, truth.clock_error.get(label, 0.0), dice)
+        record["clock"] = clock(started, duration, truth.clock_error.get(label, 0.0), dice)
         record["check"] = {"value": "abc", "expected": "abc", "ok": True}
         record["result"] = {}
     if status is not None:
@@ -360,11 +366,15 @@ def _trial(entry: dict[str, Any], progress: float, truth: Truth, dice: random.Ra
     return record
 
 
-def _clock(started: int, duration: int, error: float, dice: random.Random) -> dict[str, Any]:
+def clock(started: int, duration: int, error: float, dice: random.Random, *, late_share: float = 0.4) -> dict[str, Any]:
+    """The readings of a job that takes `duration` ns; the guest's clock has the relative `error`.
+
+    `late_share`: of the path's delay, by how much the end mark is early or late at most.
+    """
     delays = [int(dice.uniform(9_000, 42_000)) for _ in range(10)]
     bound = max(delays)
     begin = started + 100_000_000
-    end = begin + duration + int(dice.uniform(-0.4, 0.4) * bound)
+    end = begin + duration + int(dice.uniform(-late_share, late_share) * bound)
     guest = int(duration * (1 + error))
     return {
         "method": "icmp",
@@ -461,8 +471,8 @@ def _point(rate: float | None, size: int, capacity: float, truth: Truth, dice: r
     return add_wire(reported) if truth.wired else reported
 
 
-def _boot(label: str, block: int) -> dict[str, Any]:
-    machine = label.startswith("qemu")
+def boot(label: str, block: int, *, machine: bool) -> dict[str, Any]:
+    """One start of a guest that is good; `machine`: it has a kernel and hardware of its own."""
     facts = {
         "kernel_release": "6.1.0-56-amd64",
         "kernel_version": "#1 SMP Debian 6.1.192-2",
@@ -515,7 +525,8 @@ def _boot(label: str, block: int) -> dict[str, Any]:
     }
 
 
-def _fitness(after: int) -> dict[str, Any]:
+def fitness(after: int) -> dict[str, Any]:
+    """The host's state after so many trials."""
     passed = after * 2_000_000_000
     return {
         "monotonic_ns": passed,

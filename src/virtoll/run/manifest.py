@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -84,7 +84,7 @@ def build(
         baseline=experiment.baseline,
         control=experiment.control,
         platforms=tuple(_platform(choice, probes[choice.label]) for choice in experiment.platforms),
-        metrics=_metrics(experiment),
+        metrics=metric_records(dict.fromkeys(choice.workload for choice in experiment.workloads)),
         plan=PlanRecord(plan.seed, estimated_seconds, tuple(map(planned_trial, plan.trials))),
         host=dict(describe_host({"libc6", *(package for kind in PLATFORMS.values() for package in kind.packages)})),
         image=_images(experiment, site, smallest),
@@ -140,10 +140,10 @@ def _platform(choice: PlatformChoice, probe: Probe) -> PlatformEntry:
     )
 
 
-def _metrics(experiment: Experiment) -> tuple[MetricRecord, ...]:
+def metric_records(names: Iterable[str]) -> tuple[MetricRecord, ...]:
+    """The metrics of these workloads, the first of each as its primary one."""
     from virtoll.runfolder.records import MetricRecord
 
-    names = dict.fromkeys(choice.workload for choice in experiment.workloads)
     return tuple(
         parse_record(
             MetricRecord,
