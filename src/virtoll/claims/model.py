@@ -115,16 +115,14 @@ class Against(_Strict):
         return self
 
 
-class Test(_Strict):
-    """One comparison that must hold for all platforms (or `any`) that a run measured it on.
+class Compared(_Strict):
+    """What is compared with what: the measured side here, the other in `against`; without that it is a value alone.
 
-    `share` and `times_slower` are of performance: that of `against` is 1, and a duration half as long is 2.
     `where`: by parameter of the workload, and by `guests`, `vcpus`, `beside` and `beside_...` (see `readings`).
     `ignoring`: parameters that may differ between both sides. `per`: a parameter that values are divided by.
     `together`: of several guests at once, what all do. `relative_to_baseline`: both sides are shares of the baseline's.
     """
 
-    says: str
     workload: str | list[str] | None = None
     metric: str | list[str] | None = None
     reading: Reading = Reading.VALUE
@@ -135,10 +133,6 @@ class Test(_Strict):
     per: str | None = None
     together: bool = False
     relative_to_baseline: bool = False
-    share: Range | None = None
-    times_slower: Range | None = None
-    value: Value | None = None
-    holds_for: Literal["all", "any"] = "all"
 
     @field_validator("where")
     @classmethod
@@ -148,6 +142,25 @@ class Test(_Strict):
         return where
 
     @model_validator(mode="after")
+    def _names_what_is_read(self) -> Self:
+        if (self.workload is None) != (self.reading is Reading.CLOCK_ERROR):
+            raise ValueError("give 'workload'; a clock's error, of all workloads together, is read without one")
+        return self
+
+
+class Test(Compared):
+    """One comparison that must hold for all platforms (or `any`) that a run measured it on.
+
+    `share` and `times_slower` are of performance: that of `against` is 1, and a duration half as long is 2.
+    """
+
+    says: str
+    share: Range | None = None
+    times_slower: Range | None = None
+    value: Value | None = None
+    holds_for: Literal["all", "any"] = "all"
+
+    @model_validator(mode="after")
     def _can_be_judged(self) -> Self:
         asked = [name for name in ("share", "times_slower", "value") if getattr(self, name) is not None]
         if len(asked) != 1:
@@ -155,10 +168,6 @@ class Test(_Strict):
             raise ValueError(f"give one of 'share', 'times_slower' and 'value', {told}")
         if (self.value is None) == (self.against is None):
             raise ValueError("'share' and 'times_slower' need 'against', and 'value' is of one side alone")
-        if (self.workload is None) != (self.reading is Reading.CLOCK_ERROR):
-            raise ValueError("give 'workload'; a clock's error, of all workloads together, is read without one")
-        if self.reading is Reading.CLOCK_ERROR and self.value is None:
-            raise ValueError("a clock's error is judged by 'value', with the unit ppm or %")
         return self
 
     @property
@@ -166,11 +175,10 @@ class Test(_Strict):
         """What the share of performance, or the value in its own unit, must be."""
         if self.times_slower is not None:
             return self.times_slower.inverse()
-        if self.share is not None:
-            return self.share
-        if self.value is None:
-            raise AssertionError("a test asks for a share or a value")
-        return self.value
+        asked = self.share if self.share is not None else self.value
+        if asked is None:
+            raise ValueError("a test asks for a share or a value")
+        return asked
 
 
 class Claim(_Strict):

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from virtoll.claims.model import EXTREMES, Against, PlatformFilter, Range, Reading, Test
+from virtoll.claims.model import EXTREMES, Against, Compared, PlatformFilter, Range, Reading
 from virtoll.claims.readings import OF_OTHERS, USUAL, Cell, differing
 from virtoll.runfolder.records import Manifest, PlatformEntry
 
@@ -22,20 +22,20 @@ CellsOf = Callable[[Reading], Sequence[Cell]]
 Sides = tuple[Cell, Cell | None]
 
 
-def sides_of(test: Test, manifest: Manifest, cells_of: CellsOf) -> list[Sides] | str:
-    """What a test compares: each cell with each of its counterparts, or alone; a text says what the run lacks."""
-    workloads, metrics = _listed(test.workload), _listed(test.metric)
+def sides_of(compared: Compared, manifest: Manifest, cells_of: CellsOf) -> list[Sides] | str:
+    """What is compared: each cell with each of its counterparts, or alone; a text says what the run lacks."""
+    workloads, metrics = _listed(compared.workload), _listed(compared.metric)
     named = " or ".join(workloads)
-    against = Against(platforms="baseline") if test.against == "baseline" else test.against
-    free = {*test.where, *test.ignoring, *(against.where if against else ())}
-    own = [one for one in cells_of(test.reading) if _is_of(one, workloads, metrics)]
+    against = Against(platforms="baseline") if compared.against == "baseline" else compared.against
+    free = {*compared.where, *compared.ignoring, *(against.where if against else ())}
+    own = [one for one in cells_of(compared.reading) if _is_of(one, workloads, metrics)]
     if not own:
         what = f" ({' or '.join(metrics).replace('_', ' ')})" if metrics else ""
         return f"the run has no value of {named}{what}"
-    own = [one for one in own if is_wanted(one.platform, test.platforms, manifest)]
+    own = [one for one in own if is_wanted(one.platform, compared.platforms, manifest)]
     if not own:
         return f"{named} was not measured on a platform that it is about"
-    own = _selected(own, test.where, free)
+    own = _selected(own, compared.where, free)
     if not own:
         return f"{named} was not measured as it says"
     if against is None:
@@ -43,10 +43,12 @@ def sides_of(test: Test, manifest: Manifest, cells_of: CellsOf) -> list[Sides] |
     own_metrics = against.metric is None and against.workload is None
     other_workloads = workloads if against.workload is None else [against.workload]
     other_metrics = metrics if own_metrics else _listed(against.metric)
-    where = {key: value for key, value in {**test.where, **against.where}.items() if value != "next"}
-    others = [one for one in cells_of(against.reading or test.reading) if _is_of(one, other_workloads, other_metrics)]
+    where = {key: value for key, value in {**compared.where, **against.where}.items() if value != "next"}
+    others = [
+        one for one in cells_of(against.reading or compared.reading) if _is_of(one, other_workloads, other_metrics)
+    ]
     others = _selected(others, where, free)
-    may_differ = _with_followers({*against.where, *test.ignoring})
+    may_differ = _with_followers({*against.where, *compared.ignoring})
     pairs: list[Sides] = []
     for one in own:
         found = [

@@ -1,0 +1,253 @@
+"""Ratios of what a run measured, each with its intervals: what claims are judged by. Pure.
+
+A ratio is of performance, round by round, as in `stats.compare`: a rate by the other, a duration by the one. Where the
+run compares the two sides anyway, its own comparison is taken, with all that keeps it from a verdict. Else the mean of
+the blocks' logarithms has Student's t interval. A rate that is a lower bound opens the interval upwards, one that it is
+compared with opens it downwards. Main types: `Ratio`, and `Ratios` (of one analysis).
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+from virtoll.claims.model import Compared, Reading
+from virtoll.claims.readings import SHARE, Cell, Under, cells_of
+from virtoll.claims.sides import Sides, is_wanted, sides_of
+from virtoll.runfolder.conditions import ALONE, Condition
+from virtoll.stats.analysis import Analysis
+from virtoll.stats.bounds import forwarded_elsewhere
+from virtoll.stats.caveats import hosts_of, why_other_host
+from virtoll.stats.clocks import ClockError
+from virtoll.stats.comparability import agents_by_platform, why_platform_incomparable
+from virtoll.stats.compare import LEVEL, Comparison
+from virtoll.stats.intervals import CONFIDENCE, Interval, student
+from virtoll.stats.values import Task
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """One ratio, or one value: `estimate` with its 95 % interval, and with one simultaneous with others.
+
+    A ratio is of performance and has no `unit`. `under`: what the measured side ran beside or with; `against`: the
+    other side in words. `reason`: why there is no interval, or what limits it. `functional`: of a platform whose
+    numbers are no results.
+    """
+
+    platform: str
+    task: str
+    under: str
+    against: str
+    unit: str
+    blocks: int
+    estimate: float | None = None
+    interval: Interval | None = None
+    simultaneous: Interval | None = None
+    reason: str = ""
+    functional: bool = False
+
+
+@dataclass(frozen=True)
+class _Side:
+    """Logarithms by (block, round); whether the true ones may be larger, or smaller, than these."""
+
+    logs: Mapping[tuple[int, int], float]
+    at_least: bool = False
+    at_most: bool = False
+
+    def over(self, other: _Side) -> _Side:
+        """The ratio of both."""
+        logs = _differences(self.logs, other.logs)
+        return _Side(logs, self.at_least or other.at_most, self.at_most or other.at_least)
+
+
+class Ratios:
+    """The ratios of one analysis; what is read of it is read once."""
+
+    def __init__(self, analysis: Analysis) -> None:
+        self._analysis = analysis
+        self._baseline = analysis.data.manifest.baseline or ""
+        self._elsewhere = forwarded_elsewhere(analysis.data.boots)
+        self._agents = agents_by_platform(analysis.data.boots)
+        self._hosts = hosts_of(analysis.data.manifest)
+        self._gaps = {one.task: math.log(one.factor) for one in analysis.two_states}
+        self._cells = cache(lambda reading: cells_of(analysis, reading))
+        self._values = {one.key: one for one in self._cells(Reading.VALUE)}
+        # The run's own comparisons: with the baseline, alone or with as many guests, and with the same guest alone.
+        at_once = {analysis.at_once.words(point): point for point in analysis.at_once.points}
+        self._against_baseline: Mapping[tuple[str, Task, Under], Comparison] = {
+            **{(one.platform, one.task, ALONE): one for one in analysis.comparisons},
+            **{(one.platform, one.task, at_once[one.condition or ""]): one for one in analysis.at_once.comparisons},
+        }
+        self._against_alone = {(one.platform, one.task, one.condition): one for one in analysis.isolation.comparisons}
+
+    def sides(self, compared: Compared) -> list[Sides] | list[ClockError] | str:
+        """What is compared: pairs of cells, or clocks; in words what the run has not."""
+        manifest = self._analysis.data.manifest
+        if compared.reading is not Reading.CLOCK_ERROR:
+            return sides_of(compared, manifest, self._cells)
+        asked = [one for one in self._analysis.clocks if is_wanted(one.platform, compared.platforms, manifest)]
+        return asked or "no clock of a platform that it is about was read"
+
+    def is_functional(self, side: Sides | ClockError) -> bool:
+        """Whether its numbers are no results."""
+        labels = [side.platform] if isinstance(side, ClockError) else [one.platform for one in side if one is not None]
+        return any(label in self._analysis.caveats for label in labels)
+
+    def ratio(self, compared: Compared, side: Sides | ClockError, family: int, *, value: bool) -> Ratio:
+        """One of the sides' ratios; `family`: with how many its interval is simultaneous.
+
+        `value`: the value itself is asked for, in its unit, and not its performance.
+        """
+        functional = self.is_functional(side)
+        if isinstance(side, ClockError):
+            return _clock(side, functional)
+        return self._of(compared, *side, family, value=value, functional=functional)
+
+    def _of(
+        self, compared: Compared, own: Cell, other: Cell | None, family: int, *, value: bool, functional: bool
+    ) -> Ratio:
+        known = self._known(compared, own, other)
+        found = Ratio(
+            own.platform,
+            own.task.label,
+            self._under_words(own),
+            self._against_words(own, other),
+            own.unit if value else "",
+            blocks=0,
+            functional=functional,
+        )
+        untold = own.untold or (other.untold if other else "") or self._why_incomparable(own, other)
+        if untold:
+            return replace(found, reason=untold)
+        if known is not None and known.caveat is not None and not functional:
+            return replace(found, blocks=len(known.pairs), estimate=known.share, reason=known.reason or known.caveat)
+        side = self._side(compared, own, value)
+        theirs = None if other is None else self._side(compared, other, value)
+        if side is None or (other is not None and theirs is None):
+            return replace(found, reason="the baseline has no value of it")
+        if theirs is not None:
+            side = side.over(theirs)
+        blocks = _by_block(side.logs) if known is None else {block: math.log(share) for block, share in known.pairs}
+        if not blocks:
+            return replace(found, reason=known.reason if known else "no block has a valid value of both sides")
+        found = replace(found, blocks=len(blocks), estimate=math.exp(statistics.fmean(blocks.values())))
+        if len(blocks) < 2:
+            return replace(found, reason="one block alone: no interval")
+        gap = max(self._gaps.get(one.task, 0.0) for one in (own, other) if one is not None)
+        single, joint = _intervals(known, list(blocks.values()), family, gap)
+        reason = "a rate of it is a lower bound: more may be possible" if side.at_least or side.at_most else ""
+        return replace(found, interval=_opened(single, side), simultaneous=_opened(joint, side), reason=reason)
+
+    def _side(self, compared: Compared, cell: Cell, value: bool) -> _Side | None:
+        """Logarithms of performance, or of the value where that is asked for; None where there is no baseline's."""
+        sign = -1.0 if cell.lower_is_better and not value else 1.0
+        more = math.log(cell.attributes["guests"]) if compared.together else 0.0
+        by = None if compared.per is None else cell.number(compared.per)
+        less = math.log(by) if by else 0.0
+        side = _Side({key: sign * one + more - less for key, one in cell.rounds.items()}, cell.at_least)
+        if not compared.relative_to_baseline:
+            return side
+        key = self._baseline, cell.task, cell.under
+        base = self._values.get(key)
+        if base is None:
+            return None
+        return side.over(_Side({key: sign * one for key, one in base.rounds.items()}, base.at_least))
+
+    def _why_incomparable(self, own: Cell, other: Cell | None) -> str:
+        """Why a value or a ratio would not be the platforms' own; empty where it is."""
+        for one in (own, other):
+            if one is not None and one.platform in self._elsewhere and one.task.is_forwarding_rate:
+                return f"{one.platform} forwards {self._elsewhere[one.platform]}"
+        if other is None or own.platform == other.platform:
+            return ""
+        refused = why_other_host(self._hosts, own.platform, other.platform)
+        return refused or why_platform_incomparable(self._agents, own.platform, other.platform) or ""
+
+    def _known(self, compared: Compared, own: Cell, other: Cell | None) -> Comparison | None:
+        """The run's own comparison of two sides, where it has one."""
+        plain = compared.reading is Reading.VALUE and not (
+            compared.relative_to_baseline or compared.per or compared.together
+        )
+        if other is None or not plain or own.task != other.task:
+            return None
+        if own.platform == other.platform and other.under == ALONE:
+            label = own.under.label if isinstance(own.under, Condition) else None
+            return self._against_alone.get((own.platform, own.task, label))
+        if other.platform == self._baseline and own.under == other.under:
+            return self._against_baseline.get(own.key)
+        return None
+
+    def _under_words(self, cell: Cell) -> str:
+        """What a cell ran beside or with, empty for alone."""
+        if isinstance(cell.under, str):
+            return ""
+        return (
+            f"beside {cell.under.label}"
+            if isinstance(cell.under, Condition)
+            else self._analysis.at_once.words(cell.under)
+        )
+
+    def _against_words(self, own: Cell, other: Cell | None) -> str:
+        """The other side in words: what differs."""
+        if other is None:
+            return ""
+        parts = [other.platform] if own.platform != other.platform else []
+        if own.under != other.under:
+            parts.append(self._under_words(other) or "alone")
+        if own.task.workload != other.task.workload:
+            parts.append(other.task.short)
+        elif own.task != other.task:
+            parts.append(other.task.size)
+        return ", ".join(parts) or "its largest rate"
+
+
+def _clock(clock: ClockError, functional: bool) -> Ratio:
+    """A clock's error without its sign, with Sen's interval; it is of that clock alone."""
+    blocks = len({reading.block for reading in clock.readings})
+    found = Ratio(clock.platform, "the guest's clock", "", "", SHARE, blocks, functional=functional)
+    slope = clock.slope
+    if slope is None:
+        return replace(found, reason=clock.why_no_slope)
+    nearest = 0.0 if slope.low <= 0 <= slope.high else min(abs(slope.low), abs(slope.high))
+    interval = Interval(nearest, max(abs(slope.low), abs(slope.high)), CONFIDENCE, "Theil and Sen")
+    return replace(found, estimate=abs(slope.rate), interval=interval, simultaneous=interval)
+
+
+def _intervals(known: Comparison | None, logs: Sequence[float], family: int, gap: float) -> tuple[Interval, Interval]:
+    """The 95 % interval of a ratio, and the one simultaneous with its family; `gap`: of the host's two states."""
+    if known is not None and known.interval is not None and known.simultaneous is not None:
+        return known.interval, known.simultaneous
+    found = []
+    for confidence in (CONFIDENCE, 1 - LEVEL / max(family, 1)):
+        own = student(logs, confidence).interval
+        if own is None:
+            raise ValueError("an interval needs two blocks")
+        found.append(Interval(math.exp(own.low - gap), math.exp(own.high + gap), confidence, own.method))
+    return found[0], found[1]
+
+
+def _opened(interval: Interval, side: _Side) -> Interval:
+    low = 0.0 if side.at_most else interval.low
+    return replace(interval, low=low, high=math.inf if side.at_least else interval.high)
+
+
+def _differences(
+    one: Mapping[tuple[int, int], float], other: Mapping[tuple[int, int], float]
+) -> dict[tuple[int, int], float]:
+    """Round by round; where no round has both, block by block."""
+    both = {key: value - other[key] for key, value in one.items() if key in other}
+    if both:
+        return both
+    own, theirs = _by_block(one), _by_block(other)
+    return {(block, 0): value - theirs[block] for block, value in own.items() if block in theirs}
+
+
+def _by_block(rounds: Mapping[tuple[int, int], float]) -> dict[int, float]:
+    blocks: dict[int, list[float]] = {}
+    for (block, _), value in rounds.items():
+        blocks.setdefault(block, []).append(value)
+    return {block: statistics.median(values) for block, values in sorted(blocks.items())}
