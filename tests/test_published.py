@@ -12,7 +12,6 @@ from virtoll.errors import UsageError
 from virtoll.reference.published import (
     RELATIONS,
     PublishedValue,
-    claims,
     load_study,
     published_values,
     read_values,
@@ -135,11 +134,6 @@ def test_a_relation_or_a_form_that_is_not_known_is_refused() -> None:
     for cells in ("equal", "equal,one, two"):
         with pytest.raises(UsageError, match=r"line 2: cells and columns differ in number"):
             read_values(HEADER + row.format(cells))
-
-
-def test_every_claim_is_of_a_paper_that_has_numbers() -> None:
-    assert len(claims()) == len({claim.id for claim in claims()}) == 46
-    assert {claim.paper for claim in claims()} == {value.paper for value in published_values()}
 
 
 def test_a_share_is_the_range_of_the_ratios_to_the_papers_own_bare_host() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _KEYS = ", ".join(Claim.model_fields)
+_TELLING = ("extra_forbidden", "value_error", "missing")
+_TYPE = re.compile(r"(bool|int|float|str)$|[A-Z]|(list|literal|function-\w+|union)\[")
 
 
 @cache
@@ -57,8 +60,12 @@ def parse_claims(text: str, name: str) -> tuple[Claim, ...]:
 
 
 def _complaint(error: ValidationError) -> str:
-    """One sentence for the first of pydantic's errors: key, what is wrong, what is allowed."""
-    first = error.errors(include_url=False)[0]
+    """One sentence for one of pydantic's errors: key, what is wrong, what is allowed.
+
+    Where a key may have one of several types there is an error for each; those that say what is wrong go first.
+    """
+    found = error.errors(include_url=False)
+    first = min(found, key=lambda one: (one["type"] not in _TELLING, -len(one["loc"])))
     key = ".".join(str(part) for part in _named(first["loc"]))
     if first["type"] == "extra_forbidden":
         return f"key '{key}': not known; docs/claims.md lists the keys"
@@ -71,4 +78,4 @@ def _complaint(error: ValidationError) -> str:
 
 def _named(location: Sequence[int | str]) -> list[Any]:
     """The keys of a place in the file, without the names of the types that pydantic tried there."""
-    return [part for part in location if isinstance(part, int) or part[:1].islower()]
+    return [part for part in location if isinstance(part, int) or not _TYPE.match(part)]

@@ -51,6 +51,8 @@ class Range(_Strict):
             raise ValueError("give 'at_least', 'at_most', or both")
         if self.at_least is not None and self.at_most is not None and self.at_least > self.at_most:
             raise ValueError(f"'at_least' ({self.at_least:g}) is above 'at_most' ({self.at_most:g})")
+        if min(one for one in (self.at_least, self.at_most) if one is not None) < 0:
+            raise ValueError("give a number that is not below 0")
         return self
 
     def inverse(self) -> Range:
@@ -159,6 +161,13 @@ class Test(Compared):
     times_slower: Range | None = None
     value: Value | None = None
     holds_for: Literal["all", "any"] = "all"
+
+    @field_validator("times_slower")
+    @classmethod
+    def _is_a_factor(cls, asked: Range | None) -> Range | None:
+        if asked is not None and 0 in (asked.at_least, asked.at_most):
+            raise ValueError("a factor of time is above 0")
+        return asked
 
     @model_validator(mode="after")
     def _can_be_judged(self) -> Self:

@@ -72,12 +72,18 @@ class Cell:
 
 
 def cells_of(analysis: Analysis, reading: Reading) -> tuple[Cell, ...]:
-    """Every cell of the run that a reading has a value of; none of `CLOCK_ERROR`, which is no trial's."""
+    """Every cell of the run that a reading has a value of, in the run's order; none of `CLOCK_ERROR`, of no trial."""
+    if reading is Reading.CLOCK_ERROR:
+        return ()
     if reading is Reading.VALUE:
-        return tuple(_values(analysis))
-    if reading is Reading.NEIGHBOUR_DELIVERED:
-        return tuple(_neighbours(analysis))
-    return () if reading is Reading.CLOCK_ERROR else tuple(_points(analysis, reading))
+        found = _values(analysis)
+    else:
+        found = _neighbours(analysis) if reading is Reading.NEIGHBOUR_DELIVERED else _points(analysis, reading)
+    platforms = {label: place for place, label in enumerate(analysis.platforms)}
+    tasks = {task: place for place, task in enumerate(analysis.tasks)}
+    under = [ALONE, *analysis.isolation.conditions, *analysis.at_once.points]
+    order = {one: place for place, one in enumerate(under)}
+    return tuple(sorted(found, key=lambda one: (platforms[one.platform], tasks[one.task], order[one.under])))
 
 
 def _values(analysis: Analysis) -> Iterable[Cell]:

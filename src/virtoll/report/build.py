@@ -119,7 +119,7 @@ def build_report(run_directory: Path, output: Path | None = None, claims: Sequen
     ledger = ledger_of(analysis, claims)
     specs = {name: spec for name, spec in figures_of(analysis).items() if spec.why_not(analysis) is None}
     drawings = {name: render(name, spec, analysis) for name, spec in specs.items()}
-    page = render_page(analysis, ledger, drawings)
+    page = render_page(analysis, drawings, ledger)
     target = output if output is not None else run_directory / "report"
     try:
         _write(target, page, drawings.values(), csv_tables(analysis, ledger))

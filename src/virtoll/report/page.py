@@ -52,8 +52,8 @@ class FigureView:
     why_not: str | None
 
 
-def render_page(analysis: Analysis, ledger: Sequence[Judged], drawings: Mapping[str, Drawing]) -> str:
-    """The whole page as HTML; `ledger`: what the run says about claims; `drawings`: the figures that show something."""
+def render_page(analysis: Analysis, drawings: Mapping[str, Drawing], ledger: Sequence[Judged] = ()) -> str:
+    """The whole page as HTML; `drawings`: the figures that show something; `ledger`: what the run says about claims."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -67,11 +67,11 @@ def render_page(analysis: Analysis, ledger: Sequence[Judged], drawings: Mapping[
     environment.filters.update(
         ns=units.nanoseconds, percent=units.percent, bytes=units.size, command=shlex.join, safe_svg=Markup
     )
-    page = environment.get_template("report.html.j2").render(**_context(analysis, ledger, drawings))
+    page = environment.get_template("report.html.j2").render(**_context(analysis, drawings, ledger))
     return re.sub(r"(?<=\d) (?=[%×])", "\u00a0", page) + "\n"
 
 
-def _context(analysis: Analysis, ledger: Sequence[Judged], drawings: Mapping[str, Drawing]) -> dict[str, Any]:
+def _context(analysis: Analysis, drawings: Mapping[str, Drawing], ledger: Sequence[Judged]) -> dict[str, Any]:
     manifest = analysis.data.manifest
     compared = _compared(analysis)
     specs = figures_of(analysis)

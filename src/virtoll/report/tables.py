@@ -19,7 +19,7 @@ from virtoll.report.study import study_tables
 from virtoll.stats.analysis import Analysis
 
 
-def csv_tables(analysis: Analysis, ledger: Sequence[Judged]) -> tuple[CsvTable, ...]:
+def csv_tables(analysis: Analysis, ledger: Sequence[Judged] = ()) -> tuple[CsvTable, ...]:
     """Every table of the report; `ledger`: what the run says about claims."""
     return (
         _cells(analysis),
@@ -37,7 +37,7 @@ def csv_tables(analysis: Analysis, ledger: Sequence[Judged]) -> tuple[CsvTable, 
         *parameter_tables(analysis),
         *throughput_tables(analysis),
         *study_tables(analysis),
-        *claims_tables(ledger),
+        *(claims_tables(ledger) if ledger else ()),
         *paper_tables(analysis),
     )
 

@@ -1,0 +1,253 @@
+"""How a claim is judged, whatever it says: bounds, intervals, several platforms and tests, rates that are bounds.
+
+The truth of each run is made up; what a claim asks for is written here as a user would write it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.support.made_up_run import Made, made_up_run
+
+from virtoll.claims import Judged, Outcome, judge_claims, parse_claims
+from virtoll.errors import UsageError
+from virtoll.runfolder.conditions import Condition
+from virtoll.runfolder.scale import ScalePoint
+from virtoll.stats.analysis import Analysis, analyse
+
+BASE: dict[str, dict[str, Any]] = {"native": {}, "native-again": {}}
+SMALL = {"frame_size_bytes": 64}
+
+
+def claim_on(test: str, *more: str) -> Any:
+    """One claim with these tests, as YAML has them."""
+    tests = "".join(f"    - {one}\n" for one in (test, *more))
+    return parse_claims(f"- id: own\n  source: a test\n  says: something\n  tests:\n{tests}", "claims.yaml")
+
+
+def judged(analysis: Analysis, test: str, *more: str) -> Judged:
+    (found,) = judge_claims(analysis, claim_on(test, *more))
+    return found
+
+
+def builds(times: dict[str, float], **given: Any) -> Analysis:
+    """A kernel build of so many seconds on each platform."""
+    platforms = BASE | {label: {} for label in times}
+    measured = [Made(label, "kernel-compile", {}, value=seconds * 1e9, **given) for label, seconds in times.items()]
+    return analyse(made_up_run(platforms, measured))
+
+
+AS_FAST = "{says: builds as fast, workload: kernel-compile, against: baseline, share: {at_least: 0.9}}"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "outcome"),
+    [(10.0, Outcome.SUPPORTED), (30.0, Outcome.REFUTED), (11.1, Outcome.NOT_DECIDED)],
+)
+def test_an_interval_decides_only_where_it_leaves_no_doubt(seconds: float, outcome: Outcome) -> None:
+    found = judged(builds({"native": 10.0, "runc": seconds}), AS_FAST)
+    assert found.outcome is outcome
+    (finding,) = found.tests[0].findings
+    assert finding.estimate == pytest.approx(10.0 / seconds, rel=0.03)
+    assert finding.interval is not None
+    assert finding.interval.low < 10.0 / seconds < finding.interval.high
+    assert finding.blocks == 5
+
+
+def test_times_slower_is_of_time_and_share_of_performance() -> None:
+    analysis = builds({"native": 10.0, "runc": 30.0})
+    assert (
+        judged(analysis, AS_FAST.replace("share: {at_least: 0.9}", "times_slower: {at_least: 2.5}")).outcome
+        is Outcome.SUPPORTED
+    )
+    assert (
+        judged(analysis, AS_FAST.replace("share: {at_least: 0.9}", "times_slower: {at_least: 4}")).outcome
+        is Outcome.REFUTED
+    )
+    assert (
+        judged(analysis, AS_FAST.replace("share: {at_least: 0.9}", "share: {at_most: 0.4}")).outcome
+        is Outcome.SUPPORTED
+    )
+
+
+def test_one_platform_refutes_what_is_said_of_all_and_any_needs_one_alone() -> None:
+    analysis = builds({"native": 10.0, "runc": 10.0, "uml": 40.0})
+    assert judged(analysis, AS_FAST).outcome is Outcome.REFUTED
+    assert judged(analysis, AS_FAST.replace("says:", "holds_for: any, says:")).outcome is Outcome.SUPPORTED
+    slow = builds({"native": 10.0, "uml": 40.0})
+    assert judged(slow, AS_FAST.replace("says:", "holds_for: any, says:")).outcome is Outcome.REFUTED
+
+
+def test_one_block_has_no_interval_and_the_run_without_the_workload_no_finding() -> None:
+    found = judged(builds({"native": 10.0, "runc": 10.0}, blocks=1), AS_FAST)
+    assert found.outcome is Outcome.NOT_DECIDED
+    assert "one block" in found.tests[0].findings[0].reason
+    lacking = judged(builds({"native": 10.0, "runc": 10.0}), AS_FAST.replace("kernel-compile", "bzip2"))
+    assert lacking.outcome is Outcome.NOT_MEASURED
+    assert lacking.tests[0].missing == "the run has no value of bzip2"
+
+
+def test_a_part_that_was_not_measured_leaves_a_claim_open_unless_another_refutes_it() -> None:
+    other = AS_FAST.replace("kernel-compile", "bzip2")
+    assert judged(builds({"native": 10.0, "runc": 10.0}), AS_FAST, other).outcome is Outcome.NOT_DECIDED
+    assert judged(builds({"native": 10.0, "runc": 40.0}), AS_FAST, other).outcome is Outcome.REFUTED
+    assert judged(builds({"native": 10.0, "runc": 10.0}), other, other).outcome is Outcome.NOT_MEASURED
+
+
+def test_a_platform_that_is_functional_only_is_shown_and_decides_nothing() -> None:
+    platforms = {**BASE, "xen": {"platform": "xen", "caveat": "nested: functional only"}}
+    measured = [Made("native", "superpi", {}, value=1e9), Made("xen", "superpi", {}, value=50e9)]
+    found = judged(analyse(made_up_run(platforms, measured)), AS_FAST.replace("kernel-compile", "superpi"))
+    assert found.outcome is Outcome.NOT_MEASURED
+    (finding,) = found.tests[0].findings
+    assert finding.functional
+    assert finding.estimate == pytest.approx(0.02, rel=0.05)
+
+
+def test_what_is_compared_differs_in_nothing_but_what_is_named() -> None:
+    """Of three numbers of jobs each is compared with one job alone, and not with another size of the build."""
+    times = {("quick", 1): 10.0, ("quick", 4): 5.0, ("paper", 1): 100.0}
+    measured = [
+        Made(label, "kernel-compile", {"size": size, "jobs": jobs}, value=seconds * 1e9)
+        for label in ("native", "runc")
+        for (size, jobs), seconds in times.items()
+    ]
+    analysis = analyse(made_up_run(BASE | {"runc": {}}, measured))
+    test = (
+        "{says: gains, workload: kernel-compile, where: {jobs: {at_least: 2}}, against: {where: {jobs: 1}}, "
+        "share: {at_least: 1.5}}"
+    )
+    found = judged(analysis, test)
+    assert found.outcome is Outcome.SUPPORTED
+    assert [one.estimate for one in found.tests[0].findings] == [pytest.approx(2.0, rel=0.03)]
+    per_job = judged(analysis, test.replace("says:", "per: jobs, says:").replace("at_least: 1.5", "at_least: 0.9"))
+    assert per_job.outcome is Outcome.REFUTED, "a quarter of the speed for each of four jobs is half of what one has"
+
+
+@pytest.mark.parametrize(
+    ("where", "against", "ratio"), [("least", "most", 0.5), ("most", "least", 2.0), ("{at_least: 1}", "next", 0.7)]
+)
+def test_least_most_and_next_are_of_what_was_measured(where: str, against: str, ratio: float) -> None:
+    rates = {1: 1e6, 2: 1.4e6, 8: 2e6}
+    measured = [
+        Made(label, "stream", {"threads": threads}, value=1e9 / rate * 1e6, figures={"copy_rate": rate})
+        for label in ("native", "runc")
+        for threads, rate in rates.items()
+    ]
+    test = (
+        f"{{says: grows, workload: stream, metric: copy_rate, where: {{threads: {where}}}, "
+        f"against: {{where: {{threads: {against}}}}}, share: {{at_least: 0.1}}}}"
+    )
+    found = judged(analyse(made_up_run(BASE | {"runc": {}}, measured)), test)
+    estimates = sorted(one.estimate or 0.0 for one in found.tests[0].findings)
+    expected = [ratio] if against != "next" else [1.0 / 1.4, 1.4 / 2.0]
+    assert estimates == pytest.approx(sorted(expected), rel=0.03)
+
+
+def forwarding(rates: dict[str, tuple[float, bool]], limit: float | None = None) -> Analysis:
+    """What each platform forwards, and whether it loses nothing flat out."""
+    measured = [
+        Made(label, "forward", SMALL, value=rate, lossless=lossless) for label, (rate, lossless) in rates.items()
+    ]
+    return analyse(made_up_run(BASE | {label: {} for label in rates}, measured, calibrated_rate=limit))
+
+
+def test_a_rate_that_is_a_lower_bound_decides_one_way_only() -> None:
+    """Native lost nothing, so that it may forward more: netns has at most this share of it, and may have less."""
+    analysis = forwarding({"native": (500e3, True), "netns": (495e3, False)})
+    test = "{says: forwards as much, workload: forward, against: baseline, share: {at_least: 0.9}}"
+    assert judged(analysis, test).outcome is Outcome.NOT_DECIDED
+    (finding,) = judged(analysis, test).tests[0].findings
+    assert finding.interval is not None
+    assert finding.interval.low == 0.0
+    assert "lower bound" in finding.reason
+    assert judged(analysis, test.replace("at_least: 0.9", "at_most: 1.2")).outcome is Outcome.SUPPORTED
+    slow = forwarding({"native": (500e3, True), "netns": (100e3, False)})
+    assert judged(slow, test).outcome is Outcome.REFUTED, "however much more native may do"
+    both = forwarding({"native": (500e3, True), "netns": (500e3, True)})
+    assert judged(both, test).outcome is Outcome.NOT_DECIDED
+    assert judged(both, test.replace("at_least: 0.9", "at_most: 1.2")).outcome is Outcome.NOT_DECIDED
+
+
+def test_a_value_is_asked_for_in_a_unit_of_its_own() -> None:
+    measured = [Made(label, "superpi", {}, value=20e6) for label in ("native", "runc")]
+    analysis = analyse(made_up_run(BASE | {"runc": {}}, measured))
+    for value, outcome in (
+        ("{at_most: 25, unit: ms}", Outcome.SUPPORTED),
+        ("{at_most: 0.025, unit: s}", Outcome.SUPPORTED),
+        ("{at_most: 15000, unit: us}", Outcome.REFUTED),
+        ("{at_least: 10, at_most: 30, unit: ms}", Outcome.SUPPORTED),
+    ):
+        test = f"{{says: is quick, workload: superpi, platforms: {{label: runc}}, value: {value}}}"
+        assert judged(analysis, test).outcome is outcome, value
+    with pytest.raises(UsageError, match=r"claim own: test 'is quick': what is read is in ns.*'frames/s'.*ms"):
+        judged(analysis, "{says: is quick, workload: superpi, value: {at_most: 25, unit: frames/s}}")
+
+
+def test_a_load_beside_is_compared_with_the_guest_alone() -> None:
+    heavy, idle = Condition("heavy"), Condition("idle")
+    measured = [Made("native", "povray", {}, value=1e9)]
+    for condition, seconds in ((None, 1.0), (idle, 1.01), (heavy, 1.7)):
+        measured.append(Made("runc", "povray", {}, value=seconds * 1e9, beside=condition))
+    analysis = analyse(made_up_run({"native": {}, "runc": {}}, measured))
+    test = (
+        "{says: renders, workload: povray, where: {beside: heavy}, against: {where: {beside: nothing}}, "
+        "times_slower: {at_least: 1.5}}"
+    )
+    found = judged(analysis, test)
+    assert found.outcome is Outcome.SUPPORTED
+    assert (found.tests[0].findings[0].against, found.tests[0].findings[0].under) == (
+        "alone",
+        "beside heavy load, same CPUs",
+    )
+    assert judged(analysis, test.replace("heavy", "idle")).outcome is Outcome.REFUTED
+    assert (
+        judged(analysis, test.replace("beside: heavy", "beside: heavy, beside_guests: 2")).outcome
+        is Outcome.NOT_MEASURED
+    )
+
+
+def test_guests_at_once_are_compared_with_the_baseline_at_the_same_number_and_summed() -> None:
+    """Four guests that take twice as long each do twice the work of one together."""
+    measured = [
+        Made(label, "kernel-compile", {}, value=seconds * 1e9, scale=ScalePoint(guests, 1, memory << 20))
+        for label in ("native", "runc")
+        for guests, seconds, memory in ((1, 10.0, 512), (4, 20.0, 128))
+    ]
+    analysis = analyse(made_up_run({"native": {}, "runc": {}}, measured))
+    alike = judged(analysis, AS_FAST.replace("against:", "where: {guests: [1, 4]}, against:"))
+    assert alike.outcome is Outcome.SUPPORTED
+    assert [one.under for one in alike.tests[0].findings] == ["1 guest", "4 guests"]
+    together = (
+        "{says: does more, workload: kernel-compile, where: {guests: 4}, against: {where: {guests: 1}}, "
+        "together: true, share: {at_least: 1.5}}"
+    )
+    found = judged(analysis, together)
+    assert found.outcome is Outcome.SUPPORTED
+    assert found.tests[0].findings[0].estimate == pytest.approx(2.0, rel=0.03)
+
+
+def test_of_many_platforms_one_that_misses_by_chance_does_not_refute() -> None:
+    """Intervals that refute are simultaneous: with more platforms each is wider, and none is narrower."""
+    test = "{says: is, workload: kernel-compile, where: {jobs: 1}, value: {at_most: 20, unit: s}}"
+    names = ("runc", "crun", "netns", "nspawn", "uml", "lxc")
+    few = judged(builds({"native": 10.0, "runc": 10.0}), test)
+    many = judged(builds({"native": 10.0} | dict.fromkeys(names, 10.0)), test)
+    (alone,) = few.tests[0].findings
+    same = next(one for one in many.tests[0].findings if one.platform == "runc")
+    assert alone.interval == same.interval
+    assert alone.simultaneous is not None
+    assert same.simultaneous is not None
+    assert alone.simultaneous.coverage == pytest.approx(0.95)
+    assert same.simultaneous.coverage == pytest.approx(1 - 0.05 / 6)
+    assert same.simultaneous.low < alone.simultaneous.low
+
+
+def test_gvisor_of_an_older_record_is_no_container() -> None:
+    platforms = {"native": {}, "runsc": {"family": "os-level"}}
+    measured = [Made("native", "superpi", {}, value=1e9), Made("runsc", "superpi", {}, value=9e9)]
+    test = (
+        "{says: is fast, workload: superpi, platforms: {family: os-level}, against: baseline, share: {at_least: 0.9}}"
+    )
+    assert judged(analyse(made_up_run(platforms, measured)), test).outcome is Outcome.NOT_MEASURED
