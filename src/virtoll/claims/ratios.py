@@ -113,7 +113,7 @@ class Ratios:
         known = self._known(compared, own, other)
         found = Ratio(
             own.platform,
-            own.task.label,
+            own.task.short,
             self._under_words(own),
             self._against_words(own, other),
             own.unit if value else "",

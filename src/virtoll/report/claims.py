@@ -107,8 +107,9 @@ def _shown(tested: JudgedTest) -> tuple[str, ...]:
 
 
 def finding_words(tested: JudgedTest, found: Finding) -> str:
-    """'netns, IP forwarding, 64 B: 36 % of native (34 to 38 %): supported'."""
-    what = ", ".join(filter(None, (found.platform, found.task, found.under)))
+    """'netns, forward 64 B: 36 % of native (34 to 38 %): supported'."""
+    of_several = "all together" if tested.test.together else ""
+    what = ", ".join(filter(None, (found.platform, found.task, found.under, of_several)))
     said = _numbers(tested, found)
     reason = f" ({found.reason})" if found.reason else ""
     outcome = "functional only" if found.functional else str(found.outcome)
@@ -127,7 +128,13 @@ def _numbers(tested: JudgedTest, found: Finding) -> str:
         return one if between is None else f"{one} ({between[0]} to {between[1]})"
     if tested.test.times_slower is not None:
         return _times_slower(found.estimate, ends) + (f" than {found.against}" if found.against else "")
-    told = f"{words.share(found.estimate)} of {found.against}"
+    share = words.share(found.estimate)
+    if tested.test.relative_to_baseline:
+        told = f"its share of the baseline's is {share} of that at {found.against}"
+    elif tested.test.per is not None:
+        told = f"{share} of {found.against}, for each of its {tested.test.per.replace('_', ' ')}"
+    else:
+        told = f"{share} of {found.against}"
     return told if ends is None else f"{told} ({_between(*ends)})"
 
 
