@@ -107,13 +107,14 @@ def _shown(tested: JudgedTest) -> tuple[str, ...]:
 
 
 def finding_words(tested: JudgedTest, found: Finding) -> str:
-    """'netns, forward 64 B: 36 % of native (34 to 38 %): supported'."""
+    """'netns, forward 64 B: 36 % of native (34 to 38 %)', and what it says where that is not what the test comes to."""
     of_several = "all together" if tested.test.together else ""
     what = ", ".join(filter(None, (found.platform, found.task, found.under, of_several)))
     said = _numbers(tested, found)
     reason = f" ({found.reason})" if found.reason else ""
     outcome = "functional only" if found.functional else str(found.outcome)
-    return f"{what}: {said}{': ' if said else ''}{outcome}{reason}"
+    told = [said, "" if outcome == tested.outcome and said else outcome]
+    return f"{what}: {', '.join(filter(None, told))}{reason}"
 
 
 def _numbers(tested: JudgedTest, found: Finding) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 from virtoll import units
 from virtoll.claims import Judged
 from virtoll.report import headline, words
+from virtoll.report.answer import cost_to_know_line, ranked
 from virtoll.report.claims import claims_context
 from virtoll.report.conditional_throughput import throughput_context
 from virtoll.report.drawing import Drawing, inline
@@ -82,6 +83,8 @@ def _context(analysis: Analysis, drawings: Mapping[str, Drawing], ledger: Sequen
         "state": analysis.data.state,
         "planned": sum(not one.warm_up for one in manifest.plan.trials),
         "created": _moment(manifest.created_realtime_ns),
+        "ranked": ranked(analysis),
+        "cost_to_know": cost_to_know_line(analysis),
         "words": headline.platform_words(analysis),
         "order_line": headline.order_line(analysis),
         "control_line": headline.control_line(analysis),

@@ -1,0 +1,69 @@
+"""Platforms in the order of their performance on a task, with what is certain of each one's place. Pure.
+
+One platform is certainly before another where their simultaneous intervals of the share do not meet: all of them hold
+together, so all such statements do. A platform's place lies between 1 + as many as are certainly before it and all but
+those certainly behind it (Klein, Wright and Wieczorek 2020). Main type: `Ranking`.
+
+Klein, M., Wright, T., Wieczorek, J. (2020): A joint confidence region for an overall ranking of populations. Journal of
+the Royal Statistical Society, Series C 69, 589-606.
+"""
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from virtoll.stats.compare import DECIDED, Comparison, Verdict
+from virtoll.stats.values import Task
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A platform, the first and the last place that it may have, from 1; `comparison` None: the baseline itself."""
+
+    platform: str
+    first: int
+    last: int
+    comparison: Comparison | None
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """A task's platforms, fastest first; `unplaced`: those with no interval, no verdict or no value."""
+
+    task: Task
+    placed: tuple[Placed, ...]
+    unplaced: tuple[Comparison, ...]
+
+
+def ranking(
+    task: Task, comparisons: Sequence[Comparison], baseline: str, lower_bounds: Collection[tuple[str, Task]] = ()
+) -> Ranking:
+    """The order of a task's platforms and of the baseline; `comparisons`: of any tasks, with the baseline.
+
+    `lower_bounds`: cells whose platform may be able to do more than was seen, so that it may be before others.
+    """
+    own = [one for one in comparisons if one.task == task]
+    known = [one for one in own if _is_known(one)]
+    ends = {baseline: (1.0, math.inf if (baseline, task) in lower_bounds else 1.0)}
+    shares = {baseline: 1.0}
+    for one in known:
+        if one.simultaneous is not None and one.share is not None:
+            high = math.inf if (one.platform, task) in lower_bounds else one.simultaneous.high
+            ends[one.platform], shares[one.platform] = (one.simultaneous.low, high), one.share
+    of = {one.platform: one for one in known}
+    placed = [
+        Placed(
+            platform,
+            1 + sum(other[0] > high for other in ends.values()),
+            len(ends) - sum(other[1] < low for other in ends.values()),
+            of.get(platform),
+        )
+        for platform, (low, high) in ends.items()
+    ]
+    placed.sort(key=lambda one: (one.first, one.last, -shares[one.platform]))
+    return Ranking(task, tuple(placed), tuple(one for one in own if one.platform not in ends))
+
+
+def _is_known(one: Comparison) -> bool:
+    decided = one.verdict in DECIDED or one.verdict is Verdict.UNKNOWN
+    return decided and one.caveat is None and one.simultaneous is not None and one.share is not None

@@ -1,0 +1,83 @@
+"""How many blocks more would decide what is not known, by the noise of the run itself. Pure.
+
+The estimates are taken as they are: were they the truth, 80 % of runs of so many blocks would tell. Standard power
+analysis of the t-tests of `verdicts`, as in `foreseen`. Main functions: `remaining`, `block_seconds`.
+"""
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from virtoll.runfolder.records import TrialRecord
+from virtoll.stats.compare import Comparison
+from virtoll.stats.looks import undecided
+from virtoll.stats.verdicts import POWER, Rules, standard_errors
+
+MOST_BLOCKS = 1000
+
+
+@dataclass(frozen=True)
+class Remaining:
+    """A comparison that is not known, and how many blocks more would decide it; None: not even `MOST_BLOCKS`."""
+
+    comparison: Comparison
+    blocks: int | None
+
+
+def remaining(comparisons: Sequence[Comparison], control: Sequence[Comparison], rules: Rules) -> tuple[Remaining, ...]:
+    """Of each comparison of a primary metric that is not known, those that need fewest blocks first.
+
+    It is decided where its estimate would be told from 1, or be alike within the margin.
+    """
+    primary = [one for one in comparisons if one.task.metric.primary]
+    errors = standard_errors(primary, [one for one in control if one.task.metric.primary])
+    family = sum((one.platform, one.task) in errors for one in primary)
+    found = []
+    for one in undecided(primary):
+        if (one.platform, one.task) in errors and one.share is not None:
+            estimate = _Estimate(math.log(one.share), *errors[one.platform, one.task], len(one.pairs), family)
+            found.append(Remaining(one, _blocks(estimate, rules)))
+    return tuple(sorted(found, key=lambda one: (one.blocks is None, one.blocks or 0)))
+
+
+@dataclass(frozen=True)
+class _Estimate:
+    """A mean log share with its standard error and degrees of freedom, over so many blocks, one of a family."""
+
+    mean: float
+    error: float
+    df: float
+    blocks: int
+    family: int
+
+    def decides(self, blocks: int, rules: Rules) -> bool:
+        """Whether so many blocks would tell it from 1, or show it alike within the margin."""
+        from scipy.special import stdtrit
+
+        ahead = self.df * (blocks - 1) / (self.blocks - 1)
+        error = self.error * math.sqrt(self.blocks / blocks)
+        power = float(stdtrit(ahead, POWER))
+        differs = (float(stdtrit(ahead, 1 - rules.level / (2 * self.family))) + power) * error
+        alike = (float(stdtrit(ahead, 1 - rules.alike_level)) + power) * error
+        return abs(self.mean) >= differs or abs(self.mean) + alike < math.log1p(rules.margin)
+
+
+def _blocks(estimate: _Estimate, rules: Rules) -> int | None:
+    """The smallest number of further blocks, by bisection: more blocks never decide less."""
+    if not estimate.decides(MOST_BLOCKS, rules):
+        return None
+    low, high = estimate.blocks, MOST_BLOCKS
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if estimate.decides(middle, rules) else (middle, high)
+    return high - estimate.blocks
+
+
+def block_seconds(trials: Iterable[TrialRecord]) -> float | None:
+    """How long a block took, s: the median from a block's first trial's begin to its last one's end."""
+    ends: dict[int, list[int]] = {}
+    for one in trials:
+        if one.started_realtime_ns is not None and one.ended_realtime_ns is not None:
+            ends.setdefault(one.block, []).extend((one.started_realtime_ns, one.ended_realtime_ns))
+    return statistics.median(max(own) - min(own) for own in ends.values()) / 1e9 if ends else None

@@ -1,0 +1,120 @@
+"""Platforms in their order, with what is certain of it, and how many blocks more would decide the rest."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.support.made_up_run import Made, made_up_run
+
+from virtoll.report.answer import cost_to_know_line, ranked
+from virtoll.stats.analysis import Analysis, analyse
+from virtoll.stats.compare import Verdict
+from virtoll.stats.intervals import Interval
+from virtoll.stats.ranking import ranking
+from virtoll.stats.remaining import block_seconds, remaining
+from virtoll.stats.verdicts import Rules
+
+PLATFORMS: dict[str, dict[str, Any]] = {"native": {}, "native-again": {}}
+
+
+def computed(seconds: dict[str, float], spread: float = 0.01, blocks: int = 5, seed: int = 1, **given: Any) -> Analysis:
+    """Super Pi in so many seconds on each platform."""
+    platforms = PLATFORMS | {label: {} for label in seconds} | given
+    measured = [Made(label, "superpi", {}, value=value * 1e9, spread=spread) for label, value in seconds.items()]
+    return analyse(made_up_run(platforms, measured, blocks=blocks, seed=seed))
+
+
+def places(analysis: Analysis) -> dict[str, tuple[int, int]]:
+    (task,) = (one for one in analysis.tasks if one.metric.primary)
+    found = ranking(task, analysis.comparisons, "native", analysis.lower_bounds)
+    return {one.platform: (one.first, one.last) for one in found.placed}
+
+
+def test_platforms_that_are_apart_have_a_place_each() -> None:
+    found = places(computed({"native": 1.0, "runc": 1.5, "uml": 3.0, "qemu-tcg": 9.0}))
+    assert found == {"native": (1, 1), "runc": (2, 2), "uml": (3, 3), "qemu-tcg": (4, 4)}
+    assert list(found) == ["native", "runc", "uml", "qemu-tcg"]
+
+
+def test_platforms_that_are_not_told_apart_share_places_with_each_other_alone() -> None:
+    found = places(computed({"native": 1.0, "runc": 1.001, "netns": 3.0, "uml": 3.01, "qemu-tcg": 9.0}))
+    assert found == {"native": (1, 2), "runc": (1, 2), "netns": (3, 4), "uml": (3, 4), "qemu-tcg": (5, 5)}
+
+
+@pytest.mark.parametrize(
+    ("ends", "expected"),
+    [
+        ({"runc": (0.5, 1.5), "uml": (0.4, 1.2)}, {"native": (1, 3), "runc": (1, 3), "uml": (1, 3)}),
+        ({"runc": (0.5, 0.9), "uml": (0.8, 1.2)}, {"native": (1, 2), "runc": (2, 3), "uml": (1, 3)}),
+        ({"runc": (1.1, 1.2), "uml": (0.1, 0.2)}, {"native": (2, 2), "runc": (1, 1), "uml": (3, 3)}),
+    ],
+)
+def test_a_place_is_certain_as_far_as_intervals_do_not_meet(
+    ends: dict[str, tuple[float, float]], expected: dict[str, tuple[int, int]]
+) -> None:
+    analysis = computed({"native": 1.0, "runc": 1.5, "uml": 3.0})
+    given = [
+        replace(one, share=math.sqrt(low * high), simultaneous=Interval(low, high, 0.95, "given"))
+        for one in analysis.comparisons
+        for low, high in [ends[one.platform]]
+    ]
+    (task,) = analysis.tasks
+    assert {one.platform: (one.first, one.last) for one in ranking(task, given, "native").placed} == expected
+
+
+def test_a_rate_that_is_a_lower_bound_may_be_before_what_looks_faster() -> None:
+    measured = [
+        Made("native", "forward", {}, value=1000e3),
+        Made("netns", "forward", {}, value=500e3, lossless=True),
+        Made("uml", "forward", {}, value=100e3),
+    ]
+    found = places(analyse(made_up_run(PLATFORMS | {"netns": {}, "uml": {}}, measured)))
+    assert found == {"netns": (1, 2), "native": (1, 2), "uml": (3, 3)}
+
+
+def test_what_has_no_interval_or_is_no_result_has_no_place() -> None:
+    analysis = computed({"native": 1.0, "runc": 1.5, "xen": 90.0}, xen={"caveat": "nested: functional only"})
+    assert places(analysis) == {"native": (1, 1), "runc": (2, 2)}
+    (row,) = ranked(analysis)
+    assert row.others == ("xen: functional only",)
+    assert [(one.place, one.platform) for one in row.platforms] == [("1", "native"), ("2", "runc")]
+    assert row.platforms[1].words.startswith("50 % slower, at least ") or "1.5 times slower" in row.platforms[1].words
+    (single,) = ranked(computed({"native": 1.0, "runc": 1.5}, blocks=1))
+    assert single.others == ("runc: one block, no interval",)
+    assert ranked(analyse(made_up_run({"runc": {}}, [Made("runc", "superpi", {})], baseline=None))) == ()
+
+
+def test_more_blocks_tell_what_few_do_not_and_as_many_as_were_said() -> None:
+    """Where some n blocks more are said to tell, four times as many do."""
+    analysis = computed({"native": 1.0, "runc": 1.1, "uml": 1.0}, spread=0.06, blocks=4, seed=2)
+    left = {one.comparison.platform: one.blocks for one in remaining(analysis.comparisons, analysis.control, Rules())}
+    assert left["runc"] is not None
+    assert left["runc"] > 1
+    after = computed({"native": 1.0, "runc": 1.1, "uml": 1.0}, spread=0.06, blocks=4 + 4 * left["runc"], seed=2)
+    verdicts = {one.platform: one.verdict for one in after.comparisons}
+    assert verdicts["runc"] in (Verdict.SLOWER, Verdict.ALIKE)
+    line = cost_to_know_line(analysis)
+    assert f"runc superpi 16384 digits some {left['runc']} (" in line
+    seconds = block_seconds(analysis.data.trials)
+    assert seconds is not None
+    assert seconds > 0
+
+
+def test_what_is_decided_costs_nothing_more_to_know() -> None:
+    analysis = computed({"native": 1.0, "runc": 3.0})
+    assert remaining(analysis.comparisons, analysis.control, Rules()) == ()
+    assert cost_to_know_line(analysis) == ""
+    assert block_seconds([]) is None
+
+
+@pytest.mark.parametrize("margin", [0.1, 0.02])
+def test_a_wider_margin_needs_no_more_blocks(margin: float) -> None:
+    analysis = computed({"native": 1.0, "runc": 1.0}, spread=0.08, blocks=3)
+    narrow = remaining(analysis.comparisons, analysis.control, Rules(margin=margin))
+    wide = remaining(analysis.comparisons, analysis.control, Rules(margin=0.5))
+    few = [math.inf if one.blocks is None else one.blocks for one in wide]
+    many = [math.inf if one.blocks is None else one.blocks for one in narrow]
+    assert sum(few) <= sum(many)
