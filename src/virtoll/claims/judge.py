@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from virtoll.claims.model import Claim, Range, Test
@@ -42,7 +42,7 @@ class Finding(Ratio):
 
 @dataclass(frozen=True)
 class JudgedTest:
-    """What a run says about one test; `missing`: what it lacks, where nothing of it was measured."""
+    """What a run says about one test; `missing`: what it lacks, where something of it was not measured."""
 
     test: Test
     outcome: Outcome
@@ -75,7 +75,11 @@ def _judged(claim: Claim, ratios: Ratios) -> Judged:
             tests.append(JudgedTest(test, Outcome.NOT_MEASURED, (), sides))
             continue
         found = [ratios.ratio(test, one, family, value=test.value is not None) for one in sides]
-        tests.append(_judged_test(test, [_finding(claim, test, one) for one in found]))
+        judged = _judged_test(test, [_finding(claim, test, one) for one in found])
+        missing = ratios.missing(test, sides)
+        if missing and judged.outcome is Outcome.SUPPORTED:
+            judged = replace(judged, outcome=Outcome.NOT_DECIDED, missing=missing)
+        tests.append(judged)
     return Judged(claim, _of_tests([one.outcome for one in tests]), tuple(tests))
 
 

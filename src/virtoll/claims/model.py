@@ -72,6 +72,12 @@ class Range(_Strict):
         return (self.at_least is None or value >= self.at_least) and (self.at_most is None or value <= self.at_most)
 
 
+class Each(_Strict):
+    """Several values, of which each must be measured: without one of them the claim stays open."""
+
+    each: list[Scalar] = Field(min_length=2)
+
+
 class Value(Range):
     """Bounds of a value in its metric's `unit`, or in one that it can be turned into: ms of ns, % or ppm of a share."""
 
@@ -80,6 +86,7 @@ class Value(Range):
 
 Wanted = Annotated[Scalar | list[Scalar] | Range, Field(union_mode="left_to_right")]
 """One value, a list of those that count, or a range. In `where` also `least`, `most`, and in `against` `next`."""
+WantedOrEach = Annotated[Scalar | list[Scalar] | Range | Each, Field(union_mode="left_to_right")]
 
 
 class PlatformFilter(_Strict):
@@ -100,7 +107,8 @@ class PlatformFilter(_Strict):
 class Against(_Strict):
     """The other side of a ratio: what is given here differs from the test's own side, and all else is the same.
 
-    `same_product`: of other platforms only those of the same product on the same host.
+    `same_product`: of other platforms only those of the same product on the same host, whose parameters differ in what
+    `platforms` names alone.
     """
 
     workload: str | None = None
@@ -129,7 +137,7 @@ class Compared(_Strict):
     metric: str | list[str] | None = None
     reading: Reading = Reading.VALUE
     platforms: Literal["baseline"] | PlatformFilter = PlatformFilter()
-    where: dict[str, Wanted] = Field(default_factory=dict)
+    where: dict[str, WantedOrEach] = Field(default_factory=dict)
     against: Literal["baseline"] | Against | None = None
     ignoring: list[str] = Field(default_factory=list)
     per: str | None = None

@@ -16,7 +16,7 @@ from functools import cache
 
 from virtoll.claims.model import Compared, Reading
 from virtoll.claims.readings import SHARE, Cell, Under, cells_of
-from virtoll.claims.sides import Sides, is_wanted, sides_of
+from virtoll.claims.sides import Sides, is_wanted, not_measured, sides_of
 from virtoll.runfolder.conditions import ALONE, Condition
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.bounds import forwarded_elsewhere
@@ -91,6 +91,11 @@ class Ratios:
             return sides_of(compared, manifest, self._cells)
         asked = [one for one in self._analysis.clocks if is_wanted(one.platform, compared.platforms, manifest)]
         return asked or "no clock of a platform that it is about was read"
+
+    def missing(self, compared: Compared, sides: Sequence[Sides | ClockError]) -> str:
+        """What of a comparison was not measured where no caveat makes it no result; empty where all was."""
+        own = [one for one in sides if not isinstance(one, ClockError) and not self.is_functional(one)]
+        return not_measured(compared, own)
 
     def is_functional(self, side: Sides | ClockError) -> bool:
         """Whether its numbers are no results."""

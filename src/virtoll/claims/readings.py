@@ -112,11 +112,13 @@ def _values(analysis: Analysis) -> Iterable[Cell]:
 def _points(analysis: Analysis, reading: Reading) -> Iterable[Cell]:
     """Cells of what single points tell: the one flat out, or for the sources' parts the one that forwarded most."""
     groups: dict[tuple[str, Task, Under], dict[tuple[int, int], float]] = {}
-    primary = _primary_tasks(analysis)
+    primary, apart = _primary_tasks(analysis), receiving_apart(analysis.data.boots)
     for trial in (*analysis.data.trials, *analysis.data.beside):
         task = _task_of(primary, trial)
-        read = None if task is None or task.metric.source != "points" else _read(trial.points or (), reading)
-        if task is not None and read is not None:
+        if task is None or task.metric.source != "points":
+            continue
+        read = _read(trial.points or (), reading, apart=trial.platform in apart)
+        if read is not None:
             key = trial.platform, task, trial.condition or ALONE
             groups.setdefault(key, {})[trial.block, trial.round] = read
     for (platform, task, under), rounds in groups.items():
@@ -137,7 +139,7 @@ def _task_of(primary: Mapping[tuple[str, str], Task], trial: TrialRecord) -> Tas
     return primary.get((trial.workload, canonical(trial.parameters))) if trial.status == "ok" else None
 
 
-def _read(points: Sequence[Point], reading: Reading) -> float | None:
+def _read(points: Sequence[Point], reading: Reading, *, apart: bool) -> float | None:
     """The logarithm of what a reading tells of a trial's points; None where they do not tell it."""
     if not points:
         return None
@@ -149,7 +151,7 @@ def _read(points: Sequence[Point], reading: Reading) -> float | None:
     if not flat_out:
         return None
     if reading is Reading.DELIVERED:
-        return _delivered(flat_out[-1:], apart=False)
+        return _delivered(flat_out[-1:], apart=apart)
     rate = forwarded_rate(flat_out[-1])
     return math.log(rate) if rate else None
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from virtoll.claims.model import EXTREMES, Against, Compared, PlatformFilter, Range, Reading
+from virtoll.claims.model import EXTREMES, Against, Compared, Each, PlatformFilter, Range, Reading
 from virtoll.claims.readings import OF_OTHERS, USUAL, Cell, differing
 from virtoll.runfolder.records import Manifest, PlatformEntry
 
@@ -60,6 +60,16 @@ def sides_of(compared: Compared, manifest: Manifest, cells_of: CellsOf) -> list[
         ]
         pairs += [(one, other) for other in _next(one, found, against)]
     return pairs or "the run has nothing that it could be compared with"
+
+
+def not_measured(compared: Compared, sides: Sequence[Sides]) -> str:
+    """In words which of the values that must each be measured is not among the sides; empty where all are."""
+    for key, value in compared.where.items():
+        if isinstance(value, Each):
+            lacking = [one for one in value.each if one not in [own.attributes.get(key) for own, _ in sides]]
+            if lacking:
+                return f"not measured with {key.replace('_', ' ')} {', '.join(map(str, lacking))}"
+    return ""
 
 
 def is_wanted(platform: str, wanted: PlatformFilter | str, manifest: Manifest) -> bool:
@@ -155,9 +165,21 @@ def _is_counterpart(against: Against, own: Cell, other: Cell, manifest: Manifest
         return own.platform == other.platform and (own.key != other.key or against.reading is not None)
     if own.platform == other.platform or not is_wanted(other.platform, against.platforms, manifest):
         return False
+    if not against.same_product:
+        return True
     entries = {one.label: one for one in manifest.platforms}
     one, two = entries[own.platform], entries[other.platform]
-    return not against.same_product or (one.platform, one.host) == (two.platform, two.host)
+    return (one.platform, one.host) == (two.platform, two.host) and _unnamed(one, against) == _unnamed(two, against)
+
+
+def _unnamed(entry: PlatformEntry, against: Against) -> dict[str, Any]:
+    """A platform's parameters but for those by which the other side is chosen."""
+    named = (
+        set() if against.platforms is None or isinstance(against.platforms, str) else set(against.platforms.parameters)
+    )
+    if isinstance(against.platforms, PlatformFilter) and against.platforms.nic is not None:
+        named |= {"nic"}
+    return {name: value for name, value in entry.parameters.items() if name not in named}
 
 
 def _next(own: Cell, others: Sequence[Cell], against: Against) -> list[Cell]:
@@ -179,4 +201,6 @@ def _is_extreme(value: object) -> bool:
 def _matches(value: object, wanted: object) -> bool:
     if isinstance(wanted, Range):
         return wanted.holds(value)
+    if isinstance(wanted, Each):
+        return value in wanted.each
     return value in wanted if isinstance(wanted, list) else value == wanted

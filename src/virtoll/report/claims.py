@@ -28,6 +28,7 @@ _PAPERS = {
     "suresh2014": "Suresh 2014",
     "camargos2008": "Camargos 2008",
 }
+_TIMES_BELOW = 0.1  # a share that is better told as so many times slower
 _MOST_SHOWN = 4  # findings of one test on the page; claims.csv has all
 
 
@@ -66,14 +67,14 @@ def view(judged: Judged) -> ClaimView:
     """A claim in words, with the findings that its outcome rests on."""
     claim = judged.claim
     return ClaimView(
-        claim.id,
-        claim.says,
-        source_words(claim),
-        claim.quotation,
-        claim.note,
-        str(judged.outcome),
-        _CLASS[judged.outcome],
-        tuple((str(one.outcome), _asked(one), _shown(one)) for one in judged.tests),
+        id=claim.id,
+        says=claim.says,
+        source=source_words(claim),
+        quotation=claim.quotation,
+        note=claim.note,
+        outcome=str(judged.outcome),
+        kind=_CLASS[judged.outcome],
+        tests=tuple((str(one.outcome), _asked(one), _shown(one)) for one in judged.tests),
     )
 
 
@@ -93,7 +94,7 @@ def _untold(judged: Judged) -> TableRow:
 
 def _asked(tested: JudgedTest) -> str:
     """What a test asks for: 'forwards 1500-byte frames as fast as native'; with what is lacking."""
-    if tested.outcome is Outcome.NOT_MEASURED and tested.missing:
+    if tested.missing:
         return f"{tested.test.says}: {tested.missing}"
     return tested.test.says
 
@@ -128,7 +129,9 @@ def _numbers(tested: JudgedTest, found: Finding) -> str:
         )
         return one if between is None else f"{one} ({between[0]} to {between[1]})"
     if tested.test.times_slower is not None:
-        return _times_slower(found.estimate, ends) + (f" than {found.against}" if found.against else "")
+        return _times_slower(found.estimate, ends, f"as long as {found.against}")
+    if found.estimate < _TIMES_BELOW and not tested.test.relative_to_baseline and tested.test.per is None:
+        return _times_slower(found.estimate, ends, f"slower than {found.against}")
     share = words.share(found.estimate)
     if tested.test.relative_to_baseline:
         told = f"its share of the baseline's is {share} of that at {found.against}"
@@ -154,9 +157,9 @@ def _between(low: float, high: float) -> str:
     return f"at most {words.share(high)}" if low <= 0 else words.between(low, high)
 
 
-def _times_slower(share: float, ends: tuple[float, float] | None) -> str:
-    """How many times as long it takes: '2.3 times slower (2.1 to 2.6)'; faster is a factor below 1 of that."""
-    text = f"{units.significant(1 / share)} times as long"
+def _times_slower(share: float, ends: tuple[float, float] | None, told: str) -> str:
+    """How many times as long it takes: '2.3 times as long as native (2.1 to 2.6)'."""
+    text = f"{units.significant(1 / share)} times {told}"
     if ends is None:
         return text
     low = "0" if math.isinf(ends[1]) else units.significant(1 / ends[1])
