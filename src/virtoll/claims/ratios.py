@@ -125,7 +125,7 @@ class Ratios:
             blocks=0,
             functional=functional,
         )
-        untold = own.untold or (other.untold if other else "") or self._why_incomparable(own, other)
+        untold = own.untold or (other.untold if other else "") or self._why_incomparable(own, other, functional)
         if untold:
             return replace(found, reason=untold)
         if known is not None and known.caveat is not None and not functional:
@@ -162,14 +162,17 @@ class Ratios:
             return None
         return side.over(_Side({key: sign * one for key, one in base.rounds.items()}, base.at_least))
 
-    def _why_incomparable(self, own: Cell, other: Cell | None) -> str:
-        """Why a value or a ratio would not be the platforms' own; empty where it is."""
+    def _why_incomparable(self, own: Cell, other: Cell | None, functional: bool) -> str:
+        """Why a value or a ratio would not be the platforms' own; empty where it is.
+
+        What is functional is shown beside another host's, as the run's own comparisons have it.
+        """
         for one in (own, other):
             if one is not None and one.platform in self._elsewhere and one.task.is_forwarding_rate:
                 return f"{one.platform} forwards {self._elsewhere[one.platform]}"
         if other is None or own.platform == other.platform:
             return ""
-        refused = why_other_host(self._hosts, own.platform, other.platform)
+        refused = None if functional else why_other_host(self._hosts, own.platform, other.platform)
         return refused or why_platform_incomparable(self._agents, own.platform, other.platform) or ""
 
     def _known(self, compared: Compared, own: Cell, other: Cell | None) -> Comparison | None:

@@ -1,0 +1,554 @@
+"""The claims of Suresh and Kannan 2014: each outcome of each, over made-up runs with the paper's numbers and others.
+
+Durations are in seconds and rates in the paper's units, as a reader has them. What a claim is not about stands in the
+same runs and says the contrary, so that a test which reads too much is noticed. The last test asks whether the paper's
+presets measure what its claims need. Main type: `Case` (one run, and what it says of one claim).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import pytest
+from tests.support.made_up_run import Made, made_up_run
+
+from virtoll.claims import Judged, Outcome, judge_claims, published_claims
+from virtoll.experiment.parse import find_experiment, load_experiment
+from virtoll.experiment.selection import Selection
+from virtoll.run.preview import catalogue, plan_of
+from virtoll.runfolder.conditions import Condition
+from virtoll.runfolder.scale import ScalePoint
+from virtoll.stats.analysis import analyse
+from virtoll.workloads import WORKLOADS
+
+CLAIMS = {one.id: one for one in published_claims() if one.paper == "suresh2014"}
+SUPPORTED, REFUTED, NOT_MEASURED = Outcome.SUPPORTED, Outcome.REFUTED, Outcome.NOT_MEASURED
+# One in twenty 95 % intervals misses what was put in. Of those that are asked for here none does with this seed.
+SEED, BLOCKS = 5, 4
+EXACT, WIDE = 0.004, 0.1  # SD of the log from trial to trial
+MIB, GIB = 2**20, 2**30
+GUEST = {"vcpus": 8, "memory_bytes": 2 * GIB, "marks": "icmp"}  # "configured with 8 VCPUs and 2 GB RAM"
+KINDS: dict[str, dict[str, Any]] = {
+    "native": {},
+    "kvm": {"platform": "qemu-kvm"},
+    "virtualbox": {},
+    "nested": {"platform": "qemu-kvm", "host": "nested kvm", "caveat": "nested: functional only"},
+    "elsewhere": {"platform": "qemu-kvm", "host": "another machine"},
+    # None of these is hardware-assisted.
+    "tcg": {"platform": "qemu-tcg"},
+    "runc": {},
+    "gvisor": {"platform": "runsc"},
+}
+PHASES = (None, Condition("idle", guests=2), Condition("heavy", guests=2))
+NO_PLATFORM, NOT_AS_SAID = "not measured on a platform that it is about", "not measured as it says"
+NO_VALUE, NO_OTHER_SIDE = "the run has no value of", "nothing that it could be compared with"
+Values = float | tuple[float | None, ...]
+Rates = tuple[float, float, float, float]
+
+
+class Case(NamedTuple):
+    """What a run says: each platform's performance by all tests (`told`); where they differ, what each test says.
+
+    `lacks`: in the words for what the run has not, or why it leaves something open.
+    """
+
+    measured: Sequence[Made]
+    lacks: str
+    told: Mapping[str, Sequence[float]]
+    tests: Sequence[Outcome]
+
+
+def case(
+    measured: Sequence[Made], lacks: str = "", *, tests: Sequence[Outcome] = (), **told: float | Sequence[float]
+) -> Case:
+    listed = {label: [one] if isinstance(one, float) else list(one) for label, one in told.items()}
+    return Case(measured, lacks, listed, tests)
+
+
+def made(
+    workload: str, parameters: Mapping[str, Any], values: Mapping[str, Values], unit: float = 1e9, spread: float = EXACT
+) -> list[Made]:
+    """By platform its value in `unit`; of several the guest alone, then beside two idle guests, two loaded ones."""
+    return [
+        Made(label, workload, parameters, one * unit, beside=phase, spread=spread)
+        for label, given in values.items()
+        for phase, one in zip(PHASES, given if isinstance(given, tuple) else (given,), strict=False)
+        if one is not None
+    ]
+
+
+# Table 1: microseconds on Ubuntu, KVM and VirtualBox; so many seconds for a million of each.
+Row = tuple[float, float, float]
+CALLS: dict[str, Row] = {
+    "null-call": (0.0537, 0.0541, 0.0596),
+    "read": (0.1031, 0.1056, 0.1075),
+    "write": (0.1251, 0.1258, 0.1457),
+    "stat": (0.2484, 0.2797, 0.2920),
+    "fstat": (0.0826, 0.0929, 0.1013),
+    "open-close": (0.2282, 0.2314, 0.2532),
+}
+FORKS: dict[str, Row] = {
+    "fork-exit": (287.00, 656.875, 1785.0564),
+    "fork-exec": (439.76, 690.75, 1819.6630),
+    "fork-sh": (2917.00, 4442.72, 9057.9412),
+}
+PIPE: dict[str, Row] = {"pipe": (3.4782, 3.49, 16.4372)}
+
+
+def operations(rows: Mapping[str, Row], **others: float) -> list[Made]:
+    """Rows of Table 1; `others`: how many times as long as native other platforms take."""
+    return [
+        one
+        for operation, (native, kvm, virtualbox) in rows.items()
+        for one in made(
+            "kernel-operations",
+            {"operation": operation},
+            {"native": native, "kvm": kvm, "virtualbox": virtualbox}
+            | {label: native * times for label, times in others.items()},
+        )
+    ]
+
+
+def table_1(told: Mapping[str, Row], besides: Mapping[str, Row] | None = None, **others: float) -> Case:
+    """A run with these rows, of which some are told of, as shares of native's performance."""
+    return case(
+        operations({**told, **(besides or {})}, **others),
+        kvm=[native / kvm for native, kvm, _ in told.values()],
+        virtualbox=[native / virtualbox for native, _, virtualbox in told.values()],
+    )
+
+
+SLOW_OPEN = CALLS | {"open-close": (0.2282, 0.2314, 0.3300)}
+OPEN_AT_25 = CALLS | {"open-close": (0.2282, 0.2314, 0.2853)}
+NESTED_PAGES = FORKS | {"fork-sh": (2917.0, 3200.0, 9057.9)}
+SHELL_AT_50 = FORKS | {"fork-sh": (2917.0, 4376.0, 9057.9)}
+KERNEL = {
+    "K01-supported-Table-1": table_1(CALLS, FORKS | PIPE, tcg=9, gvisor=7),
+    "K01-refuted-open": table_1(SLOW_OPEN),
+    "K01-not-decided-open-25-%-longer": table_1(OPEN_AT_25),
+    "K01-not-measured-no-call": case(operations(FORKS | PIPE), NOT_AS_SAID),
+    "K01-not-measured-others": case(
+        made("kernel-operations", {"operation": "read"}, {"native": 0.1, "runc": 0.1, "gvisor": 0.7}), NO_PLATFORM
+    ),
+    "K02-supported-Table-1": table_1(FORKS, CALLS | PIPE, runc=1, gvisor=1),
+    "K02-refuted-nested-pages": table_1(NESTED_PAGES),
+    "K02-not-decided-50-%-longer": table_1(SHELL_AT_50),
+    "K02-not-measured-no-process": case(operations(CALLS | PIPE), NOT_AS_SAID),
+    "K02-not-measured-others": case(
+        made("kernel-operations", {"operation": "fork-sh"}, {"native": 2917, "gvisor": 9000, "tcg": 40000}), NO_PLATFORM
+    ),
+}
+
+
+def forked(workers: int = 1, spread: float = EXACT, **seconds: float) -> list[Made]:
+    """Section 4.3.1: 40000 processes."""
+    return made("forkwait", {"processes": 40_000, "workers": workers}, seconds, spread=spread)
+
+
+ONE_BLOCK = [*forked(native=94, virtualbox=624), *(replace(one, blocks=1) for one in forked(kvm=232))]
+PROCESSES = {
+    "K03-supported": case(
+        forked(native=94, kvm=232, virtualbox=624, runc=95, gvisor=99), kvm=94 / 232, virtualbox=94 / 624
+    ),
+    "K03-supported-whatever-a-nested-one-does": case(
+        forked(native=94, kvm=232, nested=95), kvm=94 / 232, nested=94 / 95
+    ),
+    "K03-refuted": case(forked(native=94, kvm=150, virtualbox=624), kvm=94 / 150, virtualbox=94 / 624),
+    "K03-refuted-of-eight-workers": case(
+        [*forked(native=94, kvm=232), *forked(8, native=20, kvm=24)], kvm=(94 / 232, 20 / 24)
+    ),
+    "K03-not-decided-twice-as-long": case(forked(spread=WIDE, native=94, kvm=190), kvm=94 / 190),
+    "K03-not-decided-one-block": case(ONE_BLOCK, "one block alone", kvm=94 / 232, virtualbox=94 / 624),
+    "K03-not-decided-on-another-machine": case(forked(native=94, elsewhere=232), "not comparable", elsewhere=()),
+    "K03-not-measured-others": case(forked(native=94, runc=95, gvisor=300, tcg=900), NO_PLATFORM),
+    "K03-not-measured-no-forkwait": case(operations(FORKS), NO_VALUE),
+    "K03-not-measured-nested": case(forked(native=94, nested=940), "only where numbers are no results", nested=0.1),
+}
+
+
+BUILD = {"size": "paper", "timed": "unpack-and-build"}
+
+
+def built(jobs: int, size: str = "paper", **seconds: float) -> list[Made]:
+    return made("kernel-compile", BUILD | {"jobs": jobs, "size": size}, seconds)
+
+
+def with_cores(vcpus: int, spread: float = EXACT, **seconds: float) -> list[Made]:
+    """As suresh2014-cores builds: as many jobs as the guest has virtual CPUs."""
+    found = made("kernel-compile", BUILD | {"jobs": "vcpus"}, seconds, spread=spread)
+    return [replace(one, scale=ScalePoint(1, vcpus, 2 * GIB)) for one in found]
+
+
+def cores(kvm: tuple[float, float], virtualbox: tuple[float, float], spread: float = EXACT) -> list[Made]:
+    """With one core and with eight; with four they are far apart."""
+    return [
+        *with_cores(1, spread, native=900, kvm=kvm[0], virtualbox=virtualbox[0]),
+        *with_cores(4, spread, native=250, kvm=900, virtualbox=300),
+        *with_cores(8, spread, native=140, kvm=kvm[1], virtualbox=virtualbox[1]),
+    ]
+
+
+BY_JOBS = [
+    *built(1, native=900, kvm=1000, virtualbox=1100),
+    *built(2, native=500, kvm=900, virtualbox=700),
+    *built(8, native=140, kvm=200, virtualbox=180),
+]
+NO_VIRTUALBOX = [*built(1, kvm=1000, tcg=9000), *built(8, kvm=200, tcg=9000)]
+OTHER_SOURCES = [*NO_VIRTUALBOX, *built(1, "quick", virtualbox=3), *built(8, "quick", virtualbox=1)]
+BUILDS = {
+    "K04-supported": case(cores((1000, 200), (1100, 215)), kvm=(1.1, 215 / 200)),
+    "K04-supported-by-jobs": case(BY_JOBS, kvm=(1.1, 0.9)),
+    "K04-refuted-by-one-core": case(
+        cores((1100, 200), (1000, 215)), kvm=(1000 / 1100, 215 / 200), tests=(REFUTED, SUPPORTED)
+    ),
+    "K04-refuted-KVM-slow-with-eight": case(
+        cores((1000, 300), (1100, 200)), kvm=(1.1, 200 / 300), tests=(SUPPORTED, REFUTED)
+    ),
+    "K04-refuted-VirtualBox-slow-with-eight": case(
+        cores((1000, 200), (1100, 300)), kvm=(1.1, 1.5), tests=(SUPPORTED, REFUTED)
+    ),
+    "K04-not-decided": case(cores((1000, 200), (1001, 250), WIDE), kvm=(1.001, 1.25)),
+    "K04-not-decided-one-job": case(
+        built(1, native=900, kvm=1000, virtualbox=1100), NOT_AS_SAID, kvm=1.1, tests=(SUPPORTED, NOT_MEASURED)
+    ),
+    "K04-not-measured-no-VirtualBox": case(NO_VIRTUALBOX, NO_OTHER_SIDE),
+    "K04-not-measured-no-KVM": case(built(1, native=900, virtualbox=1100, tcg=9000), NO_PLATFORM),
+    "K04-not-measured-four-jobs": case(built(4, native=250, kvm=900, virtualbox=300), NOT_AS_SAID),
+    "K04-not-measured-other-sources": case(OTHER_SOURCES, NO_OTHER_SIDE),
+}
+
+
+def at_random(spread: float = EXACT, **seconds: Row) -> list[Made]:
+    """Random reads, writes and both of 5 GiB in blocks of 32 KiB; reading in order says the contrary of them."""
+    size = {"size_bytes": 5 * GIB, "block_bytes": 32 * 1024}
+    found = made("fio", size | {"pattern": "read"}, dict.fromkeys(seconds, 60.0))
+    for place, pattern in enumerate(("randread", "randwrite", "randrw")):
+        row = {label: each[place] for label, each in seconds.items()}
+        found += made("fio", size | {"pattern": pattern}, row, spread=spread)
+    return found
+
+
+HOST: Row = (100, 160, 130)
+DISKS = {
+    "K05-supported": case(
+        at_random(native=HOST, kvm=(170, 270, 210), virtualbox=(200, 320, 260), tcg=HOST, gvisor=HOST),
+        kvm=(100 / 170, 160 / 270, 130 / 210),
+        virtualbox=(0.5, 0.5, 0.5),
+    ),
+    "K05-refuted-reads-from-a-cache": case(
+        at_random(native=HOST, kvm=(105, 270, 210)), kvm=(100 / 105, 160 / 270, 130 / 210)
+    ),
+    "K05-not-decided": case(at_random(WIDE, native=HOST, kvm=(133, 320, 260)), kvm=(100 / 133, 0.5, 0.5)),
+    "K05-not-measured-others": case(at_random(native=HOST, runc=HOST, gvisor=(400, 600, 500)), NO_PLATFORM),
+    "K05-not-measured-in-order": case(made("fio", {"pattern": "write"}, {"native": 30, "kvm": 90}), NOT_AS_SAID),
+}
+
+# Table 2: MB/s of copy, scale, add and triad ("traid"), by threads, on Ubuntu, VirtualBox and KVM.
+TABLE_2: dict[int, tuple[Rates, Rates, Rates]] = {
+    2: (
+        (11040.1, 10581.0, 13919.2, 13363.9),
+        (10470.3, 9935.5, 13006.6, 12432.3),
+        (9152.0, 8628.4, 11664.0, 10190.0),
+    ),
+    4: (
+        (12476.7, 12435.6, 13911.0, 13971.8),
+        (11830.1, 11821.0, 13412.5, 13331.8),
+        (11429.1, 11462.3, 12690.3, 12420.5),
+    ),
+    8: (
+        (12061.8, 12046.9, 13478.4, 13511.6),
+        (11396.2, 11426.9, 12884.0, 12804.8),
+        (10724.1, 10649.8, 12435.1, 12252.9),
+    ),
+}
+KERNELS = ("copy_rate", "scale_rate", "add_rate", "triad_rate")
+HOST_2, VIRTUALBOX_2, KVM_2 = TABLE_2[2]
+SLOW_TRIAD: Rates = (9152, 8628, 11664, 9000)
+SLOW: Rates = (900, 700, 600, 500)
+
+
+def streamed(threads: int, spread: float = EXACT, **rates: Rates) -> list[Made]:
+    """Ten million elements; the duration of it all says the contrary of the rates."""
+    found = []
+    for label, each in rates.items():
+        asked, took = {"threads": threads, "elements": 10_000_000}, 3e9 if label == "native" else 9e9
+        found.append(Made(label, "stream", asked, took, dict(zip(KERNELS, each, strict=True)), spread=spread))
+    return found
+
+
+def of_native(*both: tuple[Rates, Rates]) -> list[float]:
+    """Native and another platform."""
+    return [own / base for native, other in both for base, own in zip(native, other, strict=True)]
+
+
+BANDWIDTHS = {
+    "K06-supported-Table-2": case(
+        [
+            one
+            for threads, (native, virtualbox, kvm) in TABLE_2.items()
+            for one in streamed(threads, native=native, virtualbox=virtualbox, kvm=kvm, tcg=SLOW, gvisor=SLOW)
+        ],
+        kvm=of_native(*((native, kvm) for native, _, kvm in TABLE_2.values())),
+        virtualbox=of_native(*((native, virtualbox) for native, virtualbox, _ in TABLE_2.values())),
+    ),
+    "K06-refuted-triad-of-KVM": case(
+        streamed(2, native=HOST_2, virtualbox=VIRTUALBOX_2, kvm=SLOW_TRIAD),
+        kvm=of_native((HOST_2, SLOW_TRIAD)),
+        virtualbox=of_native((HOST_2, VIRTUALBOX_2)),
+    ),
+    "K06-not-decided-triad-of-KVM": case(streamed(2, WIDE, native=HOST_2, kvm=KVM_2), kvm=of_native((HOST_2, KVM_2))),
+    "K06-not-measured-others": case(streamed(2, native=HOST_2, runc=HOST_2, tcg=SLOW), NO_PLATFORM),
+    "K06-not-measured-no-rate": case(made("stream", {}, {"native": 3, "kvm": 3}), NO_VALUE),
+}
+
+# Section 4.4.4: Mbit/s over a link of 100 Mbit/s, and between two guests.
+LINK = {"link_rate_bits_per_second": 100_000_000, "size": 119 * MIB}
+GIGABIT = LINK | {"link_rate_bits_per_second": 1_000_000_000}
+BRIDGE = {"between": "guests", "path": "bridge", "size": 1200 * MIB}
+ROUTED = BRIDGE | {"path": "peer"}
+
+
+def sent(parameters: Mapping[str, Any], spread: float = EXACT, **mbit: float) -> list[Made]:
+    """TCP streams at such rates, as long as their size takes at that."""
+    ns = 8e3 * parameters["size"]
+    return [
+        Made(label, "tcp-stream", parameters, ns / rate, {"throughput": rate}, spread=spread)
+        for label, rate in mbit.items()
+    ]
+
+
+STREAMS = {
+    "K07-supported": case(
+        [
+            *sent(LINK, native=95.13, virtualbox=91.61, kvm=93.08, tcg=60, gvisor=50),
+            *sent(GIGABIT, native=940, virtualbox=300, kvm=400),
+            *sent(BRIDGE, virtualbox=453.29, kvm=528.64),
+        ],
+        virtualbox=91.61 / 95.13,
+        kvm=93.08 / 95.13,
+    ),
+    "K07-refuted-VirtualBox": case(
+        sent(LINK, native=95.13, virtualbox=84, kvm=93.08), virtualbox=84 / 95.13, kvm=93.08 / 95.13
+    ),
+    "K07-not-decided": case(sent(LINK, WIDE, native=95.13, kvm=90.4), kvm=90.4 / 95.13),
+    "K07-not-measured-other-ways": case([*sent(GIGABIT, native=940, kvm=400), *sent(ROUTED, kvm=95)], NOT_AS_SAID),
+    "K07-not-measured-others": case(sent(LINK, native=95.13, runc=95, gvisor=94), NO_PLATFORM),
+    "K08-supported": case(
+        [
+            *sent(LINK, native=95.13, virtualbox=91.61, kvm=93.08, tcg=90, gvisor=90),
+            *sent(GIGABIT, native=940, virtualbox=400, kvm=450),
+            *sent(BRIDGE, virtualbox=453.29, kvm=528.64, tcg=200, gvisor=200),
+        ],
+        virtualbox=453.29 / 91.61,
+        kvm=528.64 / 93.08,
+    ),
+    "K08-refuted-by-the-peer": case(
+        [*sent(LINK, kvm=93.08), *sent(BRIDGE, kvm=528.64), *sent(ROUTED, kvm=300)], kvm=(528.64 / 93.08, 300 / 93.08)
+    ),
+    "K08-not-decided": case([*sent(LINK, WIDE, kvm=93.08), *sent(BRIDGE, WIDE, kvm=373)], kvm=373 / 93.08),
+    "K08-not-measured-no-link": case([*sent(GIGABIT, kvm=450), *sent(BRIDGE, kvm=528.64)], NO_OTHER_SIDE),
+    "K08-not-measured-more-connections": case(
+        [*sent(LINK, kvm=93.08), *sent(BRIDGE | {"connections": 8}, kvm=900)], NO_OTHER_SIDE
+    ),
+    "K08-not-measured-no-other-guest": case(sent(LINK, native=95.13, kvm=93.08), NOT_AS_SAID),
+    "K08-not-measured-others": case([*sent(LINK, runc=95), *sent(BRIDGE, runc=9000)], NO_PLATFORM),
+}
+
+WAN = {"link_rate_bits_per_second": 100_000_000}
+
+
+def served(rate: float, spread: float = EXACT, **ms: Values) -> list[Made]:
+    """The median response time of a web server at so many requests/s; Figure 5 has the paper's, in a drawing."""
+    return made("nginx", WAN | {"rate_requests_per_second": rate, "requests": 20_000}, ms, 1e6, spread)
+
+
+RESPONSES = {
+    "K09-supported-whatever-VirtualBox-does": case(
+        [
+            *served(100, native=1, kvm=(1.5, 1.5, 1.7), virtualbox=(1.5, 1.5, 1.7)),
+            *served(1600, native=2, kvm=(3, 3.1, 12), virtualbox=(3, 3.1, 3.5)),
+            *served(1600, tcg=(9, 9.1, 9.3), runc=(2, 2, 2.1), gvisor=(4, 4, 4.2)),
+        ],
+        kvm=3 / 12,
+    ),
+    "K09-refuted-half-as-long-again": case(served(1600, kvm=(3, 3.1, 4.5), virtualbox=(3, 3, 9)), kvm=3 / 4.5),
+    "K09-not-decided-twice-as-long": case(served(1600, WIDE, kvm=(3, 3, 6.1)), kvm=3 / 6.1),
+    "K09-not-measured-VirtualBox": case(served(1600, native=2, virtualbox=(3, 3.1, 3.5)), NO_PLATFORM),
+    "K09-not-measured-idle-guests": case(served(1600, native=2, kvm=(3, 3.1)), NOT_AS_SAID),
+}
+
+# Table 3: transactions/s of the guest alone, beside idle guests, beside highly loaded ones; by threads.
+VIRTUALBOX_3: dict[int, Row] = {2: (200.37, 201.20, 89.05), 4: (329.06, 326.57, 105.13), 8: (137.74, 137.23, 78.72)}
+KVM_3: dict[int, Row] = {2: (215.22, 217.13, 85.24), 4: (349.12, 356.91, 101.60), 8: (531.56, 544.71, 82.81)}
+
+
+def answered(threads: int = 4, spread: float = EXACT, **rates: Values) -> list[Made]:
+    """Asked for by another machine."""
+    asked = WAN | {"threads": threads, "transactions": 10_000, "rows": 100_000}
+    return made("mariadb-oltp-outside", asked, rates, 1, spread)
+
+
+def asked_inside(**rates: Values) -> list[Made]:
+    """By the guest itself; the duration of it all says the contrary of the rate."""
+    found = made("mariadb-oltp", {"threads": 4, "transactions": 10_000}, rates, 1)
+    return [replace(one, value=9e9, figures={"transactions_per_second": one.value}) for one in found]
+
+
+def of_alone(rows: Mapping[int, Row]) -> list[float]:
+    return [beside / alone for alone, *others in rows.values() for beside in others]
+
+
+NO_MATTER = (100.0, 80.0, 99.0)  # less beside idle guests, and as much beside loaded ones
+TRANSACTIONS = {
+    "K10-supported-Table-3": case(
+        [
+            one
+            for threads, row in KVM_3.items()
+            for one in answered(threads, kvm=row, virtualbox=VIRTUALBOX_3[threads], tcg=NO_MATTER, gvisor=NO_MATTER)
+        ],
+        virtualbox=of_alone(VIRTUALBOX_3),
+        kvm=of_alone(KVM_3),
+    ),
+    "K10-supported-inside-and-outside": case(
+        [*answered(kvm=(349, 357, 102)), *asked_inside(kvm=(900, 890, 300))],
+        kvm=(357 / 349, 102 / 349, 890 / 900, 300 / 900),
+    ),
+    "K10-refuted-by-heavy-load": case(
+        answered(kvm=(349, 357, 235)), kvm=(357 / 349, 235 / 349), tests=(SUPPORTED, REFUTED)
+    ),
+    "K10-refuted-less-beside-idle": case(
+        answered(kvm=(349, 314, 102)), kvm=(314 / 349, 102 / 349), tests=(REFUTED, SUPPORTED)
+    ),
+    "K10-refuted-more-beside-idle": case(
+        answered(kvm=(349, 384, 102)), kvm=(384 / 349, 102 / 349), tests=(REFUTED, SUPPORTED)
+    ),
+    "K10-refuted-by-heavy-load-alone": case(
+        answered(kvm=(349, None, 300)), NOT_AS_SAID, kvm=300 / 349, tests=(NOT_MEASURED, REFUTED)
+    ),
+    "K10-not-decided-heavy-load-alone": case(
+        answered(kvm=(349, None, 102)), NOT_AS_SAID, kvm=102 / 349, tests=(NOT_MEASURED, SUPPORTED)
+    ),
+    "K10-not-decided-5-and-40-%": case(answered(4, WIDE, kvm=(349, 331, 209)), kvm=(331 / 349, 209 / 349)),
+    "K10-not-measured-the-guest-alone": case(answered(native=400, kvm=349), NOT_AS_SAID),
+    "K10-not-measured-others": case(answered(native=400, runc=(400, 300, 390)), NO_PLATFORM),
+}
+
+# Table 4: seconds alone, beside idle guests, beside highly loaded ones.
+VIRTUALBOX_4, KVM_4 = (878.0, 896.0, 1530.0), (817.0, 836.0, 1276.0)
+
+
+def rendered(spread: float = EXACT, **seconds: Values) -> list[Made]:
+    return made("povray", {"pixels": 512, "threads": 8}, seconds, spread=spread)
+
+
+SCENES = {
+    "K11-supported-Table-4": case(
+        rendered(native=830, virtualbox=VIRTUALBOX_4, kvm=KVM_4, gvisor=(830, 1000, 900), tcg=(9000, 9900, 9900)),
+        virtualbox=(878 / 896, 878 / 1530),
+        kvm=(817 / 836, 817 / 1276),
+    ),
+    "K11-refuted-by-heavy-load": case(
+        rendered(kvm=(817, 836, 1090)), kvm=(817 / 836, 817 / 1090), tests=(SUPPORTED, REFUTED)
+    ),
+    "K11-refuted-by-idle-guests": case(
+        rendered(kvm=(817, 899, 1276)), kvm=(817 / 899, 817 / 1276), tests=(REFUTED, SUPPORTED)
+    ),
+    "K11-not-decided-5-and-50-%": case(rendered(WIDE, kvm=(817, 858, 1230)), kvm=(817 / 858, 817 / 1230)),
+    "K11-not-decided-idle-guests-alone": case(
+        rendered(kvm=(817, 836)), NOT_AS_SAID, kvm=817 / 836, tests=(SUPPORTED, NOT_MEASURED)
+    ),
+    "K11-not-measured-the-guest-alone": case(rendered(native=830, kvm=817), NOT_AS_SAID),
+    "K11-not-measured-others": case(rendered(native=830, runc=(830, 835, 1300)), NO_PLATFORM),
+    "K12-supported-Table-4": case(
+        rendered(native=830, virtualbox=VIRTUALBOX_4, kvm=KVM_4, tcg=9000, gvisor=1000),
+        virtualbox=830 / 878,
+        kvm=830 / 817,
+    ),
+    "K12-refuted": case(rendered(native=830, virtualbox=990, kvm=817), virtualbox=830 / 990, kvm=830 / 817),
+    "K12-not-decided": case(rendered(WIDE, native=830, virtualbox=912), virtualbox=830 / 912),
+    "K12-not-measured-others": case(rendered(native=830, runc=830, tcg=9000), NO_PLATFORM),
+    "K12-not-measured-no-scene": case(forked(native=94, kvm=232), NO_VALUE),
+}
+SYSTEM = {**KERNEL, **PROCESSES, **BUILDS, **DISKS, **BANDWIDTHS}
+CASES: dict[str, Case] = {**SYSTEM, **STREAMS, **RESPONSES, **TRANSACTIONS, **SCENES}
+
+
+def outcome_of(name: str) -> Outcome:
+    return next(one for one in Outcome if name[4:].startswith(one.replace(" ", "-")))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_run_says_of_a_claim_what_its_reader_would(name: str) -> None:
+    measured, lacks, put_in, tests = CASES[name]
+    labels = dict.fromkeys(["native", *(one.platform for one in measured)])
+    platforms = {label: KINDS[label] for label in labels}
+    run = made_up_run(platforms, measured, blocks=BLOCKS, seed=SEED, experiment={"guest": GUEST})
+    (found,) = judge_claims(analyse(run), [CLAIMS[name[:3]]])
+    assert found.outcome is outcome_of(name)
+    assert [one.outcome for one in found.tests] == list(tests or [outcome_of(name)] * len(found.tests))
+    findings = [one for test in found.tests for one in test.findings]
+    assert {one.platform for one in findings} == set(put_in)
+    noise = max(one.spread for one in measured)
+    for platform, shares in put_in.items():
+        own = [one for one in findings if one.platform == platform]
+        ratios = sorted((one.estimate, one.simultaneous) for one in own if one.estimate is not None)
+        assert [estimate for estimate, _ in ratios] == [pytest.approx(one, rel=3 * noise) for one in sorted(shares)]
+        for share, (_, interval) in zip(sorted(shares), ratios, strict=True):
+            assert interval is None or interval.low <= share <= interval.high
+        assert [one.functional for one in own] == [platform == "nested"] * len(own)
+    reasons = [one.missing for one in found.tests] + [one.reason for one in findings if one.interval is None]
+    assert [bool(lacks) and lacks in one for one in filter(None, reasons)] == [True] * sum(map(bool, reasons))
+    assert any(reasons) == bool(lacks)
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_each_claim_of_the_paper_reaches_each_outcome(claim: str) -> None:
+    assert {outcome_of(name) for name in CASES if name.startswith(claim)} == set(Outcome)
+
+
+# By size, what of a preset's platforms is taken for the paper's: at quick size none is hardware-assisted.
+STANDS_FOR = {
+    "paper": {"native": "native", "qemu-kvm": "kvm", "virtualbox": "virtualbox"},
+    "quick": {"native": "native", "qemu-tcg": "kvm", "uml": "virtualbox"},
+}
+# Claim and test (from 0) that no preset of the paper measures at a size, and why.
+LACKING: dict[str, dict[tuple[str, int], str]] = {
+    "paper": {},
+    "quick": {
+        ("K04", 1): "builds with several cores are of one emulator, which stands for KVM and VirtualBox both",
+        ("K08", 0): "no stream goes from guest to guest",
+    },
+}
+
+
+def planned(preset: str, size: str) -> list[Judged]:
+    """What the ledger says of a run that measures, in one block, what a preset plans of the claims' workloads."""
+    named = [test.workload for claim in CLAIMS.values() for test in claim.tests]
+    wanted = {name for one in named for name in ([one] if isinstance(one, str) else one or ())}
+    experiment = load_experiment(find_experiment(preset), catalogue(), Selection(size=size))
+    measured = {}
+    for trial in plan_of(replace(experiment, blocks=1)).trials:
+        label, name = STANDS_FOR[size].get(trial.platform.platform), trial.workload.workload
+        if label is not None and name in wanted:
+            figures = {one.name: 1e8 for one in WORKLOADS[name].metrics[1:] if one.source == "figures"}
+            asked = trial.workload.parameters.model_dump(mode="json")
+            one = Made(label, name, asked, figures=figures, beside=trial.condition, scale=trial.scale)
+            measured[label, one.task, trial.condition, trial.scale] = one  # of several rounds and a warm-up one
+    platforms = {one.platform: KINDS[one.platform] for one in measured.values()}
+    guest = GUEST | {"vcpus": experiment.vcpus, "memory_bytes": experiment.memory_bytes}
+    run = made_up_run(platforms, list(measured.values()), blocks=1, experiment={"guest": guest})
+    return list(judge_claims(analyse(run), list(CLAIMS.values())))
+
+
+@pytest.mark.parametrize("size", STANDS_FOR)
+def test_the_presets_of_the_paper_measure_what_its_claims_need(size: str) -> None:
+    lacking = [
+        {
+            (claim.claim.id, place)
+            for claim in planned(preset, size)
+            for place, one in enumerate(claim.tests)
+            if one.outcome is NOT_MEASURED
+        }
+        for preset in ("suresh2014", "suresh2014-cores", "suresh2014-neighbours")
+    ]
+    assert set.intersection(*lacking) == set(LACKING[size])
