@@ -92,8 +92,8 @@ WantedOrEach = Annotated[Scalar | list[Scalar] | Range | Each, Field(union_mode=
 class PlatformFilter(_Strict):
     """Which platforms count: those that have all that is asked for, but for those in `but_not`.
 
-    `product`: the driver's name; `family`: as `virtoll list platforms` has it; `nic`: what kind its network interface
-    is, whatever its model; `parameters`: the platform's own, by name.
+    `product`: the driver's name; `family`: as `virtoll list platforms` has it, of Xen and libvirt by their parameters;
+    `nic`: what kind its network interface is, whatever its model; `parameters`: the platform's own, by name.
     """
 
     label: Wanted | None = None

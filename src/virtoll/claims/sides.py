@@ -1,7 +1,7 @@
 """Which of a run's cells a test is about, and which pairs of them it compares. Pure.
 
-Main functions: `sides_of` (the cells, or in words what the run has not) and `nic_kind` (what kind a platform's network
-interface is).
+Main functions: `sides_of` (the cells, or in words what the run has not), `nic_kind` (what kind a platform's network
+interface is) and `family_of` (what kind its guests are).
 """
 
 from __future__ import annotations
@@ -16,8 +16,15 @@ from virtoll.runfolder.records import Manifest, PlatformEntry
 
 PARAVIRTUAL_NICS = frozenset({"virtio", "virtio-net", "vmxnet3", "netfront"})
 EMULATED_NICS = frozenset({"e1000", "e1000e", "82540EM", "82545EM", "rtl8139", "pcnet", "vlance"})
-# Records of up to Virtoll 0.1.0 have gVisor among the platforms that share the host's kernel.
-_LATER_FAMILY = {"runsc": "application kernel"}
+# One driver may have guests of several families. Records of up to Virtoll 0.1.0 have gVisor among the platforms that
+# share the host's kernel.
+_FAMILIES: tuple[tuple[str, Mapping[str, Any], str], ...] = (
+    ("runsc", {}, "application kernel"),
+    ("xen", {"type": "hvm"}, "hardware-assisted"),
+    ("libvirt", {"domain_type": "kvm"}, "hardware-assisted"),
+    ("libvirt", {"uri": "lxc:///system"}, "os-level"),
+    ("libvirt", {"uri": "xen:///system"}, "paravirtualised"),
+)
 CellsOf = Callable[[Reading], Sequence[Cell]]
 Sides = tuple[Cell, Cell | None]
 
@@ -89,16 +96,26 @@ def nic_kind(entry: PlatformEntry) -> str | None:
     nic = entry.parameters.get("nic")
     if entry.parameters.get("attachment") == "passthrough":
         return "passthrough"
+    if family_of(entry) == "os-level":
+        return None
     if nic in PARAVIRTUAL_NICS or (entry.platform == "xen" and entry.parameters.get("type") in ("pv", "pvh")):
         return "para-virtualised"
     return "emulated" if nic in EMULATED_NICS else None
+
+
+def family_of(entry: PlatformEntry) -> str:
+    """A platform's family, by what its guests are."""
+    for product, parameters, family in _FAMILIES:
+        if entry.platform == product and parameters.items() <= entry.parameters.items():
+            return family
+    return entry.family
 
 
 def _passes(entry: PlatformEntry, wanted: PlatformFilter) -> bool:
     asked = (
         (entry.label, wanted.label),
         (entry.platform, wanted.product),
-        (_LATER_FAMILY.get(entry.platform, entry.family), wanted.family),
+        (family_of(entry), wanted.family),
         (nic_kind(entry), wanted.nic),
         *((entry.parameters.get(name), value) for name, value in wanted.parameters.items()),
     )
