@@ -38,6 +38,7 @@ USUAL: Mapping[str, Any] = {**PLAIN, "routes": 0, "beside": NOTHING, "guests": 1
 SIZES = frozenset({"guests", "vcpus", "memory_bytes"})
 OF_OTHERS = "beside"
 SHARE = "share"
+VCPUS = "vcpus"  # a parameter's value: as many as the guest has virtual CPUs
 Under = str | Condition | ScalePoint
 Rounds = Mapping[tuple[int, int], float]
 
@@ -196,8 +197,8 @@ def _neighbours(analysis: Analysis) -> Iterable[Cell]:
 
 
 def _attributes(analysis: Analysis, task: Task, under: Under) -> dict[str, Any]:
-    asked = analysis.data.manifest.experiment.get("guest") or {}
-    size = {"guests": 1, "vcpus": asked.get("vcpus"), "memory_bytes": asked.get("memory_bytes")}
+    guest = analysis.data.manifest.experiment.get("guest") or {}
+    size = {"guests": 1, "vcpus": guest.get("vcpus"), "memory_bytes": guest.get("memory_bytes")}
     others: dict[str, Any] = {"beside": NOTHING}
     if isinstance(under, ScalePoint):
         size = {"guests": under.guests, "vcpus": under.vcpus, "memory_bytes": under.memory_bytes}
@@ -212,7 +213,8 @@ def _attributes(analysis: Analysis, task: Task, under: Under) -> dict[str, Any]:
         }
     shape = task.shape
     frames = {key: getattr(shape, key) for key in PLAIN} if shape is not None else {}
-    return {**size, **frames, **json.loads(task.parameters), **others}
+    asked = {key: size["vcpus"] if value == VCPUS else value for key, value in json.loads(task.parameters).items()}
+    return {**size, **frames, **asked, **others}
 
 
 def differing(one: Cell, other: Cell) -> frozenset[str]:
