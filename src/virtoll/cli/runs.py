@@ -13,7 +13,7 @@ import typer
 
 from virtoll.cli.folders import find_run, new_folder
 from virtoll.cli.lab import check_lab, prepare_outside, require_lab
-from virtoll.cli.output import Json, console, print_json, say_on_stderr
+from virtoll.cli.output import Json, console, print_json, say, say_on_stderr
 from virtoll.cli.plan import (
     ExperimentArgument,
     OnlyOption,
@@ -133,6 +133,25 @@ def claims(
         return
     for line in claims_lines(ledger):
         console().print(line, highlight=False, soft_wrap=True, markup=False)
+
+
+def verify(run: RunArgument = "latest", as_json: Json = False) -> None:
+    """Check that a finished run's folder is as it was when the run ended; exit code 1 where it is not."""
+    from virtoll.runfolder.sums import SUMS, differences
+
+    folder = find_run(run)
+    found = differences(folder)
+    if found is None:
+        raise UsageError(
+            f"{folder} has no {SUMS}: its run did not end, or an older Virtoll wrote it; 'virtoll resume {folder}' "
+            "ends it"
+        )
+    if as_json:
+        print_json({"run": str(folder), "whole": not found, "differences": found})
+    for line in () if as_json else found or (f"{folder} is as it was when the run ended",):
+        say(line)
+    if found:
+        sys.exit(1)
 
 
 def own_claims(paths: Sequence[Path]) -> list[Claim]:

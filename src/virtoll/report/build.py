@@ -19,6 +19,7 @@ from virtoll.report.tables import csv_tables
 from virtoll.runfolder.looks import Looks
 from virtoll.runfolder.records import LookRecord
 from virtoll.runfolder.store import RunFolder
+from virtoll.runfolder.sums import differences
 from virtoll.stats.analysis import Analysis, RunData, analyse
 from virtoll.stats.compare import LEVEL
 from virtoll.stats.foreseen import foreseen
@@ -117,9 +118,10 @@ def build_report(run_directory: Path, output: Path | None = None, claims: Sequen
     """
     analysis = load_analysis(run_directory)
     ledger = ledger_of(analysis, claims)
+    damage = differences(run_directory) or ()
     specs = {name: spec for name, spec in figures_of(analysis).items() if spec.why_not(analysis) is None}
     drawings = {name: render(name, spec, analysis) for name, spec in specs.items()}
-    page = render_page(analysis, drawings, ledger)
+    page = render_page(analysis, drawings, ledger, damage)
     target = output if output is not None else run_directory / "report"
     try:
         _write(target, page, drawings.values(), csv_tables(analysis, ledger))

@@ -53,8 +53,16 @@ class FigureView:
     why_not: str | None
 
 
-def render_page(analysis: Analysis, drawings: Mapping[str, Drawing], ledger: Sequence[Judged] = ()) -> str:
-    """The whole page as HTML; `drawings`: the figures that show something; `ledger`: what the run says about claims."""
+def render_page(
+    analysis: Analysis,
+    drawings: Mapping[str, Drawing],
+    ledger: Sequence[Judged] = (),
+    damage: Sequence[str] = (),
+) -> str:
+    """The whole page as HTML; `drawings`: the figures that show something; `ledger`: what the run says about claims.
+
+    `damage`: what of the run folder is not as it was when the run ended.
+    """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -68,7 +76,7 @@ def render_page(analysis: Analysis, drawings: Mapping[str, Drawing], ledger: Seq
     environment.filters.update(
         ns=units.nanoseconds, percent=units.percent, bytes=units.size, command=shlex.join, safe_svg=Markup
     )
-    page = environment.get_template("report.html.j2").render(**_context(analysis, drawings, ledger))
+    page = environment.get_template("report.html.j2").render(**_context(analysis, drawings, ledger), damage=damage)
     return re.sub(r"(?<=\d) (?=[%×])", "\u00a0", page) + "\n"
 
 

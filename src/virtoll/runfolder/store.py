@@ -26,6 +26,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from virtoll.errors import RunFolderError, StorageError
 from virtoll.runfolder import jsonlines
+from virtoll.runfolder.sums import remove_sums, write_sums
 
 if TYPE_CHECKING:
     from virtoll.runfolder.conditions import MaximumRecord, NeighbourRecord
@@ -240,8 +241,11 @@ class RunFolder:
         return tuple(f"evidence/{name}/{file}" for file in found)
 
     def set_state(self, state: RunState, reason: str | None) -> None:
-        """Replace state.json atomically."""
+        """Replace state.json atomically; a complete run's files then have digests, which any other state takes away."""
+        remove_sums(self.path)
         jsonlines.replace(self.path / "state.json", {"state": state, "reason": reason})
+        if state == "complete":
+            write_sums(self.path)
 
     def state(self) -> State:
         """The run's state; a folder without one was killed before it began: `interrupted`."""

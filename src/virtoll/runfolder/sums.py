@@ -1,0 +1,72 @@
+"""Whether a finished run folder is as it was when the run ended: `SHA256SUMS`, as `sha256sum` writes and checks it.
+
+Main functions: `write_sums` (at the end of a run), `differences` (since then). The report is left out: it is made anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+from typing import Final
+
+from virtoll.errors import StorageError
+
+SUMS: Final = "SHA256SUMS"
+_REPORT = "report"
+_READ = (".json", ".jsonl")  # what a reader takes for records
+_LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
+
+
+def write_sums(folder: Path) -> None:
+    """Write a digest of each file of the folder; `StorageError` where that cannot be."""
+    try:
+        lines = [f"{_digest(folder / name)}  {name}\n" for name in _files(folder)]
+        whole = folder / f"{SUMS}.new"
+        whole.write_text("".join(lines), encoding="utf-8")
+        whole.replace(folder / SUMS)
+    except OSError as error:
+        raise StorageError(
+            f"cannot write {folder / SUMS}: {error.strerror or error}; make room, then resume"
+        ) from error
+
+
+def remove_sums(folder: Path) -> None:
+    """What follows changes the folder."""
+    (folder / SUMS).unlink(missing_ok=True)
+
+
+def differences(folder: Path) -> tuple[str, ...] | None:
+    """What is not as it was, a sentence each; None where the folder has no sums: its run did not end, or is older."""
+    try:
+        text = (folder / SUMS).read_bytes().decode("utf-8", errors="replace")
+    except FileNotFoundError:
+        return None
+    found, known = [], {}
+    for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
+        match = _LINE.fullmatch(line)
+        if match is None or match[2] in known:
+            found.append(f"{SUMS}, line {number}: is damaged")
+        else:
+            known[match[2]] = match[1]
+    if not text.endswith("\n"):
+        found.append(f"{SUMS}: its end is missing")
+    for name, digest in known.items():
+        path = folder / name
+        if not path.is_file():
+            found.append(f"{name}: is missing")
+        elif _digest(path) != digest:
+            found.append(f"{name}: has changed")
+    extra = [name for name in _files(folder) if name not in known and "/" not in name and name.endswith(_READ)]
+    return (*found, *(f"{name}: was not there" for name in extra))
+
+
+def _files(folder: Path) -> list[str]:
+    paths = (path for path in folder.rglob("*") if path.is_file())
+    names = (path.relative_to(folder).as_posix() for path in paths)
+    return sorted(name for name in names if name.split("/")[0] not in (_REPORT, SUMS, f"{SUMS}.new"))
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
