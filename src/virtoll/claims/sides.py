@@ -128,7 +128,7 @@ def _selected(cells: Iterable[Cell], where: Mapping[str, Any], free: set[str]) -
         one
         for one in cells
         if all(_matches(one.attributes.get(key), value) for key, value in where.items() if key not in extremes)
-        and all(one.attributes.get(key, value) == value for key, value in USUAL.items() if key not in free)
+        and all(_is_usual(one, key, value) for key, value in USUAL.items() if key not in free)
     ]
     for key, value in extremes.items():
         groups: dict[str, list[tuple[float, Cell]]] = {}
@@ -139,6 +139,12 @@ def _selected(cells: Iterable[Cell], where: Mapping[str, Any], free: set[str]) -
         pick = min if value == "least" else max
         found = [one for own in groups.values() for number, one in own if number == pick(other for other, _ in own)]
     return found
+
+
+def _is_usual(cell: Cell, key: str, value: object) -> bool:
+    """Whether a cell has the usual value of an attribute; a source alone has one egress link in any case."""
+    alone = key == "egress" and cell.number("sources") == 1
+    return alone or bool(cell.attributes.get(key, value) == value)
 
 
 def _rest(cell: Cell, key: str) -> str:
