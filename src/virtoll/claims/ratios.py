@@ -8,6 +8,7 @@ compared with opens it downwards. Main types: `Ratio`, and `Ratios` (of one anal
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -92,17 +93,18 @@ class Ratios:
         asked = [one for one in self._analysis.clocks if is_wanted(one.platform, compared.platforms, manifest)]
         return asked or "no clock of a platform that it is about was read"
 
-    def is_functional(self, side: Sides | ClockError) -> bool:
+    def is_functional(self, compared: Compared, side: Sides | ClockError) -> bool:
         """Whether its numbers are no results."""
-        labels = [side.platform] if isinstance(side, ClockError) else [one.platform for one in side if one is not None]
-        return any(label in self._analysis.caveats for label in labels)
+        if isinstance(side, ClockError):
+            return side.platform in self._analysis.caveats
+        return any(label in self._analysis.caveats for label, _ in self._parties(compared, side))
 
     def ratio(self, compared: Compared, side: Sides | ClockError, family: int, *, value: bool) -> Ratio:
         """One of the sides' ratios; `family`: with how many its interval is simultaneous.
 
         `value`: the value itself is asked for, in its unit, and not its performance.
         """
-        functional = self.is_functional(side)
+        functional = self.is_functional(compared, side)
         if isinstance(side, ClockError):
             return _clock(side, functional)
         return self._of(compared, *side, family, value=value, functional=functional)
@@ -120,7 +122,7 @@ class Ratios:
             blocks=0,
             functional=functional,
         )
-        untold = own.untold or (other.untold if other else "") or self._why_incomparable(own, other)
+        untold = own.untold or (other.untold if other else "") or self._why_incomparable(compared, (own, other))
         if untold:
             return replace(found, reason=untold)
         if known is not None and known.caveat is not None and not functional:
@@ -157,15 +159,23 @@ class Ratios:
             return None
         return side.over(_Side({key: sign * one for key, one in base.rounds.items()}, base.at_least))
 
-    def _why_incomparable(self, own: Cell, other: Cell | None) -> str:
+    def _parties(self, compared: Compared, sides: Sides) -> list[tuple[str, Task]]:
+        """What a ratio is made of, by platform and task: the baseline's too, where both sides are shares of it."""
+        cells = [one for one in sides if one is not None]
+        bases = [(self._baseline, one.task) for one in cells] if compared.relative_to_baseline else []
+        return [*((one.platform, one.task) for one in cells), *bases]
+
+    def _why_incomparable(self, compared: Compared, sides: Sides) -> str:
         """Why a value or a ratio would not be the platforms' own; empty where it is."""
-        for one in (own, other):
-            if one is not None and one.platform in self._elsewhere and one.task.is_forwarding_rate:
-                return f"{one.platform} forwards {self._elsewhere[one.platform]}"
-        if other is None or own.platform == other.platform:
-            return ""
-        refused = why_other_host(self._hosts, own.platform, other.platform)
-        return refused or why_platform_incomparable(self._agents, own.platform, other.platform) or ""
+        parties = self._parties(compared, sides)
+        for label, task in parties:
+            if label in self._elsewhere and task.is_forwarding_rate:
+                return f"{label} forwards {self._elsewhere[label]}"
+        for one, two in itertools.combinations(dict.fromkeys(label for label, _ in parties), 2):
+            refused = why_other_host(self._hosts, one, two) or why_platform_incomparable(self._agents, one, two)
+            if refused:
+                return refused
+        return ""
 
     def _known(self, compared: Compared, own: Cell, other: Cell | None) -> Comparison | None:
         """The run's own comparison of two sides, where it has one."""
