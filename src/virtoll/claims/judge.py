@@ -68,7 +68,12 @@ def judge_claims(analysis: Analysis, claims: Sequence[Claim]) -> tuple[Judged, .
 def _judged(claim: Claim, ratios: Ratios) -> Judged:
     every = [ratios.sides(test) for test in claim.tests]
     # As many ratios as can refute the claim: its intervals are simultaneous over these.
-    family = sum(not ratios.is_functional(one) for sides in every if not isinstance(sides, str) for one in sides)
+    family = sum(
+        not ratios.is_functional(test, one)
+        for test, sides in zip(claim.tests, every, strict=True)
+        if not isinstance(sides, str)
+        for one in sides
+    )
     tests = []
     for test, sides in zip(claim.tests, every, strict=True):
         if isinstance(sides, str):

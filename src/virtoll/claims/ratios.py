@@ -8,6 +8,7 @@ compared with opens it downwards. Main types: `Ratio`, and `Ratios` (of one anal
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -94,20 +95,21 @@ class Ratios:
 
     def missing(self, compared: Compared, sides: Sequence[Sides | ClockError]) -> str:
         """What of a comparison was not measured where no caveat makes it no result; empty where all was."""
-        own = [one for one in sides if not isinstance(one, ClockError) and not self.is_functional(one)]
+        own = [one for one in sides if not isinstance(one, ClockError) and not self.is_functional(compared, one)]
         return not_measured(compared, own)
 
-    def is_functional(self, side: Sides | ClockError) -> bool:
+    def is_functional(self, compared: Compared, side: Sides | ClockError) -> bool:
         """Whether its numbers are no results."""
-        labels = [side.platform] if isinstance(side, ClockError) else [one.platform for one in side if one is not None]
-        return any(label in self._analysis.caveats for label in labels)
+        if isinstance(side, ClockError):
+            return side.platform in self._analysis.caveats
+        return any(label in self._analysis.caveats for label, _ in self._parties(compared, side))
 
     def ratio(self, compared: Compared, side: Sides | ClockError, family: int, *, value: bool) -> Ratio:
         """One of the sides' ratios; `family`: with how many its interval is simultaneous.
 
         `value`: the value itself is asked for, in its unit, and not its performance.
         """
-        functional = self.is_functional(side)
+        functional = self.is_functional(compared, side)
         if isinstance(side, ClockError):
             return _clock(side, functional)
         return self._of(compared, *side, family, value=value, functional=functional)
@@ -125,7 +127,8 @@ class Ratios:
             blocks=0,
             functional=functional,
         )
-        untold = own.untold or (other.untold if other else "") or self._why_incomparable(own, other, functional)
+        untold = own.untold or (other.untold if other else "")
+        untold = untold or self._why_incomparable(compared, (own, other), functional=functional)
         if untold:
             return replace(found, reason=untold)
         if known is not None and known.caveat is not None and not functional:
@@ -162,18 +165,27 @@ class Ratios:
             return None
         return side.over(_Side({key: sign * one for key, one in base.rounds.items()}, base.at_least))
 
-    def _why_incomparable(self, own: Cell, other: Cell | None, functional: bool) -> str:
+    def _parties(self, compared: Compared, sides: Sides) -> list[tuple[str, Task]]:
+        """What a ratio is made of, by platform and task: the baseline's too, where both sides are shares of it."""
+        cells = [one for one in sides if one is not None]
+        bases = [(self._baseline, one.task) for one in cells] if compared.relative_to_baseline else []
+        return [*((one.platform, one.task) for one in cells), *bases]
+
+    def _why_incomparable(self, compared: Compared, sides: Sides, *, functional: bool) -> str:
         """Why a value or a ratio would not be the platforms' own; empty where it is.
 
         What is functional is shown beside another host's, as the run's own comparisons have it.
         """
-        for one in (own, other):
-            if one is not None and one.platform in self._elsewhere and one.task.is_forwarding_rate:
-                return f"{one.platform} forwards {self._elsewhere[one.platform]}"
-        if other is None or own.platform == other.platform:
-            return ""
-        refused = None if functional else why_other_host(self._hosts, own.platform, other.platform)
-        return refused or why_platform_incomparable(self._agents, own.platform, other.platform) or ""
+        parties = self._parties(compared, sides)
+        for label, task in parties:
+            if label in self._elsewhere and task.is_forwarding_rate:
+                return f"{label} forwards {self._elsewhere[label]}"
+        for one, two in itertools.combinations(dict.fromkeys(label for label, _ in parties), 2):
+            other_host = None if functional else why_other_host(self._hosts, one, two)
+            refused = other_host or why_platform_incomparable(self._agents, one, two)
+            if refused:
+                return refused
+        return ""
 
     def _known(self, compared: Compared, own: Cell, other: Cell | None) -> Comparison | None:
         """The run's own comparison of two sides, where it has one."""

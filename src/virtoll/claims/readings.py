@@ -34,7 +34,8 @@ PLAIN: Mapping[str, Any] = {
     "destinations": 1,
     "egress": "one",
 }
-USUAL: Mapping[str, Any] = {**PLAIN, "routes": 0, "beside": NOTHING, "guests": 1}
+# Guests beside are of the measured one's own platform, as the papers' are.
+USUAL: Mapping[str, Any] = {**PLAIN, "routes": 0, "beside": NOTHING, "beside_platform": None, "guests": 1}
 SIZES = frozenset({"guests", "vcpus", "memory_bytes"})
 OF_OTHERS = "beside"
 SHARE = "share"

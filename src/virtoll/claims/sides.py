@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from virtoll.claims.model import EXTREMES, Against, Compared, Each, PlatformFilter, Range, Reading
+from virtoll.claims.model import EXTREMES, NOTHING, Against, Compared, Each, PlatformFilter, Range, Reading
 from virtoll.claims.readings import OF_OTHERS, USUAL, Cell, differing
 from virtoll.runfolder.records import Manifest, PlatformEntry
 
@@ -50,7 +50,7 @@ def sides_of(compared: Compared, manifest: Manifest, cells_of: CellsOf) -> list[
     own_metrics = against.metric is None and against.workload is None
     other_workloads = workloads if against.workload is None else [against.workload]
     other_metrics = metrics if own_metrics else _listed(against.metric)
-    where = {key: value for key, value in {**compared.where, **against.where}.items() if value != "next"}
+    where = _where_of_the_others(compared.where, against.where)
     others = [
         one for one in cells_of(against.reading or compared.reading) if _is_of(one, other_workloads, other_metrics)
     ]
@@ -134,6 +134,17 @@ def _listed(given: str | Sequence[str] | None) -> list[str]:
     return [given] if isinstance(given, str) else list(given or ())
 
 
+def _where_of_the_others(own: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
+    """What the other side must have: all that the measured one has, but for what is given there.
+
+    Where nothing is to be beside it, nothing else is told of what is beside it.
+    """
+    where = {key: value for key, value in {**own, **others}.items() if value != "next"}
+    if where.get(OF_OTHERS) == NOTHING:
+        where = {key: value for key, value in where.items() if key == OF_OTHERS or not key.startswith(OF_OTHERS)}
+    return where
+
+
 def _selected(cells: Iterable[Cell], where: Mapping[str, Any], free: set[str]) -> list[Cell]:
     """Cells with the attributes that are asked for, and with the usual ones where a test names none.
 
@@ -144,7 +155,7 @@ def _selected(cells: Iterable[Cell], where: Mapping[str, Any], free: set[str]) -
         one
         for one in cells
         if all(_matches(one.attributes.get(key), value) for key, value in where.items() if key not in extremes)
-        and all(one.attributes.get(key, value) == value for key, value in USUAL.items() if key not in free)
+        and all(_is_usual(one, key, value) for key, value in USUAL.items() if key not in free)
     ]
     for key, value in extremes.items():
         groups: dict[str, list[tuple[float, Cell]]] = {}
@@ -155,6 +166,12 @@ def _selected(cells: Iterable[Cell], where: Mapping[str, Any], free: set[str]) -
         pick = min if value == "least" else max
         found = [one for own in groups.values() for number, one in own if number == pick(other for other, _ in own)]
     return found
+
+
+def _is_usual(cell: Cell, key: str, value: object) -> bool:
+    """Whether a cell has the usual value of an attribute; a source alone has one egress link in any case."""
+    alone = key == "egress" and cell.number("sources") == 1
+    return alone or bool(cell.attributes.get(key, value) == value)
 
 
 def _rest(cell: Cell, key: str) -> str:
