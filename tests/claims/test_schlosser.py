@@ -614,7 +614,9 @@ S10 = [
         "S10",
         YES,
         "whatever others do unpinned",
-        CONTAINER + beside("kvm", 68, 76, {UNPINNED: 30}) + beside("runsc", 68, 76, {UNPINNED: 76}),
+        CONTAINER
+        + beside("kvm", 68, 76, {LIGHT: 76, UNPINNED: 30}, spread=0.003)
+        + beside("runsc", 68, 76, {UNPINNED: 76}),
         changed={"runsc": OF_CONTAINERS},
     ),
     Case("S10", NO, "on other CPUs", CONTAINER + beside("kvm", 68, 75, {LIGHT: 75, HEAVY: 60})),
@@ -627,6 +629,7 @@ S10 = [
         [1.0, 1.0, 7 / 9],
     ),
     Case("S10", NO, "with FCS too", beside("netns", 64, 133, {UNPINNED: 133}), [1.0]),
+    Case("S10", OPEN, "without the light load", CONTAINER),
     Case("S10", OPEN, "pinned alone", beside("kvm", 68, 76, {LIGHT: 76, HEAVY: 76}), [1.0, 1.0]),
     Case("S10", OPEN, "unpinned alone", beside("netns", 68, 133, {UNPINNED: 100}), [100 / 133]),
     Case("S10", OPEN, "scattered", CONTAINER + beside("kvm", 68, 75, {HEAVY: 68}, spread=0.05)),
