@@ -69,7 +69,7 @@ def _judged(claim: Claim, ratios: Ratios) -> Judged:
     every = [ratios.sides(test) for test in claim.tests]
     # As many ratios as can refute the claim: its intervals are simultaneous over these.
     family = sum(
-        not ratios.is_functional(test, one)
+        ratios.caveat(test, one) is None
         for test, sides in zip(claim.tests, every, strict=True)
         if not isinstance(sides, str)
         for one in sides

@@ -34,8 +34,8 @@ class Ratio:
     """One ratio, or one value: `estimate` with its 95 % interval, and with one simultaneous with others.
 
     A ratio is of performance and has no `unit`. `under`: what the measured side ran beside or with; `against`: the
-    other side in words. `reason`: why there is no interval, or what limits it. `functional`: of a platform whose
-    numbers are no results.
+    other side in words. `reason`: why there is no interval, or what limits it. `caveat`: why its numbers are no
+    results, of a platform or of the baseline; None where they are.
     """
 
     platform: str
@@ -48,7 +48,12 @@ class Ratio:
     interval: Interval | None = None
     simultaneous: Interval | None = None
     reason: str = ""
-    functional: bool = False
+    caveat: str | None = None
+
+    @property
+    def functional(self) -> bool:
+        """Whether it shows that something works, and no more."""
+        return self.caveat is not None
 
 
 @dataclass(frozen=True)
@@ -95,27 +100,26 @@ class Ratios:
 
     def missing(self, compared: Compared, sides: Sequence[Sides | ClockError]) -> str:
         """What of a comparison was not measured where no caveat makes it no result; empty where all was."""
-        own = [one for one in sides if not isinstance(one, ClockError) and not self.is_functional(compared, one)]
+        own = [one for one in sides if not isinstance(one, ClockError) and self.caveat(compared, one) is None]
         return not_measured(compared, own)
 
-    def is_functional(self, compared: Compared, side: Sides | ClockError) -> bool:
-        """Whether its numbers are no results."""
-        if isinstance(side, ClockError):
-            return side.platform in self._analysis.caveats
-        return any(label in self._analysis.caveats for label, _ in self._parties(compared, side))
+    def caveat(self, compared: Compared, side: Sides | ClockError) -> str | None:
+        """Why its numbers are no results; None where they are."""
+        parties = [side.platform] if isinstance(side, ClockError) else [one for one, _ in self._parties(compared, side)]
+        return next((self._analysis.caveats[one] for one in parties if one in self._analysis.caveats), None)
 
     def ratio(self, compared: Compared, side: Sides | ClockError, family: int, *, value: bool) -> Ratio:
         """One of the sides' ratios; `family`: with how many its interval is simultaneous.
 
         `value`: the value itself is asked for, in its unit, and not its performance.
         """
-        functional = self.is_functional(compared, side)
+        caveat = self.caveat(compared, side)
         if isinstance(side, ClockError):
-            return _clock(side, functional)
-        return self._of(compared, *side, family, value=value, functional=functional)
+            return _clock(side, caveat)
+        return self._of(compared, *side, family, value=value, caveat=caveat)
 
     def _of(
-        self, compared: Compared, own: Cell, other: Cell | None, family: int, *, value: bool, functional: bool
+        self, compared: Compared, own: Cell, other: Cell | None, family: int, *, value: bool, caveat: str | None
     ) -> Ratio:
         known = self._known(compared, own, other)
         found = Ratio(
@@ -125,13 +129,13 @@ class Ratios:
             self._against_words(own, other),
             own.unit if value else "",
             blocks=0,
-            functional=functional,
+            caveat=caveat,
         )
         untold = own.untold or (other.untold if other else "")
-        untold = untold or self._why_incomparable(compared, (own, other), functional=functional)
+        untold = untold or self._why_incomparable(compared, (own, other), functional=caveat is not None)
         if untold:
             return replace(found, reason=untold)
-        if known is not None and known.caveat is not None and not functional:
+        if known is not None and known.caveat is not None and caveat is None:
             return replace(found, blocks=len(known.pairs), estimate=known.share, reason=known.reason or known.caveat)
         side = self._side(compared, own, value)
         theirs = None if other is None else self._side(compared, other, value)
@@ -225,10 +229,10 @@ class Ratios:
         return ", ".join(parts) or "its largest rate"
 
 
-def _clock(clock: ClockError, functional: bool) -> Ratio:
+def _clock(clock: ClockError, caveat: str | None) -> Ratio:
     """A clock's error without its sign, with Sen's interval; it is of that clock alone."""
     blocks = len({reading.block for reading in clock.readings})
-    found = Ratio(clock.platform, "the guest's clock", "", "", SHARE, blocks, functional=functional)
+    found = Ratio(clock.platform, "the guest's clock", "", "", SHARE, blocks, caveat=caveat)
     slope = clock.slope
     if slope is None:
         return replace(found, reason=clock.why_no_slope)

@@ -14,6 +14,7 @@ from virtoll.claims.model import Range
 from virtoll.report import words
 from virtoll.report.csv_table import CsvTable, Row
 from virtoll.report.rows import Shown, TableRow
+from virtoll.stats.compare import Verdict
 
 OUTCOMES = (Outcome.REFUTED, Outcome.SUPPORTED, Outcome.NOT_DECIDED, Outcome.NOT_MEASURED)
 _CLASS = {
@@ -29,6 +30,7 @@ _PAPERS = {
     "camargos2008": "Camargos 2008",
 }
 _TIMES_BELOW = 0.1  # a share that is better told as so many times slower
+FUNCTIONAL = str(Verdict.FUNCTIONAL)
 _MOST_SHOWN = 4  # findings of one test on the page; claims.csv has all
 
 
@@ -113,7 +115,7 @@ def finding_words(tested: JudgedTest, found: Finding) -> str:
     what = ", ".join(filter(None, (found.platform, found.task, found.under, of_several)))
     said = _numbers(tested, found)
     reason = f" ({found.reason})" if found.reason else ""
-    outcome = "functional only" if found.functional else str(found.outcome)
+    outcome = FUNCTIONAL if found.functional else str(found.outcome)
     told = [said, "" if outcome == tested.outcome and said else outcome]
     return f"{what}: {', '.join(filter(None, told))}{reason}"
 
@@ -212,7 +214,7 @@ _FINDING_HEADER = (
     "simultaneous_low",
     "simultaneous_high",
     "method",
-    "functional_only",
+    "caveat",
     "outcome",
     "reason",
 )
@@ -237,8 +239,8 @@ def _finding_cells(one: Finding) -> Row:
         joint.low if joint else None,
         joint.high if joint else None,
         single.method if single else None,
-        int(one.functional),
-        str(one.outcome),
+        one.caveat,
+        FUNCTIONAL if one.functional else str(one.outcome),
         one.reason or None,
     )
 
