@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from virtoll.runfolder.records import LookRecord
     from virtoll.runfolder.store import RunFolder
 
+_WATCH_SECONDS = 5
 ClaimsOption = Annotated[
     list[Path] | None, typer.Option("--claims", help="A YAML file of claims of yours (docs/claims.md); repeatable.")
 ]
@@ -104,9 +106,19 @@ def resume(run: RunArgument = "latest") -> None:
     _report(folder, headline=True)
 
 
-def report(run: RunArgument = "latest", claims: ClaimsOption = None, as_json: Json = False) -> None:
+def report(
+    run: RunArgument = "latest",
+    claims: ClaimsOption = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Write it anew whenever trials have ended, until the run has.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
     """Write the report of a run (again): one HTML page, figures as SVG and PDF, tables as CSV."""
-    _report(find_run(run), headline=True, claims=claims or [], as_json=as_json)
+    folder = find_run(run)
+    if watch:
+        _watch(folder, claims or [])
+    _report(folder, headline=True, claims=claims or [], as_json=as_json)
 
 
 def claims(
@@ -310,6 +322,22 @@ def _leave_unless_done(code: int) -> None:
     """Inside, the error was printed already, in one sentence; a run that did not end keeps its exit code."""
     if code != 0:
         sys.exit(code)
+
+
+def _watch(folder: Path, claims: Sequence[Path]) -> None:
+    """Write the report while the run goes on: at once, and then whenever its records have grown."""
+    from virtoll.report import build_report
+    from virtoll.runfolder.store import RunFolder
+
+    own, seen = own_claims(claims), None
+    while RunFolder.open(folder).state().state == "running":
+        size = sum(path.stat().st_size for path in folder.glob("*.jsonl"))
+        if size != seen:
+            built = build_report(folder, claims=own, renewed_seconds=_WATCH_SECONDS)
+            done = len({one.trial for one in built.analysis.data.every_trial})
+            say_on_stderr(f"{done} of {len(built.analysis.data.manifest.plan.trials)} trials: {built.path}")
+            seen = size
+        time.sleep(_WATCH_SECONDS)
 
 
 def _report(folder: Path, *, headline: bool, claims: Sequence[Path] = (), as_json: bool = False) -> None:

@@ -110,10 +110,16 @@ def ledger_of(analysis: Analysis, claims: Sequence[Claim] = ()) -> tuple[Judged,
     return judge_claims(analysis, every)
 
 
-def build_report(run_directory: Path, output: Path | None = None, claims: Sequence[Claim] = ()) -> ReportResult:
+def build_report(
+    run_directory: Path,
+    output: Path | None = None,
+    claims: Sequence[Claim] = (),
+    renewed_seconds: int | None = None,
+) -> ReportResult:
     """Make `index.html`, `figures/` and `tables/` in `output` (default: the run folder's `report/`), anew each time.
 
-    `claims`: of a user's own, beside the published ones. Raises RunFolderError (the run cannot be read) and
+    `claims`: of a user's own, beside the published ones. `renewed_seconds`: how often a browser is to read the page
+    again, while the run goes on; None: not at all. Raises RunFolderError (the run cannot be read) and
     StorageError (the report cannot be written).
     """
     analysis = load_analysis(run_directory)
@@ -121,7 +127,7 @@ def build_report(run_directory: Path, output: Path | None = None, claims: Sequen
     damage = differences(run_directory) or ()
     specs = {name: spec for name, spec in figures_of(analysis).items() if spec.why_not(analysis) is None}
     drawings = {name: render(name, spec, analysis) for name, spec in specs.items()}
-    page = render_page(analysis, drawings, ledger, damage)
+    page = render_page(analysis, drawings, ledger, damage, renewed_seconds)
     target = output if output is not None else run_directory / "report"
     try:
         _write(target, page, drawings.values(), csv_tables(analysis, ledger))

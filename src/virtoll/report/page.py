@@ -58,10 +58,12 @@ def render_page(
     drawings: Mapping[str, Drawing],
     ledger: Sequence[Judged] = (),
     damage: Sequence[str] = (),
+    renewed_seconds: int | None = None,
 ) -> str:
     """The whole page as HTML; `drawings`: the figures that show something; `ledger`: what the run says about claims.
 
-    `damage`: what of the run folder is not as it was when the run ended.
+    `damage`: what of the run folder is not as it was when the run ended. `renewed_seconds`: how often a browser is to
+    read the page again, of a run that goes on.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
@@ -76,7 +78,9 @@ def render_page(
     environment.filters.update(
         ns=units.nanoseconds, percent=units.percent, bytes=units.size, command=shlex.join, safe_svg=Markup
     )
-    page = environment.get_template("report.html.j2").render(**_context(analysis, drawings, ledger), damage=damage)
+    page = environment.get_template("report.html.j2").render(
+        **_context(analysis, drawings, ledger), damage=damage, renewed_seconds=renewed_seconds
+    )
     return re.sub(r"(?<=\d) (?=[%×])", "\u00a0", page) + "\n"
 
 
