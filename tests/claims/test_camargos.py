@@ -290,7 +290,7 @@ CASES: dict[str, Case] = {
             *fetched_tree(native=95, vserver=97, openvz=100, kvm_e1000=240, kvm=120, tcg_rtl8139=100, xen=140),
             *fetched_file(native=42, vserver=43, openvz=44, kvm_e1000=110, virtualbox=44, runsc=150, nested_kvm=44),
         ],
-        "supported, supported",
+        "supported, supported, supported, supported",
         {"vserver/native": 42 / 43, "kvm_e1000/native": 42 / 110},
     ),
     "C06-refuted-by-openvz-with-a-file": (
@@ -298,22 +298,43 @@ CASES: dict[str, Case] = {
             *fetched_tree(native=95, vserver=97, openvz=100, kvm_e1000=240),
             *fetched_file(native=42, vserver=43, openvz=70, kvm_e1000=110),
         ],
-        "refuted, supported",
+        "supported, refuted, supported, supported",
         {"openvz/native": 0.6},
     ),
     "C06-refuted-by-kvm-with-a-tree": (
         [*fetched_tree(native=95, vserver=97, kvm_e1000=118.75), *fetched_file(native=42, vserver=43, kvm_e1000=110)],
-        "supported, refuted",
+        "supported, supported, refuted, supported",
+        {"kvm_e1000/native": 0.8},
+    ),
+    "C06-refuted-with-a-tree-alone": (
+        fetched_tree(native=95, vserver=97, kvm_e1000=118.75),
+        "supported, not measured, refuted, not measured",
         {"kvm_e1000/native": 0.8},
     ),
     "C06-not-decided": (
-        fetched_file(native=42, openvz=52.5, kvm_e1000=84, spread=0.05),
-        "not decided, not decided",
+        [
+            *fetched_tree(native=95, openvz=118.75, kvm_e1000=190, spread=0.05),
+            *fetched_file(native=42, openvz=52.5, kvm_e1000=84, spread=0.05),
+        ],
+        "not decided, not decided, not decided, not decided",
         {"openvz/native": 0.8, "kvm_e1000/native": 0.5},
     ),
+    "C06-not-decided-with-a-tree-alone": (
+        fetched_tree(native=95, vserver=97, kvm_e1000=240),
+        "supported, not measured, supported, not measured",
+        {"vserver/native": 95 / 97, "kvm_e1000/native": 95 / 240},
+    ),
+    "C06-not-decided-with-a-file-alone": (
+        [
+            *fetched_file(native=42, vserver=43, kvm_e1000=110),
+            *jobs("rsync-tree", {**TREE, "direction": "to-guest"}, native=95, vserver=200, kvm_e1000=96),
+        ],
+        "not measured, supported, not measured, supported",
+        {"vserver/native": 42 / 43, "kvm_e1000/native": 42 / 110},
+    ),
     "C06-not-decided-without-an-emulated-nic": (
-        fetched_tree(native=95, vserver=97, kvm=96),
-        "supported, not measured",
+        [*fetched_tree(native=95, vserver=97, kvm=96), *fetched_file(native=42, vserver=43, kvm=43)],
+        "supported, supported, not measured, not measured",
         {},
     ),
     "C06-not-measured": (
@@ -321,7 +342,7 @@ CASES: dict[str, Case] = {
             *fetched_tree(native=95, kvm=96, xen=250, runsc=300, tcg_rtl8139=100),
             *jobs("rsync-file", {**FILE, "direction": "to-guest"}, native=42, vserver=90, kvm_e1000=43),
         ],
-        "not measured, not measured",
+        "not measured, not measured, not measured, not measured",
         {},
     ),
     "C07-supported": (
@@ -571,11 +592,6 @@ def measured_by(preset: str, size: str, products: Mapping[str, Mapping[str, Any]
 
 PRESETS = ("camargos2008", "camargos2008-scale", "camargos2008-builds")
 EVERY_TEST = {f"{claim.id} {one.says}" for claim in BY_ID.values() for one in claim.tests}
-# No preset of the paper has a guest of QEMU's with an emulated NIC: that this was the cause is not the paper's word.
-WITHOUT_PLATFORM = {
-    "C05 receives at half of native or less with an emulated NIC",
-    "C06 sends files at half of native or less with an emulated NIC",
-}
 
 
 @pytest.mark.parametrize("size", ["quick", "paper"])
@@ -585,5 +601,10 @@ def test_the_presets_measure_what_every_test_asks_for_whatever_the_platforms(siz
     assert set().union(*(measured_by(preset, size, products) for preset in PRESETS)) == EVERY_TEST
 
 
-def test_the_presets_platforms_at_size_paper_are_those_that_the_tests_are_about() -> None:
-    assert EVERY_TEST - set().union(*(measured_by(preset, "paper", None) for preset in PRESETS)) == WITHOUT_PLATFORM
+def test_at_size_paper_every_test_has_a_platform_that_it_is_about() -> None:
+    assert set().union(*(measured_by(preset, "paper", None) for preset in PRESETS)) == EVERY_TEST
+
+
+def test_the_quick_size_has_an_emulated_nic() -> None:
+    """On QEMU without KVM, which most hosts can hold; C06 asks for KVM."""
+    assert {one for one in EVERY_TEST if one.startswith("C05")} <= measured_by("camargos2008", "quick", None)
