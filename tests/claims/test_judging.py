@@ -5,6 +5,7 @@ The truth of each run is made up; what a claim asks for is written here as a use
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -123,6 +124,85 @@ def test_what_is_compared_differs_in_nothing_but_what_is_named() -> None:
     assert [one.estimate for one in found.tests[0].findings] == [pytest.approx(2.0, rel=0.03)]
     per_job = judged(analysis, test.replace("says:", "per: jobs, says:").replace("at_least: 1.5", "at_least: 0.9"))
     assert per_job.outcome is Outcome.REFUTED, "a quarter of the speed for each of four jobs is half of what one has"
+
+
+EACH = (
+    "{says: gains, workload: kernel-compile, where: {jobs: {each: [2, 4]}}, against: {where: {jobs: 1}}, "
+    "share: {at_least: 1.2}}"
+)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "outcome", "missing"),
+    [
+        ({1: 10.0, 2: 6.0, 4: 4.0}, Outcome.SUPPORTED, ""),
+        ({1: 10.0, 2: 6.0}, Outcome.NOT_DECIDED, "not measured with jobs 4"),
+        ({1: 10.0, 4: 4.0, 8: 3.0}, Outcome.NOT_DECIDED, "not measured with jobs 2"),
+        ({1: 10.0, 2: 10.0}, Outcome.REFUTED, ""),
+        ({1: 10.0, 8: 3.0}, Outcome.NOT_MEASURED, "kernel-compile was not measured as it says"),
+        ({2: 6.0, 4: 4.0}, Outcome.NOT_MEASURED, "the run has nothing that it could be compared with"),
+    ],
+)
+def test_each_of_several_values_must_be_measured_where_a_test_says_so(
+    seconds: dict[int, float], outcome: Outcome, missing: str
+) -> None:
+    measured = [Made("runc", "kernel-compile", {"jobs": jobs}, value=1e9 * one) for jobs, one in seconds.items()]
+    found = judged(analyse(made_up_run(BASE | {"runc": {}}, measured)), EACH)
+    assert (found.outcome, found.tests[0].outcome, found.tests[0].missing) == (outcome, outcome, missing)
+    any_counts = judged(analyse(made_up_run(BASE | {"runc": {}}, measured)), EACH.replace("{each: [2, 4]}", "[2, 4]"))
+    assert any_counts.outcome is (outcome if outcome is not Outcome.NOT_DECIDED else Outcome.SUPPORTED)
+
+
+def test_a_value_that_only_a_functional_platform_has_is_not_measured() -> None:
+    nested = {"platform": "xen", "host": "nested xen", "caveat": "nested: functional only"}
+    times = {"runc": {1: 10.0, 2: 6.0}, "xen": {1: 20.0, 2: 12.0, 4: 8.0}}
+    measured = [
+        Made(label, "kernel-compile", {"jobs": jobs}, value=1e9 * one)
+        for label, seconds in times.items()
+        for jobs, one in seconds.items()
+    ]
+    found = judged(analyse(made_up_run(BASE | {"runc": {}, "xen": nested}, measured)), EACH)
+    assert (found.outcome, found.tests[0].missing) == (Outcome.NOT_DECIDED, "not measured with jobs 4")
+
+
+def test_as_many_jobs_as_virtual_cpus_are_that_many() -> None:
+    """The size is that of all guests, or that of guests at once."""
+    test = (
+        "{says: is as fast, workload: kernel-compile, where: {jobs: {at_least: 4}}, against: baseline, "
+        "share: {at_least: 0.9}}"
+    )
+    for vcpus, outcome in ((2, Outcome.NOT_MEASURED), (4, Outcome.SUPPORTED)):
+        measured = [Made(label, "kernel-compile", {"jobs": "vcpus"}, value=1e10) for label in ("native", "runc")]
+        size = {"guest": {"vcpus": vcpus, "memory_bytes": 2 << 30, "marks": "icmp"}}
+        assert judged(analyse(made_up_run(BASE | {"runc": {}}, measured, experiment=size)), test).outcome is outcome
+        held = [replace(one, scale=ScalePoint(1, vcpus, 2 << 30)) for one in measured]
+        assert judged(analyse(made_up_run({"native": {}, "runc": {}}, held)), test).outcome is outcome
+
+
+def test_platforms_of_the_same_product_differ_in_what_is_named_alone() -> None:
+    test = (
+        "{says: forwards more, workload: forward, platforms: {nic: para-virtualised}, "
+        "against: {platforms: {nic: emulated}, same_product: true}, share: {at_least: 1}}"
+    )
+    kinds: dict[str, dict[str, Any]] = {
+        "virtio": {},
+        "e1000": {"nic": "e1000"},
+        "e1000-disk": {"nic": "e1000", "disk": "ide"},
+    }
+
+    def compared(*labels: str, host: str = "this machine") -> Judged:
+        platforms = {label: {"platform": "qemu-tcg", "parameters": kinds[label]} for label in labels}
+        platforms[labels[-1]]["host"] = host
+        measured = [Made(label, "forward", SMALL, 2e5 if label == "virtio" else 1e5) for label in labels]
+        return judged(analyse(made_up_run(BASE | platforms, measured)), test)
+
+    assert compared("virtio", "e1000").outcome is Outcome.SUPPORTED
+    for other in (compared("virtio", "e1000-disk"), compared("virtio", "e1000", host="another machine")):
+        assert (other.outcome, other.tests[0].missing) == (
+            Outcome.NOT_MEASURED,
+            "the run has nothing that it could be compared with",
+        )
+    assert len(compared("virtio", "e1000", "e1000-disk").tests[0].findings) == 1
 
 
 @pytest.mark.parametrize(

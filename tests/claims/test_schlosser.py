@@ -6,7 +6,7 @@ Rates are in Mbit/s on the wire, as the paper has them. 64-byte ones are of its 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from tests.support.made_up_run import Made, made_up_run
@@ -32,6 +32,8 @@ PLATFORMS: dict[str, dict[str, Any]] = {
     "runsc": {},
     "kvm": {"platform": "qemu-kvm"},
     "kvm-e1000": {"platform": "qemu-kvm", "parameters": {"nic": "e1000"}},
+    "kvm-disk": {"platform": "qemu-kvm", "parameters": {"disk": "ide"}},
+    "kvm-disk-e1000": {"platform": "qemu-kvm", "parameters": {"disk": "ide", "nic": "e1000"}},
     "kvm-rtl8139": {"platform": "qemu-kvm", "parameters": {"nic": "rtl8139"}},
     "kvm-vmxnet3": {"platform": "qemu-kvm", "parameters": {"nic": "vmxnet3"}},
     "xen": {},
@@ -452,6 +454,17 @@ S05 = [
     Case("S05", OPEN, "below at the generator", at(68, {"kvm": 270, "kvm-e1000": 289}), [270 / 289], generator=412e3),
     Case("S05", NONE, "no E1000", at(68, {"native": 290, "esxi": 289, "xen": 76})),
     Case("S05", NONE, "another product's", at(68, {"kvm": 76, "esxi-e1000": 133})),
+    Case("S05", NONE, "another disk too", at(68, {"kvm": 76, "kvm-disk-e1000": 95})),
+    Case(
+        "S05", YES, "each of its own disk", at(68, {"kvm": 289, "kvm-e1000": 133, "kvm-disk-e1000": 300}), [289 / 133]
+    ),
+    Case(
+        "S05",
+        NO,
+        "both disks",
+        at(68, {"kvm": 289, "kvm-e1000": 133, "kvm-disk": 76, "kvm-disk-e1000": 95}),
+        [289 / 133, 0.8],
+    ),
     Case("S05", NONE, "larger frames", at(1004, {"esxi": 1000, "esxi-e1000": 900})),
 ]
 
@@ -632,10 +645,17 @@ S10 = [
     Case("S10", OPEN, "without the light load", CONTAINER),
     Case("S10", OPEN, "pinned alone", beside("kvm", 68, 76, {LIGHT: 76, HEAVY: 76}), [1.0, 1.0]),
     Case("S10", OPEN, "unpinned alone", beside("netns", 68, 133, {UNPINNED: 100}), [100 / 133]),
-    Case("S10", OPEN, "scattered", CONTAINER + beside("kvm", 68, 75, {HEAVY: 68}, spread=0.05)),
-    Case("S10", OPEN, "beside it lossless", CONTAINER + lossless(*beside("kvm", 68, 75, {HEAVY: 60}), at=[HEAVY])),
-    Case("S10", OPEN, "alone lossless", lossless(*CONTAINER)),
-    Case("S10", OPEN, "at the generator", CONTAINER + beside("kvm", 68, 290, {HEAVY: 290}), generator=412e3),
+    Case("S10", OPEN, "scattered", CONTAINER + beside("kvm", 68, 75, {LIGHT: 75, HEAVY: 68}, spread=0.05)),
+    Case(
+        "S10",
+        OPEN,
+        "beside it lossless",
+        CONTAINER + lossless(*beside("kvm", 68, 75, {LIGHT: 75, HEAVY: 60}), at=[HEAVY]),
+    ),
+    Case("S10", OPEN, "alone lossless", lossless(*CONTAINER, *beside("kvm", 68, 75, {LIGHT: 75}))),
+    Case(
+        "S10", OPEN, "at the generator", CONTAINER + beside("kvm", 68, 290, {LIGHT: 290, HEAVY: 290}), generator=412e3
+    ),
     Case("S10", NONE, "on the same CPU", beside("netns", 68, 133, {Condition("heavy"): 66})),
     Case("S10", NONE, "an idle one", beside("netns", 68, 133, {IDLE: 133})),
     Case("S10", NONE, "nothing beside", at(68, {"native": 290, "netns": 133})),
@@ -808,6 +828,21 @@ def test_a_run_says_of_a_claim_what_was_put_into_it(case: Case) -> None:
         assert one.outcome is not OPEN or one.interval is not None or one.reason
 
 
+@pytest.mark.parametrize(
+    ("claim", "measured", "missing"),
+    [
+        ("S03", SMALL + native(504, 1000, 2000), ["not measured with sources 3", ""]),
+        ("S10", CONTAINER, ["not measured with beside light", ""]),
+    ],
+)
+def test_without_one_of_the_values_that_must_each_be_measured_it_stays_open(
+    claim: str, measured: Sequence[Made], missing: Sequence[str]
+) -> None:
+    found = judged(claim, Case(claim, OPEN, "", measured).run())
+    assert [(one.outcome, one.missing) for one in found.tests] == list(zip([OPEN, YES], missing, strict=True))
+    assert {one.outcome for one in findings(found)} == {YES}
+
+
 @cache
 def supported(claim: str) -> RunData:
     """The run that supports a claim."""
@@ -873,6 +908,28 @@ def test_rates_that_were_forwarded_on_the_guests_cpus_decide() -> None:
     pinned = Forwarding(cpus=(1,), means="threaded NAPI", reason=None)
     for who in WHO:
         assert judged("S01", on_cpus_of_others(supported("S01"), who, pinned)).outcome is YES
+
+
+@pytest.mark.parametrize(("means", "outcome", "share"), [("threaded NAPI", YES, 0.475), (None, NO, 0.95)])
+def test_what_the_first_interface_refuses_did_not_come_through_where_it_receives_apart(
+    means: Literal["threaded NAPI"] | None, outcome: Outcome, share: float
+) -> None:
+    """As many frames as it took in; else the sender waits for it, and sends them again."""
+    run = Case("S08", NO, "", at(68, {"kvm": 570}), generator=OFFERED).run()
+    trials = [
+        replace(
+            trial,
+            points=tuple(
+                replace(point, sources=tuple(replace(one, refused_frames=one.offered_frames) for one in point.sources))
+                for point in trial.points or ()
+            ),
+        )
+        for trial in run.trials
+    ]
+    forwarding = Forwarding(cpus=(1,), means=means, reason=None)
+    found = judged("S08", on_cpus_of_others(replace(run, trials=tuple(trials)), "guests", forwarding))
+    assert found.outcome is outcome
+    assert [one.estimate for one in findings(found)] == pytest.approx([share], rel=0.03)
 
 
 def test_one_that_forwards_on_the_senders_core_leaves_others_to_refute() -> None:
