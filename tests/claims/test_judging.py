@@ -179,6 +179,24 @@ def test_as_many_jobs_as_virtual_cpus_are_that_many() -> None:
         assert judged(analyse(made_up_run({"native": {}, "runc": {}}, held)), test).outcome is outcome
 
 
+@pytest.mark.parametrize(("where", "against"), [("4", "1"), ("most", "least")])
+def test_jobs_that_are_as_many_as_virtual_cpus_follow_from_these(where: str, against: str) -> None:
+    """Over virtual CPUs they are no second difference; two jobs whatever the guest has are another build."""
+    seconds = {("vcpus", 1): 10.0, ("vcpus", 2): 5.5, ("vcpus", 4): 3.0, (2, 1): 10.0, (2, 4): 9.0}
+    measured = [
+        Made(label, "kernel-compile", {"jobs": jobs}, value=1e9 * one, scale=ScalePoint(1, vcpus, 1 << 30))
+        for label in ("native", "runc")
+        for (jobs, vcpus), one in seconds.items()
+    ]
+    test = (
+        f"{{says: gains, workload: kernel-compile, where: {{vcpus: {where}}}, "
+        f"against: {{where: {{vcpus: {against}}}}}, share: {{at_least: 1}}}}"
+    )
+    found = judged(analyse(made_up_run({"native": {}, "runc": {}}, measured)), test)
+    estimates = sorted(one.estimate or 0.0 for one in found.tests[0].findings)
+    assert estimates == pytest.approx([10 / 9, 10 / 3], rel=0.03)
+
+
 def test_platforms_of_the_same_product_differ_in_what_is_named_alone() -> None:
     test = (
         "{says: forwards more, workload: forward, platforms: {nic: para-virtualised}, "

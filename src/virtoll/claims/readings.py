@@ -218,9 +218,17 @@ def _attributes(analysis: Analysis, task: Task, under: Under) -> dict[str, Any]:
     return {**size, **frames, **asked, **others}
 
 
+def by_vcpus(cell: Cell) -> frozenset[str]:
+    """Names of the workload's parameters that are as many as the guest has virtual CPUs."""
+    return frozenset(name for name, value in json.loads(cell.task.parameters).items() if value == VCPUS)
+
+
 def differing(one: Cell, other: Cell) -> frozenset[str]:
-    """Names of the attributes in which two cells differ; of two workloads only those of their guests and others'."""
-    names = {*one.attributes, *other.attributes}
+    """Names of the attributes in which two cells differ; of two workloads only those of their guests and others'.
+
+    What is as many as virtual CPUs in both follows from `vcpus`.
+    """
+    names = {*one.attributes, *other.attributes} - (by_vcpus(one) & by_vcpus(other))
     if one.task.workload != other.task.workload:
         names = {name for name in names if name in SIZES or name.startswith(OF_OTHERS)}
     return frozenset(name for name in names if one.attributes.get(name) != other.attributes.get(name))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from virtoll.claims.model import EXTREMES, NOTHING, Against, Compared, Each, PlatformFilter, Range, Reading
-from virtoll.claims.readings import OF_OTHERS, USUAL, Cell, differing
+from virtoll.claims.readings import OF_OTHERS, USUAL, Cell, by_vcpus, differing
 from virtoll.runfolder.records import Manifest, PlatformEntry
 
 PARAVIRTUAL_NICS = frozenset({"virtio", "virtio-net", "vmxnet3", "netfront"})
@@ -176,7 +176,7 @@ def _is_usual(cell: Cell, key: str, value: object) -> bool:
 
 def _rest(cell: Cell, key: str) -> str:
     """What tells a cell from all that differ from it in one attribute alone, and in those that follow from it."""
-    follows = _with_followers({key})
+    follows = _with_followers({key}) | by_vcpus(cell)
     rest = {name: value for name, value in cell.attributes.items() if name not in follows}
     return json.dumps([cell.platform, cell.task.workload, cell.task.metric.name, rest], sort_keys=True)
 
