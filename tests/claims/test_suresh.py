@@ -96,7 +96,7 @@ FORKS: dict[str, Row] = {
 PIPE: dict[str, Row] = {"pipe": (3.4782, 3.49, 16.4372)}
 
 
-def operations(rows: Mapping[str, Row], workers: int = 1, **others: float) -> list[Made]:
+def operations(rows: Mapping[str, Row], workers: int = 1, /, **others: float) -> list[Made]:
     """Rows of Table 1; `others`: how many times as long as native other platforms take."""
     return [
         one
