@@ -23,8 +23,8 @@ ALLOWED: dict[str, frozenset[str]] = {
         # the run folder and what comes after it
         "runfolder": "errors",
         "reference": "errors",
-        "stats": "reference runfolder units",
-        "claims": "errors runfolder stats",
+        "stats": "runfolder units",
+        "claims": "errors reference runfolder stats",
         "report": "claims errors reference runfolder stats units",
         "selftest": "runfolder stats",
         # what stands by itself

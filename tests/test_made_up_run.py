@@ -45,7 +45,7 @@ def test_what_was_said_of_a_job_is_its_median_and_its_ratio_to_the_host() -> Non
         "latency_p95",
     }
     assert [one.verdict for one in analysis.control if one.share is not None] == [Verdict.ALIKE] * 3
-    assert analysis.study is not None
+    assert analysis.data.manifest.experiment["study"] == "schlosser2011"
     assert analysis.data.manifest.platforms[2].family == "os-level"
     assert analysis.data.manifest.platforms[2].parameters["attachment"] == "bridge"
 

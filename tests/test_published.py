@@ -90,8 +90,15 @@ def test_the_text_of_schlosser_has_the_totals_of_up_to_three_sources() -> None:
     }
     sizes = ("500", "1000", "1500")
     assert totals == {(size, str(n)): (float(n), "Gbit/s") for size in sizes for n in (1, 2, 3)}
-    study = load_study("schlosser2011")
-    assert {one.platform for one in study.values} == {one.key for one in study.platforms} | {"raw", "all"}
+
+
+@pytest.mark.parametrize("name", study_names())
+def test_every_platform_that_a_number_is_of_is_one_of_the_studys(name: str) -> None:
+    study = load_study(name)
+    known = {one.key for one in study.platforms} | {study.baseline, "all", "link"}
+    assert {one.platform for one in study.values} <= known
+    assert len({one.written for one in study.platforms}) == len(study.platforms)
+    assert study.platform(study.platforms[0].key) is study.platforms[0]
 
 
 def test_a_note_says_what_it_is() -> None:
@@ -136,24 +143,11 @@ def test_a_relation_or_a_form_that_is_not_known_is_refused() -> None:
             read_values(HEADER + row.format(cells))
 
 
-def test_a_share_is_the_range_of_the_ratios_to_the_papers_own_bare_host() -> None:
-    study = load_study("schlosser2011")
-    kvm = study.share("kvm", 68)
-    assert kvm is not None
-    assert kvm.low == pytest.approx(37.1 / 153.1)
-    assert kvm.high == pytest.approx(72.1 / 274.9)
-    assert study.share("kvm", 504) is None
-    large = study.share("virtualbox", 1504)
-    assert large is not None
-    assert (large.low, large.words) == (None, "less than raw")
-    assert {one.platform for one in study.shares} == {one.key for one in study.platforms}
-
-
 def test_the_package_carries_the_files() -> None:
     patterns = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["virtoll"]
     folder = files("virtoll").joinpath("reference")
     carried = [one for one in folder.iterdir() if one.name.endswith((".csv", ".yaml"))]
-    assert {one.name for one in carried} == {"published.csv", "claims.yaml", "studies.yaml"}
+    assert {one.name for one in carried} == {"published.csv", "claims.yaml", "studies.yaml", "rows.yaml"}
     for one in carried:
         assert any(fnmatch(f"reference/{one.name}", pattern) for pattern in patterns), one.name
     assert (PROJECT / "reference" / "published.csv").is_file()

@@ -14,12 +14,14 @@ import pytest
 from rich.console import Console
 from tests.support.synthetic_run import REALISTIC, Truth, run_data, write
 
+from virtoll.claims import ThenAndNow, then_and_now
 from virtoll.errors import StorageError
 from virtoll.experiment.topology import FUNCTIONAL_ONLY
 from virtoll.report import ReportResult, build_report, headline_table, words
 from virtoll.report.drawing import render
 from virtoll.report.figures import FIGURES, figures_of
 from virtoll.report.figures.style import KNOWN, SETTINGS, platform_styles
+from virtoll.report.figures.then_and_now import then_and_now_figures
 from virtoll.report.headline import control_line, detectable_line, family_line, platform_words, states_line
 from virtoll.report.tables import csv_tables
 from virtoll.stats.analysis import analyse
@@ -155,7 +157,6 @@ def test_a_report_is_whole_and_loads_nothing(name: str, reports: Callable[[str],
     for link in page.links:
         assert link.removeprefix("#") in page.ids if link.startswith("#") else (built.path.parent / link).is_file()
     own = {
-        "study": RUNS[name].study is not None,
         "isolation": False,
         "routers_beside": False,
         "guests-at-once": False,
@@ -205,9 +206,10 @@ def test_what_is_missing_is_said_where_it_is_missing(name: str, reports: Callabl
 def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
     folder = write(tmp_path / "run", RUNS["whole"])
     one, two = build_report(folder, tmp_path / "one"), build_report(folder, tmp_path / "two")
-    drawn = sum(spec.why_not(one.analysis) is None for spec in figures_of(one.analysis).values())
+    specs = figures_of(one.analysis, then_and_now(one.analysis))
+    drawn = sum(spec.why_not(one.analysis) is None for spec in specs.values())
     files = sorted(path.relative_to(tmp_path / "one") for path in (tmp_path / "one").rglob("*") if path.is_file())
-    assert len(files) == 1 + 2 * drawn + 10
+    assert len(files) == 1 + 2 * drawn + 11
     for file in files:
         assert (one.path.parent / file).read_bytes() == (two.path.parent / file).read_bytes(), file
 
@@ -276,8 +278,12 @@ def test_figures_name_the_branded_and_mark_them(
         if name != "consolidation":  # its series are of platforms without a caveat
             assert "xen †" in svg, name
             assert f"† ×  {FUNCTIONAL_ONLY}" in re.sub(r"\s+<", "<", svg), name
+    beside = then_and_now_figures(then_and_now(analysis))
+    assert list(beside) == ["then-and-now-schlosser2011"]
+    for name, spec in beside.items():
+        assert "now: xen †" in render(name, spec, analysis).svg, name
     plain = replace(analysis, caveats={}, comparisons=tuple(replace(one, caveat=None) for one in analysis.comparisons))
-    for name in ("cost", "forwarding", "study"):
+    for name in ("cost", "forwarding"):
         assert "†" not in render(name, FIGURES[name], plain).svg, name
 
 
@@ -306,24 +312,31 @@ def test_a_list_of_rates_is_in_mbit_per_second_on_page_and_in_tables(
         assert not (reports("whole").path.parent / "tables" / table).exists(), "its sweep rises"
 
 
-def test_the_study_stands_beside_with_shares_and_claims(reports: Callable[[str], ReportResult]) -> None:
+def test_the_papers_shares_stand_beside_and_all_claims(reports: Callable[[str], ReportResult]) -> None:
     built = reports("nested")
     text = built.path.read_text(encoding="utf-8").replace("\u00a0", " ")
     assert "Sun Fire X4150" in text
-    rows = list(csv.DictReader((built.path.parent / "tables" / "study.csv").open()))
-    assert len(rows) == 7 * 4  # OpenVZ has two successors in kind here: netns and runc
-    xen = next(row for row in rows if (row["paper_platform"], row["frame_size_bytes"]) == ("xen", "68"))
-    assert xen["verdict"] == "functional only"
-    assert xen["caveat"] == FUNCTIONAL_ONLY
-    assert float(xen["paper_share_low"]) == pytest.approx(37.1 / 153.1)
-    kvm = next(row for row in rows if row["paper_platform"] == "kvm")
-    assert (kvm["platform"], kvm["share_of_baseline"]) == ("", "")
+    rows = list(csv.DictReader((built.path.parent / "tables" / "then_and_now.csv").open()))
+    small = [row for row in rows if row["source"] == "Tables 2 and 3"]
+    assert [(row["paper_platform"], row["platform"], row["stands_for_it_as"]) for row in small] == [
+        ("openvz", "netns", "its successor in kind"),
+        ("openvz", "runc", "its successor in kind"),
+        ("xen", "xen", "the product"),
+    ]
+    assert [row["caveat"] for row in small] == ["", "", FUNCTIONAL_ONLY]
+    assert float(small[2]["paper_share_low"]) == pytest.approx(37.1 / 153.1)
+    assert float(small[2]["paper_share_high"]) == pytest.approx(72.0 / 274.9)
+    assert "25: no platform of this run stands for KVM" in text
+    assert "Every number that the paper prints" in text
+    assert "throughput change at most -10 % (frame small, sources 1)" in html.unescape(text)
     claims = list(csv.DictReader((built.path.parent / "tables" / "claims.csv").open()))
     assert len(claims) == 46
     for claim in claims:
         assert claim["says"] in html.unescape(text)
-    assert not (reports("whole").path.parent / "tables" / "study.csv").exists()
-    assert "Beside the study" not in reports("whole").path.read_text(encoding="utf-8")
+    other = reports("whole").path.read_text(encoding="utf-8")
+    assert 'id="then-and-now"' in other  # whatever the experiment names: it forwarded 64 and 1500 bytes
+    assert "Every number that the paper prints" not in other
+    assert 'id="then-and-now"' not in reports("nothing run").path.read_text(encoding="utf-8")
 
 
 def test_the_headline_fits_a_terminal(name: str) -> None:
@@ -524,13 +537,15 @@ def test_the_cost_figure_tells_verdicts_by_the_filling(monkeypatch: pytest.Monke
     assert "Half filled: alike" in FIGURES["cost"].caption(analysis)
 
 
-def test_the_studys_figure_tells_verdicts_by_the_filling(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_then_and_now_is_drawn_with_the_papers_open_and_the_runs_filled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SETTINGS, "svg.fonttype", "none")
-    analysis = analyse(run_data(Truth(REALISTIC, study="schlosser2011", margin=0.25)))
-    (name,) = (name for name, spec in FIGURES.items() if spec.section == "study")
-    svg = render(name, FIGURES[name], analysis).svg
-    for meaning in ("slower or faster", "alike within 25 %", "not known"):
-        assert f">{meaning}<" in svg, meaning
+    analysis = analyse(run_data(Truth(REALISTIC)))
+    ((name, spec),) = then_and_now_figures(then_and_now(analysis)).items()
+    svg = render(name, spec, analysis).svg
+    for text in ("Tables 2 and 3", "maximum forwarding rate, 64 B, one source, OpenVZ", "now: netns, successor"):
+        assert f">{text}<" in svg, text
+    assert "Sun Fire X4150" in spec.caption(analysis)
+    assert then_and_now_figures(ThenAndNow()) == {}
 
 
 def test_a_report_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from tests.support.synthetic_run import EPOCH_NS, boot, fitness, instrument
 
 from virtoll.experiment.plan import _around, _shuffled
 from virtoll.platforms import EVERY_PLATFORM
-from virtoll.reference.published import load_study
 from virtoll.run.manifest import metric_records
 from virtoll.runfolder.records import BootRecord, FitnessRecord, Manifest, State, TrialRecord
 from virtoll.runfolder.scale import GroupRecord, ScalePoint
@@ -49,7 +48,7 @@ def made_up_run(
     `platforms`: by label what its entry in the manifest has; `platform` (the kind; the label), `family`, `parameters`,
     `host` and `caveat` (none) may be left out. A kind that is the A/A control of the baseline's is the run's control.
     `calibrated_rate`: frames/s of generator and sink with nothing between, for each shape of frames; None: not
-    calibrated. `experiment`: further keys of the manifest's, such as `study`, whose publications then are the run's.
+    calibrated. `experiment`: further keys of the manifest's, such as `study`.
     `ValueError`: what is asked for does not fit together, or a sweep does not come to its `value`.
     """
     entries = {label: _entry(label, given) for label, given in platforms.items()}
@@ -74,7 +73,6 @@ def made_up_run(
         "metrics": [to_json(one) for one in metric_records(dict.fromkeys(one.workload for one in measured))],
         "plan": {"seed": seed, "estimated_seconds": None, "trials": list(map(_in_plan, trials))},
     }
-    study = manifest["experiment"]["study"]
     return RunData(
         manifest=parse_record(Manifest, manifest),
         state=State("complete", None),
@@ -86,7 +84,6 @@ def made_up_run(
         commands=(),
         fitness=tuple(parse_record(FitnessRecord, fitness(after)) for after in range(0, len(trials) + 1, 4)),
         calibrations=_calibrations(measured, calibrated_rate),
-        study=load_study(study) if study else None,
     )
 
 

@@ -16,7 +16,6 @@ from typing import Any
 from tests.support.synthetic_guests import add_start, consolidation_steps, footprints, host_cpu
 from tests.support.synthetic_wire import add_wire, calibrated
 
-from virtoll.reference.published import load_study
 from virtoll.runfolder.frame_shape import FrameShape
 from virtoll.runfolder.guest_records import ConsolidationRecord, FootprintRecord
 from virtoll.runfolder.records import BootRecord, CommandRecord, FitnessRecord, Manifest, State, TrialRecord
@@ -217,7 +216,6 @@ def run_data(truth: Truth) -> RunData:
         calibrations=tuple(parse_record(CalibrationRecord, line) for line in lines["calibration"]),
         footprints=tuple(parse_record(FootprintRecord, line) for line in lines["footprints"]),
         consolidation=tuple(parse_record(ConsolidationRecord, line) for line in lines["consolidation"]),
-        study=load_study(truth.study) if truth.study else None,
     )
 
 
@@ -272,7 +270,7 @@ def _platform(label: str, truth: Truth) -> dict[str, Any]:
         "label": label,
         "platform": label,
         "family": FAMILIES.get(label, "emulated"),
-        "parameters": {},
+        "parameters": {"type": "pv"} if label == "xen" else {},
         "available": reason is None,
         "reason": reason,
         "version": None,

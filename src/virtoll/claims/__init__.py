@@ -1,22 +1,29 @@
-"""Claims on platforms, and what one run says about each: supported, refuted, not decided, or not measured. Pure.
+"""What the literature says, beside what one run measured. Pure.
 
-A claim is data (`model`): the papers' are in `reference/claims.yaml`, a user's own in a file of the same form (`file`).
-Its tests compare what a run measured (`readings`, `sides`), and `judge` says what follows. A platform with a caveat is
-shown and decides nothing.
+Claims are supported, refuted, not decided, or not measured. A claim is data (`model`): the papers' are in
+`reference/claims.yaml`, a user's own in a file of the same form (`file`). Its tests compare what a run measured
+(`readings`, `sides`, `ratios`), and `judge` says what follows. A platform with a caveat is shown and decides nothing.
+Printed numbers are set beside the run's shares of the same (`published_rows`, `then_and_now`).
 """
 
 from virtoll.claims.file import load_claims, parse_claims, published_claims
 from virtoll.claims.judge import Finding, Judged, JudgedTest, Outcome, judge_claims
 from virtoll.claims.model import Claim
+from virtoll.claims.ratios import Ratio
+from virtoll.claims.then_and_now import NO_PAPER, ThenAndNow, then_and_now
 
 __all__ = [
+    "NO_PAPER",
     "Claim",
     "Finding",
     "Judged",
     "JudgedTest",
     "Outcome",
+    "Ratio",
+    "ThenAndNow",
     "judge_claims",
     "load_claims",
     "parse_claims",
     "published_claims",
+    "then_and_now",
 ]

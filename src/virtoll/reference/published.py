@@ -1,9 +1,8 @@
 """What the studies published: numbers, and the studies that an experiment may name, read from `reference/`.
 
-Main types: `Study` (one paper as an experiment can be set beside it), `PublishedValue` (one printed number). The claims
-are in `claims`.
-The files are part of the package; `reference/README.md` says where they come from. Nothing here judges or computes but
-the ratio of two published numbers.
+Main types: `Study` (one paper), `PublishedValue` (one printed number). Their claims, and what of a run stands beside
+the numbers, are in `claims`. The files are part of the package; `reference/README.md` says where they come from.
+Nothing here judges or computes.
 """
 
 import csv
@@ -45,46 +44,35 @@ class PublishedValue:
 
 @dataclass(frozen=True)
 class StudyPlatform:
-    """One of a paper's platforms. `called`: what ours that stand for it are called; `family`: of its successors."""
+    """One of a paper's platforms; `ours` and `successors` are filters as claims have them.
+
+    `ours`: what of a run is the same product. `successors`: where it is history, what is of its kind today; None: there
+    is none. `written`: what an experiment's `stands_for` calls it.
+    """
 
     key: str
     name: str
     version: str
-    called: tuple[str, ...]
-    family: str | None
-
-
-@dataclass(frozen=True)
-class PublishedShare:
-    """A platform's largest forwarding rate as a share of its own bare host's: a range (None: words alone)."""
-
-    platform: str
-    frame_size_bytes: int
-    low: float | None
-    high: float | None
-    words: str
-    source: str
+    written: str
+    ours: tuple[Mapping[str, Any], ...]
+    successors: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True)
 class Study:
-    """One paper; `shares` are ratios of its own numbers, `how_derived` says of which."""
+    """One paper: its host in words, its name of the bare host (`baseline`), its platforms and printed numbers."""
 
     name: str
     title: str
     citation: str
     hardware: str
-    workload: str
     baseline: str
     platforms: tuple[StudyPlatform, ...]
-    shares: tuple[PublishedShare, ...]
-    how_derived: str
     values: tuple[PublishedValue, ...]
 
-    def share(self, platform: str, frame_size_bytes: int) -> PublishedShare | None:
-        """What the paper has on a platform at a frame size and one source, or None where it has drawings alone."""
-        wanted = (platform, frame_size_bytes)
-        return next((one for one in self.shares if (one.platform, one.frame_size_bytes) == wanted), None)
+    def platform(self, key: str) -> StudyPlatform:
+        """One of its platforms; `KeyError` where it has none of that name."""
+        return {one.key: one for one in self.platforms}[key]
 
 
 def study_names() -> tuple[str, ...]:
@@ -94,26 +82,23 @@ def study_names() -> tuple[str, ...]:
 
 @cache
 def load_study(name: str) -> Study:
-    """One study with its numbers and claims; UsageError where it is not known."""
+    """One study with its numbers; UsageError where it is not known."""
     if name not in _studies():
         raise UsageError(f"study {name!r} is not known; choose one of: {', '.join(study_names())}")
     given = _studies()[name]
-    values = tuple(value for value in published_values() if value.paper == name)
-    derived = given["derived"]
     return Study(
         name=name,
         title=given["title"],
         citation=given["citation"],
         hardware=given["hardware"],
-        workload=given["workload"],
         baseline=given["baseline"],
         platforms=tuple(
-            StudyPlatform(key, one["name"], one["version"], tuple(one["called"]), one.get("family"))
+            StudyPlatform(
+                key, one["name"], one["version"], one["written"], tuple(one["ours"]), one.get("successors")
+            )
             for key, one in given["platforms"].items()
         ),
-        shares=(*_derived(derived, given, values), *_said(given["said"])),
-        how_derived=f"{derived['frame_size_bytes']} B, {derived['source']}: {derived['how']}",
-        values=values,
+        values=tuple(value for value in published_values() if value.paper == name),
     )
 
 
@@ -156,35 +141,6 @@ def _relation(text: str, line: int) -> Relation:
             return one
     allowed = ", ".join(RELATIONS)
     raise UsageError(f"published.csv, line {line}: relation {text!r} is not known; choose one of: {allowed}")
-
-
-def _derived(
-    given: Mapping[str, Any], study: Mapping[str, Any], values: tuple[PublishedValue, ...]
-) -> list[PublishedShare]:
-    """Ratios to the baseline's number in the same table row: the range over all rows."""
-    own = [one for one in values if one.metric == given["metric"] and one.scenario in given["scenarios"]]
-    rows = {(one.platform, one.scenario, tuple(one.parameters.items())): one.value for one in own}
-    shares = []
-    for platform in study["platforms"]:
-        ratios = [
-            value / rows[study["baseline"], scenario, parameters]
-            for (whose, scenario, parameters), value in rows.items()
-            if whose == platform
-        ]
-        if ratios:
-            size, source = given["frame_size_bytes"], given["source"]
-            shares.append(PublishedShare(platform, size, min(ratios), max(ratios), "", source))
-    return shares
-
-
-def _said(given: list[dict[str, Any]]) -> list[PublishedShare]:
-    return [
-        PublishedShare(
-            platform, one["frame_size_bytes"], one.get("share"), one.get("share"), one["words"], one["source"]
-        )
-        for one in given
-        for platform in one["platforms"]
-    ]
 
 
 @cache

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from virtoll.claims import Claim, Judged, judge_claims, published_claims
+from virtoll.claims import Claim, Judged, judge_claims, published_claims, then_and_now
 from virtoll.errors import StorageError, UsageError
-from virtoll.reference.published import Study, load_study, study_names
 from virtoll.report import words
 from virtoll.report.csv_table import CsvTable
 from virtoll.report.drawing import Drawing, render
@@ -55,7 +54,6 @@ def load(run_directory: Path) -> RunData:
         footprints=folder.footprints(),
         consolidation=folder.consolidation(),
         looks=folder.looks(),
-        study=_study(folder),
     )
 
 
@@ -92,12 +90,6 @@ def foreseen_by(run_directory: Path, blocks: int, looks: Looks | None) -> Forese
     return Foreseen(run_directory.name, blocks, {task.short: factor for task, factor in found.items()})
 
 
-def _study(folder: RunFolder) -> Study | None:
-    """What the experiment's study published; None where it names none, or one that this Virtoll does not have."""
-    name = folder.manifest.experiment.get("study")
-    return load_study(name) if name in study_names() else None
-
-
 def ledger_of(analysis: Analysis, claims: Sequence[Claim] = ()) -> tuple[Judged, ...]:
     """What a run says about claims of a user's own, and then about those of the four studies.
 
@@ -125,12 +117,13 @@ def build_report(
     analysis = load_analysis(run_directory)
     ledger = ledger_of(analysis, claims)
     damage = differences(run_directory) or ()
-    specs = {name: spec for name, spec in figures_of(analysis).items() if spec.why_not(analysis) is None}
+    beside = then_and_now(analysis)
+    specs = {name: spec for name, spec in figures_of(analysis, beside).items() if spec.why_not(analysis) is None}
     drawings = {name: render(name, spec, analysis) for name, spec in specs.items()}
-    page = render_page(analysis, drawings, ledger, damage, renewed_seconds)
+    page = render_page(analysis, drawings, ledger, beside, damage, renewed_seconds)
     target = output if output is not None else run_directory / "report"
     try:
-        _write(target, page, drawings.values(), csv_tables(analysis, ledger))
+        _write(target, page, drawings.values(), csv_tables(analysis, ledger, beside))
     except OSError as error:
         reason = error.strerror or str(error)
         raise StorageError(f"cannot write the report to {target}: {reason}. Give another folder.") from error

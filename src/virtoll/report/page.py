@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from virtoll import units
-from virtoll.claims import Judged
+from virtoll.claims import NO_PAPER, Judged, ThenAndNow
 from virtoll.report import headline, words
 from virtoll.report.answer import cost_to_know_line, ranked
 from virtoll.report.claims import claims_context
@@ -29,8 +29,8 @@ from virtoll.report.papers import paper_context, substitutes
 from virtoll.report.routers_beside import routers_beside_context
 from virtoll.report.rows import Shown, TableRow, comparison_cell
 from virtoll.report.scaling import scaling_context
-from virtoll.report.study import study_context
 from virtoll.report.tables import csv_tables
+from virtoll.report.then_and_now import then_and_now_context
 from virtoll.report.wire import wire_context
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.detectable import Detectable
@@ -57,13 +57,14 @@ def render_page(
     analysis: Analysis,
     drawings: Mapping[str, Drawing],
     ledger: Sequence[Judged] = (),
+    beside: ThenAndNow = NO_PAPER,
     damage: Sequence[str] = (),
     renewed_seconds: int | None = None,
 ) -> str:
     """The whole page as HTML; `drawings`: the figures that show something; `ledger`: what the run says about claims.
 
-    `damage`: what of the run folder is not as it was when the run ended. `renewed_seconds`: how often a browser is to
-    read the page again, of a run that goes on.
+    `beside`: what the papers have beside the run. `damage`: what of the run folder is not as it was when the run
+    ended. `renewed_seconds`: how often a browser is to read the page again, of a run that goes on.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
@@ -79,15 +80,17 @@ def render_page(
         ns=units.nanoseconds, percent=units.percent, bytes=units.size, command=shlex.join, safe_svg=Markup
     )
     page = environment.get_template("report.html.j2").render(
-        **_context(analysis, drawings, ledger), damage=damage, renewed_seconds=renewed_seconds
+        **_context(analysis, drawings, ledger, beside), damage=damage, renewed_seconds=renewed_seconds
     )
     return re.sub(r"(?<=\d) (?=[%×])", "\u00a0", page) + "\n"
 
 
-def _context(analysis: Analysis, drawings: Mapping[str, Drawing], ledger: Sequence[Judged]) -> dict[str, Any]:
+def _context(
+    analysis: Analysis, drawings: Mapping[str, Drawing], ledger: Sequence[Judged], beside: ThenAndNow
+) -> dict[str, Any]:
     manifest = analysis.data.manifest
     compared = _compared(analysis)
-    specs = figures_of(analysis)
+    specs = figures_of(analysis, beside)
     blocks = {len(one.pairs) for one in (*analysis.control, *analysis.comparisons) if one.pairs}
     return {
         "analysis": analysis,
@@ -141,11 +144,11 @@ def _context(analysis: Analysis, drawings: Mapping[str, Drawing], ledger: Sequen
         "at_once": at_once_context(analysis),
         "throughput": throughput_context(analysis),
         "guests": guests_context(analysis),
-        "study": study_context(analysis),
+        "beside": then_and_now_context(analysis, beside),
         "claims": claims_context(ledger),
         "paper": paper_context(analysis),
         "substitutes": substitutes(analysis),
-        "tables": [table.name for table in csv_tables(analysis, ledger)],
+        "tables": [table.name for table in csv_tables(analysis, ledger, beside)],
         "coverages": _coverages(analysis),
         "methods": sorted({one.interval.method for one in analysis.comparisons if one.interval}),
     }

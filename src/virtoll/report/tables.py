@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from virtoll.claims import Judged
+from virtoll.claims import NO_PAPER, Judged, ThenAndNow
 from virtoll.report.claims import claims_tables
 from virtoll.report.conditional_throughput import throughput_tables
 from virtoll.report.csv_table import CsvTable, Row
@@ -15,12 +15,14 @@ from virtoll.report.papers import paper_tables
 from virtoll.report.pause_frames import pause_tables
 from virtoll.report.routers_beside import routers_beside_tables
 from virtoll.report.scaling import scaling_tables
-from virtoll.report.study import study_tables
+from virtoll.report.then_and_now import then_and_now_tables
 from virtoll.stats.analysis import Analysis
 
 
-def csv_tables(analysis: Analysis, ledger: Sequence[Judged] = ()) -> tuple[CsvTable, ...]:
-    """Every table of the report; `ledger`: what the run says about claims."""
+def csv_tables(
+    analysis: Analysis, ledger: Sequence[Judged] = (), beside: ThenAndNow = NO_PAPER
+) -> tuple[CsvTable, ...]:
+    """Every table of the report; `ledger`: what the run says about claims; `beside`: what the papers have of it."""
     return (
         _cells(analysis),
         _comparisons(analysis),
@@ -36,7 +38,7 @@ def csv_tables(analysis: Analysis, ledger: Sequence[Judged] = ()) -> tuple[CsvTa
         *scaling_tables(analysis),
         *parameter_tables(analysis),
         *throughput_tables(analysis),
-        *study_tables(analysis),
+        *then_and_now_tables(analysis, beside),
         *(claims_tables(ledger) if ledger else ()),
         *paper_tables(analysis),
     )

@@ -77,6 +77,17 @@ def difference(group: Sequence[Comparison]) -> Said:
     return Said(head, f"at least {bound}", narrow, f"≥{short_bound}")
 
 
+def times(share_of: float, low: float, high: float) -> str:
+    """A share with its interval as a factor: '2.6 times slower, at least 2.4'; empty where the interval holds 1."""
+    if low <= 1 <= high:
+        return ""
+    direction, factor = ("slower", 1 / share_of) if high < 1 else ("faster", share_of)
+    least = 1 / high if high < 1 else low
+    if factor < _IN_PERCENT_BELOW:
+        return f"{amount(factor - 1)} {direction}, at least {amount(least - 1, down=True)}"
+    return f"{_times(factor)} times {direction}, at least {_times(least, down=True)}"
+
+
 def _direction(comparison: Comparison) -> str:
     """'slower' or 'faster'; of CPU time that a frame costs 'more' or 'less'."""
     if comparison.task.metric.source == "cpu_points":

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from virtoll.reference.published import Study
 from virtoll.runfolder.conditions import ALONE
 from virtoll.runfolder.guest_records import ConsolidationRecord, FootprintRecord
 from virtoll.runfolder.looks import Looks
@@ -56,7 +55,6 @@ from virtoll.stats.papers import PAPER_METHODS, PaperMethod, PaperTable, paper_t
 from virtoll.stats.routers_beside import RouterBeside, routers_beside
 from virtoll.stats.scaling import Scaling, scalings
 from virtoll.stats.states import TwoStates, two_states
-from virtoll.stats.study import StudyComparison, beside_study
 from virtoll.stats.summaries import CellSummary, summarise
 from virtoll.stats.sweeps import Curve, PointValue, curves, point_values
 from virtoll.stats.values import Gap, Observation, Task, observations_of, printed_tasks, tasks_of
@@ -68,8 +66,6 @@ from virtoll.stats.wire import BackendUse, LossRow, PaceRow, backend_uses, loss_
 class RunData:
     """One run folder's records, as read; `trials` holds the latest record of each trial but the `warm_ups`, those
     measured `beside` other guests, and those of several guests `at_once`.
-
-    `study`: what was published of the study that its experiment names.
     """
 
     manifest: Manifest
@@ -81,7 +77,6 @@ class RunData:
     calibrations: tuple[CalibrationRecord, ...] = ()
     footprints: tuple[FootprintRecord, ...] = ()
     consolidation: tuple[ConsolidationRecord, ...] = ()
-    study: Study | None = None
     warm_ups: tuple[TrialRecord, ...] = ()
     looks: tuple[LookRecord, ...] = ()
     beside: tuple[TrialRecord, ...] = ()
@@ -149,7 +144,6 @@ class Analysis:
     observer: ObserverUse | None
     observer_uncounted: ObserverUse | None
     observer_effects: tuple[ObserverEffect, ...]
-    study: StudyComparison | None
     paper: PaperTable
     over_parameters: tuple[OverParameter, ...]
 
@@ -314,7 +308,6 @@ def analyse(data: RunData) -> Analysis:
         observer=observer_uses([*data.trials, *data.at_once]),
         observer_uncounted=observer_uses([*data.trials, *data.at_once], counters=False),
         observer_effects=observer_effects(data.manifest, tasks, observations, host, rules),
-        study=beside_study(data.study, data.manifest, tasks, {(one.platform, one.task): one for one in comparisons}),
         paper=paper_table(
             _paper_method(data),
             cells,

@@ -1,5 +1,6 @@
 """Every figure of a report, in order: one line each. A new figure is one file here and one line below."""
 
+from virtoll.claims import NO_PAPER, ThenAndNow
 from virtoll.report.figures.base import FigureSeries, FigureSpec
 from virtoll.report.figures.clock import CLOCK
 from virtoll.report.figures.consolidation import CONSOLIDATION
@@ -16,7 +17,7 @@ from virtoll.report.figures.paper_bars import BARS
 from virtoll.report.figures.routers_beside import ROUTERS_BESIDE
 from virtoll.report.figures.scaling import SCALING
 from virtoll.report.figures.sources import SOURCES
-from virtoll.report.figures.study import STUDY
+from virtoll.report.figures.then_and_now import then_and_now_figures
 from virtoll.report.figures.throughput import THROUGHPUT
 from virtoll.stats.analysis import Analysis
 
@@ -35,7 +36,6 @@ FIGURES: dict[str, FigureSpec] = {
     "guests": GUESTS,
     "consolidation": CONSOLIDATION,
     "order": ORDER,
-    "study": STUDY,
 }
 
 SERIES: dict[str, FigureSeries] = {
@@ -44,7 +44,10 @@ SERIES: dict[str, FigureSeries] = {
 }
 
 
-def figures_of(analysis: Analysis) -> dict[str, FigureSpec]:
-    """The figures of a run's report by name, drawn or not: those of `FIGURES`, and the parts of each series."""
+def figures_of(analysis: Analysis, beside: ThenAndNow = NO_PAPER) -> dict[str, FigureSpec]:
+    """The figures of a run's report by name, drawn or not: those of `FIGURES`, and the parts of each series.
+
+    `beside`: what the papers have beside the run; each paper gets a figure.
+    """
     parts = {f"{name}-{part}": spec for name, series in SERIES.items() for part, spec in series.parts(analysis).items()}
-    return FIGURES | parts
+    return FIGURES | parts | then_and_now_figures(beside)

@@ -27,7 +27,7 @@ SECTIONS: Final = frozenset(
         "clock",
         "guests",
         "consolidation",
-        "study",
+        "then and now",
         "order",
     }
 )

@@ -1,0 +1,169 @@
+"""Then and now: the papers' numbers beside what one run measured of the same, share of performance by share. Pure.
+
+The papers' hosts are gone, so that only shares stand beside each other, each of its own host's. Main types: `Beside`
+(one question with its answers), `Now` (one platform of the run) and `ThenAndNow` (of a whole run).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from virtoll.claims.model import Compared, PlatformFilter, Reading
+from virtoll.claims.published_rows import Question, as_filter, questions, why_not_comparable
+from virtoll.claims.ratios import Ratio, Ratios
+from virtoll.claims.sides import is_wanted
+from virtoll.reference.published import Study, StudyPlatform, load_study, study_names
+from virtoll.runfolder.records import Manifest
+from virtoll.stats.analysis import Analysis
+
+
+class Standing(StrEnum):
+    """How a platform of a run stands for a paper's, the nearest first."""
+
+    BARE_HOST = "the bare host"
+    PRODUCT = "the product"
+    SUCCESSOR = "its successor in kind"
+    IN_PLACE = "here in its place"
+
+    @property
+    def short(self) -> str:
+        """For a legend; empty for what is the paper's own."""
+        return {Standing.SUCCESSOR: "successor", Standing.IN_PLACE: "in its place"}.get(self, "")
+
+
+@dataclass(frozen=True)
+class Now:
+    """One platform of the run beside a paper's."""
+
+    ratio: Ratio
+    standing: Standing
+
+
+@dataclass(frozen=True)
+class Beside:
+    """One question of a paper's numbers, and the run's answers. `platform`: None for the paper's bare host."""
+
+    study: Study
+    platform: StudyPlatform | None
+    question: Question
+    nows: tuple[Now, ...]
+
+
+@dataclass(frozen=True)
+class ThenAndNow:
+    """What of all studies stands beside a run.
+
+    `study`: the one that its experiment names, None where it names none. `untold`: how many of that study's printed
+    numbers have no counterpart here, by reason.
+    """
+
+    study: Study | None = None
+    rows: tuple[Beside, ...] = ()
+    untold: Mapping[str, int] | None = None
+
+    def of(self, study: str) -> tuple[Beside, ...]:
+        """The rows of one study."""
+        return tuple(one for one in self.rows if one.study.name == study)
+
+
+NO_PAPER = ThenAndNow()
+
+
+def then_and_now(analysis: Analysis) -> ThenAndNow:
+    """All published numbers of which the run measured the same, in the order of `reference/rows.yaml`."""
+    named = analysis.data.manifest.experiment.get("study")
+    study = load_study(named) if named in study_names() else None
+    asking = _Asking(analysis)
+    rows: list[Beside] = []
+    untold: dict[str, int] = {}
+    for question in questions():
+        found = asking.beside(question)
+        if isinstance(found, Beside):
+            rows.append(found)
+        elif study is not None and question.paper == study.name and question.then.values:
+            untold[found] = untold.get(found, 0) + len(question.then.values)
+    for value in study.values if study is not None else ():
+        why = why_not_comparable(value)
+        if why is not None:
+            untold[f"not to be compared: {why}"] = untold.get(f"not to be compared: {why}", 0) + 1
+    return ThenAndNow(study, tuple(rows), untold)
+
+
+def standing_for(platform: StudyPlatform, manifest: Manifest) -> dict[str, Standing]:
+    """The run's platforms that stand for a paper's, by label, and how.
+
+    Its own product in another form, such as with another kind of NIC, never stands for it.
+    """
+    ours = [as_filter(one) for one in platform.ours]
+    products = {product for one in platform.ours for product in [one.get("product")]}
+    successors = None if platform.successors is None else as_filter(platform.successors)
+    found: dict[str, Standing] = {}
+    for entry in manifest.platforms:
+        if any(is_wanted(entry.label, one, manifest) for one in ours):
+            found[entry.label] = Standing.PRODUCT
+        elif entry.platform in products or entry.label in (manifest.baseline, manifest.control):
+            continue
+        elif successors is not None and is_wanted(entry.label, successors, manifest):
+            found[entry.label] = Standing.SUCCESSOR
+        elif platform.written in (entry.stands_for or ""):
+            found[entry.label] = Standing.IN_PLACE
+    return found
+
+
+class _Asking:
+    """The questions to one run; what several of them compare is compared once."""
+
+    def __init__(self, analysis: Analysis) -> None:
+        self._manifest = analysis.data.manifest
+        self._ratios = Ratios(analysis)
+        self._workloads = {one.workload for one in analysis.tasks}
+        self._known: dict[str, list[Ratio] | str] = {}
+
+    def beside(self, question: Question) -> Beside | str:
+        """The answers of those that stand nearest to the paper's platform; a text says why there are none."""
+        study = load_study(question.paper)
+        if question.platform == study.baseline:
+            found = self._measured(question.now, None)
+            if isinstance(found, str):
+                return found
+            return Beside(study, None, question, tuple(Now(one, Standing.BARE_HOST) for one in found))
+        platform = study.platform(question.platform)
+        standing = standing_for(platform, self._manifest)
+        if not standing:
+            return f"no platform of this run stands for {platform.name}"
+        found = self._measured(question.now, tuple(standing))
+        if isinstance(found, str):
+            return found
+        nearest = min((standing[one.platform] for one in found), key=list(Standing).index)
+        nows = tuple(Now(one, nearest) for one in found if standing[one.platform] is nearest)
+        return Beside(study, platform, question, nows)
+
+    def _measured(self, compared: Compared, labels: tuple[str, ...] | None) -> list[Ratio] | str:
+        """The ratios that have a value, of these labels (None: of the bare host); else why there is none."""
+        workloads = [compared.workload] if isinstance(compared.workload, str) else compared.workload or []
+        if not self._workloads.intersection(workloads):
+            return f"the run has no value of {' or '.join(workloads)}"
+        platforms = "baseline" if labels is None else PlatformFilter(label=list(labels))
+        asked = compared.model_copy(update={"platforms": platforms})
+        key = json.dumps([labels, compared.model_dump_json()])
+        if key not in self._known:
+            self._known[key] = self._compare(asked)
+        return self._known[key]
+
+    def _compare(self, asked: Compared) -> list[Ratio] | str:
+        sides = self._ratios.sides(asked)
+        if isinstance(sides, str):
+            return f"{sides} ({asked.reading})" if asked.reading is not Reading.VALUE else sides
+        ratios = [self._ratios.ratio(asked, one, 1, value=asked.against is None) for one in sides]
+        measured = [one for one in ratios if one.estimate is not None]
+        return sorted(measured, key=self._place) or ratios[0].reason
+
+    def _place(self, ratio: Ratio) -> tuple[int, list[tuple[int, str]]]:
+        """In the order of the run's platforms, and then of the numbers in the words of what was done."""
+        words = re.findall(r"[0-9]+|[^0-9]+", f"{ratio.task} {ratio.under}")
+        numbered = [(int(one), "") if one.isdecimal() else (0, one) for one in words]
+        return [one.label for one in self._manifest.platforms].index(ratio.platform), numbered

@@ -1,0 +1,222 @@
+"""Then and now, as text: the papers' numbers beside the run's, on the page and as CSV.
+
+No numbers are computed here: they come from ``claims/then_and_now.py``. What the run says of claims is in ``claims``.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from virtoll.claims import Ratio, ThenAndNow
+from virtoll.claims.published_rows import Then
+from virtoll.claims.then_and_now import Beside, Now, Standing
+from virtoll.reference.published import PublishedValue, Study
+from virtoll.report import words
+from virtoll.report.csv_table import CsvTable, Row
+from virtoll.report.rows import Shown, TableRow
+from virtoll.stats.analysis import Analysis
+
+RELATION_WORDS = {"equal": "", "at_most": "at most ", "at_least": "at least ", "about": "about "}
+_BARE_HOST = "the bare host"
+
+
+@dataclass(frozen=True)
+class BesideView:
+    """One question: what, of which of the paper's platforms, its share, and answers (here, how it stands, share)."""
+
+    what: str
+    name: str
+    version: str
+    then: Shown
+    notes: tuple[str, ...]
+    nows: tuple[tuple[str, str, Shown], ...]
+
+
+@dataclass(frozen=True)
+class PaperView:
+    """One paper's part of the section: its rows by table or figure, and how shares are derived that are not plain."""
+
+    study: Study
+    sources: tuple[tuple[str, tuple[BesideView, ...]], ...]
+    how: tuple[str, ...]
+
+
+def then_and_now_context(analysis: Analysis, beside: ThenAndNow) -> dict[str, Any] | None:
+    """What ``then_and_now.html.j2`` prints; None where nothing of any paper was measured and none is named."""
+    if not beside.rows and beside.study is None:
+        return None
+    studies = {one.study.name: one.study for one in beside.rows}
+    if beside.study is not None:
+        studies = {beside.study.name: beside.study, **studies}
+    host = analysis.data.manifest.host
+    return {
+        "papers": [_paper(study, beside.of(name)) for name, study in studies.items()],
+        "here": ", ".join(str(host[key]) for key in ("cpu_model", "kernel", "os") if host.get(key)),
+        "virtual": analysis.data.manifest.testbed is None
+        and any(pair[0].workload == "forward" for one in beside.rows for pair in one.question.then.values),
+        "named": beside.study,
+        "untold": sorted((beside.untold or {}).items(), key=lambda one: -one[1]),
+        "other": list(_other_rows(beside.study.values)) if beside.study is not None else [],
+    }
+
+
+def share_words(then: Then) -> str:
+    """'98 %', 'at most 30 %', '24 to 26 %'; the paper's words where it has no number."""
+    if then.low is None or then.high is None:
+        return then.words
+    ends = words.joined(words.share(then.low), words.share(then.high))
+    return f"{RELATION_WORDS[then.relation]}{ends}"
+
+
+def place(one: Beside) -> str:
+    """The paper's platform in words."""
+    return one.platform.name if one.platform is not None else _BARE_HOST
+
+
+def _paper(study: Study, rows: Sequence[Beside]) -> PaperView:
+    sources: dict[str, list[BesideView]] = {}
+    for one in rows:
+        own = sources.setdefault(one.question.source, [])
+        own.append(_view(one, told=any(place(one) == other.name for other in own)))
+    how = dict.fromkeys(f"{one.question.source}: {one.question.how}" for one in rows if one.question.how)
+    return PaperView(study, tuple((source, tuple(own)) for source, own in sources.items()), tuple(how))
+
+
+def _view(one: Beside, *, told: bool) -> BesideView:
+    """`told`: the version of the paper's platform stands in a row above."""
+    question = one.question
+    printed = [_printed(value, base) for value, base in question.then.values]
+    small = printed[0] if len(printed) == 1 else ""
+    hint = "; ".join(printed)
+    said = question.then.words if question.then.low is not None else ""
+    return BesideView(
+        question.what,
+        place(one),
+        one.platform.version if one.platform is not None and not told else "",
+        Shown(share_words(question.then), small, hint=hint, words=said),
+        question.then.notes,
+        tuple((now.ratio.platform, _standing(now), _now(now.ratio)) for now in one.nows),
+    )
+
+
+def _printed(value: PublishedValue, base: PublishedValue | None) -> str:
+    """'0.1056 us, 0.1031 us native'."""
+    text = f"{RELATION_WORDS[value.relation]}{_number(value)}"
+    if base is None:
+        return text
+    what = base.platform if base.platform != value.platform else ""
+    what = what or (base.metric.rsplit("_", 1)[-1] if base.metric != value.metric else "")
+    what = what or (base.scenario.replace("-", " ") if base.scenario != value.scenario else "")
+    return f"{text}; {what} {_number(base)}".replace(";  ", "; ")
+
+
+def _number(value: PublishedValue) -> str:
+    unit = "%" if value.unit == "percent" else value.unit
+    return f"{value.value:g} {unit}"
+
+
+def _standing(now: Now) -> str:
+    told = "" if now.standing in (Standing.PRODUCT, Standing.BARE_HOST) else str(now.standing)
+    return ", ".join(filter(None, (told, now.ratio.task, now.ratio.under)))
+
+
+def _now(ratio: Ratio) -> Shown:
+    assert ratio.estimate is not None, "then_and_now takes none without"
+    of_what = "itself alone" if ratio.against == "alone" else ratio.against
+    against = f"of {of_what}" if of_what else ""
+    interval = ratio.interval
+    single = interval is None and ratio.blocks == 1
+    ends = ends_words(interval.low, interval.high) if interval is not None else "one block" if single else ""
+    but = "functional only" if ratio.functional else "" if single else ratio.reason
+    said = "" if interval is None or ratio.unit or ratio.functional else words.times(ratio.estimate, *_ends(ratio))
+    kind = "caveat" if ratio.functional else "slower" if "slower" in said else "faster" if "faster" in said else ""
+    small = ", ".join(filter(None, (against, ends)))
+    return Shown(words.share(ratio.estimate), small, kind, ratio.reason, but, words=said)
+
+
+def _ends(ratio: Ratio) -> tuple[float, float]:
+    return (ratio.interval.low, ratio.interval.high) if ratio.interval is not None else (0.0, math.inf)
+
+
+def ends_words(low: float, high: float) -> str:
+    """An interval of shares, of which one end may be open: '85 to 89 %', 'at least 85 %'."""
+    if math.isinf(high):
+        return f"at least {words.share(low)}" if low > 0 else "anything"
+    return f"at most {words.share(high)}" if low <= 0 else words.between(low, high)
+
+
+def _other_rows(values: Iterable[PublishedValue]) -> Iterable[TableRow]:
+    """Every printed number, gathered by table and platform, each with what is said of it."""
+    gathered: dict[tuple[str, str, str], dict[str, str]] = {}
+    for one in values:
+        where = ", ".join(f"{key.replace('_', ' ')} {text}" for key, text in one.parameters.items())
+        metric = f"{one.metric.replace('_', ' ')} {RELATION_WORDS[one.relation]}{_number(one)}"
+        note = f" [{one.note}]" if one.note else ""
+        gathered.setdefault((one.source, one.scenario, one.platform), {})[
+            f"{metric}{f' ({where})' if where else ''}"
+        ] = note
+    for (source, scenario, platform), texts in gathered.items():
+        notes = list(dict.fromkeys(note.strip() for note in texts.values() if note))
+        yield TableRow(source, (Shown(scenario), Shown(platform), Shown("; ".join(texts), " ".join(notes))))
+
+
+def then_and_now_tables(analysis: Analysis, beside: ThenAndNow) -> tuple[CsvTable, ...]:
+    """One row for each answer of the run to a paper's number; none where it has none."""
+    if not beside.rows:
+        return ()
+    header = (
+        "paper",
+        "source",
+        "what",
+        "paper_platform",
+        "paper_share_low",
+        "paper_share_high",
+        "paper_relation",
+        "paper_words",
+        "paper_values",
+        "paper_note",
+        "platform",
+        "stands_for_it_as",
+        "task",
+        "under",
+        "against",
+        "blocks",
+        "share",
+        "interval_low",
+        "interval_high",
+        "interval_method",
+        "reason",
+        "caveat",
+    )
+    rows = tuple(_csv_row(analysis, one, now) for one in beside.rows for now in one.nows)
+    return (CsvTable("then_and_now", header, rows),)
+
+
+def _csv_row(analysis: Analysis, one: Beside, now: Now) -> Row:
+    then, ratio = one.question.then, now.ratio
+    interval = ratio.interval
+    return (
+        one.study.name,
+        one.question.source,
+        one.question.what,
+        one.question.platform,
+        then.low,
+        then.high,
+        then.relation,
+        then.words or None,
+        "; ".join(_printed(*pair) for pair in then.values) or None,
+        " ".join(then.notes) or None,
+        ratio.platform,
+        str(now.standing),
+        ratio.task,
+        ratio.under or None,
+        ratio.against or None,
+        ratio.blocks,
+        ratio.estimate,
+        interval.low if interval else None,
+        interval.high if interval else None,
+        interval.method if interval else None,
+        ratio.reason or None,
+        analysis.caveats.get(ratio.platform),
+    )
