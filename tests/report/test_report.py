@@ -537,6 +537,13 @@ def test_the_cost_figure_tells_verdicts_by_the_filling(monkeypatch: pytest.Monke
     assert "Half filled: alike" in FIGURES["cost"].caption(analysis)
 
 
+def test_a_share_with_its_interval_is_a_factor_and_nothing_where_it_holds_one() -> None:
+    assert words.times(0.4, 0.35, 0.45) == "2.5 times slower, at least 2.2"
+    assert words.times(1.2, 1.1, 1.3) == "20 % faster, at least 10 %"
+    assert words.times(0.9, 0.8, 1.01) == ""
+    assert words.times(0.2, 0.0, 0.25) == "5.0 times slower, at least 4.0", "open at one end"
+
+
 def test_then_and_now_is_drawn_with_the_papers_open_and_the_runs_filled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SETTINGS, "svg.fonttype", "none")
     analysis = analyse(run_data(Truth(REALISTIC)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from virtoll.claims.model import Compared, PlatformFilter, Reading
@@ -63,7 +63,7 @@ class ThenAndNow:
 
     study: Study | None = None
     rows: tuple[Beside, ...] = ()
-    untold: Mapping[str, int] | None = None
+    untold: Mapping[str, int] = field(default_factory=dict)
 
     def of(self, study: str) -> tuple[Beside, ...]:
         """The rows of one study."""
@@ -99,7 +99,7 @@ def standing_for(platform: StudyPlatform, manifest: Manifest) -> dict[str, Stand
     Its own product in another form, such as with another kind of NIC, never stands for it.
     """
     ours = [as_filter(one) for one in platform.ours]
-    products = {product for one in platform.ours for product in [one.get("product")]}
+    products = {one["product"] for one in platform.ours}
     successors = None if platform.successors is None else as_filter(platform.successors)
     found: dict[str, Standing] = {}
     for entry in manifest.platforms:

@@ -56,7 +56,7 @@ def then_and_now_context(analysis: Analysis, beside: ThenAndNow) -> dict[str, An
         "virtual": analysis.data.manifest.testbed is None
         and any(pair[0].workload == "forward" for one in beside.rows for pair in one.question.then.values),
         "named": beside.study,
-        "untold": sorted((beside.untold or {}).items(), key=lambda one: -one[1]),
+        "untold": sorted(beside.untold.items(), key=lambda one: -one[1]),
         "other": list(_other_rows(beside.study.values)) if beside.study is not None else [],
     }
 
