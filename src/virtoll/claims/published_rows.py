@@ -164,7 +164,7 @@ def questions() -> tuple[Question, ...]:
         found += [_question(one, own) for own in alike.values()]
     for said in rows_file().said:
         then = Then(None, None, "equal", said.words, (), ())
-        found.append(Question(said.paper, said.source, said.platform, said.what, "", then, said.now))
+        found.append(Question(said.paper, said.source, said.platform, said.what, how="", then=then, now=said.now))
     return tuple(found)
 
 
@@ -186,7 +186,7 @@ def _question(one: Mapped, rows: Sequence[PublishedValue]) -> Question:
     then = Then(min(shares), max(shares), _relation(one, pairs), one.words, notes, tuple(pairs))
     source = one.source or ", ".join(dict.fromkeys(row.source for row in rows))
     what = one.what.format(**rows[0].parameters, load=rows[0].scenario.rsplit("-", 1)[-1])
-    return Question(one.paper, source, rows[0].platform, what, one.how, then, _asked(one, rows[0]))
+    return Question(one.paper, source, rows[0].platform, what, how=one.how, then=then, now=_asked(one, rows[0]))
 
 
 def _asked(one: Mapped, row: PublishedValue) -> Compared:
