@@ -101,19 +101,21 @@ def _view(one: Beside, *, told: bool) -> BesideView:
 
 
 def _printed(value: PublishedValue, base: PublishedValue | None) -> str:
-    """'0.1056 us, 0.1031 us native'."""
+    """'0.1056 us; native 0.1031 us', 'throughput change -18.2 %'."""
     text = f"{RELATION_WORDS[value.relation]}{_number(value)}"
+    if value.unit in ("percent", "ratio"):
+        text = f"{value.metric.replace('_', ' ')} {text}"
     if base is None:
         return text
     what = base.platform if base.platform != value.platform else ""
     what = what or (base.metric.rsplit("_", 1)[-1] if base.metric != value.metric else "")
     what = what or (base.scenario.replace("-", " ") if base.scenario != value.scenario else "")
-    return f"{text}; {what} {_number(base)}".replace(";  ", "; ")
+    return f"{text}; {f'{what} ' if what else ''}{_number(base)}"
 
 
 def _number(value: PublishedValue) -> str:
-    unit = "%" if value.unit == "percent" else value.unit
-    return f"{value.value:g} {unit}"
+    unit = {"percent": " %", "ratio": ""}.get(value.unit, f" {value.unit}")
+    return f"{value.value:g}{unit}"
 
 
 def _standing(now: Now) -> str:
