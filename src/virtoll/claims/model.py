@@ -10,12 +10,23 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    field_validator,
+    model_validator,
+)
 
 NOTHING: Final = "nothing"
 EXTREMES: Final = frozenset({"least", "most", "next"})
 NicKind = Literal["para-virtualised", "emulated", "passthrough"]
-Scalar = bool | int | float | str
+# Strict, so that "off" stays a word and 1 a number.
+Scalar = StrictBool | StrictInt | StrictFloat | StrictStr
 
 
 class Reading(StrEnum):
