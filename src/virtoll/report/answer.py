@@ -72,9 +72,14 @@ def _why(one: Comparison) -> str:
 
 
 def cost_to_know_line(analysis: Analysis) -> str:
-    """How many blocks and minutes more would decide what is not known; empty where nothing is, or nothing can tell."""
+    """How many blocks and minutes more would decide what is not known; empty where nothing is, or nothing can tell.
+
+    Of tasks that the host ran in two states `headline.states_line` says what there is to say.
+    """
     rules = Rules(analysis.margin, analysis.level, analysis.level)
-    left = remaining(analysis.comparisons, analysis.control, rules)
+    unsteady = {one.task for one in analysis.two_states}
+    every = remaining(analysis.comparisons, analysis.control, rules)
+    left = [one for one in every if one.comparison.task not in unsteady]
     if not left:
         return ""
     seconds = block_seconds(analysis.data.every_trial)
@@ -83,14 +88,14 @@ def cost_to_know_line(analysis: Analysis) -> str:
     more = f", and {len(can) - _NAMED} more" if len(can) > _NAMED else ""
     never = len(left) - len(can)
     rest = f" {never} lie so near to the margin that {MOST_BLOCKS} blocks would not tell." if never else ""
-    lead = f"Not known of {len(left)} comparison{'' if len(left) == 1 else 's'}."
+    lead = f"{len(left)} comparison{' is' if len(left) == 1 else 's are'} not known."
     if not can:
         return lead + rest
-    return f"{lead} By this run's noise more blocks would tell: {told}{more}.{rest}"
+    return f"{lead} By this run's noise, so many blocks more would tell: {told}{more}.{rest}"
 
 
 def _needs(one: Remaining, seconds: float | None) -> str:
-    """'netns Super Pi some 4 (12 min)'."""
+    """'netns superpi 4 (12 min)'."""
     blocks = one.blocks or 0
     time = "" if seconds is None else f" ({units.nanoseconds(blocks * seconds * 1e9)})"
-    return f"{one.comparison.platform} {one.comparison.task.short} some {blocks}{time}"
+    return f"{one.comparison.platform} {one.comparison.task.short} {blocks}{time}"
