@@ -18,7 +18,7 @@ from virtoll.report import build_report, words
 from virtoll.report.drawing import render
 from virtoll.report.figures import FIGURES, figures_of
 from virtoll.report.figures.base import FigureSpec
-from virtoll.report.figures.style import SETTINGS
+from virtoll.report.figures.style import PAGE_INCHES, SETTINGS
 from virtoll.runfolder.conditions import ALONE
 from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.over_parameters import ParameterPoint
@@ -155,7 +155,7 @@ def test_a_run_of_any_shape_is_drawn_whole_and_fits_a_page(
     for name, spec in found.items():
         svg = render(name, spec, analysis).svg
         (width,), (height,) = (re.findall(rf'<svg[^>]* {side}="([\d.]+)pt"', svg) for side in ("width", "height"))
-        assert float(width) == pytest.approx(7.4 * 72)
+        assert float(width) == pytest.approx(PAGE_INCHES * 72)
         assert float(height) <= 11 * 72
         shown = "".join(text.strip() for text in re.findall(r"<text[^>]*>([^<]*)</text>", svg))
         assert [one for one in analysis.platforms if one not in shown] == []

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from virtoll.report.figures.base import FigureSpec
-from virtoll.report.figures.style import SETTINGS
+from virtoll.report.figures.style import IN_A_COLUMN, SETTINGS
 from virtoll.stats.analysis import Analysis
 
 _SVG_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
@@ -25,7 +25,10 @@ class Drawing:
 
 
 def render(name: str, spec: FigureSpec, analysis: Analysis) -> Drawing:
-    """Draw one figure twice, as SVG and as PDF. The figure must have something to draw (`spec.why_not` is None)."""
+    """Draw one figure twice, as SVG for the page and as PDF for a paper, whose one column or two it is as wide as.
+
+    The figure must have something to draw (`spec.why_not` is None).
+    """
     import matplotlib as mpl
     from matplotlib.backends.backend_pdf import FigureCanvasPdf
     from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -35,7 +38,11 @@ def render(name: str, spec: FigureSpec, analysis: Analysis) -> Drawing:
         svg, pdf = io.StringIO(), io.BytesIO()
         # `savefig` draws once more before each of them, which a figure of fixed size has no use for.
         cast("Any", FigureCanvasSVG(figure)).print_svg(svg, metadata=_SVG_METADATA)
-        figure.set_layout_engine("none")  # both have the layout that the first drawing found
+        if spec.in_a_column(analysis):
+            mpl.rcParams.update(cast("Any", IN_A_COLUMN))
+            figure = spec.draw(analysis)
+        else:
+            figure.set_layout_engine("none")  # both have the layout that the first drawing found
         cast("Any", FigureCanvasPdf(figure)).print_pdf(pdf, metadata=_PDF_METADATA)
     return Drawing(name, svg.getvalue(), pdf.getvalue())
 

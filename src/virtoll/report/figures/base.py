@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from virtoll.report import words
+from virtoll.report.figures.style import PAGE_INCHES
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.summaries import CellSummary
 from virtoll.stats.values import Task
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -34,9 +36,14 @@ SECTIONS: Final = frozenset(
 """Parts of the page whose figures stand among tables and prose of their own (`templates/`)."""
 
 
+_LETTER_EMS, _HANDLE_EMS = 0.58, 4.6  # of a legend's label, and of its line with the gaps around both
+
+
 @dataclass(frozen=True)
 class FigureSpec:
     """One entry of FIGURES. `why_not` gives the reason why there is nothing to draw, or None.
+
+    `in_a_column`: whether it can be read at the width of one column of a paper (`new_figure`); else it takes both.
 
     `section`: where on the page: one of `SECTIONS`, or the heading of a section that the figures of that name have to
     themselves.
@@ -47,6 +54,7 @@ class FigureSpec:
     draw: "Callable[[Analysis], Figure]"
     why_not: Callable[[Analysis], str | None]
     section: str
+    in_a_column: Callable[[Analysis], bool] = lambda _: False
 
 
 @dataclass(frozen=True)
@@ -64,13 +72,34 @@ def drawn_always(_: Analysis) -> None:
     """The `why_not` of a part of a series."""
 
 
+def drawn_in_a_column(_: Analysis) -> bool:
+    """The `in_a_column` of a figure that always can."""
+    return True
+
+
 def new_figure(height_inches: float) -> "Figure":
-    """An empty figure of the common width; nothing global is touched."""
+    """An empty figure as wide as the settings in force have it: a page, or a column (`style.SETTINGS`)."""
+    import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    from virtoll.report.figures.style import WIDTH_INCHES
+    return Figure(figsize=(mpl.rcParams["figure.figsize"][0], height_inches), layout="constrained")
 
-    return Figure(figsize=(WIDTH_INCHES, height_inches), layout="constrained")
+
+def narrow(figure: "Figure") -> bool:
+    """Whether a figure is one column of a paper wide."""
+    return float(figure.get_figwidth()) < PAGE_INCHES
+
+
+def legend_below(figure: "Figure", handles: "Sequence[Artist]", most: int = 4) -> None:
+    """A legend under all panels, in as many columns as its longest label has room for, at most so many."""
+    import matplotlib as mpl
+    from matplotlib.font_manager import FontProperties
+
+    points = FontProperties(size=mpl.rcParams["legend.fontsize"]).get_size_in_points()
+    longest = max((len(str(one.get_label())) for one in handles), default=0)
+    column = (_LETTER_EMS * longest + _HANDLE_EMS) * points / 72
+    columns = max(1, min(most, int(figure.get_figwidth() / column)))
+    figure.legend(handles=list(handles), loc="outside lower center", ncols=columns)
 
 
 def panel_grid(

@@ -6,6 +6,7 @@ The legend says what the sign means. Which platforms these are: `Analysis.caveat
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from virtoll.report.figures.base import legend_below
 from virtoll.report.figures.style import INK
 from virtoll.stats.analysis import Analysis
 
@@ -53,11 +54,11 @@ def legend_of_panels(figure: "Figure", analysis: Analysis, panels: "Iterable[Axe
     for panel in panels:
         for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
             found.setdefault(label, handle)
-    figure.legend(handles=[*found.values(), *handles(analysis, shown)], loc="outside lower center", ncols=4)
+    legend_below(figure, [*found.values(), *handles(analysis, shown)])
 
 
 def legend(figure: "Figure", analysis: Analysis, shown: Iterable[str]) -> None:
     """A legend of the caveats alone, for a figure that has no other."""
     found = handles(analysis, shown)
     if found:
-        figure.legend(handles=found, loc="outside lower center", ncols=2)
+        legend_below(figure, found, most=2)

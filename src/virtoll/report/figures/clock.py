@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from virtoll.report.figures import caveat_signs
-from virtoll.report.figures.base import FigureSpec, new_figure
+from virtoll.report.figures.base import FigureSpec, drawn_in_a_column, narrow, new_figure
 from virtoll.report.figures.style import BAND, INK, MUTED, platform_styles
 from virtoll.stats.analysis import Analysis
 
@@ -57,12 +57,16 @@ def _axes(panel: "Axes", analysis: Analysis) -> None:
     panel.set_xscale("symlog", linthresh=10.0, linscale=0.6)
     panel.set_xlim(-reach, reach)
     decades = [10.0**power for power in range(1, 13) if 10.0**power <= reach]
-    if len(decades) > 4:
+    in_a_column = narrow(panel.figure.figure)
+    if len(decades) > (1 if in_a_column else 4):
         decades = decades[:: 2 if len(decades) < 8 else 3]
+    if in_a_column:
+        decades = decades[-1:]
     ticks = [-decade for decade in reversed(decades)] + [0.0, *decades]
     panel.set_xticks(ticks, [_tick(tick) for tick in ticks])
     panel.xaxis.set_minor_locator(NullLocator())
-    panel.set_xlabel("clock error, (guest − outside) / outside; linear within ±10 ppm, logarithmic beyond", color=INK)
+    lines = ("clock error, (guest − outside) / outside;", "linear within ±10 ppm, logarithmic beyond")
+    panel.set_xlabel(("\n" if in_a_column else " ").join(lines), color=INK)
     for text, place, side in (("guest's clock slow", 0, "left"), ("guest's clock fast", 1, "right")):
         panel.annotate(
             text,
@@ -102,4 +106,4 @@ def why_not(analysis: Analysis) -> str | None:
     return None if analysis.clocks else "no trial has both the outside clock's marks and the guest's own reading"
 
 
-CLOCK = FigureSpec("Clock error", caption, draw, why_not, section="clock")
+CLOCK = FigureSpec("Clock error", caption, draw, why_not, section="clock", in_a_column=drawn_in_a_column)

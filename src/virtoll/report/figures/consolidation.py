@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from virtoll.report.figures import caveat_signs
-from virtoll.report.figures.base import FigureSpec, new_figure
+from virtoll.report.figures.base import FigureSpec, drawn_in_a_column, legend_below, new_figure
 from virtoll.report.figures.style import MUTED, platform_styles
 from virtoll.stats.analysis import Analysis
 
@@ -63,7 +63,7 @@ def draw(analysis: Analysis) -> "Figure":
     shown = panel.get_legend_handles_labels()[0]
     if shown:
         caveats = caveat_signs.handles(analysis, [one.platform for one in analysis.consolidations])
-        figure.legend(handles=[*shown, *caveats], loc="outside lower center", ncols=4)
+        legend_below(figure, [*shown, *caveats])
     return figure
 
 
@@ -85,4 +85,6 @@ def why_not(analysis: Analysis) -> str | None:
     return "no consolidation series was measured in this run"
 
 
-CONSOLIDATION = FigureSpec("Consolidation", caption, draw, why_not, section="consolidation")
+CONSOLIDATION = FigureSpec(
+    "Consolidation", caption, draw, why_not, section="consolidation", in_a_column=drawn_in_a_column
+)

@@ -44,7 +44,7 @@ def draw(analysis: Analysis) -> "Figure":
                 va="center",
                 xycoords=("axes fraction", "data"),
                 textcoords="offset points",
-                fontsize=5.5,
+                fontsize=6,
                 color=MUTED,
             )
         if any(analysis.generator_bound(one, comparison.task) for one in (platform, analysis.baseline or "")):
@@ -54,7 +54,7 @@ def draw(analysis: Analysis) -> "Figure":
                 (0, 3.5),
                 ha="center",
                 textcoords="offset points",
-                fontsize=5.5,
+                fontsize=6,
                 color=MUTED,
             )
     xlabel = f"performance as a share of {analysis.baseline} (logarithmic); left of 100 % is slower"
@@ -88,4 +88,11 @@ def why_not(analysis: Analysis) -> str | None:
     return None if _shown(analysis) else "no platform has a value in the same block as the baseline"
 
 
-COST = FigureSpec("What it costs", caption, draw, why_not, section="cost")
+def in_a_column(analysis: Analysis) -> bool:
+    """Without platforms' names on the right, and with lines as far apart as a row's name in three lines takes."""
+    shown = _shown(analysis)
+    platforms, tasks = {one.platform for one in shown}, {one.task for one in shown}
+    return len(platforms) <= _DISTINGUISHABLE and not platforms & analysis.caveats.keys() and len(tasks) <= _ROOMY
+
+
+COST = FigureSpec("What it costs", caption, draw, why_not, section="cost", in_a_column=in_a_column)

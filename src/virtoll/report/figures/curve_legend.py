@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from virtoll.report.figures import caveat_signs
+from virtoll.report.figures.base import legend_below
 from virtoll.report.figures.style import MUTED, PlatformStyle
 from virtoll.stats.analysis import Analysis
 
@@ -41,4 +42,4 @@ def legend(figure: "Figure", analysis: Analysis, styles: Mapping[str, PlatformSt
         )
     )
     handles.append(Line2D([], [], color=MUTED, linestyle=(0, (1, 2)), label="all forwarded"))
-    figure.legend(handles=[*handles, *caveat_signs.handles(analysis, drawn)], loc="outside lower center", ncols=4)
+    legend_below(figure, [*handles, *caveat_signs.handles(analysis, drawn)])

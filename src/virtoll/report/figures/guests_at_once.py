@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from virtoll.report.figures import caveat_signs
-from virtoll.report.figures.base import FigureSpec, blocks_text, new_figure
+from virtoll.report.figures.base import FigureSpec, blocks_text, drawn_in_a_column, new_figure
 from virtoll.report.figures.style import nice_log_ticks, platform_styles, whole
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.guests_at_once import ScaleRow
@@ -81,4 +81,4 @@ def why_not(analysis: Analysis) -> str | None:
     return None if _tasks(analysis) else "no workload was measured with two numbers of guests at once"
 
 
-AT_ONCE = FigureSpec("Several guests at once", caption, draw, why_not, section="scale")
+AT_ONCE = FigureSpec("Several guests at once", caption, draw, why_not, section="scale", in_a_column=drawn_in_a_column)

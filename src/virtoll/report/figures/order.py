@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from virtoll import units
 from virtoll.report.figures import caveat_signs
-from virtoll.report.figures.base import FigureSpec, new_figure
+from virtoll.report.figures.base import FigureSpec, legend_below, new_figure
 from virtoll.report.figures.style import INK, MUTED, PlatformStyle, platform_styles
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.drift import DRIFT_FROM
@@ -128,7 +128,7 @@ def _legend(figure: "Figure", analysis: Analysis, styles: dict[str, PlatformStyl
                 label="flagged as an outlier",
             )
         )
-    figure.legend(handles=[*handles, *caveat_signs.handles(analysis, drawn)], loc="outside lower center", ncols=4)
+    legend_below(figure, [*handles, *caveat_signs.handles(analysis, drawn)])
 
 
 def caption(analysis: Analysis) -> str:

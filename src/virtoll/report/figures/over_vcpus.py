@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from virtoll import units
 from virtoll.report.figures import caveat_signs
-from virtoll.report.figures.base import FigureSpec, blocks_text, new_figure
+from virtoll.report.figures.base import FigureSpec, blocks_text, drawn_in_a_column, new_figure
 from virtoll.report.figures.style import platform_styles
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.guests_at_once import ScaleRow
@@ -71,4 +71,4 @@ def why_not(analysis: Analysis) -> str | None:
     return None if _panels(analysis) else "no workload was measured with two numbers of virtual CPUs"
 
 
-OVER_VCPUS = FigureSpec("Over virtual CPUs", caption, draw, why_not, section="scale")
+OVER_VCPUS = FigureSpec("Over virtual CPUs", caption, draw, why_not, section="scale", in_a_column=drawn_in_a_column)

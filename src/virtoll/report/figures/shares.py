@@ -1,10 +1,13 @@
 """Dots on a logarithmic axis of shares: what the figures of cost and of isolation have in common."""
 
+import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from virtoll.report import words
 from virtoll.report.figures import caveat_signs
+from virtoll.report.figures.base import legend_below, narrow
 from virtoll.report.figures.style import BAND, INK, PlatformStyle, nice_log_ticks, platform_styles
 from virtoll.report.figures.verdict_markers import plot_verdict, verdict_handles
 from virtoll.stats.analysis import Analysis
@@ -13,6 +16,10 @@ from virtoll.stats.compare import Comparison
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+_LETTERS_IN_A_COLUMN = 22  # of a row's name, which takes what is left of the axis
+_TICKS_IN_A_COLUMN = 5
 
 
 def share_limits(analysis: Analysis, shown: Sequence[Comparison]) -> tuple[float, float]:
@@ -77,14 +84,22 @@ def share_axes(panel: "Axes", rows: Sequence[str], limits: tuple[float, float], 
 
     panel.set_xscale("log")
     panel.set_xlim(*limits)
+    in_a_column = narrow(panel.figure.figure)
     ticks = _ticks(*limits)
+    ticks = ticks[:: -(-len(ticks) // _TICKS_IN_A_COLUMN)] if in_a_column else ticks
     panel.set_xticks(ticks, [f"{tick:g} %" for tick in ticks])
     panel.xaxis.set_minor_locator(NullLocator())
     panel.set_ylim(len(rows) - 0.5, -0.5)
-    panel.set_yticks(range(len(rows)), list(rows))
+    names = [_in_lines(row) for row in rows] if in_a_column else list(rows)
+    panel.set_yticks(range(len(rows)), names)
     panel.tick_params(axis="y", length=0)
     panel.grid(visible=False, axis="y")
-    panel.set_xlabel(xlabel)
+    panel.set_xlabel(textwrap.fill(xlabel, 2 * _LETTERS_IN_A_COLUMN) if in_a_column else xlabel)
+
+
+def _in_lines(name: str) -> str:
+    """A row's name in short lines; a number keeps its unit beside it."""
+    return textwrap.fill(re.sub(r"(?<=\d) (?=\S+$)", "\u00a0", name), _LETTERS_IN_A_COLUMN)
 
 
 def _ticks(low: float, high: float) -> list[float]:
@@ -122,4 +137,4 @@ def share_legend(
     handles += verdict_handles(analysis)
     handles.append(Patch(facecolor=BAND, label=f"within {margin} of {reference}"))
     handles += caveat_signs.handles(analysis, platforms)
-    figure.legend(handles=handles, loc="outside lower center", ncols=4)
+    legend_below(figure, handles)

@@ -7,7 +7,7 @@ markers and line styles tell platforms apart in grey. Figures are made without p
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 INK = "#1a1a1a"
 MUTED = "#6b6b6b"
 BAND = "#e3e3e3"
-WIDTH_INCHES = 7.4
+COLUMN_INCHES: Final = 3.5  # of a paper with two columns, as IEEE has it; a figure over both is as wide as a page
+PAGE_INCHES: Final = 7.16
+SMALLEST_POINTS: Final = 6.0  # of text, at the width that a figure is printed at
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,16 @@ SETTINGS: dict[str, Any] = {
     "svg.hashsalt": "virtoll",
     "svg.fonttype": "path",
     "pdf.fonttype": 42,
+    "figure.figsize": (PAGE_INCHES, 3.0),
+}
+IN_A_COLUMN: dict[str, Any] = SETTINGS | {
+    "font.size": 7.0,
+    "axes.titlesize": 7.5,
+    "axes.labelsize": 7.0,
+    "xtick.labelsize": 6.5,
+    "ytick.labelsize": 6.5,
+    "legend.fontsize": 6.5,
+    "figure.figsize": (COLUMN_INCHES, 3.0),
 }
 
 
