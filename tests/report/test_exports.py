@@ -1,20 +1,34 @@
-"""What a paper can take from a report as it is: figures at a column's width, tables, and a methods paragraph."""
+"""What a paper takes over as text: tables as Markdown and LaTeX, and the methods. Figures: `test_paper_figures`."""
 
+import csv
+import io
+import re
+import tarfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
 
-import matplotlib as mpl
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from tests.support.pdf_file import read_pdf
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support.made_up_run import Made, made_up_run
+from tests.support.marked_up import compiles, latex_rows, markdown_rows, shown
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
+from virtoll import __version__, units
 from virtoll.experiment.topology import FUNCTIONAL_ONLY
-from virtoll.report.drawing import render
-from virtoll.report.figures import figures_of
-from virtoll.report.figures.style import COLUMN_INCHES, IN_A_COLUMN, PAGE_INCHES, SETTINGS, SMALLEST_POINTS
+from virtoll.report import build_report, words
+from virtoll.report.build import load_analysis
+from virtoll.report.export_tables import export_tables
+from virtoll.report.exports import export_texts
+from virtoll.report.markup import latex_text, markdown_text
+from virtoll.report.methods import AUTHORS, methods_of
+from virtoll.report.methods_setting import MOST_WORDS, listed
+from virtoll.report.tables import csv_tables
+from virtoll.runfolder.conditions import Condition
+from virtoll.runfolder.records import State
+from virtoll.runfolder.scale import ScalePoint
 from virtoll.stats.analysis import Analysis, analyse
 
 NESTED = Truth(
@@ -31,66 +45,323 @@ RUNS = {
 }
 
 
-@pytest.fixture(scope="module", params=RUNS)
-def name(request: pytest.FixtureRequest) -> str:
-    """Tests of the same run come one after another."""
-    return str(request.param)
+RECORDED = Path(__file__).resolve().parents[1] / "recorded" / "runs"
+ROOT = Path(__file__).resolve().parents[2]
+TextsOf = Callable[[str], tuple[Analysis, dict[str, str]]]
+ODD = r"od|d_p\l{a}t<b>f&o%r$m#~^`*[x]"
+TEXTS = RUNS | {
+    "one block": Truth(REALISTIC, blocks=1),
+    "no baseline": Truth(REALISTIC, baseline=None, control=None),
+    "no control": Truth({"native": {}, "runc": {}}, control=None),
+    "all failed": Truth(REALISTIC, all_fail=True),
+    "interrupted": Truth(REALISTIC, stop_after=30, state="interrupted"),
+    "odd name": Truth({"native": {}, "native-again": {}, ODD: {"cpu": 1.5}}),
+    "as a paper": Truth(
+        REALISTIC | {"qemu-kvm": {}},
+        blocks=4,
+        rounds=2,
+        order="paper",
+        summary="median-drop-first",
+        unavailable={"qemu-kvm": "/dev/kvm does not exist"},
+        failures={("runc", "masr", 0): "failed", ("netns", "masr", 1): "invalid"},
+    ),
+}
 
 
 @pytest.fixture(scope="module")
-def analysis_of() -> Callable[[str], Analysis]:
-    """The analysis of each kind of run, made at its first use."""
-    made: dict[str, Analysis] = {}
+def texts_of() -> TextsOf:
+    """The analysis of each kind of run and its texts by path, made at the first use; also of what was recorded."""
+    made: dict[str, tuple[Analysis, dict[str, str]]] = {}
 
-    def analysis(name: str) -> Analysis:
+    def texts(name: str) -> tuple[Analysis, dict[str, str]]:
         if name not in made:
-            made[name] = analyse(run_data(RUNS[name]))
+            data = run_data(TEXTS[name])
+            if TEXTS[name].state != "complete":
+                data = replace(data, state=State("interrupted", None))
+            analysis = analyse(data)
+            made[name] = analysis, dict(export_texts(analysis))
         return made[name]
 
-    return analysis
+    return texts
 
 
-def test_a_figure_is_as_wide_as_a_papers_columns(
-    name: str, analysis_of: Callable[[str], Analysis], tmp_path: Path
-) -> None:
-    """By the file itself: its page, TrueType fonts (no Type 3), text of 6 points at least, lines and no picture."""
-    analysis = analysis_of(name)
-    widths = {}
-    for figure, spec in figures_of(analysis).items():
-        if spec.why_not(analysis) is None:
-            file = tmp_path / f"{figure}.pdf"
-            file.write_bytes(render(figure, spec, analysis).pdf)
-            found = read_pdf(file)
-            widths[figure] = found.width / 72
-            assert found.fonts == {"Type0", "CIDFontType2"}, figure
-            assert found.embedded == {"FontFile2"}, figure
-            assert min(found.text_points) >= SMALLEST_POINTS, figure
-            assert found.pictures == 0, figure
-    in_a_column = {figure for figure, width in widths.items() if width == pytest.approx(COLUMN_INCHES, abs=0.001)}
-    assert "clock" in in_a_column
-    assert ("cost" in in_a_column) is (name != "nested"), "a name beside each line takes room"
-    others = {width for figure, width in widths.items() if figure not in in_a_column}
-    assert all(width == pytest.approx(PAGE_INCHES, abs=0.001) for width in others)
+@pytest.fixture(scope="module")
+def old(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run folder as an older Virtoll wrote it, of containers."""
+    folder = tmp_path_factory.mktemp("old")
+    with tarfile.open(RECORDED / "containers.tar.xz") as packed:
+        packed.extractall(folder)
+    return folder / "containers"
 
 
-def drawn_width(figure: Figure) -> tuple[float, float]:
-    """From where to where something is drawn, in inches."""
-    canvas: Any = FigureCanvasAgg(figure)
-    renderer = canvas.get_renderer()
-    figure.draw(renderer)
-    box = figure.get_tightbbox(renderer)
-    return box.x0, box.x1
+def test_a_table_has_the_numbers_of_the_csv(texts_of: TextsOf) -> None:
+    """Each comparison's line of the CSV is a row of the Markdown and of the LaTeX: median, share, interval, verdict."""
+    analysis, texts = texts_of("plain")
+    labels = {(task.workload, task.parameters, task.metric.name): task.label for task in analysis.tasks}
+    expected = []
+    for row in table_rows(analysis, "comparisons"):
+        task = labels[row["workload"], row["parameters"], row["metric"]]
+        name = f"{row['platform']} (A/A)" if row["family"] == "A/A" else row["platform"]
+        median = units.value(float(row["platform_median"]), row["unit"])
+        expected.append((task, name, median, told_share(row), row["verdict"]))
+    found = markdown_rows(texts["tables/cost.md"])
+    told = [tuple(row[:4]) for row in found[1:] if row[-1] != "baseline"]
+    assert sorted(told) == sorted(one[:4] for one in expected)
+    verdicts = {(row[0], row[1]): row[4] for row in found}
+    for task, name, *_, verdict in expected:
+        assert verdict in verdicts[task, name]
+    written = latex_rows(texts["tables/cost.tex"])
+    assert [row[1:4] for row in written] == [[latex_text(cell) for cell in row[1:4]] for row in found]
+    bases = {row[0]: row[2] for row in found if row[-1] == "baseline"}
+    assert bases == {
+        task.label: units.value(analysis.cells["native", task].median, task.metric.unit) for task in analysis.tasks
+    }
 
 
-def test_nothing_sticks_out_of_a_figure(name: str, analysis_of: Callable[[str], Analysis]) -> None:
-    analysis = analysis_of(name)
-    for figure, spec in figures_of(analysis).items():
-        if spec.why_not(analysis) is not None:
-            continue
-        for settings, width in ((SETTINGS, PAGE_INCHES), (IN_A_COLUMN, COLUMN_INCHES)):
-            if settings is IN_A_COLUMN and not spec.in_a_column(analysis):
-                continue
-            with mpl.rc_context(cast("Any", settings)):
-                left, right = drawn_width(spec.draw(analysis))
-            assert left > -0.02, figure
-            assert right < width + 0.02, figure
+HEAVY = Condition("heavy")
+
+
+def table_rows(analysis: Analysis, name: str) -> list[dict[str, str]]:
+    """The lines of a CSV table."""
+    (table,) = (one for one in csv_tables(analysis) if one.name == name)
+    return list(csv.DictReader(io.StringIO(table.text())))
+
+
+def told_share(row: dict[str, str]) -> str:
+    return f"{words.share(float(row['share']))} ({words.between(float(row['low']), float(row['high']))})"
+
+
+def test_the_table_of_isolation_has_the_numbers_of_the_csv() -> None:
+    measured = [
+        Made(label, "superpi", value=value, beside=beside)
+        for label in ("native", "netns")
+        for value, beside in ((1e9, None), (2e9, HEAVY))
+    ]
+    analysis = analyse(made_up_run({"native": {}, "netns": {}}, measured, rounds=2))
+    texts = export_texts(analysis)
+    found = markdown_rows(texts["tables/isolation.md"])[1:]
+    (label,) = {task.label for task in analysis.tasks}
+    expected = [
+        [
+            f"{label}, beside {row['condition']}",
+            row["platform"],
+            units.value(float(row["alone_median"]), row["unit"]),
+            told_share(row),
+        ]
+        for row in table_rows(analysis, "isolation")
+        if row["family"] != "A/A"
+    ]
+    assert len(expected) == 2
+    assert [row[:4] for row in found] == expected
+    assert all("slower, at least" in row[4] for row in found)
+    assert f"Holm over {analysis.isolation.family} comparisons" in texts["tables/isolation.md"]
+    assert compiles(texts["tables/isolation.tex"])
+    said = shown(texts["methods.md"])
+    assert "Each guest ran alone, and beside heavy load, same CPUs." in said
+    assert f"{analysis.isolation.family} beside other guests" in said
+
+
+def test_the_table_of_scale_has_the_numbers_of_the_csv() -> None:
+    points = [ScalePoint(guests, 1, 256 << 20) for guests in (1, 4)]
+    measured = [
+        Made(label, "kernel-compile", value=2e9 * slower * point.guests, scale=point)
+        for label, slower in (("native", 1.0), ("qemu-tcg", 10.0))
+        for point in points
+    ]
+    analysis = analyse(made_up_run({"native": {}, "qemu-tcg": {}}, measured))
+    texts = export_texts(analysis)
+    assert "tables/cost.md" not in texts
+    found = {(row[0].rpartition(", ")[2], row[1]): row[2:] for row in markdown_rows(texts["tables/scale.md"])[1:]}
+    for row in table_rows(analysis, "scale"):
+        guests = "1 guest" if row["guests"] == "1" else f"{row['guests']} guests"
+        each, together, share, verdict = found[guests, row["platform"]]
+        assert each == units.value(float(row["each"]), row["unit"])
+        assert together == units.rate(float(row["together"]), row["together_unit"])
+        assert share == ("100 %" if row["platform"] == "native" else told_share(row))
+        assert row["verdict"] in verdict or verdict == "baseline"
+    assert len(found) == 4
+    assert compiles(texts["tables/scale.tex"])
+    assert f"{analysis.at_once.family} of guests at once" in shown(texts["methods.md"])
+
+
+def test_the_table_of_a_papers_summary_has_the_numbers_of_the_csv(texts_of: TextsOf) -> None:
+    analysis, texts = texts_of("swept")
+    labels = {(task.workload, task.parameters, task.metric.name): task.label for task in analysis.tasks}
+    found = {
+        (row[0], row[1].removesuffix(" (A/A)")): row[2:] for row in markdown_rows(texts["tables/paper_summary.md"])
+    }
+    rows = table_rows(analysis, "paper_summary")
+    assert len(rows) == len(found) - 1
+    for row in rows:
+        value, spread, rest = found[labels[row["workload"], row["parameters"], row["metric"]], row["platform"]]
+        assert value == units.value(float(row["centre"]), row["unit"])
+        assert spread == units.between(float(row["low"]), float(row["high"]), row["unit"])
+        assert rest.endswith(f"n = {row['values']}")
+
+
+def test_a_note_says_what_the_numbers_are(texts_of: TextsOf) -> None:
+    analysis, texts = texts_of("nested")
+    for text in (shown(texts["tables/cost.md"]), texts["tables/cost.tex"].replace(r"\,\%", " %")):
+        assert f"Holm over {analysis.family} comparisons" in text
+        assert "95 % interval of that comparison alone" in text
+        assert "functional only (xen on nested xen)" in text
+        assert analysis.data.manifest.run in text
+    assert "functional only" in texts["tables/cost.tex"]
+    assert r"xen $\dagger$" in texts["tables/cost.tex"]
+    one = shown(texts_of("one block")[1]["tables/cost.md"])
+    assert "there are no intervals and no verdicts" in one
+    assert "Holm" not in one
+    medians = shown(texts_of("no baseline")[1]["tables/cost.md"])
+    assert "nothing was compared with a baseline" in medians
+    assert "verdict |" not in medians
+    assert "tables/cost.md" not in texts_of("all failed")[1]
+    assert "not complete" in shown(texts_of("interrupted")[1]["tables/cost.md"])
+
+
+@pytest.mark.parametrize("run", TEXTS)
+def test_tables_and_methods_are_well_formed(run: str, texts_of: TextsOf) -> None:
+    analysis, texts = texts_of(run)
+    for name, text in texts.items():
+        assert "None" not in text, name
+        if name.endswith(".tex"):
+            assert compiles(text), name
+    for table in export_tables(analysis):
+        rows = markdown_rows(texts[f"tables/{table.name}.md"])
+        assert {len(row) for row in rows} == {len(table.columns)}
+        written = latex_rows(texts[f"tables/{table.name}.tex"])
+        assert {len(row) for row in written} == {len(table.columns)}
+        assert texts[f"tables/{table.name}.tex"].count(r"\label{tab:virtoll-") == texts[
+            f"tables/{table.name}.tex"
+        ].count(r"\caption{")
+
+
+def test_markup_in_a_name_is_text(texts_of: TextsOf) -> None:
+    _, texts = texts_of("odd name")
+    assert {row[1] for row in markdown_rows(texts["tables/cost.md"])[1:]} == {"native", "native-again (A/A)", ODD}
+    assert r"od\textbar{}d\_p\textbackslash{}l\{a\}t\textless{}b\textgreater{}f\&o\%r\$m\#" in texts["tables/cost.tex"]
+    assert ODD in shown(texts["methods.md"])
+
+
+@given(st.text())
+def test_any_text_stands_as_it_is(text: str) -> None:
+    line = " ".join(text.split())
+    assert shown(markdown_text(text)).replace("&amp;", "&") == line.replace("&amp;", "&")
+    assert compiles(latex_text(text))
+
+
+def test_units_and_letters_in_latex() -> None:
+    assert latex_text("12 % of 64 B at 3.2 kframes/s, −5 ppm") == r"12\,\% of 64\,B at 3.2\,kframes/s, $-$5\,ppm"
+    assert latex_text("Schuß für 2 x é – 漢") == r"Schu[U+00DF] f\"{u}r 2 x \'{e} -- [U+6F22]"
+    assert latex_text("--flag `x` 26 times") == r"-{}-flag `{}x`{} 26 times"
+
+
+def test_the_methods_say_host_design_and_versions(texts_of: TextsOf) -> None:
+    analysis, texts = texts_of("plain")
+    said = shown(texts["methods.md"])
+    manifest = analysis.data.manifest
+    for expected in (
+        "Synthetic CPU @ 2.50GHz",
+        "2 CPUs and 24 GiB of memory",
+        "Debian GNU/Linux 12 with Linux 6.1.0-56-amd64",
+        "itself a virtual machine (kvm)",
+        "Not recorded: frequency governor, turbo and simultaneous multithreading.",
+        "guests to CPU 0, the generator to CPU 1 and the sink to CPU 1",
+        f"drawn with seed {manifest.plan.seed}",
+        f"The plan had 3 blocks; {len(manifest.plan.trials)} trials",
+        f"Holm's correction at 5 % was over these families of comparisons: {analysis.family} of primary metrics",
+        "the margin was 10 %",
+        "We measured with Virtoll (cite as: The Virtoll authors, Virtoll, version 0.1.0).",
+        manifest.run,
+    ):
+        assert expected in said, expected
+    for entry in manifest.platforms:
+        assert f"{entry.label} ({entry.version or 'version not recorded'})" in said
+
+
+def test_the_methods_leave_out_what_is_not_there(texts_of: TextsOf) -> None:
+    one, none, nested = (shown(texts_of(run)[1]["methods.md"]) for run in ("one block", "no baseline", "nested"))
+    assert "Only one block was measured, so there are no intervals" in one
+    assert "Holm" not in one
+    assert "Nothing was compared with a baseline" in none
+    assert "Holm" not in none
+    assert "compared with itself" not in none
+    assert f"No result ({FUNCTIONAL_ONLY}) is any number of xen." in nested
+    assert "xen on nested xen" in nested
+    failed = shown(texts_of("as a paper")[1]["methods.md"])
+    assert "Trials ran platform after platform" in failed
+    assert "Invalid: 2 of netns." in failed
+    assert "Failed: 2 of runc." in failed
+    assert "Not available on this host and so skipped: qemu-kvm." in failed
+    assert "The run is not complete (interrupted)" in shown(texts_of("interrupted")[1]["methods.md"])
+
+
+def test_a_record_without_a_host_says_so(texts_of: TextsOf) -> None:
+    analysis, _ = texts_of("plain")
+    data = analysis.data
+    manifest = replace(data.manifest, host={"fingerprint": "ab"}, image=None, agent=None, pinning=None)
+    said = methods_of(replace(analysis, data=replace(data, manifest=manifest))).markdown()
+    assert "CPU is not recorded" in said
+    assert "a kernel that is not recorded" in said
+    for absent in ("None", "memory of", "hypervisor", "virtual machine", "pinned", "image", "build", "vulnerabilities"):
+        assert absent not in said.partition("**Platforms.**")[0], absent
+
+
+def test_an_older_record_has_its_tables_and_methods(old: Path, tmp_path: Path) -> None:
+    """The whole report of a run of before: what its record has not is not said, and its page shows the paragraphs."""
+    built = build_report(old, tmp_path / "report")
+    folder = built.path.parent
+    texts = export_texts(load_analysis(old))
+    assert {name: (folder / name).read_text(encoding="utf-8") for name in texts} == dict(texts)
+    assert {"methods.md", "methods.tex", "tables/cost.md", "tables/cost.tex"} == set(texts)
+    said = shown(texts["methods.md"])
+    assert "AMD EPYC" in said
+    assert "Linux 6.18.44-fc-v657 (x86_64)" in said
+    assert "runc (runc 1.1.5+ds1)" in said
+    assert "Of netns-cgroup the experiment sets limits cgroup." in said
+    assert "tuned by Virtoll" not in said
+    assert "ticks a second" not in said
+    assert all(compiles(text) for name, text in texts.items() if name.endswith(".tex"))
+    page = built.path.read_text(encoding="utf-8")
+    assert "Methods paragraph for a paper" in page
+    for name in texts:
+        assert f'href="{name}"' in page
+    for row in markdown_rows(texts["tables/cost.md"])[1:]:
+        assert row[2] in page.replace("\u00a0", " ")
+
+
+def test_the_files_that_the_documentation_names_are_there(old: Path, tmp_path: Path) -> None:
+    """Those of its LaTeX, and each name of its table that such a run has."""
+    section = (ROOT / "docs" / "results.md").read_text(encoding="utf-8").partition("## What to take into a paper\n")[2]
+    section = section.partition("\n## ")[0]
+    build_report(old, tmp_path / "report")
+    named = re.findall(r"\\(?:input|includegraphics)\{([^}]+)\}", section)
+    assert len(named) == 3
+    assert [name for name in named if not (tmp_path / name).is_file()] == []
+    known = {f"tables/{name}" for name in ("cost", "isolation", "scale", "paper_summary")}
+    assert {one.removesuffix(".md") for one in re.findall(r"`(tables/[a-z_]+\.md)`", section)} == known
+
+
+@pytest.mark.parametrize("run", TEXTS)
+def test_a_sentence_of_the_methods_is_short(run: str, texts_of: TextsOf) -> None:
+    for topic, sentences in methods_of(texts_of(run)[0]).paragraphs:
+        for sentence in sentences:
+            assert len(sentence.split()) <= MOST_WORDS, (topic, sentence)
+            assert sentence.endswith("."), (topic, sentence)
+
+
+def test_a_long_list_becomes_several_sentences() -> None:
+    items = [f"item{number} of many" for number in range(20)]
+    found = list(listed("There were", items, "There were as well"))
+    assert len(found) > 2
+    assert all(len(sentence.split()) <= MOST_WORDS for sentence in found)
+    assert re.findall(r"item\d+ of many", " ".join(found)) == items
+    assert list(listed("None", [])) == []
+
+
+def test_the_citation_is_of_this_version() -> None:
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert cited["version"] == __version__
+    assert f'version = "{cited["version"]}"' in project
+    assert f'license = "{cited["license"]}"' in project
+    assert [one["name"] for one in cited["authors"]] == [AUTHORS]

@@ -19,6 +19,7 @@ from virtoll.errors import StorageError
 from virtoll.experiment.topology import FUNCTIONAL_ONLY
 from virtoll.report import ReportResult, build_report, headline_table, words
 from virtoll.report.drawing import render
+from virtoll.report.exports import export_texts
 from virtoll.report.figures import FIGURES, figures_of
 from virtoll.report.figures.style import KNOWN, SETTINGS, platform_styles
 from virtoll.report.figures.then_and_now import then_and_now_figures
@@ -209,7 +210,8 @@ def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
     specs = figures_of(one.analysis, then_and_now(one.analysis))
     drawn = sum(spec.why_not(one.analysis) is None for spec in specs.values())
     files = sorted(path.relative_to(tmp_path / "one") for path in (tmp_path / "one").rglob("*") if path.is_file())
-    assert len(files) == 1 + 2 * drawn + 11
+    texts = len(csv_tables(one.analysis, one.ledger, then_and_now(one.analysis))) + len(export_texts(one.analysis))
+    assert len(files) == 1 + 2 * drawn + texts
     for file in files:
         assert (one.path.parent / file).read_bytes() == (two.path.parent / file).read_bytes(), file
 

@@ -11,6 +11,7 @@ from virtoll.errors import StorageError, UsageError
 from virtoll.report import words
 from virtoll.report.csv_table import CsvTable
 from virtoll.report.drawing import Drawing, render
+from virtoll.report.exports import export_texts
 from virtoll.report.figures import figures_of
 from virtoll.report.headline import HeadlineRow, headline_rows
 from virtoll.report.page import render_page
@@ -108,7 +109,7 @@ def build_report(
     claims: Sequence[Claim] = (),
     renewed_seconds: int | None = None,
 ) -> ReportResult:
-    """Make `index.html`, `figures/` and `tables/` in `output` (default: the run folder's `report/`), anew each time.
+    """Make the page, `figures/`, `tables/` and the methods in `output` (default: the run folder's `report/`), anew.
 
     `claims`: of a user's own, beside the published ones. `renewed_seconds`: how often a browser is to read the page
     again, while the run goes on; None: not at all. Raises RunFolderError (the run cannot be read) and
@@ -124,6 +125,8 @@ def build_report(
     target = output if output is not None else run_directory / "report"
     try:
         _write(target, page, drawings.values(), csv_tables(analysis, ledger, beside))
+        for name, text in export_texts(analysis).items():
+            (target / name).write_text(text, encoding="utf-8")
     except OSError as error:
         reason = error.strerror or str(error)
         raise StorageError(f"cannot write the report to {target}: {reason}. Give another folder.") from error

@@ -66,7 +66,7 @@ def _row(analysis: Analysis, row: ScaleRow) -> TableRow:
         (
             Shown(f"{task.workload} {task.size}".strip(), kind="text"),
             Shown(analysis.at_once.words(row.point), kind="text"),
-            Shown(_together(row)),
+            Shown(together_words(row)),
             Shown("–" if row.speedup is None else f"{units.significant(row.speedup)} ×"),
             Shown(units.value(row.each, task.metric.unit)),
             Shown(units.significant(row.jain)),
@@ -79,7 +79,7 @@ def _row(analysis: Analysis, row: ScaleRow) -> TableRow:
     )
 
 
-def _together(row: ScaleRow) -> str:
+def together_words(row: ScaleRow) -> str:
     """What all guests do together, with its unit."""
     if row.together is None:
         return "–"
@@ -143,7 +143,7 @@ def at_once_terminal(analysis: Analysis) -> "list[Table]":
 def _terminal_cell(analysis: Analysis, row: ScaleRow | None) -> str:
     if row is None:
         return "–"
-    value = _together(row) if row.together is not None else units.value(row.each, row.task.metric.unit)
+    value = together_words(row) if row.together is not None else units.value(row.each, row.task.metric.unit)
     comparison = analysis.at_once.comparison(row.platform, row.task, row.point)
     if comparison is None or comparison.share is None:
         return value

@@ -20,11 +20,13 @@ from virtoll.report.answer import cost_to_know_line, ranked
 from virtoll.report.claims import claims_context
 from virtoll.report.conditional_throughput import throughput_context
 from virtoll.report.drawing import Drawing, inline
+from virtoll.report.export_tables import export_tables
 from virtoll.report.figures import figures_of
 from virtoll.report.figures.base import SECTIONS, FigureSpec
 from virtoll.report.guests import guests_context
 from virtoll.report.guests_at_once import at_once_context
 from virtoll.report.isolation import isolation_context
+from virtoll.report.methods import methods_of
 from virtoll.report.papers import paper_context, substitutes
 from virtoll.report.routers_beside import routers_beside_context
 from virtoll.report.rows import Shown, TableRow, comparison_cell
@@ -149,6 +151,8 @@ def _context(
         "paper": paper_context(analysis),
         "substitutes": substitutes(analysis),
         "tables": [table.name for table in csv_tables(analysis, ledger, beside)],
+        "export_tables": [table.name for table in export_tables(analysis)],
+        "methods_text": methods_of(analysis).paragraphs,
         "coverages": _coverages(analysis),
         "methods": sorted({one.interval.method for one in analysis.comparisons if one.interval}),
     }

@@ -1,0 +1,155 @@
+"""Writers of text that a paper takes over: Markdown as GitHub reads it, and LaTeX that compiles by itself.
+
+`markdown_text` and `latex_text` make any text stand as it is; `markdown_table` and `latex_table` write an
+`ExportTable`. The LaTeX needs `booktabs` alone and works with pdfTeX, XeTeX and LuaTeX.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+
+from virtoll.report.export_tables import Column, ExportGroup, ExportTable
+
+_ROWS_OF_A_FLOAT = 42  # more fit no page
+_WIDE_SHARE = 0.23  # of the text's width, for a column whose cells may take several lines
+_APART = "\x00"  # between two letters that TeX would make one of
+_LATEX = {
+    _APART: "{}",
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "#": r"\#",
+    "_": r"\_",
+    "%": r"\%",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': "''",
+    "`": "`{}",
+    "\u00a0": "~",
+    "×": r"$\times$",
+    "−": "$-$",
+    "–": "--",
+    "—": "---",
+    "±": r"$\pm$",
+    "≥": r"$\geq$",
+    "≤": r"$\leq$",
+    "∞": r"$\infty$",
+    "†": r"$\dagger$",
+    "µ": r"$\mu$",
+    "μ": r"$\mu$",
+    "…": r"\ldots{}",
+    "’": "'",
+    "“": "``",
+    "”": "''",
+}
+_ACCENTS = {
+    "\u0300": "`",
+    "\u0301": "'",
+    "\u0302": "^",
+    "\u0303": "~",
+    "\u0308": '"',
+    "\u030a": "r",
+    "\u030c": "v",
+    "\u0327": "c",
+}
+# A number and its unit stay on one line, a thin space apart.
+_UNIT = re.compile(
+    r"(?<=\d) (?=(?:%|×|[nµmk]?s|min|[KMGT]iB|[kMG]?B|[kMG]?(?:frames|bit|B)/s|[kMG]|ppm|CPUs?|Hz)(?![\w/]))"
+)
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|~#])")
+
+
+def markdown_text(text: str) -> str:
+    """Any text as Markdown that shows it as it is, on one line."""
+    return _MARKDOWN.sub(r"\\\1", " ".join(text.split()).replace("&", "&amp;"))
+
+
+def latex_text(text: str) -> str:
+    """Any text as LaTeX that prints it as it is, on one line; a letter beyond Europe's is named by its number."""
+    plain = re.sub(r"-(?=-)", f"-{_APART}", " ".join(text.replace(_APART, " ").split()))
+    return r"\,".join("".join(map(_letter, part)) for part in _UNIT.split(plain))
+
+
+def _letter(one: str) -> str:
+    if one in _LATEX:
+        return _LATEX[one]
+    if " " <= one <= "~":
+        return one
+    apart = unicodedata.normalize("NFD", one)
+    plain, mark = apart[:1], apart[1:]
+    if mark in _ACCENTS and plain.isascii() and plain.isalpha():
+        return rf"\{_ACCENTS[mark]}{{{plain}}}"
+    return f"[U+{ord(one):04X}]"
+
+
+def markdown_table(table: ExportTable) -> str:
+    """The table with its caption above and its notes below; a group's head stands in each of its rows."""
+    lines = [f"**{markdown_text(table.caption)}**", "", _line([one.head for one in table.columns])]
+    lines.append(f"| {' | '.join('---:' if one.number else '---' for one in table.columns)} |")
+    lines += [_line((group.head, *row)) for group in table.groups for row in group.rows]
+    notes = [part for note in table.notes for part in ("", markdown_text(note))]
+    return "\n".join([*lines, *notes]) + "\n"
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(map(markdown_text, cells))} |"
+
+
+def latex_table(table: ExportTable) -> str:
+    """The table as floats over both columns, each with caption, label (`tab:virtoll-NAME`) and the notes below."""
+    parts = list(_parts(table.groups))
+    head = "% Needs \\usepackage{booktabs}. Made by 'virtoll report'; made anew each time.\n"
+    return head + "\n".join(_float(table, part, number, len(parts)) for number, part in enumerate(parts, 1))
+
+
+def _parts(groups: Sequence[ExportGroup]) -> Iterator[list[ExportGroup]]:
+    """Groups in order, as many as fit a page; one that is larger has a page to itself."""
+    part: list[ExportGroup] = []
+    for group in groups:
+        if part and sum(len(one.rows) for one in (*part, group)) > _ROWS_OF_A_FLOAT:
+            yield part
+            part = []
+        part.append(group)
+    if part:
+        yield part
+
+
+def _float(table: ExportTable, groups: Sequence[ExportGroup], number: int, of: int) -> str:
+    several = f" ({number} of {of})" if of > 1 else ""
+    label = f"tab:virtoll-{table.name.replace('_', '-')}" + (f"-{number}" if number > 1 else "")
+    body = "\n\\addlinespace\n".join("\n".join(_latex_rows(group, table.columns)) for group in groups)
+    notes = " ".join(map(latex_text, table.notes))
+    return rf"""\begin{{table*}}[tbp]
+\centering\footnotesize\setlength{{\tabcolsep}}{{4pt}}
+\caption{{{latex_text(table.caption + several)}}}\label{{{label}}}
+\begin{{tabular}}{{@{{}}{"".join(map(_kind, table.columns))}@{{}}}}
+\toprule
+{" & ".join(latex_text(one.head) for one in table.columns)} \tabularnewline
+\midrule
+{body}
+\bottomrule
+\end{{tabular}}
+\par\smallskip\begin{{minipage}}{{\linewidth}}\scriptsize\raggedright {notes}\end{{minipage}}
+\end{{table*}}
+"""
+
+
+def _kind(column: Column) -> str:
+    if column.wide:
+        return f"p{{{_WIDE_SHARE}\\linewidth}}"
+    return "r" if column.number else "l"
+
+
+def _latex_rows(group: ExportGroup, columns: Sequence[Column]) -> Iterator[str]:
+    for number, row in enumerate(group.rows):
+        cells = (group.head if number == 0 else "", *row)
+        yield " & ".join(map(_latex_cell, cells, columns)) + r" \tabularnewline"
+
+
+def _latex_cell(text: str, column: Column) -> str:
+    return rf"\raggedright {latex_text(text)}" if column.wide and text else latex_text(text)

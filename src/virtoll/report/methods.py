@@ -1,0 +1,234 @@
+"""How a run was measured, as paragraphs that a paper can take over: host, platforms, design, clock, statistics, doubts.
+
+Each number is the record's. What the record does not have is left out, or called *not recorded* where a reader of a
+paper asks for it. A sentence has at most 25 words, so lists are cut into several. Main function: `methods_of`. Pure.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from virtoll import __version__, units
+from virtoll.report import words
+from virtoll.report.markup import latex_text, markdown_text
+from virtoll.report.methods_setting import (
+    guests_sentences,
+    host_sentences,
+    joined,
+    listed,
+    platforms_sentences,
+    workloads_sentences,
+)
+from virtoll.stats.analysis import Analysis
+from virtoll.stats.cautions import Caution
+from virtoll.stats.compare import DIFFERENT
+
+AUTHORS: Final = "The Virtoll authors"
+
+
+@dataclass(frozen=True)
+class Methods:
+    """Paragraphs in order, each with its topic and its sentences; `version`: of the Virtoll that measured."""
+
+    paragraphs: tuple[tuple[str, tuple[str, ...]], ...]
+    version: str
+
+    @property
+    def citation(self) -> str:
+        """Virtoll itself as a BibTeX entry, as CITATION.cff has it."""
+        fields = {"author": f"{{{AUTHORS}}}", "title": "Virtoll", "version": self.version}
+        body = "".join(f"  {name} = {{{text}}},\n" for name, text in fields.items())
+        return f"@software{{virtoll,\n{body}}}\n"
+
+    def markdown(self) -> str:
+        """A page of its own, a paragraph each topic."""
+        parts = [f"**{topic}.** {markdown_text(' '.join(said))}" for topic, said in self.paragraphs]
+        return "\n\n".join(["# Methods", *parts, f"```bibtex\n{self.citation}```"]) + "\n"
+
+    def latex(self) -> str:
+        """To be taken over by `\\input`; the section's heading is the paper's."""
+        entry = "".join(f"% {line}\n" for line in self.citation.splitlines())
+        head = f"% Made by 'virtoll report'; made anew each time. Virtoll for your bibliography:\n{entry}"
+        return head + "\n".join(
+            f"\\paragraph{{{latex_text(topic)}}}\n" + "\n".join(map(latex_text, said)) + "\n"
+            for topic, said in self.paragraphs
+        )
+
+
+def methods_of(analysis: Analysis) -> Methods:
+    """All that the run's record and its analysis say of how it was measured."""
+    made = (
+        ("Host", host_sentences(analysis)),
+        ("Platforms", platforms_sentences(analysis)),
+        ("Guests", guests_sentences(analysis)),
+        ("Workloads", workloads_sentences(analysis)),
+        ("Design", _design(analysis)),
+        ("Clock and traffic", _clock(analysis)),
+        ("Statistics", _statistics(analysis)),
+        ("Deviations and doubts", _doubts(analysis)),
+        ("Instrument", _instrument(analysis)),
+    )
+    found = [(topic, tuple(said)) for topic, said in made]
+    return Methods(tuple((topic, said) for topic, said in found if said), analysis.data.manifest.virtoll)
+
+
+def _design(analysis: Analysis) -> Iterator[str]:
+    manifest, state = analysis.data.manifest, analysis.data.state
+    planned = manifest.plan.trials
+    if planned:
+        if analysis.in_paper_order:
+            yield "Trials ran platform after platform, all repetitions of a workload in a row, as papers did."
+        else:
+            yield "Trials ran in randomised complete blocks, one of each platform, workload and size in each round."
+            if manifest.experiment.get("boot", "block") == "block":
+                yield "Each platform's guests were started afresh for each block."
+            else:
+                yield "Each workload had guests that were started afresh for it in each block."
+        yield f"The order was drawn with seed {manifest.plan.seed}."
+        blocks = len({one.block for one in planned})
+        rounds = max(one.round for one in planned) + 1
+        each = f" of up to {rounds} rounds" if rounds > 1 else ""
+        yield f"The plan had {blocks} block{'' if blocks == 1 else 's'}{each}; {_trials_of_plan(analysis)}."
+    yield from _ends(analysis)
+    yield from listed(
+        "Idle guests were started one after the other, at the end",
+        [f"{one.guests} of {one.platform}" for one in analysis.consolidations],
+    )
+    if state.state != "complete":
+        yield f"The run is not complete ({state.state}); the numbers rest on what was measured until then."
+
+
+def _trials_of_plan(analysis: Analysis) -> str:
+    planned = analysis.data.manifest.plan.trials
+    warm = sum(one.warm_up for one in planned)
+    rest = f", and {warm} to warm up, which enter no summary" if warm else ""
+    return f"{len(planned) - warm} trials{rest}"
+
+
+def _ends(analysis: Analysis) -> Iterator[str]:
+    """How the trials ended, and what of each platform was not as it should be."""
+    total: Counter[str] = Counter()
+    for counts in analysis.statuses.values():
+        total.update(counts)
+    if not total.total():
+        return
+    bad = [f"{count} {status}" for status, count in total.items() if status != "ok" and count]
+    measured = f"{analysis.blocks} block{'' if analysis.blocks == 1 else 's'}"
+    yield f"Trials in {measured} gave values; {total['ok']} trials were ok{f', {joined(bad)}' if bad else ''}."
+    for status in ("invalid", "failed", "skipped", "not run"):
+        own = [f"{counts[status]} of {one}" for one, counts in analysis.statuses.items() if counts.get(status)]
+        yield from listed(f"{status.capitalize()}:", own, f"{status.capitalize()} as well:")
+    looks = [str(one.blocks) for one in analysis.data.looks]
+    yield from listed("The results were looked at, at a level of each look's own, after blocks", looks)
+
+
+def _clock(analysis: Analysis) -> Iterator[str]:
+    readings = [one for clock in analysis.clocks for one in clock.readings]
+    if readings:
+        yield "Durations are between a start and an end mark that a kernel stamped outside the guest."
+        yield "The guest's own clock was not used for them."
+        counts = Counter(one.method for one in readings)
+        paths = {"icmp": "ICMP", "channel": "the guest's control channel"}
+        yield from listed(
+            "Marks came by", [f"{paths.get(name, name)} ({number} trials)" for name, number in counts.items()]
+        )
+        estimates = sorted(one.error_estimate_ns for one in readings)
+        middle = units.nanoseconds(estimates[len(estimates) // 2])
+        most = units.nanoseconds(estimates[-1])
+        yield f"The estimated error of a duration was {middle} in the median trial, {most} at most."
+    if analysis.points:
+        yield "A forwarding rate is the frames that arrived at the sink less one, by the time from first to last."
+        lengths = sorted({one.duration_ns for one in analysis.points})
+        yield from listed("Each point of a sweep lasted", [units.nanoseconds(one) for one in lengths], "Others lasted")
+        yield "Frame sizes include the FCS (RFC 2544)."
+
+
+def _statistics(analysis: Analysis) -> Iterator[str]:
+    beside = analysis.isolation.comparisons
+    if analysis.baseline is None and not beside:
+        if analysis.observations:
+            yield "Nothing was compared with a baseline, so there are medians over blocks and no verdicts."
+        return
+    if analysis.baseline is not None:
+        yield f"Performance is given as a share of {analysis.baseline}'s, which is paired by block and round."
+    if beside:
+        yield "Beside other guests a guest is compared with itself alone, in the same block and round."
+    yield "A block counts once, with the median over its rounds; the share is the geometric mean over blocks."
+    if analysis.blocks < 2:
+        yield "Only one block was measured, so there are no intervals, no tests and no verdicts."
+        return
+    every = (*analysis.comparisons, *analysis.isolation.comparisons, *analysis.at_once.comparisons)
+    found = sorted({one.interval.method for one in every if one.interval})
+    yield from listed("Tests and 95 % intervals share one standard error:", found)
+    if any("moderated" in one for one in found):
+        yield "Its variance is moderated towards that of the run's other comparisons (Smyth 2004)."
+    level = words.amount(analysis.level)
+    families = [
+        f"{analysis.family} of primary metrics" if analysis.family else "",
+        f"{analysis.second_family} of other metrics" if analysis.second_family else "",
+        f"{analysis.isolation.family} beside other guests" if analysis.isolation.family else "",
+        f"{analysis.at_once.family} of guests at once" if analysis.at_once.family else "",
+    ]
+    yield from listed(
+        f"Holm's correction at {level} was over these families of comparisons:", [one for one in families if one]
+    )
+    yield "Bounds (at least) are simultaneous over a family (Bonferroni)."
+    margin = words.amount(analysis.margin)
+    yield f"Alike means that two one-sided tests (Schuirmann 1987) leave no larger difference; the margin was {margin}."
+    yield "What is neither is called not known, which does not mean that there is no difference."
+    if analysis.paper_method is not None and analysis.paper.rows:
+        yield f"Beside these, values are summed up as a paper did: {analysis.paper_method.title}."
+
+
+def _doubts(analysis: Analysis) -> Iterator[str]:
+    """What speaks against the numbers: the host's fitness, the control, caveats, bounds."""
+    yield f"By its state between trials the host was {analysis.fitness.level} for measuring."
+    yield from (f"{one[:1].upper()}{one[1:]}." for one in analysis.fitness.reasons)
+    yield from _control(analysis)
+    for caveat in dict.fromkeys(analysis.caveats.values()):
+        own = [label for label, its in analysis.caveats.items() if its == caveat]
+        yield from listed(f"No result ({caveat}) is any number of", own)
+    for platform, names in analysis.unlike.items():
+        yield from listed(f"Of {platform} not equal to the baseline's, although they should be:", names)
+    bound = dict.fromkeys(platform for (platform, _), one in analysis.headrooms.items() if one.generator_bound)
+    yield from listed(f"{Caution.GENERATOR_BOUND.title.capitalize()}, and so lower limits, were rates of", list(bound))
+    yield from listed(
+        "The host had two states, between which its values fell, in", [o.task.short for o in analysis.two_states]
+    )
+    if analysis.in_paper_order:
+        yield "What changed on the host while the platforms ran one after the other is in their shares."
+    missed: dict[str, list[str]] = {}
+    for platform, text in analysis.equivalence.mismatches:
+        missed.setdefault(platform, []).append(text.replace(": ", " "))
+    for platform, texts in missed.items():
+        yield from listed(f"Not as asked for was {platform}:", list(dict.fromkeys(texts)))
+
+
+def _control(analysis: Analysis) -> Iterator[str]:
+    manifest = analysis.data.manifest
+    control = (*analysis.control, *analysis.at_once.control)
+    shares = [one.share for one in control if one.share is not None]
+    if manifest.baseline is None:
+        return
+    if manifest.control is None or not shares:
+        yield "The host was not compared with itself (A/A)."
+        return
+    between = words.between(min(shares), max(shares))
+    yield f"As a control the host was compared with itself (A/A, {manifest.control}), and reached {between}."
+    yield from listed(
+        "There it differed from itself in", [one.task.short for one in control if one.verdict in DIFFERENT]
+    )
+
+
+def _instrument(analysis: Analysis) -> Iterator[str]:
+    manifest = analysis.data.manifest
+    yield f"We measured with Virtoll (cite as: {AUTHORS}, Virtoll, version {manifest.virtoll})."
+    agent = manifest.agent or {}
+    if agent.get("version"):
+        yield f"Its agent in each guest was version {agent['version']}, build {agent.get('build')}."
+    use = analysis.observer
+    if use is not None:
+        yield f"Its controller used {units.percent(use.share)} of a CPU while a guest was measured (median of trials)."
+    yield f"The experiment was {manifest.experiment.get('name')}, the run {manifest.run}."
+    yield f"This text was made from its record by Virtoll {__version__}."

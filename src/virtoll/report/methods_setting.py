@@ -1,0 +1,198 @@
+"""Of the methods of a run the setting, in sentences: host, platforms, guests, workloads (`methods` has the rest).
+
+Main functions: `listed`, which cuts a list into sentences of at most 25 words, and one for each paragraph. Pure.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import yaml
+
+from virtoll import units
+from virtoll.stats.analysis import Analysis
+from virtoll.stats.values import Task
+
+MOST_WORDS: Final = 25
+_SETTINGS = {"governor": "frequency governor", "turbo": "turbo", "smt": "simultaneous multithreading"}
+
+
+def listed(lead: str, items: Sequence[str], further: str = "Further ones were", end: str = "") -> Iterator[str]:
+    """'lead a, b and c.', in as many sentences as it takes; none without items."""
+    left = list(items)
+    while left:
+        number = len(left)
+        while number > 1 and _count(f"{lead} {joined(left[:number])}{end}") > MOST_WORDS:
+            number -= 1
+        yield f"{lead} {joined(left[:number])}{end}."
+        left, lead = left[number:], further
+
+
+def joined(items: Sequence[str]) -> str:
+    """Those that have commas of their own are apart by semicolons."""
+    if len(items) == 1:
+        return items[0]
+    if any(", " in one for one in items):
+        return f"{'; '.join(items[:-1])}; and {items[-1]}"
+    return f"{', '.join(items[:-1])} and {items[-1]}"
+
+
+def _count(text: str) -> int:
+    return len(text.split())
+
+
+def host_sentences(analysis: Analysis) -> Iterator[str]:
+    """The machine: CPU, memory, kernel, what it runs under, mitigations, settings, pinning."""
+    host: dict[str, Any] = analysis.data.manifest.host
+    cpu, cpus, memory = host.get("cpu_model"), host.get("cpus"), host.get("memory_bytes")
+    yield f"The host's CPU was {cpu}." if cpu else "The host's CPU is not recorded."
+    parts = [f"{cpus} CPUs" if cpus != 1 else "1 CPU"] if cpus else []
+    parts += [f"{units.size(memory)} of memory"] if memory else []
+    if parts:
+        yield f"It had {joined(parts)}."
+    release, _, rest = str(host.get("kernel") or "").partition(" ")
+    kernel = (
+        f"Linux {release}{f' ({rest.split()[-1]})' if rest else ''}" if release else "a kernel that is not recorded"
+    )
+    yield f"Its system was {host['os']} with {kernel}." if host.get("os") else f"Its kernel was {kernel}."
+    if "hypervisor" in host:
+        below = host["hypervisor"]
+        yield f"It was itself a virtual machine ({below})." if below else "It ran on no hypervisor that it could see."
+    if host.get("clock_source"):
+        timer = f", its timer had {host['timer_hz']} ticks a second" if host.get("timer_hz") else ""
+        yield f"Its clock source was {host['clock_source']}{timer}."
+    yield from _mitigations(host.get("mitigations") or {})
+    yield from _settings(analysis)
+    yield from _pinning(analysis.data.manifest.pinning or {})
+
+
+def _mitigations(found: dict[str, str]) -> Iterator[str]:
+    """By the kernel's own words on each known vulnerability of CPUs."""
+    if not found:
+        return
+    clear = sum(text.startswith("Not affected") for text in found.values())
+    vulnerable = [name for name, text in found.items() if text.startswith("Vulnerable")]
+    against = [name for name, text in found.items() if not text.startswith(("Not affected", "Vulnerable"))]
+    yield f"Of {len(found)} vulnerabilities of CPUs its kernel reports {clear} as not affecting it."
+    yield from listed("It had mitigations in force against", against, "Further mitigations were against")
+    yield from listed("It was vulnerable to", vulnerable, "It was vulnerable as well to")
+
+
+def _settings(analysis: Analysis) -> Iterator[str]:
+    """What was set for measuring, and what of the host's settings nobody wrote down."""
+    host = analysis.data.manifest.host
+    tuned = host.get("tuned") or ()
+    yield from listed("For measuring these settings were tuned (virtoll doctor --tune):", list(tuned))
+    if "tuned" in host and not tuned:
+        yield "No setting of the host was tuned by Virtoll."
+    unknown = [text for name, text in _SETTINGS.items() if name not in tuned]
+    yield from listed("Not recorded:", unknown)
+    seen = [one for sample in analysis.data.fitness for one in sample.frequency_khz or ()]
+    if seen:
+        low, high = (units.significant(one / 1e6) for one in (min(seen), max(seen)))
+        yield f"Between trials its CPUs were at {low if low == high else f'{low} to {high}'} GHz."
+
+
+def _pinning(pinning: dict[str, Any]) -> Iterator[str]:
+    parts = []
+    if pinning.get("guest_cpus"):
+        parts.append(f"guests to CPU {', '.join(map(str, pinning['guest_cpus']))}")
+    parts += [
+        f"the {role} to CPU {pinning[f'{role}_cpu']}"
+        for role in ("generator", "sink")
+        if pinning.get(f"{role}_cpu") is not None
+    ]
+    yield from listed("Virtoll pinned", parts)
+
+
+def platforms_sentences(analysis: Analysis) -> Iterator[str]:
+    """What was compared, in which versions, and what the experiment sets of each."""
+    manifest = analysis.data.manifest
+    there = [one for one in manifest.platforms if one.available]
+    named = [f"{one.label} ({one.version or 'version not recorded'})" for one in there]
+    yield from listed("The platforms were", named)
+    yield from listed(
+        "Not available on this host and so skipped:", [one.label for one in manifest.platforms if not one.available]
+    )
+    asked = _asked(str(manifest.experiment.get("text") or ""))
+    for one in there:
+        own = [
+            f"{key.replace('_', ' ')} {_value(value)}"
+            for key, value in one.parameters.items()
+            if value not in (None, [], {}) and key in asked.get(one.platform, ())
+        ]
+        yield from listed(f"Of {one.label} the experiment sets", own, f"Of {one.label} it sets as well")
+    elsewhere = [f"{one.label} on {one.host}" for one in there if one.host not in (None, "this machine")]
+    yield from listed("Guests of some were on other hosts:", elsewhere, "Further ones were")
+    stand = [f"{one.label} for {one.stands_for}" for one in there if one.stands_for]
+    yield from listed("In the place of the paper's platforms stand", stand, "Further ones are")
+
+
+def _asked(text: str) -> dict[str, set[str]]:
+    """Which keys the experiment's own text sets of each platform; none where it is no YAML any more."""
+    try:
+        left = [yaml.safe_load(text)]
+    except yaml.YAMLError:
+        return {}
+    found: dict[str, set[str]] = {}
+    while left:
+        one = left.pop()
+        if isinstance(one, dict):
+            left += one.values()
+            if isinstance(one.get("platform"), str):
+                found.setdefault(one["platform"], set()).update(map(str, one))
+        elif isinstance(one, list):
+            left += one
+    return found
+
+
+def _value(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def guests_sentences(analysis: Analysis) -> Iterator[str]:
+    """How large guests were, and what was in them."""
+    manifest = analysis.data.manifest
+    guest = manifest.experiment.get("guest") or {}
+    points = analysis.at_once.points
+    if points:
+        yield from listed("Guests at once were:", [analysis.at_once.words(one) for one in points], "And:")
+    elif guest.get("vcpus") and guest.get("memory_bytes"):
+        cpus = "1 virtual CPU" if guest["vcpus"] == 1 else f"{guest['vcpus']} virtual CPUs"
+        yield f"The experiment gives each guest {cpus} and {units.size(guest['memory_bytes'])} of memory."
+    own = [
+        f"{one.label} {one.vcpus} virtual CPUs" if one.vcpus else f"{one.label} {units.size(one.memory_bytes or 0)}"
+        for one in manifest.platforms
+        if one.vcpus or one.memory_bytes
+    ]
+    yield from listed("Sizes of their own had", own)
+    image = manifest.image
+    if image is None:
+        return
+    digest = str(image.get("digest") or "").removeprefix("sha256:")[:12]
+    yield f"The guests' image was {image.get('name')}{f' (sha256 {digest})' if digest else ''}."
+    kernel = image.get("kernel") or {}
+    if kernel.get("package"):
+        yield f"Guests that are given a kernel ran {kernel['package']}, version {kernel.get('version')}."
+    tools = image.get("tools") or {}
+    packages = tools.get("packages") or {}
+    held = [f"{name} {packages[name]}" for name in tools.get("wanted") or () if name in packages]
+    yield from listed("Of programs it held", held, "It held as well")
+
+
+def workloads_sentences(analysis: Analysis) -> Iterator[str]:
+    """What ran in them, at which sizes, and beside what."""
+    by_title: dict[str, list[Task]] = {}
+    for task in analysis.tasks:
+        if task.metric.primary:
+            by_title.setdefault(task.metric.title, []).append(task)
+    named = [
+        f"{title}{f' ({sizes})' if (sizes := ', '.join(filter(None, (one.size for one in own)))) else ''}"
+        for title, own in by_title.items()
+    ]
+    yield from listed("The workloads, with the sizes compared, were", named)
+    second = dict.fromkeys(task.metric.title for task in analysis.tasks if not task.metric.primary)
+    yield from listed("Further metrics of these trials were", list(second), "And")
+    if named:
+        yield "All parameters of each trial are in the run folder's manifest."
+    conditions = [one.label for one in analysis.isolation.conditions]
+    yield from listed("Each guest ran alone, and beside", conditions, "It ran as well beside")

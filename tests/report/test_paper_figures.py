@@ -1,0 +1,96 @@
+"""Figures that a paper takes over: the PDF's width, fonts and text, and nothing that its edge cuts off."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import matplotlib as mpl
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from tests.support.pdf_file import read_pdf
+from tests.support.synthetic_run import REALISTIC, Truth, run_data
+
+from virtoll.experiment.topology import FUNCTIONAL_ONLY
+from virtoll.report.drawing import render
+from virtoll.report.figures import figures_of
+from virtoll.report.figures.style import COLUMN_INCHES, IN_A_COLUMN, PAGE_INCHES, SETTINGS, SMALLEST_POINTS
+from virtoll.stats.analysis import Analysis, analyse
+
+NESTED = Truth(
+    REALISTIC | {"xen": {"packet path": 300.0, "cpu": 40.0}},
+    weighed=True,
+    frame_sizes=(68,),
+    caveats={"xen": ("nested xen", FUNCTIONAL_ONLY)},
+    clock_error={"xen": 0.01},
+)
+RUNS = {
+    "plain": Truth(REALISTIC, weighed=True, frame_sizes=(68, 1504)),
+    "nested": NESTED,
+    "swept": Truth(REALISTIC, threads=(1, 2, 4), summary="mean-t95", frame_sizes=(68,)),
+}
+
+
+@pytest.fixture(scope="module", params=RUNS)
+def name(request: pytest.FixtureRequest) -> str:
+    """Tests of the same run come one after another."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def analysis_of() -> Callable[[str], Analysis]:
+    """The analysis of each kind of run, made at its first use."""
+    made: dict[str, Analysis] = {}
+
+    def analysis(name: str) -> Analysis:
+        if name not in made:
+            made[name] = analyse(run_data(RUNS[name]))
+        return made[name]
+
+    return analysis
+
+
+def test_a_figure_is_as_wide_as_a_papers_columns(
+    name: str, analysis_of: Callable[[str], Analysis], tmp_path: Path
+) -> None:
+    """By the file itself: its page, TrueType fonts (no Type 3), text of 6 points at least, lines and no picture."""
+    analysis = analysis_of(name)
+    widths = {}
+    for figure, spec in figures_of(analysis).items():
+        if spec.why_not(analysis) is None:
+            file = tmp_path / f"{figure}.pdf"
+            file.write_bytes(render(figure, spec, analysis).pdf)
+            found = read_pdf(file)
+            widths[figure] = found.width / 72
+            assert found.fonts == {"Type0", "CIDFontType2"}, figure
+            assert found.embedded == {"FontFile2"}, figure
+            assert min(found.text_points) >= SMALLEST_POINTS, figure
+            assert found.pictures == 0, figure
+    in_a_column = {figure for figure, width in widths.items() if width == pytest.approx(COLUMN_INCHES, abs=0.001)}
+    assert "clock" in in_a_column
+    assert ("cost" in in_a_column) is (name != "nested"), "a name beside each line takes room"
+    others = {width for figure, width in widths.items() if figure not in in_a_column}
+    assert all(width == pytest.approx(PAGE_INCHES, abs=0.001) for width in others)
+
+
+def drawn_width(figure: Figure) -> tuple[float, float]:
+    """From where to where something is drawn, in inches."""
+    canvas: Any = FigureCanvasAgg(figure)
+    renderer = canvas.get_renderer()
+    figure.draw(renderer)
+    box = figure.get_tightbbox(renderer)
+    return box.x0, box.x1
+
+
+def test_nothing_sticks_out_of_a_figure(name: str, analysis_of: Callable[[str], Analysis]) -> None:
+    analysis = analysis_of(name)
+    for figure, spec in figures_of(analysis).items():
+        if spec.why_not(analysis) is not None:
+            continue
+        for settings, width in ((SETTINGS, PAGE_INCHES), (IN_A_COLUMN, COLUMN_INCHES)):
+            if settings is IN_A_COLUMN and not spec.in_a_column(analysis):
+                continue
+            with mpl.rc_context(cast("Any", settings)):
+                left, right = drawn_width(spec.draw(analysis))
+            assert left > -0.02, figure
+            assert right < width + 0.02, figure
