@@ -15,9 +15,16 @@ def shown(markdown: str) -> str:
 
 
 def latex_rows(text: str) -> list[list[str]]:
-    """The cells of each line of a LaTeX table, as written, the heads among them."""
-    lines = [line for line in text.splitlines() if line.endswith(r" \tabularnewline")]
-    return [re.split(r"(?<!\\) & ", line.removesuffix(r" \tabularnewline")) for line in lines]
+    """The cells of each row of a LaTeX table, as written, the first of them the head of the row's group."""
+    head, found = "", []
+    for line in text.splitlines():
+        group = re.fullmatch(r"\\multicolumn\{\d+\}\{@\{\}l\}\{\\itshape (.*)\} \\tabularnewline", line)
+        if group is not None:
+            head = group[1]
+        elif line.startswith(r"\quad "):
+            cells = line.removeprefix(r"\quad ").removesuffix(r" \tabularnewline")
+            found.append([head, *re.split(r"(?<!\\) & ", cells)])
+    return found
 
 
 def compiles(text: str) -> bool:

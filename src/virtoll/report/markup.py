@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 
 from virtoll.report.export_tables import Column, ExportGroup, ExportTable
 
-_ROWS_OF_A_FLOAT = 42  # more fit no page
-_WIDE_SHARE = 0.23  # of the text's width, for a column whose cells may take several lines
+_LINES_OF_A_FLOAT = 44  # more fit no page
+_WIDE_SHARE, _WIDE_LETTERS = 0.3, 42  # of the text's width and of a line, for a column whose cells may take several
 _APART = "\x00"  # between two letters that TeX would make one of
 _LATEX = {
     _APART: "{}",
@@ -71,7 +71,8 @@ def markdown_text(text: str) -> str:
 
 def latex_text(text: str) -> str:
     """Any text as LaTeX that prints it as it is, on one line; a letter beyond Europe's is named by its number."""
-    plain = re.sub(r"-(?=-)", f"-{_APART}", " ".join(text.replace(_APART, " ").split()))
+    plain = re.sub(r"(?<![^\s(])-(?=\d)", "−", " ".join(text.replace(_APART, " ").split()))
+    plain = re.sub(r"-(?=-)", f"-{_APART}", plain)
     return r"\,".join("".join(map(_letter, part)) for part in _UNIT.split(plain))
 
 
@@ -101,7 +102,10 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def latex_table(table: ExportTable) -> str:
-    """The table as floats over both columns, each with caption, label (`tab:virtoll-NAME`) and the notes below."""
+    """The table as floats over both columns, each with caption, label (`tab:virtoll-NAME`) and the notes below.
+
+    A group's head has a line to itself, over its rows.
+    """
     parts = list(_parts(table.groups))
     head = "% Needs \\usepackage{booktabs}. Made by 'virtoll report'; made anew each time.\n"
     return head + "\n".join(_float(table, part, number, len(parts)) for number, part in enumerate(parts, 1))
@@ -111,7 +115,7 @@ def _parts(groups: Sequence[ExportGroup]) -> Iterator[list[ExportGroup]]:
     """Groups in order, as many as fit a page; one that is larger has a page to itself."""
     part: list[ExportGroup] = []
     for group in groups:
-        if part and sum(len(one.rows) for one in (*part, group)) > _ROWS_OF_A_FLOAT:
+        if part and sum(map(_lines, (*part, group))) > _LINES_OF_A_FLOAT:
             yield part
             part = []
         part.append(group)
@@ -119,17 +123,24 @@ def _parts(groups: Sequence[ExportGroup]) -> Iterator[list[ExportGroup]]:
         yield part
 
 
+def _lines(group: ExportGroup) -> int:
+    """How many lines it takes, about."""
+    return 1 + sum(-(-len(row[-1]) // _WIDE_LETTERS) for row in group.rows)
+
+
 def _float(table: ExportTable, groups: Sequence[ExportGroup], number: int, of: int) -> str:
     several = f" ({number} of {of})" if of > 1 else ""
     label = f"tab:virtoll-{table.name.replace('_', '-')}" + (f"-{number}" if number > 1 else "")
-    body = "\n\\addlinespace\n".join("\n".join(_latex_rows(group, table.columns)) for group in groups)
+    columns = table.columns[1:]
+    body = "\n\\addlinespace\n".join("\n".join(_latex_rows(group, columns)) for group in groups)
+    heads = [f"{table.columns[0].head}, {columns[0].head}", *(one.head for one in columns[1:])]
     notes = " ".join(map(latex_text, table.notes))
     return rf"""\begin{{table*}}[tbp]
 \centering\footnotesize\setlength{{\tabcolsep}}{{4pt}}
 \caption{{{latex_text(table.caption + several)}}}\label{{{label}}}
-\begin{{tabular}}{{@{{}}{"".join(map(_kind, table.columns))}@{{}}}}
+\begin{{tabular}}{{@{{}}{"".join(map(_kind, columns))}@{{}}}}
 \toprule
-{" & ".join(latex_text(one.head) for one in table.columns)} \tabularnewline
+{" & ".join(map(latex_text, heads))} \tabularnewline
 \midrule
 {body}
 \bottomrule
@@ -146,9 +157,9 @@ def _kind(column: Column) -> str:
 
 
 def _latex_rows(group: ExportGroup, columns: Sequence[Column]) -> Iterator[str]:
-    for number, row in enumerate(group.rows):
-        cells = (group.head if number == 0 else "", *row)
-        yield " & ".join(map(_latex_cell, cells, columns)) + r" \tabularnewline"
+    yield rf"\multicolumn{{{len(columns)}}}{{@{{}}l}}{{\itshape {latex_text(group.head)}}} \tabularnewline"
+    for row in group.rows:
+        yield r"\quad " + " & ".join(map(_latex_cell, row, columns)) + r" \tabularnewline"
 
 
 def _latex_cell(text: str, column: Column) -> str:
