@@ -17,7 +17,7 @@ from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison
 from virtoll.stats.values import Task
 
-_NONE = "–"
+_NONE, _SHARE = "–", "share (95 % interval)"
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def _cost(analysis: Analysis) -> ExportTable:
     if baseline is None:
         columns = (*columns, Column("interval of the median", number=True))
     else:
-        columns = (*columns, Column(f"share of {baseline} (95 % interval)", number=True), Column("verdict", wide=True))
+        columns = (*columns, Column(_SHARE, number=True), Column("verdict", wide=True))
     compared = {(one.platform, one.task): one for one in (*analysis.comparisons, *analysis.control)}
     named = {platform for platform, _ in (*analysis.cells, *compared)}
     there = [one for one in analysis.platforms if one in named]
@@ -125,7 +125,7 @@ def _isolation(analysis: Analysis) -> ExportTable:
         Column("workload and condition", wide=True),
         Column("platform"),
         Column("median alone", number=True),
-        Column("share of alone (95 % interval)", number=True),
+        Column(_SHARE, number=True),
         Column("verdict", wide=True),
     )
     notes = (
@@ -133,7 +133,7 @@ def _isolation(analysis: Analysis) -> ExportTable:
         *_share_notes(analysis, "the same guest alone"),
         _corrected(found.family),
     )
-    caption = "What guests beside a guest take from it"
+    caption = "What guests beside a guest take from it, against the same guest alone"
     return ExportTable("isolation", caption, columns, tuple(groups), (*filter(None, notes), *_doubts(analysis)))
 
 
@@ -157,7 +157,7 @@ def _scale(analysis: Analysis) -> ExportTable:
         Column("platform"),
         Column("one guest", number=True),
         Column("all together", number=True),
-        Column(f"share of {baseline or 'the baseline'} (95 % interval)", number=True),
+        Column(_SHARE, number=True),
         Column("verdict", wide=True),
     )
     notes = (
@@ -166,9 +166,8 @@ def _scale(analysis: Analysis) -> ExportTable:
         *(_share_notes(analysis, f"as many guests of {baseline}") if baseline else ()),
         _corrected(found.family),
     )
-    return ExportTable(
-        "scale", "Several guests at once", columns, tuple(groups), (*filter(None, notes), *_doubts(analysis))
-    )
+    caption = f"Several guests at once, against as many of {baseline}" if baseline else "Several guests at once"
+    return ExportTable("scale", caption, columns, tuple(groups), (*filter(None, notes), *_doubts(analysis)))
 
 
 def _paper_summary(analysis: Analysis) -> ExportTable:

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from virtoll.report.export_tables import Column, ExportGroup, ExportTable
 
 _LINES_OF_A_FLOAT = 44  # more fit no page
-_WIDE_SHARE, _WIDE_LETTERS = 0.3, 42  # of the text's width and of a line, for a column whose cells may take several
+_WIDE_LETTERS = 32  # of a line, in a column whose cells may take several
+_WIDE_SHARE = 0.23  # of the text's width, for such a column
 _APART = "\x00"  # between two letters that TeX would make one of
 _LATEX = {
     _APART: "{}",
