@@ -254,7 +254,7 @@ def test_units_and_letters_in_latex() -> None:
         r"12\,\% of 64\,B at 3.2\,kframes/s, $-$5\,ppm ($-$2 to x-3)"
     )
     assert latex_text("Schuß für 2 x é – 漢") == r"Schu[U+00DF] f\"{u}r 2 x \'{e} -- [U+6F22]"
-    assert latex_text("--flag `x` 26 times") == r"-{}-flag `{}x`{} 26 times"
+    assert latex_text("--flag `x` a,,b 26 times") == r"-{}-flag {}`{}x{}`{} a,{},b 26 times"
 
 
 def test_the_methods_say_host_design_and_versions(texts_of: TextsOf) -> None:

@@ -30,7 +30,7 @@ _LATEX = {
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
     '"': "''",
-    "`": "`{}",
+    "`": "{}`{}",
     "\u00a0": "~",
     "×": r"$\times$",
     "−": "$-$",
@@ -73,7 +73,7 @@ def markdown_text(text: str) -> str:
 def latex_text(text: str) -> str:
     """Any text as LaTeX that prints it as it is, on one line; a letter beyond Europe's is named by its number."""
     plain = re.sub(r"(?<![^\s(])-(?=\d)", "−", " ".join(text.replace(_APART, " ").split()))
-    plain = re.sub(r"-(?=-)", f"-{_APART}", plain)
+    plain = re.sub(r"([-,'])(?=\1)", rf"\1{_APART}", plain)
     return r"\,".join("".join(map(_letter, part)) for part in _UNIT.split(plain))
 
 
