@@ -181,7 +181,9 @@ def test_the_table_of_scale_has_the_numbers_of_the_csv() -> None:
         assert row["verdict"] in verdict or verdict == "baseline"
     assert len(found) == 4
     assert compiles(texts["tables/scale.tex"])
-    assert f"{analysis.at_once.family} of guests at once" in shown(texts["methods.md"])
+    said = shown(texts["methods.md"])
+    assert "Guests at once were: 1 guest and 4 guests. Virtual CPUs of each were 1, its memory 256 MiB." in said
+    assert f"{analysis.at_once.family} of guests at once" in said
 
 
 def test_the_table_of_a_papers_summary_has_the_numbers_of_the_csv(texts_of: TextsOf) -> None:

@@ -116,7 +116,7 @@ def platforms_sentences(analysis: Analysis) -> Iterator[str]:
     asked = _asked(str(manifest.experiment.get("text") or ""))
     for one in there:
         own = [
-            f"{key.replace('_', ' ')} {_value(value)}"
+            f"{key.replace('_', ' ')} {_value(key, value)}"
             for key, value in one.parameters.items()
             if value not in (None, [], {}) and key in asked.get(one.platform, ())
         ]
@@ -145,7 +145,9 @@ def _asked(text: str) -> dict[str, set[str]]:
     return found
 
 
-def _value(value: Any) -> str:
+def _value(key: str, value: Any) -> str:
+    if key.endswith(("_bytes", "memory_max")) and isinstance(value, int):
+        return units.size(value)
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
@@ -156,6 +158,9 @@ def guests_sentences(analysis: Analysis) -> Iterator[str]:
     points = analysis.at_once.points
     if points:
         yield from listed("Guests at once were:", [analysis.at_once.words(one) for one in points], "And:")
+        cpus = joined([str(one) for one in sorted({one.vcpus for one in points})])
+        memory = joined([units.size(one) for one in sorted({one.memory_bytes for one in points})])
+        yield f"Virtual CPUs of each were {cpus}, its memory {memory}."
     elif guest.get("vcpus") and guest.get("memory_bytes"):
         cpus = "1 virtual CPU" if guest["vcpus"] == 1 else f"{guest['vcpus']} virtual CPUs"
         yield f"The experiment gives each guest {cpus} and {units.size(guest['memory_bytes'])} of memory."
