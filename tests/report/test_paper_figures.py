@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from tests.support.pdf_file import read_pdf
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
+from virtoll.claims import then_and_now
 from virtoll.experiment.topology import FUNCTIONAL_ONLY
 from virtoll.report.drawing import render
 from virtoll.report.figures import figures_of
@@ -56,7 +57,7 @@ def test_a_figure_is_as_wide_as_a_papers_columns(
     """By the file itself: its page, TrueType fonts (no Type 3), text of 6 points at least, lines and no picture."""
     analysis = analysis_of(name)
     widths = {}
-    for figure, spec in figures_of(analysis).items():
+    for figure, spec in figures_of(analysis, then_and_now(analysis)).items():
         if spec.why_not(analysis) is None:
             file = tmp_path / f"{figure}.pdf"
             file.write_bytes(render(figure, spec, analysis).pdf)
@@ -84,7 +85,7 @@ def drawn_width(figure: Figure) -> tuple[float, float]:
 
 def test_nothing_sticks_out_of_a_figure(name: str, analysis_of: Callable[[str], Analysis]) -> None:
     analysis = analysis_of(name)
-    for figure, spec in figures_of(analysis).items():
+    for figure, spec in figures_of(analysis, then_and_now(analysis)).items():
         if spec.why_not(analysis) is not None:
             continue
         for settings, width in ((SETTINGS, PAGE_INCHES), (IN_A_COLUMN, COLUMN_INCHES)):
