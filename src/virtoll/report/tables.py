@@ -17,6 +17,7 @@ from virtoll.report.routers_beside import routers_beside_tables
 from virtoll.report.scaling import scaling_tables
 from virtoll.report.study import study_tables
 from virtoll.stats.analysis import Analysis
+from virtoll.stats.values import TasksOf
 
 
 def csv_tables(analysis: Analysis, ledger: Sequence[Judged] = ()) -> tuple[CsvTable, ...]:
@@ -65,13 +66,12 @@ def _cells(analysis: Analysis) -> CsvTable:
     )
     rows: list[Row] = []
     gaps = {gap.trial: gap.reason for gap in (*analysis.gaps, *isolation.gaps, *at_once.gaps)}
+    tasks_of_trial = TasksOf(analysis.tasks)
     for trial in analysis.data.every_trial:
         label = trial.condition.label if trial.condition is not None else None
         if trial.scale is not None:
             label = at_once.words(trial.scale)
-        for task in analysis.tasks:
-            if not task.is_of(trial):
-                continue
+        for task in tasks_of_trial(trial):
             one = values.get((trial.trial, task))
             if trial.scale is not None:
                 cell = at_once.cells.get((trial.platform, task, trial.scale))
