@@ -32,9 +32,11 @@ def render(name: str, spec: FigureSpec, analysis: Analysis) -> Drawing:
 
     with _LOCK, mpl.rc_context(cast("Any", SETTINGS)):
         figure = spec.draw(analysis)
+        dots_per_inch = figure.dpi
         svg, pdf = io.StringIO(), io.BytesIO()
         # `savefig` draws once more before each of them, which a figure of fixed size has no use for.
         cast("Any", FigureCanvasSVG(figure)).print_svg(svg, metadata=_SVG_METADATA)
+        figure.set_dpi(dots_per_inch)  # of what is a picture in them; SVG itself has 72
         figure.set_layout_engine("none")  # both have the layout that the first drawing found
         cast("Any", FigureCanvasPdf(figure)).print_pdf(pdf, metadata=_PDF_METADATA)
     return Drawing(name, svg.getvalue(), pdf.getvalue())

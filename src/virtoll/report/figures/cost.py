@@ -9,6 +9,7 @@ from virtoll.report.figures.shares import share_axes, share_legend, share_limits
 from virtoll.report.figures.style import MUTED
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison
+from virtoll.stats.values import Task
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,18 +27,22 @@ def _shown(analysis: Analysis) -> list[Comparison]:
 def draw(analysis: Analysis) -> "Figure":
     """Dots on a logarithmic axis, one row a workload and within it one line a platform."""
     shown = _shown(analysis)
-    tasks = [task for task in analysis.tasks if any(one.task == task for one in shown)]
+    by_task: dict[Task, dict[str, Comparison]] = {}
+    for one in shown:
+        by_task.setdefault(one.task, {})[one.platform] = one
+    tasks = [task for task in analysis.tasks if task in by_task]
     platforms = [label for label in analysis.platforms if any(one.platform == label for one in shown)]
     line = 0.125 if len(tasks) <= _ROOMY else 0.075
     figure = new_figure(1.1 + len(tasks) * (0.12 + line * len(platforms)))
     panel = figure.subplots()
     limits = share_limits(analysis, shown)
-    rows = [{one.platform: one for one in shown if one.task == task} for task in tasks]
+    rows = [by_task[task] for task in tasks]
+    named: set[str] = set()
     for comparison, height in share_lines(panel, analysis, rows, platforms, limits):
         platform, share = comparison.platform, 100 * (comparison.share or 0.0)
         caveat_signs.cross(panel, analysis, platform, share, height)
         if len(platforms) > _DISTINGUISHABLE or platform in analysis.caveats:
-            panel.annotate(
+            name = panel.annotate(
                 caveat_signs.name(analysis, platform),
                 (1.0, height),
                 (3, 0),
@@ -47,6 +52,9 @@ def draw(analysis: Analysis) -> "Figure":
                 fontsize=5.5,
                 color=MUTED,
             )
+            # A name takes as much room at the edge each time: that is measured once.
+            name.set_in_layout(platform not in named)
+            named.add(platform)
         if any(analysis.generator_bound(one, comparison.task) for one in (platform, analysis.baseline or "")):
             panel.annotate(
                 "generator-bound",
