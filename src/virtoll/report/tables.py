@@ -1,5 +1,6 @@
 """The report's tables as CSV: raw values per trial, comparisons, points, clock, facts. Column names hold the units."""
 
+import shlex
 from collections.abc import Sequence
 
 from virtoll.claims import Judged
@@ -17,7 +18,7 @@ from virtoll.report.routers_beside import routers_beside_tables
 from virtoll.report.scaling import scaling_tables
 from virtoll.report.study import study_tables
 from virtoll.stats.analysis import Analysis
-from virtoll.stats.values import TasksOf
+from virtoll.stats.values import TasksOf, canonical
 
 
 def csv_tables(analysis: Analysis, ledger: Sequence[Judged] = ()) -> tuple[CsvTable, ...]:
@@ -40,6 +41,8 @@ def csv_tables(analysis: Analysis, ledger: Sequence[Judged] = ()) -> tuple[CsvTa
         *study_tables(analysis),
         *(claims_tables(ledger) if ledger else ()),
         *paper_tables(analysis),
+        _plan(analysis),
+        _commands(analysis),
     )
 
 
@@ -260,3 +263,41 @@ def _equivalence(analysis: Analysis) -> CsvTable:
     rows: list[Row] = [("caveat", int(len(set(caveats)) <= 1), *caveats)]
     rows += [(row.name, int(row.equal), *(row.values.get(one) for one in report.platforms)) for row in report.rows]
     return CsvTable("equivalence", ("fact", "equal", *report.platforms), tuple(rows))
+
+
+def _plan(analysis: Analysis) -> CsvTable:
+    """One row for each trial that was planned, in the order planned."""
+    header = (
+        "trial",
+        "block",
+        "round",
+        "warm_up",
+        "platform",
+        "workload",
+        "parameters",
+        "condition",
+        "guests",
+        "vcpus",
+        "memory_bytes",
+    )
+    rows = tuple(
+        (
+            one.trial,
+            one.block,
+            one.round,
+            int(one.warm_up),
+            one.platform,
+            one.workload,
+            canonical(one.parameters),
+            one.condition.label if one.condition is not None else None,
+            *((one.scale.guests, one.scale.vcpus, one.scale.memory_bytes) if one.scale is not None else (None,) * 3),
+        )
+        for one in analysis.data.manifest.plan.trials
+    )
+    return CsvTable("plan", header, rows)
+
+
+def _commands(analysis: Analysis) -> CsvTable:
+    """One row for each command line that was executed, as a shell takes it; `exit` is empty where it did not end."""
+    rows = tuple((one.realtime_ns, one.role, one.exit, shlex.join(one.argv)) for one in analysis.data.commands)
+    return CsvTable("commands", ("realtime_ns", "role", "exit", "command"), rows)

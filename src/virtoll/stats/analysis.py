@@ -197,6 +197,14 @@ class Analysis:
         values = (*self.observations, *self.at_once.observations)
         return len({observation.block for observation in values})
 
+    @cached_property
+    def rounds(self) -> frozenset[int]:
+        """In how many rounds of a block a cell was measured, each number that there is once."""
+        found: dict[tuple[str, Task, int], set[int]] = {}
+        for one in self.observations:
+            found.setdefault((one.platform, one.task, one.block), set()).add(one.round)
+        return frozenset(map(len, found.values()))
+
     def comparison(self, platform: str, task: Task) -> Comparison | None:
         """The comparison of a platform (or of the control) on a task."""
         return self._comparisons.get((platform, task))
