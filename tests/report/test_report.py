@@ -207,7 +207,7 @@ def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
     one, two = build_report(folder, tmp_path / "one"), build_report(folder, tmp_path / "two")
     drawn = sum(spec.why_not(one.analysis) is None for spec in figures_of(one.analysis).values())
     files = sorted(path.relative_to(tmp_path / "one") for path in (tmp_path / "one").rglob("*") if path.is_file())
-    assert len(files) == 1 + 2 * drawn + 10
+    assert len(files) == 1 + 2 * drawn + 12
     for file in files:
         assert (one.path.parent / file).read_bytes() == (two.path.parent / file).read_bytes(), file
 

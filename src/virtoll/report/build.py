@@ -138,6 +138,14 @@ def build_report(
     StorageError (the report cannot be written).
     """
     analysis = load_analysis(run_directory)
+    gc.freeze()  # what figures leave behind is searched for and freed; the records are no part of that search
+    try:
+        return _built(analysis, run_directory, output, claims)
+    finally:
+        gc.unfreeze()
+
+
+def _built(analysis: Analysis, run_directory: Path, output: Path | None, claims: Sequence[Claim]) -> ReportResult:
     ledger = ledger_of(analysis, claims)
     damage = differences(run_directory) or ()
     specs = {name: spec for name, spec in figures_of(analysis).items() if spec.why_not(analysis) is None}
