@@ -169,5 +169,5 @@ def _write(target: Path, page: str, drawings: Iterable[Drawing], tables: Iterabl
         (target / "figures" / f"{drawing.name}.svg").write_text(drawing.svg, encoding="utf-8")
         (target / "figures" / f"{drawing.name}.pdf").write_bytes(drawing.pdf)
     for table in tables:
-        (target / "tables" / f"{table.name}.csv").write_text(table.text(), encoding="utf-8")
+        table.write(target / "tables" / f"{table.name}.csv")
     (target / "index.html").write_text(page, encoding="utf-8")

@@ -18,8 +18,10 @@ _STYLE = re.compile(r' style="([^"]*)"')
 
 
 def smaller(svg: str, name: str) -> str:
-    """The SVG with fewer bytes; identifiers begin with `name`, so that those of several drawings differ."""
-    svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)
+    """The SVG with fewer bytes; identifiers begin with `name`, so that those of several drawings differ.
+
+    The comments that say what letters spell stay.
+    """
     for command in "MLQC":
         svg = svg.replace(f" \n{command} ", command).replace(f"\n{command} ", command)
     svg = svg.replace(" \nz", "z").replace("\nz", "z").replace('z\n"', 'z"').replace(' \n"', '"')

@@ -279,6 +279,7 @@ def _plan(analysis: Analysis) -> CsvTable:
         "guests",
         "vcpus",
         "memory_bytes",
+        "caveat",
     )
     rows = tuple(
         (
@@ -291,6 +292,7 @@ def _plan(analysis: Analysis) -> CsvTable:
             canonical(one.parameters),
             one.condition.label if one.condition is not None else None,
             *((one.scale.guests, one.scale.vcpus, one.scale.memory_bytes) if one.scale is not None else (None,) * 3),
+            analysis.caveats.get(one.platform),
         )
         for one in analysis.data.manifest.plan.trials
     )

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from virtoll.report import words
 from virtoll.report.figures import caveat_signs
 from virtoll.report.figures.base import FigureSpec, new_figure
+from virtoll.report.figures.edge_names import edge_name
 from virtoll.report.figures.shares import share_axes, share_legend, share_limits, share_lines
 from virtoll.report.figures.style import MUTED
 from virtoll.stats.analysis import Analysis
@@ -37,24 +38,12 @@ def draw(analysis: Analysis) -> "Figure":
     panel = figure.subplots()
     limits = share_limits(analysis, shown)
     rows = [by_task[task] for task in tasks]
-    named: set[str] = set()
+    named: dict[str, list[float]] = {}
     for comparison, height in share_lines(panel, analysis, rows, platforms, limits):
         platform, share = comparison.platform, 100 * (comparison.share or 0.0)
         caveat_signs.cross(panel, analysis, platform, share, height)
         if len(platforms) > _DISTINGUISHABLE or platform in analysis.caveats:
-            name = panel.annotate(
-                caveat_signs.name(analysis, platform),
-                (1.0, height),
-                (3, 0),
-                va="center",
-                xycoords=("axes fraction", "data"),
-                textcoords="offset points",
-                fontsize=5.5,
-                color=MUTED,
-            )
-            # A name takes as much room at the edge each time: that is measured once.
-            name.set_in_layout(platform not in named)
-            named.add(platform)
+            named.setdefault(platform, []).append(height)
         if any(analysis.generator_bound(one, comparison.task) for one in (platform, analysis.baseline or "")):
             panel.annotate(
                 "generator-bound",
@@ -65,6 +54,8 @@ def draw(analysis: Analysis) -> "Figure":
                 fontsize=5.5,
                 color=MUTED,
             )
+    for platform, heights in named.items():
+        edge_name(panel, caveat_signs.name(analysis, platform), heights)
     xlabel = f"performance as a share of {analysis.baseline} (logarithmic); left of 100 % is slower"
     share_axes(panel, [task.label for task in tasks], limits, xlabel)
     share_legend(figure, analysis, platforms, analysis.baseline or "")
