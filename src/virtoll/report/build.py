@@ -140,12 +140,18 @@ def build_report(
     analysis = load_analysis(run_directory)
     gc.freeze()  # what figures leave behind is searched for and freed; the records are no part of that search
     try:
-        return _built(analysis, run_directory, output, claims)
+        return _built(analysis, run_directory, output, claims, renewed_seconds)
     finally:
         gc.unfreeze()
 
 
-def _built(analysis: Analysis, run_directory: Path, output: Path | None, claims: Sequence[Claim]) -> ReportResult:
+def _built(
+    analysis: Analysis,
+    run_directory: Path,
+    output: Path | None,
+    claims: Sequence[Claim],
+    renewed_seconds: int | None,
+) -> ReportResult:
     ledger = ledger_of(analysis, claims)
     damage = differences(run_directory) or ()
     specs = {name: spec for name, spec in figures_of(analysis).items() if spec.why_not(analysis) is None}

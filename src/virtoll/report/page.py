@@ -83,9 +83,7 @@ def render_page(
     )
     names = [table.name for table in (csv_tables(analysis, ledger) if tables is None else tables)]
     context = _context(analysis, drawings, ledger, names)
-    page = environment.get_template("report.html.j2").render(
-        **context, damage=damage, renewed_seconds=renewed_seconds
-    )
+    page = environment.get_template("report.html.j2").render(**context, damage=damage, renewed_seconds=renewed_seconds)
     return re.sub(r"(?<=\d) (?=[%×])", "\u00a0", page) + "\n"
 
 
