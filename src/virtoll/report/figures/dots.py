@@ -51,6 +51,7 @@ def draw_dots(
 def _as_a_picture(
     panel: "Axes", dots: Sequence[Dot], *, size: float, edge_width: float, zorder: float, clip: bool
 ) -> None:
+    from matplotlib.figure import Figure
     from matplotlib.markers import MarkerStyle
 
     shapes = {}
@@ -70,6 +71,5 @@ def _as_a_picture(
     )
     drawn.set_paths([shapes[dot.marker] for dot in dots])
     drawn.set_joinstyle("miter")
-    figure = panel.figure.get_figure(root=True)
-    if figure is not None:
-        figure.set_dpi(_DOTS_PER_INCH)
+    if isinstance(panel.figure, Figure):
+        panel.figure.set_dpi(_DOTS_PER_INCH)
