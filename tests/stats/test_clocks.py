@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from virtoll.stats.clocks import ClockError, ClockReading, clock_errors
+from virtoll.stats.clocks import ClockError, ClockReading, clock_errors, theil_sen
 
 MS = 1_000_000
 SPREAD = [50 * MS, 200 * MS, 400 * MS, 1_000 * MS, 3_000 * MS]
@@ -85,3 +85,17 @@ def test_many_readings_are_thinned_and_tell_the_same() -> None:
     assert found.slope is not None
     assert found.slope.low <= 0.001 <= found.slope.high
     assert len(found.readings) == 2_500
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("kinds_of_x", [2, 5, 200])
+@pytest.mark.parametrize("kinds_of_y", [1, 2, 7, 1000])
+@pytest.mark.parametrize("count", [2, 3, 6, 41, 300])
+def test_the_slope_is_that_of_scipy_to_the_last_digit(count: int, kinds_of_x: int, kinds_of_y: int) -> None:
+    from scipy.stats import theilslopes
+
+    dice = random.Random(f"{count} {kinds_of_x} {kinds_of_y}")
+    x = [0.1, 7e9, *(dice.randrange(kinds_of_x) * 1.3e7 for _ in range(count - 2))]
+    y = [dice.randrange(kinds_of_y) * 17.7 - 50 for _ in range(count)]
+    expected = theilslopes(y, x, alpha=0.95, method="joint")
+    assert theil_sen(y, x) == pytest.approx(tuple(map(float, expected)), rel=0, abs=0, nan_ok=True)

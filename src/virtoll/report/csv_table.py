@@ -4,7 +4,8 @@ import csv
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, TextIO
 
 from virtoll.stats.intervals import Estimate
 
@@ -36,7 +37,15 @@ class CsvTable:
     def text(self) -> str:
         """The whole CSV file; floats with all their digits."""
         out = io.StringIO()
+        self._to(out)
+        return out.getvalue()
+
+    def write(self, path: Path) -> None:
+        """Make the file of this text, row by row; OSError."""
+        with path.open("w", encoding="utf-8", newline="") as file:
+            self._to(file)
+
+    def _to(self, out: TextIO) -> None:
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(self.header)
         writer.writerows(self.rows)
-        return out.getvalue()

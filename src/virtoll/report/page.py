@@ -19,6 +19,7 @@ from virtoll.report import headline, words
 from virtoll.report.answer import cost_to_know_line, ranked
 from virtoll.report.claims import claims_context
 from virtoll.report.conditional_throughput import throughput_context
+from virtoll.report.csv_table import CsvTable
 from virtoll.report.drawing import Drawing, inline
 from virtoll.report.export_tables import export_tables
 from virtoll.report.figures import figures_of
@@ -37,9 +38,10 @@ from virtoll.report.wire import wire_context
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.detectable import Detectable
 from virtoll.stats.equivalence import Equivalence
-from virtoll.stats.sweeps import Curve, CurvePoint, Spread
+from virtoll.stats.sweeps import CurvePoint, PointValue, Spread
 from virtoll.stats.values import Task
 
+_MOST_LINES = 200  # of the plan and of command lines; all of them are in plan.csv and commands.csv
 _LONG_TEXT = 90  # characters of a fact in the table; the whole of it is in equivalence.csv and under the pointer
 
 
@@ -60,13 +62,16 @@ def render_page(
     drawings: Mapping[str, Drawing],
     ledger: Sequence[Judged] = (),
     beside: ThenAndNow = NO_PAPER,
+    *,
     damage: Sequence[str] = (),
     renewed_seconds: int | None = None,
+    tables: Sequence[CsvTable] | None = None,
 ) -> str:
     """The whole page as HTML; `drawings`: the figures that show something; `ledger`: what the run says about claims.
 
     `beside`: what the papers have beside the run. `damage`: what of the run folder is not as it was when the run
-    ended. `renewed_seconds`: how often a browser is to read the page again, of a run that goes on.
+    ended. `renewed_seconds`: how often a browser is to read the page again, of a run that goes on. `tables`: those of
+    the report, where they were made already.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
@@ -81,14 +86,18 @@ def render_page(
     environment.filters.update(
         ns=units.nanoseconds, percent=units.percent, bytes=units.size, command=shlex.join, safe_svg=Markup
     )
-    page = environment.get_template("report.html.j2").render(
-        **_context(analysis, drawings, ledger, beside), damage=damage, renewed_seconds=renewed_seconds
-    )
+    names = [table.name for table in (csv_tables(analysis, ledger, beside) if tables is None else tables)]
+    context = _context(analysis, drawings, ledger, beside, names)
+    page = environment.get_template("report.html.j2").render(**context, damage=damage, renewed_seconds=renewed_seconds)
     return re.sub(r"(?<=\d) (?=[%×])", "\u00a0", page) + "\n"
 
 
 def _context(
-    analysis: Analysis, drawings: Mapping[str, Drawing], ledger: Sequence[Judged], beside: ThenAndNow
+    analysis: Analysis,
+    drawings: Mapping[str, Drawing],
+    ledger: Sequence[Judged],
+    beside: ThenAndNow,
+    tables: Sequence[str],
 ) -> dict[str, Any]:
     manifest = analysis.data.manifest
     compared = _compared(analysis)
@@ -127,7 +136,7 @@ def _context(
         "figures": [_figure(analysis, name, spec, drawings.get(name)) for name, spec in specs.items()],
         "own_sections": list(dict.fromkeys(spec.section for spec in specs.values() if spec.section not in SECTIONS)),
         "troubles": _troubles(analysis),
-        "losses": [row for curve in analysis.curves for row in _loss_rows(analysis, curve)],
+        "losses": list(_loss_rows(analysis)),
         "clocks": [_clock_row(analysis, index) for index in range(len(analysis.clocks))],
         "pair_matrix": _pair_matrix(analysis.equivalence),
         "fact_groups": _fact_groups(analysis.equivalence),
@@ -150,7 +159,8 @@ def _context(
         "claims": claims_context(ledger),
         "paper": paper_context(analysis),
         "substitutes": substitutes(analysis),
-        "tables": [table.name for table in csv_tables(analysis, ledger, beside)],
+        "tables": tables,
+        "most_lines": _MOST_LINES,
         "export_tables": [table.name for table in export_tables(analysis)],
         "methods_text": methods_of(analysis).paragraphs,
         "coverages": _coverages(analysis),
@@ -280,15 +290,13 @@ def _clock_row(analysis: Analysis, index: int) -> TableRow:
     )
 
 
-def _loss_rows(analysis: Analysis, curve: Curve) -> Iterable[TableRow]:
+def _loss_rows(analysis: Analysis) -> Iterable[TableRow]:
     sizes = {task.parameters: task.size for task in analysis.tasks}
-    for point in curve.points:
-        own = [
-            one
-            for one in analysis.points
-            if (one.platform, one.parameters, one.intended_rate)
-            == (curve.platform, curve.parameters, point.intended_rate)
-        ]
+    measured: dict[tuple[str, str, float | None], list[PointValue]] = {}
+    for one in analysis.points:
+        measured.setdefault((one.platform, one.parameters, one.intended_rate), []).append(one)
+    for curve, point in ((one, point) for one in analysis.curves for point in one.points):
+        own = measured[curve.platform, curve.parameters, point.intended_rate]
         yield TableRow(
             curve.platform,
             (

@@ -1,5 +1,6 @@
 """The report's tables as CSV: raw values per trial, comparisons, points, clock, facts. Column names hold the units."""
 
+import shlex
 from collections.abc import Sequence
 
 from virtoll.claims import NO_PAPER, Judged, ThenAndNow
@@ -17,6 +18,7 @@ from virtoll.report.routers_beside import routers_beside_tables
 from virtoll.report.scaling import scaling_tables
 from virtoll.report.then_and_now import then_and_now_tables
 from virtoll.stats.analysis import Analysis
+from virtoll.stats.values import TasksOf, canonical
 
 
 def csv_tables(
@@ -41,6 +43,8 @@ def csv_tables(
         *then_and_now_tables(analysis, beside),
         *(claims_tables(ledger) if ledger else ()),
         *paper_tables(analysis),
+        _plan(analysis),
+        _commands(analysis),
     )
 
 
@@ -67,13 +71,12 @@ def _cells(analysis: Analysis) -> CsvTable:
     )
     rows: list[Row] = []
     gaps = {gap.trial: gap.reason for gap in (*analysis.gaps, *isolation.gaps, *at_once.gaps)}
+    tasks_of_trial = TasksOf(analysis.tasks)
     for trial in analysis.data.every_trial:
         label = trial.condition.label if trial.condition is not None else None
         if trial.scale is not None:
             label = at_once.words(trial.scale)
-        for task in analysis.tasks:
-            if not task.is_of(trial):
-                continue
+        for task in tasks_of_trial(trial):
             one = values.get((trial.trial, task))
             if trial.scale is not None:
                 cell = at_once.cells.get((trial.platform, task, trial.scale))
@@ -262,3 +265,43 @@ def _equivalence(analysis: Analysis) -> CsvTable:
     rows: list[Row] = [("caveat", int(len(set(caveats)) <= 1), *caveats)]
     rows += [(row.name, int(row.equal), *(row.values.get(one) for one in report.platforms)) for row in report.rows]
     return CsvTable("equivalence", ("fact", "equal", *report.platforms), tuple(rows))
+
+
+def _plan(analysis: Analysis) -> CsvTable:
+    """One row for each trial that was planned, in the order planned."""
+    header = (
+        "trial",
+        "block",
+        "round",
+        "warm_up",
+        "platform",
+        "workload",
+        "parameters",
+        "condition",
+        "guests",
+        "vcpus",
+        "memory_bytes",
+        "caveat",
+    )
+    rows = tuple(
+        (
+            one.trial,
+            one.block,
+            one.round,
+            int(one.warm_up),
+            one.platform,
+            one.workload,
+            canonical(one.parameters),
+            one.condition.label if one.condition is not None else None,
+            *((one.scale.guests, one.scale.vcpus, one.scale.memory_bytes) if one.scale is not None else (None,) * 3),
+            analysis.caveats.get(one.platform),
+        )
+        for one in analysis.data.manifest.plan.trials
+    )
+    return CsvTable("plan", header, rows)
+
+
+def _commands(analysis: Analysis) -> CsvTable:
+    """One row for each command line that was executed, as a shell takes it; `exit` is empty where it did not end."""
+    rows = tuple((one.realtime_ns, one.role, one.exit, shlex.join(one.argv)) for one in analysis.data.commands)
+    return CsvTable("commands", ("realtime_ns", "role", "exit", "command"), rows)

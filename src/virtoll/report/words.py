@@ -198,10 +198,7 @@ def parameter_place(key: str, value: float) -> str:
 
 def blocks_words(analysis: Analysis) -> str:
     """How much was measured: '3 blocks', '3 blocks of 5 rounds', '3 blocks of up to 5 rounds'."""
-    rounds: dict[tuple[object, ...], set[int]] = {}
-    for one in analysis.observations:
-        rounds.setdefault((one.platform, one.task, one.block), set()).add(one.round)
-    counts = {len(own) for own in rounds.values()}
+    counts = analysis.rounds
     text = f"{analysis.blocks} block{'' if analysis.blocks == 1 else 's'}"
     if max(counts, default=1) == 1:
         return text

@@ -64,14 +64,25 @@ def _write_failure(path: Path, error: OSError) -> StorageError:
 
 
 def read(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The whole lines of a file, as (line number from 1, bytes); a torn last line is left out, no file is no lines."""
+    """The whole lines of a file, as (line number from 1, bytes); a torn last line is left out, no file is no lines.
+
+    One line is in memory at a time. RunFolderError where the file cannot be read.
+    """
+    number, held = 0, None  # the last line is told from others when no further one comes
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break
+                if held is not None:
+                    yield number, held
+                number, held = number + 1, line[:-1]
     except FileNotFoundError:
         return
     except OSError as error:
         raise RunFolderError(f"cannot read {path}: {error.strerror or error}.") from error
-    yield from enumerate(data[: _whole_length(data)].split(b"\n")[:-1], start=1)
+    if held is not None and _whole_length(held + b"\n"):
+        yield number, held
 
 
 def repair(path: Path) -> int:

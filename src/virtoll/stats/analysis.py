@@ -8,6 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from virtoll.runfolder.conditions import ALONE
 from virtoll.runfolder.guest_records import ConsolidationRecord, FootprintRecord
@@ -57,7 +58,7 @@ from virtoll.stats.scaling import Scaling, scalings
 from virtoll.stats.states import TwoStates, two_states
 from virtoll.stats.summaries import CellSummary, summarise
 from virtoll.stats.sweeps import Curve, PointValue, curves, point_values
-from virtoll.stats.values import Gap, Observation, Task, observations_of, printed_tasks, tasks_of
+from virtoll.stats.values import Gap, Observation, Task, canonical, observations_of, printed_tasks, tasks_of
 from virtoll.stats.verdicts import MARGIN, Rules, decide_families
 from virtoll.stats.wire import BackendUse, LossRow, PaceRow, backend_uses, loss_rows, pace_rows
 
@@ -157,7 +158,7 @@ class Analysis:
         """Whether trials ran platform after platform: what changed on the host meanwhile is then in the ratios."""
         return self.data.manifest.experiment.get("order") == "paper"
 
-    @property
+    @cached_property
     def baseline(self) -> str | None:
         """The baseline's label, or None where the run has none or nothing of it could be measured."""
         label = self.data.manifest.baseline
@@ -184,21 +185,37 @@ class Analysis:
         """How many comparisons of other metrics were tested, in a family of their own."""
         return sum(one.p_value is not None for one in self.comparisons if not one.task.metric.primary)
 
-    @property
+    @cached_property
     def blocks(self) -> int:
         """The number of blocks in which anything was measured."""
         values = (*self.observations, *self.at_once.observations)
         return len({observation.block for observation in values})
 
+    @cached_property
+    def rounds(self) -> frozenset[int]:
+        """In how many rounds of a block a cell was measured, each number that there is once."""
+        found: dict[tuple[str, Task, int], set[int]] = {}
+        for one in self.observations:
+            found.setdefault((one.platform, one.task, one.block), set()).add(one.round)
+        return frozenset(map(len, found.values()))
+
     def comparison(self, platform: str, task: Task) -> Comparison | None:
         """The comparison of a platform (or of the control) on a task."""
-        both = (*self.comparisons, *self.control)
-        return next((one for one in both if one.platform == platform and one.task == task), None)
+        return self._comparisons.get((platform, task))
+
+    @cached_property
+    def _comparisons(self) -> Mapping[tuple[str, Task], Comparison]:
+        """The first of each platform and task."""
+        return {(one.platform, one.task): one for one in reversed((*self.comparisons, *self.control))}
 
     def curve(self, platform: str, task: Task) -> Curve | None:
         """The sweep of a platform for a task."""
-        wanted = (platform, task.parameters)
-        return next((one for one in self.curves if (one.platform, one.parameters) == wanted), None)
+        return self._curves.get((platform, task.parameters))
+
+    @cached_property
+    def _curves(self) -> Mapping[tuple[str, str], Curve]:
+        """The first of each platform and set of parameters."""
+        return {(one.platform, one.parameters): one for one in reversed(self.curves)}
 
     def generator_bound(self, platform: str, task: Task) -> bool:
         """Whether a cell is within 10 % of what generator and sink reach with nothing between."""
@@ -412,6 +429,7 @@ def _compare_all(
     if baseline is None:
         return [], []
     agents, hosts = agents_by_platform(data.boots), hosts_of(data.manifest)
+    troubles = _Troubles(data)
     compared: list[Comparison] = []
     for platform in platforms:
         if platform == baseline:
@@ -423,7 +441,7 @@ def _compare_all(
             cell, base = cells.get((platform, task)), cells.get((baseline, task))
             own = cell.observations if cell is not None and not refused else ()
             entries = (base.observations if base else ()) if platform == control else host.get(task, ())
-            why = refused or _why_missing(data, platform, task) or _why_missing(data, baseline, task)
+            why = refused or troubles.of(platform, task) or troubles.of(baseline, task)
             compared.append(compare(task, platform, own, entries, why, caveat))
     return [one for one in compared if one.platform != control], [one for one in compared if one.platform == control]
 
@@ -464,17 +482,23 @@ def _level(data: RunData, blocks: int) -> float:
     return looks.level_at(blocks) if looks else LEVEL
 
 
-def _why_missing(data: RunData, platform: str, task: Task) -> str:
-    """The most frequent reason why a cell has no value; empty where none is known."""
-    entry = next((entry for entry in data.manifest.platforms if entry.label == platform), None)
-    if entry is not None and not entry.available:
-        return f"{platform} is not available: {entry.reason}"
-    reasons = Counter(
-        f"{trial.status}: {trial.reason}"
-        for trial in data.trials
-        if trial.platform == platform and trial.status != "ok" and task.is_of(trial)
-    )
-    return f"{platform} {reasons.most_common(1)[0][0]}" if reasons else ""
+class _Troubles:
+    """Why cells have no value."""
+
+    def __init__(self, data: RunData) -> None:
+        self._unavailable = {one.label: one.reason for one in reversed(data.manifest.platforms) if not one.available}
+        self._reasons: dict[tuple[str, str, str], Counter[str]] = {}
+        for trial in data.trials:
+            if trial.status != "ok":
+                where = trial.platform, trial.workload, canonical(trial.parameters)
+                self._reasons.setdefault(where, Counter())[f"{trial.status}: {trial.reason}"] += 1
+
+    def of(self, platform: str, task: Task) -> str:
+        """The most frequent reason; empty where none is known."""
+        if platform in self._unavailable:
+            return f"{platform} is not available: {self._unavailable[platform]}"
+        reasons = self._reasons.get((platform, task.workload, task.parameters))
+        return f"{platform} {reasons.most_common(1)[0][0]}" if reasons else ""
 
 
 def _statuses(data: RunData, platforms: Sequence[str]) -> dict[str, dict[str, int]]:

@@ -4,6 +4,7 @@ A wrong clock is wrong by a share of the time that passes, and a late mark by as
 So the clock's error is the slope of the differences over the durations, and the marks' error their intercept.
 """
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -155,14 +156,37 @@ def _slope(readings: Sequence[ClockReading]) -> tuple[ClockSlope | None, str]:
     durations = [reading.outside_ns for reading in readings]
     if max(durations) < LEAST_SPREAD * min(durations):
         return None, f"the durations are alike; a slope needs some that are {LEAST_SPREAD:g} times as long as others"
-    from scipy.stats import theilslopes
-
     taken = readings[:: -(-len(readings) // _MOST_READINGS)]
     differences = [reading.guest_ns - reading.outside_ns for reading in taken]
     # Over the guest's durations: the outside ones have the marks' noise, with the other sign than the differences, so
     # that trials of one length would pull the slope towards -1.
-    slope, marks_ns, *interval = theilslopes(
-        differences, [reading.guest_ns for reading in taken], alpha=_LEVEL, method="joint"
-    )
-    rate, low, high = (float(one / (1 - one)) for one in (slope, *interval))  # of the outside durations
-    return ClockSlope(rate, low, high, float(marks_ns)), ""
+    slope, marks_ns, *interval = theil_sen(differences, [reading.guest_ns for reading in taken])
+    rate, low, high = (one / (1 - one) for one in (slope, *interval))  # of the outside durations
+    return ClockSlope(rate, low, high, marks_ns), ""
+
+
+def theil_sen(y: Sequence[float], x: Sequence[float]) -> tuple[float, float, float, float]:
+    """Slope, intercept and the slope's 95 % interval (low, high; NaN where ties leave none) of x that differ.
+
+    Theil 1950, with the interval of Sen 1968 (equation 2.6). It is `scipy.stats.theilslopes` with `method="joint"`, to
+    the last digit (`tests/stats/test_clocks.py`): all of `scipy.stats` takes half a second and 50 MB to import.
+    """
+    import numpy as np
+    from scipy.special import ndtri
+
+    ys, xs = np.asarray(y, dtype=float), np.asarray(x, dtype=float)
+    across, up = xs[:, np.newaxis] - xs, ys[:, np.newaxis] - ys
+    rising = across > 0
+    slopes = np.sort(up[rising] / across[rising])
+    slope = np.median(slopes)
+    count, pairs = len(ys), len(slopes)
+    repeats = [np.unique(values, return_counts=True)[1] for values in (xs, ys)]
+    ties = sum(int(k * (k - 1) * (2 * k + 5)) for counts in repeats for k in counts)
+    variance = 1 / 18 * (count * (count - 1) * (2 * count + 5) - ties)
+    middle, intercept = float(slope), float(np.median(ys - slope * xs))
+    if variance < 0:  # more ties than values: there is no interval
+        return middle, intercept, math.nan, math.nan
+    reach = ndtri((1 - _LEVEL) / 2) * np.sqrt(variance)
+    high = min(int(np.round((pairs - reach) / 2)), pairs - 1)
+    low = max(int(np.round((pairs + reach) / 2)) - 1, 0)
+    return middle, intercept, float(slopes[low]), float(slopes[high])

@@ -16,6 +16,7 @@ from virtoll.runfolder.traffic_records import Distribution
 from virtoll.stats.values import Task
 
 PERCENTILES = (0.5, 0.9, 0.99, 0.999)
+_WORKLOAD = "throughput"
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class DelayBelow:
 
 def goals_of(trial: TrialRecord) -> tuple[GoalFound, ...]:
     """The goals of a trial of `throughput`; nothing for every other trial."""
-    if trial.workload != "throughput" or trial.status != "ok":
+    if trial.workload != _WORKLOAD or trial.status != "ok":
         return ()
     return _goals().validate_python((trial.result or {}).get("goals", ()))
 
@@ -111,8 +112,9 @@ def _goals() -> TypeAdapter[tuple[GoalFound, ...]]:
 def throughput_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[ThroughputRow, ...]:
     """One row for each platform, set of parameters and goal."""
     found: dict[tuple[str, Task], list[GoalFound]] = {}
+    searches = [trial for trial in trials if trial.workload == _WORKLOAD and trial.status == "ok"]
     for task in tasks:
-        for trial in trials:
+        for trial in searches:
             if task.is_of(trial):
                 own = [goal for goal in goals_of(trial) if goal.name == task.metric.name]
                 found.setdefault((trial.platform, task), []).extend(own)
@@ -122,9 +124,10 @@ def throughput_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tup
 def delays_below(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[DelayBelow, ...]:
     """One row for each platform, set of parameters and share of the PDR of which delays were measured."""
     groups: dict[tuple[str, Task, float], list[tuple[float, Distribution, int]]] = {}
+    searches = [trial for trial in trials if goals_of(trial)]
     for task in tasks:
-        for trial in trials:
-            if task.metric.name != "pdr" or not goals_of(trial) or not task.is_of(trial):
+        for trial in searches:
+            if task.metric.name != "pdr" or not task.is_of(trial):
                 continue
             for asked in (trial.result or {}).get("delays", ()):
                 point = (trial.points or ())[asked["point"]]

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from virtoll.runfolder.guest_records import CpuReading, FootprintRecord, HostCpu, ProcessMemory, ProcessTime
 from virtoll.runfolder.records import BootRecord, TrialRecord
 from virtoll.stats.intervals import Interval, median_interval, student
-from virtoll.stats.values import Task
+from virtoll.stats.values import Task, TasksOf
 
 
 @dataclass(frozen=True)
@@ -161,13 +161,15 @@ def cpu_uses(
     """
     tasks = [task for task in tasks if task.metric.source in ("marks", "points")]
     cells: dict[tuple[str, Task], dict[int, list[float]]] = {}
+    tasks_of_trial = TasksOf(tasks)
     for trial in trials:
-        used = used_ns(trial.host_cpu)
-        for task in tasks:
-            if used is not None and trial.status == "ok" and task.is_of(trial):
-                units = forwarded_frames(trial) if task.metric.source == "points" else trial.repeats
-                if units:
-                    cells.setdefault((trial.platform, task), {}).setdefault(trial.block, []).append(used / units)
+        used = used_ns(trial.host_cpu) if trial.status == "ok" else None
+        if used is None:
+            continue
+        for task in tasks_of_trial(trial):
+            units = forwarded_frames(trial) if task.metric.source == "points" else trial.repeats
+            if units:
+                cells.setdefault((trial.platform, task), {}).setdefault(trial.block, []).append(used / units)
     rows = []
     for task in tasks:
         reference = {block: statistics.median(own) for block, own in cells.get((baseline or "", task), {}).items()}

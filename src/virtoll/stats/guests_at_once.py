@@ -10,6 +10,7 @@ CPU time). Pure.
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from virtoll.runfolder.guest_records import FootprintRecord
 from virtoll.runfolder.records import BootRecord, GuestRun, TrialRecord, begin_ns, duration_ns, start_skew_ns
@@ -110,13 +111,21 @@ class AtOnce:
 
     def row(self, platform: str, task: Task, point: ScalePoint) -> ScaleRow | None:
         """One of the rows."""
-        return next((one for one in self.rows if (one.platform, one.task, one.point) == (platform, task, point)), None)
+        return self._rows.get((platform, task, point))
+
+    @cached_property
+    def _rows(self) -> Mapping[tuple[str, Task, ScalePoint], ScaleRow]:
+        """The first of each platform, task and point."""
+        return {(one.platform, one.task, one.point): one for one in reversed(self.rows)}
 
     def comparison(self, platform: str, task: Task, point: ScalePoint) -> Comparison | None:
         """A platform, or the control, against the baseline at a point."""
-        wanted = (platform, task, self.words(point))
-        both = (*self.comparisons, *self.control)
-        return next((one for one in both if (one.platform, one.task, one.condition) == wanted), None)
+        return self._comparisons.get((platform, task, self.words(point)))
+
+    @cached_property
+    def _comparisons(self) -> Mapping[tuple[str, Task, str | None], Comparison]:
+        """The first of each platform, task and condition."""
+        return {(one.platform, one.task, one.condition): one for one in reversed((*self.comparisons, *self.control))}
 
 
 def guests_at_once(

@@ -8,6 +8,7 @@ other two. Main types: `Isolation`, `LoadUse` (what the guests beside did meanwh
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import MappingProxyType
 
 from virtoll.runfolder.conditions import ALONE, Condition, NeighbourRecord, readings_through
@@ -79,10 +80,12 @@ class Isolation:
 
     def comparison(self, platform: str, task: Task, condition: str) -> Comparison | None:
         """One cell of the matrix; `ALONE`: the control."""
-        both = (*self.comparisons, *self.control)
-        return next(
-            (one for one in both if (one.platform, one.task, one.condition) == (platform, task, condition)), None
-        )
+        return self._comparisons.get((platform, task, condition))
+
+    @cached_property
+    def _comparisons(self) -> Mapping[tuple[str, Task, str | None], Comparison]:
+        """The first of each platform, task and condition."""
+        return {(one.platform, one.task, one.condition): one for one in reversed((*self.comparisons, *self.control))}
 
     @property
     def family(self) -> int:

@@ -82,6 +82,8 @@ def _pause_counts(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> Itera
         place = places.setdefault((trial.trial, task), 0)
         places[trial.trial, task] += 1
         for hop in point.hops or ():
+            if not any(name.startswith(_DRIVER) for name in hop.before or ()):
+                continue  # most interfaces are no NICs, and their drivers count nothing
             received, sent = _grown(hop, _RECEIVED), _grown(hop, _SENT)
             if hop.interface is not None and (received, sent) != (None, None):
                 yield PauseCount(

@@ -187,16 +187,14 @@ def observations_of(
 
     `costs`: of what takes calibrations as well (`stats/frame_cost.py`).
     """
-    by_cell: dict[tuple[str, str], list[Task]] = {}
-    for task in tasks:
-        by_cell.setdefault((task.workload, task.parameters), []).append(task)
+    tasks_of_trial = TasksOf(tasks)
     found, gaps = [], []
     ran = [trial for trial in trials if trial.status != "skipped"]
     ran.sort(key=lambda trial: (trial.started_realtime_ns or 0, trial.trial))
     for position, trial in enumerate(ran):
         if trial.status != "ok":
             continue
-        for task in by_cell.get((trial.workload, canonical(trial.parameters)), []):
+        for task in tasks_of_trial(trial):
             value, reason = _value(task.metric, trial, costs or {})
             if value is None:
                 gaps.append(Gap(trial.trial, reason))
@@ -244,9 +242,34 @@ def why_missing(
     return reasons
 
 
+class TasksOf:
+    """Which of some tasks a trial measures, in their order: what `Task.is_of` says, without asking each of them."""
+
+    def __init__(self, tasks: Iterable[Task]) -> None:
+        self._found: dict[tuple[str, str], list[Task]] = {}
+        for task in tasks:
+            self._found.setdefault((task.workload, task.parameters), []).append(task)
+
+    def __call__(self, trial: TrialRecord) -> Sequence[Task]:
+        """None of them: empty."""
+        return self._found.get((trial.workload, canonical(trial.parameters)), ())
+
+
 def canonical(parameters: Parameters) -> str:
     """Parameters as JSON text with sorted keys: equal sets give equal text."""
-    return json.dumps(parameters, sort_keys=True, ensure_ascii=False)
+    # A run has few sets of parameters and asks for each of them often, of every trial in every part of the analysis.
+    # Of what JSON holds, equal texts of `repr` are of equal sets with equal types (1, 1.0 and True are not alike).
+    written = repr(parameters)
+    found = _CANONICAL.get(written)
+    if found is None:
+        if len(_CANONICAL) >= _MOST_CANONICAL:
+            _CANONICAL.clear()
+        found = _CANONICAL[written] = json.dumps(parameters, sort_keys=True, ensure_ascii=False)
+    return found
+
+
+_MOST_CANONICAL = 4096
+_CANONICAL: dict[str, str] = {}
 
 
 def _natural(parameters: Parameters) -> list[tuple[int, float, str]]:

@@ -13,7 +13,7 @@ from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.traffic_records import Cpu, Distribution, Point, SourceCounts
 from virtoll.stats.hops import Owner, locate
 from virtoll.stats.sweeps import LOSSLESS_SHARE
-from virtoll.stats.values import Task, joint_ns
+from virtoll.stats.values import Task, TasksOf, joint_ns
 
 Cell = tuple[str, Task]
 
@@ -113,12 +113,11 @@ class BackendUse:
 
 def points_of(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> Iterator[tuple[Task, TrialRecord, Point]]:
     """Every point of every `ok` trial with its task."""
-    rated = [task for task in tasks if task.metric.source == "points"]
+    rated = TasksOf(task for task in tasks if task.metric.source == "points")
     for trial in trials:
-        task = next((one for one in rated if one.is_of(trial)), None)
-        if trial.status == "ok" and task is not None:
-            for point in trial.points or ():
-                yield task, trial, point
+        if trial.status == "ok" and trial.points:
+            for task in rated(trial)[:1]:
+                yield from ((task, trial, point) for point in trial.points)
 
 
 def loss_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[LossRow, ...]:

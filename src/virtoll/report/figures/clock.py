@@ -1,9 +1,11 @@
 """The platforms' clock error: how far the guest's own durations are from the outside clock's."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from virtoll.report.figures import caveat_signs
 from virtoll.report.figures.base import FigureSpec, drawn_in_a_column, narrow, new_figure
+from virtoll.report.figures.dots import Dot, draw_dots
 from virtoll.report.figures.style import BAND, INK, MUTED, platform_styles
 from virtoll.stats.analysis import Analysis
 
@@ -17,6 +19,8 @@ def draw(analysis: Analysis) -> "Figure":
     figure = new_figure(1.15 + 0.3 * len(analysis.clocks))
     panel = figure.subplots()
     styles = platform_styles(analysis.platforms)
+    dots: list[Dot] = []
+    crosses: list[Dot] = []
     for row, clock in enumerate(analysis.clocks):
         panel.fill_betweenx(
             [row - 0.36, row + 0.36], -clock.estimate * 1e6, clock.estimate * 1e6, color=BAND, linewidth=0, zorder=0.5
@@ -25,18 +29,13 @@ def draw(analysis: Analysis) -> "Figure":
         for index, reading in enumerate(clock.readings):
             height = row + (index - (count - 1) / 2) * (0.5 / max(count, 2))
             face = "white" if reading.within else style.colour
-            caveat_signs.cross(panel, analysis, clock.platform, reading.error * 1e6, height)
-            panel.plot(
-                reading.error * 1e6,
-                height,
-                marker=style.marker,
-                markersize=3.6,
-                markeredgecolor=style.colour,
-                markeredgewidth=0.9,
-                markerfacecolor=face,
-                linestyle="none",
-            )
+            dot = Dot(reading.error * 1e6, height, style.marker, face, style.colour)
+            dots.append(dot)
+            if clock.platform in analysis.caveats:
+                crosses.append(replace(dot, marker="x", face=INK, edge=INK))
         panel.plot([clock.median * 1e6] * 2, [row - 0.36, row + 0.36], color=style.colour, linewidth=1.6, zorder=3)
+    draw_dots(panel, dots, size=3.6, edge_width=0.9, zorder=2)
+    draw_dots(panel, crosses, size=4.0, edge_width=0.7, zorder=6)
     panel.axvline(0, color=INK, linewidth=0.8)
     _axes(panel, analysis)
     caveat_signs.legend(figure, analysis, [clock.platform for clock in analysis.clocks])

@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING
 from virtoll.report import words
 from virtoll.report.figures import caveat_signs
 from virtoll.report.figures.base import FigureSpec, new_figure
+from virtoll.report.figures.edge_names import edge_name
 from virtoll.report.figures.shares import share_axes, share_legend, share_limits, share_lines
 from virtoll.report.figures.style import MUTED
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison
+from virtoll.stats.values import Task
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,27 +28,22 @@ def _shown(analysis: Analysis) -> list[Comparison]:
 def draw(analysis: Analysis) -> "Figure":
     """Dots on a logarithmic axis, one row a workload and within it one line a platform."""
     shown = _shown(analysis)
-    tasks = [task for task in analysis.tasks if any(one.task == task for one in shown)]
+    by_task: dict[Task, dict[str, Comparison]] = {}
+    for one in shown:
+        by_task.setdefault(one.task, {})[one.platform] = one
+    tasks = [task for task in analysis.tasks if task in by_task]
     platforms = [label for label in analysis.platforms if any(one.platform == label for one in shown)]
     line = 0.125 if len(tasks) <= _ROOMY else 0.075
     figure = new_figure(1.1 + len(tasks) * (0.12 + line * len(platforms)))
     panel = figure.subplots()
     limits = share_limits(analysis, shown)
-    rows = [{one.platform: one for one in shown if one.task == task} for task in tasks]
+    rows = [by_task[task] for task in tasks]
+    named: dict[str, list[float]] = {}
     for comparison, height in share_lines(panel, analysis, rows, platforms, limits):
         platform, share = comparison.platform, 100 * (comparison.share or 0.0)
         caveat_signs.cross(panel, analysis, platform, share, height)
         if len(platforms) > _DISTINGUISHABLE or platform in analysis.caveats:
-            panel.annotate(
-                caveat_signs.name(analysis, platform),
-                (1.0, height),
-                (3, 0),
-                va="center",
-                xycoords=("axes fraction", "data"),
-                textcoords="offset points",
-                fontsize=6,
-                color=MUTED,
-            )
+            named.setdefault(platform, []).append(height)
         if any(analysis.generator_bound(one, comparison.task) for one in (platform, analysis.baseline or "")):
             panel.annotate(
                 "generator-bound",
@@ -57,6 +54,8 @@ def draw(analysis: Analysis) -> "Figure":
                 fontsize=6,
                 color=MUTED,
             )
+    for platform, heights in named.items():
+        edge_name(panel, caveat_signs.name(analysis, platform), heights)
     xlabel = f"performance as a share of {analysis.baseline} (logarithmic); left of 100 % is slower"
     share_axes(panel, [task.label for task in tasks], limits, xlabel)
     share_legend(figure, analysis, platforms, analysis.baseline or "")

@@ -119,9 +119,9 @@ def _panel(panel: "Axes", analysis: Analysis, own: OverParameter, upright: Uprig
         places = [point.value for point in curve.points]
         medians = [math.nan if point.cell is None else point.cell.median / upright.scale for point in curve.points]
         style.plot(panel, places, medians, caveat_signs.name(analysis, curve.platform), 1.1)
+        _intervals(panel, curve.points, upright, style)
         for point, median in zip(curve.points, medians, strict=True):
             if point.cell is not None:
-                _interval(panel, point, upright, style)
                 caveat_signs.cross(panel, analysis, curve.platform, point.value, median)
     _across(panel, own, columns)
     panel.tick_params(axis="both", labelsize=6.5)
@@ -134,12 +134,17 @@ def _panel(panel: "Axes", analysis: Analysis, own: OverParameter, upright: Uprig
     panel.set_ylim(upright.low, upright.high)
 
 
-def _interval(panel: "Axes", point: ParameterPoint, upright: Upright, style: PlatformStyle) -> None:
-    cell = point.cell
-    if cell is None or cell.interval is None:
-        return
-    low, high = (end / upright.scale for end in (cell.interval.low, cell.interval.high))
-    panel.vlines(point.value, max(low, upright.low), min(high, upright.high), color=style.colour, linewidth=0.9)
+def _intervals(panel: "Axes", points: Sequence[ParameterPoint], upright: Upright, style: PlatformStyle) -> None:
+    """Those of a platform's medians, cut at the axis' ends."""
+    known = [(one.value, one.cell.interval) for one in points if one.cell is not None and one.cell.interval is not None]
+    if known:
+        panel.vlines(
+            [value for value, _ in known],
+            [max(interval.low / upright.scale, upright.low) for _, interval in known],
+            [min(interval.high / upright.scale, upright.high) for _, interval in known],
+            color=style.colour,
+            linewidth=0.9,
+        )
 
 
 def _across(panel: "Axes", own: OverParameter, columns: int) -> None:

@@ -1,5 +1,6 @@
 """Offered against forwarded rate, one panel a frame size (Schlosser et al. 2011, Figure 3)."""
 
+import math
 from typing import TYPE_CHECKING
 
 from virtoll import units
@@ -123,10 +124,14 @@ def _curve(panel: "Axes", curve: Curve, style: PlatformStyle, width: float) -> N
 
 def _ranges(panel: "Axes", points: list[CurvePoint], style: PlatformStyle) -> None:
     """Bars from the smallest to the largest of the blocks, in both directions."""
+    x: list[float] = []
+    y: list[float] = []
     for point in points:
-        x, y = point.offered, point.forwarded
-        panel.plot([x.median, x.median], [max(y.low, 1e-9), y.high], color=style.colour, linewidth=0.8, zorder=2)
-        panel.plot([x.low, x.high], [y.median, y.median], color=style.colour, linewidth=0.8, zorder=2)
+        offered, forwarded = point.offered, point.forwarded
+        x += [offered.median, offered.median, math.nan, offered.low, offered.high, math.nan]
+        y += [max(forwarded.low, 1e-9), forwarded.high, math.nan, forwarded.median, forwarded.median, math.nan]
+    if x:
+        panel.plot(x[:-1], y[:-1], color=style.colour, linewidth=0.8, zorder=2)
 
 
 def caption(analysis: Analysis) -> str:

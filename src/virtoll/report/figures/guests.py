@@ -1,5 +1,6 @@
 """What the guests themselves cost: the way to readiness, memory idle and after work, host CPU per job."""
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -139,16 +140,23 @@ def _processor(panel: "Axes", analysis: Analysis, styles: dict[str, PlatformStyl
     heights = {row.platform: height for height, row in enumerate(analysis.guests)}
     shown = [use for use in analysis.host_cpu if use.ratio is not None and use.platform in heights]
     tasks, ends = list(dict.fromkeys(use.task for use in shown)), [1.0]
-    for use in shown:
-        style = styles[use.platform]
-        height = heights[use.platform] + (tasks.index(use.task) - (len(tasks) - 1) / 2) * (0.5 / max(len(tasks), 2))
-        ratio = use.ratio or 1.0
-        if use.interval is not None:
-            low, high = max(use.interval.low, ratio / 3), min(use.interval.high, ratio * 3)
-            panel.plot([low, high], [height] * 2, color=style.colour, linewidth=1)
-            ends += [low, high]
-        panel.plot(ratio, height, marker=style.marker, markersize=3.6, color=style.colour, linestyle="none", zorder=3)
-        ends.append(ratio)
+    for platform in dict.fromkeys(use.platform for use in shown):
+        style, ratios, levels = styles[platform], list[float](), list[float]()
+        x, y = list[float](), list[float]()
+        for use in (one for one in shown if one.platform == platform):
+            height = heights[platform] + (tasks.index(use.task) - (len(tasks) - 1) / 2) * (0.5 / max(len(tasks), 2))
+            ratio = use.ratio or 1.0
+            if use.interval is not None:
+                low, high = max(use.interval.low, ratio / 3), min(use.interval.high, ratio * 3)
+                x += [low, high, math.nan]
+                y += [height, height, math.nan]
+                ends += [low, high]
+            ratios.append(ratio)
+            levels.append(height)
+        if x:
+            panel.plot(x[:-1], y[:-1], color=style.colour, linewidth=1)
+        panel.plot(ratios, levels, marker=style.marker, markersize=3.6, color=style.colour, linestyle="none", zorder=3)
+        ends += ratios
     panel.axvline(1, color=INK, linewidth=0.8)
     _logarithmic(panel, min(ends), max(ends))
     panel.set_xlabel(f"host CPU per job, × {analysis.baseline or 'baseline'} (log)")

@@ -1,5 +1,7 @@
 """Horizontal bars, a platform each: the bar, its whisker, what stands beside it, and a word where there is no value."""
 
+import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from virtoll.report.figures import caveat_signs
@@ -29,14 +31,26 @@ def whisker(panel: "Axes", place: int, low: float, high: float, limit: float = f
 
     It has no end where it goes beyond the limit, which an arrow shows, or below zero.
     """
-    begin, reach = max(low, 0.0), min(high, limit)
-    ends = [end for end in (low, high) if 0 <= end <= limit]
+    whiskers(panel, [(place, low, high)], limit)
+
+
+def whiskers(panel: "Axes", own: Sequence[tuple[int, float, float]], limit: float = float("inf")) -> None:
+    """Those of bars at several places, each with its low and high end: what looks alike is drawn at once."""
+    spans, levels = list[float](), list[float]()
+    ends, marks = list[float](), list[float]()
+    for place, low, high in own:
+        spans += [max(low, 0.0), min(high, limit), math.nan]
+        levels += [place, place, math.nan]
+        for end in (one for one in (low, high) if 0 <= one <= limit):
+            ends += [end, end, math.nan]
+            marks += [place - 0.14, place + 0.14, math.nan]
     for colour, width in (("white", 2.6), (INK, 1.1)):
-        panel.plot([begin, reach], [place, place], color=colour, linewidth=width, zorder=3, solid_capstyle="butt")
-        for end in ends:
-            panel.plot([end, end], [place - 0.14, place + 0.14], color=colour, linewidth=width, zorder=3)
-    if high > limit:
-        panel.plot(limit, place, marker=">", color=INK, markersize=3, zorder=4)
+        panel.plot(spans[:-1], levels[:-1], color=colour, linewidth=width, zorder=3, solid_capstyle="butt")
+        if ends:
+            panel.plot(ends[:-1], marks[:-1], color=colour, linewidth=width, zorder=3)
+    beyond = [place for place, _, high in own if high > limit]
+    if beyond:
+        panel.plot([limit] * len(beyond), beyond, marker=">", color=INK, markersize=3, linestyle="none", zorder=4)
 
 
 def beside(panel: "Axes", text: str, reach: float, place: int, size: float = 7) -> None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from virtoll import units
 from virtoll.report.figures import caveat_signs
 from virtoll.report.figures.base import FigureSpec, legend_below, new_figure
+from virtoll.report.figures.dots import Dot, draw_dots
 from virtoll.report.figures.style import INK, MUTED, PlatformStyle, platform_styles
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.drift import DRIFT_FROM
@@ -25,6 +26,9 @@ def draw(analysis: Analysis) -> "Figure":
     styles = platform_styles(analysis.platforms)
     low, high = _limits(analysis)
     panel.axhline(100, color=INK, linewidth=0.8)
+    dots: list[Dot] = []
+    crosses: list[Dot] = []
+    outliers: list[tuple[float, float]] = []
     for value in analysis.order:
         style, x, y = styles[value.observation.platform], value.observation.position, value.relative * 100
         if not low <= y <= high:
@@ -37,30 +41,26 @@ def draw(analysis: Analysis) -> "Figure":
                 fontsize=7,
                 color=MUTED,
             )
-        panel.plot(
-            x,
-            min(max(y, low), high),
-            marker=style.marker,
-            color=style.colour,
-            markersize=3.8,
-            markeredgewidth=0,
-            linestyle="none",
-            clip_on=False,
-            zorder=3,
-        )
-        caveat_signs.cross(panel, analysis, value.observation.platform, x, min(max(y, low), high), 3.4)
+        shown = x, min(max(y, low), high)
+        dots.append(Dot(*shown, style.marker, style.colour, style.colour))
+        if value.observation.platform in analysis.caveats:
+            crosses.append(Dot(*shown, "x", INK, INK))
         if value.outlier:
-            panel.plot(
-                x,
-                min(max(y, low), high),
-                marker="o",
-                markersize=9,
-                markerfacecolor="none",
-                markeredgecolor=INK,
-                markeredgewidth=0.9,
-                linestyle="none",
-                zorder=4,
-            )
+            outliers.append(shown)
+    draw_dots(panel, dots, size=3.8, edge_width=0, zorder=3, clip=False)
+    draw_dots(panel, crosses, size=3.4, edge_width=0.7, zorder=6)
+    if outliers:
+        panel.plot(
+            [x for x, _ in outliers],
+            [y for _, y in outliers],
+            marker="o",
+            markersize=9,
+            markerfacecolor="none",
+            markeredgecolor=INK,
+            markeredgewidth=0.9,
+            linestyle="none",
+            zorder=4,
+        )
     _blocks(panel, analysis)
     panel.set_ylim(low, high)
     panel.yaxis.set_major_formatter(lambda value, _: f"{value:g} %")

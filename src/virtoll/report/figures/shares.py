@@ -1,5 +1,6 @@
 """Dots on a logarithmic axis of shares: what the figures of cost and of isolation have in common."""
 
+import math
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -35,20 +36,35 @@ def share_limits(analysis: Analysis, shown: Sequence[Comparison]) -> tuple[float
     return low / margin, high * margin
 
 
-def share_dot(
-    panel: "Axes", comparison: Comparison, height: float, style: PlatformStyle, limits: tuple[float, float]
+def _platform(
+    panel: "Axes",
+    own: Sequence[tuple[Comparison, float]],
+    style: PlatformStyle,
+    limits: tuple[float, float],
 ) -> None:
-    """A filled marker: slower or faster; a half one: alike; an open one: not known. An arrow: its interval goes on."""
-    share = (comparison.share or 0.0) * 100
-    if comparison.interval is not None:
-        low, high = comparison.interval.low * 100, comparison.interval.high * 100
-        panel.plot(
-            [max(low, limits[0]), min(high, limits[1])], [height, height], color=style.colour, linewidth=1.2, zorder=2
-        )
-        for beyond, place, arrow in ((low < limits[0], limits[0], "<"), (high > limits[1], limits[1], ">")):
-            if beyond:
-                panel.plot(place, height, marker=arrow, color=style.colour, markersize=3.5, clip_on=False)
-    plot_verdict(panel, share, height, style, comparison.verdict)
+    """One platform's comparisons at their heights: what looks alike is drawn at once, as there may be a thousand.
+
+    A filled marker: slower or faster; a half one: alike; an open one: not known. An arrow: its interval goes on.
+    """
+    places: list[float] = []
+    levels: list[float] = []
+    beyond: dict[str, list[float]] = {"<": [], ">": []}
+    for one, height in own:
+        if one.interval is not None:
+            low, high = one.interval.low * 100, one.interval.high * 100
+            places += [max(low, limits[0]), min(high, limits[1]), math.nan]
+            levels += [height, height, math.nan]
+            beyond["<"] += [height] if low < limits[0] else []
+            beyond[">"] += [height] if high > limits[1] else []
+    if places:
+        panel.plot(places[:-1], levels[:-1], color=style.colour, linewidth=1.2, zorder=2)
+    for limit, (arrow, heights) in zip(limits, beyond.items(), strict=True):
+        if heights:
+            edge = [limit] * len(heights)
+            panel.plot(edge, heights, marker=arrow, color=style.colour, markersize=3.5, linestyle="none", clip_on=False)
+    for verdict in dict.fromkeys(one.verdict for one, _ in own):
+        told = [((one.share or 0.0) * 100, height) for one, height in own if one.verdict is verdict]
+        plot_verdict(panel, [share for share, _ in told], [height for _, height in told], style, verdict)
 
 
 def share_lines(
@@ -71,9 +87,9 @@ def share_lines(
             panel.axhline(number - 0.5, color="#d4d4d4", linewidth=0.6)
         for place, platform in enumerate(platforms):
             if platform in row:
-                height = number + (place - (len(platforms) - 1) / 2) * step
-                share_dot(panel, row[platform], height, styles[platform], limits)
-                drawn.append((row[platform], height))
+                drawn.append((row[platform], number + (place - (len(platforms) - 1) / 2) * step))
+    for platform in platforms:
+        _platform(panel, [one for one in drawn if one[0].platform == platform], styles[platform], limits)
     panel.axvline(100, color=INK, linewidth=0.8)
     return drawn
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from virtoll import units
 from virtoll.report.figures import caveat_signs
 from virtoll.report.figures.base import FigureSpec, blocks_text, interval_text, panel_grid
-from virtoll.report.figures.horizontal_bars import bar, beside, in_place_of_a_bar, whisker
+from virtoll.report.figures.horizontal_bars import bar, beside, in_place_of_a_bar, whiskers
 from virtoll.report.figures.style import INK, whole
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.values import Task
@@ -46,6 +46,7 @@ def _panel(panel: "Axes", analysis: Analysis, task: Task, platforms: list[str]) 
     base = analysis.cells.get((analysis.baseline or "", task))
     if base is not None:
         panel.axvline(base.median, color=INK, linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
+    intervals: list[tuple[int, float, float]] = []
     for place, platform in enumerate(platforms):
         cell = analysis.cells.get((platform, task))
         if cell is None:
@@ -55,8 +56,10 @@ def _panel(panel: "Axes", analysis: Analysis, task: Task, platforms: list[str]) 
         reach = cell.median
         if cell.interval is not None:
             reach = cell.interval.high
-            whisker(panel, place, cell.interval.low, cell.interval.high)
+            intervals.append((place, cell.interval.low, cell.interval.high))
         beside(panel, _text(analysis, platform, task), reach, place)
+    if intervals:
+        whiskers(panel, intervals)
 
 
 def _text(analysis: Analysis, platform: str, task: Task) -> str:

@@ -10,6 +10,7 @@ from virtoll.stats.compare import DIFFERENT, Verdict
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
+    from numpy.typing import ArrayLike
 
 
 def verdict_filling(verdict: Verdict, colour: str) -> dict[str, Any]:
@@ -19,8 +20,10 @@ def verdict_filling(verdict: Verdict, colour: str) -> dict[str, Any]:
     return {"markerfacecolor": colour if verdict in DIFFERENT else "white"}
 
 
-def plot_verdict(panel: "Axes", share: float, height: float, style: PlatformStyle, verdict: Verdict) -> None:
-    """A platform's marker at its share of the baseline, filled as the verdict on it says."""
+def plot_verdict(
+    panel: "Axes", share: "ArrayLike", height: "ArrayLike", style: PlatformStyle, verdict: Verdict
+) -> None:
+    """A platform's marker at its share of the baseline, or as many at theirs, filled as the verdict on it says."""
     panel.plot(
         share,
         height,

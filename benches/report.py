@@ -1,0 +1,153 @@
+# ruff: noqa: INP001
+"""What the report of a large run costs: seconds by stage, peak memory, and the bytes that it writes.
+
+``python benches/report.py [RUN]``, from the repository's folder. Without RUN it makes a run of 10 080 trials: 12
+platforms, 42 sets of parameters (12 sweeps, STREAM with three metrics, jobs) and 20 blocks, always the same. It is kept
+in the folder for temporary files, and `--wired` makes one whose points have the counters of every hop (70 MB). RUN is
+any run folder; its own report is left alone.
+
+Each report is made in a process of its own, so that the peak is its own. Printed are wall time and CPU time: on a busy
+host the second is what to compare. *Draw* is what matplotlib takes. Profile with
+``python -m cProfile -o FILE -m virtoll report RUN``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "src")]
+
+STAGES = {
+    "load": "read",
+    "analyse": "analyse",
+    "ledger_of": "claims",
+    "figures_of": "list figures",
+    "render": "draw",
+    "csv_tables": "tables",
+    "render_page": "page",
+    "_write": "write",
+}
+"""Functions that `virtoll.report.build` calls, with what the table calls them; what none of them takes is `rest`."""
+
+COSTS: dict[str, dict[str, float]] = {
+    "native": {},
+    "native-again": {},
+    **{
+        label: {"packet path": cost, "kernel": cost, "memory": 1 + cost / 20, "cpu": 1 + cost / 50}
+        for label, cost in (
+            ("netns", 1.18),
+            ("runc", 1.2),
+            ("crun", 1.1),
+            ("lxc", 1.15),
+            ("gvisor", 6.0),
+            ("uml", 14.0),
+            ("qemu-kvm-virtio-net", 2.0),
+            ("firecracker", 2.2),
+            ("qemu-tcg-virtio-net", 9.5),
+            ("qemu-tcg-e1000", 24.0),
+        )
+    },
+}
+
+
+def made(*, wired: bool) -> Path:
+    """The large run, made at first use."""
+    from tests.support.synthetic_run import GENERATOR_LIMIT, Truth, write
+
+    path = Path(tempfile.gettempdir()) / f"virtoll-bench-report-{'wired' if wired else 'plain'}-1"
+    if not (path / "state.json").exists():
+        truth = Truth(
+            COSTS,
+            blocks=20,
+            frame_sizes=tuple(GENERATOR_LIMIT),
+            egress=("one", "each"),
+            threads=(1, 2, 3, 4, 5, 6, 7, 8, 16),
+            elements=(500_000, 1_000_000, 2_000_000),
+            weighed=True,
+            wired=wired,
+            margin=0.1,
+            clock_error={"uml": 0.004},
+        )
+        write(path, truth)
+    return path
+
+
+def report(run: Path, output: Path) -> None:
+    """In a child: make the report; print what each stage took as one line of JSON."""
+    begun, used = time.perf_counter(), time.process_time()
+    from virtoll.report import build
+
+    taken: dict[str, list[float]] = {"start": [time.perf_counter() - begun, time.process_time() - used]}
+    inside: list[list[float]] = []  # of each stage that is under way, what stages inside it took
+
+    def timed(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any, **named: Any) -> Any:
+            inside.append([0.0, 0.0])
+            wall, cpu = time.perf_counter(), time.process_time()
+            try:
+                return function(*given, **named)
+            finally:
+                whole = time.perf_counter() - wall, time.process_time() - cpu
+                within = inside.pop()
+                own = taken.setdefault(name, [0.0, 0.0])
+                for which in (0, 1):
+                    own[which] += whole[which] - within[which]
+                    if inside:
+                        inside[-1][which] += whole[which]
+
+        return call
+
+    for function, name in STAGES.items():
+        if hasattr(build, function):
+            setattr(build, function, timed(name, getattr(build, function)))
+    build.build_report(run, output)
+    whole = [time.perf_counter() - begun, time.process_time() - used]
+    taken["rest"] = [whole[which] - sum(one[which] for one in taken.values()) for which in (0, 1)]
+    peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({"taken": taken, "whole": whole, "peak_mib": peak_mib}))
+
+
+def megabytes(path: Path) -> float:
+    """Of a file, or of all files of a folder."""
+    files = path.iterdir() if path.is_dir() else [path]
+    return sum(one.stat().st_size for one in files) / 1e6
+
+
+def main() -> None:
+    """Make the run if need be, its report in a child, and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("run", nargs="?", type=Path)
+    parser.add_argument("--wired", action="store_true")
+    parser.add_argument("--into", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.into is not None:
+        report(given.run, given.into)
+        return
+    run = given.run or made(wired=given.wired)
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder)
+        argv = [sys.executable, __file__, str(run), "--into", folder]
+        done = subprocess.run(argv, stdout=subprocess.PIPE, env=os.environ.copy(), check=True)
+        found = json.loads(done.stdout)
+        print(f"{run}: {sum(1 for _ in (run / 'trials.jsonl').open('rb'))} trials")
+        print("| stage | wall, s | CPU, s |\n| --- | --- | --- |")
+        for name, (wall, cpu) in [*found["taken"].items(), ("all", found["whole"])]:
+            print(f"| {name} | {wall:.2f} | {cpu:.2f} |")
+        print(f"peak of memory: {found['peak_mib']:.0f} MiB")
+        for name in ("index.html", "figures", "tables"):
+            print(f"{name}: {megabytes(output / name):.2f} MB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,178 @@
+"""What a large run's page leaves out is in a file beside it, and what is looked up is what a scan finds."""
+
+import csv
+import dataclasses
+import math
+import random
+import re
+from pathlib import Path
+
+import pytest
+from tests.support.synthetic_run import REALISTIC, Truth, run_data, write
+
+from virtoll.errors import RunFolderError
+from virtoll.report import build_report
+from virtoll.report.drawing import Drawing, inline, render
+from virtoll.report.figures import FIGURES, figures_of
+from virtoll.report.figures.dots import MOST_SHAPES
+from virtoll.report.page import _MOST_LINES
+from virtoll.runfolder import jsonlines
+from virtoll.stats.analysis import Analysis, analyse
+from virtoll.stats.drift import OrderedValue
+from virtoll.stats.values import TasksOf, canonical
+
+SMALL = Truth(
+    REALISTIC,
+    frame_sizes=(64,),
+    threads=(1, 2),
+    failures={("runc", "masr", 1): "failed", ("netns", "superpi", 0): "invalid"},
+    unavailable={"qemu-tcg-e1000": "there is no QEMU here"},
+)
+
+
+@pytest.fixture(scope="module")
+def analysis() -> Analysis:
+    """Of a run with trials of every kind of end."""
+    return analyse(run_data(SMALL))
+
+
+def lines_of(page: str, summary: str) -> list[str]:
+    """The lines of the list with this summary."""
+    found = re.search(rf"<summary>{summary}.*?</summary><pre>(.*?)</pre>", page, re.DOTALL)
+    assert found is not None
+    return [line for line in found[1].split("\n") if line]
+
+
+def rows(table: Path) -> list[dict[str, str]]:
+    """Of a CSV file."""
+    with table.open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def test_a_long_plan_is_cut_on_the_page_and_whole_in_its_file(tmp_path: Path) -> None:
+    jobs: dict[str, dict[str, float]] = {"native": {}, "native-again": {}, "netns": {}}
+    built = build_report(write(tmp_path / "run", Truth(jobs, blocks=30, frame_sizes=(64,), stop_after=60)))
+    planned = built.analysis.data.manifest.plan.trials
+    page, told = built.path.read_text(encoding="utf-8"), rows(built.path.parent / "tables" / "plan.csv")
+    assert len(planned) > _MOST_LINES
+    assert len(lines_of(page, "The plan")) == _MOST_LINES
+    assert f'And {len(planned) - _MOST_LINES} more: all are in <a href="tables/plan.csv">plan.csv</a>' in page
+    assert [(int(row["trial"]), row["platform"], row["workload"], row["parameters"]) for row in told] == [
+        (one.trial, one.platform, one.workload, canonical(one.parameters)) for one in planned
+    ]
+
+
+def test_a_short_plan_is_whole_on_the_page(analysis: Analysis, tmp_path: Path) -> None:
+    built = build_report(write(tmp_path / "run", SMALL))
+    page = built.path.read_text(encoding="utf-8")
+    assert len(lines_of(page, "The plan")) == len(analysis.data.manifest.plan.trials) <= _MOST_LINES
+    assert "all are in" not in page
+    commands = rows(built.path.parent / "tables" / "commands.csv")
+    assert commands[0]["command"] == "qemu-system-x86_64 -append 'console=ttyS0 <quiet> & more'"
+    assert len(commands) == len(built.analysis.data.commands)
+
+
+def test_a_lookup_gives_what_a_scan_gives(analysis: Analysis) -> None:
+    of = TasksOf(analysis.tasks)
+    for trial in analysis.data.every_trial:
+        assert list(of(trial)) == [task for task in analysis.tasks if task.is_of(trial)]
+    both = (*analysis.comparisons, *analysis.control)
+    for platform in (*analysis.platforms, "none"):
+        for task in analysis.tasks:
+            assert analysis.comparison(platform, task) is next(
+                (one for one in both if (one.platform, one.task) == (platform, task)), None
+            )
+            wanted = platform, task.parameters
+            assert analysis.curve(platform, task) is next(
+                (one for one in analysis.curves if (one.platform, one.parameters) == wanted), None
+            )
+
+
+def test_why_a_cell_is_empty_is_what_its_trials_say(analysis: Analysis) -> None:
+    reasons = {(one.platform, one.task.workload): one.reason for one in analysis.comparisons if one.share is None}
+    assert {platform for platform, _ in reasons} == {"qemu-tcg-e1000"}
+    assert set(reasons.values()) == {"qemu-tcg-e1000 is not available: there is no QEMU here"}
+    failing = analyse(run_data(dataclasses.replace(SMALL, failures={("runc", "masr", n): "failed" for n in range(3)})))
+    told = {(one.platform, one.task.workload): one.reason for one in failing.comparisons if one.share is None}
+    assert told["runc", "masr"] == "runc failed: the guest's process ended during the job"
+
+
+@pytest.mark.parametrize("two", [({"a": 1}, {"a": 1.0}), ({"a": 1}, {"a": True}), ({"a": "1"}, {"a": 1})])
+def test_parameters_that_only_seem_equal_have_texts_of_their_own(two: tuple[dict[str, object], ...]) -> None:
+    for _ in range(2):
+        assert len({canonical(one) for one in two}) == 2
+    assert canonical({"b": [1], "a": "é"}) == canonical({"a": "é", "b": [1]}) == '{"a": "é", "b": [1]}'
+
+
+def many(analysis: Analysis, count: int) -> Analysis:
+    """The analysis with so many values in the order of the trials."""
+    dice, first = random.Random(1), analysis.order[0]
+    order = tuple(
+        OrderedValue(
+            dataclasses.replace(first.observation, platform=dice.choice(analysis.platforms), position=place),
+            math.exp(dice.gauss(0, 0.01)),
+            outlier=place % 100 == 0,
+        )
+        for place in range(count)
+    )
+    return dataclasses.replace(analysis, order=order)
+
+
+def test_thousands_of_markers_are_a_picture_and_fewer_are_shapes(analysis: Analysis) -> None:
+    few = render("order", FIGURES["order"], many(analysis, MOST_SHAPES))
+    more = render("order", FIGURES["order"], many(analysis, MOST_SHAPES + 1))
+    assert "data:image/png" not in few.svg
+    assert "data:image/png" in more.svg
+    assert len(more.svg) < len(few.svg) / 2
+    assert len(more.pdf) < len(few.pdf) * 2
+
+
+def test_the_drawing_on_the_page_has_all_that_the_file_has(analysis: Analysis) -> None:
+    for name, spec in figures_of(analysis).items():
+        if spec.why_not(analysis) is not None:
+            continue
+        drawing = render(name, spec, analysis)
+        small = inline(drawing, "a figure")
+        identifiers = re.findall(r'\bid="([^"]+)"', small)
+        referred = set(re.findall(r'(?:href="#|url\(#)([^")]+)', small))
+        assert len(identifiers) == len(set(identifiers)), name
+        assert referred <= set(identifiers), name
+        assert all(one.startswith(f"{name}-") for one in identifiers), name
+        assert small.count("<path") == drawing.svg.count("<path"), name
+        assert len(small) < 0.9 * len(drawing.svg), name
+
+
+def test_words_that_come_again_are_drawn_once_each() -> None:
+    word = '<use xlink:href="#g-1"/>\n<use xlink:href="#g-2" transform="translate(63.5 0)"/>\n'
+    defined = '<defs><path id="g-1" d="M 0 0 \nL 1 2.123456 \nz\n"/><path id="g-2" d="M 0 0"/></defs>'
+    svg = f'<svg>{defined}<g id="text_1" x="1">{word}</g><g id="mine" x="2">{word}</g></svg>'
+    small = inline(Drawing("f", svg, b""), "a figure")
+    assert small.count('x="63.5"') == 1
+    assert 'd="M 0 0L1 2.123z"' in small
+    assert re.search(r'<g x="1"><g id="(f-\w+)">.*</g></g><g id="f-mine" x="2"><use xlink:href="#\1"/></g>', small)
+
+
+def test_lines_are_read_one_by_one_and_a_torn_one_is_left_out(tmp_path: Path) -> None:
+    file = tmp_path / "records.jsonl"
+    for text, expected in (
+        (b"", []),
+        (b'{"a": 1}', []),
+        (b'{"a": 1}\n', [(1, b'{"a": 1}')]),
+        (b'{"a": 1}\n{"a"', [(1, b'{"a": 1}')]),
+        (b'{"a": 1}\n{"a"\n', [(1, b'{"a": 1}')]),
+        (b'{"a"\n{"a": 2}\n', [(1, b'{"a"'), (2, b'{"a": 2}')]),
+        (b'{"a": 1}\n{"a"\n{"a', [(1, b'{"a": 1}')]),
+        (b"\0\0\n", []),
+    ):
+        file.write_bytes(text)
+        assert list(jsonlines.read(file)) == expected, text
+    with pytest.raises(RunFolderError, match="cannot read"):
+        list(jsonlines.read(tmp_path))
+
+
+def test_a_task_is_not_of_a_trial_with_other_parameters(analysis: Analysis) -> None:
+    trial = next(one for one in analysis.data.trials if one.workload == "masr")
+    other = dataclasses.replace(trial, parameters={**trial.parameters, "size_bytes": 1})
+    of = TasksOf(analysis.tasks)
+    assert [task.workload for task in of(trial)] == ["masr"]
+    assert list(of(other)) == []
