@@ -141,7 +141,7 @@ def _numbers(tested: JudgedTest, found: Finding) -> str:
         told = f"{share} of {found.against}, for each of its {tested.test.per.replace('_', ' ')}"
     else:
         told = f"{share} of {found.against}"
-    return told if ends is None else f"{told} ({_between(*ends)})"
+    return told if ends is None else f"{told} ({words.ends(*ends)})"
 
 
 def _value(value: float, unit: str) -> str:
@@ -150,13 +150,6 @@ def _value(value: float, unit: str) -> str:
     if value >= 0.001:
         return units.percent(value)
     return "0" if value < 5e-8 else units.parts_per_million(value).removeprefix("+")
-
-
-def _between(low: float, high: float) -> str:
-    """An interval of shares; one end may be open, where a rate is a lower bound."""
-    if math.isinf(high):
-        return f"at least {words.share(low)}" if low > 0 else "anything"
-    return f"at most {words.share(high)}" if low <= 0 else words.between(low, high)
 
 
 def _times_slower(share: float, ends: tuple[float, float] | None, told: str) -> str:

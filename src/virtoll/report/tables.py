@@ -40,7 +40,7 @@ def csv_tables(
         *scaling_tables(analysis),
         *parameter_tables(analysis),
         *throughput_tables(analysis),
-        *then_and_now_tables(analysis, beside),
+        *then_and_now_tables(beside),
         *(claims_tables(ledger) if ledger else ()),
         *paper_tables(analysis),
         _plan(analysis),

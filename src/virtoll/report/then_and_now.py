@@ -129,7 +129,7 @@ def _now(ratio: Ratio) -> Shown:
     against = f"of {of_what}" if of_what else ""
     interval = ratio.interval
     single = interval is None and ratio.blocks == 1
-    ends = ends_words(interval.low, interval.high) if interval is not None else "one block" if single else ""
+    ends = words.ends(interval.low, interval.high) if interval is not None else "one block" if single else ""
     but = "functional only" if ratio.functional else "" if single else ratio.reason
     said = "" if interval is None or ratio.unit or ratio.functional else words.times(ratio.estimate, *_ends(ratio))
     kind = "caveat" if ratio.functional else "slower" if "slower" in said else "faster" if "faster" in said else ""
@@ -139,13 +139,6 @@ def _now(ratio: Ratio) -> Shown:
 
 def _ends(ratio: Ratio) -> tuple[float, float]:
     return (ratio.interval.low, ratio.interval.high) if ratio.interval is not None else (0.0, math.inf)
-
-
-def ends_words(low: float, high: float) -> str:
-    """An interval of shares, of which one end may be open: '85 to 89 %', 'at least 85 %'."""
-    if math.isinf(high):
-        return f"at least {words.share(low)}" if low > 0 else "anything"
-    return f"at most {words.share(high)}" if low <= 0 else words.between(low, high)
 
 
 def _other_rows(values: Iterable[PublishedValue]) -> Iterable[TableRow]:
@@ -163,7 +156,7 @@ def _other_rows(values: Iterable[PublishedValue]) -> Iterable[TableRow]:
         yield TableRow(source, (Shown(scenario), Shown(platform), Shown("; ".join(texts), " ".join(notes))))
 
 
-def then_and_now_tables(analysis: Analysis, beside: ThenAndNow) -> tuple[CsvTable, ...]:
+def then_and_now_tables(beside: ThenAndNow) -> tuple[CsvTable, ...]:
     """One row for each answer of the run to a paper's number; none where it has none."""
     if not beside.rows:
         return ()
@@ -191,11 +184,11 @@ def then_and_now_tables(analysis: Analysis, beside: ThenAndNow) -> tuple[CsvTabl
         "reason",
         "caveat",
     )
-    rows = tuple(_csv_row(analysis, one, now) for one in beside.rows for now in one.nows)
+    rows = tuple(_csv_row(one, now) for one in beside.rows for now in one.nows)
     return (CsvTable("then_and_now", header, rows),)
 
 
-def _csv_row(analysis: Analysis, one: Beside, now: Now) -> Row:
+def _csv_row(one: Beside, now: Now) -> Row:
     then, ratio = one.question.then, now.ratio
     interval = ratio.interval
     return (
@@ -220,5 +213,5 @@ def _csv_row(analysis: Analysis, one: Beside, now: Now) -> Row:
         interval.high if interval else None,
         interval.method if interval else None,
         ratio.reason or None,
-        analysis.caveats.get(ratio.platform),
+        ratio.caveat,
     )

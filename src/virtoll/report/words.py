@@ -110,6 +110,13 @@ def between(low: float, high: float) -> str:
     return f"{joined(lowest, highest)} times"
 
 
+def ends(low: float, high: float) -> str:
+    """An interval of which one end may be open, where a rate is a lower bound: '85 to 89 %', 'at least 85 %'."""
+    if math.isinf(high):
+        return f"at least {share(low)}" if low > 0 else "anything"
+    return f"at most {share(high)}" if low <= 0 else between(low, high)
+
+
 def share(value: float) -> str:
     """A share of the baseline's performance: '87 %', '3.8 %', '104 %'."""
     if value >= 0.0995:
