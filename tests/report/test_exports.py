@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.made_up_run import Made, made_up_run
 from tests.support.marked_up import compiles, latex_rows, markdown_rows, shown
+from tests.support.runs_for_papers import RUNS
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
 from virtoll import __version__, units
@@ -30,20 +31,6 @@ from virtoll.runfolder.conditions import Condition
 from virtoll.runfolder.records import State
 from virtoll.runfolder.scale import ScalePoint
 from virtoll.stats.analysis import Analysis, analyse
-
-NESTED = Truth(
-    REALISTIC | {"xen": {"packet path": 300.0, "cpu": 40.0}},
-    weighed=True,
-    frame_sizes=(68,),
-    caveats={"xen": ("nested xen", FUNCTIONAL_ONLY)},
-    clock_error={"xen": 0.01},
-)
-RUNS = {
-    "plain": Truth(REALISTIC, weighed=True, frame_sizes=(68, 1504)),
-    "nested": NESTED,
-    "swept": Truth(REALISTIC, threads=(1, 2, 4), summary="mean-t95", frame_sizes=(68,)),
-}
-
 
 RECORDED = Path(__file__).resolve().parents[1] / "recorded" / "runs"
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,27 +9,14 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from tests.support.pdf_file import read_pdf
-from tests.support.synthetic_run import REALISTIC, Truth, run_data
+from tests.support.runs_for_papers import RUNS
+from tests.support.synthetic_run import run_data
 
 from virtoll.claims import then_and_now
-from virtoll.experiment.topology import FUNCTIONAL_ONLY
 from virtoll.report.drawing import render
 from virtoll.report.figures import figures_of
 from virtoll.report.figures.style import COLUMN_INCHES, IN_A_COLUMN, PAGE_INCHES, SETTINGS, SMALLEST_POINTS
 from virtoll.stats.analysis import Analysis, analyse
-
-NESTED = Truth(
-    REALISTIC | {"xen": {"packet path": 300.0, "cpu": 40.0}},
-    weighed=True,
-    frame_sizes=(68,),
-    caveats={"xen": ("nested xen", FUNCTIONAL_ONLY)},
-    clock_error={"xen": 0.01},
-)
-RUNS = {
-    "plain": Truth(REALISTIC, weighed=True, frame_sizes=(68, 1504)),
-    "nested": NESTED,
-    "swept": Truth(REALISTIC, threads=(1, 2, 4), summary="mean-t95", frame_sizes=(68,)),
-}
 
 
 @pytest.fixture(scope="module", params=RUNS)

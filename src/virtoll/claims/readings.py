@@ -22,7 +22,7 @@ from virtoll.stats.analysis import Analysis
 from virtoll.stats.bounds import receiving_apart
 from virtoll.stats.compare import round_values
 from virtoll.stats.summaries import CellSummary
-from virtoll.stats.values import Task, canonical, forwarded_rate
+from virtoll.stats.values import Task, TasksOf, forwarded_rate
 
 # A task of frames is the plain one where a test names none of these: what RFC 2544 and the papers send.
 PLAIN: Mapping[str, Any] = {
@@ -114,7 +114,7 @@ def _values(analysis: Analysis) -> Iterable[Cell]:
 def _points(analysis: Analysis, reading: Reading) -> Iterable[Cell]:
     """Cells of what single points tell: the one flat out, or for the sources' parts the one that forwarded most."""
     groups: dict[tuple[str, Task, Under], dict[tuple[int, int], float]] = {}
-    primary, apart = _primary_tasks(analysis), receiving_apart(analysis.data.boots)
+    primary, apart = _primary_of(analysis), receiving_apart(analysis.data.boots)
     for trial in (*analysis.data.trials, *analysis.data.beside):
         task = _task_of(primary, trial)
         if task is None or task.metric.source != "points":
@@ -131,14 +131,14 @@ def _points(analysis: Analysis, reading: Reading) -> Iterable[Cell]:
         )
 
 
-def _primary_tasks(analysis: Analysis) -> dict[tuple[str, str], Task]:
-    """By workload and parameters."""
-    return {(one.workload, one.parameters): one for one in analysis.tasks if one.metric.primary}
+def _primary_of(analysis: Analysis) -> TasksOf:
+    """The primary task of each trial."""
+    return TasksOf(task for task in analysis.tasks if task.metric.primary)
 
 
-def _task_of(primary: Mapping[tuple[str, str], Task], trial: TrialRecord) -> Task | None:
+def _task_of(primary: TasksOf, trial: TrialRecord) -> Task | None:
     """The primary task of a trial; None of one that is not believed."""
-    return primary.get((trial.workload, canonical(trial.parameters))) if trial.status == "ok" else None
+    return next(iter(primary(trial)), None) if trial.status == "ok" else None
 
 
 def _read(points: Sequence[Point], reading: Reading, *, apart: bool) -> float | None:
@@ -186,7 +186,7 @@ def _neighbours(analysis: Analysis) -> Iterable[Cell]:
     """What came through the guests beside that forward as a load, by the task of the guest that was measured."""
     apart = receiving_apart(analysis.data.boots)
     groups: dict[tuple[str, Task, Under], dict[tuple[int, int], float]] = {}
-    primary = _primary_tasks(analysis)
+    primary = _primary_of(analysis)
     for trial in analysis.data.beside:
         task = _task_of(primary, trial)
         points = [one.traffic for one in trial.neighbours if one.traffic is not None]
