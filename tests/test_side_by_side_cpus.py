@@ -11,6 +11,7 @@ import pytest
 from tests.support import experiments
 from tests.support.commands import virtoll
 from tests.support.experiments import fake
+from tests.support.machine import why_not_pinned
 
 from virtoll.experiment.model import Experiment
 from virtoll.report.build import load
@@ -177,7 +178,11 @@ def test_each_affinity_has_guests_of_its_own_where_it_says(tmp_path: Path) -> No
 @pytest.mark.root
 @pytest.mark.timeout(600)
 def test_real_guests_side_by_side_are_where_it_says(tmp_path: Path) -> None:
-    """On two cores none can be apart; what the kernel forwards for guests that are not pinned is not pinned either."""
+    """On two cores none can be apart; what the kernel forwards for guests that are not pinned is not pinned either.
+
+    Where the kernel's threads are out of sight, the record of each guest says so.
+    """
+    unseen = why_not_pinned(root=True)
     routers = {"workload": "virtual-routers", "routers": 2, "total_rate_frames_per_second": 2000}
     workloads = [
         {**routers, "point_milliseconds": 100, "affinity": EVERY},
@@ -200,7 +205,8 @@ def test_real_guests_side_by_side_are_where_it_says(tmp_path: Path) -> None:
         pinned = () if affinity == "unpinned" else cpus[:1]
         assert (boot.requested and boot.requested.cpus, boot.fatal) == (pinned, ())
         assert (boot.facts or {})["cpus_allowed"] == len(pinned or cpus)
-        assert (boot.forwarding and boot.forwarding.cpus) == (pinned or cpus)
+        assert boot.forwarding is not None
+        assert (boot.forwarding.cpus, boot.forwarding.reason) == (None if unseen else pinned or cpus, unseen)
     others = Counter(boot.requested and boot.requested.cpus for boot in folder.boots() if boot.instance > 0)
     assert (others[cpus[:1]], others[()]) == (1, 2), "transmitters and routers have the same guests"
     assert others.total() == (3 if len(cpus) < 4 else 4)

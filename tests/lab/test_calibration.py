@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 from tests.support import experiments
+from tests.support.machine import why_not_pinned
 from tests.support.playground import Playground
 
 from virtoll.report.build import load
@@ -41,22 +41,9 @@ def is_whole(points: Sequence[Point], number: int) -> bool:
     return all(point.sink.drained and point.sink.late_trial_frames == 0 for point in points[number : number + 2])
 
 
-def why_not_pinned(place: Playground) -> str | None:
-    """What the record says where the kernel's threads cannot be pinned; None where they can.
-
-    In a PID namespace of its own, as in a container or in the minimal Debian of `make test-fresh`, root sees none.
-    """
-    if not place.root:
-        return "a kernel thread can be pinned by root alone"
-    first = Path("/proc/2/comm")
-    if first.exists() and first.read_text(encoding="ascii") == "kthreadd\n":
-        return None
-    return "no thread of it is seen where Virtoll was started (in a container?)"
-
-
 def forwards_where_it_should(data: RunData, place: Playground) -> None:
     """As root on the guest's CPUs, by the kernel's own count; else the record says why not; no rate has a verdict."""
-    why = why_not_pinned(place)
+    why = why_not_pinned(root=place.root)
     guests_cpus = set((data.manifest.pinning or {})["guest_cpus"])
     found = {boot.platform: boot.forwarding for boot in data.boots}
     assert set(found) == set(PLATFORMS)

@@ -295,3 +295,15 @@ def _bytes(path: Path) -> bytes:
         return path.read_bytes()
     except OSError:
         return b""
+
+
+def why_not_pinned(*, root: bool) -> str | None:
+    """What a record says where the kernel's threads cannot be pinned; None where they can.
+
+    In a PID namespace of its own, as in a container or in the minimal Debian of `make test-fresh`, root sees none.
+    """
+    if not root:
+        return "a kernel thread can be pinned by root alone"
+    if _text(PROC / "2" / "comm") == "kthreadd\n":
+        return None
+    return "no thread of it is seen where Virtoll was started (in a container?)"
