@@ -1,0 +1,176 @@
+"""A router's need: the largest rate of a platform that came through as it says, and the least that did not. Pure.
+
+Rates are those of `stats.bounded_rates`; what lies between the two is not known. Without bounds the workload's own
+metric counts: what is forwarded, whatever is lost.
+
+A frame size between those measured has the model's answer where it fits (`models`). Else a larger frame speaks for it
+and a smaller one against it, if no larger frame was forwarded at a higher rate.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from virtoll.advise.meets import Asked, caveat_of, measured
+from virtoll.advise.models import Model, fit, geometric_mean, predicted
+from virtoll.advise.need import RouterNeed
+from virtoll.claims.ratios import Ratios, by_block
+from virtoll.claims.readings import Cell, trials_of
+from virtoll.stats.analysis import Analysis
+from virtoll.stats.bounded_rates import ENOUGH, RateBounds, bracket
+from virtoll.stats.bounds import receiving_apart
+
+FORWARD, SEARCH, SIDE_BY_SIDE = "forward", "throughput", "virtual-routers"
+SIZE = "frame_size_bytes"
+RATE = "maximum_forwarding_rate"
+HIGHER = 1.10  # times: up to which a larger frame's higher rate is taken for chance
+_WITHIN = "no rate that was offered came through within the bounds in each block"
+_BEYOND = "no rate that was offered in each block was more than it can do"
+_BOUND = "a rate of it is a lower bound: more may be possible"
+
+
+def asked_of_router(
+    analysis: Analysis, ratios: Ratios, need: RouterNeed, beside: Mapping[str, Any] | None = None
+) -> list[Asked] | str:
+    """What each platform is asked; in words what the run lacks. `beside`: what is to be beside it (`readings`)."""
+    workloads = [FORWARD] if need.plain else [FORWARD, SEARCH]
+    where = {**need.where, **(beside or {})}
+    found: list[Asked] = []
+    reasons: list[str] = []
+    for workload in workloads:
+        cells = measured(ratios, workload, None, {**where, SIZE: need.frame_size_bytes})
+        if isinstance(cells, str):
+            reasons.append(cells)
+        else:
+            found += [_asked(analysis, need, cell, cell) for cell in cells]
+    known = {one.cell.platform for one in found}
+    others = measured(ratios, FORWARD, RATE, {**where, SIZE: {"at_least": 1}})
+    if not isinstance(others, str):
+        left = [one for one in others if one.platform not in known]
+        for own in _groups(left):
+            found.append(_by_size(analysis, ratios, need, own))
+    return found or reasons[0]
+
+
+def asked_of_routers(analysis: Analysis, ratios: Ratios, need: RouterNeed) -> list[Asked]:
+    """What each platform's routers side by side are asked, each of them: the one of which least came through."""
+    where = {**need.where, SIZE: need.frame_size_bytes, "routers": {"at_least": 2}}
+    cells = measured(ratios, SIDE_BY_SIDE, RATE, where)
+    found = []
+    for cell in cells if not isinstance(cells, str) else ():
+        within = _within(analysis, need, cell)
+        found.append(Asked(need.text, need.rate, False, within, _beyond(analysis, need, cell)))
+    return found
+
+
+def _asked(analysis: Analysis, need: RouterNeed, near: Cell, far: Cell, note: str = "") -> Asked:
+    """`near` must reach the rate, and `far` must not, to fail it."""
+    bound = need.text
+    if need.plain:
+        return Asked(bound, need.rate, False, near, None if near is far else far, note=note)
+    return Asked(bound, need.rate, False, _within(analysis, need, near), _beyond(analysis, need, far), note=note)
+
+
+def _groups(cells: Iterable[Cell]) -> list[list[Cell]]:
+    """Those that differ in the frame's size alone, by size; a sweep's own parameters are no matter."""
+    groups: dict[tuple[object, ...], dict[int, Cell]] = {}
+    for one in cells:
+        key = (one.platform, one.under, *(one.attributes.get(name) for name in ("sources", "routes", "destinations")))
+        groups.setdefault(key, {}).setdefault(int(one.attributes[SIZE]), one)
+    return [[own[size] for size in sorted(own)] for own in groups.values()]
+
+
+def _by_size(analysis: Analysis, ratios: Ratios, need: RouterNeed, cells: Sequence[Cell]) -> Asked:
+    """What other sizes say of the size that is needed."""
+    size = need.frame_size_bytes
+    modelled = frame_cost(cells, size) if need.plain and caveat_of(ratios, cells[0]) is None else None
+    if modelled is not None and modelled.fit is not None and modelled.fit.fits:
+        return replace(modelled, bound=need.text, limit=need.rate)
+    larger = next((one for one in cells if one.attributes[SIZE] > size), None)
+    smaller = next((one for one in reversed(cells) if one.attributes[SIZE] < size), None)
+    told = [f"{int(one.attributes[SIZE])} B" for one in (smaller, larger) if one is not None]
+    note = f"frames of {size} B were not measured; told from {' and '.join(told)}: a larger frame costs no less"
+    if not _falls(cells):
+        rises = f"frames of {size} B were not measured, and here larger frames were forwarded at a higher rate"
+        near, far, note = _untold(cells[0], rises), _untold(cells[0], rises), ""
+    else:
+        near = larger or _untold(cells[0], "no larger frame was measured")
+        far = smaller or _untold(cells[-1], "no smaller frame was measured")
+    return replace(_asked(analysis, need, near, far, note), fit=modelled.fit if modelled is not None else None)
+
+
+def _untold(cell: Cell, reason: str) -> Cell:
+    return replace(cell, rounds={}, untold=reason)
+
+
+def _falls(cells: Sequence[Cell]) -> bool:
+    """Whether no larger frame was forwarded at a higher rate than a smaller one, but for chance."""
+    rates = [geometric_mean(list(by_block(one.rounds).values())) for one in cells]
+    return all(later <= HIGHER * earlier for place, earlier in enumerate(rates) for later in rates[place + 1 :])
+
+
+def frame_cost(cells: Sequence[Cell], size: int) -> Asked | None:
+    """The rate of a frame size by the model, block by block; None where the size is not between those measured.
+
+    `cells`: of one platform, by size. Of rates that are lower bounds no model is made.
+    """
+    logs = {int(one.attributes[SIZE]): by_block(one.rounds) for one in cells}
+    if any(one.at_least for one in cells) or not min(logs) <= size <= max(logs):
+        return None
+    found = fit(Model.FRAME_COST, {at: 1e9 / geometric_mean(list(own.values())) for at, own in logs.items()})
+    blocks = set.intersection(*(set(own) for own in logs.values()))
+    if not found.fits or not blocks:
+        return Asked("", 1.0, False, cells[0], fit=found)
+    rounds = {
+        (block, 0): -math.log(
+            predicted(Model.FRAME_COST, {at: 1e9 / math.exp(own[block]) for at, own in logs.items()}, size) / 1e9
+        )
+        for block in sorted(blocks)
+    }
+    nearest = min(cells, key=lambda one: abs(one.attributes[SIZE] - size))
+    cell, task = (
+        replace(nearest, rounds=rounds),
+        f"{nearest.task.workload} {size} B, which was not measured, by a model",
+    )
+    return Asked("", 1.0, False, cell, fit=found, task=task, basis=tuple(cells))
+
+
+def _within(analysis: Analysis, need: RouterNeed, cell: Cell) -> Cell:
+    """The cell with the largest rates within the bounds, one a block."""
+    if cell.untold:
+        return cell
+    logs = _rates(analysis, need, cell, beyond=False)
+    if not logs or not all(map(math.isfinite, logs.values())):
+        few = f"; it takes {ENOUGH / need.loss:.0f} frames to see such a loss" if need.loss else ""
+        return _untold(cell, _WITHIN + few)
+    return replace(cell, rounds={(block, 0): one for block, one in logs.items()}, at_least=False)
+
+
+def _beyond(analysis: Analysis, need: RouterNeed, cell: Cell) -> Cell:
+    """The cell with the least rates beyond the bounds, one a block."""
+    if cell.untold:
+        return cell
+    if cell.at_least:
+        return _untold(cell, _BOUND)
+    logs = _rates(analysis, need, cell, beyond=True)
+    if not logs or not all(map(math.isfinite, logs.values())):
+        return _untold(cell, _BEYOND)
+    return replace(cell, rounds={(block, 0): one for block, one in logs.items()}, at_least=False)
+
+
+def _rates(analysis: Analysis, need: RouterNeed, cell: Cell, *, beyond: bool) -> dict[int, float]:
+    """By block the median over its trials of the rate's logarithm; infinite where a trial has no such rate."""
+    bounds = RateBounds(need.loss, need.p50_ns, need.p99_ns)
+    apart = cell.platform in receiving_apart(analysis.data.boots)
+    several = "routers" in cell.attributes
+    blocks: dict[int, list[float]] = {}
+    for trial in trials_of(analysis, cell):
+        found = bracket(trial.points or (), bounds, apart=apart, each=several)
+        rate = found.beyond if beyond else found.within
+        none = math.inf if beyond else -math.inf
+        blocks.setdefault(trial.block, []).append(math.log(rate) if rate else none)
+    return {block: statistics.median(values) for block, values in sorted(blocks.items())}
