@@ -120,7 +120,8 @@ def _too_little(analysis: Analysis, asked: Sequence[Asked], needed: float) -> di
     for one in asked:
         label = _label(analysis, one)
         for use in analysis.isolation.uses:
-            if (use.platform, use.task, use.condition) != (one.cell.platform, one.cell.task, label):
+            same = use.task.workload == one.cell.task.workload and use.task.parameters == one.cell.task.parameters
+            if not same or (use.platform, use.condition) != (one.cell.platform, label):
                 continue
             if use.forwarded is not None and use.forwarded < needed:
                 told = f"{use.forwarded:.0f} frames/s, fewer than needed"

@@ -74,6 +74,8 @@ class Margin:
 class Finding:
     """One bound and what was measured of it: `value` in `unit`; `blocks` and `trials` that it rests on.
 
+    `too_much`: the value is one that the platform could not do, and none that it did is known.
+
     `margin` None: nothing has a value, or there is no interval. `caveat`: why its numbers are no results. `reason`: why
     it cannot be said, or what limits it. `more_blocks`: how many more would decide it, None: not known.
     """
@@ -92,6 +94,7 @@ class Finding:
     fit: Fit | None = None
     note: str = ""
     more_blocks: int | None = None
+    too_much: bool = False
 
 
 @dataclass(frozen=True)
@@ -158,7 +161,7 @@ def finding(analysis: Analysis, ratios: Ratios, asked: Asked, family: int) -> Fi
     reasons = dict.fromkeys(one.reason for one in told if one.reason)
     open_ended = answer is Answer.OPEN and not any(one.interval is None for one in told)
     if open_ended and margin is not None and math.isfinite(margin.at_most):
-        reasons = dict.fromkeys([*reasons, "both agree with what was measured"])
+        reasons = dict.fromkeys([*reasons, "to meet it and not to meet it both agree with what was measured"])
     if answer is Answer.MEETS and asked.against is not None:  # why it may even be more is no matter
         reasons = dict.fromkeys([own.reason] if own.reason else [])
     return Finding(
@@ -175,6 +178,7 @@ def finding(analysis: Analysis, ratios: Ratios, asked: Asked, family: int) -> Fi
         caveat=own.caveat,
         fit=asked.fit,
         note=asked.note,
+        too_much=own.estimate is None and value is not None,
         more_blocks=_more_blocks(asked, family) if answer is Answer.OPEN and own.caveat is None else None,
     )
 

@@ -143,10 +143,11 @@ def _words(piece: str) -> list[str]:
     """The words of a part: no space around a sign, between a number and its unit, nor in 'percent of'."""
     text = re.sub(r"\s*(<=|>=|<|>|=)\s*", r"\1", piece.strip())
     text = re.sub(r"%\s*of\s*", "%of", text)
-    units = {unit for scales in _SCALES.values() for unit in scales if unit}
+    units = {"B", "%", "iops", "tps", *(unit for scales in _SCALES.values() for unit in scales if unit)}
     words: list[str] = []
     for word in text.split():
-        if words and word in units | {"B", "%"} and re.search(rf"(^|[<>=f]){_NUMBER}$", words[-1]):
+        is_unit = word in units or (word.endswith("/s") and not re.search(r"[\d<>=]", word))
+        if words and is_unit and re.search(rf"(^|[<>=f]){_NUMBER}$", words[-1]):
             words[-1] += word
         else:
             words.append(word)

@@ -63,7 +63,10 @@ def asked_of_routers(analysis: Analysis, ratios: Ratios, need: RouterNeed) -> li
     found = []
     for cell in cells if not isinstance(cells, str) else ():
         within = _within(analysis, need, cell)
-        found.append(Asked(need.text, need.rate, False, within, _beyond(analysis, need, cell)))
+        if need.plain:
+            found.append(Asked(need.text, need.rate, False, replace(within, at_least=cell.at_least)))
+        else:
+            found.append(Asked(need.text, need.rate, False, within, _beyond(analysis, need, cell)))
     return found
 
 

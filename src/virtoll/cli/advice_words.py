@@ -37,16 +37,19 @@ def lines(advice: Advice, told: Sequence[Told]) -> list[str]:
         found += _wrapped(_SEVERAL, 0)
     intervals = "1 interval" if advice.family == 1 else f"{advice.family} intervals"
     found += _wrapped(f"{intervals} of 95 % taken together; {_counted(advice.blocks, 'block')} in the run", 0)
+    alike: dict[tuple[str, ...], list[str]] = {}
     for one in advice.platforms:
-        found += ["", *_platform(one, several=len(advice.needs) > 1)]
+        alike.setdefault(tuple(_platform(one, several=len(advice.needs) > 1)), []).append(one.platform)
+    for (answer, *rest), platforms in alike.items():
+        found += ["", *_wrapped(f"{', '.join(platforms)}: {answer}", 0), *rest]
     for one_told in told:
         found += ["", *_experiment(one_told)]
     return found
 
 
 def _platform(one: PlatformAdvice, *, several: bool) -> list[str]:
-    caveat = f" ({one.caveat}: it decides nothing)" if one.caveat else ""
-    found = _wrapped(f"{one.platform}: {_answer(one.answer)}{caveat}", 0)
+    """The answer, and lines of what it rests on."""
+    found = [f"{_answer(one.answer)}{f' ({one.caveat}: it decides nothing)' if one.caveat else ''}"]
     for statement in one.alone:
         found += _statement(statement, one.caveat, named=several)
     for beside in one.beside:
@@ -80,7 +83,7 @@ def _margin(found: Finding) -> str:
     margin = found.margin
     if margin is None:
         return ""
-    text = f"{_times(margin.times)} times what is needed"
+    text = f"{'less than ' if found.too_much else ''}{_times(margin.times)} times what is needed"
     if found.answer is Answer.MEETS:
         return f"{text}, at least {_times(margin.at_least)}"
     if found.answer is Answer.FAILS:
@@ -91,16 +94,19 @@ def _margin(found: Finding) -> str:
 def _between(margin: Margin) -> str:
     if math.isinf(margin.at_most):
         return f"at least {_times(margin.at_least)}" if margin.at_least > 0 else "anything may be"
-    return f"{_times(margin.at_least)} to {_times(margin.at_most)}"
+    return f"anything from {_times(margin.at_least)} to {_times(margin.at_most)}"
 
 
 def _times(number: float) -> str:
-    return units.significant(number, 2) if number < 100 else units.significant(number, 3)
+    if 0 < number < 0.01:
+        return "less than 0.01"
+    return units.significant(number, 2) if number < 100 else "more than 100"
 
 
 def _evidence(found: Finding, caveat: str | None) -> str:
     """'568 kframes/s of forward 64 B; 3 blocks, 15 trials', and what limits it."""
-    value = "" if found.value is None else f"{_value(found.value, found.unit)} of "
+    told = "were too much for" if found.too_much else "of"
+    value = "" if found.value is None else f"{_value(found.value, found.unit)} {told} "
     where = f", {found.under}" if found.under else ""
     bound = "" if found.bound.startswith("router") else f" ({found.bound})"
     text = f"{value}{found.task}{bound}{where}; {_counted(found.blocks, 'block')}, {_counted(found.trials, 'trial')}"
@@ -133,8 +139,9 @@ def _beside(one: Beside) -> list[str]:
     text = f"{one.need}, beside the load '{loads}' in the others' place: {_answer(one.answer)}"
     tightest = tightest_of(one.findings)
     if tightest is not None:
-        text += f", {_margin(tightest)}; {_evidence(tightest, None)}"
-    found = _wrapped(text + (f": {one.reason}" if one.reason else ""), 2)
+        text += f"; {'; '.join(filter(None, (_margin(tightest), _evidence(tightest, None))))}"
+    told = "" if tightest is not None and one.reason == tightest.reason else one.reason
+    found = _wrapped(text + (f"; {told}" if told else ""), 2)
     for factor in one.factors:
         found += _wrapped(_factor(factor), 4)
     return found
