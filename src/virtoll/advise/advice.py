@@ -41,6 +41,12 @@ class PlatformAdvice:
     guests: tuple[Guests, ...]
     caveat: str | None
 
+    @property
+    def times(self) -> float:
+        """The least of its margins, by which platforms are ordered; 0 where there is none."""
+        tightest = [one.tightest for one in self.alone]
+        return min((one.margin.times if one and one.margin else 0.0 for one in tightest), default=0.0)
+
 
 @dataclass(frozen=True)
 class Advice:
@@ -70,7 +76,7 @@ def advise(analysis: Analysis, parts: Sequence[Part], known: Known) -> Advice:
         caveat = analysis.caveats.get(platform)
         found.append(PlatformAdvice(platform, _whole(alone, own), alone, own, many, caveat))
     order = (Answer.MEETS, Answer.OPEN, Answer.NOT_MEASURED, Answer.FAILS)
-    found.sort(key=lambda one: order.index(one.answer))
+    found.sort(key=lambda one: (order.index(one.answer), -one.times))
     return Advice(
         needs=tuple(part.text for part in parts),
         platforms=tuple(found),

@@ -88,7 +88,7 @@ def beside_of(
             needed = max((one.rate for one in parts if one is not part and isinstance(one, RouterNeed)), default=0.0)
             answer, reason = _answer(part, findings, _too_little(analysis, own, needed))
             factors = tuple(_factor(analysis, one) for one in _conditions(own))
-            found.append(Beside(platform, part.text, loads, answer, findings, factors, reason))
+            found.append(Beside(platform, part.text, loads, answer, findings, factors=factors, reason=reason))
     return tuple(found)
 
 

@@ -105,7 +105,8 @@ def _times(number: float) -> str:
 
 def _evidence(found: Finding, caveat: str | None) -> str:
     """'568 kframes/s of forward 64 B; 3 blocks, 15 trials', and what limits it."""
-    told = "were too much for" if found.too_much else "of"
+    bounded = found.bound.startswith("router") and "<" in found.bound
+    told = "were too much for" if found.too_much else "within the bounds, of" if bounded else "of"
     value = "" if found.value is None else f"{_value(found.value, found.unit)} {told} "
     where = f", {found.under}" if found.under else ""
     bound = "" if found.bound.startswith("router") else f" ({found.bound})"
