@@ -41,8 +41,8 @@ ALLOWED: dict[str, frozenset[str]] = {
         "nested": "errors hosts image lab platforms",
         "run": "agent errors experiment host hosts image lab nested platforms reference runfolder units workloads",
         # what a person starts
-        "cli": "advise agent claims errors experiment host hosts image lab nested platforms report run runfolder selftest "
-        "units workloads",
+        "cli": "advise agent claims errors experiment host hosts image lab nested platforms report run runfolder "
+        "selftest units workloads",
         "__main__": "cli",
         "__init__": "",
     }.items()

@@ -1,7 +1,7 @@
 """Advice on made-up runs whose truth is known: every answer, with its margin, its evidence and what would tell."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -89,6 +89,7 @@ def test_a_need_is_met_or_not_with_the_end_that_speaks_against_it() -> None:
     assert (good.blocks, good.trials, good.unit) == (5, 10, "ns")
     assert good.value == pytest.approx(1.1e9, rel=0.02)
     text = printed(advice)
+    assert "native (the baseline): meets it\n" in text
     assert "netns: meets it\n  1.8 times what is needed, at least 1.8\n" in text
     assert "runc: does not meet it\n  0.50 times what is needed, at most 0.51\n" in text
     assert "superpi 16384 digits (duration<2s); 5 blocks, 10 trials" in text
@@ -146,6 +147,23 @@ def test_a_platform_that_this_host_has_not_says_why() -> None:
     advice = advice_of(made_up_run(platforms, jobs({"native": 1e9})), "superpi duration<2s")
     assert alone(advice, "qemu-kvm").reason == "there is no /dev/kvm"
     assert all("qemu-kvm" not in json.dumps(one) for one in checked(advice))
+
+
+def test_a_run_without_a_baseline_and_one_in_which_a_platform_failed_are_told_as_well() -> None:
+    run = made_up_run({"netns": {}, "runc": {}}, jobs({"netns": 1e9, "runc": 1e9}), baseline=None)
+    advice = advice_of(run, "superpi duration<2s")
+    assert told(advice) == {"netns": MEETS, "runc": MEETS}
+    assert checked(advice_of(run, "cpu duration<2s"))[0]["baseline"] == "netns"
+    failed = tuple(
+        replace(one, status="failed", reason="it died", clock=None) if one.platform == "runc" else one
+        for one in run.trials
+    )
+    dead = advice_of(replace(run, trials=failed), "superpi duration<2s")
+    assert told(dead) == {"netns": MEETS, "runc": NONE}
+    assert alone(dead, "runc").reason == "failed: it died"
+    nothing = advice_of(replace(run, trials=()), "superpi duration<2s")
+    assert set(told(nothing).values()) == {NONE}
+    printed(nothing)
 
 
 def test_every_bound_must_be_met_and_every_set_of_parameters() -> None:
@@ -304,6 +322,47 @@ def test_so_many_guests_meet_a_need_as_were_measured_and_the_law_says_what_is_be
     assert found.beyond
     assert "by the model, which is beyond what was measured" in " ".join(printed(beyond).split())
     assert told(beyond)["runc"] is MEETS
+
+
+def on_cpus(numbers: Sequence[int], time_ns: Callable[[int], float]) -> list[Made]:
+    """The build of a kernel by a job for each virtual CPU, in one guest."""
+    return [
+        Made("runc", "kernel-compile", {"jobs": "vcpus"}, time_ns(n), scale=ScalePoint(1, n, 2**29), spread=0.005)
+        for n in numbers
+    ]
+
+
+def test_a_number_of_cpus_between_those_measured_has_the_laws_answer() -> None:
+    run = made_up_run(HOSTS, on_cpus((1, 2, 4, 8), lambda n: law(n, 0.1, 0.002) / n))
+    truth = law(6, 0.1, 0.002) / 6
+    advice = advice_of(run, f"kernel-compile vcpus=6 duration<{truth * 1.3 / 1e9:.3f}s")
+    (finding,) = alone(advice, "runc").findings
+    assert told(advice)["runc"] is MEETS
+    assert finding.value == pytest.approx(truth, rel=0.03)
+    assert "6 virtual CPUs, which was not measured, by a model" in " ".join(printed(advice).split())
+    assert told(advice_of(run, f"kernel-compile vcpus=6 duration<{truth / 1.3 / 1e9:.3f}s"))["runc"] is FAILS
+    assert told(advice_of(run, "kernel-compile vcpus=2 duration<9s"))["runc"] is MEETS, "which was measured"
+    assert told(advice_of(run, "kernel-compile vcpus=16 duration<9s"))["runc"] is OPEN, "beyond what was measured"
+
+
+def test_cpus_that_give_nothing_more_have_no_law_of_their_own() -> None:
+    few = made_up_run(HOSTS, on_cpus((1, 2, 4), lambda n: 1e9 / n))
+    jumps = made_up_run(HOSTS, on_cpus((1, 2, 4, 8), lambda n: 1e9 if n < 4 else 1e8))
+    for run in (few, jumps):
+        advice = advice_of(run, "kernel-compile vcpus=3 duration<9s")
+        assert told(advice)["runc"] is OPEN
+        assert "does not fit" in printed(advice)
+        checked(advice)
+
+
+def test_no_more_guests_are_told_than_the_host_has_memory_for() -> None:
+    numbers = (1, 2, 3, 4)
+    made = [
+        Made("native", "superpi", value=law(n, 0.1, 0.0), scale=ScalePoint(n, 1, 2**33), spread=0.001) for n in numbers
+    ]
+    (found,) = of(advice_of(made_up_run(HOSTS, made, blocks=4), "superpi duration<20s"), "native").guests
+    assert (found.at_least, found.taken_bytes) == (4, 2**32)
+    assert found.by_model == 5, "of 20 GiB, 4 by each"
 
 
 def test_the_worst_guest_must_meet_it() -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from virtoll.advise import missing
 from virtoll.advise.beside import Beside, beside_of
+from virtoll.advise.cores import asked_of_cores
 from virtoll.advise.guests import Guests, guests_of
 from virtoll.advise.meets import (
     Answer,
@@ -50,10 +51,14 @@ class PlatformAdvice:
 
 @dataclass(frozen=True)
 class Advice:
-    """A need's parts, what may be said of each platform, those that meet it first, and what would tell the rest."""
+    """A need's parts, what may be said of each platform, those that meet it first, and what would tell the rest.
+
+    `baseline`: the run's; None: it has none. `family`: how many intervals of guests alone hold together.
+    """
 
     needs: tuple[str, ...]
     platforms: tuple[PlatformAdvice, ...]
+    baseline: str | None
     family: int
     blocks: int
     missing: tuple[Missing, ...]
@@ -80,6 +85,7 @@ def advise(analysis: Analysis, parts: Sequence[Part], known: Known) -> Advice:
     return Advice(
         needs=tuple(part.text for part in parts),
         platforms=tuple(found),
+        baseline=analysis.baseline,
         family=family,
         blocks=analysis.blocks,
         missing=_missing(analysis, parts, known, found, guests),
@@ -99,6 +105,7 @@ def _asked(analysis: Analysis, ratios: Ratios, part: Part) -> list[Asked] | str:
             if not isinstance(own, str)
             for one in own
         ]
+        found = found or [one for bound in bounds for one in asked_of_cores(ratios, part, workload, bound)]
         if found:
             return found
         reason = reason or next((own for own in cells.values() if isinstance(own, str)), "")

@@ -38,7 +38,8 @@ class Guests:
 
     `at_least`: the largest number measured at which they do, as at all smaller ones; None: at none. `not_with`: the
     smallest at which they do not; None: at none. `by_model`: the largest number by the scalability law, where it fits
-    and says more; `beyond`: it is more than was measured. `fit` None: there is no model of what is asked for.
+    and says more, and no more than the host has memory for; `beyond`: it is more than was measured. `fit` None: there
+    is no model of what is asked for. `taken_bytes`: of the host's memory by each guest, at most; None: not known.
     """
 
     platform: str
@@ -47,6 +48,7 @@ class Guests:
     fit: Fit | None = None
     by_model: int | None = None
     caveat: str | None = None
+    taken_bytes: float | None = None
 
     @property
     def at_least(self) -> int | None:
@@ -80,7 +82,8 @@ def guests_of(analysis: Analysis, ratios: Ratios, part: Part) -> tuple[Guests, .
             findings = tuple(finding(analysis, ratios, one, family) for one in own[number])
             steps.append(Step(number, of_all(findings), findings))
         caveat = next((caveat_of(ratios, one.cell) for each in own.values() for one in each), None)
-        answer = Guests(platform, part.text, tuple(steps), caveat=caveat)
+        taken = max((one.taken_bytes or 0.0 for one in analysis.at_once.groups if one.platform == platform), default=0)
+        answer = Guests(platform, part.text, tuple(steps), caveat=caveat, taken_bytes=taken or None)
         found.append(answer if caveat is not None else _with_model(analysis, ratios, answer, own, family))
     return tuple(found)
 
@@ -147,7 +150,8 @@ def _with_model(analysis: Analysis, ratios: Ratios, answer: Guests, asked: ByNum
     first = single[min(single)]
     start = answer.at_least or 0
     best: int | None = None
-    for number in range(start + 1, BEYOND * max(single) + 1):
+    most = min(BEYOND * max(single), max(_room(analysis, answer), *single))
+    for number in range(start + 1, most + 1):
         rounds = {
             (block, 0): sign
             * math.log(
@@ -162,6 +166,15 @@ def _with_model(analysis: Analysis, ratios: Ratios, answer: Guests, asked: ByNum
     if best is not None and answer.not_with is not None:
         best = min(best, answer.not_with - 1)
     return replace(answer, by_model=best if best is not None and best > start else None)
+
+
+def _room(analysis: Analysis, answer: Guests) -> int:
+    """For how many guests the host had memory before any was started; what was measured had."""
+    known = [one.available_before_bytes for one in analysis.data.groups if one.platform == answer.platform]
+    available = min((one for one in known if one is not None), default=None)
+    if available is None or answer.taken_bytes is None:
+        return BEYOND * answer.steps[-1].guests
+    return int(available // answer.taken_bytes)
 
 
 def _has_sum(cell: Cell) -> bool:

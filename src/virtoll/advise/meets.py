@@ -12,7 +12,7 @@ import json
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -132,6 +132,11 @@ def measured(ratios: Ratios, workload: str, metric: str | None, where: Mapping[s
         else:
             found += [one[0] for one in sides if not isinstance(one, ClockError)]
     return found or reason
+
+
+def untold(cell: Cell, reason: str) -> Cell:
+    """A cell of which nothing can be said, for a reason."""
+    return replace(cell, rounds={}, untold=reason)
 
 
 def caveat_of(ratios: Ratios, cell: Cell) -> str | None:

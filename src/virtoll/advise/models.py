@@ -1,10 +1,10 @@
 """Models of what was measured, each with its residuals and its error on what it has not seen. Pure.
 
 Both are sums of terms with coefficients that are not below 0, fitted to times by least squares of relative errors
-(`nnls`): a time per frame by the frame's size, a time per job by the number of guests (Gunther 2007: of the time per
-job, the universal scalability law is linear in its coefficients). `held_out` is the largest relative error of a value
-that was left out of its own fit (leave-one-out, Stone 1974). Above `MOST_HELD_OUT` a model *does not fit*, and answers
-nothing. Main type: `Fit`.
+(`nnls`): a time per frame by the frame's size, a time per job by the number of guests, or, times their number, of
+virtual CPUs (Gunther 2007: of these times the universal scalability law is linear in its coefficients). `held_out` is
+the largest relative error of a value that was left out of its own fit (leave-one-out, Stone 1974). Above
+`MOST_HELD_OUT` a model *does not fit*, and answers nothing. Main type: `Fit`.
 
 Gunther, N. J. (2007): Guerrilla Capacity Planning. Springer, chapters 4 and 6.
 Stone, M. (1974): Cross-validatory choice and assessment of statistical predictions. Journal of the Royal Statistical
@@ -29,6 +29,10 @@ class Model(Enum):
     FRAME_COST = ("time per frame = a + b x frame size", ("a_ns", "b_ns_per_byte"))
     SCALABILITY = (
         "time per job of each of n guests = t x (1 + sigma x (n - 1) + kappa x n x (n - 1))",
+        ("t", "t_sigma", "t_kappa"),
+    )
+    CORES = (
+        "CPU time per job on n virtual CPUs = t x (1 + sigma x (n - 1) + kappa x n x (n - 1))",
         ("t", "t_sigma", "t_kappa"),
     )
 

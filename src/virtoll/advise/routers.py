@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from virtoll.advise.meets import Asked, caveat_of, measured
+from virtoll.advise.meets import Asked, caveat_of, measured, untold
 from virtoll.advise.models import Model, fit, geometric_mean, predicted
 from virtoll.advise.need import RouterNeed
 from virtoll.claims.ratios import Ratios, by_block
@@ -99,15 +99,11 @@ def _by_size(analysis: Analysis, ratios: Ratios, need: RouterNeed, cells: Sequen
     note = f"frames of {size} B were not measured; told from {' and '.join(told)}: a larger frame costs no less"
     if not _falls(cells):
         rises = f"frames of {size} B were not measured, and here larger frames were forwarded at a higher rate"
-        near, far, note = _untold(cells[0], rises), _untold(cells[0], rises), ""
+        near, far, note = untold(cells[0], rises), untold(cells[0], rises), ""
     else:
-        near = larger or _untold(cells[0], "no larger frame was measured")
-        far = smaller or _untold(cells[-1], "no smaller frame was measured")
+        near = larger or untold(cells[0], "no larger frame was measured")
+        far = smaller or untold(cells[-1], "no smaller frame was measured")
     return replace(_asked(analysis, need, near, far, note), fit=modelled.fit if modelled is not None else None)
-
-
-def _untold(cell: Cell, reason: str) -> Cell:
-    return replace(cell, rounds={}, untold=reason)
 
 
 def _falls(cells: Sequence[Cell]) -> bool:
@@ -149,7 +145,7 @@ def _within(analysis: Analysis, need: RouterNeed, cell: Cell) -> Cell:
     logs = _rates(analysis, need, cell, beyond=False)
     if not logs or not all(map(math.isfinite, logs.values())):
         few = f"; it takes {ENOUGH / need.loss:.0f} frames to see such a loss" if need.loss else ""
-        return _untold(cell, _WITHIN + few)
+        return untold(cell, _WITHIN + few)
     return replace(cell, rounds={(block, 0): one for block, one in logs.items()}, at_least=False)
 
 
@@ -158,10 +154,10 @@ def _beyond(analysis: Analysis, need: RouterNeed, cell: Cell) -> Cell:
     if cell.untold:
         return cell
     if cell.at_least:
-        return _untold(cell, _BOUND)
+        return untold(cell, _BOUND)
     logs = _rates(analysis, need, cell, beyond=True)
     if not logs or not all(map(math.isfinite, logs.values())):
-        return _untold(cell, _BEYOND)
+        return untold(cell, _BEYOND)
     return replace(cell, rounds={(block, 0): one for block, one in logs.items()}, at_least=False)
 
 

@@ -39,7 +39,8 @@ def lines(advice: Advice, told: Sequence[Told]) -> list[str]:
     found += _wrapped(f"{intervals} of 95 % taken together; {_counted(advice.blocks, 'block')} in the run", 0)
     alike: dict[tuple[str, ...], list[str]] = {}
     for one in advice.platforms:
-        alike.setdefault(tuple(_platform(one, several=len(advice.needs) > 1)), []).append(one.platform)
+        name = f"{one.platform} (the baseline)" if one.platform == advice.baseline else one.platform
+        alike.setdefault(tuple(_platform(one, several=len(advice.needs) > 1)), []).append(name)
     for (answer, *rest), platforms in alike.items():
         found += ["", *_wrapped(f"{', '.join(platforms)}: {answer}", 0), *rest]
     for one_told in told:
@@ -171,7 +172,8 @@ def _guests(one: Guests) -> str:
     if not told:
         first = one.steps[0].findings[0]
         told.append(f"cannot be said{f' ({one.caveat or first.reason})' if one.caveat or first.reason else ''}")
-    more = [_fit(one.fit)] if one.fit is not None else []
+    more = [f"each takes {units.size(round(one.taken_bytes))} of the host's memory"] if one.taken_bytes else []
+    more += [_fit(one.fit)] if one.fit is not None else []
     return "; ".join([*told, measured, *more])
 
 
@@ -210,6 +212,7 @@ def document(advice: Advice, told: Sequence[Told]) -> dict[str, Any]:
         "needs": list(advice.needs),
         "intervals": advice.family,
         "blocks": advice.blocks,
+        "baseline": advice.baseline,
         "platforms": [
             {**_plain(asdict(one)), "guests": [_with_ends(each) for each in one.guests]} for one in advice.platforms
         ],
