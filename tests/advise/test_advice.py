@@ -74,6 +74,11 @@ def printed(advice: Advice) -> str:
     return "\n".join(text)
 
 
+def flat(advice: Advice) -> str:
+    """The same in one line."""
+    return " ".join(printed(advice).split())
+
+
 def test_a_need_is_met_or_not_with_the_end_that_speaks_against_it() -> None:
     run = made_up_run(HOSTS, jobs({"native": 1e9, "native-again": 1e9, "netns": 1.1e9, "runc": 4e9}), rounds=2)
     advice = advice_of(run, "superpi duration<2s")
@@ -102,7 +107,7 @@ def test_what_is_near_its_bound_cannot_be_said_and_blocks_would_tell() -> None:
     (finding,) = alone(advice, "runc").findings
     assert finding.more_blocks is not None
     assert finding.more_blocks > 0
-    assert "both agree with what was measured" in " ".join(printed(advice).split())
+    assert "both agree with what was measured" in flat(advice)
     (experiment, guests) = checked(advice)
     assert experiment["platforms"] == ["native", "native-again", "netns", "runc"]
     assert experiment["blocks"] == min(5 + finding.more_blocks, MOST_BLOCKS)
@@ -117,7 +122,7 @@ def test_of_one_block_nothing_can_be_said() -> None:
     (finding,) = alone(advice, "runc").findings
     assert (finding.margin, finding.reason) == (None, "one block alone: no interval")
     assert finding.value == pytest.approx(9e9, rel=0.05), "what was measured is shown"
-    assert "one block alone: no interval" in " ".join(printed(advice).split())
+    assert "one block alone: no interval" in flat(advice)
     checked(advice)
 
 
@@ -126,7 +131,7 @@ def test_what_was_not_measured_is_told_with_the_experiment_that_would_tell() -> 
     for need in ("oltp p99<20ms threads=2", "router 64B 200kpps loss<0.1%", "fio bytes>10MB/s", "cpu duration<1s"):
         advice = advice_of(run, need)
         assert set(told(advice).values()) == {NONE}
-        assert "not measured" in printed(advice)
+        assert "not measured" in flat(advice)
         experiment, _ = checked(advice)
         assert experiment["baseline"] == "native"
         assert experiment["guest"] == {"vcpus": 1, "memory": 268435456}
@@ -178,7 +183,7 @@ def test_every_bound_must_be_met_and_every_set_of_parameters() -> None:
     both = advice_of(run, "oltp p99<20ms")
     assert told(both)["native"] is FAILS
     assert len(alone(both, "native").findings) == 2
-    assert "the tightest of 2 measured values" in printed(both)
+    assert "the tightest of 2 measured values" in flat(both)
     lacking = advice_of(run, "oltp threads=1 p99<20ms latency_average<20ms")
     assert told(lacking)["native"] is OPEN
     assert alone(lacking, "native").reason == "nothing was measured of latency_average<20ms"
@@ -189,7 +194,7 @@ def test_functional_only_decides_nothing() -> None:
     advice = advice_of(made_up_run(platforms, jobs({"native": 1e9, "runc": 1e9})), "superpi duration<2s")
     assert told(advice)["runc"] is OPEN
     assert advice.family == 1
-    assert "runc: cannot be said (nested: functional only: it decides nothing)" in printed(advice)
+    assert "runc: cannot be said (nested: functional only: it decides nothing)" in flat(advice)
     assert all("runc" not in json.dumps(one["platforms"]) for one in checked(advice))
 
 
@@ -213,7 +218,7 @@ def test_a_rate_on_the_senders_core_says_nothing() -> None:
     for need in ("router 64B 100kpps", "router 64B 9Mpps", "router 64B 100kpps loss<0.1%"):
         advice = advice_of(replace(run, boots=boots), need)
         assert told(advice)["netns"] is OPEN
-        assert "netns forwards on" in printed(advice)
+        assert "netns forwards on" in flat(advice)
 
 
 def test_a_router_without_bounds_is_what_is_forwarded_whatever_is_lost() -> None:
@@ -256,7 +261,7 @@ def test_a_size_between_those_measured_has_the_models_answer() -> None:
     assert finding.margin is not None
     assert finding.fit.held_out is not None
     assert finding.margin.at_least < finding.margin.times / (1 + finding.fit.held_out)
-    assert "forward 800 B, which was not measured, by a model" in printed(advice)
+    assert "forward 800 B, which was not measured, by a model" in flat(advice)
     assert told(advice_of(run, f"router 800B {truth * 2:.0f}pps"))["netns"] is FAILS
 
 
@@ -267,7 +272,7 @@ def test_a_model_that_does_not_fit_says_so_and_neighbouring_sizes_answer() -> No
     (finding,) = alone(slow, "netns").findings
     assert finding.fit is not None
     assert not finding.fit.fits
-    assert "does not fit" in printed(slow)
+    assert "does not fit" in flat(slow)
     assert told(slow)["netns"] is MEETS, "frames of 1024 bytes are forwarded faster"
     assert told(advice_of(run, "router 800B 500kpps"))["netns"] is OPEN, "more than of 1024 bytes, fewer than of 512"
     assert told(advice_of(run, "router 800B 2Mpps"))["netns"] is FAILS, "frames of 512 bytes are not"
@@ -280,7 +285,7 @@ def test_beyond_the_sizes_measured_a_larger_frame_speaks_for_a_smaller_one_and_n
     assert told(advice_of(run, "router 1518B 100kpps"))["netns"] is OPEN
     advice = advice_of(run, "router 1518B 2Mpps")
     assert told(advice)["netns"] is FAILS
-    assert "a larger frame costs no less" in " ".join(printed(advice).split())
+    assert "a larger frame costs no less" in flat(advice)
 
 
 def test_where_larger_frames_are_faster_no_size_speaks_for_another() -> None:
@@ -320,7 +325,7 @@ def test_so_many_guests_meet_a_need_as_were_measured_and_the_law_says_what_is_be
     assert found.by_model is not None
     assert 16 < found.by_model < 24
     assert found.beyond
-    assert "by the model, which is beyond what was measured" in " ".join(printed(beyond).split())
+    assert "by the model, which is beyond what was measured" in flat(beyond)
     assert told(beyond)["runc"] is MEETS
 
 
@@ -339,7 +344,7 @@ def test_a_number_of_cpus_between_those_measured_has_the_laws_answer() -> None:
     (finding,) = alone(advice, "runc").findings
     assert told(advice)["runc"] is MEETS
     assert finding.value == pytest.approx(truth, rel=0.03)
-    assert "6 virtual CPUs, which was not measured, by a model" in " ".join(printed(advice).split())
+    assert "6 virtual CPUs, which was not measured, by a model" in flat(advice)
     assert told(advice_of(run, f"kernel-compile vcpus=6 duration<{truth / 1.3 / 1e9:.3f}s"))["runc"] is FAILS
     assert told(advice_of(run, "kernel-compile vcpus=2 duration<9s"))["runc"] is MEETS, "which was measured"
     assert told(advice_of(run, "kernel-compile vcpus=16 duration<9s"))["runc"] is OPEN, "beyond what was measured"
@@ -351,7 +356,7 @@ def test_cpus_that_give_nothing_more_have_no_law_of_their_own() -> None:
     for run in (few, jumps):
         advice = advice_of(run, "kernel-compile vcpus=3 duration<9s")
         assert told(advice)["runc"] is OPEN
-        assert "does not fit" in printed(advice)
+        assert "does not fit" in flat(advice)
         checked(advice)
 
 
@@ -422,7 +427,7 @@ def test_parts_are_met_side_by_side_beside_what_stands_for_the_others() -> None:
     assert factor.share == pytest.approx(5 / 9, rel=0.05)
     assert factor.held_out is not None
     assert not factor.why_not
-    assert "keeps 5" in printed(advice)
+    assert "keeps 5" in flat(advice)
     idler = made_up_run({"native": {}, "netns": {}}, side_by_side(5e6, 9e6, 1e5), blocks=6)
     advice = advice_of(idler, "router 64B 200kpps + oltp p99<20ms")
     assert told(advice)["netns"] is OPEN
@@ -451,7 +456,7 @@ def test_parts_that_were_measured_alone_only_have_the_experiment_of_neighbours()
     assert beside["neighbours"] == [{"load": "forward", "rate_share": 0.95}, {"load": "heavy"}]
     assert [one["workload"] for one in beside["workloads"]] == ["forward", "mariadb-oltp"]
     assert [one.get("scenario") for one in guests] == [None, "scale"]
-    assert "'+' asks for guests side by side" in printed(advice)
+    assert "'+' asks for guests side by side" in flat(advice)
 
 
 def test_three_parts_of_three_loads_cannot_be_told_by_one_experiment() -> None:

@@ -72,11 +72,13 @@ class Guests:
 
 
 def guests_of(analysis: Analysis, ratios: Ratios, part: Part) -> tuple[Guests, ...]:
-    """One for each platform of which several guests at once were measured as the part says; empty without any."""
+    """One for each platform of which several guests at once were measured as the part says; none of one guest alone."""
     asked = _routers(analysis, ratios, part) if isinstance(part, RouterNeed) else _jobs(analysis, ratios, part)
     family = family_of(ratios, (one for own in asked.values() for each in own.values() for one in each))
     found = []
     for platform, own in asked.items():
+        if max(own) == 1:
+            continue
         steps = []
         for number in sorted(own):
             findings = tuple(finding(analysis, ratios, one, family) for one in own[number])

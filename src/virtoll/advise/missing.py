@@ -50,7 +50,8 @@ def alone(
 def at_once(analysis: Analysis, part: Part, known: Known, platforms: Collection[str]) -> Missing:
     """The part in several guests at once: by the scenario `scale`, or routers side by side."""
     document = _document(analysis, known, "advise-guests", platforms, parts=[part])
-    numbers = sorted({one.guests for one in analysis.at_once.points} | {1}) if analysis.at_once.points else NUMBERS
+    measured = {one.guests for one in analysis.at_once.points}
+    numbers = sorted({1, *measured}) if max(measured, default=1) > 1 else NUMBERS
     document["question"] = f"How many guests meet this: {part.text}?"
     if isinstance(part, RouterNeed):
         (entry,) = _entries(analysis, part, known)

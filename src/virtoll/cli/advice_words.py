@@ -111,8 +111,10 @@ def _evidence(found: Finding, caveat: str | None) -> str:
     value = "" if found.value is None else f"{_value(found.value, found.unit)} {told} "
     where = f", {found.under}" if found.under else ""
     bound = "" if found.bound.startswith("router") else f" ({found.bound})"
-    text = f"{value}{found.task}{bound}{where}; {_counted(found.blocks, 'block')}, {_counted(found.trials, 'trial')}"
-    more = [found.note, _fit(found.fit) if found.fit is not None else "", found.reason]
+    rests_on = ([_counted(found.blocks, "block")] if found.blocks else []) + [_counted(found.trials, "trial")]
+    text = f"{value}{found.task}{bound}{where}; {', '.join(rests_on)}"
+    fit = _fit(found.fit) if found.fit is not None else ""
+    more = [found.note, *((fit, found.reason) if found.value is not None else (found.reason, fit))]
     if found.caveat and found.caveat != caveat:
         more.append(found.caveat)
     if found.more_blocks is not None:
@@ -129,7 +131,7 @@ def _fit(fit: Fit) -> str:
     name = f"the model '{fit.model.words}'"
     if fit.held_out is None:
         return f"{name} {fit.why_not}"
-    error = f"error on what it has not seen at most {units.percent(fit.held_out)}"
+    error = f"error on what it has not seen up to {units.percent(fit.held_out)}"
     if not fit.fits:
         return f"{name} does not fit ({error})"
     residual = "" if fit.residual is None else f", residuals up to {units.percent(fit.residual)}"
@@ -154,7 +156,7 @@ def _factor(one: Factor) -> str:
         return f"{one.condition}: {one.why_not}"
     ends = "" if one.low is None or one.high is None else f" ({units.percent(one.low)} to {units.percent(one.high)})"
     error = "" if one.held_out is None else f"; blocks differ from the others' by up to {units.percent(one.held_out)}"
-    return f"{one.condition}: keeps {units.percent(one.share)} of its own alone{ends}{error}" + (
+    return f"{one.condition}: keeps {units.percent(one.share)} of what it does alone{ends}{error}" + (
         f"; as a factor it is not used: {one.why_not}" if one.why_not else ""
     )
 
