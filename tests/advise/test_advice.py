@@ -1,6 +1,7 @@
 """Advice on made-up runs whose truth is known: every answer, with its margin, its evidence and what would tell."""
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,10 @@ import yaml
 from tests.support.made_up_run import Made, made_up_run
 
 from virtoll.advise import Advice, Answer, PlatformAdvice, Statement, advise, parse_needs
+from virtoll.advise.frame_sizes import frame_cost
+from virtoll.advise.meets import measured
 from virtoll.advise.missing import MOST_BLOCKS
+from virtoll.claims.ratios import Ratios
 from virtoll.cli.advice_words import WIDTH, Told, document, lines
 from virtoll.cli.advise import known_workloads
 from virtoll.experiment.parse import parse_experiment
@@ -66,10 +70,11 @@ def checked(advice: Advice) -> list[dict[str, Any]]:
 
 
 def printed(advice: Advice) -> str:
-    """What a terminal shows; no line is too wide, and the document is JSON."""
-    shown = [Told(one.tells, yaml.safe_dump(dict(one.document), width=WIDTH - 2), 60.0, "") for one in advice.missing]
+    """What a terminal shows; no line of it is too wide, and the document is JSON."""
+    shown = [Told(one.tells, yaml.safe_dump(dict(one.document)), 60.0, "") for one in advice.missing]
     text = lines(advice, shown)
-    assert [one for one in text if len(one) > WIDTH] == []
+    files = {line for one in shown if one.text for line in one.text.splitlines()}
+    assert [one for one in text if len(one) > WIDTH and one not in files] == []
     json.dumps(document(advice, shown), allow_nan=False)
     return "\n".join(text)
 
@@ -263,6 +268,24 @@ def test_a_size_between_those_measured_has_the_models_answer() -> None:
     assert finding.margin.at_least < finding.margin.times / (1 + finding.fit.held_out)
     assert "forward 800 B, which was not measured, by a model" in flat(advice)
     assert told(advice_of(run, f"router 800B {truth * 2:.0f}pps"))["netns"] is FAILS
+
+
+def test_a_figure_of_a_size_between_those_measured_has_the_models_answer_too() -> None:
+    run = made_up_run(HOSTS, by_size({size: 1000 + 2 * size for size in SIZES}))
+    need = "forward frame_size_bytes={} maximum_forwarding_rate>300kpps"
+    assert told(advice_of(run, need.format(800)))["netns"] is MEETS
+    assert told(advice_of(run, need.format(1500)))["netns"] is FAILS
+    cells = measured(Ratios(analyse(run)), "forward", "maximum_forwarding_rate", {"frame_size_bytes": {"at_least": 1}})
+    assert not isinstance(cells, str)
+    cost = [replace(one, rounds={key: -log for key, log in one.rounds.items()}, lower_is_better=True) for one in cells]
+    found = frame_cost(cost, 800)
+    assert found is not None
+    assert math.exp(found.cell.rounds[0, 0]) == pytest.approx(2600e-9, rel=0.03), "as of what a frame costs"
+    jumps = made_up_run(HOSTS, by_size({size: 1000.0 if size < 600 else 4000.0 for size in SIZES}))
+    advice = advice_of(jumps, need.format(800))
+    assert told(advice)["netns"] is OPEN
+    assert "does not fit" in flat(advice)
+    assert advice.missing[0].document["workloads"] == [{"workload": "forward", "frame_size_bytes": 800}]
 
 
 def test_a_model_that_does_not_fit_says_so_and_neighbouring_sizes_answer() -> None:

@@ -115,7 +115,7 @@ def test_parts_and_repeated_needs_are_one_need() -> None:
         ("router 64B 2kpps 3kpps", "'3kpps' is not understood"),
         ("router 64B 200", "'200' is no rate of a router; give one in pps, frames/s, kpps"),
         ("router 64B 200MB/s", "'200MB/s' is no rate of a router"),
-        ("router 64B 5%of9kettles", "is no rate of a router"),
+        ("router 64B 5% of 9kettles", "is no rate of a router"),
         ("router 64B 0kpps", "a rate is above 0, got '0kpps'"),
         ("router 64B 2kpps jitter<1ms", "'jitter' is no bound of a router; known are loss, p50 and p99"),
         ("router 64B 2kpps loss>1%", "less loss is better; write 'loss<1%'"),

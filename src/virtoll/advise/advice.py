@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from virtoll.advise import missing
 from virtoll.advise.beside import Beside, beside_of
 from virtoll.advise.cores import asked_of_cores
+from virtoll.advise.frame_sizes import FORWARD, asked_of_sizes
 from virtoll.advise.guests import Guests, guests_of
 from virtoll.advise.meets import (
     Answer,
@@ -26,7 +27,7 @@ from virtoll.advise.meets import (
 )
 from virtoll.advise.missing import Missing
 from virtoll.advise.need import FigureNeed, Known, Part, RouterNeed
-from virtoll.advise.routers import FORWARD, SEARCH, asked_of_router
+from virtoll.advise.routers import SEARCH, asked_of_router
 from virtoll.claims.ratios import Ratios
 from virtoll.stats.analysis import Analysis
 
@@ -105,7 +106,8 @@ def _asked(analysis: Analysis, ratios: Ratios, part: Part) -> list[Asked] | str:
             if not isinstance(own, str)
             for one in own
         ]
-        found = found or [one for bound in bounds for one in asked_of_cores(ratios, part, workload, bound)]
+        for other in (asked_of_cores, asked_of_sizes):
+            found = found or [one for bound in bounds for one in other(ratios, part, workload, bound)]
         if found:
             return found
         reason = reason or next((own for own in cells.values() if isinstance(own, str)), "")

@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from virtoll.advise.frame_sizes import FORWARD
 from virtoll.advise.meets import Answer, Asked, Finding, family_of, finding, measured, of_all, of_any
 from virtoll.advise.models import MOST_HELD_OUT, held_out_of_blocks
 from virtoll.advise.need import Known, Part, RouterNeed
-from virtoll.advise.routers import FORWARD, asked_of_router
+from virtoll.advise.routers import asked_of_router
 from virtoll.claims.ratios import Ratios
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import logs_of

@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from virtoll.advise.frame_sizes import SIZE
 from virtoll.advise.meets import Answer, Asked, Finding, caveat_of, family_of, finding, measured, of_all
 from virtoll.advise.models import BEYOND, Fit, Model, fit, geometric_mean, predicted
 from virtoll.advise.need import FigureNeed, Part, RouterNeed
-from virtoll.advise.routers import SIZE, asked_of_routers
+from virtoll.advise.routers import asked_of_routers
 from virtoll.claims.ratios import Ratios, by_block
 from virtoll.claims.readings import Cell, Under
 from virtoll.stats.analysis import Analysis

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from virtoll.advise.beside import load_of
+from virtoll.advise.frame_sizes import FORWARD, SIZE
 from virtoll.advise.need import FigureNeed, Known, Part, RouterNeed
-from virtoll.advise.routers import FORWARD, SIDE_BY_SIDE, SIZE
+from virtoll.advise.routers import SIDE_BY_SIDE
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.bounded_rates import ENOUGH
 

@@ -1,12 +1,12 @@
 """Models of what was measured, each with its residuals and its error on what it has not seen. Pure.
 
-Both are sums of terms with coefficients that are not below 0, fitted to times by least squares of relative errors
-(`nnls`): a time per frame by the frame's size, a time per job by the number of guests, or, times their number, of
-virtual CPUs (Gunther 2007: of these times the universal scalability law is linear in its coefficients). `held_out` is
-the largest relative error of a value that was left out of its own fit (leave-one-out, Stone 1974). Above
+All are sums of terms with coefficients that are not below 0, fitted to times by least squares of relative errors
+(`nnls`): a time per frame, or its CPU time, by the frame's size; a time per job by the number of guests, or, times
+their number, of virtual CPUs (Gunther 2007: in these times the universal scalability law is linear). The error
+`held_out` is the largest relative one of a value that was left out of its own fit (leave-one-out, Stone 1974). Above
 `MOST_HELD_OUT` a model *does not fit*, and answers nothing. Main type: `Fit`.
 
-Gunther, N. J. (2007): Guerrilla Capacity Planning. Springer, chapters 4 and 6.
+Gunther, N. J. (2007): Guerrilla Capacity Planning. Springer, chapters 4 to 6.
 Stone, M. (1974): Cross-validatory choice and assessment of statistical predictions. Journal of the Royal Statistical
 Society, Series B 36, 111-147.
 """

@@ -155,7 +155,7 @@ def _words(piece: str) -> list[str]:
 
 
 def _router(words: Sequence[str], known: Known) -> RouterNeed:
-    text = " ".join(words)
+    text = " ".join(words).replace("%of", "% of ")
     frame, wanted = known.workloads["forward"], "write it as 'router 64B 200kpps loss<0.1% p99<500us'"
     sizes: list[int] = []
     rates: list[str] = []

@@ -11,23 +11,21 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from virtoll.advise.frame_sizes import FORWARD, SIZE, falls, frame_cost, groups
 from virtoll.advise.meets import Asked, caveat_of, measured, untold
-from virtoll.advise.models import Model, fit, geometric_mean, predicted
 from virtoll.advise.need import RouterNeed
-from virtoll.claims.ratios import Ratios, by_block
+from virtoll.claims.ratios import Ratios
 from virtoll.claims.readings import Cell, trials_of
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.bounded_rates import ENOUGH, RateBounds, bracket
 from virtoll.stats.bounds import receiving_apart
 
-FORWARD, SEARCH, SIDE_BY_SIDE = "forward", "throughput", "virtual-routers"
-SIZE = "frame_size_bytes"
+SEARCH, SIDE_BY_SIDE = "throughput", "virtual-routers"
 RATE = "maximum_forwarding_rate"
-HIGHER = 1.10  # times: up to which a larger frame's higher rate is taken for chance
 _WITHIN = "no rate that was offered came through within the bounds in each block"
 _BEYOND = "no rate that was offered in each block was more than it can do"
 _BOUND = "a rate of it is a lower bound: more may be possible"
@@ -51,7 +49,7 @@ def asked_of_router(
     others = measured(ratios, FORWARD, RATE, {**where, SIZE: {"at_least": 1}})
     if not isinstance(others, str):
         left = [one for one in others if one.platform not in known]
-        for own in _groups(left):
+        for own in groups(left):
             found.append(_by_size(analysis, ratios, need, own))
     return found or reasons[0]
 
@@ -78,15 +76,6 @@ def _asked(analysis: Analysis, need: RouterNeed, near: Cell, far: Cell, note: st
     return Asked(bound, need.rate, False, _within(analysis, need, near), _beyond(analysis, need, far), note=note)
 
 
-def _groups(cells: Iterable[Cell]) -> list[list[Cell]]:
-    """Those that differ in the frame's size alone, by size; a sweep's own parameters are no matter."""
-    groups: dict[tuple[object, ...], dict[int, Cell]] = {}
-    for one in cells:
-        key = (one.platform, one.under, *(one.attributes.get(name) for name in ("sources", "routes", "destinations")))
-        groups.setdefault(key, {}).setdefault(int(one.attributes[SIZE]), one)
-    return [[own[size] for size in sorted(own)] for own in groups.values()]
-
-
 def _by_size(analysis: Analysis, ratios: Ratios, need: RouterNeed, cells: Sequence[Cell]) -> Asked:
     """What other sizes say of the size that is needed."""
     size = need.frame_size_bytes
@@ -97,45 +86,13 @@ def _by_size(analysis: Analysis, ratios: Ratios, need: RouterNeed, cells: Sequen
     smaller = next((one for one in reversed(cells) if one.attributes[SIZE] < size), None)
     told = [f"{int(one.attributes[SIZE])} B" for one in (smaller, larger) if one is not None]
     note = f"frames of {size} B were not measured; told from {' and '.join(told)}: a larger frame costs no less"
-    if not _falls(cells):
+    if not falls(cells):
         rises = f"frames of {size} B were not measured, and here larger frames were forwarded at a higher rate"
         near, far, note = untold(cells[0], rises), untold(cells[0], rises), ""
     else:
         near = larger or untold(cells[0], "no larger frame was measured")
         far = smaller or untold(cells[-1], "no smaller frame was measured")
     return replace(_asked(analysis, need, near, far, note), fit=modelled.fit if modelled is not None else None)
-
-
-def _falls(cells: Sequence[Cell]) -> bool:
-    """Whether no larger frame was forwarded at a higher rate than a smaller one, but for chance."""
-    rates = [geometric_mean(list(by_block(one.rounds).values())) for one in cells]
-    return all(later <= HIGHER * earlier for place, earlier in enumerate(rates) for later in rates[place + 1 :])
-
-
-def frame_cost(cells: Sequence[Cell], size: int) -> Asked | None:
-    """The rate of a frame size by the model, block by block; None where the size is not between those measured.
-
-    `cells`: of one platform, by size. Of rates that are lower bounds no model is made.
-    """
-    logs = {int(one.attributes[SIZE]): by_block(one.rounds) for one in cells}
-    if any(one.at_least for one in cells) or not min(logs) <= size <= max(logs):
-        return None
-    found = fit(Model.FRAME_COST, {at: 1e9 / geometric_mean(list(own.values())) for at, own in logs.items()})
-    blocks = set.intersection(*(set(own) for own in logs.values()))
-    if not found.fits or not blocks:
-        return Asked("", 1.0, False, cells[0], fit=found)
-    rounds = {
-        (block, 0): -math.log(
-            predicted(Model.FRAME_COST, {at: 1e9 / math.exp(own[block]) for at, own in logs.items()}, size) / 1e9
-        )
-        for block in sorted(blocks)
-    }
-    nearest = min(cells, key=lambda one: abs(one.attributes[SIZE] - size))
-    cell, task = (
-        replace(nearest, rounds=rounds),
-        f"{nearest.task.workload} {size} B, which was not measured, by a model",
-    )
-    return Asked("", 1.0, False, cell, fit=found, task=task, basis=tuple(cells))
 
 
 def _within(analysis: Analysis, need: RouterNeed, cell: Cell) -> Cell:

@@ -108,7 +108,7 @@ def _told(missing: Missing) -> Told:
     from virtoll.run.requirements import possible, why_impossible
 
     text = yaml.safe_dump(
-        dict(missing.document), sort_keys=False, allow_unicode=True, default_flow_style=None, width=78
+        dict(missing.document), sort_keys=False, allow_unicode=True, default_flow_style=None, width=60
     )
     try:
         checked = parse_experiment(text, _FILE, catalogue())
