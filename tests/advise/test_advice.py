@@ -88,6 +88,11 @@ def test_a_need_is_met_or_not_with_the_end_that_speaks_against_it() -> None:
     run = made_up_run(HOSTS, jobs({"native": 1e9, "native-again": 1e9, "netns": 1.1e9, "runc": 4e9}), rounds=2)
     advice = advice_of(run, "superpi duration<2s")
     assert told(advice) == {"native": MEETS, "netns": MEETS, "runc": FAILS}, "the A/A control is no platform"
+    assert advice.cautions == ()
+    unlike = made_up_run(HOSTS, jobs({"native": 1e9, "native-again": 1.5e9}), rounds=2)
+    assert advice_of(unlike, "superpi duration<2s").cautions == (
+        "the A/A control differs from the baseline itself: superpi 16384 digits",
+    )
     assert advice.family == 3
     (good,), (bad,) = alone(advice, "netns").findings, alone(advice, "runc").findings
     assert good.margin is not None
@@ -103,6 +108,18 @@ def test_a_need_is_met_or_not_with_the_end_that_speaks_against_it() -> None:
     assert "netns: meets it\n  1.8 times what is needed, at least 1.8\n" in text
     assert "runc: does not meet it\n  0.50 times what is needed, at most 0.51\n" in text
     assert "superpi 16384 digits (duration<2s); 5 blocks, 10 trials" in text
+
+
+def test_intervals_hold_together_so_that_more_platforms_leave_less_margin() -> None:
+    made = jobs({"native": 1e9, "netns": 1e9, "runc": 1e9}, spread=0.05)
+    few, many = made_up_run(HOSTS, made[:1]), made_up_run(HOSTS, made)
+    margins = [alone(advice_of(run, "superpi duration<2s"), "native").findings[0].margin for run in (few, many)]
+    assert margins[0] is not None
+    assert margins[1] is not None
+    assert margins[0].times == margins[1].times
+    assert margins[0].at_least > margins[1].at_least > 1
+    one, two = "superpi duration<2s", "superpi duration<2s duration<3s"
+    assert [advice_of(many, need).family for need in (one, two)] == [3, 6]
 
 
 def test_what_is_near_its_bound_cannot_be_said_and_blocks_would_tell() -> None:
@@ -209,6 +226,7 @@ def test_a_lower_bound_may_meet_a_need_and_never_fail_it() -> None:
     assert set(analyse(run).lower_bounds) != set()
     met, more = advice_of(run, "router 64B 500kpps"), advice_of(run, "router 64B 2Mpps")
     assert told(met)["netns"] is MEETS
+    assert "cautions of this run: generator-bound: " in flat(met)
     assert told(more)["netns"] is OPEN
     (finding,) = alone(more, "netns").findings
     assert "a rate of it is a lower bound: more may be possible" in finding.reason

@@ -54,7 +54,8 @@ class PlatformAdvice:
 class Advice:
     """A need's parts, what may be said of each platform, those that meet it first, and what would tell the rest.
 
-    `baseline`: the run's; None: it has none. `family`: how many intervals of guests alone hold together.
+    `baseline`: the run's; None: it has none. `family`: how many intervals of guests alone hold together. `cautions`:
+    what a reader of the run must be warned of, in words.
     """
 
     needs: tuple[str, ...]
@@ -63,6 +64,7 @@ class Advice:
     family: int
     blocks: int
     missing: tuple[Missing, ...]
+    cautions: tuple[str, ...]
 
 
 def advise(analysis: Analysis, parts: Sequence[Part], known: Known) -> Advice:
@@ -90,7 +92,18 @@ def advise(analysis: Analysis, parts: Sequence[Part], known: Known) -> Advice:
         family=family,
         blocks=analysis.blocks,
         missing=_missing(analysis, parts, known, found, guests),
+        cautions=_cautions(analysis, parts),
     )
+
+
+def _cautions(analysis: Analysis, parts: Sequence[Part]) -> tuple[str, ...]:
+    """The run's own, those of frames where a router is asked for, and what its A/A control finds."""
+    of_frames = analysis.cautions if any(isinstance(part, RouterNeed) for part in parts) else ()
+    told = [f"{one.caution.title}: {one.concerns}" for one in of_frames]
+    if analysis.alarms:
+        tasks = ", ".join(one.task.short for one in analysis.alarms)
+        told.append(f"the A/A control differs from the baseline itself: {tasks}")
+    return tuple(told)
 
 
 def _asked(analysis: Analysis, ratios: Ratios, part: Part) -> list[Asked] | str:

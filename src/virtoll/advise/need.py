@@ -7,11 +7,12 @@ Anything wrong is a `ValueError` of one sentence, which says what is known. Noth
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+from virtoll.advise.quantities import BITS, FRAMES, NANOSECONDS, NUMBER, QUANTITY, SCALES, quantity, scales_of
 
 AND = " + "
 ROUTER = "router"
@@ -27,25 +28,8 @@ ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 _OF_GUESTS: Final = frozenset({"vcpus", "memory_bytes"})  # what a guest is given: named as a parameter is
 _LEAST_BYTES, _MOST_BYTES = 64, 1518
-_NANOSECONDS: Final = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
-_BYTES: Final = {
-    **{f"{prefix}B/s": 1000.0**power for power, prefix in enumerate(("", "k", "M", "G"))},
-    **{f"{prefix}iB/s": 1024.0**power for power, prefix in enumerate(("K", "M", "G"), 1)},
-}
-_BITS: Final = {"bit/s": 1e-6, "kbit/s": 1e-3, "Mbit/s": 1.0, "Gbit/s": 1e3}
-_FRAMES: Final = {"pps": 1.0, "frames/s": 1.0, "kpps": 1e3, "kframes/s": 1e3, "Mpps": 1e6, "Mframes/s": 1e6}
-_SCALES: Final[Mapping[str, Mapping[str, float]]] = {
-    "ns": _NANOSECONDS,
-    "B/s": _BYTES,
-    "bytes/s": _BYTES,
-    "Mbit/s": _BITS,
-    "frames/s": _FRAMES,
-    "": {"%": 0.01, "": 1.0},
-}
-_NUMBER = r"(\d+\.?\d*|\.\d+)"
-_QUANTITY = re.compile(rf"{_NUMBER}(\D*)")
 _BOUND = re.compile(r"([a-z][\w-]*)(<=|>=|<|>|=)(\S*)")
-_LINE = re.compile(rf"{_NUMBER}%of{_NUMBER}([kMG]?bit/s)")
+_LINE = re.compile(rf"{NUMBER}%of{NUMBER}([kMG]?bit/s)")
 
 
 @dataclass(frozen=True)
@@ -143,11 +127,11 @@ def _words(piece: str) -> list[str]:
     """The words of a part: no space around a sign, between a number and its unit, nor in 'percent of'."""
     text = re.sub(r"\s*(<=|>=|<|>|=)\s*", r"\1", piece.strip())
     text = re.sub(r"%\s*of\s*", "%of", text)
-    units = {"B", "%", "iops", "tps", *(unit for scales in _SCALES.values() for unit in scales if unit)}
+    units = {"B", "%", "iops", "tps", *(unit for scales in SCALES.values() for unit in scales if unit)}
     words: list[str] = []
     for word in text.split():
         is_unit = word in units or (word.endswith("/s") and not re.search(r"[\d<>=]", word))
-        if words and is_unit and re.search(rf"(^|[<>=f]){_NUMBER}$", words[-1]):
+        if words and is_unit and re.search(rf"(^|[<>=f]){NUMBER}$", words[-1]):
             words[-1] += word
         else:
             words.append(word)
@@ -193,16 +177,16 @@ def _router(words: Sequence[str], known: Known) -> RouterNeed:
 def _rate(text: str, word: str, size: int, known: Known) -> float:
     """Frames/s of what is written as frames/s, as bits/s on the wire, or as a part of a line's."""
     line = _LINE.fullmatch(word)
-    quantity = _QUANTITY.fullmatch(word)
+    found = QUANTITY.fullmatch(word)
     if line is not None:
-        rate = known.frames_per_second(size, float(line[1]) / 100 * float(line[2]) * _BITS[line[3]])
-    elif quantity is not None and quantity[2] in _FRAMES:
-        rate = float(quantity[1]) * _FRAMES[quantity[2]]
-    elif quantity is not None and quantity[2] in _BITS:
-        rate = known.frames_per_second(size, float(quantity[1]) * _BITS[quantity[2]])
+        rate = known.frames_per_second(size, float(line[1]) / 100 * float(line[2]) * BITS[line[3]])
+    elif found is not None and found[2] in FRAMES:
+        rate = float(found[1]) * FRAMES[found[2]]
+    elif found is not None and found[2] in BITS:
+        rate = known.frames_per_second(size, float(found[1]) * BITS[found[2]])
     else:
         raise ValueError(
-            f"need '{text}': '{word}' is no rate of a router; give one in {', '.join((*_FRAMES, *_BITS))}, "
+            f"need '{text}': '{word}' is no rate of a router; give one in {', '.join((*FRAMES, *BITS))}, "
             "or as '50% of 1Gbit/s'"
         )
     if rate <= 0:
@@ -217,8 +201,8 @@ def _router_bound(text: str, named: re.Match[str]) -> tuple[str, float]:
     if sign not in ("<", "<="):
         raise ValueError(f"need '{text}': less {name} is better; write '{name}<{given}'")
     if name != "loss":
-        return name, _quantity(text, name, given, _NANOSECONDS)
-    loss = _quantity(text, name, given, _SCALES[""], zero=sign == "<=")
+        return name, quantity(text, name, given, NANOSECONDS)
+    loss = quantity(text, name, given, SCALES[""], zero=sign == "<=")
     if loss >= 1:
         raise ValueError(f"need '{text}': a loss is below 100 %, got '{given}'; give one such as 0.1%")
     return name, loss
@@ -300,36 +284,7 @@ def _bound(text: str, named: re.Match[str], figures: Sequence[Figure]) -> Bound:
     if not sign.startswith(right):
         more = "less" if right == "<" else "more"
         raise ValueError(f"need '{text}': {more} {figure.name} is better; write '{name}{right}{given}'")
-    return Bound(figure, _quantity(text, figure.name, given, _scales(figure.unit)), f"{name}{sign}{given}")
-
-
-def _scales(unit: str) -> Mapping[str, float]:
-    """The units that a figure may be given in, each with what one of it is in the figure's own."""
-    if unit in _SCALES:
-        return _SCALES[unit]
-    if not unit.endswith("/s"):
-        return {unit: 1.0}
-    more = {"tps": 1.0} if unit == "transactions/s" else {"iops": 1.0} if unit == "1/s" else {}
-    return {unit: 1.0, "/s": 1.0, "k/s": 1e3, **more}
-
-
-def _quantity(text: str, name: str, given: str, scales: Mapping[str, float], *, zero: bool = False) -> float:
-    quantity = _QUANTITY.fullmatch(given)
-    if quantity is None:
-        raise ValueError(f"need '{text}': '{given}' is no number with a unit; give {name} in {_units(scales)}")
-    if quantity[2] not in scales:
-        raise ValueError(
-            f"need '{text}': {name} is not given in '{quantity[2]}'; known are {_units(scales)}, as in "
-            f"'{quantity[1]}{next(iter(scales))}'"
-        )
-    value = float(quantity[1]) * scales[quantity[2]]
-    if not math.isfinite(value) or (value <= 0 and not zero):
-        raise ValueError(f"need '{text}': {name} must be above 0, got '{given}'; give what is needed")
-    return value
-
-
-def _units(scales: Mapping[str, float]) -> str:
-    return ", ".join(unit or "a plain number" for unit in scales)
+    return Bound(figure, quantity(text, figure.name, given, scales_of(figure.unit)), f"{name}{sign}{given}")
 
 
 def _parameter(text: str, name: str, given: str, known: Iterable[str]) -> dict[str, Any]:

@@ -43,6 +43,10 @@ def lines(advice: Advice, told: Sequence[Told]) -> list[str]:
         alike.setdefault(tuple(_platform(one, several=len(advice.needs) > 1)), []).append(name)
     for (answer, *rest), platforms in alike.items():
         found += ["", *_wrapped(f"{', '.join(platforms)}: {answer}", 0), *rest]
+    if advice.cautions:
+        found += ["", "cautions of this run:"]
+    for caution in advice.cautions:
+        found += _wrapped(caution, 2)
     for one_told in told:
         found += ["", *_experiment(one_told)]
     return found
@@ -218,6 +222,7 @@ def document(advice: Advice, told: Sequence[Told]) -> dict[str, Any]:
         "platforms": [
             {**_plain(asdict(one)), "guests": [_with_ends(each) for each in one.guests]} for one in advice.platforms
         ],
+        "cautions": list(advice.cautions),
         "experiments": [asdict(one) for one in told],
     }
 
