@@ -438,6 +438,38 @@ def test_routers_side_by_side_are_counted_by_the_slowest() -> None:
     assert (found.at_least, found.not_with) == (2, 4)
 
 
+def test_a_rate_at_which_no_more_was_offered_never_fails_a_need() -> None:
+    sizes = {"frame_size_bytes": 64}
+    figures = {"latency_p99": 5e6, "replies_per_second": 100.0}
+    made = [
+        *routers({"native": 1e6}),
+        Made(
+            "native",
+            "virtual-routers",
+            {**sizes, "routers": 2, "total_rate_frames_per_second": 20_000},
+            2e4,
+            spread=0.0,
+        ),
+        Made("native", "nginx", {"rate_requests_per_second": 100}, 1e6, figures),
+    ]
+    run = made_up_run(HOSTS, made)
+    (found,) = of(advice_of(run, "router 64B 100kpps"), "native").guests
+    assert (found.at_least, found.not_with) == (None, None), "10 000 frames/s were sent to each"
+    (found,) = of(advice_of(run, "router 64B 5kpps"), "native").guests
+    assert found.at_least == 2
+    assert told(advice_of(run, "web replies>90/s"))["native"] is MEETS
+    assert told(advice_of(run, "web replies>300/s"))["native"] is OPEN, "100 requests/s were sent"
+    assert told(advice_of(run, "web rate_requests_per_second=100 replies>300/s"))["native"] is FAILS, "as was asked"
+    sent = Made("native", "iperf-udp", {"rate_bits_per_second": 10**8}, 95.0, {"received_share": 0.95, "duration": 1e9})
+    sending = made_up_run(HOSTS, [sent])
+    assert told(advice_of(sending, "udp received_rate>1Gbit/s"))["native"] is OPEN
+    assert told(advice_of(sending, "udp received_share>99%"))["native"] is FAILS, "a share is of what was sent"
+    assert told(advice_of(sending, "udp duration<100ms"))["native"] is OPEN
+    swept = Made("native", "virtual-routers", {**sizes, "routers": 2}, 1e5)
+    (found,) = of(advice_of(made_up_run(HOSTS, [*made, swept]), "router 64B 100kpps"), "native").guests
+    assert found.not_with == 2
+
+
 HEAVY, FORWARDING = Condition("heavy"), Condition("forward", rate_share=0.95)
 
 

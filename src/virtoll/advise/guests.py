@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass, replace
 
 from virtoll.advise.frame_sizes import SIZE
-from virtoll.advise.meets import Answer, Asked, Finding, caveat_of, family_of, finding, measured, of_all
+from virtoll.advise.meets import Answer, Asked, Finding, caveat_of, family_of, finding, measured, of_all, of_any
 from virtoll.advise.models import BEYOND, Fit, Model, fit, geometric_mean, predicted
 from virtoll.advise.need import FigureNeed, Part, RouterNeed
 from virtoll.advise.routers import asked_of_routers
@@ -83,11 +83,12 @@ def guests_of(analysis: Analysis, ratios: Ratios, part: Part) -> tuple[Guests, .
         steps = []
         for number in sorted(own):
             findings = tuple(finding(analysis, ratios, one, family) for one in own[number])
-            steps.append(Step(number, of_all(findings), findings))
+            answer = of_any(findings) if isinstance(part, RouterNeed) else of_all(findings)
+            steps.append(Step(number, answer, findings))
         caveat = next((caveat_of(ratios, one.cell) for each in own.values() for one in each), None)
         taken = max((one.taken_bytes or 0.0 for one in analysis.at_once.groups if one.platform == platform), default=0)
-        answer = Guests(platform, part.text, tuple(steps), caveat=caveat, taken_bytes=taken or None)
-        found.append(answer if caveat is not None else _with_model(analysis, ratios, answer, own, family))
+        told = Guests(platform, part.text, tuple(steps), caveat=caveat, taken_bytes=taken or None)
+        found.append(told if caveat is not None else _with_model(analysis, ratios, told, own, family))
     return tuple(found)
 
 

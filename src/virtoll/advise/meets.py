@@ -118,8 +118,22 @@ def tightest_of(findings: Sequence[Finding]) -> Finding | None:
     return min(findings, key=lambda one: one.margin.times if one.margin else math.inf, default=None)
 
 
+# What a workload is given to do in a second, or a link lets pass: a rate below it may be no more than that.
+OFFERED = (
+    "rate_requests_per_second",
+    "rate_bits_per_second",
+    "rate_frames_per_second",
+    "total_rate_frames_per_second",
+    "link_rate_bits_per_second",
+)
+
+
 def measured(ratios: Ratios, workload: str, metric: str | None, where: Mapping[str, Any]) -> list[Cell] | str:
-    """The values of a figure on all platforms, the baseline's first; in words what the run has not."""
+    """The values of a figure on all platforms, the baseline's first; in words what the run has not.
+
+    A rate where no more was asked of the guest than a parameter says is a lower bound, unless `where` names that; of a
+    duration there nothing can be said.
+    """
     found: list[Cell] = []
     reason = ""
     for platforms in ("baseline", PlatformFilter()):
@@ -130,8 +144,17 @@ def measured(ratios: Ratios, workload: str, metric: str | None, where: Mapping[s
         if isinstance(sides, str):
             reason = sides
         else:
-            found += [one[0] for one in sides if not isinstance(one, ClockError)]
+            found += [_offered(one[0], where) for one in sides if not isinstance(one, ClockError)]
     return found or reason
+
+
+def _offered(cell: Cell, where: Mapping[str, Any]) -> Cell:
+    limits = [name for name in OFFERED if name not in where and cell.attributes.get(name)]
+    if not limits:
+        return cell
+    if cell.task.metric.source == "marks":
+        return untold(cell, f"how long it takes follows from {limits[0]}; name that in the need to ask of it")
+    return replace(cell, at_least=True) if cell.unit.endswith("/s") and not cell.lower_is_better else cell
 
 
 def untold(cell: Cell, reason: str) -> Cell:

@@ -14,6 +14,8 @@ from virtoll.advise import Advice, Answer, Beside, Factor, Finding, Fit, Guests,
 from virtoll.advise.meets import tightest_of
 
 WIDTH = 80
+_NOTHING = 0.01  # times what is needed: below, it is said to be less than that
+_CAUTION = 150  # characters of a caution; the report has all of it
 _SEVERAL = (
     "'+' asks for guests side by side on this host, one for each part, all of one platform; each must meet its part "
     "while the others work."
@@ -46,7 +48,7 @@ def lines(advice: Advice, told: Sequence[Told]) -> list[str]:
     if advice.cautions:
         found += ["", "cautions of this run:"]
     for caution in advice.cautions:
-        found += _wrapped(caution, 2)
+        found += _wrapped(textwrap.shorten(caution, _CAUTION, placeholder=" ..."), 2)
     for one_told in told:
         found += ["", *_experiment(one_told)]
     return found
@@ -98,13 +100,13 @@ def _margin(found: Finding) -> str:
 
 def _between(margin: Margin) -> str:
     if math.isinf(margin.at_most):
-        return f"at least {_times(margin.at_least)}" if margin.at_least > 0 else "anything may be"
+        return f"at least {_times(margin.at_least)}" if margin.at_least >= _NOTHING else "anything may be"
     return f"anything from {_times(margin.at_least)} to {_times(margin.at_most)}"
 
 
 def _times(number: float) -> str:
-    if 0 < number < 0.01:
-        return "less than 0.01"
+    if 0 < number < _NOTHING:
+        return f"less than {_NOTHING}"
     return units.significant(number, 2) if number < 100 else "more than 100"
 
 
