@@ -25,6 +25,7 @@ ALLOWED: dict[str, frozenset[str]] = {
         "reference": "errors",
         "stats": "runfolder units",
         "claims": "errors reference runfolder stats",
+        "advise": "claims stats",
         "report": "claims errors reference runfolder stats units",
         "selftest": "runfolder stats",
         # what stands by itself
@@ -40,15 +41,15 @@ ALLOWED: dict[str, frozenset[str]] = {
         "nested": "errors hosts image lab platforms",
         "run": "agent errors experiment host hosts image lab nested platforms reference runfolder units workloads",
         # what a person starts
-        "cli": "agent claims errors experiment host hosts image lab nested platforms report run runfolder selftest "
-        "units workloads",
+        "cli": "advise agent claims errors experiment host hosts image lab nested platforms report run runfolder "
+        "selftest units workloads",
         "__main__": "cli",
         "__init__": "",
     }.items()
 }
 MOST_ROOMS, MOST_ARROWS = 24, 80
 ROOT = {"__init__", "__main__", "errors", "units"}  # files of the package's own folder; all else is in a folder
-AFTER_THE_BORDER = frozenset({"runfolder", "reference", "stats", "claims", "report", "units"})
+AFTER_THE_BORDER = frozenset({"runfolder", "reference", "stats", "claims", "advise", "report", "units"})
 SEES_PLATFORMS = frozenset({"nested", "run", "cli"})
 SEES_WORKLOADS = frozenset({"run", "cli"})
 

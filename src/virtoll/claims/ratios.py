@@ -143,7 +143,7 @@ class Ratios:
             return replace(found, reason="the baseline has no value of it")
         if theirs is not None:
             side = side.over(theirs)
-        blocks = _by_block(side.logs) if known is None else {block: math.log(share) for block, share in known.pairs}
+        blocks = by_block(side.logs) if known is None else {block: math.log(share) for block, share in known.pairs}
         if not blocks:
             return replace(found, reason=known.reason if known else "no block has a valid value of both sides")
         found = replace(found, blocks=len(blocks), estimate=math.exp(statistics.fmean(blocks.values())))
@@ -266,11 +266,12 @@ def _differences(
     both = {key: value - other[key] for key, value in one.items() if key in other}
     if both:
         return both
-    own, theirs = _by_block(one), _by_block(other)
+    own, theirs = by_block(one), by_block(other)
     return {(block, 0): value - theirs[block] for block, value in own.items() if block in theirs}
 
 
-def _by_block(rounds: Mapping[tuple[int, int], float]) -> dict[int, float]:
+def by_block(rounds: Mapping[tuple[int, int], float]) -> dict[int, float]:
+    """The median of each block's logarithms, by block."""
     blocks: dict[int, list[float]] = {}
     for (block, _), value in rounds.items():
         blocks.setdefault(block, []).append(value)

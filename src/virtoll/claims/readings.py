@@ -88,6 +88,12 @@ def cells_of(analysis: Analysis, reading: Reading) -> tuple[Cell, ...]:
     return tuple(sorted(found, key=lambda one: (platforms[one.platform], tasks[one.task], order[one.under])))
 
 
+def trials_of(analysis: Analysis, cell: Cell) -> list[TrialRecord]:
+    """The believed trials of a cell's task under what it ran beside or with."""
+    own = (one for one in analysis.data.every_trial if one.status == "ok" and one.platform == cell.platform)
+    return [one for one in own if (one.condition or one.scale or ALONE) == cell.under and cell.task.is_of(one)]
+
+
 def _values(analysis: Analysis) -> Iterable[Cell]:
     def cell(platform: str, task: Task, under: Under, summary: CellSummary) -> Cell:
         return Cell(

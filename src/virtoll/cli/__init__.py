@@ -18,7 +18,7 @@ from typing import Annotated
 import typer
 
 from virtoll import __version__
-from virtoll.cli import host, image, listing, nested, plan, runs, selftest
+from virtoll.cli import advise, host, image, listing, nested, plan, runs, selftest
 from virtoll.cli.output import say, say_on_stderr
 from virtoll.errors import Interrupted, VirtollError
 
@@ -84,6 +84,7 @@ app.command()(runs.consolidation)
 app.command()(runs.resume)
 app.command()(runs.report)
 app.command()(runs.claims)
+app.command()(advise.advise)
 app.command()(runs.verify)
 app.command()(runs.validation)
 app.command()(plan.plan)

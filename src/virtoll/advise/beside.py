@@ -1,0 +1,174 @@
+"""Guests side by side, one for each part of a need: what each does beside a load that stands for the others. Pure.
+
+No run has every workload beside every other. A load of the scenario `neighbours` that takes as much of the same or more
+stands for a part (`STANDS_FOR`): it may show that the part beside it is met, and never that it is not. The
+interference factor is the share of its performance alone that a guest keeps beside a load, by the run's own comparison.
+It does not fit where a block's is further from the others' than `models.MOST_HELD_OUT`. Main type: `Beside`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from virtoll.advise.frame_sizes import FORWARD
+from virtoll.advise.meets import Answer, Asked, Finding, family_of, finding, measured, of_all, of_any
+from virtoll.advise.models import MOST_HELD_OUT, held_out_of_blocks
+from virtoll.advise.need import Known, Part, RouterNeed
+from virtoll.advise.routers import asked_of_router
+from virtoll.claims.ratios import Ratios
+from virtoll.stats.analysis import Analysis
+from virtoll.stats.compare import logs_of
+
+# By what a workload stresses; a router is the load that forwards.
+STANDS_FOR: Final[Mapping[str, str]] = {
+    "packet path": "forward",
+    "network": "network-flood",
+    "CPU": "heavy",
+    "application": "heavy",
+    "kernel": "processes",
+    "memory": "memory-bandwidth",
+    "disk": "disk",
+}
+
+
+@dataclass(frozen=True)
+class Factor:
+    """What a platform's guest keeps of its performance alone beside a load: `share`, with the simultaneous interval.
+
+    `held_out`: how far a block's is from the others', at most; None: one block. `why_not`: why it does not fit, or
+    empty.
+    """
+
+    condition: str
+    share: float | None
+    low: float | None
+    high: float | None
+    held_out: float | None
+    why_not: str
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A platform's guest for one part, beside guests for the others; `loads`: what stands for these, in words."""
+
+    platform: str
+    need: str
+    loads: tuple[str, ...]
+    answer: Answer
+    findings: tuple[Finding, ...]
+    factors: tuple[Factor, ...] = ()
+    reason: str = ""
+
+
+def load_of(part: Part, known: Known) -> str:
+    """The load that stands for a part beside another."""
+    name = FORWARD if isinstance(part, RouterNeed) else next(iter(part.asked))
+    return STANDS_FOR.get(known.workloads[name].resource, "heavy")
+
+
+def beside_of(
+    analysis: Analysis, ratios: Ratios, parts: Sequence[Part], known: Known, platforms: Sequence[str]
+) -> tuple[Beside, ...]:
+    """For each platform and part of several what it does beside the others; nothing for a need of one part."""
+    if len(parts) < 2:
+        return ()
+    asked = {part: _asked(analysis, ratios, part, _others(part, parts, known)) for part in parts}
+    family = family_of(ratios, (one for own in asked.values() if not isinstance(own, str) for one in own))
+    found = []
+    for platform in platforms:
+        for part in parts:
+            loads, told = _others(part, parts, known), asked[part]
+            own = [] if isinstance(told, str) else [one for one in told if one.cell.platform == platform]
+            if not own:
+                why = told if isinstance(told, str) else "it was not measured beside it"
+                found.append(Beside(platform, part.text, loads, Answer.NOT_MEASURED, (), reason=why))
+                continue
+            findings = tuple(finding(analysis, ratios, one, family) for one in own)
+            needed = max((one.rate for one in parts if one is not part and isinstance(one, RouterNeed)), default=0.0)
+            answer, reason = _answer(part, findings, _too_little(analysis, own, needed))
+            factors = tuple(_factor(analysis, one) for one in _conditions(own))
+            found.append(Beside(platform, part.text, loads, answer, findings, factors=factors, reason=reason))
+    return tuple(found)
+
+
+def _others(part: Part, parts: Sequence[Part], known: Known) -> tuple[str, ...]:
+    """The loads that stand for all other parts, each once."""
+    return tuple(dict.fromkeys(load_of(one, known) for one in parts if one is not part))
+
+
+def _answer(part: Part, findings: Sequence[Finding], too_little: Mapping[str, str]) -> tuple[Answer, str]:
+    """Met where it is so under any condition; never not met: the load may take more than a guest would."""
+    reasons: dict[str, None] = {}
+    for under in dict.fromkeys(one.under for one in findings):
+        own = [one for one in findings if one.under == under]
+        answer = of_any(own) if isinstance(part, RouterNeed) else of_all(own)
+        if answer is Answer.MEETS and under not in too_little:
+            return Answer.MEETS, ""
+        if answer is Answer.FAILS:
+            reasons[f"{under} it does not, and the load may take more than the guest that it stands for"] = None
+        else:
+            reasons |= dict.fromkeys(one.caveat or one.reason for one in own if one.caveat or one.reason)
+        if under in too_little:
+            reasons[too_little[under]] = None
+    return Answer.OPEN, "; ".join(reasons)
+
+
+def _too_little(analysis: Analysis, asked: Sequence[Asked], needed: float) -> dict[str, str]:
+    """By condition, in words, why a guest beside that forwards does not stand for a router that must do so much."""
+    found = {}
+    for one in asked:
+        label = _label(analysis, one)
+        for use in analysis.isolation.uses:
+            same = use.task.workload == one.cell.task.workload and use.task.parameters == one.cell.task.parameters
+            if not same or (use.platform, use.condition) != (one.cell.platform, label):
+                continue
+            if use.forwarded is not None and use.forwarded < needed:
+                told = f"{use.forwarded:.0f} frames/s, fewer than needed"
+                found[f"beside {label}"] = f"the guest beside it forwarded {told}"
+    return found
+
+
+def _label(analysis: Analysis, one: Asked) -> str:
+    """The condition of a cell beside others, as the run names it."""
+    return next(condition.label for condition in analysis.isolation.conditions if condition == one.cell.under)
+
+
+def _conditions(asked: Sequence[Asked]) -> list[Asked]:
+    """One of each platform, workload and condition."""
+    return list({(one.cell.task.workload, one.cell.task.parameters, one.cell.under): one for one in asked}.values())
+
+
+def _factor(analysis: Analysis, one: Asked) -> Factor:
+    label = _label(analysis, one)
+    known = analysis.isolation.comparison(one.cell.platform, one.cell.task, label)
+    if known is None or known.share is None:
+        return Factor(label, None, None, None, None, "there is no value of the guest alone in the same rounds")
+    held_out = held_out_of_blocks(list(logs_of(known.pairs).values()))
+    why = "one block alone: no error of what it has not seen" if held_out is None else ""
+    if held_out is not None and held_out > MOST_HELD_OUT:
+        why = "does not fit"
+    ends = known.simultaneous
+    return Factor(label, known.share, ends.low if ends else None, ends.high if ends else None, held_out, why)
+
+
+def _asked(analysis: Analysis, ratios: Ratios, part: Part, loads: Sequence[str]) -> list[Asked] | str:
+    """Beside the load that stands for all others; of several loads at once no run knows."""
+    if len(loads) > 1:
+        return f"no experiment has guests of several loads ({', '.join(loads)}) beside one at once"
+    beside = {"beside": loads[0]}
+    if isinstance(part, RouterNeed):
+        return asked_of_router(analysis, ratios, part, beside)
+    reason = ""
+    for workload, bounds in part.asked.items():
+        found: list[Asked] = []
+        for bound in bounds:
+            cells = measured(ratios, workload, bound.figure.name, {**part.where, **beside})
+            if isinstance(cells, str):
+                reason = reason or cells
+            else:
+                found += [Asked(bound.text, bound.limit, one.lower_is_better, one) for one in cells]
+        if found:
+            return found
+    return f"{reason} beside the load {loads[0]}"

@@ -1,0 +1,79 @@
+"""What a platform's frame sizes say of one that was not measured: its time per frame, by a model of theirs. Pure.
+
+The time per frame is that between two forwarded frames, or the CPU time that one costs. Both are `a + b x frame size`,
+where that fits (`models`). It answers only between the sizes that were measured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from virtoll.advise.meets import Asked, caveat_of, measured, untold
+from virtoll.advise.models import Model, fit, geometric_mean, predicted
+from virtoll.advise.need import Bound, FigureNeed
+from virtoll.claims.ratios import Ratios, by_block
+from virtoll.claims.readings import Cell
+
+FORWARD = "forward"
+SIZE = "frame_size_bytes"
+HIGHER = 1.10  # times: up to which a larger frame's higher rate is taken for chance
+
+
+def asked_of_sizes(ratios: Ratios, need: FigureNeed, workload: str, bound: Bound) -> list[Asked]:
+    """What each platform is asked of a frame size that was not measured; none where nothing tells it."""
+    size = need.where.get(SIZE)
+    if workload != FORWARD or not isinstance(size, int) or isinstance(size, bool):
+        return []
+    cells = measured(ratios, workload, bound.figure.name, {**need.where, SIZE: {"at_least": 1}})
+    found = []
+    for own in groups(cells if not isinstance(cells, str) else ()):
+        modelled = frame_cost(own, size) if caveat_of(ratios, own[0]) is None else None
+        if modelled is None or modelled.fit is None or not modelled.fit.fits:
+            sizes = ", ".join(str(one.attributes[SIZE]) for one in own)
+            cell = untold(own[0], f"frames of {size} B were not measured, and those of {sizes} B do not tell")
+            fitted = None if modelled is None else modelled.fit
+            modelled = Asked("", 1.0, own[0].lower_is_better, cell, fit=fitted, basis=tuple(own))
+        found.append(replace(modelled, bound=bound.text, limit=bound.limit))
+    return found
+
+
+def groups(cells: Iterable[Cell]) -> list[list[Cell]]:
+    """Those that differ in the frame's size alone, by size; a sweep's own parameters are no matter."""
+    groups: dict[tuple[object, ...], dict[int, Cell]] = {}
+    for one in cells:
+        key = (one.platform, one.under, *(one.attributes.get(name) for name in ("sources", "routes", "destinations")))
+        groups.setdefault(key, {}).setdefault(int(one.attributes[SIZE]), one)
+    return [[own[size] for size in sorted(own)] for own in groups.values()]
+
+
+def falls(cells: Sequence[Cell]) -> bool:
+    """Whether no larger frame was forwarded at a higher rate than a smaller one, but for chance."""
+    rates = [geometric_mean(list(by_block(one.rounds).values())) for one in cells]
+    return all(later <= HIGHER * earlier for place, earlier in enumerate(rates) for later in rates[place + 1 :])
+
+
+def frame_cost(cells: Sequence[Cell], size: int) -> Asked | None:
+    """The value of a frame size by the model, block by block; None where the size is not between those measured.
+
+    `cells`: of one platform, by size. Of rates that are lower bounds no model is made.
+    """
+    logs = {int(one.attributes[SIZE]): by_block(one.rounds) for one in cells}
+    if any(one.at_least for one in cells) or not min(logs) <= size <= max(logs):
+        return None
+    lower = cells[0].lower_is_better
+    sign, unit = (1.0, 0.0) if lower else (-1.0, math.log(1e9))  # of frames/s the ns of one
+    times = {float(at): {block: math.exp(sign * log + unit) for block, log in own.items()} for at, own in logs.items()}
+    means = {at: geometric_mean([math.log(time) for time in own.values()]) for at, own in times.items()}
+    found = fit(Model.FRAME_COST, means)
+    blocks = sorted(set.intersection(*(set(own) for own in times.values())))
+    nearest = min(cells, key=lambda one: abs(one.attributes[SIZE] - size))
+    if not found.fits or not blocks:
+        return Asked("", 1.0, lower, nearest, fit=found)
+    rounds = {}
+    for block in blocks:
+        told = predicted(Model.FRAME_COST, {at: own[block] for at, own in times.items()}, size)
+        rounds[block, 0] = sign * (math.log(told) - unit)
+    task = f"{nearest.task.workload} {size} B, which was not measured, by a model"
+    return Asked("", 1.0, lower, replace(nearest, rounds=rounds), fit=found, task=task, basis=tuple(cells))

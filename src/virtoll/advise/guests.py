@@ -1,0 +1,187 @@
+"""How many guests of a platform a host takes of which each still meets a need. Pure.
+
+Measured are the numbers of the scenario `scale` and of the workload `virtual-routers`. What must meet the bound is the
+worst guest of each trial. The answer is the largest number at which it does, with all smaller ones measured; between
+and beyond them the scalability law answers, where it fits (`models`). Main type: `Guests`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from virtoll.advise.frame_sizes import SIZE
+from virtoll.advise.meets import Answer, Asked, Finding, caveat_of, family_of, finding, measured, of_all, of_any
+from virtoll.advise.models import BEYOND, Fit, Model, fit, geometric_mean, predicted
+from virtoll.advise.need import FigureNeed, Part, RouterNeed
+from virtoll.advise.routers import asked_of_routers
+from virtoll.claims.ratios import Ratios, by_block
+from virtoll.claims.readings import Cell, Under
+from virtoll.stats.analysis import Analysis
+from virtoll.stats.guests_at_once import each_guest
+from virtoll.stats.values import Task, observations_of
+
+Rounds = dict[tuple[int, int], float]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A number of guests that was measured: what its worst guest says of the need."""
+
+    guests: int
+    answer: Answer
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
+class Guests:
+    """How many guests of a platform meet a part of a need, each of them.
+
+    `at_least`: the largest number measured at which they do, as at all smaller ones; None: at none. `not_with`: the
+    smallest at which they do not; None: at none. `by_model`: the largest number by the scalability law, where it fits
+    and says more, and no more than the host has memory for; `beyond`: it is more than was measured. `fit` None: there
+    is no model of what is asked for. `taken_bytes`: of the host's memory by each guest, at most; None: not known.
+    """
+
+    platform: str
+    need: str
+    steps: tuple[Step, ...]
+    fit: Fit | None = None
+    by_model: int | None = None
+    caveat: str | None = None
+    taken_bytes: float | None = None
+
+    @property
+    def at_least(self) -> int | None:
+        """As the class says."""
+        met: int | None = None
+        for step in self.steps:
+            if step.answer is not Answer.MEETS:
+                break
+            met = step.guests
+        return met
+
+    @property
+    def not_with(self) -> int | None:
+        """As the class says."""
+        return next((step.guests for step in self.steps if step.answer is Answer.FAILS), None)
+
+    @property
+    def beyond(self) -> bool:
+        """As the class says."""
+        return self.by_model is not None and self.by_model > self.steps[-1].guests
+
+
+def guests_of(analysis: Analysis, ratios: Ratios, part: Part) -> tuple[Guests, ...]:
+    """One for each platform of which several guests at once were measured as the part says; none of one guest alone."""
+    asked = _routers(analysis, ratios, part) if isinstance(part, RouterNeed) else _jobs(analysis, ratios, part)
+    family = family_of(ratios, (one for own in asked.values() for each in own.values() for one in each))
+    found = []
+    for platform, own in asked.items():
+        if max(own) == 1:
+            continue
+        steps = []
+        for number in sorted(own):
+            findings = tuple(finding(analysis, ratios, one, family) for one in own[number])
+            answer = of_any(findings) if isinstance(part, RouterNeed) else of_all(findings)
+            steps.append(Step(number, answer, findings))
+        caveat = next((caveat_of(ratios, one.cell) for each in own.values() for one in each), None)
+        taken = max((one.taken_bytes or 0.0 for one in analysis.at_once.groups if one.platform == platform), default=0)
+        told = Guests(platform, part.text, tuple(steps), caveat=caveat, taken_bytes=taken or None)
+        found.append(told if caveat is not None else _with_model(analysis, ratios, told, own, family))
+    return tuple(found)
+
+
+ByNumber = dict[int, list[Asked]]
+
+
+def _jobs(analysis: Analysis, ratios: Ratios, need: FigureNeed) -> dict[str, ByNumber]:
+    """By platform and number of guests what the worst of them is asked; of the first workload that was measured."""
+    worst = _worst(analysis)
+    for workload, bounds in need.asked.items():
+        found: dict[str, ByNumber] = {}
+        for bound in bounds:
+            cells = measured(ratios, workload, bound.figure.name, {**need.where, "guests": {"at_least": 1}})
+            for cell in cells if not isinstance(cells, str) else ():
+                rounds = worst.get((cell.platform, cell.task, cell.under))
+                if rounds is not None:
+                    one = Asked(bound.text, bound.limit, cell.lower_is_better, replace(cell, rounds=rounds))
+                    number = int(cell.attributes["guests"])
+                    found.setdefault(cell.platform, {}).setdefault(number, []).append(one)
+        if found:
+            return found
+    return {}
+
+
+def _worst(analysis: Analysis) -> dict[tuple[str, Task, Under], Rounds]:
+    """The logarithm of the worst guest's value of each trial, by round."""
+    trials = analysis.data.at_once
+    under = {one.trial: one.scale for one in trials}
+    values, _ = observations_of(analysis.tasks, each_guest(trials))
+    found: dict[tuple[str, Task, Under], Rounds] = {}
+    for one in values:
+        point = under[one.trial]
+        if point is not None:
+            own = found.setdefault((one.platform, one.task, point), {})
+            key, log = (one.block, one.round), math.log(one.value)
+            pick = max if one.task.metric.better == "lower" else min
+            own[key] = pick(own.get(key, log), log)
+    return found
+
+
+def _routers(analysis: Analysis, ratios: Ratios, need: RouterNeed) -> dict[str, ByNumber]:
+    found: dict[str, ByNumber] = {}
+    for one in asked_of_routers(analysis, ratios, need):
+        number = int(one.cell.attributes["routers"])
+        found.setdefault(one.cell.platform, {}).setdefault(number, []).append(one)
+    return found
+
+
+def _with_model(analysis: Analysis, ratios: Ratios, answer: Guests, asked: ByNumber, family: int) -> Guests:
+    """With the scalability law, where one bound of a rate or a duration is asked of each number of guests."""
+    single = {number: own[0] for number, own in asked.items() if len(own) == 1 and own[0].against is None}
+    metrics = {one.cell.task.metric for one in single.values()}
+    if len(single) < len(asked) or len(metrics) != 1 or not _has_sum(next(iter(single.values())).cell):
+        return answer
+    logs = {number: by_block(one.cell.rounds) for number, one in single.items()}
+    sign = 1.0 if next(iter(single.values())).lower_is_better else -1.0
+    times = {float(number): geometric_mean([sign * one for one in own.values()]) for number, own in logs.items()}
+    found = fit(Model.SCALABILITY, times)
+    answer = replace(answer, fit=found)
+    blocks = sorted(set.intersection(*(set(own) for own in logs.values())))
+    if not found.fits or len(blocks) < 2:
+        return answer
+    first = single[min(single)]
+    start = answer.at_least or 0
+    best: int | None = None
+    most = min(BEYOND * max(single), max(_room(analysis, answer), *single))
+    for number in range(start + 1, most + 1):
+        rounds = {
+            (block, 0): sign
+            * math.log(
+                predicted(Model.SCALABILITY, {n: math.exp(sign * own[block]) for n, own in logs.items()}, number)
+            )
+            for block in blocks
+        }
+        told = replace(first, cell=replace(first.cell, rounds=rounds), fit=found)
+        if number < found.sizes[0] or finding(analysis, ratios, told, family).answer is not Answer.MEETS:
+            break
+        best = number
+    if best is not None and answer.not_with is not None:
+        best = min(best, answer.not_with - 1)
+    return replace(answer, by_model=best if best is not None and best > start else None)
+
+
+def _room(analysis: Analysis, answer: Guests) -> int:
+    """For how many guests the host had memory before any was started; what was measured had."""
+    known = [one.available_before_bytes for one in analysis.data.groups if one.platform == answer.platform]
+    available = min((one for one in known if one is not None), default=None)
+    if available is None or answer.taken_bytes is None:
+        return BEYOND * answer.steps[-1].guests
+    return int(available // answer.taken_bytes)
+
+
+def _has_sum(cell: Cell) -> bool:
+    """Whether all guests together do so much of it: jobs, or a rate; a latency has no sum."""
+    metric = cell.task.metric
+    return SIZE not in cell.attributes and (metric.source == "marks" or metric.better == "higher")

@@ -1,0 +1,282 @@
+"""What one platform measured, held against what is needed of it. Pure.
+
+A platform *meets* a bound where the end of its interval that speaks against it does, and does *not* meet it where the
+other end does not either. Intervals are those of claims (`claims.ratios`): over blocks, simultaneous with all others of
+the advice. A rate that is a lower bound has an open end, so that it may meet a bound and never fail it. What is
+functional only decides nothing. Main types: `Asked` (values and a bound), `Statement` (a platform and a part).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from virtoll.advise.models import Fit
+from virtoll.claims.model import Compared, PlatformFilter
+from virtoll.claims.ratios import Ratio, Ratios, by_block
+from virtoll.claims.readings import Cell, trials_of
+from virtoll.stats.analysis import Analysis
+from virtoll.stats.clocks import ClockError
+from virtoll.stats.compare import LEVEL
+from virtoll.stats.remaining import MOST_BLOCKS
+from virtoll.stats.verdicts import POWER
+
+
+class Answer(StrEnum):
+    """What may be said of a platform and a need."""
+
+    MEETS = "meets it"
+    FAILS = "does not"
+    OPEN = "cannot be said"
+    NOT_MEASURED = "not measured"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Values of one platform and the bound that they are held against, in the values' unit.
+
+    `cell`: what must reach it. `against`: what must not, to fail it; None: the same. `fit`: the model that the values
+    are of, None: they were measured. `note`: how else they are not plainly measured, in words. `task`: what they are
+    of, where it is no task of the run; `basis`: the cells that they were told from (none: they themselves).
+    """
+
+    bound: str
+    limit: float
+    lower_is_better: bool
+    cell: Cell
+    against: Cell | None = None
+    fit: Fit | None = None
+    note: str = ""
+    task: str = ""
+    basis: tuple[Cell, ...] = ()
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """Each that has an interval of its own."""
+        return (self.cell,) if self.against is None else (self.cell, self.against)
+
+
+@dataclass(frozen=True)
+class Margin:
+    """How many times what is needed it does, and the ends of that: `at_most` inf or `at_least` 0 where not known."""
+
+    times: float
+    at_least: float
+    at_most: float
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One bound and what was measured of it: `value` in `unit`; `blocks` and `trials` that it rests on.
+
+    `too_much`: the value is one that the platform could not do, and none that it did is known.
+
+    `margin` None: nothing has a value, or there is no interval. `caveat`: why its numbers are no results. `reason`: why
+    it cannot be said, or what limits it. `more_blocks`: how many more would decide it, None: not known.
+    """
+
+    bound: str
+    task: str
+    under: str
+    answer: Answer
+    value: float | None
+    unit: str
+    margin: Margin | None
+    blocks: int
+    trials: int
+    reason: str = ""
+    caveat: str | None = None
+    fit: Fit | None = None
+    note: str = ""
+    more_blocks: int | None = None
+    too_much: bool = False
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What may be said of a platform and a part of a need, with its evidence; `reason`: why nothing was measured."""
+
+    platform: str
+    need: str
+    answer: Answer
+    findings: tuple[Finding, ...]
+    reason: str = ""
+
+    @property
+    def tightest(self) -> Finding | None:
+        """The finding with the least margin, of those that come to the answer; None without any."""
+        return tightest_of([one for one in self.findings if one.answer is self.answer] or self.findings)
+
+
+def tightest_of(findings: Sequence[Finding]) -> Finding | None:
+    """The one with the least margin; one without any comes last; None of none."""
+    return min(findings, key=lambda one: one.margin.times if one.margin else math.inf, default=None)
+
+
+# What a workload is given to do in a second, or a link lets pass: a rate below it may be no more than that.
+OFFERED = (
+    "rate_requests_per_second",
+    "rate_bits_per_second",
+    "rate_frames_per_second",
+    "total_rate_frames_per_second",
+    "link_rate_bits_per_second",
+)
+
+
+def measured(ratios: Ratios, workload: str, metric: str | None, where: Mapping[str, Any]) -> list[Cell] | str:
+    """The values of a figure on all platforms, the baseline's first; in words what the run has not.
+
+    A rate where no more was asked of the guest than a parameter says is a lower bound, unless `where` names that; of a
+    duration there nothing can be said.
+    """
+    found: list[Cell] = []
+    reason = ""
+    for platforms in ("baseline", PlatformFilter()):
+        compared = Compared.model_validate(
+            {"workload": workload, "metric": metric, "platforms": platforms, "where": dict(where)}
+        )
+        sides = ratios.sides(compared)
+        if isinstance(sides, str):
+            reason = sides
+        else:
+            found += [_offered(one[0], where) for one in sides if not isinstance(one, ClockError)]
+    return found or reason
+
+
+def _offered(cell: Cell, where: Mapping[str, Any]) -> Cell:
+    limits = [name for name in OFFERED if name not in where and cell.attributes.get(name)]
+    if not limits:
+        return cell
+    if cell.task.metric.source == "marks":
+        return untold(cell, f"how long it takes follows from {limits[0]}; name that in the need to ask of it")
+    return replace(cell, at_least=True) if cell.unit.endswith("/s") and not cell.lower_is_better else cell
+
+
+def untold(cell: Cell, reason: str) -> Cell:
+    """A cell of which nothing can be said, for a reason."""
+    return replace(cell, rounds={}, untold=reason)
+
+
+def caveat_of(ratios: Ratios, cell: Cell) -> str | None:
+    """Why the cell's numbers are no results; None where they are."""
+    return ratios.caveat(_alone(cell), (cell, None))
+
+
+def _alone(cell: Cell) -> Compared:
+    return Compared(workload=cell.task.workload)
+
+
+def family_of(ratios: Ratios, asked: Iterable[Asked]) -> int:
+    """How many intervals are simultaneous: all of those whose numbers are results."""
+    return sum(caveat_of(ratios, cell) is None for one in asked for cell in one.cells)
+
+
+def finding(analysis: Analysis, ratios: Ratios, asked: Asked, family: int) -> Finding:
+    """What the values say of their bound."""
+    cells = asked.cells
+    told = [ratios.ratio(_alone(one), (one, None), family, value=True) for one in cells]
+    own, other = told[0], told[-1]
+    value = own.estimate if own.estimate is not None else other.estimate
+    margin = _margin(asked, own, other, value)
+    answer = Answer.OPEN
+    if margin is not None and own.caveat is None:
+        answer = Answer.MEETS if margin.at_least >= 1 else Answer.FAILS if margin.at_most < 1 else Answer.OPEN
+    reasons = dict.fromkeys(one.reason for one in told if one.reason)
+    open_ended = answer is Answer.OPEN and not any(one.interval is None for one in told)
+    if open_ended and margin is not None and math.isfinite(margin.at_most):
+        reasons = dict.fromkeys([*reasons, "to meet it and not to meet it both agree with what was measured"])
+    if answer is Answer.MEETS and asked.against is not None:  # why it may even be more is no matter
+        reasons = dict.fromkeys([own.reason] if own.reason else [])
+    return Finding(
+        bound=asked.bound,
+        task=asked.task or own.task,
+        under=own.under,
+        answer=answer,
+        value=value,
+        unit=asked.cell.task.metric.unit,
+        margin=margin,
+        blocks=max(one.blocks for one in told),
+        trials=sum(len(trials_of(analysis, one)) for one in asked.basis or (asked.cell,)),
+        reason="; ".join(reasons),
+        caveat=own.caveat,
+        fit=asked.fit,
+        note=asked.note,
+        too_much=own.estimate is None and value is not None,
+        more_blocks=_more_blocks(asked, family) if answer is Answer.OPEN and own.caveat is None else None,
+    )
+
+
+def _margin(asked: Asked, own: Ratio, other: Ratio, value: float | None) -> Margin | None:
+    """Of performance, whichever way the figure goes; a model's ends are moved by its error on what it has not seen."""
+    if value is None or (own.simultaneous is None and other.simultaneous is None):
+        return None
+    less = 1 + (asked.fit.held_out or 0.0) if asked.fit is not None and asked.fit.fits else 1.0
+
+    def performance(number: float) -> float:
+        if not asked.lower_is_better:
+            return number / asked.limit
+        return asked.limit / number if number > 0 else math.inf
+
+    near, far = own.simultaneous, other.simultaneous
+    if asked.lower_is_better:
+        least = 0.0 if near is None else performance(near.high) / less
+        most = math.inf if far is None else performance(far.low) * less
+    else:
+        least = 0.0 if near is None else performance(near.low) / less
+        most = math.inf if far is None else performance(far.high) * less
+    return Margin(performance(value), least, most)
+
+
+def _more_blocks(asked: Asked, family: int) -> int | None:
+    """How many blocks more 80 % of runs would need to tell, were the estimate the truth; None: not known.
+
+    As in `stats.remaining`: (t(1 - level / 2 family) + t(power)) times the standard error is what can be told.
+    """
+    from scipy.special import stdtrit
+
+    logs = list(by_block(asked.cell.rounds).values())
+    if len(logs) < 2 or asked.against is not None or asked.fit is not None or asked.cell.untold:
+        return None
+    distance = abs(statistics.fmean(logs) - math.log(asked.limit))
+    spread = statistics.stdev(logs)
+    for blocks in range(len(logs) + 1, MOST_BLOCKS + 1):
+        quantiles = stdtrit(blocks - 1, 1 - LEVEL / (2 * max(family, 1))) + stdtrit(blocks - 1, POWER)
+        if distance >= float(quantiles) * spread / math.sqrt(blocks):
+            return blocks - len(logs)
+    return None
+
+
+def of_all(findings: Sequence[Finding]) -> Answer:
+    """Each must be met: one that is not decides."""
+    answers = {one.answer for one in findings}
+    if Answer.FAILS in answers:
+        return Answer.FAILS
+    return Answer.MEETS if answers == {Answer.MEETS} else Answer.OPEN
+
+
+def of_any(findings: Sequence[Finding]) -> Answer:
+    """Several measurements of the same: one that decides is enough, unless another says the opposite."""
+    decided = {one.answer for one in findings} & {Answer.MEETS, Answer.FAILS}
+    return decided.pop() if len(decided) == 1 else Answer.OPEN
+
+
+def why_not_measured(analysis: Analysis, platform: str, workloads: Iterable[str]) -> str:
+    """Why a platform has no value of these workloads: it could not be used, or what its first trial failed of."""
+    entry = next((one for one in analysis.data.manifest.platforms if one.label == platform), None)
+    if entry is not None and not entry.available:
+        return entry.reason or "it could not be used on this host"
+    wanted = set(workloads)
+    lost = (one for one in analysis.data.every_trial if one.platform == platform and one.workload in wanted)
+    first = next((one for one in lost if one.status != "ok"), None)
+    return f"{first.status}: {first.reason}" if first is not None else "it was not measured as the need says"
+
+
+def parameters_of(cell: Cell) -> dict[str, Any]:
+    """The workload's parameters as records have them."""
+    found: dict[str, Any] = json.loads(cell.task.parameters)
+    return found

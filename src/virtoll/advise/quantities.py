@@ -1,0 +1,56 @@
+"""Numbers with units as a need has them: 20ms, 0.1%, 200kpps. Pure; a `ValueError` says which units are known."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Final
+
+NANOSECONDS: Final = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
+_BYTES: Final = {
+    **{f"{prefix}B/s": 1000.0**power for power, prefix in enumerate(("", "k", "M", "G"))},
+    **{f"{prefix}iB/s": 1024.0**power for power, prefix in enumerate(("K", "M", "G"), 1)},
+}
+BITS: Final = {"bit/s": 1e-6, "kbit/s": 1e-3, "Mbit/s": 1.0, "Gbit/s": 1e3}
+FRAMES: Final = {"pps": 1.0, "frames/s": 1.0, "kpps": 1e3, "kframes/s": 1e3, "Mpps": 1e6, "Mframes/s": 1e6}
+SCALES: Final[Mapping[str, Mapping[str, float]]] = {
+    "ns": NANOSECONDS,
+    "B/s": _BYTES,
+    "bytes/s": _BYTES,
+    "Mbit/s": BITS,
+    "frames/s": FRAMES,
+    "": {"%": 0.01, "": 1.0},
+}
+NUMBER = r"(\d+\.?\d*|\.\d+)"
+QUANTITY = re.compile(rf"{NUMBER}(\D*)")
+
+
+def scales_of(unit: str) -> Mapping[str, float]:
+    """The units that a figure may be given in, each with what one of it is in the figure's own."""
+    if unit in SCALES:
+        return SCALES[unit]
+    if not unit.endswith("/s"):
+        return {unit: 1.0}
+    more = {"tps": 1.0} if unit == "transactions/s" else {"iops": 1.0} if unit == "1/s" else {}
+    return {unit: 1.0, "/s": 1.0, "k/s": 1e3, **more}
+
+
+def quantity(text: str, name: str, given: str, scales: Mapping[str, float], *, zero: bool = False) -> float:
+    """What a need's `text` gives for `name`, by the units that it may have; above 0, or 0 where `zero` may be."""
+    found = QUANTITY.fullmatch(given)
+    if found is None:
+        raise ValueError(f"need '{text}': '{given}' is no number with a unit; give {name} in {_units(scales)}")
+    if found[2] not in scales:
+        raise ValueError(
+            f"need '{text}': {name} is not given in '{found[2]}'; known are {_units(scales)}, as in "
+            f"'{found[1]}{next(iter(scales))}'"
+        )
+    value = float(found[1]) * scales[found[2]]
+    if not math.isfinite(value) or (value <= 0 and not zero):
+        raise ValueError(f"need '{text}': {name} must be above 0, got '{given}'; give what is needed")
+    return value
+
+
+def _units(scales: Mapping[str, float]) -> str:
+    return ", ".join(unit or "a plain number" for unit in scales)

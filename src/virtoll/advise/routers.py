@@ -1,0 +1,132 @@
+"""A router's need: the largest rate of a platform that came through as it says, and the least that did not. Pure.
+
+Rates are those of `stats.bounded_rates`; what lies between the two is not known. Without bounds the workload's own
+metric counts: what is forwarded, whatever is lost.
+
+A frame size between those measured has the model's answer where it fits (`models`). Else a larger frame speaks for it
+and a smaller one against it, if no larger frame was forwarded at a higher rate.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from virtoll.advise.frame_sizes import FORWARD, SIZE, falls, frame_cost, groups
+from virtoll.advise.meets import Asked, caveat_of, measured, untold
+from virtoll.advise.need import RouterNeed
+from virtoll.claims.ratios import Ratios
+from virtoll.claims.readings import Cell, trials_of
+from virtoll.stats.analysis import Analysis
+from virtoll.stats.bounded_rates import ENOUGH, RateBounds, bracket
+from virtoll.stats.bounds import receiving_apart
+
+SEARCH, SIDE_BY_SIDE = "throughput", "virtual-routers"
+RATE = "maximum_forwarding_rate"
+_WITHIN = "no rate that was offered came through within the bounds in each block"
+_BEYOND = "no rate that was offered in each block was more than it can do"
+_BOUND = "a rate of it is a lower bound: more may be possible"
+
+
+def asked_of_router(
+    analysis: Analysis, ratios: Ratios, need: RouterNeed, beside: Mapping[str, Any] | None = None
+) -> list[Asked] | str:
+    """What each platform is asked; in words what the run lacks. `beside`: what is to be beside it (`readings`)."""
+    workloads = [FORWARD] if need.plain else [FORWARD, SEARCH]
+    where = {**need.where, **(beside or {})}
+    found: list[Asked] = []
+    reasons: list[str] = []
+    for workload in workloads:
+        cells = measured(ratios, workload, None, {**where, SIZE: need.frame_size_bytes})
+        if isinstance(cells, str):
+            reasons.append(cells)
+        else:
+            found += [_asked(analysis, need, cell, cell) for cell in cells]
+    known = {one.cell.platform for one in found}
+    others = measured(ratios, FORWARD, RATE, {**where, SIZE: {"at_least": 1}})
+    if not isinstance(others, str):
+        left = [one for one in others if one.platform not in known]
+        for own in groups(left):
+            found.append(_by_size(analysis, ratios, need, own))
+    return found or reasons[0]
+
+
+def asked_of_routers(analysis: Analysis, ratios: Ratios, need: RouterNeed) -> list[Asked]:
+    """What each platform's routers side by side are asked, each of them: the one of which least came through."""
+    where = {**need.where, SIZE: need.frame_size_bytes, "routers": {"at_least": 2}}
+    cells = measured(ratios, SIDE_BY_SIDE, RATE, where)
+    found = []
+    for cell in cells if not isinstance(cells, str) else ():
+        within = _within(analysis, need, cell)
+        if need.plain:
+            found.append(Asked(need.text, need.rate, False, replace(within, at_least=cell.at_least)))
+        else:
+            found.append(Asked(need.text, need.rate, False, within, _beyond(analysis, need, cell)))
+    return found
+
+
+def _asked(analysis: Analysis, need: RouterNeed, near: Cell, far: Cell, note: str = "") -> Asked:
+    """`near` must reach the rate, and `far` must not, to fail it."""
+    bound = need.text
+    if need.plain:
+        return Asked(bound, need.rate, False, near, None if near is far else far, note=note)
+    return Asked(bound, need.rate, False, _within(analysis, need, near), _beyond(analysis, need, far), note=note)
+
+
+def _by_size(analysis: Analysis, ratios: Ratios, need: RouterNeed, cells: Sequence[Cell]) -> Asked:
+    """What other sizes say of the size that is needed."""
+    size = need.frame_size_bytes
+    modelled = frame_cost(cells, size) if need.plain and caveat_of(ratios, cells[0]) is None else None
+    if modelled is not None and modelled.fit is not None and modelled.fit.fits:
+        return replace(modelled, bound=need.text, limit=need.rate)
+    larger = next((one for one in cells if one.attributes[SIZE] > size), None)
+    smaller = next((one for one in reversed(cells) if one.attributes[SIZE] < size), None)
+    told = [f"{int(one.attributes[SIZE])} B" for one in (smaller, larger) if one is not None]
+    note = f"frames of {size} B were not measured; told from {' and '.join(told)}: a larger frame costs no less"
+    if not falls(cells):
+        rises = f"frames of {size} B were not measured, and here larger frames were forwarded at a higher rate"
+        near, far, note = untold(cells[0], rises), untold(cells[0], rises), ""
+    else:
+        near = larger or untold(cells[0], "no larger frame was measured")
+        far = smaller or untold(cells[-1], "no smaller frame was measured")
+    return replace(_asked(analysis, need, near, far, note), fit=modelled.fit if modelled is not None else None)
+
+
+def _within(analysis: Analysis, need: RouterNeed, cell: Cell) -> Cell:
+    """The cell with the largest rates within the bounds, one a block."""
+    if cell.untold:
+        return cell
+    logs = _rates(analysis, need, cell, beyond=False)
+    if not logs or not all(map(math.isfinite, logs.values())):
+        few = f"; it takes {ENOUGH / need.loss:.0f} frames to see such a loss" if need.loss else ""
+        return untold(cell, _WITHIN + few)
+    return replace(cell, rounds={(block, 0): one for block, one in logs.items()}, at_least=False)
+
+
+def _beyond(analysis: Analysis, need: RouterNeed, cell: Cell) -> Cell:
+    """The cell with the least rates beyond the bounds, one a block."""
+    if cell.untold:
+        return cell
+    if cell.at_least:
+        return untold(cell, _BOUND)
+    logs = _rates(analysis, need, cell, beyond=True)
+    if not logs or not all(map(math.isfinite, logs.values())):
+        return untold(cell, _BEYOND)
+    return replace(cell, rounds={(block, 0): one for block, one in logs.items()}, at_least=False)
+
+
+def _rates(analysis: Analysis, need: RouterNeed, cell: Cell, *, beyond: bool) -> dict[int, float]:
+    """By block the median over its trials of the rate's logarithm; infinite where a trial has no such rate."""
+    bounds = RateBounds(need.loss, need.p50_ns, need.p99_ns)
+    apart = cell.platform in receiving_apart(analysis.data.boots)
+    several = "routers" in cell.attributes
+    blocks: dict[int, list[float]] = {}
+    for trial in trials_of(analysis, cell):
+        found = bracket(trial.points or (), bounds, apart=apart, each=several)
+        rate = found.beyond if beyond else found.within
+        none = math.inf if beyond else -math.inf
+        blocks.setdefault(trial.block, []).append(math.log(rate) if rate else none)
+    return {block: statistics.median(values) for block, values in sorted(blocks.items())}

@@ -1,0 +1,246 @@
+"""Advice in words for a terminal of 80 columns, and as a document for a program. No numbers are computed here."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from enum import Enum
+from typing import Any
+
+from virtoll import units
+from virtoll.advise import Advice, Answer, Beside, Factor, Finding, Fit, Guests, Margin, PlatformAdvice, Statement
+from virtoll.advise.meets import tightest_of
+
+WIDTH = 80
+_NOTHING = 0.01  # times what is needed: below, it is said to be less than that
+_CAUTION = 150  # characters of a caution; the report has all of it
+_SEVERAL = (
+    "'+' asks for guests side by side on this host, one for each part, all of one platform; each must meet its part "
+    "while the others work."
+)
+
+
+@dataclass(frozen=True)
+class Told:
+    """An experiment that would tell: its file's text and its seconds; None: there is none, for what `note` says."""
+
+    tells: str
+    text: str | None
+    seconds: float | None
+    note: str
+
+
+def lines(advice: Advice, told: Sequence[Told]) -> list[str]:
+    """The advice for the terminal: each platform, those that meet the need first, and what would tell the rest."""
+    found = _wrapped(f"need: {' + '.join(advice.needs)}", 0)
+    if len(advice.needs) > 1:
+        found += _wrapped(_SEVERAL, 0)
+    intervals = "1 interval" if advice.family == 1 else f"{advice.family} intervals"
+    found += _wrapped(f"{intervals} of 95 % taken together; {_counted(advice.blocks, 'block')} in the run", 0)
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for one in advice.platforms:
+        name = f"{one.platform} (the baseline)" if one.platform == advice.baseline else one.platform
+        alike.setdefault(tuple(_platform(one, several=len(advice.needs) > 1)), []).append(name)
+    for (answer, *rest), platforms in alike.items():
+        found += ["", *_wrapped(f"{', '.join(platforms)}: {answer}", 0), *rest]
+    if advice.cautions:
+        found += ["", "cautions of this run:"]
+    for caution in advice.cautions:
+        found += _wrapped(textwrap.shorten(caution, _CAUTION, placeholder=" ..."), 2)
+    for one_told in told:
+        found += ["", *_experiment(one_told)]
+    return found
+
+
+def _platform(one: PlatformAdvice, *, several: bool) -> list[str]:
+    """The answer, and lines of what it rests on."""
+    found = [f"{_answer(one.answer)}{f' ({one.caveat}: it decides nothing)' if one.caveat else ''}"]
+    for statement in one.alone:
+        found += _statement(statement, one.caveat, named=several)
+    for beside in one.beside:
+        found += _beside(beside)
+    for guests in one.guests:
+        found += _wrapped(f"how many{f', {guests.need}' if several else ''}: {_guests(guests)}", 2)
+    return found
+
+
+def _answer(answer: Answer) -> str:
+    return "does not meet it" if answer is Answer.FAILS else str(answer)
+
+
+def _statement(one: Statement, caveat: str | None, *, named: bool) -> list[str]:
+    head = f"{one.need}: {_answer(one.answer)}" if named else ""
+    tightest = one.tightest
+    if tightest is None:
+        return _wrapped(f"{head}: {one.reason}" if head else one.reason, 2)
+    margin = _margin(tightest)
+    found = _wrapped(", ".join(filter(None, (head, margin))), 2) if head or margin else []
+    found += _wrapped(_evidence(tightest, caveat), 4)
+    if one.reason:
+        found += _wrapped(one.reason, 4)
+    if len(one.findings) > 1:
+        found += _wrapped(f"the tightest of {len(one.findings)} measured values; --json has all", 4)
+    return found
+
+
+def _margin(found: Finding) -> str:
+    """'2.8 times what is needed, at least 2.6': the end that speaks against the answer."""
+    margin = found.margin
+    if margin is None:
+        return ""
+    text = f"{'less than ' if found.too_much else ''}{_times(margin.times)} times what is needed"
+    if found.answer is Answer.MEETS:
+        return f"{text}, at least {_times(margin.at_least)}"
+    if found.answer is Answer.FAILS:
+        return f"{text}, at most {_times(margin.at_most)}"
+    return f"{text} ({_between(margin)})"
+
+
+def _between(margin: Margin) -> str:
+    if math.isinf(margin.at_most):
+        return f"at least {_times(margin.at_least)}" if margin.at_least >= _NOTHING else "anything may be"
+    return f"anything from {_times(margin.at_least)} to {_times(margin.at_most)}"
+
+
+def _times(number: float) -> str:
+    if 0 < number < _NOTHING:
+        return f"less than {_NOTHING}"
+    return units.significant(number, 2) if number < 100 else "more than 100"
+
+
+def _evidence(found: Finding, caveat: str | None) -> str:
+    """'568 kframes/s of forward 64 B; 3 blocks, 15 trials', and what limits it."""
+    bounded = found.bound.startswith("router") and "<" in found.bound
+    told = "were too much for" if found.too_much else "within the bounds, of" if bounded else "of"
+    value = "" if found.value is None else f"{_value(found.value, found.unit)} {told} "
+    where = f", {found.under}" if found.under else ""
+    bound = "" if found.bound.startswith("router") else f" ({found.bound})"
+    rests_on = ([_counted(found.blocks, "block")] if found.blocks else []) + [_counted(found.trials, "trial")]
+    text = f"{value}{found.task}{bound}{where}; {', '.join(rests_on)}"
+    fit = _fit(found.fit) if found.fit is not None else ""
+    more = [found.note, *((fit, found.reason) if found.value is not None else (found.reason, fit))]
+    if found.caveat and found.caveat != caveat:
+        more.append(found.caveat)
+    if found.more_blocks is not None:
+        more.append(f"{_counted(found.more_blocks, 'block')} more would tell, were the estimate the truth")
+    return "; ".join(filter(None, (text, *more)))
+
+
+def _value(number: float, unit: str) -> str:
+    return units.percent(number) if not unit else units.value(number, unit)
+
+
+def _fit(fit: Fit) -> str:
+    """A model with its error; one that does not fit is said not to."""
+    name = f"the model '{fit.model.words}'"
+    if fit.held_out is None:
+        return f"{name} {fit.why_not}"
+    error = f"error on what it has not seen up to {units.percent(fit.held_out)}"
+    if not fit.fits:
+        return f"{name} does not fit ({error})"
+    residual = "" if fit.residual is None else f", residuals up to {units.percent(fit.residual)}"
+    return f"{name} ({error}{residual}; {len(fit.sizes)} sizes)"
+
+
+def _beside(one: Beside) -> list[str]:
+    loads = " and ".join(one.loads)
+    text = f"{one.need}, beside the load '{loads}' in the others' place: {_answer(one.answer)}"
+    tightest = tightest_of(one.findings)
+    if tightest is not None:
+        text += f"; {'; '.join(filter(None, (_margin(tightest), _evidence(tightest, None))))}"
+    told = "" if tightest is not None and one.reason == tightest.reason else one.reason
+    found = _wrapped(text + (f"; {told}" if told else ""), 2)
+    for factor in one.factors:
+        found += _wrapped(_factor(factor), 4)
+    return found
+
+
+def _factor(one: Factor) -> str:
+    if one.share is None:
+        return f"{one.condition}: {one.why_not}"
+    ends = "" if one.low is None or one.high is None else f" ({units.percent(one.low)} to {units.percent(one.high)})"
+    error = "" if one.held_out is None else f"; blocks differ from the others' by up to {units.percent(one.held_out)}"
+    return f"{one.condition}: keeps {units.percent(one.share)} of what it does alone{ends}{error}" + (
+        f"; as a factor it is not used: {one.why_not}" if one.why_not else ""
+    )
+
+
+def _guests(one: Guests) -> str:
+    measured = f"measured with {_listed(str(step.guests) for step in one.steps)}"
+    told = []
+    if one.at_least is not None:
+        told.append(f"at least {_counted(one.at_least, 'guest')} at once, each of them")
+    if one.not_with is not None:
+        told.append(f"not {_counted(one.not_with, 'guest')}")
+    if one.by_model is not None:
+        where = ", which is beyond what was measured" if one.beyond else ""
+        told.append(f"{one.by_model} by the model{where}")
+    if not told:
+        first = one.steps[0].findings[0]
+        told.append(f"cannot be said{f' ({one.caveat or first.reason})' if one.caveat or first.reason else ''}")
+    more = [f"each takes {units.size(round(one.taken_bytes))} of the host's memory"] if one.taken_bytes else []
+    more += [_fit(one.fit)] if one.fit is not None else []
+    return "; ".join([*told, measured, *more])
+
+
+def _experiment(told: Told) -> list[str]:
+    if told.text is None:
+        return _wrapped(f"not measured: {told.tells}; no experiment of this Virtoll would tell it: {told.note}", 0)
+    minutes = "" if told.seconds is None else f", about {max(told.seconds / 60, 0.1):.1f} minutes"
+    text = f"not measured or not decided: {told.tells}; this experiment would tell{minutes}"
+    return [*_wrapped(f"{text}{f' ({told.note})' if told.note else ''}:", 0), *told.text.rstrip().splitlines()]
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _listed(words: Iterable[str]) -> str:
+    *others, last = words
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _wrapped(text: str, indent: int) -> list[str]:
+    """Lines of at most `WIDTH`; what follows the first is set in."""
+    return textwrap.wrap(
+        text,
+        WIDTH,
+        initial_indent=" " * indent,
+        subsequent_indent=" " * (indent + 2),
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
+
+
+def document(advice: Advice, told: Sequence[Told]) -> dict[str, Any]:
+    """The same for a program; what is open is null."""
+    return {
+        "needs": list(advice.needs),
+        "intervals": advice.family,
+        "blocks": advice.blocks,
+        "baseline": advice.baseline,
+        "platforms": [
+            {**_plain(asdict(one)), "guests": [_with_ends(each) for each in one.guests]} for one in advice.platforms
+        ],
+        "cautions": list(advice.cautions),
+        "experiments": [asdict(one) for one in told],
+    }
+
+
+def _with_ends(one: Guests) -> dict[str, Any]:
+    ends = {"at_least": one.at_least, "not_with": one.not_with, "beyond_what_was_measured": one.beyond}
+    found: dict[str, Any] = _plain(asdict(one))
+    return found | ends
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it."""
+    if isinstance(value, dict):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, Enum):
+        return value.value[0] if isinstance(value.value, tuple) else str(value.value)
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,118 @@
+"""Between which rates a sweep's points place the largest one that is forwarded within bounds of loss and delay. Pure.
+
+A point is *within* the bounds where no source lost a larger share than the bound, or was delayed more, and so many
+frames were sent that a loss of that share would have been seen: three times the bound's inverse (the rule of three,
+Hanley and Lippman-Hand 1983). It is *beyond* them where a source lost more by what the platform itself lost
+(`stats/hops.py`), or was delayed more. Every other point says nothing. Main types: `RateBounds`, `Bracket`.
+
+Hanley, J. A., Lippman-Hand, A. (1983): If nothing goes wrong, is everything all right? JAMA 249, 1743-1745.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from virtoll.runfolder.traffic_records import Point
+from virtoll.stats.hops import Owner, locate
+from virtoll.stats.values import forwarded_rate, offered_rate
+
+ENOUGH = 3.0
+
+
+@dataclass(frozen=True)
+class RateBounds:
+    """What must hold at a rate: `loss` of each source as a share, percentiles of its one-way delay, ns; None: any."""
+
+    loss: float | None = None
+    p50_ns: float | None = None
+    p99_ns: float | None = None
+
+
+@dataclass(frozen=True)
+class Bracket:
+    """Frames/s of all sources: the largest rate `within`, and the least that was offered `beyond`; None: there is none.
+
+    `within` is below every rate beyond that is larger than another within, so it is the smaller where rates go up and
+    down.
+    """
+
+    within: float | None
+    beyond: float | None
+
+
+def bracket(points: Sequence[Point], bounds: RateBounds, *, apart: bool, each: bool = False) -> Bracket:
+    """What the points of one trial say.
+
+    `apart`: what the first interface refused was turned away as well (`stats/bounds.py`). `each`: rates of the source
+    of which least came through, and not of all.
+    """
+    within: list[tuple[float, float]] = []
+    beyond: list[float] = []
+    for point in points:
+        given, through = _given(point, apart), forwarded_rate(point)
+        if given is None or through is None:
+            continue
+        holds = _holds(point, bounds, apart)
+        if holds:
+            within.append((given, through * (_least(point) if each else 1.0)))
+        elif holds is False:
+            beyond.append(given / (len(point.sources) if each else 1))
+    share = 1.0 if not each else 1 / max((len(point.sources) for point in points), default=1)
+    least = min(beyond, default=math.inf)
+    below = [through for given, through in within if given * share < least]
+    highest = max((given * share for given, _ in within), default=0.0)
+    above = [rate for rate in beyond if rate > highest]
+    return Bracket(max(below, default=None), min(above, default=None))
+
+
+def _given(point: Point, apart: bool) -> float | None:
+    """What the generator had for the platform, frames/s of all sources."""
+    rate = offered_rate(point)
+    offered = sum(one.offered_frames for one in point.sources)
+    refused = sum(one.refused_frames or 0 for one in point.sources) if apart else 0
+    return None if rate is None or not offered else rate * (offered + refused) / offered
+
+
+def _least(point: Point) -> float:
+    """The part of the source of which least came through."""
+    parts = [one.forwarded_frames for one in point.sink.per_source]
+    return min(parts) / sum(parts) if sum(parts) else 0.0
+
+
+def _holds(point: Point, bounds: RateBounds, apart: bool) -> bool | None:
+    """Whether a point is within the bounds; None: it does not say."""
+    told = (_loss_holds(point, bounds.loss, apart), _delay_holds(point, bounds))
+    if False in told:
+        return False
+    return None if None in told else True
+
+
+def _loss_holds(point: Point, bound: float | None, apart: bool) -> bool | None:
+    if bound is None:
+        return True
+    sinks = {one.source: one for one in point.sink.per_source}
+    told = []
+    for source in point.sources:
+        refused = source.refused_frames or 0 if apart else 0
+        given, lost = source.offered_frames + refused, sinks[source.source].lost_frames + refused
+        if lost <= bound * given:
+            told.append(True if bound * given >= ENOUGH or bound == 0 else None)
+            continue
+        own = [one for one in locate(point) if one.source == source.source and one.owner is Owner.PLATFORM]
+        told.append(False if sum(one.frames for one in own) + refused > bound * given else None)
+    if False in told:
+        return False
+    return None if None in told or not told else True
+
+
+def _delay_holds(point: Point, bounds: RateBounds) -> bool | None:
+    told: list[bool | None] = []
+    for one in point.sink.per_source:
+        for limit, name in ((bounds.p50_ns, "p50"), (bounds.p99_ns, "p99")):
+            if limit is not None:
+                delay = one.delay_ns
+                known = None if delay is None else delay.p50 if name == "p50" else delay.p99
+                told.append(None if known is None else known <= limit)
+    if False in told:
+        return False
+    return None if None in told else True

@@ -1,0 +1,95 @@
+"""``virtoll advise`` as a person starts it: words, JSON, the experiment that ``virtoll plan`` takes, and bad input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.support import experiments
+from tests.support.commands import virtoll
+from tests.support.experiments import fake
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of two models."""
+    base = tmp_path_factory.mktemp("advise")
+    file = experiments.write(base, platforms=[fake("model"), fake("slow", cost=1.5)], baseline="model", blocks=3)
+    assert virtoll("run", file, "--into", base / "run").returncode == 0
+    return base / "run"
+
+
+def test_the_advice_is_words_of_80_columns_and_the_same_as_json(run: Path) -> None:
+    printed = virtoll("advise", run, "--need", "superpi duration<1s")
+    assert printed.returncode == 0, printed.stderr
+    lines = printed.stdout.splitlines()
+    assert lines[0] == "need: superpi duration<1s"
+    assert {"model (the baseline): meets it", "slow: meets it"} <= set(lines)
+    assert [line for line in lines if len(line) > 80] == []
+    told = json.loads(virtoll("advise", run, "--need", "superpi duration<1s", "--json").stdout)
+    assert told["needs"] == ["superpi duration<1s"]
+    assert {one["platform"]: one["answer"] for one in told["platforms"]} == {"model": "meets it", "slow": "meets it"}
+    (finding,) = told["platforms"][0]["alone"][0]["findings"]
+    assert finding["margin"]["times"] >= finding["margin"]["at_least"] > 1
+    assert finding["blocks"] == 3
+
+
+def test_what_was_not_measured_comes_with_an_experiment_that_can_be_planned_and_run(run: Path, tmp_path: Path) -> None:
+    asked = virtoll("advise", run, "--need", "router 64B 1kpps loss<0.1%", "--json")
+    assert asked.returncode == 0, asked.stderr
+    told = json.loads(asked.stdout)
+    assert {one["answer"] for one in told["platforms"]} == {"not measured"}
+    experiment = tmp_path / "advise.yaml"
+    experiment.write_text(told["experiments"][0]["text"], encoding="utf-8")
+    planned = virtoll("plan", experiment)
+    assert planned.returncode == 0, planned.stderr
+    assert "forward" in planned.stdout
+    assert virtoll("run", experiment, "--into", tmp_path / "run").returncode == 0
+    answered = json.loads(virtoll("advise", tmp_path / "run", "--need", "router 64B 1kpps loss<0.1%", "--json").stdout)
+    assert {one["answer"] for one in answered["platforms"]} == {"meets it"}
+    shown = virtoll("advise", run, "--need", "router 64B 1kpps loss<0.1%").stdout
+    assert "this experiment would tell" in " ".join(shown.split())
+    assert told["experiments"][0]["text"] in shown
+
+
+def test_what_no_experiment_tells_is_said_to_be_so(run: Path) -> None:
+    told = json.loads(virtoll("advise", run, "--need", "tcp throughput>1Mbit/s", "--json").stdout)
+    _, guests = told["experiments"]
+    assert guests["text"] is None
+    assert guests["note"]
+
+
+def test_needs_come_from_a_file_too(run: Path, tmp_path: Path) -> None:
+    file = tmp_path / "needs.yaml"
+    file.write_text("- superpi duration<1s\n- oltp p99<20ms\n", encoding="utf-8")
+    told = json.loads(virtoll("advise", run, "--needs", file, "--need", "cpu duration<1s", "--json").stdout)
+    assert told["needs"] == ["cpu duration<1s", "superpi duration<1s", "oltp p99<20ms"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ([], "there is no need; give --need"),
+        (["--need", "kettle duration<1s"], "the workload 'kettle' is not known"),
+        (["--need", "superpi duration<1kettle"], "duration is not given in 'kettle'; known are ns, us"),
+        (["--need", "superpi digits<1"], "'digits' is no figure of superpi; known are duration"),
+        (["--needs", "nowhere.yaml"], "nowhere.yaml: cannot be read"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_code_2(run: Path, arguments: list[str], complaint: str) -> None:
+    printed = virtoll("advise", run, *arguments)
+    assert printed.returncode == 2
+    assert printed.stdout == ""
+    (line,) = printed.stderr.splitlines()
+    assert line.startswith("virtoll: ")
+    assert complaint in line
+
+
+@pytest.mark.parametrize("text", ["needs: 1\n", "[]\n", "- 1\n", "- [\n"])
+def test_a_file_of_needs_that_is_none_is_told(run: Path, tmp_path: Path, text: str) -> None:
+    file = tmp_path / "needs.yaml"
+    file.write_text(text, encoding="utf-8")
+    printed = virtoll("advise", run, "--needs", file)
+    assert printed.returncode == 2
+    assert str(file) in printed.stderr

@@ -1,0 +1,118 @@
+"""Which rates a sweep's points place the largest rate within bounds between, on points whose losses are known."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Literal
+
+import pytest
+from tests.support.made_up_points import Rates, made_up_point
+
+from virtoll.runfolder.store import parse_record
+from virtoll.runfolder.traffic_records import Distribution, Hop, HopRole, Point
+from virtoll.stats.bounded_rates import Bracket, RateBounds, bracket
+
+SECOND_NS = 1_000_000_000
+TENTH = RateBounds(loss=0.001)
+
+
+def point(offered: float, lost: float = 0.0, *, ns: int = SECOND_NS, delay_ns: int | None = None) -> Point:
+    """Frames/s offered by one source, of which a share is lost inside the guest."""
+    made = made_up_point(64, ns, offered, [Rates(offered, offered * (1 - lost))])
+    found = parse_record(Point, made.to_json())
+    (sink,) = found.sink.per_source
+    delay = None if delay_ns is None else Distribution(1000, p50=delay_ns // 2, p99=delay_ns)
+    found = replace(found, sink=replace(found.sink, per_source=(replace(sink, delay_ns=delay),)))
+    return replace(found, hops=tuple(through(found.sources[0].offered_frames, sink.forwarded_frames)))
+
+
+ROLES: Mapping[HopRole, tuple[Literal["peer", "lab", "guest"], Literal["in", "out"]]] = {
+    "generator": ("peer", "out"),
+    "entry": ("lab", "in"),
+    "port-in": ("lab", "out"),
+    "guest-in": ("guest", "in"),
+    "guest-out": ("guest", "out"),
+    "port-out": ("lab", "in"),
+    "exit": ("lab", "out"),
+    "sink": ("peer", "in"),
+}
+
+
+def through(offered: int, forwarded: int) -> list[Hop]:
+    """Counters of all interfaces on the way: the frames vanish between the guest's two."""
+    hops = []
+    for place, (role, (where, way)) in enumerate(ROLES.items()):
+        counter, passed = "tx_packets" if way == "out" else "rx_packets", offered if place < 4 else forwarded
+        hops.append(Hop(role, where, f"i{place}", way, source=None, before={counter: 0}, after={counter: passed}))
+    return hops
+
+
+def found(*points: Point, bounds: RateBounds = TENTH, apart: bool = False) -> Bracket:
+    return bracket(points, bounds, apart=apart)
+
+
+def both(one: Bracket) -> list[float | None]:
+    return [one.within, one.beyond]
+
+
+def test_the_rate_is_between_the_last_within_and_the_first_beyond() -> None:
+    one = found(point(1e5), point(2e5), point(4e5, 0.2), point(8e5, 0.6))
+    assert both(one) == pytest.approx([2e5, 4e5], rel=1e-4)
+
+
+def test_where_no_rate_loses_there_is_no_upper_end_and_where_all_do_no_lower() -> None:
+    assert found(point(1e5), point(2e5)).beyond is None
+    assert found(point(1e5, 0.5)).within is None
+    assert found(point(1e5, 0.5)).beyond == pytest.approx(1e5, rel=1e-4)
+    assert found() == Bracket(None, None)
+
+
+def test_rates_that_go_up_and_down_count_against_the_platform_and_for_it() -> None:
+    """A hiccup at a low rate: what is within above it says nothing for the platform, and the hiccup nothing against."""
+    one = found(point(1e5), point(2e5, 0.01), point(4e5), point(8e5, 0.5))
+    assert both(one) == pytest.approx([1e5, 8e5], rel=1e-4)
+
+
+def test_of_too_few_frames_none_lost_shows_nothing() -> None:
+    assert found(point(1e5, ns=SECOND_NS // 100)).within is None, "1000 frames are not enough to see one in a thousand"
+    assert found(point(1e5, ns=SECOND_NS // 10)).within == pytest.approx(1e5, rel=1e-3)
+    nothing = RateBounds(loss=0.0)
+    assert found(point(1e5, ns=SECOND_NS // 100), bounds=nothing).within == pytest.approx(1e5, rel=1e-2)
+    assert found(point(1e5, 0.001), bounds=nothing).within is None
+
+
+def test_frames_that_a_first_interface_refused_were_turned_away_where_it_receives_apart() -> None:
+    refusing = point(1e5)
+    refusing = replace(refusing, sources=(replace(refusing.sources[0], refused_frames=100_000),))
+    assert found(refusing).within == pytest.approx(1e5, rel=1e-4)
+    assert found(refusing, apart=True).within is None
+    assert found(refusing, apart=True).beyond == pytest.approx(2e5, rel=1e-4)
+
+
+def test_what_the_platform_did_not_lose_is_not_held_against_it() -> None:
+    lost = point(1e5, 0.2)
+    unlocated = replace(lost, hops=None)
+    assert found(unlocated) == Bracket(None, None), "nobody knows who lost these"
+    sent = lost.sources[0].offered_frames
+    (sink,) = lost.sink.per_source
+    at_the_sink = replace(lost, hops=tuple(through(sent, sent)))
+    assert sink.lost_frames == 20_000
+    assert found(at_the_sink) == Bracket(None, None), "the sink lost them"
+
+
+def test_a_delay_is_bounded_as_a_loss_is() -> None:
+    bounds = RateBounds(loss=0.001, p99_ns=1e6)
+    one = found(point(1e5, delay_ns=400_000), point(2e5, delay_ns=3_000_000), bounds=bounds)
+    assert both(one) == pytest.approx([1e5, 2e5], rel=1e-4)
+    assert found(point(1e5), bounds=bounds) == Bracket(None, None), "no delay was measured"
+    half = RateBounds(p50_ns=2e5)
+    assert found(point(1e5, 0.5, delay_ns=400_000), bounds=half).within == pytest.approx(5e4, rel=1e-3)
+
+
+def test_of_several_guests_the_one_of_which_least_came_through_counts() -> None:
+    made = made_up_point(64, SECOND_NS, 1e5, [Rates(1e5, 1e5), Rates(1e5, 1e5)])
+    even = parse_record(Point, made.to_json())
+    assert bracket([even], TENTH, apart=False).within == pytest.approx(2e5, rel=1e-4)
+    assert bracket([even], TENTH, apart=False, each=True).within == pytest.approx(1e5, rel=1e-4)
+    made = made_up_point(64, SECOND_NS, 1e5, [Rates(1e5, 8e4), Rates(1e5, 4e4)])
+    uneven = parse_record(Point, made.to_json())
+    assert bracket([uneven], RateBounds(), apart=False, each=True).within == pytest.approx(4e4, rel=1e-3)
