@@ -51,7 +51,7 @@ class Segment(StrEnum):
     SINK = "sink"
 
 
-HOSTS_OWN = frozenset({Segment.GENERATOR, Segment.SINK_RING, Segment.SINK})
+HOSTS_OWN = (Segment.GENERATOR, Segment.SINK_RING, Segment.SINK)
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,8 @@ def locate(point: Point) -> tuple[Loss, ...]:
 
     The frames of a source add up to its `lost_frames`.
     """
+    if not any(one.lost_frames for one in point.sink.per_source):
+        return ()
     losses = [loss for sources, hops in _ways(point) for loss in _locate(point, sources, hops)]
     # The stack's counters are the whole guest's, so they are set against what all ways through it lost.
     stack = _stack(point, sum(loss.frames for loss in losses if Segment.GUEST in loss.segments))
@@ -233,11 +235,10 @@ def _walk(
     stations: Sequence[_Station], offered: int, forwarded: int, later: Sequence[int], pending: Sequence[Segment] = ()
 ) -> tuple[list[_Found], int, list[Segment]]:
     """Losses between neighbours, what is left at the last station, and the segments after the last that was counted."""
-    counts = [one.frames for one in stations]
-    after = [
-        max([*(count for count in counts[place + 1 :] if count is not None), *later], default=0)
-        for place in range(len(counts))
-    ]
+    after, largest = list[int](), max(later, default=0)
+    for one in reversed(stations):
+        after.insert(0, largest)
+        largest = max(largest, one.frames or 0)
     running, waiting, hops, found = offered, list(pending), list[Hop](), list[_Found]()
     for station, largest_later in zip(stations, after, strict=True):
         if station.segment not in waiting:

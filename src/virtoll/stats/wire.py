@@ -122,18 +122,23 @@ def points_of(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> Iterator[
 
 def loss_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[LossRow, ...]:
     """Losses by place, for each cell its paced points and its point flat out."""
-    rows: dict[tuple[str, Task, bool], LossRow] = {}
+    groups: dict[tuple[str, Task, bool], list[Point]] = {}
     for task, trial, point in points_of(tasks, trials):
-        key = (trial.platform, task, point.intended_rate_frames_per_second is None)
-        row = rows.get(key) or LossRow(*key, 0, {}, {}, {})
+        flat_out = point.intended_rate_frames_per_second is None
+        groups.setdefault((trial.platform, task, flat_out), []).append(point)
+    ordered = sorted(groups, key=lambda key: (tasks.index(key[1]), key[2]))
+    return tuple(_loss_row(*key, groups[key]) for key in ordered)
+
+
+def _loss_row(platform: str, task: Task, flat_out: bool, own: Sequence[Point]) -> LossRow:
+    row = LossRow(platform, task, flat_out, sum(one.offered_frames for point in own for one in point.sources), {}, {}, {})
+    for point in own:
         for loss in locate(point):
             row.by_owner[loss.owner] = row.by_owner.get(loss.owner, 0) + loss.frames
             row.by_segment[loss.words] = row.by_segment.get(loss.words, 0) + loss.frames
             if loss.counters:
                 row.counters.setdefault(loss.words, ", ".join(loss.counters))
-        offered = row.offered_frames + sum(source.offered_frames for source in point.sources)
-        rows[key] = LossRow(*key, offered, row.by_owner, row.by_segment, row.counters)
-    return tuple(rows[key] for key in sorted(rows, key=lambda key: (tasks.index(key[1]), key[2])))
+    return row
 
 
 def pace_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[PaceRow, ...]:
