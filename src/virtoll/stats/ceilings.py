@@ -105,7 +105,7 @@ def _floor(points: Sequence[Point]) -> Floor | None:
 
 def ceiling_of(found: Sequence[Ceiling], parameters: Mapping[str, Any], point: Point) -> Ceiling | None:
     """The ceiling of what a point really used, or None where that was not calibrated."""
-    key = (shape_of(parameters), point.backend, point.sink.backend)
+    key = (shape_of(parameters) if found else None, point.backend, point.sink.backend)
     return next((one for one in found if (one.shape, one.backend, one.sink) == key), None)
 
 

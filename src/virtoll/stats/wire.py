@@ -4,6 +4,7 @@ Each function takes the trials of a run and gives rows; nothing is known of text
 (and sources), counts are sums.
 """
 
+import itertools
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -131,14 +132,22 @@ def loss_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[Los
 
 
 def _loss_row(platform: str, task: Task, flat_out: bool, own: Sequence[Point]) -> LossRow:
-    row = LossRow(platform, task, flat_out, sum(one.offered_frames for point in own for one in point.sources), {}, {}, {})
-    for point in own:
-        for loss in locate(point):
-            row.by_owner[loss.owner] = row.by_owner.get(loss.owner, 0) + loss.frames
-            row.by_segment[loss.words] = row.by_segment.get(loss.words, 0) + loss.frames
-            if loss.counters:
-                row.counters.setdefault(loss.words, ", ".join(loss.counters))
-    return row
+    by_owner, by_segment, counters = dict[Owner, int](), dict[str, int](), dict[str, str]()
+    for loss in itertools.chain.from_iterable(map(locate, own)):
+        owner, words = loss.owner, loss.words
+        by_owner[owner] = by_owner.get(owner, 0) + loss.frames
+        by_segment[words] = by_segment.get(words, 0) + loss.frames
+        if loss.counters:
+            counters.setdefault(words, ", ".join(loss.counters))
+    return LossRow(
+        platform=platform,
+        task=task,
+        flat_out=flat_out,
+        offered_frames=sum(one.offered_frames for point in own for one in point.sources),
+        by_owner=by_owner,
+        by_segment=by_segment,
+        counters=counters,
+    )
 
 
 def pace_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[PaceRow, ...]:
