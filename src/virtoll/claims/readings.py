@@ -121,7 +121,7 @@ def _points(analysis: Analysis, reading: Reading, attributes: AttributesOf) -> I
     groups: dict[tuple[str, Task, Under], dict[tuple[int, int], float]] = {}
     primary, apart = _primary_of(analysis), receiving_apart(analysis.data.boots)
     for trial in (*analysis.data.trials, *analysis.data.beside):
-        task = _task_of(primary, trial)
+        task = _task_of(primary, trial) if trial.points else None
         if task is None or task.metric.source != "points":
             continue
         read = _read(trial.points or (), reading, apart=trial.platform in apart)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -371,10 +371,17 @@ def _with_fcs(data: bytes) -> bytes:
         return data
 
 
+@dataclass(frozen=True)
+class _Head:
+    """Of a manifest what is asked first; the plan of thousands of trials is not made for it."""
+
+    format: Any = None
+
+
 def _refuse_other_format(manifest: bytes, path: Path) -> None:
     """One clear sentence for a manifest of another format version, before its keys are looked at."""
     try:
-        found = TypeAdapter(dict[str, object]).validate_json(manifest).get("format")
+        found = TypeAdapter(_Head).validate_json(manifest).format
     except ValidationError as error:
         raise RunFolderError(
             f"{path}/manifest.json is not a JSON object: the folder is damaged, restore it."

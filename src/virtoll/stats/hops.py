@@ -116,6 +116,11 @@ def _ways(point: Point) -> list[tuple[Sequence[SourceCounts], Sequence[Hop]]]:
 
 def _locate(point: Point, sources: Sequence[SourceCounts], hops: Sequence[Hop]) -> list[Loss]:
     arrived = {one.source: one for one in point.sink.per_source}
+    dropped = point.sink.kernel_dropped_frames
+    socket = (f"sink's socket dropped +{dropped}",) if dropped else ()
+    if not hops:
+        lost = {one.source: one.offered_frames - arrived[one.source].forwarded_frames for one in sources}
+        return [Loss(number, tuple(Segment), frames, socket) for number, frames in lost.items() if frames > 0]
     noise = _noise(point, {source.source for source in sources}, hops)
     losses: list[Loss] = []
     left: dict[int, int] = {}
@@ -131,25 +136,13 @@ def _locate(point: Point, sources: Sequence[SourceCounts], hops: Sequence[Hop]) 
     total = sum(forwarded.values())
     shared = _shared_stations([hop for hop in hops if hop.role in _WAY_OUT], noise)
     shared.append(_Station(Segment.SINK, total))
-    if not hops:
-        pending = list(Segment)
-        shared = [shared[-1]]
     found, _, _ = _walk(shared, sum(left.values()), total, [], pending)
-    dropped = point.sink.kernel_dropped_frames
-    if dropped:
-        found = [
-            (
-                segments,
-                frames,
-                (*reported, f"sink's socket dropped +{dropped}") if Segment.SINK in segments else reported,
-            )
-            for segments, frames, reported in found
-        ]
     for segments, frames, reported in found:
+        counters = (*reported, *socket) if Segment.SINK in segments else reported
         for number, share in _divide(frames, left, forwarded).items():
             left[number] -= share
             if share:
-                losses.append(Loss(number, segments, share, reported))
+                losses.append(Loss(number, segments, share, counters))
     return losses
 
 

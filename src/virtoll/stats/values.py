@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 from virtoll import units
@@ -36,7 +37,11 @@ class Task:
     size: str
 
     def __hash__(self) -> int:
-        """Of what tells tasks apart, and no more: millions are asked for, as keys."""
+        """Of what tells tasks apart, made once: a report asks for half a million, of keys."""
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
         return hash((self.workload, self.metric.name, self.parameters))
 
     @property
@@ -245,6 +250,11 @@ def why_missing(
             key = trial.platform, trial.workload, canonical(trial.parameters), what
             reasons.setdefault(key, f"{trial.status}: {trial.reason}")
     return reasons
+
+
+def places_of(tasks: Iterable[Task]) -> dict[Task, int]:
+    """Which place each task has, for sorting: `tasks.index` asks one after the other."""
+    return {task: place for place, task in enumerate(tasks)}
 
 
 class TasksOf:

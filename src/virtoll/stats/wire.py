@@ -14,7 +14,7 @@ from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.traffic_records import Cpu, Distribution, Point, SourceCounts
 from virtoll.stats.hops import Owner, locate
 from virtoll.stats.sweeps import LOSSLESS_SHARE
-from virtoll.stats.values import Task, TasksOf, joint_ns
+from virtoll.stats.values import Task, TasksOf, joint_ns, places_of
 
 Cell = tuple[str, Task]
 
@@ -127,7 +127,8 @@ def loss_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[Los
     for task, trial, point in points_of(tasks, trials):
         flat_out = point.intended_rate_frames_per_second is None
         groups.setdefault((trial.platform, task, flat_out), []).append(point)
-    ordered = sorted(groups, key=lambda key: (tasks.index(key[1]), key[2]))
+    places = places_of(tasks)
+    ordered = sorted(groups, key=lambda key: (places[key[1]], key[2]))
     return tuple(_loss_row(*key, groups[key]) for key in ordered)
 
 
@@ -157,7 +158,8 @@ def pace_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[Pac
         if point.intended_rate_frames_per_second is not None:
             key = (task, point.backend, point.intended_rate_frames_per_second)
             groups.setdefault(key, []).extend(point.sources)
-    ordered = sorted(groups, key=lambda key: (tasks.index(key[0]), key[1], key[2]))
+    places = places_of(tasks)
+    ordered = sorted(groups, key=lambda key: (places[key[0]], key[1], key[2]))
     return tuple(_pace_row(*key, groups[key]) for key in ordered)
 
 
@@ -199,8 +201,8 @@ def delay_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[De
         if point.intended_rate_frames_per_second is not None:
             rates = groups.setdefault((trial.platform, task), {})
             rates.setdefault(point.intended_rate_frames_per_second, []).append(point)
-    rows = []
-    for (platform, task), rates in sorted(groups.items(), key=lambda item: tasks.index(item[0][1])):
+    rows, places = [], places_of(tasks)
+    for (platform, task), rates in sorted(groups.items(), key=lambda item: places[item[0][1]]):
         clean = [rate for rate, points in rates.items() if statistics.median(map(_missing, points)) <= LOSSLESS_SHARE]
         chosen = {min(rates): "lowest rate"} | ({max(clean): "highest without loss"} if clean else {})
         for rate, what in chosen.items():
@@ -253,8 +255,8 @@ def fair_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[Fai
         if told and len(point.sources) > 1:
             rates = [_source_rate(point, one.source) for one in point.sink.per_source]
             groups.setdefault((trial.platform, task), []).append(rates)
-    rows = []
-    for (platform, task), own in sorted(groups.items(), key=lambda item: tasks.index(item[0][1])):
+    rows, places = [], places_of(tasks)
+    for (platform, task), own in sorted(groups.items(), key=lambda item: places[item[0][1]]):
         medians = tuple(statistics.median(column) for column in zip(*own, strict=True))
         rows.append(FairRow(platform, task, medians, statistics.median(map(jain, own))))
     return tuple(rows)
@@ -278,8 +280,8 @@ def cpu_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord], guest_cpus: S
     for task, trial, point in points_of(tasks, trials):
         if point.intended_rate_frames_per_second is None and point.cpu is not None:
             groups.setdefault((trial.platform, task), []).append(point)
-    rows = []
-    for (platform, task), own in sorted(groups.items(), key=lambda item: tasks.index(item[0][1])):
+    rows, places = [], places_of(tasks)
+    for (platform, task), own in sorted(groups.items(), key=lambda item: places[item[0][1]]):
         offered = sum(source.offered_frames for point in own for source in point.sources)
         forwarded = sum(one.forwarded_frames for point in own for one in point.sink.per_source)
         used = [point.cpu for point in own if point.cpu is not None]
