@@ -60,7 +60,7 @@ def test_a_record_that_was_read_is_stored_as_it_was(folder: Path, tmp_path: Path
 
 def test_equal_parameters_are_one_object_and_those_of_another_type_are_not(folder: Path) -> None:
     run = RunFolder.open(folder)
-    parameters = [one.parameters for one in (*run.manifest.plan.trials, *run.trials())]
+    parameters = [one.parameters for one in run.manifest.plan.trials] + [one.parameters for one in run.trials()]
     assert len({id(one) for one in parameters}) == len({canonical(one) for one in parameters}) > 1
     trials = folder / "trials.jsonl"
     first = json.loads(trials.read_text(encoding="utf-8").splitlines()[0])

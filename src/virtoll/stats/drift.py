@@ -18,7 +18,7 @@ from virtoll.stats.values import Observation, Task
 DRIFT_FROM = 5  # blocks: below, not even blocks in perfect order are rarer than 5 % (2 of 4! orders are 8 %)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class OrderedValue:
     """One value: `relative` = performance against its cell's median, 1 = the median, above 1 = faster."""
 

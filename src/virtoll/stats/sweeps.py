@@ -11,7 +11,7 @@ from virtoll.stats.values import canonical, forwarded_rate, offered_rate
 LOSSLESS_SHARE = 0.005  # loss at flat out up to which the generator, not the guest, may be what set the rate
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PointValue:
     """One point of one `ok` trial: rates in frames/s (None where there is none), frames over all sources."""
 

@@ -70,7 +70,7 @@ class Task:
         return trial.workload == self.workload and canonical(trial.parameters) == self.parameters
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Observation:
     """One trial's value in the metric's unit; `position` is its place in the order measured, from 0."""
 
