@@ -6,9 +6,10 @@ platforms, 42 sets of parameters (12 sweeps, STREAM with three metrics, jobs) an
 in the folder for temporary files, and `--wired` makes one whose points have the counters of every hop (70 MB). RUN is
 any run folder; its own report is left alone.
 
-Each report is made in a process of its own, so that the peak is its own. Printed are wall time and CPU time: on a busy
-host the second is what to compare. *Draw* is what matplotlib takes. Profile with
-``python -m cProfile -o FILE -m virtoll report RUN``.
+Each report is made in a process of its own, so that the peak is its own. Printed are wall time, CPU time and the peak
+of memory so far, by stage in the order in which they end: on a busy host CPU time is what to compare. *Import* is what
+Virtoll's report imports at once, *claims* the ledger and then-and-now, *tables* their rows and a paper's exports;
+*write* makes text of them and stores all files. Profile with ``python -m cProfile -o FILE -m virtoll report RUN``.
 """
 
 from __future__ import annotations
@@ -29,12 +30,14 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "src")]
 
 STAGES = {
-    "load": "read",
+    "load": "load",
     "analyse": "analyse",
     "ledger_of": "claims",
-    "figures_of": "list figures",
-    "render": "draw",
+    "then_and_now": "claims",
+    "figures_of": "figures",
+    "render": "figures",
     "csv_tables": "tables",
+    "export_texts": "tables",
     "render_page": "page",
     "_write": "write",
 }
@@ -83,12 +86,17 @@ def made(*, wired: bool) -> Path:
     return path
 
 
+def peak_mib() -> float:
+    """The most memory that this process has had so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
 def report(run: Path, output: Path) -> None:
-    """In a child: make the report; print what each stage took as one line of JSON."""
+    """In a child: make the report; print what each stage took as one line of JSON: [wall s, CPU s, peak MiB]."""
     begun, used = time.perf_counter(), time.process_time()
     from virtoll.report import build
 
-    taken: dict[str, list[float]] = {"start": [time.perf_counter() - begun, time.process_time() - used]}
+    taken = {"import": [time.perf_counter() - begun, time.process_time() - used, peak_mib()]}
     inside: list[list[float]] = []  # of each stage that is under way, what stages inside it took
 
     def timed(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -100,7 +108,8 @@ def report(run: Path, output: Path) -> None:
             finally:
                 whole = time.perf_counter() - wall, time.process_time() - cpu
                 within = inside.pop()
-                own = taken.setdefault(name, [0.0, 0.0])
+                own = taken.setdefault(name, [0.0, 0.0, 0.0])
+                own[2] = peak_mib()
                 for which in (0, 1):
                     own[which] += whole[which] - within[which]
                     if inside:
@@ -112,10 +121,9 @@ def report(run: Path, output: Path) -> None:
         if hasattr(build, function):
             setattr(build, function, timed(name, getattr(build, function)))
     build.build_report(run, output)
-    whole = [time.perf_counter() - begun, time.process_time() - used]
-    taken["rest"] = [whole[which] - sum(one[which] for one in taken.values()) for which in (0, 1)]
-    peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"taken": taken, "whole": whole, "peak_mib": peak_mib}))
+    whole = [time.perf_counter() - begun, time.process_time() - used, peak_mib()]
+    taken["rest"] = [*(whole[which] - sum(one[which] for one in taken.values()) for which in (0, 1)), peak_mib()]
+    print(json.dumps({**taken, "all": whole}))
 
 
 def megabytes(path: Path) -> float:
@@ -141,10 +149,11 @@ def main() -> None:
         done = subprocess.run(argv, stdout=subprocess.PIPE, env=os.environ.copy(), check=True)
         found = json.loads(done.stdout)
         print(f"{run}: {sum(1 for _ in (run / 'trials.jsonl').open('rb'))} trials")
-        print("| stage | wall, s | CPU, s |\n| --- | --- | --- |")
-        for name, (wall, cpu) in [*found["taken"].items(), ("all", found["whole"])]:
-            print(f"| {name} | {wall:.2f} | {cpu:.2f} |")
-        print(f"peak of memory: {found['peak_mib']:.0f} MiB")
+        print("| stage | wall, s | CPU, s | peak so far, MiB |\n| --- | --- | --- | --- |")
+        for name, (wall, cpu, mib) in found.items():
+            print(f"| {name} | {wall:.2f} | {cpu:.2f} | {mib:.0f} |")
+        without = found["all"][1] - found["figures"][1]
+        print(f"CPU without figures: {without:.2f} s")
         for name in ("index.html", "figures", "tables"):
             print(f"{name}: {megabytes(output / name):.2f} MB")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -59,7 +60,7 @@ def test_a_few_late_marks_do_not_move_the_slope() -> None:
     readings = list(platform(SPREAD * 4).readings)
     for number in (0, 7, 13):
         one = readings[number]
-        readings[number] = ClockReading(**{**vars(one), "outside_ns": one.outside_ns - 5 * MS})
+        readings[number] = replace(one, outside_ns=one.outside_ns - 5 * MS)
     (found,) = clock_errors(readings, ["guest"])
     assert found.slope is not None
     assert found.slope.low <= 0 <= found.slope.high

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from pydantic import ValidationError
 
 from virtoll.claims.model import Claim
 from virtoll.errors import UsageError
+from virtoll.reference.published import reference_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,8 +25,7 @@ _TYPE = re.compile(r"(bool|int|float|str)$|[A-Z]|(list|literal|function-\w+|unio
 @cache
 def published_claims() -> tuple[Claim, ...]:
     """Every claim of the four studies, in the order of `reference/claims.yaml`."""
-    text = files("virtoll").joinpath("reference", "claims.yaml").read_text(encoding="utf-8")
-    return parse_claims(text, "reference/claims.yaml")
+    return _claims(reference_yaml("claims.yaml"), "reference/claims.yaml")
 
 
 def load_claims(path: Path) -> tuple[Claim, ...]:
@@ -44,6 +43,10 @@ def parse_claims(text: str, name: str) -> tuple[Claim, ...]:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise UsageError(f"{name}: not valid YAML ({' '.join(str(error).split())}); correct it") from error
+    return _claims(document, name)
+
+
+def _claims(document: Any, name: str) -> tuple[Claim, ...]:
     if not isinstance(document, list) or not document:
         raise UsageError(f"{name}: the file must be a list of claims, each with the keys {_KEYS}")
     found: list[Claim] = []

@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Any, Final, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
 from virtoll.claims.model import Compared, PlatformFilter, Wanted
 from virtoll.errors import UsageError
-from virtoll.reference.published import PublishedValue, Relation, published_values
+from virtoll.reference.published import PublishedValue, Relation, published_values, reference_yaml
 
 EVERY: Final = "all"  # the paper's word for a number that is no single platform's
 Printed = Literal["value", "time", "change", "time-change", "share", "loss", "times"]
@@ -146,8 +144,7 @@ class Question:
 @cache
 def rows_file() -> Rows:
     """What `reference/rows.yaml` says."""
-    text = files("virtoll").joinpath("reference", "rows.yaml").read_text(encoding="utf-8")
-    given = yaml.safe_load(text)
+    given = reference_yaml("rows.yaml")
     del given["shared"]  # what the file itself refers to
     return Rows.model_validate(given)
 

@@ -9,8 +9,9 @@ Main type: `Cell`. Its `attributes` are all that a test's `where` can name: the 
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from virtoll.claims.model import NOTHING, Reading
@@ -42,6 +43,7 @@ SHARE = "share"
 VCPUS = "vcpus"  # a parameter's value: as many as the guest has virtual CPUs
 Under = str | Condition | ScalePoint
 Rounds = Mapping[tuple[int, int], float]
+AttributesOf = Callable[[Task, Under], Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -77,10 +79,13 @@ def cells_of(analysis: Analysis, reading: Reading) -> tuple[Cell, ...]:
     """Every cell of the run that a reading has a value of, in the run's order; none of `CLOCK_ERROR`, of no trial."""
     if reading is Reading.CLOCK_ERROR:
         return ()
+    attributes = cache(lambda task, under: _attributes(analysis, task, under))
     if reading is Reading.VALUE:
-        found = _values(analysis)
+        found = _values(analysis, attributes)
+    elif reading is Reading.NEIGHBOUR_DELIVERED:
+        found = _neighbours(analysis, attributes)
     else:
-        found = _neighbours(analysis) if reading is Reading.NEIGHBOUR_DELIVERED else _points(analysis, reading)
+        found = _points(analysis, reading, attributes)
     platforms = {label: place for place, label in enumerate(analysis.platforms)}
     tasks = {task: place for place, task in enumerate(analysis.tasks)}
     under = [ALONE, *analysis.isolation.conditions, *analysis.at_once.points]
@@ -94,13 +99,13 @@ def trials_of(analysis: Analysis, cell: Cell) -> list[TrialRecord]:
     return [one for one in own if (one.condition or one.scale or ALONE) == cell.under and cell.task.is_of(one)]
 
 
-def _values(analysis: Analysis) -> Iterable[Cell]:
+def _values(analysis: Analysis, attributes: AttributesOf) -> Iterable[Cell]:
     def cell(platform: str, task: Task, under: Under, summary: CellSummary) -> Cell:
         return Cell(
             platform,
             task,
             under,
-            _attributes(analysis, task, under),
+            attributes(task, under),
             round_values(summary.observations),
             task.metric.unit,
             lower_is_better=task.metric.better == "lower",
@@ -117,12 +122,12 @@ def _values(analysis: Analysis) -> Iterable[Cell]:
         yield cell(platform, task, point, summary)
 
 
-def _points(analysis: Analysis, reading: Reading) -> Iterable[Cell]:
+def _points(analysis: Analysis, reading: Reading, attributes: AttributesOf) -> Iterable[Cell]:
     """Cells of what single points tell: the one flat out, or for the sources' parts the one that forwarded most."""
     groups: dict[tuple[str, Task, Under], dict[tuple[int, int], float]] = {}
     primary, apart = _primary_of(analysis), receiving_apart(analysis.data.boots)
     for trial in (*analysis.data.trials, *analysis.data.beside):
-        task = _task_of(primary, trial)
+        task = _task_of(primary, trial) if trial.points else None
         if task is None or task.metric.source != "points":
             continue
         read = _read(trial.points or (), reading, apart=trial.platform in apart)
@@ -130,11 +135,9 @@ def _points(analysis: Analysis, reading: Reading) -> Iterable[Cell]:
             key = trial.platform, task, trial.condition or ALONE
             groups.setdefault(key, {})[trial.block, trial.round] = read
     for (platform, task, under), rounds in groups.items():
-        attributes, unit = _attributes(analysis, task, under), task.metric.unit
+        unit = task.metric.unit if reading is Reading.FLAT_OUT else SHARE
         untold = "" if reading is Reading.LEAST_SHARE else _not_overloaded(analysis, platform, task)
-        yield Cell(
-            platform, task, under, attributes, rounds, unit if reading is Reading.FLAT_OUT else SHARE, untold=untold
-        )
+        yield Cell(platform, task, under, attributes(task, under), rounds, unit, untold=untold)
 
 
 def _primary_of(analysis: Analysis) -> TasksOf:
@@ -188,7 +191,7 @@ def _not_overloaded(analysis: Analysis, platform: str, task: Task) -> str:
     return "hardly a frame was lost flat out, so that it was not sent more than it can forward"
 
 
-def _neighbours(analysis: Analysis) -> Iterable[Cell]:
+def _neighbours(analysis: Analysis, attributes: AttributesOf) -> Iterable[Cell]:
     """What came through the guests beside that forward as a load, by the task of the guest that was measured."""
     apart = receiving_apart(analysis.data.boots)
     groups: dict[tuple[str, Task, Under], dict[tuple[int, int], float]] = {}
@@ -200,7 +203,7 @@ def _neighbours(analysis: Analysis) -> Iterable[Cell]:
         if trial.condition is not None and task is not None and read is not None:
             groups.setdefault((trial.platform, task, trial.condition), {})[trial.block, trial.round] = read
     for (platform, task, under), rounds in groups.items():
-        yield Cell(platform, task, under, _attributes(analysis, task, under), rounds, SHARE)
+        yield Cell(platform, task, under, attributes(task, under), rounds, SHARE)
 
 
 def _attributes(analysis: Analysis, task: Task, under: Under) -> dict[str, Any]:

@@ -130,8 +130,9 @@ def build_report(
     again, while the run goes on; None: not at all. Raises RunFolderError (the run cannot be read) and
     StorageError (the report cannot be written).
     """
-    analysis = load_analysis(run_directory)
-    gc.freeze()  # what figures leave behind is searched for and freed; the records are no part of that search
+    with _garbage_left():
+        analysis = analyse(load(run_directory))
+        gc.freeze()  # what figures leave behind is searched for and freed; the records are no part of that search
     try:
         return _built(analysis, run_directory, output, claims, renewed_seconds)
     finally:

@@ -7,6 +7,7 @@
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 from virtoll.report.export_tables import Column, ExportGroup, ExportTable
 
@@ -77,6 +78,7 @@ def latex_text(text: str) -> str:
     return r"\,".join("".join(map(_letter, part)) for part in _UNIT.split(plain))
 
 
+@cache
 def _letter(one: str) -> str:
     if one in _LATEX:
         return _LATEX[one]

@@ -15,6 +15,7 @@ from virtoll.stats.bounds import forwarded_elsewhere
 from virtoll.stats.ceilings import Ceiling
 from virtoll.stats.hops import Owner
 from virtoll.stats.order import OrderRow, order_rows
+from virtoll.stats.values import places_of
 from virtoll.stats.wire import BackendUse, CpuRow, DelayRow, FairRow, LossRow, PaceRow, cpu_rows, delay_rows, fair_rows
 
 Row = TypeVar("Row", LossRow, DelayRow, FairRow, CpuRow, OrderRow)
@@ -26,9 +27,11 @@ def wire_context(analysis: Analysis) -> dict[str, Any]:
     trials, tasks = analysis.data.trials, analysis.tasks
     pinning = analysis.data.manifest.pinning or {}
 
+    places = places_of(tasks)
+
     def ordered(rows: Iterable[Row]) -> list[Row]:
         """By task and platform, as in every other table; a cell's own rows stay as they are."""
-        return sorted(rows, key=lambda row: (tasks.index(row.task), analysis.platforms.index(row.platform)))
+        return sorted(rows, key=lambda row: (places[row.task], analysis.platforms.index(row.platform)))
 
     return {
         "cautions": analysis.cautions,

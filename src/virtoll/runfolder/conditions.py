@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from virtoll.runfolder.slotted import Slotted
 from virtoll.runfolder.traffic_records import Point
 
 Load = Literal["idle", "light", "heavy", "memory-bandwidth", "cache", "disk", "processes", "forward", "network-flood"]
@@ -35,8 +36,8 @@ AFFINITY_WORDS: Final[Mapping[str, str]] = {
 }
 
 
-@dataclass(frozen=True)
-class Condition:
+@dataclass(frozen=True, slots=True)
+class Condition(Slotted):
     """The guests beside the measured one: how many, each with this load; ``platform``: their label, None for its own.
 
     ``affinity``: on the measured guest's CPUs, on others, or on any. ``memory_bytes``: of each, None for as much as the
@@ -69,8 +70,8 @@ class Condition:
         return f"{which} beside it ({self.label})"
 
 
-@dataclass(frozen=True)
-class Progress:
+@dataclass(frozen=True, slots=True)
+class Progress(Slotted):
     """CPU time that a load's processes have used, in ns to 10 ms, by the clock of the guest that they run in."""
 
     monotonic_ns: int
@@ -89,8 +90,8 @@ def readings_through(readings: Sequence[Progress], window: tuple[int, int]) -> t
     return tuple(readings[before[-1] : after[0] + 1]) if before and after else ()
 
 
-@dataclass(frozen=True)
-class NeighbourRecord:
+@dataclass(frozen=True, slots=True)
+class NeighbourRecord(Slotted):
     """One guest beside the measured one during a trial; ``cpus``: the host's that it is pinned to, none for any.
 
     ``argv``: the program that loads it, with its readings and the end of what it wrote; ``traffic``: what it was sent

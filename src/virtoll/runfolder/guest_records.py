@@ -7,6 +7,8 @@ never zero. No behaviour lives here.
 from dataclasses import dataclass, field
 from typing import Literal
 
+from virtoll.runfolder.slotted import Slotted
+
 
 @dataclass(frozen=True)
 class Forwarding:
@@ -46,8 +48,8 @@ class LimitsSeen:
     own: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class ProcessMemory:
+@dataclass(frozen=True, slots=True)
+class ProcessMemory(Slotted):
     """Memory of one process on the host, in bytes; `pss`: shared pages count in proportion."""
 
     pid: int
@@ -62,8 +64,8 @@ class ProcessMemory:
     page_tables_bytes: int | None
 
 
-@dataclass(frozen=True)
-class FootprintRecord:
+@dataclass(frozen=True, slots=True)
+class FootprintRecord(Slotted):
     """What a guest holds of the host's memory: `idle` when it is ready, `after-work` at its block's end.
 
     `shared`: processes that serve several guests, by name. `charged_bytes`: by its cgroup, where it has one below the
@@ -81,8 +83,8 @@ class FootprintRecord:
     files_bytes: int | None
 
 
-@dataclass(frozen=True)
-class ProcessTime:
+@dataclass(frozen=True, slots=True)
+class ProcessTime(Slotted):
     """CPU time of one process so far, in ns. `cpu_ns` is exact and its own; `children` are those that were reaped."""
 
     pid: int
@@ -95,8 +97,8 @@ class ProcessTime:
     children_system_ns: int
 
 
-@dataclass(frozen=True)
-class CpuReading:
+@dataclass(frozen=True, slots=True)
+class CpuReading(Slotted):
     """CPU time of all processes of a guest so far, and of those that it shares with others."""
 
     monotonic_ns: int
@@ -104,16 +106,16 @@ class CpuReading:
     shared: dict[str, tuple[ProcessTime, ...]]
 
 
-@dataclass(frozen=True)
-class CpuSpan:
+@dataclass(frozen=True, slots=True)
+class CpuSpan(Slotted):
     """Two readings around something."""
 
     before: CpuReading
     after: CpuReading
 
 
-@dataclass(frozen=True)
-class HostCpu:
+@dataclass(frozen=True, slots=True)
+class HostCpu(Slotted):
     """CPU time around a trial; `after` None: the guest was lost in it.
 
     `measured`: around each request in it whose answer is what is measured; an older Virtoll did not read it.

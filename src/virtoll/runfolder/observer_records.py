@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 
+from virtoll.runfolder.slotted import Slotted
 
-@dataclass(frozen=True)
-class ObserverReading:
+
+@dataclass(frozen=True, slots=True)
+class ObserverReading(Slotted):
     """CPU time so far (user and system, ns) at one moment of the monotonic clock.
 
     `controller_cpu_ns`: all threads of the controller. `children_cpu_ns`: programs that it started and that ended.
@@ -17,16 +19,16 @@ class ObserverReading:
     agents_cpu_ns: dict[str, int | None]
 
 
-@dataclass(frozen=True)
-class Observed:
+@dataclass(frozen=True, slots=True)
+class Observed(Slotted):
     """Two readings around something."""
 
     before: ObserverReading
     after: ObserverReading
 
 
-@dataclass(frozen=True)
-class ObserverCost:
+@dataclass(frozen=True, slots=True)
+class ObserverCost(Slotted):
     """Readings around a whole trial, and around each request in it whose answer is what is measured.
 
     `counters`: whether hops and the guest's processes were read around the latter.

@@ -13,7 +13,9 @@ from pydantic import AliasChoices, Field
 from virtoll.runfolder.conditions import Condition, NeighbourRecord
 from virtoll.runfolder.guest_records import AgentClock, Forwarding, HostCpu, LimitsSeen
 from virtoll.runfolder.observer_records import ObserverCost
+from virtoll.runfolder.parameters import Parameters
 from virtoll.runfolder.scale import ScalePoint
+from virtoll.runfolder.slotted import Slotted
 from virtoll.runfolder.traffic_records import Answered, Point
 
 Status = Literal["ok", "invalid", "failed", "skipped"]
@@ -70,15 +72,15 @@ class MetricRecord:
     primary: bool = True
 
 
-@dataclass(frozen=True)
-class PlannedTrial:
+@dataclass(frozen=True, slots=True)
+class PlannedTrial(Slotted):
     """One trial of the plan, fixed before the first guest starts; from `round` on as in `TrialRecord`."""
 
     trial: int
     block: int
     platform: str
     workload: str
-    parameters: dict[str, Any]
+    parameters: Parameters
     round: int = 0
     warm_up: bool = False
     condition: Condition | None = None
@@ -119,16 +121,16 @@ class Manifest:
     frame_sizes: Literal["with FCS"] | None = None
 
 
-@dataclass(frozen=True)
-class Marks:
+@dataclass(frozen=True, slots=True)
+class Marks(Slotted):
     """Start and end of a job on the outside clock, in ns."""
 
     start_ns: int
     end_ns: int
 
 
-@dataclass(frozen=True)
-class GuestClock:
+@dataclass(frozen=True, slots=True)
+class GuestClock(Slotted):
     """The same job on the guest's own clocks, in ns; `pause_ns`: from the start mark to the job, 0 in older records."""
 
     start_monotonic_ns: int
@@ -145,7 +147,7 @@ class GuestClock:
         return self.end_monotonic_ns - self.start_monotonic_ns
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Clock(Answered):
     """The timekeeper's readings of one trial; `realtime_step_ns`: the outside clock's step between the marks.
 
@@ -216,7 +218,7 @@ class SizingRecord:
     """
 
     workload: str
-    parameters: dict[str, Any]
+    parameters: Parameters
     platform: str
     boot: str | None
     repeats: int
@@ -224,7 +226,7 @@ class SizingRecord:
     reason: str | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Check(Answered):
     """The check value of a job: a fast wrong answer shows here."""
 
@@ -233,8 +235,8 @@ class Check(Answered):
     ok: bool
 
 
-@dataclass(frozen=True)
-class GuestRun:
+@dataclass(frozen=True, slots=True)
+class GuestRun(Slotted):
     """What one of several guests did that were measured at once: as a trial's own record has it of one guest."""
 
     boot: str
@@ -245,7 +247,7 @@ class GuestRun:
     host_cpu: HostCpu | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TrialRecord(Answered):
     """One trial that came to an end, whatever that end was; `host` and `caveat` as in `PlatformEntry`.
 
@@ -261,7 +263,7 @@ class TrialRecord(Answered):
     block: int
     platform: str
     workload: str
-    parameters: dict[str, Any]
+    parameters: Parameters
     boot: str | None
     attempt: int
     status: Status
@@ -350,8 +352,8 @@ class CommandRecord:
     exit: int | None
 
 
-@dataclass(frozen=True)
-class Pressure:
+@dataclass(frozen=True, slots=True)
+class Pressure(Slotted):
     """Pressure stall totals since the host's boot, in microseconds."""
 
     cpu_some_us: int | None
@@ -359,8 +361,8 @@ class Pressure:
     io_some_us: int | None
 
 
-@dataclass(frozen=True)
-class FitnessRecord:
+@dataclass(frozen=True, slots=True)
+class FitnessRecord(Slotted):
     """The host's state between trials; counters are cumulative since the host's boot."""
 
     monotonic_ns: int

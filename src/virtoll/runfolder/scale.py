@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from virtoll.runfolder.slotted import Slotted
+
 MOST_GUESTS: Final = 128
 
 
-@dataclass(frozen=True)
-class ScalePoint:
+@dataclass(frozen=True, slots=True)
+class ScalePoint(Slotted):
     """So many guests at once, each with so many virtual CPUs and bytes of memory."""
 
     guests: int

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -119,18 +119,23 @@ def parse_record(kind: type[Record], record: JsonObject) -> Record:
 
 def to_json(record: Record) -> dict[str, object]:
     """A record as the JSON object that is stored: its fields in their order, then keys that no field declares."""
-    return {name: _plain(value) for name, value in vars(record).items()}
+    return {name: _plain(value) for name, value in _parts(record).items()}
 
 
 def _plain(value: object) -> object:
     """A field's value without dataclasses and tuples; `dataclasses.asdict` would lose keys that no field declares."""
     if is_dataclass(value):
-        return {name: _plain(part) for name, part in vars(value).items()}
+        return {name: _plain(part) for name, part in _parts(value).items()}
     if isinstance(value, Mapping):
         return {name: _plain(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(part) for part in value]
     return value
+
+
+def _parts(record: Any) -> dict[str, object]:
+    """Of a dataclass the fields in their order, with or without slots, then keys that no field declares."""
+    return {**{one.name: getattr(record, one.name) for one in fields(record)}, **vars(record)}
 
 
 class RunFolder:
@@ -366,10 +371,17 @@ def _with_fcs(data: bytes) -> bytes:
         return data
 
 
+@dataclass(frozen=True)
+class _Head:
+    """Of a manifest what is asked first; the plan of thousands of trials is not made for it."""
+
+    format: Any = None
+
+
 def _refuse_other_format(manifest: bytes, path: Path) -> None:
     """One clear sentence for a manifest of another format version, before its keys are looked at."""
     try:
-        found = TypeAdapter(dict[str, object]).validate_json(manifest).get("format")
+        found = TypeAdapter(_Head).validate_json(manifest).format
     except ValidationError as error:
         raise RunFolderError(
             f"{path}/manifest.json is not a JSON object: the folder is damaged, restore it."

@@ -9,18 +9,22 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import ConfigDict
 
+from virtoll.runfolder.parameters import Parameters
+from virtoll.runfolder.slotted import Slotted
 
-class Answered:
+
+class Answered(Slotted):
     """Base of what is made from an agent's answer: keys without a field are kept too, there and in all below it.
 
     They are attributes that no field declares; `store.to_json` writes them.
     """
 
+    __slots__ = ()
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="allow")
 
 
-@dataclass(frozen=True)
-class Distribution:
+@dataclass(frozen=True, slots=True)
+class Distribution(Slotted):
     """Times in ns; `coefficient_of_variation` (gaps only) is standard deviation over mean.
 
     `histogram`: the buckets that are not empty, as (largest value in it, count).
@@ -39,8 +43,8 @@ class Distribution:
     histogram: tuple[tuple[int, int], ...] | None = None
 
 
-@dataclass(frozen=True)
-class DelayVariation:
+@dataclass(frozen=True, slots=True)
+class DelayVariation(Slotted):
     """Delay above the smallest one, ns (RFC 5481, PDV)."""
 
     p50: int | None = None
@@ -50,8 +54,8 @@ class DelayVariation:
     maximum: int | None = None
 
 
-@dataclass(frozen=True)
-class SourceCounts:
+@dataclass(frozen=True, slots=True)
+class SourceCounts(Slotted):
     """Frames of one traffic source; `offered + unsent == intended`."""
 
     source: int
@@ -71,8 +75,8 @@ class SourceCounts:
     cpu_ns: int | None = None
 
 
-@dataclass(frozen=True)
-class SmallCounts:
+@dataclass(frozen=True, slots=True)
+class SmallCounts(Slotted):
     """Counts of small numbers: `histogram` as (largest value in the bucket, frames), below 64 exact, above by octave.
 
     `unknown_frames`: reordered frames whose number is not known, since the sink's memory is bounded.
@@ -85,16 +89,16 @@ class SmallCounts:
     unknown_frames: int
 
 
-@dataclass(frozen=True)
-class LateTime:
+@dataclass(frozen=True, slots=True)
+class LateTime(Slotted):
     """Late times of reordered frames (RFC 4737, 4.3), ns; their count is that of the extents."""
 
     sum: int
     maximum: int
 
 
-@dataclass(frozen=True)
-class Density:
+@dataclass(frozen=True, slots=True)
+class Density(Slotted):
     """RFC 5236: frames by displacement (RD) or by frames in the buffer (RBD); `beyond_frames` are in no bucket."""
 
     threshold_frames: int
@@ -102,8 +106,8 @@ class Density:
     beyond_frames: int
 
 
-@dataclass(frozen=True)
-class Reordering:
+@dataclass(frozen=True, slots=True)
+class Reordering(Slotted):
     """The order in which one source's frames arrived; RFC 5236's densities are None where the sink has them not."""
 
     extent_frames: SmallCounts
@@ -113,8 +117,8 @@ class Reordering:
     buffer_occupancy: Density | None = None
 
 
-@dataclass(frozen=True)
-class SinkCounts:
+@dataclass(frozen=True, slots=True)
+class SinkCounts(Slotted):
     """Frames of one source at the sink; `forwarded + lost == offered`."""
 
     source: int
@@ -129,8 +133,8 @@ class SinkCounts:
     reordering: Reordering | None = None
 
 
-@dataclass(frozen=True)
-class Sink:
+@dataclass(frozen=True, slots=True)
+class Sink(Slotted):
     """What the sink saw in one traffic trial; `seen_frames`: all frames that it read, its own or not.
 
     `delay_reason`: why no delay could be reported, where that is not for want of frames.
@@ -147,8 +151,8 @@ class Sink:
     delay_reason: str | None = None
 
 
-@dataclass(frozen=True)
-class Processor:
+@dataclass(frozen=True, slots=True)
+class Processor(Slotted):
     """What one host CPU did during a point, ns, to 10 ms."""
 
     cpu: int
@@ -162,8 +166,8 @@ class Processor:
     steal_ns: int
 
 
-@dataclass(frozen=True)
-class ProcessorIdle:
+@dataclass(frozen=True, slots=True)
+class ProcessorIdle(Slotted):
     """How long one host CPU was idle, of the time between two readings on that CPU; ns.
 
     `means`: `timer_list` is exact, in ns; `cpuidle` exact, in µs; `stat` in steps of 10 ms, and sampled on kernels with
@@ -181,8 +185,8 @@ class ProcessorIdle:
         return self.between_ns - self.idle_ns
 
 
-@dataclass(frozen=True)
-class Cpu:
+@dataclass(frozen=True, slots=True)
+class Cpu(Slotted):
     """CPU time of generator and sink, and what the host's CPUs did meanwhile; `idle`: of those that were asked for."""
 
     generator_user_ns: int
@@ -201,8 +205,8 @@ class Cpu:
 HopRole = Literal["generator", "entry", "port-in", "guest-in", "guest-out", "port-out", "exit", "sink"]
 
 
-@dataclass(frozen=True)
-class Hop:
+@dataclass(frozen=True, slots=True)
+class Hop(Slotted):
     """One interface on the way, with its counters before and after the point.
 
     `source` is None for what all sources share; in both directions, or with an egress link each, every source has hops
@@ -219,16 +223,16 @@ class Hop:
     after: dict[str, int] | None
 
 
-@dataclass(frozen=True)
-class Surroundings:
+@dataclass(frozen=True, slots=True)
+class Surroundings(Slotted):
     """Counters that belong to no interface, before and after a point: softnet of the host; softnet, IP of the guest."""
 
     host: dict[str, Any] | None
     guest: dict[str, Any] | None
 
 
-@dataclass(frozen=True)
-class GeneratorClock:
+@dataclass(frozen=True, slots=True)
+class GeneratorClock(Slotted):
     """What one of several hosts that send said its monotonic clock was, just before the point, ns.
 
     `asked_monotonic_ns` and `answered_monotonic_ns`: by the controller's clock, before and after. `sources`: its own.
@@ -240,7 +244,7 @@ class GeneratorClock:
     answered_monotonic_ns: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Point(Answered):
     """One point of a rate sweep; an intended rate of None is flat out. `hops` is in the order of the path.
 
@@ -272,7 +276,7 @@ class Point(Answered):
         return self.shared_link or self.shared_cpus
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class CalibrationRecord(Answered):
     """Generator and sink back to back: `points` holds one flat out (the ceiling) and one paced (the latency's floor).
 
@@ -283,7 +287,7 @@ class CalibrationRecord(Answered):
 
     when: Literal["start", "end"]
     realtime_ns: int
-    parameters: dict[str, Any]
+    parameters: Parameters
     status: Literal["ok", "failed"]
     reason: str | None
     points: tuple[Point, ...]

@@ -4,6 +4,7 @@ A result within 10 % of the ceiling says something about the generator and not a
 The lower of a campaign's calibrations counts, so that a host that became slower marks too much rather than too little.
 """
 
+import json
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -103,9 +104,9 @@ def _floor(points: Sequence[Point]) -> Floor | None:
     return Floor(rate, min(least), statistics.median(middle), statistics.median(high), max(most))
 
 
-def ceiling_of(found: Sequence[Ceiling], parameters: Mapping[str, Any], point: Point) -> Ceiling | None:
-    """The ceiling of what a point really used, or None where that was not calibrated."""
-    key = (shape_of(parameters), point.backend, point.sink.backend)
+def ceiling_of(found: Sequence[Ceiling], shape: FrameShape | None, point: Point) -> Ceiling | None:
+    """The ceiling of what a point really used, of the shape that was sent, or None where that was not calibrated."""
+    key = (shape, point.backend, point.sink.backend)
     return next((one for one in found if (one.shape, one.backend, one.sink) == key), None)
 
 
@@ -118,14 +119,15 @@ def headrooms(
     for (platform, task), cell in cells.items():
         if task.metric.source != "points":
             continue
-        pairs = [_best(found, by_number[one.trial]) for one in cell.observations]
+        shape = shape_of(json.loads(task.parameters))
+        pairs = [_best(found, shape, by_number[one.trial]) for one in cell.observations]
         known = [(rate, ceiling) for rate, ceiling in pairs if ceiling is not None]
         share = statistics.median(rate / ceiling.rate for rate, ceiling in known) if known else None
         reported[platform, task] = Headroom(share, known[0][1] if known else None)
     return reported
 
 
-def _best(found: Sequence[Ceiling], trial: TrialRecord) -> tuple[float, Ceiling | None]:
+def _best(found: Sequence[Ceiling], shape: FrameShape | None, trial: TrialRecord) -> tuple[float, Ceiling | None]:
     rated = [(forwarded_rate(point) or 0.0, index) for index, point in enumerate(trial.points or ())]
     rate, index = max(rated)
-    return rate, ceiling_of(found, trial.parameters, (trial.points or ())[index])
+    return rate, ceiling_of(found, shape, (trial.points or ())[index])

@@ -17,7 +17,7 @@ _LEVEL = 0.95
 _MOST_READINGS = 1000  # the method takes all pairs
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ClockReading:
     """One trial, from mark to mark: `error` = (guest - outside) / outside; `method`: the marks' path.
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from virtoll.stats.intervals import Interval
+from virtoll.stats.intervals import Interval, median
 from virtoll.stats.values import Observation, Task
 
 LEVEL = 0.05
@@ -72,7 +72,7 @@ def round_values(observations: Iterable[Observation]) -> dict[tuple[int, int], f
     rounds: dict[tuple[int, int], list[float]] = {}
     for one in observations:
         rounds.setdefault((one.block, one.round), []).append(math.log(one.value))
-    return {key: statistics.median(values) for key, values in rounds.items()}
+    return {key: median(values) for key, values in rounds.items()}
 
 
 def paired_shares(
@@ -89,7 +89,7 @@ def paired_shares(
     for key, value in own.items():
         if key in base:
             blocks.setdefault(key[0], []).append(sign * (value - base[key]))
-    return tuple((block, math.exp(statistics.median(logs))) for block, logs in sorted(blocks.items()))
+    return tuple((block, math.exp(median(logs))) for block, logs in sorted(blocks.items()))
 
 
 def compare(

@@ -11,13 +11,14 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from virtoll.stats.intervals import median
 from virtoll.stats.summaries import CellSummary
 from virtoll.stats.values import Observation, Task
 
 DRIFT_FROM = 5  # blocks: below, not even blocks in perfect order are rarer than 5 % (2 of 4! orders are 8 %)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class OrderedValue:
     """One value: `relative` = performance against its cell's median, 1 = the median, above 1 = faster."""
 
@@ -58,7 +59,7 @@ def drift(values: Sequence[OrderedValue]) -> Drift | None:
     for value in values:
         own = value.observation
         cells.setdefault(own.block, {}).setdefault((own.platform, own.task), []).append(math.log(value.relative))
-    means = [statistics.fmean(statistics.median(logs) for logs in cells[block].values()) for block in sorted(cells)]
+    means = [statistics.fmean(median(logs) for logs in cells[block].values()) for block in sorted(cells)]
     if len(means) < DRIFT_FROM:
         return None
     pairs = list(itertools.combinations(enumerate(means), 2))

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from virtoll.runfolder.guest_records import CpuReading, FootprintRecord, HostCpu, ProcessMemory, ProcessTime
 from virtoll.runfolder.records import BootRecord, TrialRecord
-from virtoll.stats.intervals import Interval, median_interval, student
+from virtoll.stats.intervals import Interval, median, median_interval, student
 from virtoll.stats.values import Task, TasksOf
 
 
@@ -172,9 +172,9 @@ def cpu_uses(
                 cells.setdefault((trial.platform, task), {}).setdefault(trial.block, []).append(used / units)
     rows = []
     for task in tasks:
-        reference = {block: statistics.median(own) for block, own in cells.get((baseline or "", task), {}).items()}
+        reference = {block: median(own) for block, own in cells.get((baseline or "", task), {}).items()}
         for platform in platforms:
-            blocks = {block: statistics.median(own) for block, own in cells.get((platform, task), {}).items()}
+            blocks = {block: median(own) for block, own in cells.get((platform, task), {}).items()}
             per_unit = quantity(blocks.values())
             if per_unit is None:
                 continue

@@ -51,7 +51,7 @@ class Segment(StrEnum):
     SINK = "sink"
 
 
-HOSTS_OWN = frozenset({Segment.GENERATOR, Segment.SINK_RING, Segment.SINK})
+HOSTS_OWN = (Segment.GENERATOR, Segment.SINK_RING, Segment.SINK)
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,8 @@ def locate(point: Point) -> tuple[Loss, ...]:
 
     The frames of a source add up to its `lost_frames`.
     """
+    if not any(one.lost_frames for one in point.sink.per_source):
+        return ()
     losses = [loss for sources, hops in _ways(point) for loss in _locate(point, sources, hops)]
     # The stack's counters are the whole guest's, so they are set against what all ways through it lost.
     stack = _stack(point, sum(loss.frames for loss in losses if Segment.GUEST in loss.segments))
@@ -114,6 +116,11 @@ def _ways(point: Point) -> list[tuple[Sequence[SourceCounts], Sequence[Hop]]]:
 
 def _locate(point: Point, sources: Sequence[SourceCounts], hops: Sequence[Hop]) -> list[Loss]:
     arrived = {one.source: one for one in point.sink.per_source}
+    dropped = point.sink.kernel_dropped_frames
+    socket = (f"sink's socket dropped +{dropped}",) if dropped else ()
+    if not hops:
+        lost = {one.source: one.offered_frames - arrived[one.source].forwarded_frames for one in sources}
+        return [Loss(number, tuple(Segment), frames, socket) for number, frames in lost.items() if frames > 0]
     noise = _noise(point, {source.source for source in sources}, hops)
     losses: list[Loss] = []
     left: dict[int, int] = {}
@@ -129,25 +136,13 @@ def _locate(point: Point, sources: Sequence[SourceCounts], hops: Sequence[Hop]) 
     total = sum(forwarded.values())
     shared = _shared_stations([hop for hop in hops if hop.role in _WAY_OUT], noise)
     shared.append(_Station(Segment.SINK, total))
-    if not hops:
-        pending = list(Segment)
-        shared = [shared[-1]]
     found, _, _ = _walk(shared, sum(left.values()), total, [], pending)
-    dropped = point.sink.kernel_dropped_frames
-    if dropped:
-        found = [
-            (
-                segments,
-                frames,
-                (*reported, f"sink's socket dropped +{dropped}") if Segment.SINK in segments else reported,
-            )
-            for segments, frames, reported in found
-        ]
     for segments, frames, reported in found:
+        counters = (*reported, *socket) if Segment.SINK in segments else reported
         for number, share in _divide(frames, left, forwarded).items():
             left[number] -= share
             if share:
-                losses.append(Loss(number, segments, share, reported))
+                losses.append(Loss(number, segments, share, counters))
     return losses
 
 
@@ -233,11 +228,10 @@ def _walk(
     stations: Sequence[_Station], offered: int, forwarded: int, later: Sequence[int], pending: Sequence[Segment] = ()
 ) -> tuple[list[_Found], int, list[Segment]]:
     """Losses between neighbours, what is left at the last station, and the segments after the last that was counted."""
-    counts = [one.frames for one in stations]
-    after = [
-        max([*(count for count in counts[place + 1 :] if count is not None), *later], default=0)
-        for place in range(len(counts))
-    ]
+    after, largest = list[int](), max(later, default=0)
+    for one in reversed(stations):
+        after.insert(0, largest)
+        largest = max(largest, one.frames or 0)
     running, waiting, hops, found = offered, list(pending), list[Hop](), list[_Found]()
     for station, largest_later in zip(stations, after, strict=True):
         if station.segment not in waiting:

@@ -9,6 +9,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 CONFIDENCE = 0.95
 
@@ -42,14 +43,26 @@ def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> 
     ordered, n = sorted(values), len(values)
     if n < 2:
         return None
+    best, coverage = _rank(n, confidence)
+    name = "range" if best == 1 else f"order statistics {best} and {n + 1 - best}"
+    return Interval(ordered[best - 1], ordered[n - best], coverage, name)
+
+
+@cache
+def _rank(n: int, confidence: float) -> tuple[int, float]:
+    """The k of `median_interval` for n values, and what it covers."""
     best, coverage = 1, 1 - 2 * 0.5**n
     for k in range(2, n // 2 + 1):
         reached = 1 - 2 * sum(math.comb(n, i) for i in range(k)) / 2**n
         if reached < confidence:
             break
         best, coverage = k, reached
-    name = "range" if best == 1 else f"order statistics {best} and {n + 1 - best}"
-    return Interval(ordered[best - 1], ordered[n - best], coverage, name)
+    return best, coverage
+
+
+def median(values: Sequence[float]) -> float:
+    """`statistics.median`, at once where there is one value: most blocks of a large run have one round."""
+    return values[0] if len(values) == 1 else statistics.median(values)
 
 
 def student(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.traffic_records import Density, Reordering, SinkCounts
-from virtoll.stats.values import Task
+from virtoll.stats.values import Task, places_of
 from virtoll.stats.wire import Cell, points_of
 
 TCP_DUPLICATES = 3  # RFC 5681: so many duplicate acknowledgements are taken for a loss; RFC 4737, 5.4.1
@@ -47,7 +47,8 @@ def order_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[Or
     for task, trial, point in points_of(tasks, trials):
         groups.setdefault((trial.platform, task), []).extend(point.sink.per_source)
     rows = [_row(cell, counts) for cell, counts in groups.items() if any(one.reordered_frames for one in counts)]
-    return tuple(sorted(rows, key=lambda row: tasks.index(row.task)))
+    places = places_of(tasks)
+    return tuple(sorted(rows, key=lambda row: places[row.task]))
 
 
 def _row(cell: Cell, counts: Sequence[SinkCounts]) -> OrderRow:

@@ -77,10 +77,10 @@ def pause_counts(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[
 
 
 def _pause_counts(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> Iterator[PauseCount]:
-    places: dict[tuple[int, Task], int] = {}
+    before, place = None, 0
     for task, trial, point in points_of(tasks, trials):
-        place = places.setdefault((trial.trial, task), 0)
-        places[trial.trial, task] += 1
+        place = place + 1 if trial is before else 0
+        before = trial
         for hop in point.hops or ():
             if not any(name.startswith(_DRIVER) for name in hop.before or ()):
                 continue  # most interfaces are no NICs, and their drivers count nothing

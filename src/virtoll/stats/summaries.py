@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from virtoll.stats.intervals import Estimate, Interval, median_interval, student
+from virtoll.stats.intervals import Estimate, Interval, median, median_interval, student
 from virtoll.stats.values import Observation
 
 OUTLIER_LIMIT = 3.5
@@ -31,7 +31,7 @@ def block_values(observations: Sequence[Observation]) -> dict[int, float]:
     blocks: dict[int, list[float]] = {}
     for observation in observations:
         blocks.setdefault(observation.block, []).append(observation.value)
-    return {block: statistics.median(values) for block, values in sorted(blocks.items())}
+    return {block: median(values) for block, values in sorted(blocks.items())}
 
 
 def means_by_block(values: Iterable[tuple[int, float]]) -> dict[int, float]:

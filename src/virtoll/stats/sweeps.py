@@ -11,7 +11,7 @@ from virtoll.stats.values import canonical, forwarded_rate, offered_rate
 LOSSLESS_SHARE = 0.005  # loss at flat out up to which the generator, not the guest, may be what set the rate
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PointValue:
     """One point of one `ok` trial: rates in frames/s (None where there is none), frames over all sources."""
 
@@ -99,7 +99,18 @@ def point_values(trials: Sequence[TrialRecord]) -> tuple[PointValue, ...]:
 
 
 def _point_value(trial: TrialRecord, index: int, point: Point) -> PointValue:
-    sources, sinks = point.sources, point.sink.per_source
+    intended = offered = unsent = refused = 0
+    for source in point.sources:
+        intended += source.intended_frames
+        offered += source.offered_frames
+        unsent += source.unsent_frames
+        refused += source.refused_frames or 0
+    forwarded = lost = duplicate = reordered = 0
+    for sink in point.sink.per_source:
+        forwarded += sink.forwarded_frames
+        lost += sink.lost_frames
+        duplicate += sink.duplicate_frames
+        reordered += sink.reordered_frames
     return PointValue(
         trial=trial.trial,
         block=trial.block,
@@ -111,14 +122,14 @@ def _point_value(trial: TrialRecord, index: int, point: Point) -> PointValue:
         duration_ns=point.duration_ns,
         offered_rate=offered_rate(point),
         forwarded_rate=forwarded_rate(point),
-        intended_frames=sum(source.intended_frames for source in sources),
-        offered_frames=sum(source.offered_frames for source in sources),
-        unsent_frames=sum(source.unsent_frames for source in sources),
-        refused_frames=sum(source.refused_frames or 0 for source in sources),
-        forwarded_frames=sum(sink.forwarded_frames for sink in sinks),
-        lost_frames=sum(sink.lost_frames for sink in sinks),
-        duplicate_frames=sum(sink.duplicate_frames for sink in sinks),
-        reordered_frames=sum(sink.reordered_frames for sink in sinks),
+        intended_frames=intended,
+        offered_frames=offered,
+        unsent_frames=unsent,
+        refused_frames=refused,
+        forwarded_frames=forwarded,
+        lost_frames=lost,
+        duplicate_frames=duplicate,
+        reordered_frames=reordered,
         foreign_frames=point.sink.foreign_frames,
         late_trial_frames=point.sink.late_trial_frames,
         kernel_dropped_frames=point.sink.kernel_dropped_frames,

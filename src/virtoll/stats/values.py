@@ -9,10 +9,12 @@ import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 from virtoll import units
 from virtoll.runfolder.frame_shape import SWEEP_KEYS, FrameShape, field_words
+from virtoll.runfolder.parameters import SharedParameters, canonical_text
 from virtoll.runfolder.records import Manifest, MetricRecord, TrialRecord, duration_ns
 from virtoll.runfolder.traffic_records import Point
 
@@ -33,6 +35,14 @@ class Task:
     metric: MetricRecord
     parameters: str
     size: str
+
+    def __hash__(self) -> int:
+        """Of what tells tasks apart, made once: a report asks for half a million, of keys."""
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.workload, self.metric.name, self.parameters))
 
     @property
     def label(self) -> str:
@@ -60,7 +70,7 @@ class Task:
         return trial.workload == self.workload and canonical(trial.parameters) == self.parameters
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Observation:
     """One trial's value in the metric's unit; `position` is its place in the order measured, from 0."""
 
@@ -242,6 +252,11 @@ def why_missing(
     return reasons
 
 
+def places_of(tasks: Iterable[Task]) -> dict[Task, int]:
+    """Which place each task has, for sorting: `tasks.index` asks one after the other."""
+    return {task: place for place, task in enumerate(tasks)}
+
+
 class TasksOf:
     """Which of some tasks a trial measures, in their order: what `Task.is_of` says, without asking each of them."""
 
@@ -257,19 +272,7 @@ class TasksOf:
 
 def canonical(parameters: Parameters) -> str:
     """Parameters as JSON text with sorted keys: equal sets give equal text."""
-    # A run has few sets of parameters and asks for each of them often, of every trial in every part of the analysis.
-    # Of what JSON holds, equal texts of `repr` are of equal sets with equal types (1, 1.0 and True are not alike).
-    written = repr(parameters)
-    found = _CANONICAL.get(written)
-    if found is None:
-        if len(_CANONICAL) >= _MOST_CANONICAL:
-            _CANONICAL.clear()
-        found = _CANONICAL[written] = json.dumps(parameters, sort_keys=True, ensure_ascii=False)
-    return found
-
-
-_MOST_CANONICAL = 4096
-_CANONICAL: dict[str, str] = {}
+    return parameters.canonical if isinstance(parameters, SharedParameters) else canonical_text(parameters)
 
 
 def _natural(parameters: Parameters) -> list[tuple[int, float, str]]:
@@ -314,7 +317,7 @@ def _size(parameters: Parameters, family: Sequence[Parameters]) -> str:
     for key in parameters:
         # A key that was never asked for has a value of its own; one that means nothing has none.
         counted = [own for own, asked in zip(others, family, strict=True) if key in own or key not in asked]
-        seen[key] = len({canonical({key: own.get(key)}) for own in counted})
+        seen[key] = len({repr(own.get(key)) for own in counted})
     sizes = [key for key, value in parameters.items() if type(value) is int and not key.endswith("_per_second")]
     telling = [key for key in parameters if seen[key] > 1] or [key for key in sizes if not key.startswith("link_")][:1]
     return ", ".join(filter(None, (_parameter(key, parameters[key]) for key in telling)))

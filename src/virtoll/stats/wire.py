@@ -4,6 +4,7 @@ Each function takes the trials of a run and gives rows; nothing is known of text
 (and sources), counts are sums.
 """
 
+import itertools
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -13,7 +14,7 @@ from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.traffic_records import Cpu, Distribution, Point, SourceCounts
 from virtoll.stats.hops import Owner, locate
 from virtoll.stats.sweeps import LOSSLESS_SHARE
-from virtoll.stats.values import Task, TasksOf, joint_ns
+from virtoll.stats.values import Task, TasksOf, joint_ns, places_of
 
 Cell = tuple[str, Task]
 
@@ -122,18 +123,32 @@ def points_of(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> Iterator[
 
 def loss_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[LossRow, ...]:
     """Losses by place, for each cell its paced points and its point flat out."""
-    rows: dict[tuple[str, Task, bool], LossRow] = {}
+    groups: dict[tuple[str, Task, bool], list[Point]] = {}
     for task, trial, point in points_of(tasks, trials):
-        key = (trial.platform, task, point.intended_rate_frames_per_second is None)
-        row = rows.get(key) or LossRow(*key, 0, {}, {}, {})
-        for loss in locate(point):
-            row.by_owner[loss.owner] = row.by_owner.get(loss.owner, 0) + loss.frames
-            row.by_segment[loss.words] = row.by_segment.get(loss.words, 0) + loss.frames
-            if loss.counters:
-                row.counters.setdefault(loss.words, ", ".join(loss.counters))
-        offered = row.offered_frames + sum(source.offered_frames for source in point.sources)
-        rows[key] = LossRow(*key, offered, row.by_owner, row.by_segment, row.counters)
-    return tuple(rows[key] for key in sorted(rows, key=lambda key: (tasks.index(key[1]), key[2])))
+        flat_out = point.intended_rate_frames_per_second is None
+        groups.setdefault((trial.platform, task, flat_out), []).append(point)
+    places = places_of(tasks)
+    ordered = sorted(groups, key=lambda key: (places[key[1]], key[2]))
+    return tuple(_loss_row(*key, groups[key]) for key in ordered)
+
+
+def _loss_row(platform: str, task: Task, flat_out: bool, own: Sequence[Point]) -> LossRow:
+    by_owner, by_segment, counters = dict[Owner, int](), dict[str, int](), dict[str, str]()
+    for loss in itertools.chain.from_iterable(map(locate, own)):
+        owner, words = loss.owner, loss.words
+        by_owner[owner] = by_owner.get(owner, 0) + loss.frames
+        by_segment[words] = by_segment.get(words, 0) + loss.frames
+        if loss.counters:
+            counters.setdefault(words, ", ".join(loss.counters))
+    return LossRow(
+        platform=platform,
+        task=task,
+        flat_out=flat_out,
+        offered_frames=sum(one.offered_frames for point in own for one in point.sources),
+        by_owner=by_owner,
+        by_segment=by_segment,
+        counters=counters,
+    )
 
 
 def pace_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[PaceRow, ...]:
@@ -143,7 +158,8 @@ def pace_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[Pac
         if point.intended_rate_frames_per_second is not None:
             key = (task, point.backend, point.intended_rate_frames_per_second)
             groups.setdefault(key, []).extend(point.sources)
-    ordered = sorted(groups, key=lambda key: (tasks.index(key[0]), key[1], key[2]))
+    places = places_of(tasks)
+    ordered = sorted(groups, key=lambda key: (places[key[0]], key[1], key[2]))
     return tuple(_pace_row(*key, groups[key]) for key in ordered)
 
 
@@ -185,8 +201,8 @@ def delay_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[De
         if point.intended_rate_frames_per_second is not None:
             rates = groups.setdefault((trial.platform, task), {})
             rates.setdefault(point.intended_rate_frames_per_second, []).append(point)
-    rows = []
-    for (platform, task), rates in sorted(groups.items(), key=lambda item: tasks.index(item[0][1])):
+    rows, places = [], places_of(tasks)
+    for (platform, task), rates in sorted(groups.items(), key=lambda item: places[item[0][1]]):
         clean = [rate for rate, points in rates.items() if statistics.median(map(_missing, points)) <= LOSSLESS_SHARE]
         chosen = {min(rates): "lowest rate"} | ({max(clean): "highest without loss"} if clean else {})
         for rate, what in chosen.items():
@@ -239,8 +255,8 @@ def fair_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[Fai
         if told and len(point.sources) > 1:
             rates = [_source_rate(point, one.source) for one in point.sink.per_source]
             groups.setdefault((trial.platform, task), []).append(rates)
-    rows = []
-    for (platform, task), own in sorted(groups.items(), key=lambda item: tasks.index(item[0][1])):
+    rows, places = [], places_of(tasks)
+    for (platform, task), own in sorted(groups.items(), key=lambda item: places[item[0][1]]):
         medians = tuple(statistics.median(column) for column in zip(*own, strict=True))
         rows.append(FairRow(platform, task, medians, statistics.median(map(jain, own))))
     return tuple(rows)
@@ -264,8 +280,8 @@ def cpu_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord], guest_cpus: S
     for task, trial, point in points_of(tasks, trials):
         if point.intended_rate_frames_per_second is None and point.cpu is not None:
             groups.setdefault((trial.platform, task), []).append(point)
-    rows = []
-    for (platform, task), own in sorted(groups.items(), key=lambda item: tasks.index(item[0][1])):
+    rows, places = [], places_of(tasks)
+    for (platform, task), own in sorted(groups.items(), key=lambda item: places[item[0][1]]):
         offered = sum(source.offered_frames for point in own for source in point.sources)
         forwarded = sum(one.forwarded_frames for point in own for one in point.sink.per_source)
         used = [point.cpu for point in own if point.cpu is not None]

@@ -1,0 +1,41 @@
+"""The parameters of workloads: a run has few sets of them, in thousands of records. Equal sets read are one object.
+
+Main type: `Parameters`, what a record's field holds; `SharedParameters` is what is read from a run folder.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import AfterValidator
+
+_MOST = 4096
+_KNOWN: dict[str, "SharedParameters"] = {}
+
+
+class SharedParameters(dict[str, Any]):
+    """One set; not to be changed. `canonical`: its text, made once."""
+
+    __slots__ = ("canonical",)
+
+    canonical: str
+
+
+def canonical_text(parameters: Mapping[str, Any]) -> str:
+    """Parameters as JSON text with sorted keys: equal sets give equal text."""
+    return json.dumps(parameters, sort_keys=True, ensure_ascii=False)
+
+
+def _shared(parameters: dict[str, Any]) -> dict[str, Any]:
+    # Of what JSON holds, equal texts of `repr` are of equal sets with equal types (1, 1.0 and True are not alike).
+    written = repr(parameters)
+    found = _KNOWN.get(written)
+    if found is None:
+        if len(_KNOWN) >= _MOST:
+            _KNOWN.clear()
+        found = _KNOWN[written] = SharedParameters(parameters)
+        found.canonical = canonical_text(parameters)
+    return found
+
+
+Parameters = Annotated[dict[str, Any], AfterValidator(_shared)]
