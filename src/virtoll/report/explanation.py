@@ -1,0 +1,233 @@
+"""Why it costs that: what observers counted, in sentences for the terminal and the page, as JSON and as CSV."""
+
+import textwrap
+from dataclasses import asdict
+from typing import Any
+
+from virtoll import units
+from virtoll.report.csv_table import CsvTable, Row, mean_cells
+from virtoll.report.headline import CAVEAT_SIGN
+from virtoll.report.rows import Shown, TableRow
+from virtoll.runfolder.explain_records import COUNTERS, counter
+from virtoll.stats.analysis import Analysis
+from virtoll.stats.explanation import Counted, Explanation, explanations
+
+TABLE = "explanation"
+_WIDTH = 80
+_MOST = 8  # lines of one workload and platform in the terminal; all are on the page and in explanation.csv
+_SCOPES = "on the guest's CPUs"
+
+
+def explained(analysis: Analysis) -> tuple[Explanation, ...]:
+    """What was observed of the run."""
+    return explanations(analysis.data.observed, analysis.tasks, analysis.platforms, analysis.data.manifest.baseline)
+
+
+def explanation_lines(analysis: Analysis) -> list[str]:
+    """For a terminal of 80 columns."""
+    found = explained(analysis)
+    baseline = analysis.data.manifest.baseline
+    lines: list[str] = []
+    for title in dict.fromkeys(one.title for one in found):
+        own = [one for one in found if one.title == title]
+        beside = f", beside {baseline}" if baseline else ""
+        lines += ["", f"{title}: what a {own[0].unit} makes this host do{beside}"]
+        for one in own:
+            lines += _platform_lines(analysis, one)
+    lines += ["", *_wrapped(_reading(found), "")] if found else ["no trial with observers on is stored"]
+    return lines[1:] if found else lines
+
+
+def _platform_lines(analysis: Analysis, one: Explanation) -> list[str]:
+    sign = f" {CAVEAT_SIGN}" if one.platform in analysis.caveats else ""
+    lines = []
+    baseline = analysis.data.manifest.baseline
+    if one.platform == baseline:
+        told = [of_itself(each, one) for each in one.only_here[:_MOST]]
+    else:
+        told = [sentence(each, one, baseline) for each in (one.different or one.single)[:_MOST]]
+        told += [of_itself(each, one) for each in one.only_here[: _MOST - len(told)]]
+        if one.different or one.single or one.open:
+            told = told or [f"nothing that is certain to differ from {baseline}"]
+    for text in told:
+        lines += _wrapped(f"{one.platform}{sign}: {text}", "  ")
+    left = len(one.different or one.single) + len(one.only_here) - len(told)
+    if left > 0 and one.platform != baseline:
+        lines.append(f"  {one.platform}: {left} smaller ones are on the page")
+    lines += [line for why in one.lost for line in _wrapped(f"{one.platform}: trials gave nothing: {why}", "  ")]
+    for names, why in uncounted(one):
+        lines += _wrapped(f"{one.platform}: not counted: {names}: {why}", "  ")
+    return lines
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    return textwrap.wrap(text, _WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  ")
+
+
+def _reading(found: tuple[Explanation, ...]) -> str:
+    trials = max(one.trials for one in found)
+    if trials < 2:
+        return "One trial each: no difference has an interval. 'virtoll explain --trials 3' adds trials."
+    return (
+        f"Differences of up to {trials} trials with observers on, whose 95 % intervals leave out zero, largest first: "
+        "events, then times, then bytes. Trials with observers on are never results."
+    )
+
+
+def sentence(one: Counted, of: Explanation, baseline: str | None) -> str:
+    """A difference in words: "2.1 context switches a frame more than native (2.2 against 0.1)"."""
+    if one.difference is None or one.baseline is None:
+        return of_itself(one, of)
+    value, interval = one.difference.value, one.difference.interval
+    which = "more" if value > 0 else "less"
+    size = f"; {amount(one.name, interval.low)} to {amount(one.name, interval.high)}" if interval else ""
+    both = f"{amount(one.name, one.each)} against {amount(one.name, one.baseline)}{_ratio(one)}{size}"
+    return f"{amount(one.name, abs(value))} {named(one.name)} a {of.unit} {which} than {baseline} ({both})"
+
+
+def _ratio(one: Counted) -> str:
+    if not one.baseline or one.each <= 0:
+        return ""
+    return f", {units.significant(one.each / one.baseline)}×"
+
+
+def of_itself(one: Counted, of: Explanation) -> str:
+    """A counter that is compared with nothing: "35 translated blocks a job"."""
+    return f"{amount(one.name, one.each)} {named(one.name)} a {of.unit}"
+
+
+def amount(name: str, value: float) -> str:
+    """A counter's value with its unit."""
+    match counter(name)[0].unit:
+        case "ns":
+            return units.nanoseconds(value)
+        case "bytes":
+            return f"{units.count(value)} bytes" if abs(value) < 1000 else f"{units.count(value)}B"
+        case _:
+            return units.count(value)
+
+
+def named(name: str) -> str:
+    """A counter in the words that follow its value, with whose it is where that is not the guest's."""
+    entry, kind = counter(name)
+    return f"{entry.words(kind)} {_SCOPES}" if entry.whose == "CPUs" else entry.words(kind)
+
+
+def uncounted(one: Explanation) -> list[tuple[str, str]]:
+    """What could not be counted, and why: counters with one reason together."""
+    by_reason: dict[str, list[str]] = {}
+    for name, why in one.uncounted.items():
+        by_reason.setdefault(why, []).append(COUNTERS[name].plural if name in COUNTERS else name)
+    return [(", ".join(names), why) for why, names in by_reason.items()]
+
+
+def explanation_document(analysis: Analysis) -> dict[str, Any]:
+    """All of it for a program."""
+    return {
+        "run": analysis.data.manifest.run,
+        "baseline": analysis.data.manifest.baseline,
+        "explanations": [
+            {**asdict(one), "caveat": analysis.caveats.get(one.platform), "sentences": _sentences(analysis, one)}
+            for one in explained(analysis)
+        ],
+    }
+
+
+def _sentences(analysis: Analysis, one: Explanation) -> list[str]:
+    baseline = analysis.data.manifest.baseline
+    told = [sentence(each, one, baseline) for each in (*one.different, *one.single)]
+    return [f"{one.platform}: {text}" for text in (*told, *(of_itself(each, one) for each in one.only_here))]
+
+
+def explanation_context(analysis: Analysis) -> dict[str, Any] | None:
+    """What the template prints; None where nothing was observed."""
+    found = explained(analysis)
+    if not found:
+        return None
+    baseline = analysis.data.manifest.baseline
+    return {
+        "parts": [
+            {
+                "title": title,
+                "unit": own[0].unit,
+                "rows": [row for one in own for row in _rows(one, baseline)],
+                "uncounted": [(one.platform, *each) for one in own for each in uncounted(one)],
+                "lost": [(one.platform, why) for one in own for why in one.lost],
+            }
+            for title in dict.fromkeys(one.title for one in found)
+            if (own := [one for one in found if one.title == title])
+        ],
+        "trials": max(one.trials for one in found),
+        "table": TABLE,
+    }
+
+
+def _rows(one: Explanation, baseline: str | None) -> list[TableRow]:
+    """A row for each counter: the platform, what differs and by how much, both values, the interval."""
+    certain, rows = set(one.different), []
+    for each in (*one.different, *one.single, *one.open, *one.only_here):
+        if one.platform == baseline:
+            continue
+        difference = each.difference
+        interval = difference.interval if difference else None
+        rows.append(
+            TableRow(
+                one.platform,
+                (
+                    Shown(named(each.name), kind="text"),
+                    Shown("–" if difference is None else amount(each.name, difference.value)),
+                    Shown(amount(each.name, each.each)),
+                    Shown("–" if each.baseline is None else amount(each.name, each.baseline)),
+                    Shown(
+                        f"{amount(each.name, interval.low)} to {amount(each.name, interval.high)}" if interval else "–",
+                        "" if each in certain or interval is None else "may be zero",
+                        "" if each in certain else "unknown",
+                    ),
+                ),
+            )
+        )
+    return rows
+
+
+def explanation_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
+    """A row for each counter of each workload and platform, the baseline's too; none where nothing was observed."""
+    found = explained(analysis)
+    if not found:
+        return ()
+    header = (
+        "platform",
+        "workload",
+        "parameters",
+        "counter",
+        "whose",
+        "unit",
+        "per",
+        "value",
+        "baseline_value",
+        "difference_mean",
+        "difference_low",
+        "difference_high",
+        "trials",
+        "caveat",
+    )
+    rows: list[Row] = []
+    for one in found:
+        for each in (*one.different, *one.single, *one.open, *one.only_here):
+            entry, kind = counter(each.name)
+            rows.append(
+                (
+                    one.platform,
+                    one.workload,
+                    one.parameters,
+                    entry.words(kind),
+                    entry.whose,
+                    entry.unit or "events",
+                    one.unit,
+                    each.each,
+                    each.baseline,
+                    *mean_cells(each.difference),
+                    each.trials,
+                    analysis.caveats.get(one.platform),
+                )
+            )
+    return (CsvTable(TABLE, header, tuple(rows)),)
