@@ -1,6 +1,7 @@
 """Why it costs that: what observers counted, in sentences for the terminal and the page, as JSON and as CSV."""
 
 import textwrap
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -14,7 +15,8 @@ from virtoll.stats.explanation import Counted, Explanation, explanations
 
 TABLE = "explanation"
 _WIDTH = 80
-_MOST = 8  # lines of one workload and platform in the terminal; all are on the page and in explanation.csv
+_MOST = 6  # differences of one workload and platform in the terminal; all are on the page and in explanation.csv
+_MOST_OF_ITS_OWN = 2  # and of what the baseline has not
 _SCOPES = "on the guest's CPUs"
 
 
@@ -26,51 +28,55 @@ def explained(analysis: Analysis) -> tuple[Explanation, ...]:
 def explanation_lines(analysis: Analysis) -> list[str]:
     """For a terminal of 80 columns."""
     found = explained(analysis)
+    if not found:
+        return ["no trial with observers on is stored"]
     baseline = analysis.data.manifest.baseline
     lines: list[str] = []
     for title in dict.fromkeys(one.title for one in found):
         own = [one for one in found if one.title == title]
-        beside = f", beside {baseline}" if baseline else ""
-        lines += ["", f"{title}: what a {own[0].unit} makes this host do{beside}"]
+        lines += _wrapped(
+            f"{title}: what a {own[0].unit} makes this host do{f', beside {baseline}' if baseline else ''}"
+        )
         for one in own:
-            lines += _platform_lines(analysis, one)
-    lines += ["", *_wrapped(_reading(found), "")] if found else ["no trial with observers on is stored"]
-    return lines[1:] if found else lines
+            lines += _platform_lines(analysis, one, baseline)
+        lines.append("")
+    missing = uncounted(found)
+    if missing:
+        lines += ["Not counted", *(line for text in missing for line in _wrapped(text, "  ")), ""]
+    return [*lines, *_wrapped(_reading(found, baseline))]
 
 
-def _platform_lines(analysis: Analysis, one: Explanation) -> list[str]:
+def _platform_lines(analysis: Analysis, one: Explanation, baseline: str | None) -> list[str]:
+    """The largest differences of one platform; of the baseline nothing but what was lost."""
     sign = f" {CAVEAT_SIGN}" if one.platform in analysis.caveats else ""
-    lines = []
-    baseline = analysis.data.manifest.baseline
-    if one.platform == baseline:
-        told = [of_itself(each, one) for each in one.only_here[:_MOST]]
-    else:
-        told = [sentence(each, one, baseline) for each in (one.different or one.single)[:_MOST]]
-        told += [of_itself(each, one) for each in one.only_here[: _MOST - len(told)]]
-        if one.different or one.single or one.open:
-            told = told or [f"nothing that is certain to differ from {baseline}"]
-    for text in told:
-        lines += _wrapped(f"{one.platform}{sign}: {text}", "  ")
-    left = len(one.different or one.single) + len(one.only_here) - len(told)
-    if left > 0 and one.platform != baseline:
-        lines.append(f"  {one.platform}: {left} smaller ones are on the page")
-    lines += [line for why in one.lost for line in _wrapped(f"{one.platform}: trials gave nothing: {why}", "  ")]
-    for names, why in uncounted(one):
-        lines += _wrapped(f"{one.platform}: not counted: {names}: {why}", "  ")
-    return lines
+    told, left = [], 0
+    if one.platform != baseline:
+        compared = one.different or one.single
+        told = [sentence(each, one, baseline) for each in compared[:_MOST]]
+        told += [of_itself(each, one) for each in one.only_here[:_MOST_OF_ITS_OWN]]
+        left = len(compared) + len(one.only_here) - len(told)
+    if not told and one.open:
+        told = [f"nothing that is certain to differ from {baseline}"]
+    told += [f"trials gave nothing: {why}" for why in one.lost]
+    if left > 0:
+        told.append(f"{left} smaller {'one is' if left == 1 else 'ones are'} on the page")
+    return [line for text in told for line in _wrapped(f"{one.platform}{sign}: {text}", "  ")]
 
 
-def _wrapped(text: str, indent: str) -> list[str]:
+def _wrapped(text: str, indent: str = "") -> list[str]:
     return textwrap.wrap(text, _WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  ")
 
 
-def _reading(found: tuple[Explanation, ...]) -> str:
+def _reading(found: Sequence[Explanation], baseline: str | None) -> str:
     trials = max(one.trials for one in found)
+    if baseline is None:
+        return "This run has no baseline, so there are no differences: only what a platform's guests made the host do."
     if trials < 2:
-        return "One trial each: no difference has an interval. 'virtoll explain --trials 3' adds trials."
+        return "One trial each, so that no difference has an interval: 'virtoll explain --trials 3' adds trials."
     return (
-        f"Differences of up to {trials} trials with observers on, whose 95 % intervals leave out zero, largest first: "
-        "events, then times, then bytes. Trials with observers on are never results."
+        f"Differences of up to {trials} trials with observers on, whose 95 % intervals leave out zero: events, then "
+        f"times, then bytes, the largest first. In brackets: the platform's value against {baseline}'s, their ratio, "
+        "and the interval of the difference. No trial with observers on is a result."
     )
 
 
@@ -113,12 +119,28 @@ def named(name: str) -> str:
     return f"{entry.words(kind)} {_SCOPES}" if entry.whose == "CPUs" else entry.words(kind)
 
 
-def uncounted(one: Explanation) -> list[tuple[str, str]]:
-    """What could not be counted, and why: counters with one reason together."""
-    by_reason: dict[str, list[str]] = {}
-    for name, why in one.uncounted.items():
-        by_reason.setdefault(why, []).append(COUNTERS[name].plural if name in COUNTERS else name)
-    return [(", ".join(names), why) for why, names in by_reason.items()]
+def uncounted(found: Sequence[Explanation]) -> list[str]:
+    """What could not be counted, of which platforms, and why, a line a reason."""
+    by_reason: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
+    for one in found:
+        for name, why in one.uncounted.items():
+            names, platforms = by_reason.setdefault(why, ({}, {}))
+            names[_counters_of(name)] = None
+            platforms[one.platform] = None
+    every = dict.fromkeys(one.platform for one in found)
+    told = []
+    for why, (names, platforms) in by_reason.items():
+        of = "" if platforms.keys() == every.keys() else f" ({', '.join(platforms)})"
+        told.append(f"{', '.join(names)}{of}: {why}")
+    return told
+
+
+def _counters_of(name: str) -> str:
+    """A counter in words, or all of an observer by its own name."""
+    if name not in COUNTERS:
+        return name
+    entry = COUNTERS[name]
+    return entry.plural.format(kind="").strip().removeprefix("of ")
 
 
 def explanation_document(analysis: Analysis) -> dict[str, Any]:
@@ -151,12 +173,12 @@ def explanation_context(analysis: Analysis) -> dict[str, Any] | None:
                 "title": title,
                 "unit": own[0].unit,
                 "rows": [row for one in own for row in _rows(one, baseline)],
-                "uncounted": [(one.platform, *each) for one in own for each in uncounted(one)],
                 "lost": [(one.platform, why) for one in own for why in one.lost],
             }
             for title in dict.fromkeys(one.title for one in found)
             if (own := [one for one in found if one.title == title])
         ],
+        "uncounted": uncounted(found),
         "trials": max(one.trials for one in found),
         "table": TABLE,
     }

@@ -94,7 +94,7 @@ COUNTERS: Final = {
     "write_calls": Counter("calls of write", "guest"),
     "read_bytes": Counter("copied by read", "guest", "bytes"),
     "written_bytes": Counter("copied by write", "guest", "bytes"),
-    "frame_copies": Counter("copies of a frame to a program", "guest"),
+    "frame_copies": Counter("copies of a frame or message to a program", "guest"),
     "instructions": Counter("instructions", "guest"),
     "cycles": Counter("cycles", "guest"),
     "cache_misses": Counter("cache misses", "guest"),

@@ -6,7 +6,8 @@ whoever works there. A tracepoint is known by a number of this boot, which trace
 linux/perf_event.h.
 
 ``system_calls`` is the tracepoint ``raw_syscalls:sys_enter``. A call that seccomp or a tracer answers in the kernel's
-place (gVisor's and User-mode Linux's guests) never gets there, and is not among them.
+place (gVisor's and User-mode Linux's guests) never gets there, and is not among them. ``frame_copies`` is
+``skb:skb_copy_datagram_iovec``: the kernel copies a packet, or a message of a local socket, to a program that reads it.
 """
 
 from __future__ import annotations
