@@ -14,7 +14,7 @@ from tests.support import experiments
 from tests.support.commands import virtoll
 from tests.support.experiments import fake
 
-from virtoll.errors import UsageError
+from virtoll.errors import StorageError, UsageError
 from virtoll.experiment.plan import Trial
 from virtoll.experiment.selection import EVERYTHING, Selection
 from virtoll.report.build import build_report, load_analysis
@@ -178,6 +178,16 @@ def test_what_was_observed_before_a_kill_is_kept(run: Path) -> None:
     assert folder.observed()[:5] == kept
     boots = [boot.boot for boot in folder.boots()]
     assert len(boots) == len(set(boots)), "a start of a later session has a name of its own"
+
+
+def test_a_full_disk_says_how_to_go_on(run: Path) -> None:
+    """The folder's place is taken by a file, so that nothing can be written there."""
+    (run / "explain").mkdir()
+    (run / "explain" / "boots.jsonl").mkdir()
+    said = virtoll("explain", run)
+    assert said.returncode == StorageError.exit_code
+    assert f"what was observed is stored: go on with 'virtoll explain {run}'" in said.stderr
+    assert "resume" not in said.stderr
 
 
 def test_more_trials_are_added_and_a_choice_keeps_the_baseline(run: Path) -> None:

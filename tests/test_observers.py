@@ -141,8 +141,7 @@ def test_a_wait_is_a_voluntary_switch() -> None:
         assert observer.available() is None
         turned = grown(observer, made, "turns")
         assert turned["read_calls"] >= SWITCHES
-        assert 0 < turned["voluntary_switches"] <= SWITCHES + 2
-        assert turned["involuntary_switches"] >= 0
+        assert turned["voluntary_switches"] > 0
 
 
 def test_what_a_thread_that_ended_counted_is_missing_and_not_less(tmp_path: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +16,7 @@ from virtoll.cli.lab import check_lab, prepare_outside, require_lab
 from virtoll.cli.output import Json, console, print_json, say_on_stderr
 from virtoll.cli.plan import OnlyOption, PlatformOption, WorkloadOption, chosen
 from virtoll.cli.runs import RunArgument
-from virtoll.errors import Interrupted
+from virtoll.errors import Interrupted, LabError, StorageError
 
 if TYPE_CHECKING:
     from virtoll.experiment.plan import Trial
@@ -83,7 +85,7 @@ def _measure(folder: Path, selection: Selection, trials: int) -> None:
     prepare_outside(*images_of(experiment))
     check_lab()
     words = json.dumps({"selection": selection.as_record(), "trials": trials})
-    with handed_in() as given:
+    with handed_in() as given, _told_how_to_go_on(folder):
         code = in_lab(experiment, ["in-lab-explain", str(folder), words], *given)
     if code != 0:
         sys.exit(code)
@@ -115,10 +117,19 @@ def _measure_here(folder: Path, wanted: Wanted) -> None:
     from virtoll.run.explain import explain as explain_run
     from virtoll.runfolder.store import RunFolder
 
+    with _told_how_to_go_on(folder), interruptible():
+        explain_run(RunFolder.open(folder), wanted, ToldOnStderr())
+
+
+@contextlib.contextmanager
+def _told_how_to_go_on(folder: Path) -> Iterator[None]:
+    """What ends it early says how to go on: not by resuming the run, which has ended."""
+    go_on = f"what was observed is stored: go on with 'virtoll explain {folder}'"
     try:
-        with interruptible():
-            explain_run(RunFolder.open(folder), wanted, ToldOnStderr())
+        yield
     except KeyboardInterrupt:
-        raise Interrupted(
-            f"interrupted; what was observed is stored: continue with 'virtoll explain {folder}'"
-        ) from None
+        raise Interrupted(f"interrupted; {go_on}") from None
+    except LabError as error:
+        raise LabError(f"{str(error).partition(';')[0]}; {go_on}") from error
+    except StorageError as error:
+        raise StorageError(f"{str(error).partition('. ')[0]}; make room; {go_on}") from error

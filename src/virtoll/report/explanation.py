@@ -17,7 +17,7 @@ TABLE = "explanation"
 _WIDTH = 80
 _MOST = 6  # differences of one workload and platform in the terminal; all are on the page and in explanation.csv
 _MOST_OF_ITS_OWN = 2  # and of what the baseline has not
-_SCOPES = "on the guest's CPUs"
+_ON_CPUS = "on the guest's CPUs"
 
 
 def explained(analysis: Analysis) -> tuple[Explanation, ...]:
@@ -116,7 +116,7 @@ def amount(name: str, value: float) -> str:
 def named(name: str) -> str:
     """A counter in the words that follow its value, with whose it is where that is not the guest's."""
     entry, kind = counter(name)
-    return f"{entry.words(kind)} {_SCOPES}" if entry.whose == "CPUs" else entry.words(kind)
+    return f"{entry.words(kind)} {_ON_CPUS}" if entry.whose == "CPUs" else entry.words(kind)
 
 
 def uncounted(found: Sequence[Explanation]) -> list[str]:

@@ -26,7 +26,7 @@ from typing import ClassVar, Final
 
 from virtoll.errors import GuestError
 from virtoll.host.guest_usage import pids_of
-from virtoll.host.observe.base import CounterObserver
+from virtoll.host.observe.base import CounterObserver, Watched
 from virtoll.host.observe.file_systems import kernel_file_system
 from virtoll.host.readings import numbered, read_text
 
@@ -69,14 +69,16 @@ class PerfCounters(CounterObserver):
     name: ClassVar[str] = "perf"
     counts: ClassVar[tuple[str, ...]] = (*OF_THREADS, *OF_CPUS)
 
-    _opened: dict[str, list[int]]
+    def __init__(self, watched: Watched) -> None:
+        super().__init__(watched)
+        self._opened: dict[str, list[int]] = {}
+        self._limits = resource.getrlimit(resource.RLIMIT_NOFILE)
 
     def available(self) -> str | None:
         """Opens what can be; an event that cannot be has its own reason, and all of them fail together only once."""
-        self._opened = {}
         if platform.machine() not in _SYSTEM_CALL:
             return f"the number of perf_event_open is not known for {platform.machine()}"
-        _allow_descriptors()
+        _allow_descriptors(self._limits[1])
         for name, event in OF_THREADS.items():
             self._try(name, event, cpus=None)
         for name, event in OF_CPUS.items():
@@ -106,6 +108,7 @@ class PerfCounters(CounterObserver):
             for descriptor in descriptors:
                 os.close(descriptor)
         self._opened = {}
+        _allow_descriptors(self._limits[0])  # a guest that is started later has the limits of every other
 
     def _try(self, name: str, event: Event, cpus: Iterable[int] | None) -> None:
         descriptors: list[int] = []
@@ -160,11 +163,11 @@ def _why(event: Event, error: GuestError | OSError) -> str:
     return f"perf_event_open: {error.strerror or error}"
 
 
-def _allow_descriptors() -> None:
-    """As many open files as this process may have: a guest has many threads."""
+def _allow_descriptors(number: int) -> None:
+    """So many open files, as far as this process may have them: a guest has many threads, and each some events."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (number, most))
 
 
 def _perf_event_open(kind: int, config: int, *, pid: int, cpu: int) -> int:
