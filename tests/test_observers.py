@@ -120,6 +120,13 @@ def test_every_counter_that_an_observer_names_has_its_words() -> None:
     assert counter("softirqs:NET_RX")[0].words("NET_RX") == "softirqs NET_RX"
 
 
+def test_every_counter_has_its_line_in_the_documentation() -> None:
+    text = (Path(__file__).parents[1] / "docs" / "explain.md").read_text(encoding="utf-8")
+    table = text[text.index("| counter | whose |") :].partition("\n\n")[0]
+    words = {name: one.words("").strip().removeprefix("of ") for name, one in COUNTERS.items()}
+    assert [name for name, said in words.items() if said not in table] == []
+
+
 def test_faults_and_writes_of_a_process_are_counted_exactly() -> None:
     with worker() as made:
         observer = ProcessCounters(Watched((made.processes,)))

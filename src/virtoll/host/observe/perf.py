@@ -31,11 +31,27 @@ from virtoll.host.observe.file_systems import kernel_file_system
 from virtoll.host.readings import numbered, read_text
 
 _SYSTEM_CALL = {"x86_64": 298, "aarch64": 241}
-_ATTRIBUTE = struct.Struct("=IIQQQQQIIQ")
 _INHERIT, _TIMES = 1 << 1, 0b11  # flags; PERF_FORMAT_TOTAL_TIME_ENABLED and _RUNNING
 _CLOSE_ON_EXEC = 8
 _HARDWARE, _SOFTWARE, _TRACEPOINT = 0, 1, 2
 _PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
+
+
+class _Attribute(ctypes.Structure):
+    """``struct perf_event_attr`` in its first form, ``PERF_ATTR_SIZE_VER0``."""
+
+    _fields_ = (
+        ("type", ctypes.c_uint32),
+        ("size", ctypes.c_uint32),
+        ("config", ctypes.c_uint64),
+        ("sample_period", ctypes.c_uint64),
+        ("sample_type", ctypes.c_uint64),
+        ("read_format", ctypes.c_uint64),
+        ("flags", ctypes.c_uint64),
+        ("wakeup_events", ctypes.c_uint32),
+        ("breakpoint_type", ctypes.c_uint32),
+        ("breakpoint_address", ctypes.c_uint64),
+    )
 
 
 @dataclass(frozen=True)
@@ -172,10 +188,11 @@ def _allow_descriptors(number: int) -> None:
 
 def _perf_event_open(kind: int, config: int, *, pid: int, cpu: int) -> int:
     """The event's descriptor, counting from now on; ``OSError`` where it is refused."""
-    attribute = _ATTRIBUTE.pack(kind, _ATTRIBUTE.size, config, 0, 0, _TIMES, _INHERIT if pid >= 0 else 0, 0, 0, 0)
+    size, flags = ctypes.sizeof(_Attribute), _INHERIT if pid >= 0 else 0
+    attribute = _Attribute(type=kind, size=size, config=config, read_format=_TIMES, flags=flags)
     library = ctypes.CDLL(None, use_errno=True)
-    number = _SYSTEM_CALL[platform.machine()]
-    descriptor = int(library.syscall(number, ctypes.c_char_p(attribute), pid, cpu, -1, _CLOSE_ON_EXEC))
+    arguments = ctypes.byref(attribute), pid, cpu, -1, ctypes.c_ulong(_CLOSE_ON_EXEC)
+    descriptor = int(library.syscall(_SYSTEM_CALL[platform.machine()], *arguments))
     if descriptor < 0:
         raised = ctypes.get_errno()
         raise OSError(raised, os.strerror(raised))
