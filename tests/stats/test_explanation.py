@@ -68,6 +68,11 @@ def test_a_counter_that_one_part_has_not_is_missing_and_not_zero() -> None:
     assert per_unit(trial("native", 0, *spans)) == {"cpu_ns": 4.0}
 
 
+def test_a_counter_of_a_newer_virtoll_is_left_out() -> None:
+    one = trial("native", 0, {"system_calls": (0, 7), "wishes": (0, 3), "softirqs:NEW": (1, 2)})
+    assert per_unit(one) == {"system_calls": 7.0, "softirqs:NEW": 1.0}
+
+
 def test_differences_are_paired_by_repetition_and_have_an_interval() -> None:
     trials = [
         trial(label, number, {"context_switches": (0, 100 + 10 * number + more), "minor_faults": (0, 5 + number % 2)})

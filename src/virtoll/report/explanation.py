@@ -172,6 +172,7 @@ def explanation_context(analysis: Analysis) -> dict[str, Any] | None:
             {
                 "title": title,
                 "unit": own[0].unit,
+                "largest": [(one.platform, sentence(one.different[0], one, baseline)) for one in own if one.different],
                 "rows": [row for one in own for row in _rows(one, baseline)],
                 "lost": [(one.platform, why) for one in own for why in one.lost],
             }
@@ -185,30 +186,32 @@ def explanation_context(analysis: Analysis) -> dict[str, Any] | None:
 
 
 def _rows(one: Explanation, baseline: str | None) -> list[TableRow]:
-    """A row for each counter: the platform, what differs and by how much, both values, the interval."""
-    certain, rows = set(one.different), []
-    for each in (*one.different, *one.single, *one.open, *one.only_here):
-        if one.platform == baseline:
-            continue
+    """A row for each counter that differs: the platform, by how much, both values, the interval; none of the baseline.
+
+    Those whose difference may be zero are in `explanation.csv`.
+    """
+    if one.platform == baseline:
+        return []
+    rows = []
+    for each in (*one.different, *one.single, *one.only_here):
         difference = each.difference
         interval = difference.interval if difference else None
-        rows.append(
-            TableRow(
-                one.platform,
-                (
-                    Shown(named(each.name), kind="text"),
-                    Shown("–" if difference is None else amount(each.name, difference.value)),
-                    Shown(amount(each.name, each.each)),
-                    Shown("–" if each.baseline is None else amount(each.name, each.baseline)),
-                    Shown(
-                        f"{amount(each.name, interval.low)} to {amount(each.name, interval.high)}" if interval else "–",
-                        "" if each in certain or interval is None else "may be zero",
-                        "" if each in certain else "unknown",
-                    ),
-                ),
-            )
+        within = f"{amount(each.name, interval.low)} to {amount(each.name, interval.high)}" if interval else "–"
+        shown = (
+            Shown(_counted_thing(each.name), kind="text"),
+            Shown("–" if difference is None else amount(each.name, difference.value)),
+            Shown(amount(each.name, each.each)),
+            Shown("–" if each.baseline is None else amount(each.name, each.baseline)),
+            Shown(within),
         )
+        if difference is None or difference.value:
+            rows.append(TableRow(one.platform, shown))
     return rows
+
+
+def _counted_thing(name: str) -> str:
+    """A counter in words that follow no number."""
+    return named(name).removeprefix("of ")
 
 
 def explanation_tables(analysis: Analysis) -> tuple[CsvTable, ...]:

@@ -6,11 +6,10 @@ same repetition; several such differences have Student's interval, each for itse
 Trials with observers on are no results: nothing here is read by any other statistic. Pure.
 """
 
-import json
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from virtoll.runfolder.explain_records import COUNTERS, ObservedTrial, counter
 from virtoll.stats.intervals import Estimate, student
@@ -129,7 +128,10 @@ def _values(trials: Sequence[ObservedTrial]) -> _Values:
 
 
 def per_unit(trial: ObservedTrial) -> dict[str, float]:
-    """Each counter that was read around all of the trial's measured parts, per job or forwarded frame."""
+    """Each counter that was read around all of the trial's measured parts, per job or forwarded frame.
+
+    One that this Virtoll has no words for, of a newer one's records, is left out.
+    """
     units = trial.jobs
     if units is None:
         frames = [span.forwarded_frames for span in trial.spans]
@@ -137,8 +139,8 @@ def per_unit(trial: ObservedTrial) -> dict[str, float]:
     if not units or not trial.spans:
         return {}
     named = [set(span.before.counted) & set(span.after.counted) for span in trial.spans]
-    known = set.intersection(*named)
     order = list(COUNTERS)
+    known = [name for name in set.intersection(*named) if name.partition(":")[0] in COUNTERS]
     return {
         name: sum(span.after.counted[name] - span.before.counted[name] for span in trial.spans) / units
         for name in sorted(known, key=lambda name: (order.index(name.partition(":")[0]), name))
@@ -160,9 +162,3 @@ def _counted(name: str, own: Mapping[int, float], against: Mapping[int, float] |
 def _largest_first(one: Counted) -> tuple[int, float]:
     size = one.each if one.difference is None else one.difference.value
     return _KINDS[counter(one.name)[0].unit], -abs(size)
-
-
-def parameters_of(one: Explanation) -> dict[str, Any]:
-    """Its workload's parameters."""
-    found: dict[str, Any] = json.loads(one.parameters)
-    return found
