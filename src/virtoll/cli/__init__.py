@@ -18,7 +18,7 @@ from typing import Annotated
 import typer
 
 from virtoll import __version__
-from virtoll.cli import advise, host, image, listing, nested, plan, runs, selftest
+from virtoll.cli import advise, explain, host, image, listing, nested, plan, runs, selftest
 from virtoll.cli.output import say, say_on_stderr
 from virtoll.errors import Interrupted, VirtollError
 
@@ -85,6 +85,7 @@ app.command()(runs.resume)
 app.command()(runs.report)
 app.command()(runs.claims)
 app.command()(advise.advise)
+app.command()(explain.explain)
 app.command()(runs.verify)
 app.command()(runs.validation)
 app.command()(plan.plan)
@@ -102,5 +103,6 @@ _under_old_name("evidence", runs.validation)
 app.command("in-lab-run", hidden=True)(runs.in_lab_run)
 app.command("in-lab-consolidation", hidden=True)(runs.in_lab_consolidation)
 app.command("in-lab-resume", hidden=True)(runs.in_lab_resume)
+app.command("in-lab-explain", hidden=True)(explain.in_lab_explain)
 app.command("in-lab-doctor", hidden=True)(host.in_lab_doctor)
 app.command("in-lab-shell", hidden=True)(host.in_lab_shell)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -102,7 +102,7 @@ def resume(run: RunArgument = "latest") -> None:
     else:
         prepare_outside(*images_of(experiment))
         check_lab()
-        _leave_unless_done(_in_lab(experiment, ["in-lab-resume", str(folder)]))
+        _leave_unless_done(in_lab(experiment, ["in-lab-resume", str(folder)]))
     _report(folder, headline=True)
 
 
@@ -230,7 +230,7 @@ def _measure(experiment: Experiment, folder: Path, inside: list[str]) -> None:
     else:
         prepare_outside(*images_of(experiment))
         check_lab()
-        _leave_unless_done(_in_lab(experiment, inside))
+        _leave_unless_done(in_lab(experiment, inside))
     _report(folder, headline=True)
 
 
@@ -291,8 +291,16 @@ def _with_progress(work: Callable[[Any], None], folder: Path) -> None:
         raise
 
 
-def _in_lab(experiment: Experiment, arguments: list[str]) -> int:
-    """Enter the lab; the agents of a testbed's hosts are started before, because the way to them is outside."""
+def in_lab(
+    experiment: Experiment,
+    arguments: list[str],
+    own_variables: Mapping[str, str] | None = None,
+    own_descriptors: Sequence[int] = (),
+) -> int:
+    """Enter the lab; the agents of a testbed's hosts are started before, because the way to them is outside.
+
+    ``own_variables`` and ``own_descriptors`` are what the command in the lab is given besides.
+    """
     from virtoll.host.tuning import for_the_lab
     from virtoll.hosts.session import open_session
     from virtoll.image.clone import built_agent
@@ -302,7 +310,8 @@ def _in_lab(experiment: Experiment, arguments: list[str]) -> int:
     check_before([choice.parameters for choice in experiment.platforms], experiment.testbed)
     _prepare_nested_hosts(experiment)
     with open_session(experiment.testbed, built_agent()) as (variables, descriptors):
-        return run_in_lab(arguments, {**variables, **for_the_lab()}, descriptors)
+        given = {**variables, **for_the_lab(), **(own_variables or {})}
+        return run_in_lab(arguments, given, (*descriptors, *own_descriptors))
 
 
 def _prepare_nested_hosts(experiment: Experiment) -> None:

@@ -157,6 +157,13 @@ def read_cpu(guest: GuestProcesses) -> CpuReading:
     )
 
 
+def pids_of(guest: GuestProcesses) -> tuple[int, ...]:
+    """The guest's processes now, and those that it shares with others."""
+    tree = _Tree.read()
+    own = tree.family(guest)
+    return tuple(dict.fromkeys([*own, *(one for _, pid in guest.shared for one in tree.below(pid, set(own)))]))
+
+
 @dataclass(frozen=True)
 class _Tree:
     """Every process that can be seen: its parent, its name."""
@@ -236,7 +243,7 @@ def _times(pids: Sequence[int]) -> tuple[ProcessTime, ...]:
                 pid=pid,
                 started_ticks=int(words[19]),
                 name=name,
-                cpu_ns=_ran_ns(pid),
+                cpu_ns=ran_ns(pid),
                 user_ns=user,
                 system_ns=system,
                 children_user_ns=children_user,
@@ -246,7 +253,7 @@ def _times(pids: Sequence[int]) -> tuple[ProcessTime, ...]:
     return tuple(found)
 
 
-def _ran_ns(pid: int) -> int | None:
+def ran_ns(pid: int) -> int | None:
     """What all threads of a process have run, those that ended included; clock_getcpuclockid(3) gives this clock."""
     try:
         return time.clock_gettime_ns((~pid << 3) | _SCHEDULER_CLOCK)

@@ -26,6 +26,20 @@ def read_table(path: Path) -> dict[str, int]:
     return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}
 
 
+def colon_table(text: str | None) -> dict[str, int]:
+    """`name: number` lines, as in /proc/PID/status and /proc/PID/io; what is not of that form is left out."""
+    rows = (line.partition(":") for line in (text or "").splitlines())
+    return {name: int(value) for name, _, value in rows if value.strip().isdigit()}
+
+
+def numbered(folder: Path) -> list[int]:
+    """The folders in it whose names are numbers, such as processes; none where it cannot be read."""
+    try:
+        return [int(entry.name) for entry in folder.iterdir() if entry.name.isdigit()]
+    except OSError:
+        return []
+
+
 def memory_bytes(root: Path, field: str) -> int | None:
     """A field of /proc/meminfo in bytes."""
     for line in (read_text(root / "proc/meminfo") or "").splitlines():

@@ -163,6 +163,13 @@ class Guest(ABC):
         """Where its processes are found on its host; None where it has none there."""
         return None
 
+    def own_counters(self) -> Mapping[str, int]:
+        """What its platform itself counts of it so far, by names of ``runfolder.explain_records.COUNTERS``.
+
+        Empty where it counts nothing; ``GuestError`` where it does not answer.
+        """
+        return {}
+
     def host_view(self) -> HostView:
         """What the host says whose kernel it may run on, and of its processes there."""
         return view_of_host(self.host_processes())

@@ -1,12 +1,14 @@
 """The report: tables, figures and one self-contained HTML page from a run folder, on any machine.
 
-`build_report(run_directory) -> ReportResult` is all that the command line needs; `headline_table`, `isolation_terminal`
-and `consolidation_lines`, each of an analysis, and `claims_lines` of a ledger are what it prints. Figures are in the
-tables `figures.FIGURES` and `figures.SERIES`. Nothing here measures, and nothing here computes a statistic.
+`build_report(run_directory) -> ReportResult` is all that the command line needs. `headline_table`,
+`isolation_terminal`, `explanation_lines` and `consolidation_lines`, each of an analysis, and `claims_lines` of a ledger
+are what it prints. Figures are in the tables `figures.FIGURES` and `figures.SERIES`. Nothing here measures, and nothing
+here computes a statistic.
 """
 
 from virtoll.report.build import ReportResult, build_report, load_analysis
 from virtoll.report.claims import claims_document, claims_lines, counts_line
+from virtoll.report.explanation import explanation_document, explanation_lines
 from virtoll.report.guests import consolidation_lines
 from virtoll.report.guests_at_once import at_once_terminal
 from virtoll.report.isolation import isolation_terminal
@@ -21,6 +23,8 @@ __all__ = [
     "claims_lines",
     "consolidation_lines",
     "counts_line",
+    "explanation_document",
+    "explanation_lines",
     "headline_table",
     "isolation_terminal",
     "load_analysis",

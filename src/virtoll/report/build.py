@@ -57,6 +57,7 @@ def load(run_directory: Path) -> RunData:
         footprints=folder.footprints(),
         consolidation=folder.consolidation(),
         looks=folder.looks(),
+        observed=folder.explanations.observed(),
     )
 
 

@@ -21,6 +21,8 @@ from virtoll.report.claims import claims_context
 from virtoll.report.conditional_throughput import throughput_context
 from virtoll.report.csv_table import CsvTable
 from virtoll.report.drawing import Drawing, inline
+from virtoll.report.explanation import TABLE as EXPLANATION
+from virtoll.report.explanation import explanation_context
 from virtoll.report.export_tables import export_tables
 from virtoll.report.figures import figures_of
 from virtoll.report.figures.base import SECTIONS, FigureSpec
@@ -157,9 +159,10 @@ def _context(
         "guests": guests_context(analysis),
         "beside": then_and_now_context(analysis, beside),
         "claims": claims_context(ledger),
+        "explanation": explanation_context(analysis),
         "paper": paper_context(analysis),
         "substitutes": substitutes(analysis),
-        "tables": tables,
+        "tables": [name for name in tables if name != EXPLANATION],  # its own section links to it
         "most_lines": _MOST_LINES,
         "export_tables": [table.name for table in export_tables(analysis)],
         "methods_text": methods_of(analysis).paragraphs,

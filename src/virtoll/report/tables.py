@@ -7,6 +7,7 @@ from virtoll.claims import NO_PAPER, Judged, ThenAndNow
 from virtoll.report.claims import claims_tables
 from virtoll.report.conditional_throughput import throughput_tables
 from virtoll.report.csv_table import CsvTable, Row
+from virtoll.report.explanation import explanation_tables
 from virtoll.report.guest_tables import guest_tables
 from virtoll.report.guests_at_once import at_once_tables
 from virtoll.report.isolation import isolation_tables
@@ -43,6 +44,7 @@ def csv_tables(
         *then_and_now_tables(beside),
         *(claims_tables(ledger) if ledger else ()),
         *paper_tables(analysis),
+        *explanation_tables(analysis),
         _plan(analysis),
         _commands(analysis),
     )

@@ -95,13 +95,13 @@ def build(
     )
 
 
-def refuse_other_host(manifest: Manifest, experiment: Experiment, site: Site) -> None:
-    """Samples of one run come from one host and one agent: refuse to mix in another's."""
+def refuse_other_host(manifest: Manifest, experiment: Experiment, site: Site, wanted: str = "resume") -> None:
+    """Samples of one run come from one host and one agent: refuse to mix in another's. ``wanted``: what was asked."""
     here = describe_host()
     if manifest.host["fingerprint"] != here["fingerprint"]:
         raise UsageError(
             f"run {manifest.run} was begun on another host or kernel (fingerprint {manifest.host['fingerprint'][:12]}, "
-            f"here {here['fingerprint'][:12]}); resume it there, or start a new run of {experiment.name}"
+            f"here {here['fingerprint'][:12]}); {wanted} it there, or start a new run of {experiment.name}"
         )
     agent = _agent(site)
     if (manifest.agent or {}).get("sha256") != (agent or {}).get("sha256"):

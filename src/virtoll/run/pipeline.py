@@ -40,7 +40,7 @@ from virtoll.workloads.base import Measurement
 
 if TYPE_CHECKING:
     from virtoll.host.guest_usage import CpuAround
-    from virtoll.runfolder.records import LookRecord, Status, TrialRecord
+    from virtoll.runfolder.records import LookRecord, Manifest, Status, TrialRecord
     from virtoll.runfolder.scale import ScalePoint
 
 
@@ -89,10 +89,8 @@ def resume(into: Path, progress: Progress, look: Look | None = None) -> None:
 
 
 def experiment_of(folder: RunFolder) -> Experiment:
-    """The experiment that a run folder was made from: from the text stored in it, and what of it was chosen."""
-    described = folder.manifest.experiment
-    selection = Selection.of_record(described.get("selection"))
-    experiment = parse_experiment(described["text"], Path(described["file"]), catalogue(), selection)
+    """The experiment that a run folder was made from; refused where this Virtoll plans other trials of it."""
+    experiment = stored_experiment(folder.manifest)
     planned = [
         (
             t.platform.label,
@@ -114,6 +112,13 @@ def experiment_of(folder: RunFolder) -> Experiment:
             f"{folder.path}: this Virtoll plans other trials from the same file; resume with the version that began it"
         )
     return experiment
+
+
+def stored_experiment(manifest: Manifest) -> Experiment:
+    """The experiment of a run's manifest: from the text stored in it, and what of it was chosen."""
+    described = manifest.experiment
+    selection = Selection.of_record(described.get("selection"))
+    return parse_experiment(described["text"], Path(described["file"]), catalogue(), selection)
 
 
 def _frame_size(parameters: Mapping[str, object]) -> object:
@@ -163,7 +168,7 @@ def _measure_plan(
             ) as fleet:
                 for trial in batch:
                     progress.trial_begins(trial)
-                    record = _measured(trial, fleet, session, sizes, neighbours)
+                    record = measured(trial, fleet, session, sizes, neighbours)
                     interrupts.check()  # before it is stored: the trial may have failed of it
                     folder.append_trial(record)
                     folder.append_fitness(sampler.sample(trial.number))
@@ -196,7 +201,7 @@ def _calibrate(calibrator: Calibrator | None, when: Literal["start", "end"] | No
         calibrator.run(when)
 
 
-def _measured(trial: Trial, fleet: Fleet, session: RunSession, sizes: JobSizes, neighbours: Neighbours) -> TrialRecord:
+def measured(trial: Trial, fleet: Fleet, session: RunSession, sizes: JobSizes, neighbours: Neighbours) -> TrialRecord:
     """One trial's record, whatever becomes of it: a failing guest costs its own trials only."""
     from virtoll.run.drafts import skipped_trial
 

@@ -2,7 +2,7 @@
 
 Main types: `RunFolder` (create, append, read back, resume) and the frozen records `Manifest`, `TrialRecord`,
 `BootRecord`, `CommandRecord`, `FitnessRecord`, `CalibrationRecord`, `FootprintRecord`, `ConsolidationRecord`,
-`SizingRecord`, `MaximumRecord`, `GroupRecord`, `LookRecord`, `State`.
+`SizingRecord`, `MaximumRecord`, `GroupRecord`, `LookRecord`, `ObservedTrial`, `State`.
 
 **Appends take the frozen dataclasses that reads give.** A record's JSON is read back before it is written. A value that
 its field does not take raises `RunFolderError`, and nothing is written. So a folder that could be written can be read.
@@ -26,10 +26,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from virtoll.errors import RunFolderError, StorageError
 from virtoll.runfolder import jsonlines
-from virtoll.runfolder.sums import remove_sums, write_sums
+from virtoll.runfolder.sums import EXPLANATIONS, remove_sums, write_sums
 
 if TYPE_CHECKING:
     from virtoll.runfolder.conditions import MaximumRecord, NeighbourRecord
+    from virtoll.runfolder.explain_records import ObservedTrial
     from virtoll.runfolder.guest_records import ConsolidationRecord, FootprintRecord
     from virtoll.runfolder.records import (
         BootRecord,
@@ -69,6 +70,7 @@ Record = TypeVar(
     "NeighbourRecord",
     "GroupRecord",
     "LookRecord",
+    "ObservedTrial",
     "State",
     "MetricRecord",
     "Clock",
@@ -88,6 +90,7 @@ _APPENDED = (
     "maxima",
     "groups",
     "looks",
+    "observed",
 )
 
 
@@ -228,6 +231,10 @@ class RunFolder:
         """Store what a look at a run showed that goes on until all is decided; errors as `append_trial`."""
         self._append("looks.jsonl", record)
 
+    def append_observed(self, record: ObservedTrial) -> None:
+        """Store one trial with observers on, in the folder of `explanations`; errors as `append_trial`."""
+        self._append("observed.jsonl", record)
+
     def keep_evidence(self, name: str, found: Mapping[str, bytes]) -> tuple[str, ...]:
         """Store files by their names in evidence/<name>; gives their paths as records name them. No files: no folder.
 
@@ -332,6 +339,20 @@ class RunFolder:
         from virtoll.runfolder.records import LookRecord
 
         return self._read("looks.jsonl", LookRecord)
+
+    def observed(self) -> tuple[ObservedTrial, ...]:
+        """Every trial with observers on, in the order written; of the folder of `explanations` alone."""
+        from virtoll.runfolder.explain_records import ObservedTrial
+
+        return self._read("observed.jsonl", ObservedTrial)
+
+    @property
+    def explanations(self) -> RunFolder:
+        """The folder of trials with observers on: records of its own, of which none is a result of the run.
+
+        It is no run folder: it has no manifest. Its files have digests of their own (`sums.py`).
+        """
+        return RunFolder(self.path / EXPLANATIONS, self.manifest)
 
     @property
     def _consolidation_file(self) -> str:

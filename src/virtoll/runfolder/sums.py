@@ -1,6 +1,7 @@
 """Whether a finished run folder is as it was when the run ended: `SHA256SUMS`, as `sha256sum` writes and checks it.
 
 Main functions: `write_sums` (at the end of a run), `differences` (since then). The report is left out: it is made anew.
+So is the folder of explanations, which comes after the run's end and has a `SHA256SUMS` of its own.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Final
 from virtoll.errors import StorageError
 
 SUMS: Final = "SHA256SUMS"
+EXPLANATIONS: Final = "explain"
 _REPORT = "report"
 _READ = (".json", ".jsonl")  # what a reader takes for records
 _LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
@@ -37,11 +39,19 @@ def remove_sums(folder: Path) -> None:
 
 
 def differences(folder: Path) -> tuple[str, ...] | None:
-    """What is not as it was, a sentence each; None where the folder has no sums: its run did not end, or is older."""
+    """What is not as it was, a sentence each; None where the folder has no sums: its run did not end, or is older.
+
+    Explanations that did not come to their end have no sums yet, and are not looked at.
+    """
     try:
         text = (folder / SUMS).read_bytes().decode("utf-8", errors="replace")
     except FileNotFoundError:
         return None
+    explained = differences(folder / EXPLANATIONS) or ()
+    return (*_changed(folder, text), *(f"{EXPLANATIONS}/{one}" for one in explained))
+
+
+def _changed(folder: Path, text: str) -> tuple[str, ...]:
     found, known = [], {}
     for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
         match = _LINE.fullmatch(line)
@@ -64,7 +74,7 @@ def differences(folder: Path) -> tuple[str, ...] | None:
 def _files(folder: Path) -> list[str]:
     paths = (path for path in folder.rglob("*") if path.is_file())
     names = (path.relative_to(folder).as_posix() for path in paths)
-    return sorted(name for name in names if name.split("/")[0] not in (_REPORT, SUMS, f"{SUMS}.new"))
+    return sorted(name for name in names if name.split("/")[0] not in (_REPORT, EXPLANATIONS, SUMS, f"{SUMS}.new"))
 
 
 def _digest(path: Path) -> str:

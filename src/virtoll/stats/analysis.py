@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from virtoll.runfolder.conditions import ALONE
+from virtoll.runfolder.explain_records import ObservedTrial
 from virtoll.runfolder.guest_records import ConsolidationRecord, FootprintRecord
 from virtoll.runfolder.looks import Looks
 from virtoll.runfolder.records import (
@@ -66,7 +67,8 @@ from virtoll.stats.wire import BackendUse, LossRow, PaceRow, backend_uses, loss_
 @dataclass(frozen=True)
 class RunData:
     """One run folder's records, as read; `trials` holds the latest record of each trial but the `warm_ups`, those
-    measured `beside` other guests, and those of several guests `at_once`.
+    measured `beside` other guests, and those of several guests `at_once`. `observed`: trials with observers on, which
+    are no results and in no statistics but those of `stats/explanation.py`.
     """
 
     manifest: Manifest
@@ -83,6 +85,7 @@ class RunData:
     beside: tuple[TrialRecord, ...] = ()
     at_once: tuple[TrialRecord, ...] = ()
     groups: tuple[GroupRecord, ...] = ()
+    observed: tuple[ObservedTrial, ...] = ()
 
     @property
     def every_trial(self) -> tuple[TrialRecord, ...]:

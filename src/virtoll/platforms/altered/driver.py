@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar, TypeVar
 
@@ -84,6 +84,10 @@ class AlteredGuest(Guest):
     def host_processes(self) -> GuestProcesses | None:
         """The real one's."""
         return self._real.host_processes()
+
+    def own_counters(self) -> Mapping[str, int]:
+        """The real one's."""
+        return self._real.own_counters()
 
     def _alter_machine(self, wanted: AlteredMachineParameters) -> None:
         if wanted.clock_rate != 1:

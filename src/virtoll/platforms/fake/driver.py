@@ -12,6 +12,7 @@ import math
 import random
 import time
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
@@ -104,6 +105,7 @@ class FakeParameters(Parameters):
     host_cpus: int = Field(default=0, ge=0)
     late_milliseconds: int = Field(default=0, ge=0)
     failing_instance: int | None = Field(default=None, ge=0)
+    translated_blocks: int | None = Field(default=None, ge=0)
     seed: int = Field(default=1, ge=0)
 
 
@@ -149,6 +151,7 @@ class FakeWorld:
     traffic_beside: Traffic | None = None
     now_ns: int = field(default_factory=time.time_ns)
     jobs: int = 0
+    translated: int = 0
     marks: deque[Mark] = field(default_factory=deque)
     wire: FakeWire = field(init=False)
 
@@ -161,6 +164,10 @@ class FakeWorld:
     def is_chosen(self) -> bool:
         """Whether it is the one of several guests that the model's failure is of."""
         return self.parameters.failing_instance in (None, self.instance)
+
+    def translate(self, units: int) -> None:
+        """So many jobs or frames: what the model says that it translates for each is done."""
+        self.translated += units * (self.parameters.translated_blocks or 0)
 
     @property
     def died(self) -> str | None:
@@ -284,6 +291,7 @@ class FakeAgent(AgentModel):
             late_ns = model.late_milliseconds * 1_000_000 if world.is_chosen else 0
             world.now_ns = world.host.begin_together(world.name, time.time_ns() + request.delay_ns) + late_ns
             cost *= max(1.0, world.host.guests / model.host_cpus) if model.host_cpus else 1.0
+        world.translate(request.repeats)
         duration = int(request.repeats * jobs.native_ns(request.job, request.parameters) * cost * world.spread())
         start = world.now_ns
         end = start + request.pause_ns + duration
@@ -345,6 +353,7 @@ class FakePeer(AgentModel):
             case TrafficRequest():
                 carried = world.wire.traffic(request, world.now_ns, world.spread())
                 world.now_ns += request.duration_ns
+                world.translate(sum(one.forwarded_frames for one in carried.sink.per_source))
                 return carried
             case SinkOpenRequest():
                 world.wire.open_sink(request)
@@ -396,6 +405,10 @@ class FakeGuest(Guest):
 
     def host_processes(self) -> None:
         """A model has none."""
+
+    def own_counters(self) -> Mapping[str, int]:
+        """What the model says that it translates, where it says so."""
+        return {} if self.world.parameters.translated_blocks is None else {"translated_blocks": self.world.translated}
 
 
 class Fake(Platform[FakeParameters]):

@@ -1,0 +1,135 @@
+"""``virtoll explain``: additional trials of a run with observers on, and what they show; its half in the lab."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from virtoll.cli.folders import find_run
+from virtoll.cli.lab import check_lab, prepare_outside, require_lab
+from virtoll.cli.output import Json, console, print_json, say_on_stderr
+from virtoll.cli.plan import OnlyOption, PlatformOption, WorkloadOption, chosen
+from virtoll.cli.runs import RunArgument
+from virtoll.errors import Interrupted, LabError, StorageError
+
+if TYPE_CHECKING:
+    from virtoll.experiment.plan import Trial
+    from virtoll.experiment.selection import Selection
+    from virtoll.run.explain import Wanted
+    from virtoll.runfolder.records import TrialRecord
+
+
+def explain(
+    run: RunArgument = "latest",
+    *,
+    platform: PlatformOption = None,
+    workload: WorkloadOption = None,
+    only: OnlyOption = None,
+    trials: Annotated[
+        int, typer.Option("--trials", min=1, max=30, help="Trials of each platform and workload with observers on.")
+    ] = 3,
+    as_json: Json = False,
+) -> None:
+    """Say why a run's platforms cost what they cost: what each made this host do, beside what the host itself did.
+
+    Trials with observers on are added to the run's folder, and are never results of it.
+    """
+    from virtoll.report import explanation_document, explanation_lines, load_analysis
+    from virtoll.run.explain import Wanted, explained_experiment, outstanding
+    from virtoll.runfolder.store import RunFolder
+
+    folder = find_run(run)
+    selection = chosen(None, platform, workload, only, None, None)
+    opened = RunFolder.open(folder)
+    experiment = explained_experiment(opened)
+    if outstanding(opened, experiment, Wanted(selection, trials)).trials:
+        _measure(folder, selection, trials)
+    analysis = load_analysis(folder)
+    if as_json:
+        print_json(explanation_document(analysis))
+        return
+    for line in explanation_lines(analysis):
+        console().print(line, highlight=False, markup=False)
+
+
+def in_lab_explain(into: Path, words: str) -> None:
+    """``explain``, in its lab; ``words``: JSON of the selection and the number of trials."""
+    require_lab()
+    from virtoll.experiment.selection import Selection
+    from virtoll.run.explain import Wanted
+
+    asked = json.loads(words)
+    _measure_here(into, Wanted(Selection.of_record(asked["selection"]), asked["trials"]))
+
+
+def _measure(folder: Path, selection: Selection, trials: int) -> None:
+    """Here where all platforms are models, else in a lab that is handed the host's own /proc."""
+    from virtoll.run.explain import Wanted, explained_experiment
+    from virtoll.run.preview import needs_lab
+    from virtoll.run.requirements import images_of
+    from virtoll.runfolder.store import RunFolder
+
+    experiment = explained_experiment(RunFolder.open(folder))
+    if not needs_lab(experiment):
+        _measure_here(folder, Wanted(selection, trials))
+        return
+    from virtoll.cli.runs import in_lab
+    from virtoll.host.observe.host_proc import handed_in
+
+    prepare_outside(*images_of(experiment))
+    check_lab()
+    words = json.dumps({"selection": selection.as_record(), "trials": trials})
+    with handed_in() as given, _told_how_to_go_on(folder):
+        code = in_lab(experiment, ["in-lab-explain", str(folder), words], *given)
+    if code != 0:
+        sys.exit(code)
+
+
+class ToldOnStderr:
+    """One line a trial, beside the answer: how it ended, and never how long it took."""
+
+    def message(self, text: str) -> None:
+        """A line of its own."""
+        say_on_stderr(text)
+
+    def begin(self, done: int, total: int, estimated_seconds: float) -> None:
+        """Says how much there is to do."""
+        say_on_stderr(f"{total - done} trials with observers on, {estimated_seconds:.0f} s if observing cost nothing")
+
+    def trial_begins(self, trial: Trial) -> None:
+        """Nothing: the line comes with the end."""
+
+    def trial_ends(self, trial: Trial, record: TrialRecord) -> None:
+        """The trial and how it ended."""
+        from virtoll.run.progress import describe
+
+        say_on_stderr(f"{describe(trial)}: {record.reason or 'observed'}")
+
+
+def _measure_here(folder: Path, wanted: Wanted) -> None:
+    from virtoll.lab.interrupts import interruptible
+    from virtoll.run.explain import explain as explain_run
+    from virtoll.runfolder.store import RunFolder
+
+    with _told_how_to_go_on(folder), interruptible():
+        explain_run(RunFolder.open(folder), wanted, ToldOnStderr())
+
+
+@contextlib.contextmanager
+def _told_how_to_go_on(folder: Path) -> Iterator[None]:
+    """What ends it early says how to go on: not by resuming the run, which has ended."""
+    go_on = f"what was observed is stored: go on with 'virtoll explain {folder}'"
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted(f"interrupted; {go_on}") from None
+    except LabError as error:
+        raise LabError(f"{str(error).partition(';')[0]}; {go_on}") from error
+    except StorageError as error:
+        raise StorageError(f"{str(error).partition('. ')[0]}; make room; {go_on}") from error

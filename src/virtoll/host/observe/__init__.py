@@ -1,0 +1,80 @@
+"""What a guest makes its host do, counted in trials of their own: `virtoll explain` (docs/explain.md).
+
+`OBSERVERS` is the table of them; `observing` opens those that can count here, for one guest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from virtoll.host.observe.base import CounterObserver, Watched
+from virtoll.host.observe.kernel_threads import KernelThreads
+from virtoll.host.observe.kvm import KvmExits
+from virtoll.host.observe.machine import MachineCounters
+from virtoll.host.observe.perf import PerfCounters
+from virtoll.host.observe.platform_own import PlatformCounters
+from virtoll.host.observe.processes import ProcessCounters
+from virtoll.host.observe.throttling import Throttling
+from virtoll.runfolder.explain_records import CounterReading
+
+OBSERVERS: dict[str, type[CounterObserver]] = {
+    one.name: one
+    for one in (
+        ProcessCounters,
+        PerfCounters,
+        KernelThreads,
+        MachineCounters,
+        Throttling,
+        KvmExits,
+        PlatformCounters,
+    )
+}
+
+_ELSEWHERE = "its guest has no process on this host, whose own counters alone are read"
+
+
+@dataclass(frozen=True)
+class Observation:
+    """The observers of one guest that can count here."""
+
+    observers: tuple[CounterObserver, ...]
+    unavailable: dict[str, str]
+
+    def read(self) -> CounterReading:
+        """All counters, at about one moment."""
+        counted = [one.read() for one in self.observers]
+        return CounterReading(time.monotonic_ns(), {name: value for each in counted for name, value in each.items()})
+
+    def read_again(self, before: CounterReading) -> CounterReading:
+        """All counters after ``before``, in the opposite order: what reads first ends last."""
+        began_ns = time.monotonic_ns()
+        counted = [one.read_again(before.counted) for one in reversed(self.observers)]
+        found = {name: value for each in reversed(counted) for name, value in each.items()}
+        return CounterReading(began_ns, found)
+
+    @property
+    def uncounted(self) -> dict[str, str]:
+        """Why a counter is missing, by its name or by its observer's."""
+        return {**self.unavailable, **{name: why for one in self.observers for name, why in one.uncounted.items()}}
+
+
+@contextlib.contextmanager
+def observing(watched: Watched) -> Iterator[Observation]:
+    """The observers of a guest, opened for the length of the context."""
+    unavailable: dict[str, str] = {} if watched.processes else {"host": _ELSEWHERE}
+    with contextlib.ExitStack() as opened:
+        found = []
+        for name, kind in OBSERVERS.items():
+            one = kind(watched)
+            if not one.applies():
+                continue
+            reason = one.available()
+            if reason is None:
+                opened.callback(one.close)
+                found.append(one)
+            else:
+                unavailable[name] = reason
+        yield Observation(tuple(found), unavailable)

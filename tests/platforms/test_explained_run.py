@@ -1,0 +1,151 @@
+"""``virtoll explain`` with real guests: what they certainly do is counted, and what cannot be counted is named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support import experiments, machine
+from tests.support.commands import virtoll
+from tests.support.playground import kill_all, playground
+
+from virtoll.runfolder.explain_records import ObservedTrial
+from virtoll.runfolder.store import RunFolder
+from virtoll.runfolder.sums import differences
+from virtoll.stats.explanation import per_unit
+
+pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(1800)]
+PROCESSES = 211  # a prime number of children, in each job
+FORWARD = {
+    "workload": "forward",
+    "frame_size_bytes": 64,
+    "sweep": "rising",
+    "first_rate_frames_per_second": 2000,
+    "rate_factor": 64,
+    "point_milliseconds": 50,
+    "cpu_milliseconds": 0,
+}
+
+
+def experiment(folder: Path, **changed: Any) -> Path:
+    given = {"guest": {"vcpus": 1, "memory": "128MiB"}, "blocks": 1, "baseline": "native", **changed}
+    return experiments.write(folder, **given)
+
+
+def counts(observed: tuple[ObservedTrial, ...], workload: str) -> dict[str, dict[str, float]]:
+    """By platform, what a job or a frame has."""
+    return {one.platform: per_unit(one) for one in observed if one.workload == workload}
+
+
+def counted_or_named(one: ObservedTrial, name: str) -> float | None:
+    """A counter of a trial; where it is missing, it has a reason."""
+    found = per_unit(one)
+    assert (name in found) != (name in one.uncounted), (one.platform, name, one.uncounted)
+    return found.get(name)
+
+
+def test_what_every_kind_of_guest_certainly_does_is_counted(tmp_path: Path) -> None:
+    forkwait = {"workload": "forkwait", "processes": PROCESSES}
+    file = experiment(
+        tmp_path, platforms=["native", "netns", "runc", "qemu-tcg"], workloads=[FORWARD, forkwait, "superpi"]
+    )
+    ran = virtoll("run", file, "--into", tmp_path / "run")
+    assert ran.returncode == 0, ran.stderr
+    explained = virtoll("explain", tmp_path / "run", "--trials", "1", "--json", "--only", "*:for*")
+    assert explained.returncode == 0, explained.stderr
+    folder = RunFolder.open(tmp_path / "run").explanations
+    observed = folder.observed()
+    assert {(one.platform, one.workload, one.status, one.reason) for one in observed} == {
+        (platform, workload, "ok", None)
+        for platform in ("native", "netns", "runc", "qemu-tcg")
+        for workload in ("forward", "forkwait")
+    }
+    for one in observed:
+        assert one.cpus
+        calls = counted_or_named(one, "system_calls")
+        if one.workload == "forkwait" and one.platform != "qemu-tcg":
+            assert per_unit(one)["minor_faults"] >= PROCESSES, "each child copies a page at least"
+            assert calls is None or calls >= 2 * PROCESSES, "it is made, and waited for"
+        if one.workload == "forward":
+            assert one.jobs is None
+            assert all(span.forwarded_frames for span in one.spans)
+            switches = "kernel_thread_switches" in per_unit(one)
+            assert switches or one.platform == "qemu-tcg" or "kernel threads" in one.uncounted or _sent_by_peer(folder)
+    translated = counts(observed, "forkwait")["qemu-tcg"]
+    assert translated["translated_blocks"] > 0 or "translated_blocks" in _of(observed, "qemu-tcg").uncounted
+    assert all(
+        "translated_blocks" not in found for name, found in counts(observed, "forkwait").items() if name != "qemu-tcg"
+    )
+    document = json.loads(explained.stdout)
+    assert any("qemu-tcg" in text for one in document["explanations"] for text in one["sentences"])
+    assert differences(tmp_path / "run") == ()
+    page = virtoll("report", tmp_path / "run")
+    assert page.returncode == 0, page.stderr
+    assert '<section id="why">' in (tmp_path / "run" / "report" / "index.html").read_text(encoding="utf-8")
+
+
+def _of(observed: tuple[ObservedTrial, ...], platform: str) -> ObservedTrial:
+    return next(one for one in observed if one.platform == platform and one.workload == "forkwait")
+
+
+def _sent_by_peer(folder: RunFolder) -> bool:
+    """Whether no thread of the kernel's receives for the guests of this host: then the sender's core does."""
+    return any(boot.forwarding is not None and boot.forwarding.means is None for boot in folder.boots())
+
+
+def test_a_quota_that_bites_is_counted(tmp_path: Path) -> None:
+    file = experiment(
+        tmp_path,
+        platforms=["native", "runc"],
+        guest={"vcpus": 1, "memory": "128MiB", "cpu_quota": 0.1},
+        workloads=[{"workload": "superpi", "digits": 100_000}],
+    )
+    assert virtoll("run", file, "--into", tmp_path / "run").returncode == 0
+    assert virtoll("explain", tmp_path / "run", "--trials", "1").returncode == 0
+    for one in RunFolder.open(tmp_path / "run").explanations.observed():
+        found = per_unit(one)
+        if one.status == "ok" and "throttling" not in one.uncounted:
+            assert found["throttled_periods"] > 0
+            assert found["throttled_ns"] > 0
+
+
+def test_an_ordinary_user_is_told_what_needs_root() -> None:
+    with playground(root=False) as place:
+        file = experiment(
+            place.runs, platforms=["native", "netns"], workloads=[{"workload": "forkwait", "processes": PROCESSES}]
+        )
+        run = place.run("run", file, "--into", place.runs / "run")
+        assert run.process.returncode == 0, run.said
+        explained = place.run("explain", place.runs / "run", "--trials", "1")
+        assert explained.process.returncode == 0, explained.said
+        observed = RunFolder.open(place.runs / "run").explanations.observed()
+        assert {(one.platform, one.status) for one in observed} == {("native", "ok"), ("netns", "ok")}
+        for one in observed:
+            assert per_unit(one)["minor_faults"] >= PROCESSES, "its own processes need no right"
+            assert "system_calls" not in per_unit(one)
+            assert "root" in one.uncounted["system_calls"]
+        assert "Not counted" in explained.said
+
+
+def test_a_kill_in_the_middle_keeps_what_was_observed_and_leaves_nothing() -> None:
+    with playground(root=True) as place:
+        file = experiment(place.base, platforms=["native", "netns"], workloads=["superpi"])
+        assert place.run("run", file, "--into", place.runs / "run").process.returncode == 0
+        with place.start("explain", place.runs / "run", "--trials", "30") as running:
+            running.wait_for("block 2 round 1 native superpi: observed")
+            seen = machine.family(running.process.pid)
+            kill_all([one for one in seen.processes if one.pid == running.process.pid])
+            running.process.wait()
+            place.check_clean(seen, running.token)
+        kept = RunFolder.open(place.runs / "run").explanations.observed()
+        assert len(kept) >= 3
+        assert differences(place.runs / "run") == ()
+        again = place.run("explain", place.runs / "run", "--trials", "2")
+        assert again.process.returncode == 0, again.said
+        observed = RunFolder.open(place.runs / "run").explanations.observed()
+        assert observed[: len(kept)] == kept
+        assert {(one.platform, one.repetition) for one in observed} >= {
+            (name, number) for name in ("native", "netns") for number in (0, 1)
+        }

@@ -1,0 +1,279 @@
+"""``virtoll explain`` on models: what is injected is found, and nothing of it is ever taken for a result."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support import experiments
+from tests.support.commands import virtoll
+from tests.support.experiments import fake
+
+from virtoll.errors import StorageError, UsageError
+from virtoll.experiment.plan import Trial
+from virtoll.experiment.selection import EVERYTHING, Selection
+from virtoll.report.build import build_report, load_analysis
+from virtoll.report.explanation import explanation_lines, sentence
+from virtoll.run.explain import Wanted, explain
+from virtoll.run.pipeline import measure
+from virtoll.run.progress import SilentProgress
+from virtoll.runfolder.records import TrialRecord
+from virtoll.runfolder.store import RunFolder
+from virtoll.runfolder.sums import SUMS, differences
+from virtoll.stats.explanation import explanations
+
+BLOCKS, MORE = 23, 97  # what two models say that they translate for a job or a frame
+CELLS = 6  # three platforms, two workloads
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that ended, with a report; the models differ by what they translate."""
+    into = tmp_path_factory.mktemp("explain") / "run"
+    experiment = experiments.parsed(
+        platforms=[
+            fake("model", translated_blocks=BLOCKS),
+            fake("slow", translated_blocks=MORE, cost=2),
+            fake("plain"),
+        ],
+        workloads=[{"workload": "superpi", "digits": 1000}, {"workload": "forward", "frame_size_bytes": 64}],
+        baseline="model",
+        blocks=2,
+    )
+    measure(experiment, into, ["virtoll"], SilentProgress())
+    build_report(into)
+    return into
+
+
+@pytest.fixture
+def run(finished: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(finished, tmp_path / "run"))
+
+
+def explained(run: Path, selection: Selection = EVERYTHING, repetitions: int = 3) -> RunFolder:
+    explain(RunFolder.open(run), Wanted(selection, repetitions), SilentProgress())
+    return RunFolder.open(run).explanations
+
+
+def digests(run: Path) -> dict[str, str]:
+    """Of every file but those of explanations and of the report."""
+    files = (path for path in sorted(run.rglob("*")) if path.is_file())
+    names = {path.relative_to(run).as_posix(): path for path in files}
+    return {
+        name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for name, path in names.items()
+        if name.split("/")[0] not in ("explain", "report")
+    }
+
+
+def test_what_the_models_do_is_found_per_job_and_per_frame(run: Path) -> None:
+    observed = explained(run).observed()
+    assert len(observed) == 3 * CELLS
+    assert {one.status for one in observed} == {"ok"}
+    analysis = load_analysis(run)
+    found = explanations(analysis.data.observed, analysis.tasks, analysis.platforms, "model")
+    slow = {one.unit: one.different for one in found if one.platform == "slow"}
+    assert set(slow) == {"job", "frame"}
+    for (one,) in slow.values():
+        assert (one.name, one.each, one.baseline) == ("translated_blocks", MORE, BLOCKS)
+        assert one.difference is not None
+        assert one.difference.value == MORE - BLOCKS
+    assert all(not (one.different or one.only_here) for one in found if one.platform == "plain"), "it counts nothing"
+
+
+def test_the_terminal_says_it_in_80_columns_and_in_words(run: Path) -> None:
+    said = virtoll("explain", run, changed={"COLUMNS": "80"})
+    assert said.returncode == 0, said.stderr
+    assert "slow: 74.0 translated blocks a job more than model (97.0 against 23.0, 4.22×;" in said.stdout
+    assert "slow: 74.0 translated blocks a frame more than model" in said.stdout
+    assert "host: its guest has no process on this host" in said.stdout
+    assert max(map(len, said.stdout.splitlines())) <= 80
+    assert "observed" in said.stderr
+    assert not re.search(r"\d+(\.\d+)? [µmn]s\b", said.stderr), "no duration of a trial with observers on"
+    again = virtoll("explain", run, "--json")
+    assert again.stderr == "", "nothing is left to be measured"
+    document = json.loads(again.stdout)
+    assert document["baseline"] == "model"
+    sentences = [text for one in document["explanations"] for text in one["sentences"]]
+    assert any(text.startswith("slow: 74.0 translated blocks a frame more than model") for text in sentences)
+
+
+def test_nothing_of_it_is_a_result(run: Path) -> None:
+    """Page, figures and tables are the same byte for byte, but for the section of its own."""
+    before, whole = digests(run), build_report(run, run.parent / "before")
+    explained(run)
+    assert digests(run) == before
+    after = build_report(run, run.parent / "after")
+    files = {path.relative_to(run.parent / "before") for path in (run.parent / "before").rglob("*") if path.is_file()}
+    new = {path.relative_to(run.parent / "after") for path in (run.parent / "after").rglob("*") if path.is_file()}
+    assert new - files == {Path("tables/explanation.csv")}
+    for name in files - {Path("index.html")}:
+        one, other = (run.parent / which / name for which in ("before", "after"))
+        assert _undated(one.read_bytes()) == _undated(other.read_bytes()), name
+    page = after.path.read_text(encoding="utf-8")
+    assert page.count('<section id="why">') == 1
+    page = re.sub(r'<section id="why">.*?</section>\n\n', "", page, flags=re.DOTALL)
+    page = page.replace('<a href="#why">Why</a>', "")
+    assert page == whole.path.read_text(encoding="utf-8")
+    assert after.headline == whole.headline
+    assert after.ledger == whole.ledger
+
+
+def _undated(content: bytes) -> bytes:
+    return re.sub(rb"/CreationDate \([^)]*\)|/ID \[[^]]*\]", b"", content)
+
+
+def test_the_pages_section_names_markup_as_text(run: Path) -> None:
+    folder = explained(run)
+    text = (folder.path / "observed.jsonl").read_text(encoding="utf-8")
+    (folder.path / "observed.jsonl").write_text(text.replace("whose own counters", "<b>whose</b>"), encoding="utf-8")
+    page = build_report(run).path.read_text(encoding="utf-8")
+    section = page[page.index('<section id="why">') :].partition("</section>")[0]
+    assert "&lt;b&gt;whose&lt;/b&gt;" in section
+    assert "translated blocks" in section
+
+
+def test_a_finished_run_stays_whole_and_a_changed_explanation_is_noticed(run: Path) -> None:
+    folder = explained(run)
+    assert differences(run) == ()
+    assert (folder.path / SUMS).exists()
+    file = folder.path / "observed.jsonl"
+    content = file.read_bytes()
+    file.write_bytes(content[:500] + bytes([content[500] ^ 1]) + content[501:])
+    assert differences(run) == ("explain/observed.jsonl: has changed",)
+    assert virtoll("verify", run).returncode == 1
+    file.write_bytes(content)
+    RunFolder.open(run).set_state("complete", None)  # as a resumed run ends
+    assert "explain" not in (run / SUMS).read_text(encoding="utf-8")
+    assert differences(run) == ()
+
+
+class StopAfter(SilentProgress):
+    """Ends it the hard way once so many trials are stored."""
+
+    def __init__(self, trials: int) -> None:
+        self.left = trials
+
+    def trial_ends(self, trial: Trial, record: TrialRecord) -> None:  # noqa: ARG002 - the seam's signature
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+
+
+def test_what_was_observed_before_a_kill_is_kept(run: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        explain(RunFolder.open(run), Wanted(EVERYTHING, 2), StopAfter(5))
+    folder = RunFolder.open(run).explanations
+    kept = folder.observed()
+    assert len(kept) == 5
+    assert differences(run) == (), "the run itself is whole; what was begun has no digests yet"
+    with (folder.path / "observed.jsonl").open("ab") as file:
+        file.write(b'{"platform":"torn')
+    assert len(explained(run, repetitions=2).observed()) == 2 * CELLS
+    assert folder.observed()[:5] == kept
+    boots = [boot.boot for boot in folder.boots()]
+    assert len(boots) == len(set(boots)), "a start of a later session has a name of its own"
+
+
+def test_a_full_disk_says_how_to_go_on(run: Path) -> None:
+    """The folder's place is taken by a file, so that nothing can be written there."""
+    (run / "explain").mkdir()
+    (run / "explain" / "boots.jsonl").mkdir()
+    said = virtoll("explain", run)
+    assert said.returncode == StorageError.exit_code
+    assert f"what was observed is stored: go on with 'virtoll explain {run}'" in said.stderr
+    assert "resume" not in said.stderr
+
+
+def test_more_trials_are_added_and_a_choice_keeps_the_baseline(run: Path) -> None:
+    chosen = Selection(platforms=("slow",), workloads=("superpi",))
+    observed = explained(run, chosen, 1).observed()
+    assert [(one.platform, one.workload) for one in observed] == [("model", "superpi"), ("slow", "superpi")]
+    text = "\n".join(explanation_lines(load_analysis(run)))
+    assert "slow: 74.0 translated blocks a job more than model (97.0 against 23.0, 4.22×)" in text
+    assert "One trial each, so that no difference has an interval" in text
+    assert len(explained(run, chosen, 2).observed()) == 4
+    assert len(explained(run, Selection(only=("plain:*",)), 1).observed()) == 4 + 3
+
+
+def test_a_platform_that_is_missing_today_loses_its_trials_alone(run: Path) -> None:
+    """Its models' text says that it is unavailable, as a product that was removed since."""
+    manifest = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
+    text = manifest["experiment"]["text"]
+    manifest["experiment"]["text"] = text.replace("label: slow", "label: slow\n  failure: unavailable")
+    (run / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    observed = explained(run, repetitions=1).observed()
+    assert {(one.platform, one.status) for one in observed} == {("model", "ok"), ("slow", "skipped"), ("plain", "ok")}
+    assert any("trials gave nothing: the model's parameters" in line for line in explanation_lines(load_analysis(run)))
+
+
+def test_a_guest_that_dies_loses_its_trials_alone(run: Path) -> None:
+    manifest = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
+    text = manifest["experiment"]["text"]
+    manifest["experiment"]["text"] = text.replace("label: slow", "label: slow\n  failure: dies\n  dies_at_job: 1")
+    (run / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    observed = explained(run, repetitions=1).observed()
+    lost = [one for one in observed if one.status != "ok"]
+    assert [(one.platform, one.workload, one.status, one.spans) for one in lost] == [("slow", "superpi", "failed", ())]
+    assert lost[0].evidence
+    assert all((run / "explain" / path).exists() for path in lost[0].evidence)
+
+
+def refused(run: Path, *arguments: str) -> str:
+    """One sentence and exit code 2."""
+    said = virtoll("explain", run, *arguments)
+    assert (said.returncode, said.stdout) == (2, ""), said.stderr
+    lines = [line for line in said.stderr.splitlines() if line.startswith("virtoll: ")]
+    assert len(lines) == 1
+    return lines[0]
+
+
+def altered(run: Path, **keys: Any) -> None:
+    manifest = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
+    (run / "manifest.json").write_text(json.dumps({**manifest, **keys}), encoding="utf-8")
+
+
+def test_a_run_of_another_host_is_refused(run: Path) -> None:
+    host = RunFolder.open(run).manifest.host
+    altered(run, host={**host, "fingerprint": "0" * 64})
+    said = refused(run)
+    assert "was begun on another host or kernel" in said
+    assert "explain it there" in said
+    assert not (run / "explain").exists()
+
+
+def test_bad_choices_are_refused_in_one_sentence(run: Path) -> None:
+    assert "--platform 'nobody' is not in this experiment" in refused(run, "--platform", "nobody")
+    assert "is not PLATFORM:WORKLOAD" in refused(run, "--only", "slow")
+    RunFolder.open(run).set_state("interrupted", "ended by the user")
+    assert f"its run has not ended; end it with 'virtoll resume {run}'" in refused(run)
+
+
+def test_guests_that_are_measured_many_at_once_are_refused(tmp_path: Path) -> None:
+    experiment = experiments.parsed(
+        platforms=[fake("model")], scenario="scale", scale={"guests": [2]}, baseline="model", blocks=1
+    )
+    measure(experiment, tmp_path / "run", ["virtoll"], SilentProgress())
+    with pytest.raises(UsageError, match="its scenario is scale, and guests are observed one at a time"):
+        explain(RunFolder.open(tmp_path / "run"), Wanted(EVERYTHING, 1), SilentProgress())
+
+
+def test_a_run_without_explanations_says_so(finished: Path) -> None:
+    analysis = load_analysis(finished)
+    assert explanation_lines(analysis) == ["no trial with observers on is stored"]
+    assert analysis.data.observed == ()
+
+
+def test_a_difference_reads_as_a_sentence(run: Path) -> None:
+    explained(run, Selection(platforms=("slow",)), 2)
+    analysis = load_analysis(run)
+    found = explanations(analysis.data.observed, analysis.tasks, analysis.platforms, "model")
+    slow = next(one for one in found if one.platform == "slow" and one.unit == "frame")
+    assert sentence(slow.different[0], slow, "model") == (
+        "74.0 translated blocks a frame more than model (97.0 against 23.0, 4.22×; 74.0 to 74.0)"
+    )
