@@ -13,9 +13,9 @@ from virtoll import units
 from virtoll.report import words
 from virtoll.report.figures import legends
 from virtoll.report.figures.base import FigureSeries, FigureSpec, blocks_text, coverage_text, drawn_always, said_cell
-from virtoll.report.figures.lines import LinePanel, LinePoint, axis, line_panel
-from virtoll.report.figures.marks import figure, panel_width, text_width
-from virtoll.report.figures.style import COUNTS, SIZES, Specification, Width, nice_log_ticks, pixels
+from virtoll.report.figures.lines import LinePanel, LinePoint, axis, line_panel, upright_room, where_room
+from virtoll.report.figures.marks import figure, panel_width
+from virtoll.report.figures.style import COUNTS, Specification, Width, nice_log_ticks, pixels
 from virtoll.runfolder.conditions import ALONE
 from virtoll.runfolder.records import MetricRecord
 from virtoll.stats import cpu_over_parameters
@@ -59,8 +59,7 @@ def draw(analysis: Analysis, width: Width, panels: Sequence[OverParameter]) -> S
     rows = [list(panels)] if flow else rows
     columns = _columns(max(map(len, rows)), flow=flow)
     axes = {metric: _upright([one for one in panels if one.metric == metric]) for metric in metrics}
-    points = SIZES[width].text
-    left = 2 * pixels(points) * 1.2 + text_width("0000 k", points) + 8
+    left = upright_room(width)
     each = left if flow else 0.0
     size = (panel_width(width, columns, left - each, each=each + 6), pixels(72 * _ROW_INCHES - 50))
     drawn = []
@@ -171,15 +170,7 @@ def _across(own: OverParameter, width: float) -> Specification:
             scale, at = {"type": "log"}, [math.log(value) for value in values]
         else:
             scale, at = {"type": "symlog", "constant": above[0]}, [math.log1p(value / above[0]) for value in values]
-    named = [words.parameter_place(own.parameter, value) for value in values]
-    reach = at[-1] - at[0]
-    last, free = len(values) - 1, -math.inf
-    for place, x in enumerate((one - at[0]) / reach * width for one in at):
-        room = text_width(named[place], SIZES[Width.PAGE].text) + 8
-        if place != last and (x < free or x + room > width):
-            named[place] = ""
-        else:
-            free = x + room
+    named = where_room([words.parameter_place(own.parameter, value) for value in values], at, width)
     ends = (values[0], values[-1])
     return axis(ends, words.parameter_axis(own.parameter), scale=scale, ticks=values, names=named)
 

@@ -17,7 +17,7 @@ _HANDLE, _GAP = 20.0, 16.0  # pixels: of a sample's line, and between two column
 class Entry:
     """A sample and its label. `line`: the colour of a line through it, `dash` its dashes; `shape`: a marker on it.
 
-    `half`: the shape of what of the marker is filled; `fill` and `stroke`: the marker's colours.
+    `half`: the shape of what of the marker is filled; `fill` and `stroke`: the marker's colours. `width`: the line's.
     """
 
     label: str
@@ -29,6 +29,7 @@ class Entry:
     fill: str | None = None
     stroke: str | None = None
     points: float = 4.5
+    width: float = 1.5
 
 
 def platforms(analysis: Analysis, shown: Sequence[str]) -> list[Entry]:
@@ -109,6 +110,7 @@ def _datum(one: Entry, x: float, y: float) -> dict[str, Any]:
         "label": one.label,
         "line": one.line,
         "dash": list(one.dash) if one.line else None,
+        "width": one.width if one.line else None,
         "shape": one.shape,
         "half": one.half,
         "fill": one.fill,
@@ -134,13 +136,14 @@ def _layers(values: Sequence[dict[str, Any]], size: float) -> list[Specification
     marker = {"shape": as_is("shape"), "size": as_is("size", "quantitative"), "stroke": as_is("stroke")}
     drawn = [
         layer(
-            {"type": "rule", "strokeWidth": 1.5},
+            {"type": "rule"},
             {
                 "x": {"field": "x", **across},
                 "x2": {"field": f"x{_HANDLE:g}"},
                 "y": {"field": "y", **across},
                 "stroke": as_is("line"),
                 "strokeDash": as_is("dash"),
+                "strokeWidth": as_is("width", "quantitative"),
             },
             "datum.line",
         ),
