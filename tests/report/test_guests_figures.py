@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.support.made_up_run import Made, made_up_run
 from tests.support.specifications import data_of, legend_of, panels_of
+from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
 from virtoll import units
 from virtoll.experiment.topology import FUNCTIONAL_ONLY
@@ -27,6 +28,15 @@ def of(name: str, analysis: Analysis, width: Width = Width.PAGE) -> Specificatio
     assert isinstance(spec, FigureSpec)
     assert spec.why_not(analysis) is None
     return spec.draw(analysis, width)
+
+
+@pytest.fixture(scope="module")
+def weighed() -> Analysis:
+    """Of a run whose guests were weighed, with series of consolidation; one platform is nested."""
+    costs = REALISTIC | {NESTED: {"packet path": 300.0, "cpu": 40.0}}
+    caveats: dict[str, tuple[str, str | None]] = {NESTED: ("nested xen", FUNCTIONAL_ONLY)}
+    truth = Truth(costs, weighed=True, frame_sizes=(68,), caveats=caveats, clock_error={NESTED: 0.01})
+    return analyse(run_data(truth))
 
 
 def side_by_side(guests: Sequence[int], vcpus: Sequence[int]) -> Analysis:
@@ -121,3 +131,60 @@ def test_the_sign_of_a_caveat_is_in_the_drawing(name: str) -> None:
     svg = render(name, FIGURES[name], side_by_side((1, 2), (1, 2))).svg
     assert f"{NESTED} †" in svg
     assert f"† ×  {FUNCTIONAL_ONLY}" in svg
+
+
+def test_consolidation_has_both_measures_after_each_guest(weighed: Analysis) -> None:
+    figure = of("consolidation", weighed)
+    told = {(one["platform"], one["guests"]): one for one in data_of(figure)}
+    assert len(told) == sum(len(one.steps) for one in weighed.consolidations) > 0
+    for series in weighed.consolidations:
+        first = series.steps[0].available_before_bytes
+        for step in series.steps:
+            datum = told[series.platform, step.guests]
+            assert first is not None
+            assert step.available_bytes is not None
+            assert step.processes_bytes is not None
+            gone = first - step.available_bytes
+            assert datum["value"] == pytest.approx(gone / 2**20, rel=1e-5)
+            assert datum["held"] == pytest.approx(step.processes_bytes / 2**20, rel=1e-5)
+            assert f"{units.size(gone)} less available than before the first" in datum["said"]
+            assert f"the guests' processes hold {units.size(step.processes_bytes)}" in datum["said"]
+    (panel,) = panels_of(figure)
+    assert panel["title"]["text"] == "markers: by available memory; lines: by processes"
+    assert legend_of(figure) == [one.platform for one in weighed.consolidations]
+
+
+def consolidated(weighed: Analysis, first: Sequence[int | None], **changed: Any) -> Analysis:
+    """With other available memory after the first guests of the first series."""
+    one, *others = weighed.consolidations
+    steps = [replace(step, available_bytes=free) for step, free in zip(one.steps, first, strict=False)]
+    steps += [replace(step, **changed) for step in one.steps[len(first) :]]
+    return replace(weighed, consolidations=(replace(one, steps=tuple(steps)), *others))
+
+
+def test_memory_that_came_back_is_below_zero_and_what_was_not_read_is_nothing(weighed: Analysis) -> None:
+    free = weighed.consolidations[0].steps[0].available_before_bytes or 0
+    figure = of("consolidation", consolidated(weighed, [free + (5 << 20), None]))
+    more, unread = data_of(figure)[:2]
+    assert (more["value"], "5 MiB more available" in more["said"]) == (-5, True)
+    assert "value" not in unread
+    assert "available" not in unread["said"]
+    low, high = panels_of(figure)[0]["layer"][0]["encoding"]["y"]["scale"]["domain"]
+    assert low < -5 < 90 < high
+
+
+def test_platforms_whose_guests_take_far_apart_have_a_logarithmic_axis(weighed: Analysis) -> None:
+    far = consolidated(weighed, [], available_bytes=1 << 20)
+    axes = [panels_of(of("consolidation", one))[0]["layer"][0]["encoding"]["y"] for one in (weighed, far)]
+    assert ["type" in one["scale"] for one in axes] == [False, True]
+
+
+def test_a_nested_platforms_series_has_crosses_and_the_sign(weighed: Analysis) -> None:
+    platform = weighed.consolidations[0].platform
+    nested = replace(weighed, caveats={platform: FUNCTIONAL_ONLY})
+    assert all(("caveat" in one) is (one["platform"] == platform) for one in data_of(of("consolidation", nested)))
+    assert legend_of(of("consolidation", nested))[-1] == f"† ×  {FUNCTIONAL_ONLY}"
+    svgs = [render("consolidation", FIGURES["consolidation"], one).svg for one in (weighed, nested)]
+    assert [f"{platform} †" in svg for svg in svgs] == [False, True]
+    crosses = svgs[1].count("<path") - svgs[0].count("<path")
+    assert crosses == len(weighed.consolidations[0].steps) + 1, "one a guest, and a box in the legend"

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from virtoll.report.figures import markers
-from virtoll.report.figures.style import INK, PAPER, Specification, Width, pixels, platform_styles
+from virtoll.report.figures.style import INK, MUTED, PAPER, SIZES, Specification, Width, pixels, platform_styles
 from virtoll.stats.analysis import Analysis
 
 SCHEMA: Final = "https://vega.github.io/schema/vega-lite/v6.json"
@@ -54,6 +54,11 @@ def by_platform(analysis: Analysis, kind: str = "paint") -> Specification:
 def labels_of(labels: Sequence[str | Sequence[str]]) -> str:
     """The `labelExpr` of an axis over the numbers 0, 1, 2...: each number's label, a list of lines or one."""
     return f"{json.dumps(list(labels))}[datum.value]"
+
+
+def note(text: str, width: Width) -> Specification:
+    """A panel's `title` that says in small letters how to read it."""
+    return {"text": text, "color": MUTED, "fontSize": pixels(SIZES[width].small)}
 
 
 def rule_through(channel: str, value: float, dash: Sequence[float] | None = None, paint: str = INK) -> Specification:
