@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -188,3 +189,84 @@ def test_a_nested_platforms_series_has_crosses_and_the_sign(weighed: Analysis) -
     assert [f"{platform} †" in svg for svg in svgs] == [False, True]
     crosses = svgs[1].count("<path") - svgs[0].count("<path")
     assert crosses == len(weighed.consolidations[0].steps) + 1, "one a guest, and a box in the legend"
+
+
+def test_a_guests_way_is_in_its_parts_from_the_panels_begin(weighed: Analysis) -> None:
+    ready = panels_of(of("guests", weighed))[0]
+    begin = ready["layer"][0]["encoding"]["x"]["scale"]["domain"][0]
+    for place, row in enumerate(weighed.guests):
+        own = [one for one in ready["data"]["values"] if one["row"] == place]
+        assert row.ready is not None
+        assert row.spawn is not None
+        assert {one["platform"] for one in own} == {row.platform}
+        assert [one["part"] for one in own] == ["spawn", "kernel", "init"][:: 1 if row.kernel else 2]
+        assert own[0]["from"] == begin
+        assert all(one["from"] == before["to"] for before, one in pairwise(own))
+        assert own[-1]["to"] == pytest.approx(row.ready.median / 1e6, rel=0.01), "parts' medians add up"
+        assert own[-1]["value"] == pytest.approx(row.ready.median / 1e6, rel=1e-5)
+        assert row.ready.interval is not None
+        ends = row.ready.interval.low / 1e6, row.ready.interval.high / 1e6
+        assert (own[-1]["low"], own[-1]["high"]) == pytest.approx(ends, rel=1e-5)
+        assert f"spawn {units.nanoseconds(row.spawn.median)}; ready after" in own[0]["said"]
+        assert all(("open" in one) is (row.platform == NESTED) for one in own)
+
+
+def test_a_way_of_which_no_part_is_known_is_hollow(weighed: Analysis) -> None:
+    unseen = tuple(replace(row, spawn=None, kernel=None, init=None) for row in weighed.guests)
+    figure = of("guests", replace(weighed, guests=unseen))
+    told = panels_of(figure)[0]["data"]["values"]
+    assert [one["platform"] for one in told] == [row.platform for row in unseen]
+    assert all(one["open"] and one["said"].endswith("its parts cannot be seen") for one in told)
+    assert legend_of(figure) == [f"† ×  {FUNCTIONAL_ONLY}"]
+    assert legend_of(of("guests", weighed))[:3] == ["spawn", "kernel", "init"]
+
+
+def test_memory_is_idle_and_after_work(weighed: Analysis) -> None:
+    memory = panels_of(of("guests", weighed))[1]
+    told = {(one["row"], one["within"]): one for one in memory["data"]["values"]}
+    assert len(told) == 2 * len(weighed.guests)
+    for place, row in enumerate(weighed.guests):
+        for within, (part, when) in enumerate(((row.idle, "idle"), (row.worked, "after work"))):
+            assert part is not None
+            assert part.interval is not None
+            one = told[place, within]
+            assert one["value"] == pytest.approx(part.median / 2**20, rel=1e-5)
+            assert (one["low"], one["high"]) == pytest.approx(
+                (part.interval.low / 2**20, part.interval.high / 2**20), rel=1e-5
+            )
+            assert f", {when}: {units.size(round(part.median))}, " in one["said"]
+            assert ("caveat" in one) is (row.platform == NESTED)
+
+
+def test_cpu_time_is_a_multiple_of_the_baselines_and_cut_at_a_factor_of_three(weighed: Analysis) -> None:
+    shown = [use for use in weighed.host_cpu if use.ratio is not None]
+    wide = next(use for use in shown if use.interval is not None)
+    assert wide.interval is not None
+    far = replace(wide, interval=replace(wide.interval, low=1e-6, high=1e6))
+    found = replace(weighed, host_cpu=tuple(far if use is wide else use for use in weighed.host_cpu))
+    processor = panels_of(of("guests", found))[2]
+    tasks = list(dict.fromkeys(use.task for use in shown))
+    rows = {row.platform: place for place, row in enumerate(weighed.guests)}
+    told = {(one["row"], one["within"]): one for one in processor["data"]["values"]}
+    assert len(told) == len(shown)
+    for use in shown:
+        one = told[rows[use.platform], tasks.index(use.task)]
+        assert use.ratio is not None
+        assert (one["platform"], one["workload"]) == (use.platform, use.task.workload)
+        assert one["value"] == pytest.approx(use.ratio, rel=1e-5)
+        assert f"{use.task.short}: {units.significant(use.ratio)} times native's" in one["said"]
+    cut = told[rows[wide.platform], tasks.index(wide.task)]
+    assert (cut["low"], cut["high"]) == (1e-6, 1e6)
+    assert (cut["from"], cut["to"]) == pytest.approx((cut["value"] / 3, cut["value"] * 3), rel=1e-4)
+
+
+def test_what_was_not_read_of_guests_is_said(weighed: Analysis) -> None:
+    unread = tuple(replace(row, idle=None, worked=None) for row in weighed.guests)
+    titles = [panel["title"]["text"] for panel in panels_of(of("guests", replace(weighed, guests=unread, host_cpu=())))]
+    assert titles == ["", "not read in this run", "not read in this run"]
+
+
+def test_a_line_of_reference_is_drawn_once(weighed: Analysis) -> None:
+    panel = panels_of(of("guests", weighed))[2]
+    (rule,) = (one for one in panel["layer"] if one["encoding"].get("x", {}).get("datum") == 1)
+    assert len(rule["data"]["values"]) == 1

@@ -22,7 +22,8 @@ def legend_of(specification: Specification) -> list[str]:
 
 
 def _is_legend(one: Specification) -> bool:
-    return all("label" in datum for datum in one["data"]["values"])
+    values = one["data"]["values"]
+    return bool(values) and all("label" in datum for datum in values)
 
 
 def _leaves(specification: Specification) -> Iterator[Specification]:

@@ -14,6 +14,8 @@ from virtoll.stats.analysis import Analysis
 SCHEMA: Final = "https://vega.github.io/schema/vega-lite/v6.json"
 SAID: Final[Specification] = {"field": "said", "type": "nominal"}
 """The tooltip of every mark that shows a value."""
+ONCE: Final[Specification] = {"data": {"values": [{}]}}
+"""A layer's own data where it shows none of the panel's: else it would be drawn once for each of them."""
 _WIDE, _NARROW = "mwMWGOQCD@%&—", "ijltfrI1|.,:;'()[]/ -"
 
 
@@ -66,7 +68,7 @@ def rule_through(channel: str, value: float, dash: Sequence[float] | None = None
     drawn: Specification = {"type": "rule", "stroke": paint, "strokeWidth": 1}
     other = "y" if channel == "x" else "x"
     place = {channel: {"datum": number(value), "type": "quantitative"}, other: None}
-    return layer(drawn | ({} if dash is None else {"strokeDash": list(dash)}), place)
+    return ONCE | layer(drawn | ({} if dash is None else {"strokeDash": list(dash)}), place)
 
 
 def on_paper(channels: Specification, where: str = "isValid(datum.low)") -> list[Specification]:

@@ -58,6 +58,8 @@ PAPER: Final = _paint("paper", "#ffffff")
 MUTED: Final = _paint("muted", "#6b6b6b")
 BAND: Final = _paint("band", "#e3e3e3")
 GRID: Final = _paint("grid", "#ececec")
+TONES: Final = (_paint("first", "#4d4d4d"), _paint("second", "#9a9a9a"), _paint("third", "#d9d9d9"))
+"""Of the parts of a whole, the first the strongest."""
 _NAMES: Mapping[str, str] = {
     "#8c8c8c": "grey",
     "#0072B2": "blue",
@@ -73,6 +75,9 @@ DARK: Mapping[str, str] = {
     "--figure-muted": "#a3a3a3",
     "--figure-band": "#34373d",
     "--figure-grid": "#2b2e34",
+    "--figure-first": "#d4d4d4",
+    "--figure-second": "#8f9299",
+    "--figure-third": "#4a4e57",
     "--figure-grey": "#9a9a9a",
     "--figure-blue": "#3d9fdc",
     "--figure-sky": "#8fd0f7",
