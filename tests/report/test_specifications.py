@@ -110,8 +110,8 @@ def test_forwarding_has_each_point_with_its_range(analysis: Analysis) -> None:
     assert len(told) == len(points)
     found = {(one["platform"], one["offered"], one["value"]): one for one in told}
     for curve, point in points:
-        key = curve.platform, *(float(f"{one:.6g}") for one in (point.offered.median, point.forwarded.median))
-        datum = found[key]
+        offered, forwarded = (float(f"{one:.6g}") for one in (point.offered.median, point.forwarded.median))
+        datum = found[curve.platform, offered, forwarded]
         assert (datum["low"], datum["high"]) == pytest.approx((point.forwarded.low, point.forwarded.high), rel=1e-5)
         assert (datum["from"], datum["to"]) == pytest.approx((point.offered.low, point.offered.high), rel=1e-5)
         assert ("flat" in datum) is (point.intended_rate is None)
