@@ -1,21 +1,26 @@
 """Figures of the guests themselves: what their specifications hold is the analysis's, in words and in numbers."""
 
+import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
+from random import Random
 from typing import Any
 
 import pytest
+import vl_convert
 from tests.support.made_up_run import Made, made_up_run
 from tests.support.specifications import data_of, legend_of, panels_of
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
 from virtoll import units
 from virtoll.experiment.topology import FUNCTIONAL_ONLY
-from virtoll.report.drawing import render
+from virtoll.report.drawing import VEGA_LITE, render
 from virtoll.report.figures import FIGURES
 from virtoll.report.figures.base import FigureSpec
-from virtoll.report.figures.style import Specification, Width
+from virtoll.report.figures.clock import MOST_MARKERS
+from virtoll.report.figures.style import Specification, Width, config
 from virtoll.runfolder.scale import ScalePoint
 from virtoll.stats.analysis import Analysis, analyse
 
@@ -270,3 +275,96 @@ def test_a_line_of_reference_is_drawn_once(weighed: Analysis) -> None:
     panel = panels_of(of("guests", weighed))[2]
     (rule,) = (one for one in panel["layer"] if one["encoding"].get("x", {}).get("datum") == 1)
     assert len(rule["data"]["values"]) == 1
+
+
+def readings_of(analysis: Analysis) -> dict[str, list[dict[str, Any]]]:
+    """The data of trials of the clocks' figure by platform."""
+    found: dict[str, list[dict[str, Any]]] = {clock.platform: [] for clock in analysis.clocks}
+    for one in data_of(of("clock", analysis)):
+        if "value" in one:
+            found[one["platform"]].append(dict(one))
+    return found
+
+
+@pytest.mark.parametrize("width", Width)
+def test_clocks_have_each_trials_error_and_the_platforms_median(width: Width, weighed: Analysis) -> None:
+    figure = of("clock", weighed, width)
+    told = readings_of(weighed)
+    rows = {one["platform"]: one for one in data_of(figure) if "median" in one}
+    assert list(rows) == [clock.platform for clock in weighed.clocks]
+    for place, clock in enumerate(weighed.clocks):
+        band, own = rows[clock.platform], told[clock.platform]
+        assert band["median"] == pytest.approx(clock.median * 1e6, rel=1e-5)
+        assert (band["from"], band["to"]) == pytest.approx((-clock.estimate * 1e6, clock.estimate * 1e6), rel=1e-5)
+        assert clock.words in band["said"]
+        assert [one["value"] for one in own] == pytest.approx([one.error * 1e6 for one in clock.readings], rel=1e-3)
+        assert [one["workload"] for one in own] == [one.workload for one in clock.readings]
+        assert ["within" in one for one in own] == [one.within for one in clock.readings]
+        for one, reading in zip(own, clock.readings, strict=True):
+            assert f"{reading.workload}, trial {reading.trial}: {units.parts_per_million(reading.error)}" in one["said"]
+            assert ("within the error estimate" in one["said"]) is reading.within
+            assert abs(one["y"] - place) < 0.3
+            assert ("caveat" in one) is (clock.platform == NESTED)
+    assert legend_of(figure) == [f"† ×  {FUNCTIONAL_ONLY}"]
+    assert f"({sum(map(len, told.values()))} in all)" in FIGURES["clock"].caption(weighed)
+
+
+def test_clocks_axis_has_its_zero_and_says_its_scale(weighed: Analysis) -> None:
+    found = {width: panels_of(of("clock", weighed, width))[0] for width in Width}
+    axes = {width: panel["layer"][0]["encoding"]["x"] for width, panel in found.items()}
+    for one in axes.values():
+        assert one["scale"]["type"] == "symlog"
+        low, high = one["scale"]["domain"]
+        assert low == -high
+        assert 0 in one["axis"]["values"]
+    assert len(axes[Width.COLUMN]["axis"]["values"]) == 3
+    assert "".join(axes[Width.COLUMN]["axis"]["title"]).startswith("clock error, (guest − outside) / outside;")
+    svg = render("clock", FIGURES["clock"], weighed).svg
+    assert "guest's clock slow" in svg
+    assert "guest's clock fast" in svg
+
+
+def test_trials_by_thousands_share_markers_of_which_none_is_lost(weighed: Analysis) -> None:
+    first, *others = weighed.clocks
+    count, dice = MOST_MARKERS + 1, Random(1)
+    readings = tuple(
+        replace(first.readings[0], trial=number, guest_ns=first.readings[0].outside_ns + round(dice.gauss(0, 5000)))
+        for number in range(count)
+    )
+    many = replace(weighed, clocks=(replace(first, readings=readings), *others))
+    told = readings_of(many)[first.platform]
+    assert len(told) < count / 3
+    stand_for = [re.search(r", (?:(\d+) trials|trial \d+): ", one["said"]) for one in told]
+    assert sum(int(found[1] or 1) for found in stand_for if found is not None) == count
+    assert max(one["size"] for one in told) > 2 * min(one["size"] for one in told)
+    errors = [reading.error * 1e6 for reading in readings]
+    assert min(errors) == pytest.approx(min(one["value"] for one in told), rel=0.1)
+    assert max(errors) == pytest.approx(max(one["value"] for one in told), rel=0.1)
+    assert "Trials at one place share a marker" in FIGURES["clock"].caption(many)
+    assert "share a marker" not in FIGURES["clock"].caption(weighed)
+    assert len(render("clock", FIGURES["clock"], many).svg) < 100_000
+
+
+FIVE = ("guests-at-once", "over-vcpus", "consolidation", "guests", "clock")
+
+
+@pytest.mark.parametrize("name", FIVE)
+def test_the_converter_has_nothing_to_warn_of_and_draws_alike(
+    name: str, weighed: Analysis, capfd: pytest.CaptureFixture[str]
+) -> None:
+    analysis = side_by_side((1, 2), (1, 2)) if name in FIVE[:2] else weighed
+    specification = of(name, analysis)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        vl_convert.vegalite_to_vega(specification, vl_version=VEGA_LITE, config=config(Width.PAGE), show_warnings=True)
+    said = capfd.readouterr()
+    assert ([str(one.message) for one in found], said.out + said.err) == ([], "")
+    assert render(name, FIGURES[name], analysis) == render(name, FIGURES[name], analysis)
+
+
+@pytest.mark.parametrize("name", FIVE)
+def test_whatever_a_pointer_finds_is_in_words(name: str, weighed: Analysis) -> None:
+    analysis = side_by_side((1, 2), (1, 2)) if name in FIVE[:2] else weighed
+    for datum in data_of(of(name, analysis)):
+        assert datum["platform"] in analysis.platforms
+        assert datum["said"].startswith(datum["platform"])

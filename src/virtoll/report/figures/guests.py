@@ -57,7 +57,8 @@ def draw(analysis: Analysis, width: Width) -> Specification:
     known = any(row.spawn is not None for row in analysis.guests)
     entries = [*(parts if known else []), *legends.of_caveats(analysis, shown)]
     below = legends.legend(width, entries, left, most=len(entries))
-    return figure([{"hconcat": drawn, "spacing": 14}, *below])
+    own_offsets: Specification = {"scale": {"yOffset": "independent"}}
+    return figure([{"hconcat": drawn, "spacing": 14, "resolve": own_offsets}, *below])
 
 
 def _rows(analysis: Analysis, *, labelled: bool = False) -> Specification:
@@ -246,7 +247,7 @@ def caption(analysis: Analysis) -> str:
     tasks = list(dict.fromkeys(use.task.short for use in analysis.host_cpu if use.ratio is not None))
     jobs = f" Within a row the jobs are, from above: {', '.join(tasks)}." if tasks else ""
     return (
-        "Left: the way from the first process to the guest's answer, by the outside clock, medians; a hollow bar: its "
+        "Left: the way from the first process to the guest's answer, by the outside clock, medians; an open bar with a whole outline: its "
         "parts cannot be seen. Middle: PSS and page tables of the guest's processes on the host. Right: CPU time of "
         "those processes over a job, as a multiple of the baseline's in the same block. Intervals are of 95 %, cut at "
         f"a factor of three.{jobs} "
