@@ -226,6 +226,16 @@ def test_a_way_of_which_no_part_is_known_is_hollow(weighed: Analysis) -> None:
     assert legend_of(of("guests", weighed))[:3] == ["spawn", "kernel", "init"]
 
 
+def test_the_guests_caption_has_the_coverage_that_was_reached(weighed: Analysis) -> None:
+    found = {row.ready.interval.coverage for row in weighed.guests if row.ready is not None and row.ready.interval}
+    (coverage,) = found
+    caption = FIGURES["guests"].caption(weighed)
+    assert f"of the median, covering {100 * coverage:g} % at n = 3. Right: 95 % intervals" in caption
+    said = [one["said"] for one in data_of(of("guests", weighed)) if "low" in one and "workload" not in one]
+    assert said
+    assert all(f"{units.percent(coverage)} interval" in one for one in said)
+
+
 def test_memory_is_idle_and_after_work(weighed: Analysis) -> None:
     memory = panels_of(of("guests", weighed))[1]
     told = {(one["row"], one["within"]): one for one in memory["data"]["values"]}

@@ -17,6 +17,7 @@ from virtoll.report import words
 from virtoll.report.figures.old.base import OldFigureSpec
 from virtoll.report.figures.style import Specification, Width
 from virtoll.stats.analysis import Analysis
+from virtoll.stats.guests import Quantity
 from virtoll.stats.summaries import CellSummary
 from virtoll.stats.values import Task
 
@@ -116,7 +117,7 @@ def blocks_count(blocks: int) -> str:
     return "1 block" if blocks == 1 else f"{blocks} blocks"
 
 
-def coverage_text(cells: Iterable[CellSummary]) -> str:
+def coverage_text(cells: Iterable[CellSummary | Quantity]) -> str:
     """What the bars around a median cover, for captions: the coverage reached, not the one wished for."""
     found = sorted({(cell.blocks, cell.interval.coverage) for cell in cells if cell.interval})
     if not found:

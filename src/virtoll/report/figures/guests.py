@@ -6,7 +6,7 @@ from typing import Any
 from virtoll import units
 from virtoll.report.figures import caveats, legends, markers
 from virtoll.report.figures.bars import names_width
-from virtoll.report.figures.base import FigureSpec, blocks_count, blocks_text
+from virtoll.report.figures.base import FigureSpec, blocks_count, blocks_text, coverage_text
 from virtoll.report.figures.lines import axis
 from virtoll.report.figures.marks import (
     SAID,
@@ -246,11 +246,12 @@ def caption(analysis: Analysis) -> str:
     """What to see."""
     tasks = list(dict.fromkeys(use.task.short for use in analysis.host_cpu if use.ratio is not None))
     jobs = f" Within a row the jobs are, from above: {', '.join(tasks)}." if tasks else ""
+    found = [part for row in analysis.guests for part in (row.ready, row.idle, row.worked) if part is not None]
     return (
-        "Left: the way from the first process to the guest's answer, by the outside clock, medians; an open bar with a whole outline: its "
-        "parts cannot be seen. Middle: PSS and page tables of the guest's processes on the host. Right: CPU time of "
-        "those processes over a job, as a multiple of the baseline's in the same block. Intervals are of 95 %, cut at "
-        f"a factor of three.{jobs} "
+        "Left: the way from the first process to the guest's answer, by the outside clock, medians; an open bar with a "
+        "whole outline: its parts cannot be seen. Middle: PSS and page tables of the guest's processes on the host. "
+        "Right: CPU time of those processes over a job, as a multiple of the baseline's in the same block. Left and "
+        f"middle: {coverage_text(found)}. Right: 95 % intervals, cut at a factor of three.{jobs} "
         f"{blocks_text(analysis)}."
     )
 
