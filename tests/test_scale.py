@@ -20,6 +20,8 @@ from virtoll.errors import UsageError
 from virtoll.platforms.fake.driver import FakeHost
 from virtoll.report.build import build_report, load_analysis, look_at
 from virtoll.report.figures import FIGURES
+from virtoll.report.figures.base import FigureSpec
+from virtoll.report.figures.style import Width
 from virtoll.run import requirements
 from virtoll.run.pipeline import measure, resume
 from virtoll.run.preview import plan_of
@@ -269,8 +271,10 @@ def test_guests_by_virtual_cpus_are_on_as_many_and_have_a_figure(
     built = build_report(tmp_path)
     assert (built.path.parent / "figures" / "over-vcpus.svg").exists()
     assert 'id="figure-over-vcpus"' in built.path.read_text(encoding="utf-8")
-    titles = [panel.get_title(loc="left") for panel in FIGURES["over-vcpus"].draw(built.analysis).axes]
-    assert [", 2 guests" in title for title in titles if title] == [False, True]
+    spec = FIGURES["over-vcpus"]
+    assert isinstance(spec, FigureSpec)
+    rows = [part for part in spec.draw(built.analysis, Width.PAGE)["vconcat"] if "hconcat" in part]
+    assert [", 2 guests" in " ".join(row["title"]) for row in rows] == [False, True]
 
 
 def failing(failure: str, **parameters: Any) -> list[dict[str, Any]]:

@@ -1,82 +1,180 @@
 """The platforms' clock error: how far the guest's own durations are from the outside clock's."""
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+import math
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
-from virtoll.report.figures import caveat_signs
-from virtoll.report.figures.base import FigureSpec, drawn_in_a_column, narrow, new_figure
-from virtoll.report.figures.dots import Dot, draw_dots
-from virtoll.report.figures.style import BAND, INK, MUTED, platform_styles
+from virtoll import units
+from virtoll.report.figures import caveats, legends, markers
+from virtoll.report.figures.bars import names_width
+from virtoll.report.figures.base import FigureSpec, drawn_in_a_column
+from virtoll.report.figures.lines import axis
+from virtoll.report.figures.marks import (
+    ONCE,
+    SAID,
+    by_platform,
+    crosses,
+    figure,
+    labels_of,
+    layer,
+    number,
+    panel_width,
+    rule_through,
+)
+from virtoll.report.figures.style import BAND, MUTED, PAPER, SIZES, Specification, Width, pixels
 from virtoll.stats.analysis import Analysis
+from virtoll.stats.clocks import ClockError, ClockReading
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+MOST_MARKERS = 1000
+"""So many trials have a marker each; of more, those at one place share one."""
+_PLACE = 3.0  # pixels of the axis, of which a marker has 4.5: trials so near are at one place
+_POINTS = 3.4  # the size of a trial's marker
+_LINEAR_PPM = 10.0
+_ROW_POINTS = 21.0
+_HALF = 0.36  # of the distance between two rows: of a band, and of a median's line
+_JITTER = 0.5  # of the same: of all markers of a row
+_TICKS_ON_A_PAGE = 4
 
 
-def draw(analysis: Analysis) -> "Figure":
+def draw(analysis: Analysis, width: Width) -> Specification:
     """One row a platform, one dot a trial, in ppm on an axis that is linear near zero and logarithmic further out."""
-    figure = new_figure(1.15 + 0.3 * len(analysis.clocks))
-    panel = figure.subplots()
-    styles = platform_styles(analysis.platforms)
-    dots: list[Dot] = []
-    crosses: list[Dot] = []
-    for row, clock in enumerate(analysis.clocks):
-        panel.fill_betweenx(
-            [row - 0.36, row + 0.36], -clock.estimate * 1e6, clock.estimate * 1e6, color=BAND, linewidth=0, zorder=0.5
-        )
-        style, count = styles[clock.platform], len(clock.readings)
-        for index, reading in enumerate(clock.readings):
-            height = row + (index - (count - 1) / 2) * (0.5 / max(count, 2))
-            face = "white" if reading.within else style.colour
-            dot = Dot(reading.error * 1e6, height, style.marker, face, style.colour)
-            dots.append(dot)
-            if clock.platform in analysis.caveats:
-                crosses.append(replace(dot, marker="x", face=INK, edge=INK))
-        panel.plot([clock.median * 1e6] * 2, [row - 0.36, row + 0.36], color=style.colour, linewidth=1.6, zorder=3)
-    draw_dots(panel, dots, size=3.6, edge_width=0.9, zorder=2)
-    draw_dots(panel, crosses, size=4.0, edge_width=0.7, zorder=6)
-    panel.axvline(0, color=INK, linewidth=0.8)
-    _axes(panel, analysis)
-    caveat_signs.legend(figure, analysis, [clock.platform for clock in analysis.clocks])
-    return figure
-
-
-def _axes(panel: "Axes", analysis: Analysis) -> None:
-    from matplotlib.ticker import NullLocator
-
-    panel.set_yticks(
-        range(len(analysis.clocks)), [caveat_signs.name(analysis, one.platform) for one in analysis.clocks]
-    )
-    panel.set_ylim(len(analysis.clocks) - 0.4, -0.6)
-    panel.tick_params(axis="y", length=0)
-    panel.grid(visible=False, axis="y")
+    shown = [clock.platform for clock in analysis.clocks]
+    names = [caveats.name(analysis, one) for one in shown]
+    left = names_width({one: [one] for one in names}, SIZES[width].text)
+    wide = panel_width(width, 1, left, each=12)
     extremes = [abs(reading.error) for clock in analysis.clocks for reading in clock.readings]
     reach = max([*extremes, *(clock.estimate for clock in analysis.clocks)]) * 1e6 * 1.5
-    panel.set_xscale("symlog", linthresh=10.0, linscale=0.6)
-    panel.set_xlim(-reach, reach)
+    upright = axis((len(shown) - 0.4, -0.6), None, ticks=range(len(shown)))
+    rows = {"labelExpr": labels_of(names), "grid": False, "domain": True, "ticks": False, "labelPadding": 6}
+    upright["axis"] |= rows
+    panel: Specification = {
+        "width": wide,
+        "height": round(pixels(_ROW_POINTS) * len(shown), 1),
+        "data": {"values": [*_data(analysis, reach, wide)]},
+        "layer": _layers(analysis, _across(reach, width), upright, width),
+    }
+    return figure([panel, *legends.legend(width, legends.of_caveats(analysis, shown), left, most=2)])
+
+
+def _merged(analysis: Analysis) -> bool:
+    return sum(len(clock.readings) for clock in analysis.clocks) > MOST_MARKERS
+
+
+def _data(analysis: Analysis, reach: float, width: float) -> Iterator[dict[str, Any]]:
+    """A datum a platform, and one a trial or a place of several, in ppm."""
+    for row, clock in enumerate(analysis.clocks):
+        name = caveats.name(analysis, clock.platform)
+        common: dict[str, Any] = {"platform": clock.platform}
+        yield common | _summary(clock, row, name)
+        common |= {"caveat": True} if clock.platform in analysis.caveats else {}
+        heights = _heights(row, clock.readings)
+        if not _merged(analysis):
+            for reading in clock.readings:
+                said = f"{name}, {reading.workload}, trial {reading.trial}: {_said(reading)}"
+                made = common | {"workload": reading.workload, **_shown(reading), "y": heights[reading]}
+                yield made | {"said": said}
+            continue
+        for place in _places(clock.readings, reach, width):
+            first, last = min(one.error for one in place), max(one.error for one in place)
+            between = " to ".join(dict.fromkeys(units.parts_per_million(one) for one in (first, last)))
+            trials = f"trial {place[0].trial}" if len(place) == 1 else f"{len(place)} trials"
+            workloads = ", ".join(dict.fromkeys(one.workload for one in place))
+            made = common | {"workload": workloads, **_shown(place[0])}
+            made |= {"y": round(statistics.fmean(heights[one] for one in place), 3), "size": _area(len(place))}
+            yield made | {"said": f"{name}, {trials}: {between}, {_against(place[0])}"}
+
+
+def _summary(own: ClockError, row: int, name: str) -> dict[str, Any]:
+    ends = {"from": number(-own.estimate * 1e6), "to": number(own.estimate * 1e6)}
+    upright = {"top": row - _HALF, "bottom": row + _HALF}
+    median, trials = units.parts_per_million(own.median), len(own.readings)
+    over = "1 trial" if trials == 1 else f"{trials} trials"
+    said = f"{name}: median {median} over {over}, median estimate ±{_size(own.estimate)}; {own.words}"
+    return {"median": number(own.median * 1e6), **ends, **upright, "said": said}
+
+
+def _shown(reading: ClockReading) -> dict[str, Any]:
+    return {"value": float(f"{reading.error * 1e6:.4g}")} | ({"within": True} if reading.within else {})
+
+
+def _size(relative: float) -> str:
+    return units.parts_per_million(relative).lstrip("+")
+
+
+def _said(reading: ClockReading) -> str:
+    """'+12 ppm, within its estimate of 100 ppm'."""
+    return f"{units.parts_per_million(reading.error)}, {_against(reading)} of {_size(reading.estimate)}"
+
+
+def _against(reading: ClockReading) -> str:
+    return f"{'within' if reading.within else 'beyond'} the error estimate"
+
+
+def _heights(row: int, readings: Sequence[ClockReading]) -> Mapping[ClockReading, float]:
+    """In the order of the trials from above, so that they stand side by side."""
+    count = len(readings)
+    step = _JITTER / max(count, 2)
+    return {one: round(row + (place - (count - 1) / 2) * step, 3) for place, one in enumerate(readings)}
+
+
+def _area(trials: int) -> float:
+    """The size of a marker that so many share: as much more with each doubling."""
+    return round(markers.area(_POINTS) * (1 + math.log2(trials) / 2), 1)
+
+
+def _places(readings: Iterable[ClockReading], reach: float, width: float) -> list[list[ClockReading]]:
+    """Those that cannot be told apart in the drawing, in order."""
+    found: dict[tuple[int, bool], list[ClockReading]] = {}
+    scale = width / 2 / math.log1p(reach / _LINEAR_PPM)
+    for one in readings:
+        error = one.error * 1e6
+        place = math.copysign(math.log1p(abs(error) / _LINEAR_PPM), error) * scale
+        found.setdefault((round(place / _PLACE), one.within), []).append(one)
+    return list(found.values())
+
+
+def _layers(analysis: Analysis, across: Specification, upright: Specification, width: Width) -> list[Specification]:
+    rows: Specification = {"y": {"field": "top", **upright}, "y2": {"field": "bottom"}}
+    band = {"x": {"field": "from", **across}, "x2": {"field": "to"}} | rows
+    median = {"x": {"field": "median", **across}, "stroke": by_platform(analysis), "tooltip": SAID} | rows
+    at: Specification = {"x": {"field": "value", **across}, "y": {"field": "y", **upright}}
+    colour: Specification = {"stroke": by_platform(analysis), "shape": by_platform(analysis, "shape")}
+    face = by_platform(analysis) | {"condition": {"test": "datum.within", "value": PAPER}}
+    dot: Specification = {"type": "point", "size": markers.area(_POINTS), "strokeWidth": 1.1}
+    size: Specification = {"field": "size", "type": "quantitative", "scale": None, "legend": None}
+    colour |= {"size": size} if _merged(analysis) else {}
+    found = [
+        layer({"type": "rect", "fill": BAND}, band | {"tooltip": SAID}, "isValid(datum.median)"),
+        rule_through("x", 0),
+        layer(dot, at | colour | {"fill": face, "tooltip": SAID}, "isValid(datum.value)"),
+        layer({"type": "rule", "strokeWidth": 2.1}, median, "isValid(datum.median)"),
+    ]
+    if any(clock.platform in analysis.caveats for clock in analysis.clocks):
+        found.append(crosses(at))
+    text: Specification = {"type": "text", "fill": MUTED, "baseline": "bottom", "dy": -3}
+    text |= {"fontSize": pixels(SIZES[width].small)}
+    for said, place, side in (("guest's clock slow", 0, "left"), ("guest's clock fast", "width", "right")):
+        where = {"x": {"value": place}, "y": {"value": 0}, "text": {"value": said}}
+        found.append(ONCE | layer(text | {"align": side}, where))
+    return found
+
+
+def _across(reach: float, width: Width) -> Specification:
     decades = [10.0**power for power in range(1, 13) if 10.0**power <= reach]
-    in_a_column = narrow(panel.figure.figure)
-    if len(decades) > (1 if in_a_column else 4):
+    if len(decades) > (1 if width is Width.COLUMN else _TICKS_ON_A_PAGE):
         decades = decades[:: 2 if len(decades) < 8 else 3]
-    if in_a_column:
+    if width is Width.COLUMN:
         decades = decades[-1:]
     ticks = [-decade for decade in reversed(decades)] + [0.0, *decades]
-    panel.set_xticks(ticks, [_tick(tick) for tick in ticks])
-    panel.xaxis.set_minor_locator(NullLocator())
-    lines = ("clock error, (guest − outside) / outside;", "linear within ±10 ppm, logarithmic beyond")
-    panel.set_xlabel(("\n" if in_a_column else " ").join(lines), color=INK)
-    for text, place, side in (("guest's clock slow", 0, "left"), ("guest's clock fast", 1, "right")):
-        panel.annotate(
-            text,
-            (place, 1),
-            (0, 3),
-            xycoords="axes fraction",
-            textcoords="offset points",
-            ha=side,
-            color=MUTED,
-            fontsize=7,
-        )
+    lines = ["clock error, (guest − outside) / outside;", "linear near 0, logarithmic far beyond ±10 ppm"]
+    return axis(
+        (-reach, reach),
+        lines if width is Width.COLUMN else " ".join(lines),
+        scale={"type": "symlog", "constant": _LINEAR_PPM},
+        ticks=ticks,
+        names=[_tick(tick) for tick in ticks],
+    )
 
 
 def _tick(ppm: float) -> str:
@@ -90,13 +188,14 @@ def _tick(ppm: float) -> str:
 def caption(analysis: Analysis) -> str:
     """What to see."""
     count = sum(len(clock.readings) for clock in analysis.clocks)
+    shared = "Trials at one place share a marker, the larger the more they are. " if _merged(analysis) else ""
     return (
-        f"Each marker is one timed trial ({count} in all), the upright line the platform's median. Grey is the median "
-        "of the trials' error estimates, as a share of the duration: the largest round trip seen on the marks' path, "
-        "or how far both kinds of marks differ. An open marker lies within its own trial's estimate, so it says "
-        "nothing against the guest's clock; a filled one lies beyond. A platform's clock error is the slope over the "
-        "durations, in the table. Durations in this report are the outside clock's; the guest's own are a result, not "
-        "a correction."
+        f"Each marker is one timed trial ({count} in all), the upright line the platform's median. {shared}Grey is "
+        "the median of the trials' error estimates, as a share of the duration: the largest round trip seen on the "
+        "marks' path, or how far both kinds of marks differ. An open marker lies within its own trial's estimate, so "
+        "it says nothing against the guest's clock; a filled one lies beyond. A platform's clock error is the slope "
+        "over the durations, in the table. Durations in this report are the outside clock's; the guest's own are a "
+        "result, not a correction."
     )
 
 

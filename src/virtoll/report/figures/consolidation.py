@@ -1,70 +1,93 @@
 """Consolidation: the host's memory that idle guests have taken, guest by guest."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from virtoll.report.figures import caveat_signs
-from virtoll.report.figures.base import FigureSpec, drawn_in_a_column, legend_below, new_figure
-from virtoll.report.figures.style import MUTED, platform_styles
+from virtoll import units
+from virtoll.report.figures import caveats, legends
+from virtoll.report.figures.base import FigureSpec, drawn_in_a_column
+from virtoll.report.figures.lines import axis, upright_room
+from virtoll.report.figures.markers import area
+from virtoll.report.figures.marks import SAID, by_platform, crosses, figure, layer, note, number, panel_width
+from virtoll.report.figures.style import Specification, Width, nice_log_ticks, pixels
 from virtoll.stats.analysis import Analysis
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from virtoll.stats.consolidation import Consolidation
 
 _MIB = 2**20
 _FAR_APART = 20
+_PANEL_POINTS = 155.0  # high
 
 
-def draw(analysis: Analysis) -> "Figure":
+def draw(analysis: Analysis, width: Width) -> Specification:
     """One marker a guest: what has gone of the available memory; a thin line: what the guests' processes hold."""
-    figure = new_figure(3.0)
-    panel = figure.subplots()
-    styles = platform_styles([one.platform for one in analysis.consolidations])
-    ends: list[float] = []
-    for one in analysis.consolidations:
-        style, steps = styles[one.platform], one.steps
-        if not steps:
-            continue
-        first = steps[0].available_before_bytes
-        gone = [
-            (step.guests, (first - step.available_bytes) / _MIB)
-            for step in steps
-            if first is not None and step.available_bytes is not None
-        ]
-        held = [(step.guests, step.processes_bytes / _MIB) for step in steps if step.processes_bytes is not None]
-        ends += [points[-1][1] for points in (gone, held) if points]
-        for points, look in ((gone, style.marker), (held, "")):
-            if points:
-                panel.plot(
-                    *zip(*points, strict=True),
-                    marker=look or None,
-                    markersize=3,
-                    color=style.colour,
-                    linestyle="none" if look else "-",
-                    linewidth=0.9,
-                    label=caveat_signs.name(analysis, one.platform) if look else None,
-                )
-    panel.set_xlim(left=0)
+    series = [one for one in analysis.consolidations if one.steps]
+    values = [datum for one in series for datum in _data(analysis, one)]
+    left = upright_room(width, lines=1)
+    across = axis((0, 1.02 * max(one.guests for one in series)), "idle guests")
+    across["axis"] |= {"tickCount": 8, "tickMinStep": 1}
+    upright, logarithmic = _upright(values)
+    panel: Specification = {
+        "title": note("markers: by available memory; lines: by processes", width),
+        "width": panel_width(width, 1, left, each=8),
+        "height": pixels(_PANEL_POINTS),
+        "data": {"values": values},
+        "layer": _layers(analysis, across, upright, logarithmic=logarithmic),
+    }
+    shown = [one.platform for one in series]
+    entries = [*legends.platforms(analysis, shown), *legends.of_caveats(analysis, shown)]
+    return figure([panel, *legends.legend(width, entries, left)])
+
+
+def _data(analysis: Analysis, own: Consolidation) -> Iterator[dict[str, Any]]:
+    """A datum a guest, in MiB: `value`: by how much less is available, `held`: what all processes have."""
+    first = own.steps[0].available_before_bytes
+    for step in own.steps:
+        made: dict[str, Any] = {"platform": own.platform, "guests": step.guests}
+        told = []
+        if first is not None and step.available_bytes is not None:
+            gone = first - step.available_bytes
+            made["value"] = number(gone / _MIB)
+            less = f"{units.size(abs(gone))} {'less' if gone >= 0 else 'more'}"
+            told.append(f"{less} available than before the first")
+        if step.processes_bytes is not None:
+            made["held"] = number(step.processes_bytes / _MIB)
+            told.append(f"the guests' processes hold {units.size(step.processes_bytes)}")
+        guests = "1 idle guest" if step.guests == 1 else f"{step.guests} idle guests"
+        made["said"] = f"{caveats.name(analysis, own.platform)}, {guests}: {', '.join(told) or 'nothing was read'}"
+        yield made | ({"caveat": True} if own.platform in analysis.caveats else {})
+
+
+def _upright(values: Sequence[dict[str, Any]]) -> tuple[Specification, bool]:
+    """The axis, and whether it is logarithmic: where one platform's guests take many times what another's do."""
+    found = [(one["platform"], field, one[field]) for one in values for field in ("value", "held") if field in one]
+    ends = list({(platform, field): taken for platform, field, taken in found}.values())  # the last of each
+    title, taken = "host memory taken, MiB", [one for _, _, one in found] or [1.0]
     if min(ends, default=0) > 0 and max(ends) > _FAR_APART * min(ends):
-        panel.set_yscale("log", nonpositive="mask")
-        panel.yaxis.set_major_formatter("{x:g}")
-    else:
-        panel.set_ylim(bottom=0)
-    panel.set_xlabel("idle guests")
-    panel.set_ylabel("host memory taken, MiB")
-    panel.annotate(
-        "markers: by available memory; lines: by processes",
-        (0, 1),
-        (0, 4),
-        xycoords="axes fraction",
-        textcoords="offset points",
-        color=MUTED,
-        fontsize=7,
-    )
-    shown = panel.get_legend_handles_labels()[0]
-    if shown:
-        caveats = caveat_signs.handles(analysis, [one.platform for one in analysis.consolidations])
-        legend_below(figure, [*shown, *caveats])
-    return figure
+        limits = min(one for one in taken if one > 0) / 1.2, max(taken) * 1.2
+        ticks = nice_log_ticks(*limits)
+        scale: Specification = {"type": "log"}
+        return axis(limits, title, scale=scale, ticks=ticks, names=[f"{tick:g}" for tick in ticks]), True
+    return axis((1.05 * min(0.0, *taken), 1.05 * max(taken)), title), False
+
+
+def _layers(
+    analysis: Analysis, across: Specification, upright: Specification, *, logarithmic: bool
+) -> list[Specification]:
+    x: Specification = {"field": "guests", **across}
+    y: Specification = {"field": "value", **upright}
+    stroke, dash = by_platform(analysis), by_platform(analysis, "dash")
+    line = {"x": x, "y": {"field": "held", **upright}, "stroke": stroke, "strokeDash": dash}
+    marker = {"x": x, "y": y, "fill": by_platform(analysis), "shape": by_platform(analysis, "shape"), "tooltip": SAID}
+    there = "datum.{} > 0" if logarithmic else "isValid(datum.{})"
+    found = [
+        layer({"type": "line", "strokeWidth": 1.2}, line, there.format("held")),
+        layer({"type": "point", "size": area(3.4), "strokeWidth": 0}, marker, there.format("value")),
+    ]
+    if any(one.platform in analysis.caveats for one in analysis.consolidations):
+        found.append(
+            crosses({"x": x, "y": y}) | {"transform": [{"filter": f"datum.caveat && {there.format('value')}"}]}
+        )
+    return found
 
 
 def caption(analysis: Analysis) -> str:

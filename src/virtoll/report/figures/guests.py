@@ -1,189 +1,257 @@
 """What the guests themselves cost: the way to readiness, memory idle and after work, host CPU per job."""
 
-import math
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from virtoll.report.figures import caveat_signs
-from virtoll.report.figures.base import FigureSpec, blocks_text, new_figure
-from virtoll.report.figures.style import INK, MUTED, PlatformStyle, nice_log_ticks, platform_styles
+from virtoll import units
+from virtoll.report.figures import caveats, legends, markers
+from virtoll.report.figures.bars import names_width
+from virtoll.report.figures.base import FigureSpec, blocks_count, blocks_text, coverage_text
+from virtoll.report.figures.lines import axis
+from virtoll.report.figures.marks import (
+    SAID,
+    by_platform,
+    crosses,
+    figure,
+    labels_of,
+    layer,
+    note,
+    number,
+    on_paper,
+    panel_width,
+    rule_through,
+)
+from virtoll.report.figures.style import (
+    MUTED,
+    PAPER,
+    SIZES,
+    TONES,
+    Specification,
+    Width,
+    nice_log_ticks,
+    pixels,
+)
 from virtoll.stats.analysis import Analysis
-from virtoll.stats.guests import Quantity
+from virtoll.stats.guests import CpuUse, GuestCost, Quantity
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-_PARTS = (("spawn", "#4d4d4d"), ("kernel", "#9a9a9a"), ("init", "#d9d9d9"))
+_PARTS: Mapping[str, str] = dict(zip(("spawn", "kernel", "init"), TONES, strict=True))
+_HOLLOW = "in all"
 _MIB = 2**20
+_ROW_POINTS = 19.0  # from one platform to the next
+_SPREAD = 1.8  # within a row, half of the distance from its first marker to its end, by that between markers
+_CUT = 3.0  # times a ratio: an interval that goes further is cut there
+_ROOM = 1.35
+_TICKS = 5
 
 
-def draw(analysis: Analysis) -> "Figure":
+def draw(analysis: Analysis, width: Width) -> Specification:
     """Three panels with one row a platform: milliseconds, MiB, and CPU time as a multiple of the baseline's."""
-    rows = analysis.guests
-    styles = platform_styles(analysis.platforms)
-    figure = new_figure(1.35 + 0.27 * len(rows))
-    ready, memory, processor = figure.subplots(1, 3, sharey=True)
-    ready.set_yticks(range(len(rows)), [caveat_signs.name(analysis, row.platform) for row in rows])
-    ready.set_ylim(len(rows) - 0.4, -0.6)
-    for panel in (ready, memory, processor):
-        panel.tick_params(axis="y", length=0)
-        panel.grid(visible=False, axis="y")
-    _ready(ready, analysis)
-    _memory(memory, analysis, styles)
-    _processor(processor, analysis, styles)
-    caveat_signs.legend(figure, analysis, [row.platform for row in rows])
-    return figure
+    shown = [row.platform for row in analysis.guests]
+    left = names_width({one: [caveats.name(analysis, one)] for one in shown}, SIZES[width].text)
+    wide = panel_width(width, 3, left, each=8)
+    drawn = [
+        panel | {"width": wide, "height": round(pixels(_ROW_POINTS) * len(shown), 1)}
+        for panel in (_ready(analysis, width), _memory(analysis, width), _processor(analysis, width))
+    ]
+    parts = [legends.box(name, tone) for name, tone in _PARTS.items()]
+    known = any(row.spawn is not None for row in analysis.guests)
+    entries = [*(parts if known else []), *legends.of_caveats(analysis, shown)]
+    below = legends.legend(width, entries, left, most=len(entries))
+    own_offsets: Specification = {"scale": {"yOffset": "independent"}}
+    return figure([{"hconcat": drawn, "spacing": 14, "resolve": own_offsets}, *below])
 
 
-def _ready(panel: "Axes", analysis: Analysis) -> None:
+def _rows(analysis: Analysis, *, labelled: bool = False) -> Specification:
+    """The encoding that a panel's layers have in common: a row a platform."""
+    names = [caveats.name(analysis, row.platform) for row in analysis.guests]
+    shown = {"labelExpr": labels_of(names), "labels": labelled, "labelPadding": 6}
+    return {
+        "y": {
+            "field": "row",
+            "type": "ordinal",
+            "scale": {"domain": list(range(len(names))), "padding": 0},
+            "axis": shown | {"title": None, "domain": False, "ticks": False},
+        }
+    }
+
+
+def _logarithmic(ends: Sequence[float], title: str) -> Specification:
+    """An axis with room around what it has to show."""
+    low, high = min(ends, default=1.0) / _ROOM, max(ends, default=1.0) * _ROOM
+    ticks = nice_log_ticks(low, high) if ends else []
+    ticks = ticks[:: -(-len(ticks) // _TICKS) or 1]
+    return axis((low, high), title, scale={"type": "log"}, ticks=ticks, names=[f"{tick:g}" for tick in ticks])
+
+
+def _ready(analysis: Analysis, width: Width) -> Specification:
     """A way through time to each guest's answer, in its parts; one of which nothing more is known is hollow."""
-    from matplotlib.patches import Patch
-
-    rows = analysis.guests
-    totals = [row.ready.median / 1e6 for row in rows if row.ready is not None]
-    if totals:
-        _logarithmic(panel, min(totals) / 2, max(totals))
-    for height, row in enumerate(rows):
-        if row.ready is None:
-            continue
-        moment, begin = 0.0, panel.get_xlim()[0]
-        for (_, colour), part in zip(_PARTS, (row.spawn, row.kernel, row.init), strict=True):
-            if part is not None:
-                end = moment + part.median / 1e6
-                left = max(moment, begin)
-                panel.barh(
-                    height,
-                    max(end - left, 0.0),
-                    0.62,
-                    left=left,
-                    color=colour,
-                    linewidth=0,
-                    hatch=caveat_signs.hatch(analysis, row.platform),
-                    edgecolor="white",
-                )
-                moment = end
-        if moment == 0:
-            panel.barh(
-                height,
-                row.ready.median / 1e6 - begin,
-                0.62,
-                left=begin,
-                color="white",
-                edgecolor=MUTED,
-                linewidth=0.8,
-                hatch=caveat_signs.hatch(analysis, row.platform),
-            )
-        interval = row.ready.interval
-        if interval is not None:
-            panel.plot([interval.low / 1e6, interval.high / 1e6], [height] * 2, color=INK, linewidth=0.9, zorder=3)
-    panel.set_xlabel("ready, ms (log)")
-    if any(row.spawn is not None for row in rows):
-        panel.legend(
-            handles=[Patch(facecolor=colour, label=name) for name, colour in _PARTS],
-            loc="lower left",
-            bbox_to_anchor=(0, 1),
-            ncols=3,
-            handlelength=1,
-            columnspacing=0.8,
-            borderpad=0,
-        )
+    totals = [row.ready.median / 1e6 for row in analysis.guests if row.ready is not None]
+    across = _logarithmic([min(totals) / 2, *totals] if totals else [], "ready, ms (log)")
+    begin = across["scale"]["domain"][0]
+    values = [datum for row, one in enumerate(analysis.guests) for datum in _way(analysis, one, row, begin)]
+    ends: Specification = {"x": {"field": "from", **across}, "x2": {"field": "to"}, "tooltip": SAID}
+    tone: Specification = {
+        "condition": [{"test": f"datum.part === '{name}'", "value": paint} for name, paint in _PARTS.items()],
+        "value": MUTED,
+    }
+    bar: Specification = {"type": "bar", "size": round(pixels(_ROW_POINTS) * 0.62, 2)}
+    open_bar = bar | {"fill": PAPER, "strokeWidth": 1.4}
+    found = []
+    if any("part" in one and "open" not in one for one in values):
+        found.append(layer(bar, ends | {"fill": tone}, "datum.part && !datum.open"))
+    if any("open" in one for one in values):
+        dash: Specification = {"condition": {"test": "datum.caveat", "value": [3, 2]}, "value": [1, 0]}
+        found.append(layer(open_bar, ends | {"stroke": tone, "strokeDash": dash}, "datum.open"))
+    if any("low" in one for one in values):
+        found += on_paper({"x": {"field": "low", **across}, "x2": {"field": "high"}})
+    return _panel("", width, values, found or _nothing(across), _rows(analysis, labelled=True))
 
 
-def _memory(panel: "Axes", analysis: Analysis, styles: dict[str, PlatformStyle]) -> None:
-    rows = analysis.guests
-    values = [part.median / _MIB for row in rows for part in (row.idle, row.worked) if part is not None and part.median]
-    for height, row in enumerate(rows):
-        style = styles[row.platform]
-        for part, shift, face in ((row.idle, -0.14, "white"), (row.worked, 0.14, style.colour)):
-            if part is not None and part.median > 0:
-                _dot(panel, part, height + shift, style, face, lambda value: value / _MIB)
-                caveat_signs.cross(panel, analysis, row.platform, part.median / _MIB, height + shift)
-    if values:
-        _logarithmic(panel, min(values), max(values))
-    panel.set_xlabel("host memory, MiB (log)")
-    panel.annotate(
-        "open: idle; filled: after work",
-        (0, 1),
-        (0, 4),
-        xycoords="axes fraction",
-        textcoords="offset points",
-        color=MUTED,
-        fontsize=7,
+def _nothing(across: Specification) -> list[Specification]:
+    """The layer of a panel without data, which has its axes."""
+    return [layer({"type": "point"}, {"x": {"field": "value", **across}})]
+
+
+def _panel(
+    how: str,
+    width: Width,
+    values: Sequence[Mapping[str, Any]],
+    layers: Sequence[Specification],
+    rows: Specification,
+) -> Specification:
+    """`how`: to read it, where there is something."""
+    title = note(how if values else "not read in this run", width)
+    return {"title": title, "data": {"values": list(values)}, "encoding": rows, "layer": list(layers)}
+
+
+def _way(analysis: Analysis, own: GuestCost, row: int, begin: float) -> Iterable[dict[str, Any]]:
+    """The parts that reach into the panel, in ms, the last of them with the whole's value; the whole where none is
+    known."""
+    if own.ready is None:
+        return
+    known = {
+        name: part.median / 1e6
+        for name, part in zip(_PARTS, (own.spawn, own.kernel, own.init), strict=True)
+        if part is not None
+    }
+    name = caveats.name(analysis, own.platform)
+    total = f"ready after {_said(own.ready, 'ns')}"
+    common: dict[str, Any] = {"platform": own.platform, "row": row}
+    common |= {"caveat": True, "open": True} if own.platform in analysis.caveats else {}
+    whole: dict[str, Any] = {"value": number(own.ready.median / 1e6)}
+    if own.ready.interval is not None:
+        whole |= {"low": number(own.ready.interval.low / 1e6), "high": number(own.ready.interval.high / 1e6)}
+    moment, found = 0.0, list[dict[str, Any]]()
+    for part, length in known.items():
+        ends = {"from": number(max(moment, begin)), "to": number(max(moment + length, begin))}
+        said = f"{name}: {part} {units.nanoseconds(1e6 * length)}; {total}"
+        found.append(common | {"part": part, **ends, "said": said})
+        moment += length
+    if not found:
+        said = f"{name}: {total}; its parts cannot be seen"
+        ends = {"from": begin, "to": whole["value"]}
+        found.append(common | {"part": _HOLLOW, "open": True, **ends, "said": said})
+    yield from found[:-1]
+    yield found[-1] | whole
+
+
+def _said(part: Quantity, unit: str) -> str:
+    between = ""
+    if part.interval is not None:
+        covered = units.percent(part.interval.coverage)
+        between = f", {covered} interval {units.between(part.interval.low, part.interval.high, unit)}"
+    return f"{units.value(part.median, unit)}{between}, {blocks_count(part.blocks)}"
+
+
+def _offset(domain: Sequence[Any]) -> Specification:
+    """Within a row, from above."""
+    scale = {"domain": list(domain), "paddingInner": 1, "paddingOuter": _SPREAD}
+    return {"field": "within", "type": "nominal", "scale": scale}
+
+
+def _memory(analysis: Analysis, width: Width) -> Specification:
+    values = list(_held(analysis))
+    ends = [one[end] for one in values for end in ("value", "low", "high") if end in one]
+    across = _logarithmic(ends, "host memory, MiB (log)")
+    face: Specification = {"condition": {"test": "datum.within === 1", **by_platform(analysis)}, "value": PAPER}
+    found = _dots(analysis, across, _offset((0, 1)), face, 4.4)
+    return _panel("open: idle; filled: after work", width, values, found, _rows(analysis))
+
+
+def _held(analysis: Analysis) -> Iterable[dict[str, Any]]:
+    """What a guest's processes hold idle (`within` 0) and after work (1), in MiB; nothing where they hold none."""
+    for row, own in enumerate(analysis.guests):
+        for within, (part, when) in enumerate(((own.idle, "idle"), (own.worked, "after work"))):
+            if part is None or part.median <= 0:
+                continue
+            said = f"{caveats.name(analysis, own.platform)}, {when}: {_said(part, 'bytes')}"
+            made: dict[str, Any] = {"platform": own.platform, "row": row, "within": within}
+            made |= {"value": number(part.median / _MIB), "said": said}
+            if part.interval is not None and part.interval.low > 0:
+                low, high = number(part.interval.low / _MIB), number(part.interval.high / _MIB)
+                made |= {"low": low, "high": high, "from": low, "to": high}
+            yield made | ({"caveat": True} if own.platform in analysis.caveats else {})
+
+
+def _processor(analysis: Analysis, width: Width) -> Specification:
+    rows = {row.platform: place for place, row in enumerate(analysis.guests)}
+    shown = [use for use in analysis.host_cpu if use.ratio is not None and use.platform in rows]
+    tasks = list(dict.fromkeys(use.task for use in shown))
+    values = [_use(analysis, use, rows[use.platform], tasks.index(use.task)) for use in shown]
+    ends = [one[end] for one in values for end in ("value", "from", "to") if end in one]
+    across = _logarithmic([1.0, *ends], f"host CPU per job, × {analysis.baseline or 'baseline'} (log)")
+    dots = _dots(analysis, across, _offset(range(max(len(tasks), 2))), by_platform(analysis), 3.6)
+    return _panel("", width, values, [rule_through("x", 1), *dots], _rows(analysis))
+
+
+def _use(analysis: Analysis, own: CpuUse, row: int, within: int) -> dict[str, Any]:
+    """One job's CPU time as a multiple of the baseline's."""
+    ratio = own.ratio or 1.0
+    made: dict[str, Any] = {"platform": own.platform, "workload": own.task.workload, "row": row, "within": within}
+    between = ""
+    if own.interval is not None:
+        made |= {"low": number(own.interval.low), "high": number(own.interval.high)}
+        made |= {
+            "from": number(max(own.interval.low, ratio / _CUT)),
+            "to": number(min(own.interval.high, ratio * _CUT)),
+        }
+        covered = units.percent(own.interval.coverage)
+        between = f", {covered} interval {units.between(own.interval.low, own.interval.high, 'times')}"
+    used = f"{units.nanoseconds(own.per_unit.median)} a {own.unit}"
+    said = (
+        f"{units.significant(ratio)} times {analysis.baseline}'s{between}, {blocks_count(own.per_unit.blocks)}; {used}"
     )
+    return made | {
+        "value": number(ratio),
+        "said": f"{caveats.name(analysis, own.platform)}, {own.task.short}: {said}",
+    }
 
 
-def _dot(
-    panel: "Axes",
-    part: Quantity,
-    height: float,
-    style: PlatformStyle,
-    face: str,
-    scale: Callable[[float], float],
-) -> None:
-    if part.interval is not None and part.interval.low > 0:
-        panel.plot([scale(part.interval.low), scale(part.interval.high)], [height] * 2, color=style.colour, linewidth=1)
-    panel.plot(
-        scale(part.median),
-        height,
-        marker=style.marker,
-        markersize=4.4,
-        markeredgecolor=style.colour,
-        markerfacecolor=face,
-        markeredgewidth=1,
-        linestyle="none",
-        zorder=3,
-    )
-
-
-def _processor(panel: "Axes", analysis: Analysis, styles: dict[str, PlatformStyle]) -> None:
-    heights = {row.platform: height for height, row in enumerate(analysis.guests)}
-    shown = [use for use in analysis.host_cpu if use.ratio is not None and use.platform in heights]
-    tasks, ends = list(dict.fromkeys(use.task for use in shown)), [1.0]
-    for platform in dict.fromkeys(use.platform for use in shown):
-        style, ratios, levels = styles[platform], list[float](), list[float]()
-        x, y = list[float](), list[float]()
-        for use in (one for one in shown if one.platform == platform):
-            height = heights[platform] + (tasks.index(use.task) - (len(tasks) - 1) / 2) * (0.5 / max(len(tasks), 2))
-            ratio = use.ratio or 1.0
-            if use.interval is not None:
-                low, high = max(use.interval.low, ratio / 3), min(use.interval.high, ratio * 3)
-                x += [low, high, math.nan]
-                y += [height, height, math.nan]
-                ends += [low, high]
-            ratios.append(ratio)
-            levels.append(height)
-        if x:
-            panel.plot(x[:-1], y[:-1], color=style.colour, linewidth=1)
-        panel.plot(ratios, levels, marker=style.marker, markersize=3.6, color=style.colour, linestyle="none", zorder=3)
-        ends += ratios
-    panel.axvline(1, color=INK, linewidth=0.8)
-    _logarithmic(panel, min(ends), max(ends))
-    panel.set_xlabel(f"host CPU per job, × {analysis.baseline or 'baseline'} (log)")
-
-
-def _logarithmic(panel: "Axes", low: float, high: float) -> None:
-    from matplotlib.ticker import NullLocator
-
-    panel.set_xscale("log")
-    low, high = low / 1.35, high * 1.35
-    panel.set_xlim(low, high)
-    ticks = nice_log_ticks(low, high)
-    if len(ticks) > 5:
-        ticks = ticks[:: (len(ticks) + 4) // 5]
-    panel.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    panel.xaxis.set_minor_locator(NullLocator())
+def _dots(
+    analysis: Analysis, across: Specification, offset: Specification, face: Specification, points: float
+) -> list[Specification]:
+    """Markers with their intervals, in one row several below one another."""
+    at: Specification = {"x": {"field": "value", **across}, "yOffset": offset}
+    ends: Specification = {"x": {"field": "from", **across}, "x2": {"field": "to"}, "yOffset": offset}
+    stroke, shape = by_platform(analysis), by_platform(analysis, "shape")
+    marker: Specification = {"type": "point", "size": markers.area(points - 0.4), "strokeWidth": 1.3}
+    found = [
+        layer({"type": "rule", "strokeWidth": 1.3}, ends | {"stroke": stroke, "tooltip": SAID}, "isValid(datum.from)"),
+        layer(marker, at | {"stroke": stroke, "shape": shape, "fill": face, "tooltip": SAID}),
+    ]
+    return [*found, crosses(at)] if analysis.caveats else found
 
 
 def caption(analysis: Analysis) -> str:
     """What to see."""
     tasks = list(dict.fromkeys(use.task.short for use in analysis.host_cpu if use.ratio is not None))
     jobs = f" Within a row the jobs are, from above: {', '.join(tasks)}." if tasks else ""
+    found = [part for row in analysis.guests for part in (row.ready, row.idle, row.worked) if part is not None]
     return (
-        "Left: the way from the first process to the guest's answer, by the outside clock, medians; a hollow bar: its "
-        "parts cannot be seen. Middle: PSS and page tables of the guest's processes on the host. Right: CPU time of "
-        "those processes over a job, as a multiple of the baseline's in the same block. Intervals are of 95 %, cut at "
-        f"a factor of three.{jobs} "
+        "Left: the way from the first process to the guest's answer, by the outside clock, medians; an open bar with a "
+        "whole outline: its parts cannot be seen. Middle: PSS and page tables of the guest's processes on the host. "
+        "Right: CPU time of those processes over a job, as a multiple of the baseline's in the same block. Left and "
+        f"middle: {coverage_text(found)}. Right: 95 % intervals, cut at a factor of three.{jobs} "
         f"{blocks_text(analysis)}."
     )
 

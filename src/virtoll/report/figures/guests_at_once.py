@@ -1,19 +1,39 @@
 """The same work in n guests at once: all together, and one of them (Camargos et al. 2008, Figures 10 to 12)."""
 
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from virtoll.report.figures import caveat_signs
-from virtoll.report.figures.base import FigureSpec, blocks_text, drawn_in_a_column, new_figure
-from virtoll.report.figures.style import nice_log_ticks, platform_styles, whole
+from virtoll import units
+from virtoll.report.figures import legends
+from virtoll.report.figures.base import FigureSpec, blocks_text, drawn_in_a_column
+from virtoll.report.figures.lines import (
+    LinePanel,
+    LinePoint,
+    axis,
+    labels_room,
+    line_panel,
+    side_by_side,
+    upright_room,
+    where_room,
+)
+from virtoll.report.figures.marks import figure, panel_width
+from virtoll.report.figures.style import Specification, Width, nice_log_ticks, pixels, whole
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.guests_at_once import ScaleRow
 from virtoll.stats.values import Task
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+_PANEL_POINTS = 120.0  # high
+_BEYOND = 1.2  # times the largest value, and the smallest by it: the axis' ends
 
-_SCALES = {"ns": (1e9, "s")}
+
+@dataclass(frozen=True)
+class Upright:
+    """What a panel shows of each row, what that is, and its unit; rows without a value are left out."""
+
+    values: Mapping[ScaleRow, float]
+    title: str
+    unit: str
 
 
 def _tasks(analysis: Analysis) -> list[Task]:
@@ -22,49 +42,97 @@ def _tasks(analysis: Analysis) -> list[Task]:
     return [task for task in analysis.at_once.tasks if len({row.point.guests for row in rows if row.task == task}) > 1]
 
 
-def draw(analysis: Analysis) -> "Figure":
+def draw(analysis: Analysis, width: Width) -> Specification:
     """A row for each task: what all do together, and what one of them does."""
     tasks = _tasks(analysis)
-    figure = new_figure(0.9 + 2.3 * len(tasks))
-    panels = figure.subplots(len(tasks), 2, squeeze=False)
-    for (together, each), task in zip(panels, tasks, strict=True):
+    left = upright_room(width, lines=1)
+    size = (panel_width(width, 2, 0, each=left + 6), pixels(_PANEL_POINTS))
+    drawn = []
+    for task in tasks:
         rows = [row for row in analysis.at_once.rows if row.task == task]
-        scale, unit = _SCALES.get(task.metric.unit, (1.0, task.metric.unit))
-        _panel(together, analysis, rows, {row: row.together or 0.0 for row in rows})
-        _panel(each, analysis, rows, {row: row.each / scale for row in rows})
-        together.set_title(task.label, loc="left")
-        together.set_ylabel(f"all together, {rows[0].together_unit}")
-        each.set_ylabel(f"one guest, {unit}")
-    for panel in panels[-1]:
-        panel.set_xlabel("guests at once")
-    shown = [row.platform for row in analysis.at_once.rows]
-    caveat_signs.legend_of_panels(figure, analysis, panels[:, 0], shown)
-    return figure
+        together = {row: row.together for row in rows if row.together is not None}
+        shown = (
+            Upright(together, "all together", rows[0].together_unit),
+            Upright({row: row.each for row in rows}, "one guest", task.metric.unit),
+        )
+        beside = [_panel(analysis, one, width, size=size, last=task == tasks[-1]) for one in shown]
+        drawn.append(side_by_side(task.label, beside, width))
+    shown_rows = [row for row in analysis.at_once.rows if row.task in tasks]
+    entries = _entries(analysis, shown_rows)
+    return figure([*drawn, *legends.legend(width, entries, left)])
 
 
-def _panel(panel: "Axes", analysis: Analysis, rows: list[ScaleRow], values: dict[ScaleRow, float]) -> None:
+def _entries(analysis: Analysis, rows: Sequence[ScaleRow]) -> list[legends.Entry]:
+    """Each platform; with several numbers of vCPUs, each of its lines."""
+    shown = list(dict.fromkeys(row.platform for row in rows))
+    found = []
+    widths = _widths(rows)
+    for entry in legends.platforms(analysis, shown):
+        for vcpus in widths if len(widths) > 1 else ():
+            if any(row.platform == entry.platform and row.point.vcpus == vcpus for row in rows):
+                label = f"{entry.label}, {_vcpus(vcpus)}"
+                found.append(replace(entry, label=label, width=widths[vcpus]))
+        found += [] if len(widths) > 1 else [entry]
+    return [*found, *legends.of_caveats(analysis, shown)]
+
+
+def _widths(rows: Sequence[ScaleRow]) -> dict[int, float]:
+    """How wide a line is, in pixels, by its guests' number of vCPUs."""
+    return {vcpus: 1.2 + 0.8 * place for place, vcpus in enumerate(sorted({row.point.vcpus for row in rows}))}
+
+
+def _vcpus(number: int) -> str:
+    return "1 vCPU" if number == 1 else f"{number} vCPUs"
+
+
+def _panel(analysis: Analysis, own: Upright, width: Width, *, size: tuple[float, float], last: bool) -> Specification:
     """A line for each platform and number of vCPUs, both axes logarithmic."""
-    from matplotlib.ticker import NullLocator
+    scale, unit = units.axis_unit(max(own.values.values()), own.unit)
+    values = {row: value / scale for row, value in own.values.items()}
+    widths = _widths([*values])
+    lines: dict[str, list[LinePoint]] = {}
+    for row, value in sorted(values.items(), key=lambda one: (one[0].point.vcpus, one[0].point.guests)):
+        thick = widths[row.point.vcpus] if len(widths) > 1 else None
+        point = LinePoint(row.point.guests, value, said=_said(analysis, row), width=thick)
+        lines.setdefault(row.platform, []).append(point)
+    limits = (min(values.values()) / _BEYOND, max(values.values()) * _BEYOND)
+    ticks = nice_log_ticks(*limits)
+    names = [f"{tick:g}" if tick < 1000 else whole(tick) for tick in ticks]
+    return line_panel(
+        analysis,
+        LinePanel(
+            title="",
+            workload=next(iter(values)).task.workload,
+            lines={one: lines[one] for one in analysis.platforms if one in lines},
+            across=_across([*values], size[0], last=last),
+            upright=axis(
+                limits,
+                f"{own.title}, {unit}",
+                scale={"type": "log"},
+                ticks=ticks,
+                names=names,
+                extent=labels_room(width),
+            ),
+            limits=limits,
+            size=size,
+        ),
+    )
 
-    styles = platform_styles(analysis.platforms)
-    vcpus = sorted({row.point.vcpus for row in rows})
-    for platform in dict.fromkeys(row.platform for row in rows):
-        for number in vcpus:
-            own = [row for row in rows if row.platform == platform and row.point.vcpus == number]
-            style, name = styles[platform], caveat_signs.name(analysis, platform)
-            label = name if len(vcpus) == 1 else f"{name}, {number} vCPU{'s' if number > 1 else ''}"
-            places, width = [row.point.guests for row in own], 0.8 + 0.6 * vcpus.index(number)
-            style.plot(panel, places, [values[row] for row in own], label, width)
-    panel.set_xscale("log")
-    panel.set_yscale("log")
+
+def _across(rows: Sequence[ScaleRow], width: float, *, last: bool) -> Specification:
+    """The numbers of guests, named where there is room."""
     numbers = sorted({row.point.guests for row in rows})
-    panel.set_xticks(numbers, [str(number) for number in numbers])
-    panel.xaxis.set_minor_locator(NullLocator())
-    low, high = min(values.values()) / 1.2, max(values.values()) * 1.2
-    panel.set_ylim(low, high)
-    panel.set_yticks(nice_log_ticks(low, high))
-    panel.yaxis.set_major_formatter(lambda value, _: f"{value:g}" if value < 1000 else whole(value))
-    panel.yaxis.set_minor_formatter("")
+    names = where_room([str(number) for number in numbers], [math.log(number) for number in numbers], width)
+    title = "guests at once" if last else None
+    return axis((numbers[0], numbers[-1]), title, scale={"type": "log"}, ticks=numbers, names=names)
+
+
+def _said(analysis: Analysis, row: ScaleRow) -> str:
+    """'4 guests, sysbench cpu: all together 2.51 jobs/s, one guest 1.59 s, medians over 6 trials'."""
+    together = "" if row.together is None else f"all together {units.value(row.together, row.together_unit)}, "
+    over = f"median{'s' if together else ''} over {row.trials} trial{'s' if row.trials > 1 else ''}"
+    each = f"one guest {units.value(row.each, row.task.metric.unit)}"
+    return f"{analysis.at_once.words(row.point)}, {row.task.label}: {together}{each}, {over}"
 
 
 def caption(analysis: Analysis) -> str:

@@ -1,18 +1,17 @@
 """The same work in guests with more and more virtual CPUs (Suresh and Kannan 2014, Figure 3): value and CPU time."""
 
-from typing import TYPE_CHECKING
-
 from virtoll import units
-from virtoll.report.figures import caveat_signs
-from virtoll.report.figures.base import FigureSpec, blocks_text, drawn_in_a_column, new_figure
-from virtoll.report.figures.style import platform_styles
+from virtoll.report.figures import legends
+from virtoll.report.figures.base import FigureSpec, blocks_text, drawn_in_a_column
+from virtoll.report.figures.lines import LinePanel, LinePoint, axis, labels_room, line_panel, side_by_side, upright_room
+from virtoll.report.figures.marks import figure, panel_width
+from virtoll.report.figures.style import COUNTS, Specification, Width, pixels
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.guests_at_once import ScaleRow
 from virtoll.stats.values import Task
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+_PANEL_POINTS = 125.0  # high
+_ABOVE = 1.1  # times the largest value
 
 
 def _panels(analysis: Analysis) -> dict[tuple[Task, int], list[ScaleRow]]:
@@ -24,37 +23,62 @@ def _panels(analysis: Analysis) -> dict[tuple[Task, int], list[ScaleRow]]:
     return {key: rows for key, rows in found.items() if len({row.point.vcpus for row in rows}) > 1}
 
 
-def draw(analysis: Analysis) -> "Figure":
+def draw(analysis: Analysis, width: Width) -> Specification:
     """A row for each task and number of guests: what one guest does, and the CPU time that it takes of the host."""
     panels = _panels(analysis)
-    figure = new_figure(0.9 + 2.3 * len(panels))
-    grid = figure.subplots(len(panels), 2, squeeze=False)
-    for (value, cpu), ((task, guests), rows) in zip(grid, panels.items(), strict=True):
-        value.set_title(task.label if guests == 1 else f"{task.label}, {rows[0].point.label}", loc="left")
-        _panel(value, analysis, {row: row.each for row in rows}, (task.metric.unit, "one guest"))
+    left = upright_room(width, lines=1)
+    size = (panel_width(width, 2, 0, each=left + 6), pixels(_PANEL_POINTS))
+    drawn = []
+    for (task, guests), rows in panels.items():
         times = {row: row.cpu_ns for row in rows if row.cpu_ns is not None}
-        if times:
-            _panel(cpu, analysis, times, ("ns", "host CPU time of a guest"))
-        else:
-            cpu.set_visible(False)
-    shown = [row.platform for row in analysis.at_once.rows]
-    caveat_signs.legend_of_panels(figure, analysis, grid[:, 0], shown)
-    return figure
+        shown = [({row: row.each for row in rows}, (task.metric.unit, "one guest"))]
+        shown += [(times, ("ns", "host CPU time of a guest"))] if times else []
+        beside = [_panel(analysis, values, named, width, size) for values, named in shown]
+        title = task.label if guests == 1 else f"{task.label}, {rows[0].point.label}"
+        drawn.append(side_by_side(title, beside, width))
+    seen = {row.platform for rows in panels.values() for row in rows}
+    platforms = [one for one in analysis.platforms if one in seen]
+    entries = [*legends.platforms(analysis, platforms), *legends.of_caveats(analysis, platforms)]
+    return figure([*drawn, *legends.legend(width, entries, left)])
 
 
-def _panel(panel: "Axes", analysis: Analysis, values: dict[ScaleRow, float], named: tuple[str, str]) -> None:
+def _panel(
+    analysis: Analysis, values: dict[ScaleRow, float], named: tuple[str, str], width: Width, size: tuple[float, float]
+) -> Specification:
     """A line for each platform, upwards from zero; ``named``: the values' unit, and what they are."""
     unit, title = named
     scale, shown_unit = units.axis_unit(max(values.values()), unit)
-    styles = platform_styles(analysis.platforms)
-    for platform in dict.fromkeys(row.platform for row in values):
-        own = sorted((row.point.vcpus, value) for row, value in values.items() if row.platform == platform)
-        places, heights = [vcpus for vcpus, _ in own], [value / scale for _, value in own]
-        styles[platform].plot(panel, places, heights, caveat_signs.name(analysis, platform), 1.1)
-    panel.set_xticks(sorted({row.point.vcpus for row in values}))
-    panel.set_xlabel("virtual CPUs of a guest")
-    panel.set_ylabel(f"{title}, {shown_unit}")
-    panel.set_ylim(0, 1.1 * max(values.values()) / scale)
+    lines: dict[str, list[LinePoint]] = {}
+    for row, value in sorted(values.items(), key=lambda one: one[0].point.vcpus):
+        lines.setdefault(row.platform, []).append(LinePoint(row.point.vcpus, value / scale, said=_said(row)))
+    vcpus = sorted({row.point.vcpus for row in values})
+    limits = (0.0, _ABOVE * max(values.values()) / scale)
+    upright = axis(limits, f"{title}, {shown_unit}", extent=labels_room(width))
+    upright["axis"] |= COUNTS | {"tickCount": 6}
+    return line_panel(
+        analysis,
+        LinePanel(
+            title="",
+            workload=next(iter(values)).task.workload,
+            lines={one: lines[one] for one in analysis.platforms if one in lines},
+            across=axis(
+                (vcpus[0], vcpus[-1]), "virtual CPUs of a guest", ticks=vcpus, names=[str(one) for one in vcpus]
+            ),
+            upright=upright,
+            limits=limits,
+            size=size,
+        ),
+    )
+
+
+def _said(row: ScaleRow) -> str:
+    """'1 guest with 2 virtual CPUs, a build: one guest 6.10 s, CPU time of a guest 3.10 s, medians over 6 trials'."""
+    cpus = "1 virtual CPU" if row.point.vcpus == 1 else f"{row.point.vcpus} virtual CPUs"
+    each = "" if row.point.guests == 1 else " each"
+    cpu = "" if row.cpu_ns is None else f", CPU time of a guest {units.nanoseconds(row.cpu_ns)}"
+    over = f"median{'s' if cpu else ''} over {row.trials} trial{'s' if row.trials > 1 else ''}"
+    value = units.value(row.each, row.task.metric.unit)
+    return f"{row.point.label} with {cpus}{each}, {row.task.label}: one guest {value}{cpu}, {over}"
 
 
 def caption(analysis: Analysis) -> str:
