@@ -78,13 +78,13 @@ def _paper(study: Study, rows: Sequence[Beside]) -> PaperView:
     sources: dict[str, list[BesideView]] = {}
     for one in rows:
         own = sources.setdefault(one.question.source, [])
-        own.append(_view(one, told=any(place(one) == other.name for other in own)))
+        own.append(beside_view(one, told=any(place(one) == other.name for other in own)))
     how = dict.fromkeys(f"{one.question.source}: {one.question.how}" for one in rows if one.question.how)
     return PaperView(study, tuple((source, tuple(own)) for source, own in sources.items()), tuple(how))
 
 
-def _view(one: Beside, *, told: bool) -> BesideView:
-    """`told`: the version of the paper's platform stands in a row above."""
+def beside_view(one: Beside, *, told: bool) -> BesideView:
+    """One question with its answers as text; `told`: the version of the paper's platform stands in a row above."""
     question = one.question
     printed = [_printed(value, base) for value, base in question.then.values]
     small = printed[0] if len(printed) == 1 else ""
