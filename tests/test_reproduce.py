@@ -1,4 +1,4 @@
-"""``virtoll reproduce``: an experiment is measured once, resumed where it was cut off, and on one page with the rest."""
+"""``virtoll reproduce``: an experiment is measured once, resumed where it was cut off, and on one page with others."""
 
 from __future__ import annotations
 

@@ -39,6 +39,11 @@ class Joined:
         return tuple((run, one) for run, one in self.runs if one.outcome is not Outcome.NOT_MEASURED)
 
     @property
+    def decided(self) -> bool:
+        """Whether it is supported or refuted."""
+        return self.outcome in (Outcome.SUPPORTED, Outcome.REFUTED)
+
+    @property
     def error(self) -> float:
         """The largest chance that the outcome is wrong by chance; 0 where nothing was measured."""
         return min(1.0, len(self.measured) * LEVEL)

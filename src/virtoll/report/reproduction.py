@@ -12,6 +12,7 @@ from pathlib import Path
 
 from virtoll.claims import judge_claims, published_claims, then_and_now
 from virtoll.claims.joined import Ledger, join_ledgers
+from virtoll.claims.paper_figures import figures_of_study, marks_of
 from virtoll.errors import StorageError
 from virtoll.reference.published import Study, load_study
 from virtoll.report import words
@@ -83,6 +84,7 @@ def run_of(name: str, folder: Path, analysis: Analysis, study: Study, *, damage:
         damage=damage,
         ledger=judge_claims(analysis, [one for one in published_claims() if one.paper == study.name]),
         beside=then_and_now(analysis),
+        figures=tuple(marks_of(figure, analysis) for figure in figures_of_study(study.name)),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from virtoll.claims.published_rows import questions, why_not_comparable
 from virtoll.claims.then_and_now import Beside
 from virtoll.report.claims import OUTCOME_CLASS, OUTCOMES, claims_document, claims_tables, outcomes_line, view
 from virtoll.report.csv_table import CsvTable
+from virtoll.report.paper_figures import figure_views, paper_figure_tables
 from virtoll.report.reproduction_runs import Reproduction, RunOf
 from virtoll.report.then_and_now import BesideView, beside_view, place, then_and_now_tables
 
@@ -82,6 +83,7 @@ def _context(found: Reproduction) -> dict[str, Any]:
         "claims_line": outcomes_line([one.outcome for one in found.joined]),
         "told": [_joined_view(one) for one in sorted(told, key=lambda one: OUTCOMES.index(one.outcome))],
         "untold": [(one.claim.id, one.claim.says, _lacking(one)) for one in found.joined if one not in told],
+        "figures": figure_views(found),
         "sources": list(_sources(found)),
         "unanswered": list(_unanswered(found)),
         "counts": _counts(found),
@@ -160,7 +162,7 @@ def _joined_view(joined: Joined) -> JoinedView:
         note=first.note,
         outcome=str(joined.outcome),
         kind=OUTCOME_CLASS[joined.outcome],
-        error=f"wrong by chance with at most {joined.error:.0%}",
+        error=f"wrong by chance: at most {units.percent(joined.error)}" if joined.decided else "",
         runs=tuple((run, str(one.outcome), view(one).tests) for run, one in joined.measured),
     )
 
@@ -263,6 +265,7 @@ def reproduction_tables(found: Reproduction) -> tuple[CsvTable, ...]:
         CsvTable("claims", (*own_header, *(f"outcome_of_{one.name}" for one in found.runs)), claims),
         *of_runs,
         *rows,
+        *paper_figure_tables(found),
     )
 
 
@@ -308,7 +311,8 @@ def reproduction_document(found: Reproduction) -> dict[str, Any]:
             }
             for one in found.joined
         ],
-        "then_and_now": _rows_document(reproduction_tables(found)),
+        "then_and_now": _rows_document(found, "then_and_now"),
+        "figures": _rows_document(found, "paper_figures"),
     }
 
 
@@ -318,8 +322,10 @@ def _documents(joined: Joined) -> Iterator[tuple[str, Any]]:
         yield run, {key: document[key] for key in ("outcome", "tests")}
 
 
-def _rows_document(tables: Sequence[CsvTable]) -> list[dict[str, Any]]:
-    rows = [dict(zip(one.header, row, strict=True)) for one in tables if one.name == "then_and_now" for row in one.rows]
+def _rows_document(found: Reproduction, name: str) -> list[dict[str, Any]]:
+    """The rows of a table; an open end is null."""
+    tables = [one for one in reproduction_tables(found) if one.name == name]
+    rows = [dict(zip(one.header, row, strict=True)) for one in tables for row in one.rows]
     return [
         {
             key: None if isinstance(value, float) and value in (float("inf"), float("-inf")) else value

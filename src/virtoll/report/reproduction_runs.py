@@ -7,13 +7,17 @@ from pathlib import Path
 
 from virtoll.claims import Judged, ThenAndNow
 from virtoll.claims.joined import Joined
+from virtoll.claims.paper_figures import Mark
 from virtoll.reference.published import Study
 from virtoll.runfolder.records import Manifest, State
 
 
 @dataclass(frozen=True)
 class RunOf:
-    """One run. `name`: among the others; `counts`: trials by status; `damage`: what of its folder has changed."""
+    """One run. `name`: among the others; `counts`: trials by status; `damage`: what of its folder has changed.
+
+    `figures`: what it measured of each figure of the paper, part by part.
+    """
 
     name: str
     folder: Path
@@ -24,6 +28,7 @@ class RunOf:
     damage: tuple[str, ...]
     ledger: tuple[Judged, ...]
     beside: ThenAndNow
+    figures: tuple[tuple[tuple[Mark, ...], ...], ...]
 
     @property
     def experiment(self) -> str:
