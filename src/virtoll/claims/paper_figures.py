@@ -188,17 +188,17 @@ def _marks(part: Part, ratios: Ratios) -> Iterator[Mark]:
 def _mark(part: Part, cell: Cell, ratio: Ratio, estimate: float) -> Mark:
     interval = ratio.interval
     return Mark(
-        tuple(cell.attributes.get(one) for one in part.panel),
-        ratio.platform,
-        None if part.x is None else cell.attributes.get(part.x),
-        ", ".join(filter(None, (ratio.task, ratio.under))),
-        estimate,
-        interval.low if interval else None,
-        interval.high if interval else None,
-        "" if part.share else ratio.unit,
-        ratio.blocks,
-        ratio.reason,
-        ratio.caveat,
+        panel=tuple(cell.attributes.get(one) for one in part.panel),
+        platform=ratio.platform,
+        x=None if part.x is None else cell.attributes.get(part.x),
+        task=", ".join(filter(None, (ratio.task, ratio.under))),
+        value=estimate,
+        low=interval.low if interval else None,
+        high=interval.high if interval else None,
+        unit="" if part.share else ratio.unit,
+        blocks=ratio.blocks,
+        reason=ratio.reason,
+        caveat=ratio.caveat,
     )
 
 
@@ -211,15 +211,15 @@ def _rates(part: Part, analysis: Analysis) -> Iterator[Mark]:
         for point in curve.points:
             interval = point.forwarded.interval
             yield Mark(
-                tuple(asked.get(one) for one in part.panel),
-                curve.platform,
-                point.offered.value,
-                curve.task.short,
-                point.forwarded.value,
-                interval.low if interval else None,
-                interval.high if interval else None,
-                MBIT,
-                point.blocks,
+                panel=tuple(asked.get(one) for one in part.panel),
+                platform=curve.platform,
+                x=point.offered.value,
+                task=curve.task.short,
+                value=point.forwarded.value,
+                low=interval.low if interval else None,
+                high=interval.high if interval else None,
+                unit=MBIT,
+                blocks=point.blocks,
                 caveat=analysis.caveats.get(curve.platform),
             )
 

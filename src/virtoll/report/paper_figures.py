@@ -93,7 +93,15 @@ def _view(figure: PaperFigure, parts: Sequence[PartData]) -> FigureView:
         state += f"; {lacking} of {len(parts)} parts not measured" if lacking else ""
     anchor = f"{figure.kind}-{figure.number}".replace("(", "").replace(")", "")
     shown = tuple((part.title, tuple(_rows(part))) for part in there)
-    return FigureView(figure.title_words, figure.title, figure.note, state, anchor, bool(there), shown)
+    return FigureView(
+        figure.title_words,
+        figure.title,
+        figure.note,
+        state=state,
+        anchor=anchor,
+        measured=bool(there),
+        parts=shown,
+    )
 
 
 def place_words(part: Part, mark: Mark | Printed) -> str:
@@ -115,7 +123,7 @@ def value_words(name: str | None, value: Scalar | None) -> str:
     if name == "beside":
         return "alone" if value == "nothing" else f"beside {value}"
     if name in _UNITS:
-        return f"{placed_text(value)} {_UNITS[name]}"
+        return f"{placed_text(value)} {_UNITS[name].removesuffix('s') if value == 1 else _UNITS[name]}"
     return f"{name.removeprefix('beside_').replace('_', ' ')} {placed_text(value)}"
 
 
