@@ -23,7 +23,7 @@ from virtoll.report.csv_table import CsvTable
 from virtoll.report.drawing import Drawing, inline
 from virtoll.report.export_tables import export_tables
 from virtoll.report.figures import figures_of
-from virtoll.report.figures.base import SECTIONS, FigureSpec
+from virtoll.report.figures.base import SECTIONS, AnyFigure
 from virtoll.report.guests import guests_context
 from virtoll.report.guests_at_once import at_once_context
 from virtoll.report.isolation import isolation_context
@@ -168,7 +168,7 @@ def _context(
     }
 
 
-def _figure(analysis: Analysis, name: str, spec: FigureSpec, drawing: Drawing | None) -> FigureView:
+def _figure(analysis: Analysis, name: str, spec: AnyFigure, drawing: Drawing | None) -> FigureView:
     if drawing is None:
         return FigureView(name, spec.title, spec.section, "", None, spec.why_not(analysis))
     return FigureView(
