@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from virtoll.experiment.parse import presets
 from virtoll.reference.published import load_study, study_names
 from virtoll.report.reproduction import named, run_of, together
 from virtoll.report.reproduction_page import (
+    again_drawings,
     cautions,
     render_reproduction,
     reproduction_document,
@@ -109,7 +111,7 @@ def test_two_hosts_are_told_and_each_run_has_its_own() -> None:
     found = reproduced(run("here", forwards(ALIKE)), run("there", on_another_host(forwards(SLOWER))))
     assert claim(found, "S01").outcome is Outcome.REFUTED
     assert any("of 2 hosts (host 1: here; host 2: there)" in text for text in cautions(found))
-    page = render_reproduction(found)
+    page = render_reproduction(found, {})
     assert "Another CPU" in page
     assert "(ffffffff)" in page
     assert "never put together" in page
@@ -130,7 +132,7 @@ def test_a_run_that_was_interrupted_one_of_another_study_or_version_and_one_that
     )
     assert found.missing == ("schlosser2011-neighbours",)
     assert "No run is of schlosser2011-neighbours: what it alone measures stands below as not measured." in told
-    page = render_reproduction(found)
+    page = render_reproduction(found, {})
     for text in told:
         assert text.replace("'", "&#39;") in page
 
@@ -138,7 +140,7 @@ def test_a_run_that_was_interrupted_one_of_another_study_or_version_and_one_that
 def test_no_run_at_all_is_a_page_that_says_so() -> None:
     found = reproduced()
     assert found.missing == STUDY.presets
-    page = render_reproduction(found)
+    page = render_reproduction(found, {})
     assert "0 runs" in page
     assert "0 stand beside something measured here" in page
 
@@ -149,15 +151,15 @@ def test_the_numbers_of_all_runs_stand_beside_the_papers_with_the_run_that_each_
     shares = {(row[0], row[table.header.index("platform")]): row[table.header.index("share")] for row in table.rows}
     assert shares["one", "netns"] == pytest.approx(1.0, rel=0.05)
     assert shares["two", "netns"] == pytest.approx(0.3, rel=0.05)
-    page = render_reproduction(found)
+    page = render_reproduction(found, {})
     assert "its successor in kind, forward 1504 B, run one" in page
     assert "its successor in kind, forward 1504 B, run two" in page
-    alone = render_reproduction(reproduced(run("one", forwards(ALIKE))))
+    alone = render_reproduction(reproduced(run("one", forwards(ALIKE))), {})
     assert "run one" not in alone.replace("1 run.", "")
 
 
 def test_names_with_markup_are_shown_as_text() -> None:
-    page = render_reproduction(reproduced(run("<b>one</b>", forwards(ALIKE, name="<script>"))))
+    page = render_reproduction(reproduced(run("<b>one</b>", forwards(ALIKE, name="<script>"))), {})
     assert "<b>one</b>" not in page
     assert "<script>" not in page
 
@@ -189,3 +191,30 @@ def test_a_study_names_its_presets_and_every_preset_of_a_study_is_named() -> Non
         assert [one for one in own if f"\nstudy: {name}\n" not in texts[one]] == []
     named_ones = {one for own in of_studies.values() for one in own}
     assert {name for name, text in texts.items() if "\nstudy:" in text} - named_ones == {"schlosser-nested"}
+
+
+def test_the_papers_figures_are_drawn_with_its_values_as_hollow_marks() -> None:
+    found = reproduced(run("one", forwards(ALIKE)))
+    drawings = again_drawings(found)
+    assert list(drawings) == ["figure-3-1", "figure-4-0"]
+    page = render_reproduction(found, drawings)
+    assert page.count('<figure id="drawn-figure-') == 2
+    assert 'href="figures/figure-4-0.svg"' in page
+    specification = json.loads(drawings["figure-3-1"].specification or "")
+    data = [one for panel in specification["vconcat"][0]["concat"] for one in panel["data"]["values"]]
+    now = [one for one in data if one.get("platform") == "netns"]
+    then = {one["name"]: one["value"] for one in data if one.get("then")}
+    assert [round(one["value"]) for one in now] == [pytest.approx(100, abs=5)]
+    assert then["OpenVZ"] == 100
+    assert all(one["said"] for one in data)
+    assert "then, OpenVZ, 1504 B: 100 %" in {one["said"] for one in data}
+    assert ">OpenVZ<" in drawings["figure-3-1"].page
+
+
+def test_what_two_runs_measured_of_a_figure_is_in_panels_of_its_own() -> None:
+    found = reproduced(run("one", forwards(ALIKE)), run("two", on_another_host(forwards(SLOWER))))
+    specification = json.loads(again_drawings(found)["figure-3-1"].specification or "")
+    own = specification["vconcat"][0]["concat"]
+    assert [panel["title"] for panel in own] == ["run one", "run two"]
+    values = [[one["value"] for one in panel["data"]["values"] if one.get("platform") == "netns"] for panel in own]
+    assert [round(one[0], -1) for one in values] == [100, 30]

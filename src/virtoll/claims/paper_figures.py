@@ -75,6 +75,11 @@ class PaperFigure(_Strict):
         return self
 
     @property
+    def anchor(self) -> str:
+        """Its name in a link or a file: 'figure-9b'."""
+        return f"{self.kind}-{self.number}".replace("(", "").replace(")", "")
+
+    @property
     def title_words(self) -> str:
         """'Figure 4', 'Table 1'."""
         return f"{self.kind.capitalize()} {self.number}"
@@ -206,9 +211,14 @@ def _rates(part: Part, analysis: Analysis) -> Iterator[Mark]:
     """Sweeps over a list of rates: what was forwarded over what was offered, both means over the blocks."""
     for curve in analysis.listed_rates.curves:
         asked = {**json.loads(curve.task.parameters), "sources": curve.shape.sources}
-        if asked["sources"] != 1 or curve.task.workload != part.now.workload:
+        is_control = curve.platform == analysis.data.manifest.control
+        if is_control or asked["sources"] != 1 or curve.task.workload != part.now.workload:
             continue
+        listed = [one.target_mbit_per_second for one in curve.points if one.target_mbit_per_second is not None]
+        reach = max(listed, default=0.0) * curve.shape.streams
         for point in curve.points:
+            if point.target_mbit_per_second is None and point.offered.value > reach:
+                continue  # flat out, beyond the list: no paper could offer so much
             interval = point.forwarded.interval
             yield Mark(
                 panel=tuple(asked.get(one) for one in part.panel),

@@ -10,7 +10,16 @@ from dataclasses import dataclass
 
 from virtoll import units
 from virtoll.claims.model import Scalar
-from virtoll.claims.paper_figures import Mark, PaperFigure, Part, Printed, figures_of_study, placed_text, printed_of
+from virtoll.claims.paper_figures import (
+    Form,
+    Mark,
+    PaperFigure,
+    Part,
+    Printed,
+    figures_of_study,
+    placed_text,
+    printed_of,
+)
 from virtoll.report import words
 from virtoll.report.csv_table import CsvTable, Row
 from virtoll.report.reproduction_runs import Reproduction
@@ -34,6 +43,15 @@ _UNITS = {
 }
 
 
+_AXES = {
+    "frame_size_bytes": "frame size, B",
+    "working_set_bytes": "working set, B",
+    "rate_requests_per_second": "requests/s",
+    "offered": "offered, Mbit/s",
+    "beside": "load of the guests beside",
+}
+
+
 @dataclass(frozen=True)
 class PartData:
     """One part with what all runs measured of it, each value by its run, and what the paper prints."""
@@ -44,10 +62,33 @@ class PartData:
     printed: tuple[Printed, ...]
 
     @property
+    def form(self) -> Form:
+        """How the paper draws it."""
+        return self.part.form or self.figure.form
+
+    @property
     def title(self) -> str:
         """'Figure 5(a): Super Pi, a share of native'."""
         number = f"{self.figure.title_words}{f'({self.part.name})' if len(self.part.name) == 1 else ''}"
         return f"{number}: {self.part.shows}"
+
+
+@dataclass(frozen=True)
+class PanelData:
+    """One panel of a part: what one run measured there, and what the paper prints of the same."""
+
+    title: str
+    marks: tuple[Mark, ...]
+    printed: tuple[Printed, ...]
+
+
+@dataclass(frozen=True)
+class PartView:
+    """One drawing of it: `place` among the figure's parts, and its values as rows."""
+
+    place: int
+    title: str
+    rows: tuple[TableRow, ...]
 
 
 @dataclass(frozen=True)
@@ -60,7 +101,7 @@ class FigureView:
     state: str
     anchor: str
     measured: bool
-    parts: tuple[tuple[str, tuple[TableRow, ...]], ...]
+    parts: tuple[PartView, ...]
 
 
 def data_of(found: Reproduction) -> list[list[PartData]]:
@@ -91,17 +132,54 @@ def _view(figure: PaperFigure, parts: Sequence[PartData]) -> FigureView:
         lacking = len(parts) - len(there)
         state = f"replayed by {', '.join(runs)}"
         state += f"; {lacking} of {len(parts)} parts not measured" if lacking else ""
-    anchor = f"{figure.kind}-{figure.number}".replace("(", "").replace(")", "")
-    shown = tuple((part.title, tuple(_rows(part))) for part in there)
+    shown = tuple(PartView(place, part.title, tuple(_rows(part))) for place, part in enumerate(parts) if part.marks)
     return FigureView(
         figure.title_words,
         figure.title,
         figure.note,
         state=state,
-        anchor=anchor,
+        anchor=figure.anchor,
         measured=bool(there),
         parts=shown,
     )
+
+
+def panels_of(data: PartData) -> list[PanelData]:
+    """A panel for each run, and for each value of what the part has panels by, in the order measured."""
+    runs = list(dict.fromkeys(run for run, _ in data.marks))
+    found = []
+    for run in runs:
+        own = [mark for name, mark in data.marks if name == run]
+        printed = printed_of(data.figure, data.part, own)
+        for panel in dict.fromkeys(mark.panel for mark in own):
+            named = [panel_words(data.part, panel), f"run {run}" if len(runs) > 1 else ""]
+            found.append(
+                PanelData(
+                    ", ".join(filter(None, named)),
+                    tuple(mark for mark in own if mark.panel == panel),
+                    tuple(one for one in printed if one.panel == panel),
+                )
+            )
+    return found
+
+
+def axis_words(name: str | None) -> str | None:
+    """The title of an axis over a parameter; None for none."""
+    return None if name is None else _AXES.get(name, name.removeprefix("beside_").replace("_", " "))
+
+
+def said_mark(part: Part, mark: Mark) -> str:
+    """A measured value in words, as a pointer shows it."""
+    value = _value(part, mark)
+    told = [value.main, value.small, f"{mark.blocks} block{'' if mark.blocks == 1 else 's'}", mark.caveat or ""]
+    place = place_words(part, mark)
+    return f"{mark.platform}{f', {place}' if place else ''}, {mark.task}: {', '.join(filter(None, told))}"
+
+
+def said_printed(part: Part, one: Printed) -> str:
+    """A printed value in words, as a pointer shows it."""
+    place = place_words(part, one)
+    return f"then, {one.platform}{f', {place}' if place else ''}: {share_words(one.question.then)}"
 
 
 def place_words(part: Part, mark: Mark | Printed) -> str:

@@ -7,7 +7,7 @@ Each run is read, analysed and judged by itself; outcomes are joined (`claims/jo
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from virtoll.claims import judge_claims, published_claims, then_and_now
@@ -18,14 +18,15 @@ from virtoll.reference.published import Study, load_study
 from virtoll.report import words
 from virtoll.report.build import load_analysis
 from virtoll.report.csv_table import CsvTable
-from virtoll.report.reproduction_page import render_reproduction, reproduction_tables
+from virtoll.report.drawing import Drawing
+from virtoll.report.reproduction_page import again_drawings, render_reproduction, reproduction_tables
 from virtoll.report.reproduction_runs import Reproduction, RunOf
 from virtoll.runfolder.sums import differences
 from virtoll.stats.analysis import Analysis
 
 
 def build_reproduction(study: str, folders: Sequence[Path], target: Path) -> Reproduction:
-    """Make the page `index.html` and `tables/` in `target`, anew, from runs that are there.
+    """Make the page `index.html`, `figures/` and `tables/` in `target`, anew, from runs that are there.
 
     UsageError where the study is not known, RunFolderError where a run cannot be read, StorageError where the page
     cannot be written.
@@ -34,7 +35,8 @@ def build_reproduction(study: str, folders: Sequence[Path], target: Path) -> Rep
     runs = [_read(name, folder, known) for name, folder in named(folders).items()]
     found = together(known, runs, target)
     try:
-        _write(target, render_reproduction(found), reproduction_tables(found))
+        drawings = again_drawings(found)
+        _write(target, render_reproduction(found, drawings), reproduction_tables(found), drawings.values())
     except OSError as error:
         reason = error.strerror or str(error)
         raise StorageError(f"cannot write the page to {target}: {reason}. Give another folder.") from error
@@ -94,9 +96,13 @@ def together(study: Study, runs: Sequence[RunOf], target: Path) -> Reproduction:
     return Reproduction(study, tuple(runs), joined, target)
 
 
-def _write(target: Path, page: str, tables: Sequence[CsvTable]) -> None:
-    shutil.rmtree(target / "tables", ignore_errors=True)
-    (target / "tables").mkdir(parents=True)
+def _write(target: Path, page: str, tables: Sequence[CsvTable], drawings: Iterable[Drawing]) -> None:
+    for name in ("figures", "tables"):
+        shutil.rmtree(target / name, ignore_errors=True)
+        (target / name).mkdir(parents=True)
+    for drawing in drawings:
+        (target / "figures" / f"{drawing.name}.svg").write_text(drawing.svg, encoding="utf-8")
+        (target / "figures" / f"{drawing.name}.pdf").write_bytes(drawing.pdf)
     for table in tables:
         table.write(target / "tables" / f"{table.name}.csv")
     (target / "index.html").write_text(page, encoding="utf-8")

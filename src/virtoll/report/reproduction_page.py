@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from virtoll.claims.published_rows import questions, why_not_comparable
 from virtoll.claims.then_and_now import Beside
 from virtoll.report.claims import OUTCOME_CLASS, OUTCOMES, claims_document, claims_tables, outcomes_line, view
 from virtoll.report.csv_table import CsvTable
+from virtoll.report.drawing import Drawing, inline, rendered
+from virtoll.report.figures.papers_again import again_figures, caption
 from virtoll.report.paper_figures import figure_views, paper_figure_tables
 from virtoll.report.reproduction_runs import Reproduction, RunOf
 from virtoll.report.then_and_now import BesideView, beside_view, place, then_and_now_tables
@@ -58,9 +61,15 @@ class JoinedView:
     runs: tuple[tuple[str, str, tuple[tuple[str, str, tuple[str, ...]], ...]], ...]
 
 
-def render_reproduction(found: Reproduction) -> str:
-    """The whole page as HTML."""
+def again_drawings(found: Reproduction) -> dict[str, Drawing]:
+    """The paper's figures again, by name: of each part of which anything was measured."""
+    return {name: rendered(name, draw) for name, (_, draw) in again_figures(found).items()}
+
+
+def render_reproduction(found: Reproduction, drawings: Mapping[str, Drawing]) -> str:
+    """The whole page as HTML; `drawings`: those of `again_drawings` that are shown."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
 
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
@@ -69,11 +78,12 @@ def render_reproduction(found: Reproduction) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    page = environment.get_template("reproduction.html.j2").render(**_context(found))
+    environment.filters.update(safe_svg=Markup)
+    page = environment.get_template("reproduction.html.j2").render(**_context(found, drawings))
     return re.sub(r"(?<=\d) (?=[%×])", "\u00a0", page) + "\n"
 
 
-def _context(found: Reproduction) -> dict[str, Any]:
+def _context(found: Reproduction, drawings: Mapping[str, Drawing]) -> dict[str, Any]:
     told = [one for one in found.joined if one.outcome is not Outcome.NOT_MEASURED]
     return {
         "study": found.study,
@@ -84,6 +94,11 @@ def _context(found: Reproduction) -> dict[str, Any]:
         "told": [_joined_view(one) for one in sorted(told, key=lambda one: OUTCOMES.index(one.outcome))],
         "untold": [(one.claim.id, one.claim.says, _lacking(one)) for one in found.joined if one not in told],
         "figures": figure_views(found),
+        "drawn": {
+            name: (inline(drawings[name], html.escape(data.title)), caption(data))
+            for name, (data, _) in again_figures(found).items()
+            if name in drawings
+        },
         "sources": list(_sources(found)),
         "unanswered": list(_unanswered(found)),
         "counts": _counts(found),

@@ -1,0 +1,374 @@
+"""A paper's figure or table again: this host's values in the paper's form, and the paper's own as hollow marks.
+
+Bars in groups and lines, upright and from zero as the papers draw them. A hollow bar or ring is the paper's share; the
+name of its platform stands in it. Values of several runs are in panels of their own, because hosts may differ.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final, Literal
+
+from virtoll import units
+from virtoll.claims.model import Scalar
+from virtoll.claims.paper_figures import MBIT, Mark, Printed, placed_text
+from virtoll.report.figures import legends, markers
+from virtoll.report.figures.caveats import SIGN
+from virtoll.report.figures.lines import axis
+from virtoll.report.figures.marks import (
+    SAID,
+    crosses,
+    figure,
+    layer,
+    number,
+    on_paper,
+    panel_width,
+    panels,
+    rule_through,
+)
+from virtoll.report.figures.style import INK, MUTED, PAPER, PlatformStyle, Specification, Width, platform_styles
+from virtoll.report.paper_figures import PanelData, PartData, axis_words, data_of, panels_of, said_mark, said_printed
+from virtoll.report.reproduction_runs import Reproduction
+
+_LEFT: Final = 52.0  # pixels left of a panel: the numbers of its axis, and the first one's title
+_HEIGHT: Final = 150.0
+_LEAST_BAR: Final = 10.0  # pixels: the name of a paper's platform stands in a bar upright
+_MOST_BAR: Final = 26.0
+_GAP: Final = 1.4  # bars between two groups
+_REACH: Final = 1.5  # times the largest value: what goes on beyond it is cut
+_HEADROOM: Final = 1.06
+_DASH: Final = (4, 3)
+_HALO: Final[Specification] = {"stroke": PAPER, "strokeWidth": 3, "strokeJoin": "round"}
+_LOGARITHMIC: Final = 8  # the largest place by the smallest: from there on an axis is logarithmic
+_SIGNS: Final[Mapping[str, str]] = {"at_most": "≤ ", "at_least": "≥ ", "about": "≈ ", "equal": ""}
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """What values are multiplied by for the upright axis, its title, whether 100 % has a line, and its end."""
+
+    factor: float
+    title: str
+    share: bool
+    end: float
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What all panels of a part have in common; `styles`: each platform's look."""
+
+    data: PartData
+    styles: Mapping[str, PlatformStyle]
+    scale: _Scale
+
+    def by_platform(self, kind: Literal["paint", "dash", "shape"] = "paint") -> Specification:
+        """A channel's definition; it has no legend of Vega-Lite's."""
+        values: Mapping[str, list[Any]] = {
+            "paint": [one.paint for one in self.styles.values()],
+            "dash": [list(one.dash) for one in self.styles.values()],
+            "shape": [markers.shape(one.marker) for one in self.styles.values()],
+        }
+        scale = {"domain": list(self.styles), "range": values[kind]}
+        return {"field": "platform", "type": "nominal", "scale": scale, "legend": None}
+
+    def upright(self) -> Specification:
+        """The upright channel without its field."""
+        return axis((0, self.scale.end), self.scale.title) | {"stack": None}
+
+    def reference(self) -> list[Specification]:
+        """The line at all of what a share is of."""
+        return [rule_through("y", 100, _DASH)] if self.scale.share else []
+
+
+def draw(data: PartData, platforms: Sequence[str], width: Width) -> Specification:
+    """One part of a figure that something was measured of; `platforms`: all of the runs', which colours go by."""
+    own = panels_of(data)
+    lines = data.form == "lines" and all(isinstance(mark.x, int | float) for one in own for mark in one.marks)
+    look = _Look(data, platform_styles(platforms), _scale(data, own))
+    drawn = (_line_panels if lines else _bar_panels)(look, own, width)
+    return figure([drawn, *legends.legend(width, _entries(look, own, lines=lines), _LEFT)])
+
+
+def _scale(data: PartData, own: Sequence[PanelData]) -> _Scale:
+    marks = [mark for one in own for mark in one.marks]
+    largest = max(mark.value for mark in marks)
+    values = [largest, *(one.question.then.high or 0.0 for panel in own for one in panel.printed)]
+    values += [min(mark.high, _REACH * largest) for mark in marks if mark.high is not None]
+    if data.part.share:
+        return _Scale(100.0, "share, %", share=True, end=100.0 * max(*values, 1.0) * _HEADROOM)
+    divisor, unit = (1.0, MBIT) if data.part.over is not None else units.axis_unit(largest, marks[0].unit)
+    return _Scale(1 / divisor, unit, share=False, end=max(values) / divisor * _HEADROOM)
+
+
+def _bar_panels(look: _Look, own: Sequence[PanelData], width: Width) -> Specification:
+    """Panels in as many columns as leave each bar room for a name; one with too many groups is several."""
+    measured = list(dict.fromkeys(mark.platform for one in own for mark in one.marks))
+    slots = [
+        [*measured, *dict.fromkeys(_paper_key(then) for then in one.printed if _is_placed(look, then))] for one in own
+    ]
+    groups = [_groups(look, one) for one in own]
+    across = max(len(places) * (len(bars) + _GAP) for places, bars in zip(groups, slots, strict=True))
+    fitting = (count for count in (3, 2) if len(own) >= count and _room(width, count) >= across * _LEAST_BAR)
+    columns = next(fitting, 1)
+    room, found = _room(width, columns), []
+    for one, places, bars in zip(own, groups, slots, strict=True):
+        most = max(1, int(room / _LEAST_BAR / (len(bars) + _GAP)))
+        for start in range(0, len(places), most):
+            title = ", ".join(filter(None, (one.title, "continued" if start else "")))
+            placed = _Placed(title, one, tuple(places[start : start + most]), tuple(bars))
+            found.append(_bar_panel(look, placed, room))
+    return panels(found, columns)
+
+
+def _room(width: Width, columns: int) -> float:
+    return panel_width(width, columns, 0.0, each=_LEFT)
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """A panel of bars: its groups from the left, and the bars of each by name, measured ones first."""
+
+    title: str
+    panel: PanelData
+    groups: tuple[Scalar | None, ...]
+    slots: tuple[str, ...]
+
+    @property
+    def step(self) -> float:
+        """From one group to the next, in bars."""
+        return len(self.slots) + _GAP
+
+    def place(self, group: Scalar | None, slot: str) -> float | None:
+        """Where a bar stands; None where its group is in another panel."""
+        if group not in self.groups:
+            return None
+        return number(self.groups.index(group) * self.step + self.slots.index(slot))
+
+
+def _paper_key(one: Printed) -> str:
+    return f"then: {one.platform}"
+
+
+def _is_placed(look: _Look, one: Printed) -> bool:
+    return look.data.part.x is None or one.x is not None
+
+
+def _groups(look: _Look, panel: PanelData) -> list[Scalar | None]:
+    """What stands on the axis: the values of `x` in their order, or what was run."""
+    if look.data.part.x is None:
+        return list(dict.fromkeys(mark.task for mark in panel.marks))
+    places = [*(mark.x for mark in panel.marks), *(one.x for one in panel.printed if one.x is not None)]
+    found = list(dict.fromkeys(places))
+    return sorted(
+        found, key=lambda one: (isinstance(one, str), one if isinstance(one, int | float) else found.index(one))
+    )
+
+
+def _bar_panel(look: _Look, own: _Placed, room: float) -> Specification:
+    whole = own.step * len(own.groups)
+    bar = min(_MOST_BAR, room / whole)
+    size = round(bar * 0.86, 1)
+    centres = [place * own.step + (len(own.slots) - 1) / 2 for place in range(len(own.groups))]
+    labels = [placed_text(one) if look.data.part.x else "" for one in own.groups]
+    ends = (-(_GAP + 1) / 2, whole - (_GAP + 1) / 2)
+    across = axis(ends, axis_words(look.data.part.x), ticks=centres, names=labels)
+    across["axis"] |= {"grid": False, "ticks": False, "domain": False}
+    return {
+        "title": own.title,
+        "width": round(bar * whole, 1),
+        "height": _HEIGHT,
+        "data": {"values": list(_bar_data(look, own))},
+        "layer": [*look.reference(), *_bar_layers(look, across, size)],
+    }
+
+
+def _bar_layers(look: _Look, across: Specification, size: float) -> list[Specification]:
+    upright, paint = look.upright(), look.by_platform()
+    place: Specification = {"x": {"field": "slot", **across}}
+    at = place | {"y": {"field": "value", **upright}, "tooltip": SAID}
+    bar: Specification = {"type": "bar", "orient": "vertical", "size": size}
+    outline = {"fill": PAPER, "strokeWidth": 1.2, "strokeDash": [3, 2]}
+    hollow = {"fill": None, "stroke": INK, "strokeWidth": 1.1, "strokeDash": [2, 1.5], "size": size - 1}
+    name: Specification = {"type": "text", "angle": 270, "align": "left", "baseline": "middle", "dx": 4}
+    named = place | {"y": {"datum": 0, **upright}, "text": {"field": "name"}}
+    return [
+        layer(bar, at | {"fill": paint}, "!datum.then && !datum.caveat"),
+        layer(bar | outline, at | {"stroke": paint}, "datum.caveat"),
+        layer(bar | hollow, at, "datum.then"),
+        *on_paper(place | {"y": {"field": "from", **upright}, "y2": {"field": "to"}}, "isValid(datum.from)"),
+        layer(name | _HALO, named, "datum.name"),
+        layer(name, named, "datum.name"),
+    ]
+
+
+def _bar_data(look: _Look, own: _Placed) -> Iterator[dict[str, Any]]:
+    by_x = look.data.part.x is not None
+    for mark in own.panel.marks:
+        slot = own.place(mark.x if by_x else mark.task, mark.platform)
+        if slot is not None:
+            yield {"slot": slot, **_datum(look, mark)}
+    for one in own.panel.printed:
+        for group in [one.x] if by_x else own.groups:
+            slot = own.place(group, _paper_key(one)) if _is_placed(look, one) else None
+            if slot is not None:
+                yield {"slot": slot, **_then(look, one)}
+
+
+def _datum(look: _Look, mark: Mark) -> dict[str, Any]:
+    scale = look.scale
+    made: dict[str, Any] = {"platform": mark.platform, "workload": mark.task, "said": said_mark(look.data.part, mark)}
+    made["value"] = number(mark.value * scale.factor)
+    made |= {"caveat": True} if mark.caveat else {}
+    if mark.low is not None and mark.high is not None:
+        low, high = mark.low * scale.factor, mark.high * scale.factor
+        made |= {"low": number(low), "from": number(max(low, 0.0)), "to": number(min(high, scale.end))}
+        made |= {"high": number(high)} if math.isfinite(high) else {}
+    return made
+
+
+def _then(look: _Look, one: Printed) -> dict[str, Any]:
+    then = one.question.then
+    return {
+        "then": True,
+        "value": number((then.high or 0.0) * look.scale.factor),
+        "name": f"{_SIGNS[then.relation]}{one.platform}",
+        "said": said_printed(look.data.part, one),
+    }
+
+
+def _line_panels(look: _Look, own: Sequence[PanelData], width: Width) -> Specification:
+    columns = min(2, len(own))
+    room = _room(width, columns)
+    return panels([_line_panel(look, one, room) for one in own], columns)
+
+
+def _line_panel(look: _Look, panel: PanelData, room: float) -> Specification:
+    rates = look.data.part.over is not None
+    if rates:  # each panel has its own reach
+        look = replace(look, scale=_scale(look.data, [panel]))
+    places = sorted({float(mark.x) for mark in panel.marks if isinstance(mark.x, int | float)})
+    across = axis((0, places[-1] * _HEADROOM), axis_words("offered")) if rates else _places(look, places)
+    diagonal = [_diagonal(look, across, min(places[-1], look.scale.end))] if rates else []
+    return {
+        "title": panel.title,
+        "width": room,
+        "height": _HEIGHT,
+        "data": {"values": list(_line_data(look, panel))},
+        "layer": [*look.reference(), *diagonal, *_line_layers(look, across)],
+    }
+
+
+def _places(look: _Look, places: Sequence[float]) -> Specification:
+    """The axis over a parameter's values, logarithmic where they go far."""
+    names = [placed_text(one) for one in places]
+    title = axis_words(look.data.part.x)
+    if places[0] > 0 and places[-1] / places[0] >= _LOGARITHMIC:
+        ends = (places[0] / 1.15, places[-1] * 1.15)
+        return axis(ends, title, scale={"type": "log"}, ticks=places, names=names)
+    margin = max((places[-1] - places[0]) * 0.06, 0.5)
+    return axis((places[0] - margin, places[-1] + margin), title, ticks=places, names=names)
+
+
+def _line_layers(look: _Look, across: Specification) -> list[Specification]:
+    upright, paint = look.upright(), look.by_platform()
+    at: Specification = {"x": {"field": "place", **across}, "y": {"field": "value", **upright}}
+    whisker = at | {"y": {"field": "from", **upright}, "y2": {"field": "to"}, "stroke": paint}
+    line = at | {"stroke": paint, "strokeDash": look.by_platform("dash")}
+    point = at | {"fill": paint, "shape": look.by_platform("shape"), "tooltip": SAID}
+    ring: Specification = {"type": "point", "shape": "circle", "size": markers.area(6), "fill": PAPER, "stroke": INK}
+    name: Specification = {"type": "text", "align": "right", "baseline": "bottom", "dx": 4, "dy": -6}
+    named = at | {"text": {"field": "name"}}
+    return [
+        layer({"type": "line", "strokeWidth": 1.5}, line, "!datum.then"),
+        layer({"type": "rule", "strokeWidth": 1.2}, whisker, "isValid(datum.from)"),
+        layer({"type": "point", "size": markers.area(4), "strokeWidth": 0}, point, "!datum.then"),
+        crosses(at),
+        layer(ring | {"strokeWidth": 1.2}, at | {"tooltip": SAID}, "datum.then"),
+        layer(name | _HALO, named, "datum.named"),
+        layer(name, named, "datum.named"),
+    ]
+
+
+def _diagonal(look: _Look, across: Specification, end: float) -> Specification:
+    """Where all that is offered is forwarded."""
+    ends = [{"place": 0, "value": 0}, {"place": number(end), "value": number(end)}]
+    mark: Specification = {"type": "line", "stroke": MUTED, "strokeWidth": 1, "strokeDash": [1.3, 2]}
+    at = {"x": {"field": "place", **across}, "y": {"field": "value", **look.upright()}}
+    return {"data": {"values": ends}, "mark": mark, "encoding": at}
+
+
+def _line_data(look: _Look, panel: PanelData) -> Iterator[dict[str, Any]]:
+    """The values, and the paper's; of each of its platforms the last one is named."""
+    for mark in panel.marks:
+        if isinstance(mark.x, int | float):
+            yield {"place": number(mark.x), **_datum(look, mark)}
+    last = {one.platform: one.x for one in panel.printed if isinstance(one.x, int | float)}
+    for one in panel.printed:
+        if isinstance(one.x, int | float):
+            named = {"named": True} if one.x == last[one.platform] else {}
+            yield {"place": number(one.x), **_then(look, one), **named}
+
+
+def _entries(look: _Look, own: Sequence[PanelData], *, lines: bool) -> list[legends.Entry]:
+    """The measured platforms, what is the paper's, and what a dashed outline means."""
+    marks = [mark for one in own for mark in one.marks]
+    marked = {mark.platform: mark.caveat for mark in marks if mark.caveat}
+    found = [
+        legends.Entry(
+            f"now: {one} {SIGN}" if one in marked else f"now: {one}",
+            platform=one,
+            line=look.styles[one].paint if lines else None,
+            dash=look.styles[one].dash,
+            shape=markers.shape(look.styles[one].marker) if lines else markers.BOX,
+            fill=look.styles[one].paint,
+            stroke=look.styles[one].paint,
+            points=4.5 if lines else 8,
+        )
+        for one in dict.fromkeys(mark.platform for mark in marks)
+    ]
+    if any(one.printed for one in own):
+        shape, points = ("circle", 6) if lines else (markers.BOX, 8)
+        found.append(legends.Entry("then: the paper's, named", shape=shape, fill=PAPER, stroke=INK, points=points))
+    return [
+        *found,
+        *(
+            legends.Entry(f"{SIGN}  {caveat}", shape=markers.BOX, fill=PAPER, stroke=MUTED, points=8)
+            for caveat in dict.fromkeys(marked.values())
+        ),
+    ]
+
+
+def caption(data: PartData) -> str:
+    """What to see."""
+    marks = [mark for _, mark in data.marks]
+    blocks = sorted({mark.blocks for mark in marks})
+    number_of = f"n = {blocks[0]}" if len(blocks) == 1 else f"n = {blocks[0]} to {blocks[-1]}"
+    told = [f"After {data.figure.title_words} of the paper; {number_of} blocks."]
+    if data.part.over is not None:
+        told.append("Means with 95 % t intervals; below the dotted diagonal frames are lost.")
+        told.append("What was offered flat out beyond the list of rates is left out.")
+    elif any(mark.low is not None for mark in marks):
+        told.append("Whiskers are 95 % intervals, each of its comparison alone.")
+    if data.part.share:
+        told.append("The dashed line is all of what it is a share of.")
+    if data.printed:
+        told.append("Hollow: the paper's share, of its own host, with its platform's name; ≤, ≥, ≈: a bound, or about.")
+    else:
+        told.append("The paper has no numbers of it, or in units of its machine alone.")
+    if len({run for run, _ in data.marks}) > 1:
+        told.append("Each run has panels of its own.")
+    return " ".join(told)
+
+
+def again_figures(found: Reproduction) -> dict[str, tuple[PartData, Callable[[Width], Specification]]]:
+    """By name, each part of the paper's figures of which anything was measured, and what draws it."""
+    platforms = list(dict.fromkeys(one.label for run in found.runs for one in run.manifest.platforms))
+    made: dict[str, tuple[PartData, Callable[[Width], Specification]]] = {}
+    for parts in data_of(found):
+        for place, data in enumerate(parts):
+            if data.marks:
+                made[f"{data.figure.anchor}-{place}"] = data, partial(draw, data, platforms)
+    return made
