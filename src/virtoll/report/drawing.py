@@ -77,9 +77,17 @@ def as_json(specification: Specification) -> str:
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
+def browser_config() -> str:
+    """The `config` of every specification that a browser draws, as JSON like `as_json`'s."""
+    return as_json(config(Width.PAGE))
+
+
 def inline(drawing: Drawing, label: str) -> str:
-    """The SVG for an HTML page, named for screen readers; `label` is text of HTML."""
-    return drawing.page.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
+    """The SVG for an HTML page, named for screen readers; `label` is text of HTML.
+
+    Where a reader has none of the fonts, letters are wider than what was measured: nothing of them is cut off.
+    """
+    return drawing.page.replace("<svg", f'<svg role="img" aria-label="{label}" overflow="visible"', 1)
 
 
 def drawn(specification: Specification, width: Width) -> str:
@@ -102,7 +110,7 @@ def drawn(specification: Specification, width: Width) -> str:
 def _said_once(found: re.Match[str]) -> str:
     """A group's marks or letters: how all of them look is said of the group, which they inherit it from."""
     tags = _MARK.findall(found[1])
-    first, *others = ({name: value for name, value in _LOOK.findall(tag)} for tag in tags)
+    first, *others = (dict(_LOOK.findall(tag)) for tag in tags)
     common = [(name, value) for name, value in first.items() if all(one.get(name) == value for one in others)]
     if len(tags) == 1 or not common:
         return found[0]
