@@ -17,8 +17,8 @@ from virtoll.experiment.parse import presets
 from virtoll.reference.published import load_study, study_names
 from virtoll.report.reproduction import named, run_of, together
 from virtoll.report.reproduction_page import (
-    again_drawings,
     cautions,
+    drawings_of,
     render_reproduction,
     reproduction_document,
     reproduction_lines,
@@ -195,10 +195,11 @@ def test_a_study_names_its_presets_and_every_preset_of_a_study_is_named() -> Non
 
 def test_the_papers_figures_are_drawn_with_its_values_as_hollow_marks() -> None:
     found = reproduced(run("one", forwards(ALIKE)))
-    drawings = again_drawings(found)
-    assert list(drawings) == ["figure-3-1", "figure-4-0"]
+    drawings = drawings_of(found)
+    assert list(drawings) == ["figure-3-1", "figure-4-0", "then-and-now-1"]
     page = render_reproduction(found, drawings)
     assert page.count('<figure id="drawn-figure-') == 2
+    assert page.count('<figure id="drawn-then-and-now-') == 1
     assert 'href="figures/figure-4-0.svg"' in page
     specification = json.loads(drawings["figure-3-1"].specification or "")
     data = [one for panel in specification["vconcat"][0]["concat"] for one in panel["data"]["values"]]
@@ -211,9 +212,25 @@ def test_the_papers_figures_are_drawn_with_its_values_as_hollow_marks() -> None:
     assert ">OpenVZ<" in drawings["figure-3-1"].page
 
 
+def test_then_and_now_is_drawn_for_each_run_by_itself() -> None:
+    found = reproduced(run("one", forwards(ALIKE)), run("two", forwards(SLOWER)))
+    drawings = drawings_of(found)
+    assert {"then-and-now-1", "then-and-now-2"} <= set(drawings)
+    page = render_reproduction(found, drawings)
+    assert "Then and now, run two" in page
+    values = [
+        one["value"]
+        for panel in json.loads(drawings["then-and-now-2"].specification or "")["vconcat"][0]["concat"]
+        for one in panel["data"]["values"]
+        if one.get("platform") == "netns"
+    ]
+    assert values == [pytest.approx(30, rel=0.05)] * len(values)
+    assert values
+
+
 def test_what_two_runs_measured_of_a_figure_is_in_panels_of_its_own() -> None:
     found = reproduced(run("one", forwards(ALIKE)), run("two", on_another_host(forwards(SLOWER))))
-    specification = json.loads(again_drawings(found)["figure-3-1"].specification or "")
+    specification = json.loads(drawings_of(found)["figure-3-1"].specification or "")
     own = specification["vconcat"][0]["concat"]
     assert [panel["title"] for panel in own] == ["run one", "run two"]
     values = [[one["value"] for one in panel["data"]["values"] if one.get("platform") == "netns"] for panel in own]

@@ -19,7 +19,7 @@ from virtoll.report import words
 from virtoll.report.build import load_analysis
 from virtoll.report.csv_table import CsvTable
 from virtoll.report.drawing import Drawing
-from virtoll.report.reproduction_page import again_drawings, render_reproduction, reproduction_tables
+from virtoll.report.reproduction_page import drawings_of, render_reproduction, reproduction_tables
 from virtoll.report.reproduction_runs import Reproduction, RunOf
 from virtoll.runfolder.sums import differences
 from virtoll.stats.analysis import Analysis
@@ -35,7 +35,7 @@ def build_reproduction(study: str, folders: Sequence[Path], target: Path) -> Rep
     runs = [_read(name, folder, known) for name, folder in named(folders).items()]
     found = together(known, runs, target)
     try:
-        drawings = again_drawings(found)
+        drawings = drawings_of(found)
         _write(target, render_reproduction(found, drawings), reproduction_tables(found), drawings.values())
     except OSError as error:
         reason = error.strerror or str(error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ from virtoll.report.claims import OUTCOME_CLASS, OUTCOMES, claims_document, clai
 from virtoll.report.csv_table import CsvTable
 from virtoll.report.drawing import Drawing, inline, rendered
 from virtoll.report.figures.papers_again import again_figures, caption
+from virtoll.report.figures.style import Specification, Width
+from virtoll.report.figures.then_and_now import of_run
 from virtoll.report.paper_figures import figure_views, paper_figure_tables
 from virtoll.report.reproduction_runs import Reproduction, RunOf
 from virtoll.report.then_and_now import BesideView, beside_view, place, then_and_now_tables
@@ -61,13 +63,25 @@ class JoinedView:
     runs: tuple[tuple[str, str, tuple[tuple[str, str, tuple[str, ...]], ...]], ...]
 
 
-def again_drawings(found: Reproduction) -> dict[str, Drawing]:
-    """The paper's figures again, by name: of each part of which anything was measured."""
-    return {name: rendered(name, draw) for name, (_, draw) in again_figures(found).items()}
+def drawings_of(found: Reproduction) -> dict[str, Drawing]:
+    """Every figure of the page by name: the paper's again, and then and now, of each run by itself."""
+    again = {name: rendered(name, draw) for name, (_, draw) in again_figures(found).items()}
+    return again | {name: rendered(name, draw) for name, (_, draw, _) in _then_and_now(found).items()}
+
+
+def _then_and_now(found: Reproduction) -> dict[str, tuple[RunOf, Callable[[Width], Specification], str]]:
+    """By name a run of which enough stands beside the paper's numbers, what draws it, and its caption."""
+    made: dict[str, tuple[RunOf, Callable[[Width], Specification], str]] = {}
+    for number, run in enumerate(found.runs, 1):
+        rows = run.beside.of(found.study.name)
+        own = of_run(rows, [one.label for one in run.manifest.platforms], run.blocks)
+        if own is not None:
+            made[f"then-and-now-{number}"] = (run, *own)
+    return made
 
 
 def render_reproduction(found: Reproduction, drawings: Mapping[str, Drawing]) -> str:
-    """The whole page as HTML; `drawings`: those of `again_drawings` that are shown."""
+    """The whole page as HTML; `drawings`: those of `drawings_of` that are shown."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -99,6 +113,11 @@ def _context(found: Reproduction, drawings: Mapping[str, Drawing]) -> dict[str, 
             for name, (data, _) in again_figures(found).items()
             if name in drawings
         },
+        "beside_drawn": [
+            (name, run.name, inline(drawings[name], f"Then and now, run {html.escape(run.name)}"), text)
+            for name, (run, _, text) in _then_and_now(found).items()
+            if name in drawings
+        ],
         "sources": list(_sources(found)),
         "unanswered": list(_unanswered(found)),
         "counts": _counts(found),

@@ -74,6 +74,18 @@ def place(one: Beside) -> str:
     return one.platform.name if one.platform is not None else _BARE_HOST
 
 
+def said_then(one: Beside) -> str:
+    """The paper's share in words, as a pointer shows it."""
+    return f"then, {place(one)}, {one.question.what}: {share_words(one.question.then)}"
+
+
+def said_now(one: Beside, now: Now) -> str:
+    """A platform's share in words, as a pointer shows it."""
+    shown = _now(now.ratio)
+    told = ", ".join(filter(None, (shown.main, shown.small, shown.but)))
+    return f"now, {now.ratio.platform}, {one.question.what}: {told}"
+
+
 def _paper(study: Study, rows: Sequence[Beside]) -> PaperView:
     sources: dict[str, list[BesideView]] = {}
     for one in rows:
