@@ -9,12 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.report.test_paper_figures import smallest_points
 from tests.support.made_up_run import Made, made_up_run
+from tests.support.specifications import data_of, legend_of, panels_of
 
 from virtoll.claims import Outcome
 from virtoll.claims.joined import Joined, Ledger, join_ledgers
 from virtoll.experiment.parse import presets
+from virtoll.experiment.topology import FUNCTIONAL_ONLY
 from virtoll.reference.published import load_study, study_names
+from virtoll.report.drawing import Drawing
+from virtoll.report.figures.style import SMALLEST_POINTS, Width
 from virtoll.report.reproduction import named, run_of, together
 from virtoll.report.reproduction_page import (
     cautions,
@@ -193,6 +198,11 @@ def test_a_study_names_its_presets_and_every_preset_of_a_study_is_named() -> Non
     assert {name for name, text in texts.items() if "\nstudy:" in text} - named_ones == {"schlosser-nested"}
 
 
+def data_in(drawing: Drawing) -> list[Mapping[str, Any]]:
+    """Every datum of a drawing's panels."""
+    return data_of(json.loads(drawing.specification or ""))
+
+
 def test_the_papers_figures_are_drawn_with_its_values_as_hollow_marks() -> None:
     found = reproduced(run("one", forwards(ALIKE)))
     drawings = drawings_of(found)
@@ -201,37 +211,70 @@ def test_the_papers_figures_are_drawn_with_its_values_as_hollow_marks() -> None:
     assert page.count('<figure id="drawn-figure-') == 2
     assert page.count('<figure id="drawn-then-and-now-') == 1
     assert 'href="figures/figure-4-0.svg"' in page
-    specification = json.loads(drawings["figure-3-1"].specification or "")
-    data = [one for panel in specification["vconcat"][0]["concat"] for one in panel["data"]["values"]]
-    now = [one for one in data if one.get("platform") == "netns"]
-    then = {one["name"]: one["value"] for one in data if one.get("then")}
-    assert [round(one["value"]) for one in now] == [pytest.approx(100, abs=5)]
-    assert then["OpenVZ"] == 100
-    assert all(one["said"] for one in data)
+    data = data_in(drawings["figure-3-1"])
+    assert [one["value"] for one in data if one.get("platform") == "netns"] == [pytest.approx(100, abs=5)]
+    assert {one["name"]: one["then"] for one in data if "then" in one}["OpenVZ"] == 100
     assert "then, OpenVZ, 1504 B: 100 %" in {one["said"] for one in data}
     assert ">OpenVZ<" in drawings["figure-3-1"].page
+    assert {"now: netns", "then: the paper's, named"} <= set(
+        legend_of(json.loads(drawings["figure-3-1"].specification or ""))
+    )
+
+
+def test_a_drawing_keeps_what_all_figures_promise() -> None:
+    """What is a platform's says so, text is large enough, nothing is wider than the page, and bytes are the same."""
+    found = reproduced(run("one", forwards(ALIKE)))
+    drawings = drawings_of(found)
+    assert drawings == drawings_of(found)
+    for name, drawing in drawings.items():
+        for datum in data_in(drawing):
+            if "value" in datum:
+                assert {"platform", "workload", "said"} <= datum.keys(), name
+                assert str(datum["platform"]) in str(datum["said"]), name
+        assert smallest_points(json.loads(drawing.specification or ""), Width.PAGE) >= SMALLEST_POINTS - 0.01, name
+
+
+def test_lines_are_drawn_over_the_rates_that_were_offered_and_end_with_the_list() -> None:
+    given = {"frame_size_bytes": 1504, "sweep": "rates", "rates_mbit_per_second": [100, 1000]}
+    made = [
+        Made(label, "forward", given, value=rate, flat_out=rate)
+        for label, rate in {"native": 1e5, "netns": 5e4}.items()
+    ]
+    experiment = {"name": "schlosser2011", "study": "schlosser2011"}
+    data = made_up_run(BASE | {"netns": {}}, made, calibrated_rate=1e6, experiment=experiment)
+    drawing = drawings_of(reproduced(run("one", data)))["figure-3-0"]
+    own = [one for one in data_in(drawing) if one["platform"] == "netns"]
+    assert [one["place"] for one in own] == sorted(one["place"] for one in own)
+    assert len(own) == 2
+    assert own[0]["value"] == pytest.approx(100, rel=0.02)
+
+
+def test_what_has_a_caveat_is_open_and_the_legend_says_why() -> None:
+    measured = [
+        Made(label, "forward", {"frame_size_bytes": 1504}, value=rate, flat_out=rate)
+        for label, rate in {"native": 1e6, "netns": 1e6, "uml": 5e5}.items()
+    ]
+    platforms = BASE | {"netns": {}, "uml": {"host": "nested xen", "caveat": FUNCTIONAL_ONLY}}
+    found = reproduced(run("one", made_up_run(platforms, measured, calibrated_rate=1e7)))
+    drawing = drawings_of(found)["figure-3-1"]
+    assert [one["platform"] for one in data_in(drawing) if one.get("caveat")] == ["uml"]
+    assert f"†  {FUNCTIONAL_ONLY}" in legend_of(json.loads(drawing.specification or ""))
+    assert FUNCTIONAL_ONLY in render_reproduction(found, {})
 
 
 def test_then_and_now_is_drawn_for_each_run_by_itself() -> None:
     found = reproduced(run("one", forwards(ALIKE)), run("two", forwards(SLOWER)))
     drawings = drawings_of(found)
-    assert {"then-and-now-1", "then-and-now-2"} <= set(drawings)
-    page = render_reproduction(found, drawings)
-    assert "Then and now, run two" in page
-    values = [
-        one["value"]
-        for panel in json.loads(drawings["then-and-now-2"].specification or "")["vconcat"][0]["concat"]
-        for one in panel["data"]["values"]
-        if one.get("platform") == "netns"
-    ]
-    assert values == [pytest.approx(30, rel=0.05)] * len(values)
-    assert values
+    assert "Then and now, run two" in render_reproduction(found, drawings)
+    for name, share in (("then-and-now-1", 100), ("then-and-now-2", 30)):
+        values = [one["value"] for one in data_in(drawings[name]) if one.get("platform") == "netns"]
+        assert values
+        assert values == [pytest.approx(share, rel=0.05)] * len(values)
 
 
 def test_what_two_runs_measured_of_a_figure_is_in_panels_of_its_own() -> None:
     found = reproduced(run("one", forwards(ALIKE)), run("two", on_another_host(forwards(SLOWER))))
-    specification = json.loads(drawings_of(found)["figure-3-1"].specification or "")
-    own = specification["vconcat"][0]["concat"]
+    own = panels_of(json.loads(drawings_of(found)["figure-3-1"].specification or ""))
     assert [panel["title"] for panel in own] == ["run one", "run two"]
     values = [[one["value"] for one in panel["data"]["values"] if one.get("platform") == "netns"] for panel in own]
     assert [round(one[0], -1) for one in values] == [100, 30]

@@ -7,7 +7,7 @@ name of its platform stands in it. Values of several runs are in panels of their
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Literal
@@ -176,16 +176,24 @@ def _bar_panel(look: _Look, own: _Placed, room: float) -> Specification:
     ends = (-(_GAP + 1) / 2, whole - (_GAP + 1) / 2)
     across = axis(ends, axis_words(look.data.part.x), ticks=centres, names=labels)
     across["axis"] |= {"grid": False, "ticks": False, "domain": False}
+    data = list(_bar_data(look, own))
     return {
         "title": own.title,
         "width": round(bar * whole, 1),
         "height": _HEIGHT,
-        "data": {"values": list(_bar_data(look, own))},
-        "layer": [*look.reference(), *_bar_layers(look, across, size)],
+        "data": {"values": data},
+        "layer": [*look.reference(), *_shown(_bar_layers(look, across, size), data)],
     }
 
 
-def _bar_layers(look: _Look, across: Specification, size: float) -> list[Specification]:
+def _shown(layers: Iterable[tuple[str, Specification]], data: Sequence[Mapping[str, Any]]) -> list[Specification]:
+    """The layers whose field any datum has."""
+    fields = {field for datum in data for field in datum}
+    return [one for field, one in layers if field in fields]
+
+
+def _bar_layers(look: _Look, across: Specification, size: float) -> Iterator[tuple[str, Specification]]:
+    """Each with the field without which it shows nothing."""
     upright, paint = look.upright(), look.by_platform()
     place: Specification = {"x": {"field": "slot", **across}}
     at = place | {"y": {"field": "value", **upright}, "tooltip": SAID}
@@ -194,14 +202,13 @@ def _bar_layers(look: _Look, across: Specification, size: float) -> list[Specifi
     hollow = {"fill": None, "stroke": INK, "strokeWidth": 1.1, "strokeDash": [2, 1.5], "size": size - 1}
     name: Specification = {"type": "text", "angle": 270, "align": "left", "baseline": "middle", "dx": 4}
     named = place | {"y": {"datum": 0, **upright}, "text": {"field": "name"}}
-    return [
-        layer(bar, at | {"fill": paint}, "!datum.then && !datum.caveat"),
-        layer(bar | outline, at | {"stroke": paint}, "datum.caveat"),
-        layer(bar | hollow, at, "datum.then"),
-        *on_paper(place | {"y": {"field": "from", **upright}, "y2": {"field": "to"}}, "isValid(datum.from)"),
-        layer(name | _HALO, named, "datum.name"),
-        layer(name, named, "datum.name"),
-    ]
+    yield "value", layer(bar, at | {"fill": paint}, "isValid(datum.value) && !datum.caveat")
+    yield "caveat", layer(bar | outline, at | {"stroke": paint}, "datum.caveat")
+    yield "then", layer(bar | hollow, at | {"y": {"field": "then", **upright}}, "isValid(datum.then)")
+    for one in on_paper(place | {"y": {"field": "from", **upright}, "y2": {"field": "to"}}, "isValid(datum.from)"):
+        yield "from", one
+    yield "name", layer(name | _HALO, named, "datum.name")
+    yield "name", layer(name, named, "datum.name")
 
 
 def _bar_data(look: _Look, own: _Placed) -> Iterator[dict[str, Any]]:
@@ -232,8 +239,7 @@ def _datum(look: _Look, mark: Mark) -> dict[str, Any]:
 def _then(look: _Look, one: Printed) -> dict[str, Any]:
     then = one.question.then
     return {
-        "then": True,
-        "value": number((then.high or 0.0) * look.scale.factor),
+        "then": number((then.high or 0.0) * look.scale.factor),
         "name": f"{_SIGNS[then.relation]}{one.platform}",
         "said": said_printed(look.data.part, one),
     }
@@ -252,12 +258,13 @@ def _line_panel(look: _Look, panel: PanelData, room: float) -> Specification:
     places = sorted({float(mark.x) for mark in panel.marks if isinstance(mark.x, int | float)})
     across = axis((0, places[-1] * _HEADROOM), axis_words("offered")) if rates else _places(look, places)
     diagonal = [_diagonal(look, across, min(places[-1], look.scale.end))] if rates else []
+    data = list(_line_data(look, panel))
     return {
         "title": panel.title,
         "width": room,
         "height": _HEIGHT,
-        "data": {"values": list(_line_data(look, panel))},
-        "layer": [*look.reference(), *diagonal, *_line_layers(look, across)],
+        "data": {"values": data},
+        "layer": [*look.reference(), *diagonal, *_shown(_line_layers(look, across), data)],
     }
 
 
@@ -272,7 +279,8 @@ def _places(look: _Look, places: Sequence[float]) -> Specification:
     return axis((places[0] - margin, places[-1] + margin), title, ticks=places, names=names)
 
 
-def _line_layers(look: _Look, across: Specification) -> list[Specification]:
+def _line_layers(look: _Look, across: Specification) -> Iterator[tuple[str, Specification]]:
+    """Each with the field without which it shows nothing."""
     upright, paint = look.upright(), look.by_platform()
     at: Specification = {"x": {"field": "place", **across}, "y": {"field": "value", **upright}}
     whisker = at | {"y": {"field": "from", **upright}, "y2": {"field": "to"}, "stroke": paint}
@@ -280,16 +288,16 @@ def _line_layers(look: _Look, across: Specification) -> list[Specification]:
     point = at | {"fill": paint, "shape": look.by_platform("shape"), "tooltip": SAID}
     ring: Specification = {"type": "point", "shape": "circle", "size": markers.area(6), "fill": PAPER, "stroke": INK}
     name: Specification = {"type": "text", "align": "right", "baseline": "bottom", "dx": 4, "dy": -6}
-    named = at | {"text": {"field": "name"}}
-    return [
-        layer({"type": "line", "strokeWidth": 1.5}, line, "!datum.then"),
-        layer({"type": "rule", "strokeWidth": 1.2}, whisker, "isValid(datum.from)"),
-        layer({"type": "point", "size": markers.area(4), "strokeWidth": 0}, point, "!datum.then"),
-        crosses(at),
-        layer(ring | {"strokeWidth": 1.2}, at | {"tooltip": SAID}, "datum.then"),
-        layer(name | _HALO, named, "datum.named"),
-        layer(name, named, "datum.named"),
-    ]
+    then = at | {"y": {"field": "then", **upright}}
+    named = then | {"text": {"field": "name"}}
+    yield "value", layer({"type": "line", "strokeWidth": 1.5}, line, "isValid(datum.value)")
+    yield "from", layer({"type": "rule", "strokeWidth": 1.2}, whisker, "isValid(datum.from)")
+    marker: Specification = {"type": "point", "size": markers.area(4), "strokeWidth": 0}
+    yield "value", layer(marker, point, "isValid(datum.value)")
+    yield "caveat", crosses(at)
+    yield "then", layer(ring | {"strokeWidth": 1.2}, then | {"tooltip": SAID}, "isValid(datum.then)")
+    yield "named", layer(name | _HALO, named, "datum.named")
+    yield "named", layer(name, named, "datum.named")
 
 
 def _diagonal(look: _Look, across: Specification, end: float) -> Specification:
@@ -302,7 +310,7 @@ def _diagonal(look: _Look, across: Specification, end: float) -> Specification:
 
 def _line_data(look: _Look, panel: PanelData) -> Iterator[dict[str, Any]]:
     """The values, and the paper's; of each of its platforms the last one is named."""
-    for mark in panel.marks:
+    for mark in sorted(panel.marks, key=_across):
         if isinstance(mark.x, int | float):
             yield {"place": number(mark.x), **_datum(look, mark)}
     last = {one.platform: one.x for one in panel.printed if isinstance(one.x, int | float)}
@@ -310,6 +318,10 @@ def _line_data(look: _Look, panel: PanelData) -> Iterator[dict[str, Any]]:
         if isinstance(one.x, int | float):
             named = {"named": True} if one.x == last[one.platform] else {}
             yield {"place": number(one.x), **_then(look, one), **named}
+
+
+def _across(mark: Mark) -> float:
+    return float(mark.x) if isinstance(mark.x, int | float) else 0.0
 
 
 def _entries(look: _Look, own: Sequence[PanelData], *, lines: bool) -> list[legends.Entry]:
