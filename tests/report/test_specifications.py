@@ -2,21 +2,23 @@
 
 import json
 import re
+import warnings
 from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import pytest
+import vl_convert
 from tests.support.specifications import data_of, legend_of
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
 from virtoll import units
 from virtoll.experiment.topology import FUNCTIONAL_ONLY
 from virtoll.report import words
-from virtoll.report.drawing import Drawing, browser_config, inline, render
+from virtoll.report.drawing import VEGA_LITE, Drawing, browser_config, inline, render
 from virtoll.report.figures import FIGURES, figures_of
 from virtoll.report.figures.base import FigureSpec
 from virtoll.report.figures.markers import OUTLINES, left_half, shape
-from virtoll.report.figures.style import DARK, KNOWN, SPARE, Specification, Width
+from virtoll.report.figures.style import DARK, KNOWN, SPARE, Specification, Width, config
 from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.compare import DIFFERENT, Verdict
 
@@ -157,6 +159,40 @@ def test_colours_are_a_pages_in_it_and_plain_in_a_file(drawings: dict[str, Drawi
     assert set(re.findall(r"var\((--figure-\w+),", browser_config())) <= DARK.keys()
     paints = {style.paint for style in (*KNOWN.values(), *SPARE)}
     assert all(one == "currentColor" or re.match(r"var\((--figure-\w+),", one) for one in paints)
+
+
+def test_an_alike_marker_is_half_filled(analysis: Analysis) -> None:
+    """A small shape more for each: as much more is drawn as there are verdicts turned into it."""
+    spec = FIGURES["cost"]
+    found = {
+        verdict: replace(
+            analysis,
+            comparisons=tuple(replace(one, verdict=verdict) for one in analysis.comparisons),
+            control=tuple(replace(one, verdict=verdict) for one in analysis.control),
+        )
+        for verdict in (Verdict.UNKNOWN, Verdict.ALIKE)
+    }
+    unknown, alike = (re.findall(r'<path[^>]* d="([^"]*)"', render("cost", spec, one).svg) for one in found.values())
+    halves = list(alike)
+    for path in unknown:
+        halves.remove(path)
+    assert len(halves) == sum(one.share is not None for one in (*analysis.comparisons, *analysis.control))
+    assert not set(halves) & set(unknown)
+    for path in halves:
+        assert max(float(x) for x, _ in re.findall(r"(-?[\d.]+),(-?[\d.]+)", path)) <= 0
+
+
+def test_the_converter_has_nothing_to_warn_of(
+    analysis: Analysis, drawings: dict[str, Drawing], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Layers that define one scale in two ways, or a mark without what it needs."""
+    for name in drawings:
+        made = specification(name, analysis)
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            vl_convert.vegalite_to_vega(made, vl_version=VEGA_LITE, config=config(Width.PAGE), show_warnings=True)
+        said = capfd.readouterr()
+        assert (name, [str(one.message) for one in found], said.out + said.err) == (name, [], "")
 
 
 def test_every_marker_has_an_outline_and_a_left_half() -> None:
