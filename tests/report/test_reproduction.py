@@ -31,6 +31,7 @@ from virtoll.report.reproduction_page import (
 )
 from virtoll.report.reproduction_runs import Reproduction, RunOf
 from virtoll.runfolder.records import State
+from virtoll.runfolder.scale import ScalePoint
 from virtoll.stats.analysis import RunData, analyse
 
 BASE: dict[str, dict[str, Any]] = {"native": {}, "native-again": {}}
@@ -228,7 +229,7 @@ def test_a_drawing_keeps_what_all_figures_promise() -> None:
     assert drawings == drawings_of(found)
     for name, drawing in drawings.items():
         for datum in data_in(drawing):
-            if "value" in datum:
+            if datum.get("value") is not None:
                 assert {"platform", "workload", "said"} <= datum.keys(), name
                 assert str(datum["platform"]) in str(datum["said"]), name
         assert smallest_points(json.loads(drawing.specification or ""), Width.PAGE) >= SMALLEST_POINTS - 0.01, name
@@ -247,6 +248,27 @@ def test_lines_are_drawn_over_the_rates_that_were_offered_and_end_with_the_list(
     assert [one["place"] for one in own] == sorted(one["place"] for one in own)
     assert len(own) == 2
     assert own[0]["value"] == pytest.approx(100, rel=0.02)
+
+
+def test_a_missing_value_is_a_gap_in_a_line_and_the_papers_number_stands_at_each_place() -> None:
+    """Figure 12 of Camargos: with four guests at once nothing was measured on runc."""
+    made = [
+        Made(label, "kernel-compile", {}, value=seconds * 1e9, scale=ScalePoint(n, 1, 2**28))
+        for label, seconds in {"native": 10.0, "runc": 12.0}.items()
+        for n in (1, 2, 4, 8)
+        if (label, n) != ("runc", 4)
+    ]
+    made += [Made("uml", "kernel-compile", {}, value=20e9, scale=ScalePoint(4, 1, 2**28))]
+    study = load_study("camargos2008")
+    own = run_of("one", Path("/runs/one"), analyse(made_up_run(BASE | {"runc": {}, "uml": {}}, made)), study)
+    drawing = drawings_of(together(study, [own], Path("/runs/report")))["figure-12-0"]
+    data = data_in(drawing)
+    values = {one["place"]: one["value"] for one in data if one.get("platform") == "runc"}
+    assert {place for place, value in values.items() if value is None} == {4}
+    assert [values[place] for place in (1, 2, 8)] == [pytest.approx(100 / 1.2, rel=0.05)] * 3
+    assert [(one["place"], one["then"], one["name"]) for one in data if "then" in one] == [
+        (place, 100, "≈ Linux-VServer") for place in (1, 2, 4, 8)
+    ]
 
 
 def test_what_has_a_caveat_is_open_and_the_legend_says_why() -> None:

@@ -290,7 +290,7 @@ def _line_layers(look: _Look, across: Specification) -> Iterator[tuple[str, Spec
     name: Specification = {"type": "text", "align": "right", "baseline": "bottom", "dx": 4, "dy": -6}
     then = at | {"y": {"field": "then", **upright}}
     named = then | {"text": {"field": "name"}}
-    yield "value", layer({"type": "line", "strokeWidth": 1.5}, line, "isValid(datum.value)")
+    yield "value", layer({"type": "line", "strokeWidth": 1.5}, line, "isValid(datum.platform)")
     yield "from", layer({"type": "rule", "strokeWidth": 1.2}, whisker, "isValid(datum.from)")
     marker: Specification = {"type": "point", "size": markers.area(4), "strokeWidth": 0}
     yield "value", layer(marker, point, "isValid(datum.value)")
@@ -309,19 +309,24 @@ def _diagonal(look: _Look, across: Specification, end: float) -> Specification:
 
 
 def _line_data(look: _Look, panel: PanelData) -> Iterator[dict[str, Any]]:
-    """The values, and the paper's; of each of its platforms the last one is named."""
-    for mark in sorted(panel.marks, key=_across):
-        if isinstance(mark.x, int | float):
-            yield {"place": number(mark.x), **_datum(look, mark)}
-    last = {one.platform: one.x for one in panel.printed if isinstance(one.x, int | float)}
-    for one in panel.printed:
+    """The values, a gap in a line where one is missing, and the paper's; of its platforms the last one is named."""
+    places = sorted({_across(mark) for mark in panel.marks}) if look.data.part.over is None else []
+    for platform in dict.fromkeys(mark.platform for mark in panel.marks):
+        own = {_across(mark): mark for mark in panel.marks if mark.platform == platform}
+        for place in sorted({*own, *places}):
+            mark = own.get(place)
+            made = {"platform": platform, "value": None} if mark is None else _datum(look, mark)
+            yield {"place": number(place), **made}
+    printed = sorted((one for one in panel.printed if isinstance(one.x, int | float)), key=_across)
+    last = {one.platform: one.x for one in printed}
+    for one in printed:
         if isinstance(one.x, int | float):
             named = {"named": True} if one.x == last[one.platform] else {}
             yield {"place": number(one.x), **_then(look, one), **named}
 
 
-def _across(mark: Mark) -> float:
-    return float(mark.x) if isinstance(mark.x, int | float) else 0.0
+def _across(one: Mark | Printed) -> float:
+    return float(one.x) if isinstance(one.x, int | float) else 0.0
 
 
 def _entries(look: _Look, own: Sequence[PanelData], *, lines: bool) -> list[legends.Entry]:
