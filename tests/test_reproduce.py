@@ -81,6 +81,21 @@ def test_what_a_kill_cut_off_is_resumed_and_no_finished_trial_is_lost(tmp_path: 
     assert {RunFolder.open(into / name).state().state for name in ("jobs", "frames")} == {"complete"}
 
 
+def test_what_cannot_be_resumed_ends_it_and_what_is_finished_stays(tmp_path: Path, files: tuple[Path, Path]) -> None:
+    into = tmp_path / "all"
+    with pytest.raises(KeyboardInterrupt):
+        measure(load_experiment(files[1], catalogue()), into / "frames", ["virtoll"], StopAfter(3))
+    manifest = into / "frames" / "manifest.json"
+    document = json.loads(manifest.read_text(encoding="utf-8"))
+    document["host"]["fingerprint"] = "0" * 64
+    manifest.write_text(json.dumps(document), encoding="utf-8")
+    refused = reproduce(into, *given(files))
+    assert refused.returncode == 2
+    assert "1 of 2 experiments are finished; the same command takes the rest" in refused.stderr
+    assert "run frames was begun on another host or kernel" in refused.stderr
+    assert RunFolder.open(into / "jobs").state().state == "complete"
+
+
 def test_a_page_is_made_of_runs_that_are_there_and_measures_nothing(tmp_path: Path, files: tuple[Path, Path]) -> None:
     with pytest.raises(KeyboardInterrupt):
         measure(load_experiment(files[0], catalogue()), tmp_path / "runs" / "jobs", ["virtoll"], StopAfter(3))
@@ -90,7 +105,7 @@ def test_a_page_is_made_of_runs_that_are_there_and_measures_nothing(tmp_path: Pa
     document = json.loads(made.stdout)
     assert [(one["run"], one["state"]) for one in document["runs"]] == [("jobs", "running")]
     assert document["missing"] == ["schlosser2011", "schlosser2011-neighbours"]
-    assert any("jobs: it is not complete (running)" in text for text in document["cautions"])
+    assert any("jobs: it goes on, or was killed (running)" in text for text in document["cautions"])
     assert (tmp_path / "page" / "report" / "tables" / "claims.csv").is_file()
     assert records(tmp_path / "runs" / "jobs") == before
     assert not (tmp_path / "runs" / "jobs" / "report").exists()

@@ -161,7 +161,9 @@ def _notes(found: Reproduction, run: RunOf) -> Iterator[str]:
     study = run.manifest.experiment.get("study")
     if study != found.study.name:
         yield f"its experiment names {f'the study {study}, not {found.study.name}' if study else 'no study'}."
-    if run.state.state != "complete":
+    if run.state.state == "running":
+        yield "it goes on, or was killed (running); then 'virtoll resume' takes the rest."
+    elif run.state.state != "complete":
         reason = f": {run.state.reason}" if run.state.reason else ""
         yield f"it is not complete ({run.state.state}{reason}); 'virtoll resume' takes the rest."
     if run.damage:
