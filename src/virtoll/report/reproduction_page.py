@@ -198,7 +198,7 @@ def _joined_view(joined: Joined) -> JoinedView:
         note=first.note,
         outcome=str(joined.outcome),
         kind=OUTCOME_CLASS[joined.outcome],
-        error=f"wrong by chance: at most {units.percent(joined.error)}" if joined.decided else "",
+        error=f"wrong by chance: at most {100 * joined.error:.0f} %" if joined.decided else "",
         runs=tuple((run, str(one.outcome), view(one).tests) for run, one in joined.measured),
     )
 
