@@ -271,6 +271,29 @@ def test_a_missing_value_is_a_gap_in_a_line_and_the_papers_number_stands_at_each
     ]
 
 
+def test_parts_in_which_platforms_stand_side_by_side_are_one_drawing() -> None:
+    """Figure 5 of Mattos: (a) the processor, (b) memory."""
+    made = [
+        Made(label, workload, {}, value=slower * 1e9)
+        for label, slower in {"native": 1.0, "runc": 2.0}.items()
+        for workload in ("superpi", "masr")
+    ]
+    study = load_study("mattos2012")
+    own = run_of("one", Path("/runs/one"), analyse(made_up_run(BASE | {"runc": {}}, made)), study)
+    found = together(study, [own], Path("/runs/report"))
+    drawings = drawings_of(found)
+    assert list(drawings) == ["figure-5-0"]
+    panels = panels_of(json.loads(drawings["figure-5-0"].specification or ""))
+    assert [" ".join(panel["title"]) for panel in panels] == [
+        "(a) Super Pi, a share of native",
+        "(b) MASR, a share of native",
+    ]
+    assert [one["value"] for one in data_in(drawings["figure-5-0"])] == [pytest.approx(50, rel=0.05)] * 2
+    page = render_reproduction(found, drawings)
+    assert "Figure 5(a): Super Pi, a share of native; 5(b): MASR, a share of native" in page
+    assert page.count("<summary>The values of Figure 5(") == 2
+
+
 def test_what_has_a_caveat_is_open_and_the_legend_says_why() -> None:
     measured = [
         Made(label, "forward", {"frame_size_bytes": 1504}, value=rate, flat_out=rate)
@@ -297,6 +320,6 @@ def test_then_and_now_is_drawn_for_each_run_by_itself() -> None:
 def test_what_two_runs_measured_of_a_figure_is_in_panels_of_its_own() -> None:
     found = reproduced(run("one", forwards(ALIKE)), run("two", on_another_host(forwards(SLOWER))))
     own = panels_of(json.loads(drawings_of(found)["figure-3-1"].specification or ""))
-    assert [panel["title"] for panel in own] == ["run one", "run two"]
+    assert [panel["title"] for panel in own] == [["run one"], ["run two"]]
     values = [[one["value"] for one in panel["data"]["values"] if one.get("platform") == "netns"] for panel in own]
     assert [round(one[0], -1) for one in values] == [100, 30]

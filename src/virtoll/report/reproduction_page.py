@@ -18,7 +18,7 @@ from virtoll.claims.then_and_now import Beside
 from virtoll.report.claims import OUTCOME_CLASS, OUTCOMES, claims_document, claims_tables, outcomes_line, view
 from virtoll.report.csv_table import CsvTable
 from virtoll.report.drawing import Drawing, inline, rendered
-from virtoll.report.figures.papers_again import again_figures, caption
+from virtoll.report.figures.papers_again import again_figures, caption, titles
 from virtoll.report.figures.style import Specification, Width
 from virtoll.report.figures.then_and_now import of_run
 from virtoll.report.paper_figures import figure_views, paper_figure_tables
@@ -109,8 +109,8 @@ def _context(found: Reproduction, drawings: Mapping[str, Drawing]) -> dict[str, 
         "untold": [(one.claim.id, one.claim.says, _lacking(one)) for one in found.joined if one not in told],
         "figures": figure_views(found),
         "drawn": {
-            name: (inline(drawings[name], html.escape(data.title)), caption(data))
-            for name, (data, _) in again_figures(found).items()
+            name: (inline(drawings[name], html.escape(titles(parts))), titles(parts), caption(parts))
+            for name, (parts, _) in again_figures(found).items()
             if name in drawings
         },
         "beside_drawn": [

@@ -6,7 +6,9 @@ name of its platform stands in it. Values of several runs are in panels of their
 
 from __future__ import annotations
 
+import itertools
 import math
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -37,6 +39,8 @@ _LEFT: Final = 52.0  # pixels left of a panel: the numbers of its axis, and the 
 _HEIGHT: Final = 150.0
 _LEAST_BAR: Final = 10.0  # pixels: the name of a paper's platform stands in a bar upright
 _MOST_BAR: Final = 26.0
+_LETTER: Final = 5.4  # pixels of a title's letter, on average
+_MOST_COLUMNS: Final = 3
 _GAP: Final = 1.4  # bars between two groups
 _REACH: Final = 1.5  # times the largest value: what goes on beyond it is cut
 _HEADROOM: Final = 1.06
@@ -83,13 +87,30 @@ class _Look:
         return [rule_through("y", 100, _DASH)] if self.scale.share else []
 
 
-def draw(data: PartData, platforms: Sequence[str], width: Width) -> Specification:
-    """One part of a figure that something was measured of; `platforms`: all of the runs', which colours go by."""
-    own = panels_of(data)
-    lines = data.form == "lines" and all(isinstance(mark.x, int | float) for one in own for mark in one.marks)
-    look = _Look(data, platform_styles(platforms), _scale(data, own))
-    drawn = (_line_panels if lines else _bar_panels)(look, own, width)
-    return figure([drawn, *legends.legend(width, _entries(look, own, lines=lines), _LEFT)])
+def draw(parts: Sequence[PartData], platforms: Sequence[str], width: Width) -> Specification:
+    """Parts of a figure that something was measured of, side by side where they are several.
+
+    `platforms`: all of the runs', which colours go by.
+    """
+    styles, drawn, entries = platform_styles(platforms), [], dict[str, legends.Entry]()
+    for data in parts:
+        own = panels_of(data)
+        lines = data.form == "lines" and all(isinstance(mark.x, int | float) for one in own for mark in one.marks)
+        look = _Look(data, styles, _scale(data, own))
+        if len(parts) > 1:
+            drawn += _side_by_side(look, own, _room(width, _MOST_COLUMNS))
+        else:
+            drawn = [(_line_panels if lines else _bar_panels)(look, own, width)]
+        entries |= {one.label: one for one in _entries(look, own, lines=lines) if one.label not in entries}
+    whole = panels(drawn, _MOST_COLUMNS) if len(parts) > 1 else drawn[0]
+    return figure([whole, *legends.legend(width, list(entries.values()), _LEFT)])
+
+
+def _side_by_side(look: _Look, own: Sequence[PanelData], room: float) -> list[Specification]:
+    """The panels of one part among others: what it shows is in each title."""
+    name = f"({look.data.part.name}) " if look.data.part.name else ""
+    titled = [replace(one, title=", ".join(filter(None, (f"{name}{look.data.part.shows}", one.title)))) for one in own]
+    return _bars_in(look, titled, room)
 
 
 def _scale(data: PartData, own: Sequence[PanelData]) -> _Scale:
@@ -104,23 +125,32 @@ def _scale(data: PartData, own: Sequence[PanelData]) -> _Scale:
 
 
 def _bar_panels(look: _Look, own: Sequence[PanelData], width: Width) -> Specification:
-    """Panels in as many columns as leave each bar room for a name; one with too many groups is several."""
-    measured = list(dict.fromkeys(mark.platform for one in own for mark in one.marks))
-    slots = [
-        [*measured, *dict.fromkeys(_paper_key(then) for then in one.printed if _is_placed(look, then))] for one in own
-    ]
-    groups = [_groups(look, one) for one in own]
-    across = max(len(places) * (len(bars) + _GAP) for places, bars in zip(groups, slots, strict=True))
+    """Panels in as many columns as leave each bar room for a name."""
+    across = max(len(_groups(look, one)) * (len(bars) + _GAP) for one, bars in zip(own, _slots(look, own), strict=True))
     fitting = (count for count in (3, 2) if len(own) >= count and _room(width, count) >= across * _LEAST_BAR)
     columns = next(fitting, 1)
-    room, found = _room(width, columns), []
-    for one, places, bars in zip(own, groups, slots, strict=True):
+    return panels(_bars_in(look, own, _room(width, columns)), columns)
+
+
+def _bars_in(look: _Look, own: Sequence[PanelData], room: float) -> list[Specification]:
+    """Panels at most so wide; one with too many groups is several."""
+    found = []
+    for one, bars in zip(own, _slots(look, own), strict=True):
+        places = _groups(look, one)
         most = max(1, int(room / _LEAST_BAR / (len(bars) + _GAP)))
         for start in range(0, len(places), most):
             title = ", ".join(filter(None, (one.title, "continued" if start else "")))
             placed = _Placed(title, one, tuple(places[start : start + most]), tuple(bars))
             found.append(_bar_panel(look, placed, room))
-    return panels(found, columns)
+    return found
+
+
+def _slots(look: _Look, own: Sequence[PanelData]) -> list[list[str]]:
+    """The bars of a group by name, of each panel: the platforms measured in any of them, and then the paper's."""
+    measured = list(dict.fromkeys(mark.platform for one in own for mark in one.marks))
+    return [
+        [*measured, *dict.fromkeys(_paper_key(then) for then in one.printed if _is_placed(look, then))] for one in own
+    ]
 
 
 def _room(width: Width, columns: int) -> float:
@@ -178,7 +208,7 @@ def _bar_panel(look: _Look, own: _Placed, room: float) -> Specification:
     across["axis"] |= {"grid": False, "ticks": False, "domain": False}
     data = list(_bar_data(look, own))
     return {
-        "title": own.title,
+        "title": textwrap.wrap(own.title, max(int(room / _LETTER), 1)),
         "width": round(bar * whole, 1),
         "height": _HEIGHT,
         "data": {"values": data},
@@ -358,34 +388,51 @@ def _entries(look: _Look, own: Sequence[PanelData], *, lines: bool) -> list[lege
     ]
 
 
-def caption(data: PartData) -> str:
+def caption(parts: Sequence[PartData]) -> str:
     """What to see."""
-    marks = [mark for _, mark in data.marks]
+    marks = [mark for data in parts for _, mark in data.marks]
     blocks = sorted({mark.blocks for mark in marks})
     number_of = f"n = {blocks[0]}" if len(blocks) == 1 else f"n = {blocks[0]} to {blocks[-1]}"
-    told = [f"After {data.figure.title_words} of the paper; {number_of} blocks."]
-    if data.part.over is not None:
+    told = [f"After {parts[0].figure.title_words} of the paper; {number_of} blocks."]
+    if any(data.part.over is not None for data in parts):
         told.append("Means with 95 % t intervals; below the dotted diagonal frames are lost.")
         told.append("What was offered flat out beyond the list of rates is left out.")
     elif any(mark.low is not None for mark in marks):
         told.append("Whiskers are 95 % intervals, each of its comparison alone.")
-    if data.part.share:
+    if any(data.part.share for data in parts):
         told.append("The dashed line is all of what it is a share of.")
-    if data.printed:
+    if any(data.printed for data in parts):
         told.append("Hollow: the paper's share, of its own host, with its platform's name; ≤, ≥, ≈: a bound, or about.")
     else:
         told.append("The paper has no numbers of it, or in units of its machine alone.")
-    if len({run for run, _ in data.marks}) > 1:
+    if len({run for data in parts for run, _ in data.marks}) > 1:
         told.append("Each run has panels of its own.")
     return " ".join(told)
 
 
-def again_figures(found: Reproduction) -> dict[str, tuple[PartData, Callable[[Width], Specification]]]:
-    """By name, each part of the paper's figures of which anything was measured, and what draws it."""
+def titles(parts: Sequence[PartData]) -> str:
+    """What a drawing shows: 'Figure 5(a): Super Pi, a share of native; 5(b): MASR, a share of native'."""
+    kind = f"{parts[0].figure.kind.capitalize()} "
+    return "; ".join([parts[0].title, *(one.title.removeprefix(kind) for one in parts[1:])])
+
+
+def again_figures(found: Reproduction) -> dict[str, tuple[tuple[PartData, ...], Callable[[Width], Specification]]]:
+    """By the name of its first part, each figure that is drawn again, with its parts and what draws it.
+
+    Parts of the same figure in which platforms stand side by side are one drawing.
+    """
     platforms = list(dict.fromkeys(one.label for run in found.runs for one in run.manifest.platforms))
-    made: dict[str, tuple[PartData, Callable[[Width], Specification]]] = {}
+    made: dict[str, tuple[tuple[PartData, ...], Callable[[Width], Specification]]] = {}
     for parts in data_of(found):
-        for place, data in enumerate(parts):
-            if data.marks:
-                made[f"{data.figure.anchor}-{place}"] = data, partial(draw, data, platforms)
+        there = [(place, data) for place, data in enumerate(parts) if data.marks]
+        for together, group in itertools.groupby(there, key=lambda one: _is_single(one[1])):
+            own = list(group)
+            for drawn in [own] if together else [[one] for one in own]:
+                shown = tuple(data for _, data in drawn)
+                made[f"{shown[0].figure.anchor}-{drawn[0][0]}"] = shown, partial(draw, shown, platforms)
     return made
+
+
+def _is_single(data: PartData) -> bool:
+    """Whether a part is bars of platforms side by side, and nothing else."""
+    return data.part.x is None and data.form == "bars"
