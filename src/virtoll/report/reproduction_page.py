@@ -161,6 +161,9 @@ def _notes(found: Reproduction, run: RunOf) -> Iterator[str]:
     study = run.manifest.experiment.get("study")
     if study != found.study.name:
         yield f"its experiment names {f'the study {study}, not {found.study.name}' if study else 'no study'}."
+    models = [one.label for one in run.manifest.platforms if one.family == "model"]
+    if models:
+        yield f"{', '.join(models)}: a model, of which nothing was measured; take this run out to judge the paper by."
     if run.state.state == "running":
         yield "it goes on, or was killed (running); then 'virtoll resume' takes the rest."
     elif run.state.state != "complete":
