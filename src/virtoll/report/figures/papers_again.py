@@ -241,7 +241,7 @@ def _bar_layers(look: _Look, across: Specification, size: float) -> Iterator[tup
     yield "name", layer(name, named, "datum.name")
 
 
-def _bar_data(look: _Look, own: _Placed) -> Iterator[dict[str, Any]]:
+def _bar_data(look: _Look, own: _Placed) -> Iterator[Specification]:
     by_x = look.data.part.x is not None
     for mark in own.panel.marks:
         slot = own.place(mark.x if by_x else mark.task, mark.platform)
@@ -254,9 +254,9 @@ def _bar_data(look: _Look, own: _Placed) -> Iterator[dict[str, Any]]:
                 yield {"slot": slot, **_then(look, one)}
 
 
-def _datum(look: _Look, mark: Mark) -> dict[str, Any]:
+def _datum(look: _Look, mark: Mark) -> Specification:
     scale = look.scale
-    made: dict[str, Any] = {"platform": mark.platform, "workload": mark.task, "said": said_mark(look.data.part, mark)}
+    made: Specification = {"platform": mark.platform, "workload": mark.task, "said": said_mark(look.data.part, mark)}
     made["value"] = number(mark.value * scale.factor)
     made |= {"caveat": True} if mark.caveat else {}
     if mark.low is not None and mark.high is not None:
@@ -266,7 +266,7 @@ def _datum(look: _Look, mark: Mark) -> dict[str, Any]:
     return made
 
 
-def _then(look: _Look, one: Printed) -> dict[str, Any]:
+def _then(look: _Look, one: Printed) -> Specification:
     then = one.question.then
     return {
         "then": number((then.high or 0.0) * look.scale.factor),
@@ -338,7 +338,7 @@ def _diagonal(look: _Look, across: Specification, end: float) -> Specification:
     return {"data": {"values": ends}, "mark": mark, "encoding": at}
 
 
-def _line_data(look: _Look, panel: PanelData) -> Iterator[dict[str, Any]]:
+def _line_data(look: _Look, panel: PanelData) -> Iterator[Specification]:
     """The values, a gap in a line where one is missing, and the paper's; of its platforms the last one is named."""
     places = sorted({_across(mark) for mark in panel.marks}) if look.data.part.over is None else []
     for platform in dict.fromkeys(mark.platform for mark in panel.marks):

@@ -184,7 +184,7 @@ def _layers(
     return [*(one for field, one in drawn.items() if any(field in datum for datum in data)), *rings]
 
 
-def _data(one: Beside, row: int) -> Iterator[dict[str, Any]]:
+def _data(one: Beside, row: int) -> Iterator[Specification]:
     """The paper's share (or both ends of it) above, and the run's below it."""
     then = one.question.then
     if then.low is not None and then.high is not None:
