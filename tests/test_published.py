@@ -147,7 +147,13 @@ def test_the_package_carries_the_files() -> None:
     patterns = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["virtoll"]
     folder = files("virtoll").joinpath("reference")
     carried = [one for one in folder.iterdir() if one.name.endswith((".csv", ".yaml"))]
-    assert {one.name for one in carried} == {"published.csv", "claims.yaml", "studies.yaml", "rows.yaml"}
+    assert {one.name for one in carried} == {
+        "published.csv",
+        "claims.yaml",
+        "figures.yaml",
+        "studies.yaml",
+        "rows.yaml",
+    }
     for one in carried:
         assert any(fnmatch(f"reference/{one.name}", pattern) for pattern in patterns), one.name
     assert (PROJECT / "reference" / "published.csv").is_file()

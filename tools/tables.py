@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the tables of platforms and workloads into the documentation, from the classes that declare them.
+"""Writes the tables of platforms, workloads and the papers' figures into the documentation, from what declares them.
 
 `.venv/bin/python tools/tables.py` rewrites the text between `<!-- generated: platforms -->` (or another name of
 `TABLES`) and `<!-- end -->` in each of `FILES`. With `--check` it changes nothing and names the files that differ.
@@ -14,13 +14,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from virtoll.claims.paper_figures import PaperFigure, paper_figures, printed_of, rows_of
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import VALIDATION_WORDS
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import Metric
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-FILES: Final = tuple(ROOT / name for name in ("README.md", "docs/platforms/README.md", "docs/workloads.md"))
+FILES: Final = tuple(
+    ROOT / name for name in ("README.md", "docs/platforms/README.md", "docs/studies.md", "docs/workloads.md")
+)
 PLATFORM_PAGES: Final = ROOT / "docs" / "platforms"
 WORKLOAD_PAGE: Final = ROOT / "docs" / "workloads.md"
 
@@ -121,7 +124,34 @@ def workloads(folder: Path) -> str:
     )
 
 
+def figures(folder: Path) -> str:  # noqa: ARG001 - as the other tables
+    """The table of the papers' figures and tables of results, with what gives each again."""
+    return table(
+        ("study", "in the paper", "what it shows", "here", "from", "printed numbers beside it"),
+        ((f"`{one.paper}`", one.title_words, one.title, *_again(one)) for one in paper_figures()),
+    )
+
+
+def _again(one: PaperFigure) -> tuple[str, str, str]:
+    """How a figure is drawn, by which workloads, and how many printed numbers stand beside it."""
+    if one.why_not:
+        return f"not replayed: {one.why_not}", "–", "–"
+    forms = dict.fromkeys(part.form or one.form for part in one.parts)
+    words = {"bars": "bars in groups", "lines": "lines"}
+    asked = [part.now.workload for part in one.parts]
+    names = dict.fromkeys(name for own in asked for name in ([own] if isinstance(own, str) else own or []))
+    numbers = {
+        id(value)
+        for part in one.parts
+        for printed in printed_of(one, part, ())
+        for value, _ in printed.question.then.values
+        if any(value is row for row in rows_of(one, part))
+    }
+    return ", ".join(words[form] for form in forms), ", ".join(f"`{name}`" for name in names), str(len(numbers) or "–")
+
+
 TABLES: Final[Mapping[str, Callable[[Path], str]]] = {
+    "figures": figures,
     "parameters": parameters,
     "platforms": platforms,
     "workloads": workloads,

@@ -547,8 +547,7 @@ def test_a_share_with_its_interval_is_a_factor_and_nothing_where_it_holds_one() 
     assert words.times(0.2, 0.0, 0.25) == "5.0 times slower, at least 4.0", "open at one end"
 
 
-def test_then_and_now_is_drawn_with_the_papers_open_and_the_runs_filled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(SETTINGS, "svg.fonttype", "none")
+def test_then_and_now_is_drawn_with_the_papers_open_and_the_runs_filled() -> None:
     analysis = analyse(run_data(Truth(REALISTIC)))
     ((name, spec),) = then_and_now_figures(then_and_now(analysis)).items()
     svg = render(name, spec, analysis).svg

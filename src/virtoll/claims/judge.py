@@ -85,7 +85,7 @@ def _judged(claim: Claim, ratios: Ratios) -> Judged:
         if missing and judged.outcome is Outcome.SUPPORTED:
             judged = replace(judged, outcome=Outcome.NOT_DECIDED, missing=missing)
         tests.append(judged)
-    return Judged(claim, _of_tests([one.outcome for one in tests]), tuple(tests))
+    return Judged(claim, outcome_of_tests([one.outcome for one in tests]), tuple(tests))
 
 
 def _finding(claim: Claim, test: Test, ratio: Ratio) -> Finding:
@@ -125,7 +125,7 @@ def _judged_test(test: Test, found: Sequence[Finding]) -> JudgedTest:
     return JudgedTest(test, outcome, tuple(found))
 
 
-def _of_tests(outcomes: Sequence[Outcome]) -> Outcome:
+def outcome_of_tests(outcomes: Sequence[Outcome]) -> Outcome:
     """A claim of several tests. A part that was not measured leaves it open, unless another part refutes it."""
     if Outcome.REFUTED in outcomes:
         return Outcome.REFUTED

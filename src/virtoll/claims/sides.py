@@ -119,7 +119,7 @@ def _passes(entry: PlatformEntry, wanted: PlatformFilter) -> bool:
         (nic_kind(entry), wanted.nic),
         *((entry.parameters.get(name), value) for name, value in wanted.parameters.items()),
     )
-    if not all(value is None or _matches(own, value) for own, value in asked):
+    if not all(value is None or matches(own, value) for own, value in asked):
         return False
     return not any(_passes(entry, other) for other in wanted.but_not)
 
@@ -154,7 +154,7 @@ def _selected(cells: Iterable[Cell], where: Mapping[str, Any], free: set[str]) -
     found = [
         one
         for one in cells
-        if all(_matches(one.attributes.get(key), value) for key, value in where.items() if key not in extremes)
+        if all(matches(one.attributes.get(key), value) for key, value in where.items() if key not in extremes)
         and all(_is_usual(one, key, value) for key, value in USUAL.items() if key not in free)
     ]
     for key, value in extremes.items():
@@ -232,7 +232,8 @@ def _is_extreme(value: object) -> bool:
     return isinstance(value, str) and value in EXTREMES
 
 
-def _matches(value: object, wanted: object) -> bool:
+def matches(value: object, wanted: object) -> bool:
+    """Whether a value is one that is asked for: it, one of several, or one of a range."""
     if isinstance(wanted, Range):
         return wanted.holds(value)
     if isinstance(wanted, Each):

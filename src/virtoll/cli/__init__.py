@@ -18,7 +18,7 @@ from typing import Annotated
 import typer
 
 from virtoll import __version__
-from virtoll.cli import advise, explain, host, image, listing, nested, plan, runs, selftest
+from virtoll.cli import advise, explain, host, image, listing, nested, plan, reproduce, runs, selftest
 from virtoll.cli.output import say, say_on_stderr
 from virtoll.errors import Interrupted, VirtollError
 
@@ -82,6 +82,7 @@ def _under_old_name(old: str, command: Callable[..., None]) -> None:
 app.command()(runs.run)
 app.command()(runs.consolidation)
 app.command()(runs.resume)
+app.command()(reproduce.reproduce)
 app.command()(runs.report)
 app.command()(runs.claims)
 app.command()(advise.advise)

@@ -56,8 +56,8 @@ def run(
     selection = chosen(size, platform, workload, only, skip, until)
     checked = load(experiment, selection)
     folder = new_folder(checked.name, into)
-    words = json.dumps(selection.as_record())
-    _measure(checked, folder, ["in-lab-run", str(checked.file.absolute()), str(folder), words])
+    measure_into(checked, folder)
+    _report(folder, headline=True)
 
 
 def consolidation(
@@ -86,16 +86,23 @@ def consolidation(
     checked = parse_experiment(text, Path("virtoll consolidation"), catalogue())
     folder = new_folder(checked.name, into)
     _measure(checked, folder, ["in-lab-consolidation", text, str(folder)])
+    _report(folder, headline=True)
 
 
 def resume(run: RunArgument = "latest") -> None:
     """Go on with a run that was interrupted or killed: finished trials are kept, the rest is measured."""
+    folder = find_run(run)
+    resume_into(folder)
+    _report(folder, headline=True)
+
+
+def resume_into(folder: Path) -> None:
+    """Measure what a run folder has not yet; no report."""
     from virtoll.run.pipeline import experiment_of
     from virtoll.run.preview import needs_lab
     from virtoll.run.requirements import images_of
     from virtoll.runfolder.store import RunFolder
 
-    folder = find_run(run)
     experiment = experiment_of(RunFolder.open(folder))
     if not needs_lab(experiment):
         _resume_here(folder)
@@ -103,7 +110,6 @@ def resume(run: RunArgument = "latest") -> None:
         prepare_outside(*images_of(experiment))
         check_lab()
         _leave_unless_done(in_lab(experiment, ["in-lab-resume", str(folder)]))
-    _report(folder, headline=True)
 
 
 def report(
@@ -220,8 +226,14 @@ def in_lab_resume(into: Path) -> None:
     _resume_here(into)
 
 
+def measure_into(experiment: Experiment, folder: Path) -> None:
+    """Measure an experiment, or what was chosen of it, into a new run folder; no report."""
+    chosen_of_it = json.dumps(experiment.selection.as_record())
+    _measure(experiment, folder, ["in-lab-run", str(experiment.file.absolute()), str(folder), chosen_of_it])
+
+
 def _measure(experiment: Experiment, folder: Path, inside: list[str]) -> None:
-    """Measure here where all platforms are models, else in a lab by the command ``inside``; then report."""
+    """Measure here where all platforms are models, else in a lab by the command ``inside``."""
     from virtoll.run.preview import needs_lab
     from virtoll.run.requirements import images_of
 
@@ -231,7 +243,6 @@ def _measure(experiment: Experiment, folder: Path, inside: list[str]) -> None:
         prepare_outside(*images_of(experiment))
         check_lab()
         _leave_unless_done(in_lab(experiment, inside))
-    _report(folder, headline=True)
 
 
 def _measure_here(experiment: Experiment, folder: Path) -> None:

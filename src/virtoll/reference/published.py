@@ -60,10 +60,15 @@ class StudyPlatform:
 
 @dataclass(frozen=True)
 class Study:
-    """One paper: its host in words, its name of the bare host (`baseline`), its platforms and printed numbers."""
+    """One paper: its host in words, its name of the bare host (`baseline`), its platforms and printed numbers.
+
+    `question`: what it asks, in our words. `presets`: the experiments that repeat it, by name.
+    """
 
     name: str
     title: str
+    question: str
+    presets: tuple[str, ...]
     citation: str
     hardware: str
     baseline: str
@@ -89,6 +94,8 @@ def load_study(name: str) -> Study:
     return Study(
         name=name,
         title=given["title"],
+        question=given["question"],
+        presets=tuple(given["presets"]),
         citation=given["citation"],
         hardware=given["hardware"],
         baseline=given["baseline"],

@@ -12,6 +12,8 @@ from virtoll.report.explanation import explanation_document, explanation_lines
 from virtoll.report.guests import consolidation_lines
 from virtoll.report.guests_at_once import at_once_terminal
 from virtoll.report.isolation import isolation_terminal
+from virtoll.report.reproduction import build_reproduction, study_presets
+from virtoll.report.reproduction_page import reproduction_document, reproduction_lines
 from virtoll.report.terminal import headline_table
 from virtoll.report.validation import read_tests, validation_table
 
@@ -19,6 +21,7 @@ __all__ = [
     "ReportResult",
     "at_once_terminal",
     "build_report",
+    "build_reproduction",
     "claims_document",
     "claims_lines",
     "consolidation_lines",
@@ -29,5 +32,8 @@ __all__ = [
     "isolation_terminal",
     "load_analysis",
     "read_tests",
+    "reproduction_document",
+    "reproduction_lines",
+    "study_presets",
     "validation_table",
 ]

@@ -17,7 +17,7 @@ from virtoll.report.rows import Shown, TableRow
 from virtoll.stats.compare import Verdict
 
 OUTCOMES = (Outcome.REFUTED, Outcome.SUPPORTED, Outcome.NOT_DECIDED, Outcome.NOT_MEASURED)
-_CLASS = {
+OUTCOME_CLASS = {
     Outcome.SUPPORTED: "good",
     Outcome.REFUTED: "bad",
     Outcome.NOT_DECIDED: "warn",
@@ -50,9 +50,14 @@ class ClaimView:
 
 def counts_line(ledger: Sequence[Judged]) -> str:
     """'46 claims: 3 refuted, 9 supported, 4 not decided, 30 not measured.'"""
-    found = Counter(one.outcome for one in ledger)
+    return outcomes_line([one.outcome for one in ledger])
+
+
+def outcomes_line(outcomes: Sequence[Outcome]) -> str:
+    """The same of outcomes alone."""
+    found = Counter(outcomes)
     told = ", ".join(f"{found[outcome]} {outcome}" for outcome in OUTCOMES if found[outcome])
-    return f"{len(ledger)} claim{'' if len(ledger) == 1 else 's'}: {told}." if ledger else "There are no claims."
+    return f"{len(outcomes)} claim{'' if len(outcomes) == 1 else 's'}: {told}." if outcomes else "There are no claims."
 
 
 def claims_context(ledger: Sequence[Judged]) -> dict[str, Any]:
@@ -75,7 +80,7 @@ def view(judged: Judged) -> ClaimView:
         quotation=claim.quotation,
         note=claim.note,
         outcome=str(judged.outcome),
-        kind=_CLASS[judged.outcome],
+        kind=OUTCOME_CLASS[judged.outcome],
         tests=tuple((str(one.outcome), _asked(one), _shown(one)) for one in judged.tests),
     )
 

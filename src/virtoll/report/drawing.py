@@ -7,7 +7,9 @@ letters as text, and colours that the page may set (`figures/style.py`). Files h
 import functools
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from virtoll.report.figures.base import AnyFigure
@@ -57,9 +59,14 @@ def render(name: str, spec: AnyFigure, analysis: Analysis) -> Drawing:
     """
     if isinstance(spec, OldFigureSpec):
         return Drawing(name, *render_old(name, spec, analysis))
-    specification = spec.draw(analysis, Width.PAGE)
+    return rendered(name, partial(spec.draw, analysis), in_a_column=spec.in_a_column(analysis))
+
+
+def rendered(name: str, draw: Callable[[Width], Specification], *, in_a_column: bool = False) -> Drawing:
+    """The same of what draws at a width; `in_a_column`: a paper has it in one of its columns."""
+    specification = draw(Width.PAGE)
     page = drawn(specification, Width.PAGE)
-    narrow = drawn(spec.draw(analysis, Width.COLUMN), Width.COLUMN) if spec.in_a_column(analysis) else None
+    narrow = drawn(draw(Width.COLUMN), Width.COLUMN) if in_a_column else None
     pdf = _pdf(page, Width.PAGE) if narrow is None else _pdf(narrow, Width.COLUMN)
     return Drawing(name, _named(page, name), _file(page, Width.PAGE.pixels), pdf, as_json(specification))
 

@@ -74,17 +74,29 @@ def place(one: Beside) -> str:
     return one.platform.name if one.platform is not None else _BARE_HOST
 
 
+def said_then(one: Beside) -> str:
+    """The paper's share in words, as a pointer shows it."""
+    return f"then, {place(one)}, {one.question.what}: {share_words(one.question.then)}"
+
+
+def said_now(one: Beside, now: Now) -> str:
+    """A platform's share in words, as a pointer shows it."""
+    shown = _now(now.ratio)
+    told = ", ".join(filter(None, (shown.main, shown.small, shown.but)))
+    return f"now, {now.ratio.platform}, {one.question.what}: {told}"
+
+
 def _paper(study: Study, rows: Sequence[Beside]) -> PaperView:
     sources: dict[str, list[BesideView]] = {}
     for one in rows:
         own = sources.setdefault(one.question.source, [])
-        own.append(_view(one, told=any(place(one) == other.name for other in own)))
+        own.append(beside_view(one, told=any(place(one) == other.name for other in own)))
     how = dict.fromkeys(f"{one.question.source}: {one.question.how}" for one in rows if one.question.how)
     return PaperView(study, tuple((source, tuple(own)) for source, own in sources.items()), tuple(how))
 
 
-def _view(one: Beside, *, told: bool) -> BesideView:
-    """`told`: the version of the paper's platform stands in a row above."""
+def beside_view(one: Beside, *, told: bool) -> BesideView:
+    """One question with its answers as text; `told`: the version of the paper's platform stands in a row above."""
     question = one.question
     printed = [_printed(value, base) for value, base in question.then.values]
     small = printed[0] if len(printed) == 1 else ""

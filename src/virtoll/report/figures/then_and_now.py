@@ -1,40 +1,67 @@
 """Then and now: for each paper the shares that it prints, and this run's of the same, on one logarithmic axis."""
 
 import math
-from collections.abc import Iterator, Sequence
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any, Final
 
 from virtoll.claims import ThenAndNow
 from virtoll.claims.then_and_now import Beside, Now
 from virtoll.reference.published import Study
-from virtoll.report.figures.base import blocks_text, drawn_always
-from virtoll.report.figures.old import caveat_signs
-from virtoll.report.figures.old.base import OldFigureSpec, new_figure
-from virtoll.report.figures.old.style import INK, MUTED
-from virtoll.report.figures.style import nice_log_ticks, platform_styles
-from virtoll.report.then_and_now import place
+from virtoll.report.figures import legends, markers
+from virtoll.report.figures.base import FigureSpec, blocks_text, drawn_always
+from virtoll.report.figures.caveats import SIGN
+from virtoll.report.figures.lines import axis
+from virtoll.report.figures.marks import SAID, figure, labels_of, layer, number, panels, rule_through, text_width
+from virtoll.report.figures.style import (
+    INK,
+    MUTED,
+    PAPER,
+    SIZES,
+    PlatformStyle,
+    Specification,
+    Width,
+    nice_log_ticks,
+    platform_styles,
+)
+from virtoll.report.then_and_now import place, said_now, said_then
 from virtoll.stats.analysis import Analysis
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _MOST_ROWS, _LEAST_ROWS = 40, 2
 _REACH = 20.0  # of an interval's ends, times its estimate: beyond it nothing is known
+_ROW: Final = 22.0  # pixels
+_LETTERS: Final = 58  # of a row's name in a line
+_SHAPES: Final[Mapping[str, str]] = {"at_most": markers.TO_THE_LEFT, "at_least": markers.TO_THE_RIGHT}
 Group = tuple[str, Sequence[Beside]]
 
 
-def then_and_now_figures(beside: ThenAndNow) -> dict[str, OldFigureSpec]:
+@dataclass(frozen=True)
+class _Look:
+    """What all panels have in common: each platform's look, the ends of the axis in percent, and a panel's width."""
+
+    styles: Mapping[str, PlatformStyle]
+    limits: tuple[float, float]
+    across: float
+
+    def by_platform(self, values: Iterable[str]) -> Specification:
+        """A channel's definition, a value for each platform; it has no legend of Vega-Lite's."""
+        scale = {"domain": list(self.styles), "range": list(values)}
+        return {"field": "platform", "type": "nominal", "scale": scale, "legend": None}
+
+
+def then_and_now_figures(beside: ThenAndNow) -> dict[str, FigureSpec]:
     """One figure for each paper of which at least two numbers have a share and something beside it."""
-    studies = {one.study.name: one.study for one in beside.rows}
     found = {}
-    for name, study in studies.items():
-        groups = _groups([one for one in beside.of(name) if one.question.then.low])
-        if sum(len(rows) for _, rows in groups) >= _LEAST_ROWS:
-            found[f"then-and-now-{name}"] = OldFigureSpec(
+    for name in dict.fromkeys(one.study.name for one in beside.rows):
+        rows = beside.of(name)
+        groups = groups_of(rows)
+        if groups:
+            study = rows[0].study
+            found[f"then-and-now-{name}"] = FigureSpec(
                 f"Then and now: {_short(study)}",
-                partial(_caption, study=study, groups=groups, all_rows=len(beside.of(name))),
+                partial(_caption, study=study, groups=groups, all_rows=len(rows)),
                 partial(_draw, groups=groups),
                 drawn_always,
                 section="then and now",
@@ -47,11 +74,17 @@ def _short(study: Study) -> str:
     return study.citation.split(":", maxsplit=1)[0]
 
 
-def _groups(rows: Sequence[Beside]) -> list[Group]:
-    """By table or figure of the paper: of more than fit the largest, in the paper's order, the last one cut short."""
+def groups_of(rows: Iterable[Beside]) -> list[Group]:
+    """By table or figure of the paper: of more than fit the largest, in the paper's order, the last one cut short.
+
+    Only numbers with a share; none where there are too few for a figure.
+    """
     by_source: dict[str, list[Beside]] = {}
     for one in rows:
-        by_source.setdefault(one.question.source, []).append(one)
+        if one.question.then.low:
+            by_source.setdefault(one.question.source, []).append(one)
+    if sum(map(len, by_source.values())) < _LEAST_ROWS:
+        return []
     left, kept = _MOST_ROWS, {}
     for source, own in sorted(by_source.items(), key=lambda one: -len(one[1])):
         if left > 0:
@@ -60,31 +93,21 @@ def _groups(rows: Sequence[Beside]) -> list[Group]:
     return [(source, kept[source]) for source in by_source if source in kept]
 
 
-def _draw(analysis: Analysis, groups: Sequence[Group]) -> "Figure":
-    """A row for each number, below the heading of its table; the paper's share open, the run's filled."""
-    count = sum(len(rows) + 1 for _, rows in groups)
-    figure = new_figure(0.9 + 0.22 * count)
-    panel = figure.subplots()
-    limits = _limits(groups)
-    _axes(panel, groups, limits)
-    for height, one in _heights(groups):
-        if isinstance(one, Beside):
-            _then(panel, one, height)
-            for index, now in enumerate(one.nows):
-                _now(panel, analysis, now, height + 0.08 + 0.26 * index / max(len(one.nows) - 1, 1), limits)
-    _legend(figure, analysis, groups)
-    return figure
+def _draw(analysis: Analysis, width: Width, groups: Sequence[Group]) -> Specification:
+    return draw(groups, analysis.platforms, width)
 
 
-def _heights(groups: Sequence[Group]) -> Iterator[tuple[int, str | Beside]]:
-    """Headings and rows, each with its place from the top."""
-    height = 0
-    for source, rows in groups:
-        yield height, source
-        for one in rows:
-            height += 1
-            yield height, one
-        height += 1
+def draw(groups: Sequence[Group], platforms: Sequence[str], width: Width) -> Specification:
+    """A panel for each table, a row for each number; the paper's share open, the run's filled."""
+    names = [_name(one) for _, rows in groups for one in rows]
+    left = max(text_width(line, SIZES[width].text) for lines in names for line in lines) + 14
+    look = _Look(platform_styles(platforms), _limits(groups), round(width.pixels - 10 - left, 1))
+    drawn = [_panel(look, *one, last=one is groups[-1]) for one in groups]
+    return figure([panels(drawn, 1, spacing=6), *legends.legend(width, _entries(look, groups), left, most=3)])
+
+
+def _name(one: Beside) -> list[str]:
+    return textwrap.wrap(f"{one.question.what}, {place(one)}", _LETTERS)
 
 
 def _ends(now: Now) -> tuple[float, float, float]:
@@ -102,103 +125,134 @@ def _limits(groups: Sequence[Group]) -> tuple[float, float]:
         for one in rows:
             values += [end for end in (one.question.then.low, one.question.then.high) if end]
             values += [end for now in one.nows for end in _ends(now)]
-    return min(values) / 1.3, max(values) * 1.3
+    return 100 * min(values) / 1.3, 100 * max(values) * 1.3
 
 
-def _axes(panel: "Axes", groups: Sequence[Group], limits: tuple[float, float]) -> None:
-    from matplotlib.ticker import NullLocator
-
-    panel.set_xscale("log")
-    panel.set_xlim(*limits)
-    ticks = nice_log_ticks(limits[0] * 100, limits[1] * 100)
-    panel.set_xticks([tick / 100 for tick in ticks], [f"{tick:g} %" for tick in ticks])
-    panel.xaxis.set_minor_locator(NullLocator())
-    panel.set_xlabel("share of performance (logarithmic)")
-    placed = list(_heights(groups))
-    names = [one if isinstance(one, str) else f"{one.question.what}, {place(one)}" for _, one in placed]
-    panel.set_yticks([height for height, _ in placed], names)
-    for label, (_, one) in zip(panel.get_yticklabels(), placed, strict=True):
-        label.set_fontsize(6.5)
-        if isinstance(one, str):
-            label.set_fontweight("bold")
-    panel.set_ylim(len(placed) - 0.4, -0.6)
-    panel.tick_params(axis="y", length=0)
-    panel.grid(visible=False, axis="y")
-    panel.axvline(1, color=INK, linewidth=0.8, zorder=1)
-
-
-def _then(panel: "Axes", one: Beside, height: int) -> None:
-    """The paper's share: an open ring, a bar between both where it is a range, an arrow where it is a bound."""
-    then = one.question.then
-    if then.low is None or then.high is None:
-        return
-    if then.high > then.low:
-        panel.plot([then.low, then.high], [height - 0.16] * 2, color=MUTED, linewidth=1.2, zorder=2)
-    places = {then.low, then.high} if math.log(then.high / then.low) > 0.02 else {then.high}
-    marker = {"at_most": "<", "at_least": ">"}.get(then.relation, "o")
-    panel.plot(
-        sorted(places),
-        [height - 0.16] * len(places),
-        marker=marker,
-        markersize=4.6,
-        markerfacecolor="white",
-        markeredgecolor=INK,
-        markeredgewidth=0.9,
-        linestyle="none",
-        zorder=3,
-    )
+def _panel(look: _Look, source: str, rows: Sequence[Beside], *, last: bool) -> Specification:
+    ticks = nice_log_ticks(*look.limits)
+    names = [f"{tick:g} %" for tick in ticks]
+    title = "share of performance (logarithmic)" if last else None
+    across = axis(look.limits, title, scale={"type": "log"}, ticks=ticks, names=names, labelled=last)
+    across["axis"] |= {"ticks": last, "domain": last}
+    upright = axis((len(rows) - 0.4, -0.6), None, ticks=range(len(rows)), names=[])
+    upright["axis"] |= {
+        "grid": False,
+        "ticks": False,
+        "domain": False,
+        "labelPadding": 6,
+        "labelExpr": labels_of([_name(one) for one in rows]),
+    }
+    data = [datum for row, one in enumerate(rows) for datum in _data(one, row)]
+    return {
+        "title": source,
+        "width": look.across,
+        "height": round(_ROW * len(rows), 1),
+        "data": {"values": data},
+        "layer": [rule_through("x", 100), *_layers(look, across, upright, data)],
+    }
 
 
-def _now(panel: "Axes", analysis: Analysis, now: Now, height: float, limits: tuple[float, float]) -> None:
-    style = platform_styles(analysis.platforms)[now.ratio.platform]
-    estimate, low, high = _ends(now)
-    panel.plot([max(low, limits[0]), min(high, limits[1])], [height] * 2, color=style.colour, linewidth=1.2, zorder=3)
-    panel.plot(
-        estimate,
-        height,
-        marker=style.marker,
-        markersize=4.2,
-        color=style.colour,
-        linestyle="none",
-        zorder=4,
-    )
-    caveat_signs.cross(panel, analysis, now.ratio.platform, estimate, height)
-
-
-def _legend(figure: "Figure", analysis: Analysis, groups: Sequence[Group]) -> None:
-    from matplotlib.lines import Line2D
-
-    standings = {now.ratio.platform: now.standing.short for _, rows in groups for one in rows for now in one.nows}
-    shown = [platform for platform in analysis.platforms if platform in standings]
-    styles = platform_styles(analysis.platforms)
-    handles = [
-        Line2D(
-            [],
-            [],
-            marker="o",
-            markersize=4.6,
-            markerfacecolor="white",
-            markeredgecolor=INK,
-            linestyle="none",
-            label="then: the paper",
-        )
+def _layers(
+    look: _Look, across: Specification, upright: Specification, data: Sequence[Mapping[str, Any]]
+) -> list[Specification]:
+    y: Specification = {"y": {"field": "place", **upright}}
+    paint = look.by_platform(one.paint for one in look.styles.values())
+    shape = look.by_platform(markers.shape(one.marker) for one in look.styles.values())
+    ring: Specification = {"type": "point", "size": markers.area(4.6), "fill": PAPER, "stroke": INK, "strokeWidth": 1.2}
+    point: Specification = {"type": "point", "size": markers.area(4.2), "strokeWidth": 0}
+    cross: Specification = {"type": "point", "shape": markers.CROSS, "size": markers.area(4), "stroke": INK}
+    then_x, now_x = {"x": {"field": "then", **across}}, {"x": {"field": "value", **across}}
+    drawn = {
+        "until": layer(
+            {"type": "rule", "stroke": MUTED, "strokeWidth": 1.5},
+            {"x": {"field": "then", **across}, "x2": {"field": "until"}, **y},
+            "isValid(datum.until)",
+        ),
+        "from": layer(
+            {"type": "rule", "strokeWidth": 1.5},
+            {"x": {"field": "from", **across}, "x2": {"field": "to"}, **y, "stroke": paint},
+            "isValid(datum.from)",
+        ),
+        "value": layer(point, now_x | y | {"fill": paint, "shape": shape, "tooltip": SAID}, "isValid(datum.value)"),
+        "caveat": layer(cross | {"strokeWidth": 1, "fill": None}, now_x | y, "datum.caveat"),
+    }
+    rings = [
+        layer(ring | {"shape": sign}, then_x | y | {"tooltip": SAID}, f"datum.outline === '{name}'")
+        for name, sign in {"about": "circle", **_SHAPES}.items()
+        if any(one.get("outline") == name for one in data)
     ]
-    for platform in shown:
-        name = ", ".join(filter(None, (caveat_signs.name(analysis, platform), standings[platform])))
-        style = styles[platform]
-        handles.append(
-            Line2D([], [], color=style.colour, marker=style.marker, markersize=4.2, linewidth=1.2, label=f"now: {name}")
+    return [*(one for field, one in drawn.items() if any(field in datum for datum in data)), *rings]
+
+
+def _data(one: Beside, row: int) -> Iterator[Specification]:
+    """The paper's share (or both ends of it) above, and the run's below it."""
+    then = one.question.then
+    if then.low is not None and then.high is not None:
+        apart = math.log(then.high / then.low) > 0.02
+        outline = then.relation if then.relation in _SHAPES else "about"
+        made = {"place": number(row - 0.16), "outline": outline, "said": said_then(one)}
+        yield made | {"then": number(100 * then.low)} | ({"until": number(100 * then.high)} if apart else {})
+        if apart:
+            yield made | {"then": number(100 * then.high)}
+    workload = one.question.now.workload
+    for index, now in enumerate(one.nows):
+        estimate, low, high = _ends(now)
+        made = {
+            "platform": now.ratio.platform,
+            "workload": workload if isinstance(workload, str) else now.ratio.task,
+            "place": number(row + 0.08 + 0.26 * index / max(len(one.nows) - 1, 1)),
+            "value": number(100 * estimate),
+            "said": said_now(one, now),
+        }
+        interval = now.ratio.interval
+        if interval is not None:
+            made |= {"from": number(100 * low), "to": number(100 * high), "low": number(100 * interval.low)}
+            made |= {"high": number(100 * interval.high)} if math.isfinite(interval.high) else {}
+        yield made | ({"caveat": True} if now.ratio.functional else {})
+
+
+def _entries(look: _Look, groups: Sequence[Group]) -> list[legends.Entry]:
+    nows = [now for _, rows in groups for one in rows for now in one.nows]
+    marked = {now.ratio.platform: now.ratio.caveat for now in nows if now.ratio.caveat}
+    standings = {now.ratio.platform: now.standing.short for now in nows}
+    found = [legends.Entry("then: the paper", shape="circle", fill=PAPER, stroke=INK, points=4.6)]
+    for one in (label for label in look.styles if label in standings):
+        style = look.styles[one]
+        name = ", ".join(filter(None, (f"{one} {SIGN}" if one in marked else one, standings[one])))
+        shape = markers.shape(style.marker)
+        found.append(
+            legends.Entry(
+                f"now: {name}", platform=one, line=style.paint, shape=shape, fill=style.paint, stroke=style.paint
+            )
         )
-    figure.legend(handles=[*handles, *caveat_signs.handles(analysis, shown)], loc="outside lower center", ncols=3)
+    caveats = dict.fromkeys(marked.values())
+    return found + [
+        legends.Entry(f"{SIGN} ×  {caveat}", shape=markers.BOX, fill=PAPER, stroke=INK) for caveat in caveats
+    ]
+
+
+def of_run(
+    beside: Sequence[Beside], platforms: Sequence[str], blocks: str
+) -> tuple[partial[Specification], str] | None:
+    """What draws one run's rows at a width, and its caption; None where there are too few."""
+    groups = groups_of(beside)
+    if not groups:
+        return None
+    return partial(draw, groups, platforms), caption(beside[0].study, groups, len(beside), blocks)
 
 
 def _caption(analysis: Analysis, study: Study, groups: Sequence[Group], all_rows: int) -> str:
     """What to see."""
+    return caption(study, groups, all_rows, blocks_text(analysis))
+
+
+def caption(study: Study, groups: Sequence[Group], all_rows: int, blocks: str) -> str:
+    """What to see; `blocks`: how often it was measured, in words."""
     drawn = sum(len(rows) for _, rows in groups)
     rest = f" {drawn} of {all_rows} numbers are drawn; all are in the table below." if drawn < all_rows else ""
     return (
         "Open: the paper's share of its own bare host's performance, or of the same platform alone; an arrowhead is a "
-        f"bound. Filled: this run's share of the same, with its 95 % interval, {blocks_text(analysis)}. Compare the "
+        f"bound. Filled: this run's share of the same, with its 95 % interval, {blocks}. Compare the "
         "order of the platforms and how a share changes, not the distance between both: the paper's host was "
         f"{study.hardware}.{rest}"
     )

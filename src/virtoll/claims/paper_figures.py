@@ -1,0 +1,242 @@
+"""The papers' figures and tables of results, and the same of a run: values with intervals, beside what is printed.
+
+`reference/figures.yaml` says of each what a run measures of it, or why nothing does. The papers' hosts are gone, so
+that shares of performance stand beside each other; where a paper draws values alone, a run's have an axis of their own.
+Pure. Main types: `PaperFigure` with its `Part`s, `Mark` (one measured value) and `Printed` (one of the paper's).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Literal, Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+
+from virtoll.claims.model import Compared, Each, Range, Scalar
+from virtoll.claims.published_rows import Question, Selected, questions
+from virtoll.claims.ratios import Ratio, Ratios
+from virtoll.claims.readings import Cell
+from virtoll.claims.sides import matches
+from virtoll.reference.published import PublishedValue, load_study, published_values
+from virtoll.stats.analysis import Analysis
+from virtoll.stats.clocks import ClockError
+
+Form = Literal["bars", "lines"]
+MBIT = "Mbit/s"
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Part(_Strict):
+    """One drawing of a figure: `now` is compared, and drawn over the parameter `x`, a panel for each of `panel`.
+
+    `name`: the paper's, such as `a`. `over`: `rates`, the list of rates that were offered. `form`: where it is not the
+    figure's. `rows`: the published numbers that are drawn beside it.
+    """
+
+    name: str = ""
+    shows: str
+    form: Form | None = None
+    over: Literal["rates"] | None = None
+    x: str | None = None
+    panel: list[str] = Field(default_factory=list)
+    now: Compared
+    rows: list[Selected] = Field(default_factory=list)
+
+    @property
+    def share(self) -> bool:
+        """Whether it shows shares, of performance or of frames; else values in a unit of their own."""
+        return self.now.against is not None or self.now.reading in ("delivered", "neighbour-delivered", "least-share")
+
+
+class PaperFigure(_Strict):
+    """One figure or table of a paper; `why_not`: why nothing gives it again, empty where something does."""
+
+    paper: str
+    kind: Literal["figure", "table"]
+    number: str
+    title: str
+    note: str = ""
+    form: Form
+    parts: list[Part] = Field(default_factory=list)
+    why_not: str = ""
+
+    @model_validator(mode="after")
+    def _parts_or_a_reason(self) -> Self:
+        if bool(self.parts) == bool(self.why_not):
+            raise ValueError(f"{self.paper}, {self.kind} {self.number}: give 'parts', or 'why_not' it has none")
+        return self
+
+    @property
+    def anchor(self) -> str:
+        """Its name in a link or a file: 'figure-9b'."""
+        return f"{self.kind}-{self.number}".replace("(", "").replace(")", "")
+
+    @property
+    def title_words(self) -> str:
+        """'Figure 4', 'Table 1'."""
+        return f"{self.kind.capitalize()} {self.number}"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One measured value of a part. `x`: None where the platforms stand side by side; `unit`: empty for a share.
+
+    `low` and `high`: its 95 % interval, None without one; `reason`: why there is none, or what limits it.
+    """
+
+    panel: tuple[Scalar | None, ...]
+    platform: str
+    x: Scalar | None
+    task: str
+    value: float
+    low: float | None
+    high: float | None
+    unit: str
+    blocks: int
+    reason: str = ""
+    caveat: str | None = None
+
+
+@dataclass(frozen=True)
+class Printed:
+    """What a paper prints of a part, at one place of it; its share is in the question."""
+
+    panel: tuple[Scalar | None, ...]
+    platform: str
+    x: Scalar | None
+    question: Question
+
+
+@cache
+def paper_figures() -> tuple[PaperFigure, ...]:
+    """What `reference/figures.yaml` says."""
+    text = files("virtoll").joinpath("reference", "figures.yaml").read_text(encoding="utf-8")
+    return tuple(TypeAdapter(list[PaperFigure]).validate_python(yaml.safe_load(text)))
+
+
+def figures_of_study(study: str) -> tuple[PaperFigure, ...]:
+    """Those of one paper, figures before tables."""
+    return tuple(one for one in paper_figures() if one.paper == study)
+
+
+def rows_of(figure: PaperFigure, part: Part) -> list[PublishedValue]:
+    """The published numbers that belong to a part."""
+    return [row for row in published_values() if row.paper == figure.paper and any(one.holds(row) for one in part.rows)]
+
+
+def marks_of(figure: PaperFigure, analysis: Analysis) -> tuple[tuple[Mark, ...], ...]:
+    """What a run measured of each part; a part of which it measured nothing is empty."""
+    ratios = Ratios(analysis)
+    return tuple(
+        tuple(_rates(part, analysis) if part.over is not None else _marks(part, ratios)) for part in figure.parts
+    )
+
+
+def printed_of(figure: PaperFigure, part: Part, marks: Sequence[Mark]) -> tuple[Printed, ...]:
+    """What the paper prints of a part: at each place that was measured and that a number is about.
+
+    A number about nothing that was measured stands where it says itself, or without a place.
+    """
+    study, own = load_study(figure.paper), {id(row) for row in rows_of(figure, part)}
+    found = []
+    for question in questions():
+        if question.then.low is None or not any(id(value) in own for value, _ in question.then.values):
+            continue
+        is_baseline = question.platform == study.baseline
+        name = "the bare host" if is_baseline else study.platform(question.platform).name
+        places = dict.fromkeys((mark.panel, mark.x) for mark in marks if _is_about(question, part, mark))
+        if not places:
+            places = {(tuple(_said(question, one) for one in part.panel), _said(question, part.x)): None}
+        found += [Printed(panel, name, x, question) for panel, x in places]
+    return tuple(found)
+
+
+def _is_about(question: Question, part: Part, mark: Mark) -> bool:
+    """Whether a measured value stands where a number says that it is about."""
+    names = [*part.panel, *([part.x] if part.x else [])]
+    values = [*mark.panel, *([mark.x] if part.x else [])]
+    where = question.now.where
+    return all(name not in where or matches(value, where[name]) for name, value in zip(names, values, strict=True))
+
+
+def _said(question: Question, name: str | None) -> Scalar | None:
+    """What a number itself says of a parameter: the first of several, None where it is a range or nothing."""
+    wanted = None if name is None else question.now.where.get(name)
+    if isinstance(wanted, list):
+        return wanted[0]
+    return None if isinstance(wanted, Range | Each) else wanted
+
+
+def _marks(part: Part, ratios: Ratios) -> Iterator[Mark]:
+    compared = [part.now]
+    if part.now.against is None and part.now.platforms != "baseline":
+        # A filter never takes the baseline, which has a value of its own where nothing is a share of it.
+        compared = [part.now.model_copy(update={"platforms": "baseline"}), part.now]
+    for one in compared:
+        found = ratios.sides(one)
+        sides = [] if isinstance(found, str) else [side for side in found if not isinstance(side, ClockError)]
+        for side in sides:
+            ratio = ratios.ratio(one, side, 1, value=one.against is None)
+            if ratio.estimate is not None:
+                yield _mark(part, side[0], ratio, ratio.estimate)
+
+
+def _mark(part: Part, cell: Cell, ratio: Ratio, estimate: float) -> Mark:
+    interval = ratio.interval
+    return Mark(
+        panel=tuple(cell.attributes.get(one) for one in part.panel),
+        platform=ratio.platform,
+        x=None if part.x is None else cell.attributes.get(part.x),
+        task=", ".join(filter(None, (ratio.task, ratio.under))),
+        value=estimate,
+        low=interval.low if interval else None,
+        high=interval.high if interval else None,
+        unit="" if part.share else ratio.unit,
+        blocks=ratio.blocks,
+        reason=ratio.reason,
+        caveat=ratio.caveat,
+    )
+
+
+def _rates(part: Part, analysis: Analysis) -> Iterator[Mark]:
+    """Sweeps over a list of rates: what was forwarded over what was offered, both means over the blocks."""
+    for curve in analysis.listed_rates.curves:
+        asked = {**json.loads(curve.task.parameters), "sources": curve.shape.sources}
+        is_control = curve.platform == analysis.data.manifest.control
+        if is_control or asked["sources"] != 1 or curve.task.workload != part.now.workload:
+            continue
+        listed = [one.target_mbit_per_second for one in curve.points if one.target_mbit_per_second is not None]
+        reach = max(listed, default=0.0) * curve.shape.streams
+        for point in curve.points:
+            if point.target_mbit_per_second is None and point.offered.value > reach:
+                continue  # flat out, beyond the list: no paper could offer so much
+            interval = point.forwarded.interval
+            yield Mark(
+                panel=tuple(asked.get(one) for one in part.panel),
+                platform=curve.platform,
+                x=point.offered.value,
+                task=curve.task.short,
+                value=point.forwarded.value,
+                low=interval.low if interval else None,
+                high=interval.high if interval else None,
+                unit=MBIT,
+                blocks=point.blocks,
+                caveat=analysis.caveats.get(curve.platform),
+            )
+
+
+def placed_text(value: Scalar | None) -> str:
+    """A place on an axis in words: numbers of many digits in groups of three."""
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: ""}[value]
+    if isinstance(value, str):
+        return value
+    return f"{value:,.10g}".replace(",", " ") if abs(value) >= 10_000 else f"{value:.10g}"

@@ -1,0 +1,157 @@
+"""``virtoll reproduce``: a study's experiments one after the other, and one page of what they say together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from virtoll.cli.folders import find_run, runs_directory
+from virtoll.cli.output import Json, console, print_json, say_on_stderr
+from virtoll.cli.plan import PlatformOption, SizeOption, WorkloadOption, chosen, load
+from virtoll.cli.runs import measure_into, resume_into
+from virtoll.errors import UsageError, VirtollError
+
+if TYPE_CHECKING:
+    from virtoll.experiment.model import Experiment
+    from virtoll.experiment.selection import Selection
+
+
+def reproduce(
+    study: Annotated[str, typer.Argument(help="schlosser2011, mattos2012, suresh2014 or camargos2008.")],
+    *,
+    into: Annotated[
+        Path | None, typer.Option(help="The folder of its runs and page; 'runs/reproduce-STUDY' when not given.")
+    ] = None,
+    size: SizeOption = None,
+    platform: PlatformOption = None,
+    workload: WorkloadOption = None,
+    experiment: Annotated[
+        list[str] | None,
+        typer.Option("--experiment", help="In the place of the study's presets: a name or YAML file; repeatable."),
+    ] = None,
+    runs: Annotated[
+        list[str] | None,
+        typer.Option("--from", help="Measure nothing: a run, or a folder of runs; repeatable.", metavar="RUN"),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Repeat a paper: all of its experiments, what they say of its claims, and its numbers beside yours, on one page.
+
+    What is finished in the folder already is kept, and what was interrupted is resumed.
+    """
+    from virtoll.report import build_reproduction, reproduction_document, reproduction_lines, study_presets
+
+    presets = study_presets(study)
+    folder = (into or runs_directory() / f"reproduce-{study}").absolute()
+    if runs:
+        if size or platform or workload or experiment:
+            raise UsageError("--from measures nothing, so leave out --size, --platform, --workload and --experiment")
+        folders = list(dict.fromkeys(found for run in runs for found in _runs_of(run)))
+    elif as_json:
+        raise UsageError("--json needs --from: what is being measured prints its progress; measure, then '--from' it")
+    else:
+        folders = _measured(
+            study, experiment or list(presets), folder, chosen(size, platform, workload, None, None, None)
+        )
+    found = build_reproduction(study, folders, folder / "report")
+    if as_json:
+        print_json(reproduction_document(found))
+        return
+    for line in reproduction_lines(found):
+        console().print(line, highlight=False, soft_wrap=True, markup=False)
+    console().print(f"report: {found.page}", highlight=False, soft_wrap=True, markup=False)
+
+
+def _runs_of(name: str) -> list[Path]:
+    """A run, or all runs right below a folder that is none itself."""
+    below = sorted(path.parent.absolute() for path in Path(name).glob("*/manifest.json"))
+    return below if below and not (Path(name) / "manifest.json").exists() else [find_run(name)]
+
+
+def _measured(study: str, names: Sequence[str], folder: Path, selection: Selection) -> list[Path]:
+    """The run folders of the experiments, each whole; what is there already is not measured again."""
+    experiments = _experiments(study, names, selection)
+    asked = [(experiment, folder / experiment.name) for experiment in experiments]
+    for experiment, own in asked:
+        _refuse_another(experiment, own)
+    for number, (experiment, own) in enumerate(asked, 1):
+        say_on_stderr(f"{study}, experiment {number} of {len(asked)}: {experiment.name}")
+        try:
+            _finish(experiment, own)
+        except (SystemExit, VirtollError):
+            say_on_stderr(
+                f"virtoll: {number - 1} of {len(asked)} experiments are finished; the same command takes the rest"
+            )
+            raise
+    return [own for _, own in asked]
+
+
+def _experiments(study: str, names: Sequence[str], selection: Selection) -> list[Experiment]:
+    """The experiments, or what was chosen of each; one of which nothing was chosen is left out, and told.
+
+    UsageError where one is of another study, two have one name, or what is asked for is in none.
+    """
+    wholes = [load(name, replace(selection, platforms=(), workloads=())) for name in names]
+    for name, one in zip(names, wholes, strict=True):
+        if one.study != study:
+            raise UsageError(
+                f"{name}: its key 'study' is {one.study or 'not there'}; give 'study: {study}', or leave it out"
+            )
+    if len({one.name for one in wholes}) < len(wholes):
+        raise UsageError("two of the experiments have one name, and so one folder; give one of them another")
+    platforms = {one.name: {known for p in one.platforms for known in (p.label, p.platform)} for one in wholes}
+    workloads = {one.name: {choice.workload for choice in one.workloads} for one in wholes}
+    for option, asked, known in (
+        ("--platform", selection.platforms, platforms),
+        ("--workload", selection.workloads, workloads),
+    ):
+        for value in asked:
+            if not any(value in own for own in known.values()):
+                allowed = ", ".join(sorted(set().union(*known.values())))
+                raise UsageError(f"{option} {value!r} is in no experiment of {study}; allowed: {allowed}")
+    found = []
+    for name, one in zip(names, wholes, strict=True):
+        own = replace(
+            selection,
+            platforms=tuple(value for value in selection.platforms if value in platforms[one.name]),
+            workloads=tuple(value for value in selection.workloads if value in workloads[one.name]),
+        )
+        if (selection.platforms and not own.platforms) or (selection.workloads and not own.workloads):
+            say_on_stderr(f"{one.name} is left out: it has nothing of what was chosen")
+        else:
+            found.append(load(name, own))
+    return found
+
+
+def _refuse_another(experiment: Experiment, folder: Path) -> None:
+    """UsageError where a folder holds a run of another file, or of another part of it."""
+    from virtoll.runfolder.store import RunFolder
+
+    if not (folder / "manifest.json").is_file():
+        return
+    described = RunFolder.open(folder).manifest.experiment
+    if described["text"] != experiment.text or described.get("selection") != experiment.selection.as_record():
+        raise UsageError(
+            f"{folder} holds a run of another file, size or choice; give another folder with --into, or make the page "
+            f"of what is there with '--from {folder.parent}'"
+        )
+
+
+def _finish(experiment: Experiment, folder: Path) -> None:
+    """Measure, resume or keep; then the run's own page."""
+    from virtoll.report import build_report
+    from virtoll.runfolder.store import RunFolder
+
+    if not (folder / "manifest.json").is_file():
+        measure_into(experiment, folder)
+    elif RunFolder.open(folder).state().state != "complete":
+        resume_into(folder)
+    else:
+        say_on_stderr(f"{folder} is finished, and not measured again")
+        if (folder / "report" / "index.html").is_file():
+            return
+    build_report(folder)

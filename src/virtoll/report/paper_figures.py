@@ -1,0 +1,312 @@
+"""The papers' figures and tables again, as text: what of each is replayed, by which run, and its values. As CSV too.
+
+No numbers are computed here: they come from `claims/paper_figures.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from virtoll import units
+from virtoll.claims.model import Scalar
+from virtoll.claims.paper_figures import (
+    Form,
+    Mark,
+    PaperFigure,
+    Part,
+    Printed,
+    figures_of_study,
+    placed_text,
+    printed_of,
+)
+from virtoll.report import words
+from virtoll.report.csv_table import CsvTable, Row
+from virtoll.report.reproduction_runs import Reproduction
+from virtoll.report.rows import Shown, TableRow
+from virtoll.report.then_and_now import share_words
+
+OfRun = tuple[str, Mark]
+"""A run's name, and a value of it."""
+_UNITS = {
+    "frame_size_bytes": "B",
+    "working_set_bytes": "B working set",
+    "total_rate_frames_per_second": "frames/s in all",
+    "rate_requests_per_second": "requests/s",
+    "sources": "sources",
+    "guests": "guests",
+    "threads": "threads",
+    "processes": "processes",
+    "jobs": "jobs",
+    "transmitters": "transmitters",
+    "routers": "routers",
+}
+
+
+_AXES = {
+    "frame_size_bytes": "frame size, B",
+    "working_set_bytes": "working set, B",
+    "rate_requests_per_second": "requests/s",
+    "offered": "offered, Mbit/s",
+    "beside": "load of the guests beside",
+}
+
+
+@dataclass(frozen=True)
+class PartData:
+    """One part with what all runs measured of it, each value by its run, and what the paper prints."""
+
+    figure: PaperFigure
+    part: Part
+    marks: tuple[OfRun, ...]
+    printed: tuple[Printed, ...]
+
+    @property
+    def form(self) -> Form:
+        """How the paper draws it."""
+        return self.part.form or self.figure.form
+
+    @property
+    def title(self) -> str:
+        """'Figure 5(a): Super Pi, a share of native'."""
+        number = f"{self.figure.title_words}{f'({self.part.name})' if len(self.part.name) == 1 else ''}"
+        return f"{number}: {self.part.shows}"
+
+
+@dataclass(frozen=True)
+class PanelData:
+    """One panel of a part: what one run measured there, and what the paper prints of the same."""
+
+    title: str
+    marks: tuple[Mark, ...]
+    printed: tuple[Printed, ...]
+
+
+@dataclass(frozen=True)
+class PartView:
+    """One drawing of it: `place` among the figure's parts, and its values as rows."""
+
+    place: int
+    title: str
+    rows: tuple[TableRow, ...]
+
+
+@dataclass(frozen=True)
+class FigureView:
+    """One figure or table of the paper: `state` says who replays it, or why nobody does; `parts`: what is measured."""
+
+    head: str
+    title: str
+    note: str
+    state: str
+    anchor: str
+    measured: bool
+    parts: tuple[PartView, ...]
+
+
+def data_of(found: Reproduction) -> list[list[PartData]]:
+    """Every part of every figure of the study, in order."""
+    figures = figures_of_study(found.study.name)
+    return [list(_parts(found, place, figure)) for place, figure in enumerate(figures)]
+
+
+def _parts(found: Reproduction, place: int, figure: PaperFigure) -> Iterator[PartData]:
+    for number, part in enumerate(figure.parts):
+        marks = tuple((run.name, mark) for run in found.runs for mark in run.figures[place][number])
+        yield PartData(figure, part, marks, printed_of(figure, part, [mark for _, mark in marks]))
+
+
+def figure_views(found: Reproduction) -> list[FigureView]:
+    """What the page says of each figure and table of the paper."""
+    return [_view(figure, own) for figure, own in zip(figures_of_study(found.study.name), data_of(found), strict=True)]
+
+
+def _view(figure: PaperFigure, parts: Sequence[PartData]) -> FigureView:
+    runs = list(dict.fromkeys(run for part in parts for run, _ in part.marks))
+    there = [part for part in parts if part.marks]
+    if figure.why_not:
+        state = f"not replayed: {figure.why_not}"
+    elif not runs:
+        state = "not measured by these runs"
+    else:
+        lacking = len(parts) - len(there)
+        state = f"replayed by {', '.join(runs)}"
+        state += f"; {lacking} of {len(parts)} parts not measured" if lacking else ""
+    shown = tuple(PartView(place, part.title, tuple(_rows(part))) for place, part in enumerate(parts) if part.marks)
+    return FigureView(
+        figure.title_words,
+        figure.title,
+        figure.note,
+        state=state,
+        anchor=figure.anchor,
+        measured=bool(there),
+        parts=shown,
+    )
+
+
+def panels_of(data: PartData) -> list[PanelData]:
+    """A panel for each run, and for each value of what the part has panels by, in the order measured."""
+    runs = list(dict.fromkeys(run for run, _ in data.marks))
+    found = []
+    for run in runs:
+        own = [mark for name, mark in data.marks if name == run]
+        printed = printed_of(data.figure, data.part, own)
+        for panel in dict.fromkeys(mark.panel for mark in own):
+            named = [panel_words(data.part, panel), f"run {run}" if len(runs) > 1 else ""]
+            found.append(
+                PanelData(
+                    ", ".join(filter(None, named)),
+                    tuple(mark for mark in own if mark.panel == panel),
+                    tuple(one for one in printed if one.panel == panel),
+                )
+            )
+    return found
+
+
+def axis_words(name: str | None) -> str | None:
+    """The title of an axis over a parameter; None for none."""
+    return None if name is None else _AXES.get(name, name.removeprefix("beside_").replace("_", " "))
+
+
+def said_mark(part: Part, mark: Mark) -> str:
+    """A measured value in words, as a pointer shows it."""
+    value = _value(part, mark)
+    told = [value.main, value.small, f"{mark.blocks} block{'' if mark.blocks == 1 else 's'}", mark.caveat or ""]
+    place = place_words(part, mark)
+    return f"{mark.platform}{f', {place}' if place else ''}, {mark.task}: {', '.join(filter(None, told))}"
+
+
+def said_printed(part: Part, one: Printed) -> str:
+    """A printed value in words, as a pointer shows it."""
+    place = place_words(part, one)
+    return f"then, {one.platform}{f', {place}' if place else ''}: {share_words(one.question.then)}"
+
+
+def place_words(part: Part, mark: Mark | Printed) -> str:
+    """Where a value stands: '68 B, 2 sources'."""
+    return ", ".join(filter(None, (panel_words(part, mark.panel), value_words(part.x, mark.x))))
+
+
+def panel_words(part: Part, values: Iterable[Scalar | None]) -> str:
+    """Which panel: 'beside heavy, affinity apart'."""
+    return ", ".join(filter(None, (value_words(*one) for one in zip(part.panel, values, strict=True))))
+
+
+def value_words(name: str | None, value: Scalar | None) -> str:
+    """A parameter's value in words: '68 B', '50 % of its maximum', 'beside heavy'; empty for none."""
+    if name is None or value is None:
+        return ""
+    if name == "beside_rate_share" and isinstance(value, float):
+        return f"beside {units.percent(value)} of its maximum"
+    if name == "beside":
+        return "alone" if value == "nothing" else f"beside {value}"
+    if name in _UNITS:
+        return f"{placed_text(value)} {_UNITS[name].removesuffix('s') if value == 1 else _UNITS[name]}"
+    return f"{name.removeprefix('beside_').replace('_', ' ')} {placed_text(value)}"
+
+
+def _rows(data: PartData) -> Iterator[TableRow]:
+    """The paper's values and then the measured ones at each place, in the order measured."""
+    places: dict[str, list[TableRow]] = {}
+    marks = list(data.marks)
+    for mark in [mark for _, mark in marks]:
+        places.setdefault(place_words(data.part, mark), [])
+    for one in data.printed:
+        then = one.question.then
+        places.setdefault(place_words(data.part, one), []).append(
+            TableRow(one.platform, (Shown("then"), Shown(share_words(then), then.words), Shown("")))
+        )
+    for run, mark in marks:
+        places[place_words(data.part, mark)].append(
+            TableRow(
+                mark.platform, (Shown("now"), _value(data.part, mark), Shown(run, "" if data.part.x else mark.task))
+            )
+        )
+    for place, rows in places.items():
+        for number, row in enumerate(rows):
+            yield TableRow(place if number == 0 else "", (Shown(row.head), *row.cells))
+
+
+def _value(part: Part, mark: Mark) -> Shown:
+    kind = "caveat" if mark.caveat else ""
+    small = ""
+    if part.share:
+        main = words.share(mark.value)
+        small = words.ends(mark.low, mark.high) if mark.low is not None and mark.high is not None else ""
+    elif part.over is not None:
+        main = f"{units.significant(mark.value)} {mark.unit}"
+        small = f"of {units.significant(float(mark.x or 0))} offered"
+    else:
+        main = units.value(mark.value, mark.unit)
+        small = units.between(mark.low, mark.high, mark.unit) if mark.low is not None and mark.high is not None else ""
+    return Shown(main, small or mark.reason, kind, mark.reason, mark.caveat or "")
+
+
+def paper_figure_tables(found: Reproduction) -> tuple[CsvTable, ...]:
+    """One row a value: the paper's (`then`) and each run's (`now`)."""
+    header = (
+        "figure",
+        "part",
+        "shows",
+        "panel",
+        "x_of",
+        "x",
+        "who",
+        "run",
+        "platform",
+        "task",
+        "value",
+        "low",
+        "high",
+        "unit",
+        "relation",
+        "blocks",
+        "reason",
+        "caveat",
+    )
+    rows = [row for parts in data_of(found) for data in parts for row in _csv_rows(data)]
+    return (CsvTable("paper_figures", header, tuple(rows)),)
+
+
+def _csv_rows(data: PartData) -> Iterator[Row]:
+    part = data.part
+    what = (data.figure.title_words, part.name or None, part.shows)
+    axis = "offered Mbit/s" if part.over is not None else part.x
+    for one in data.printed:
+        then = one.question.then
+        place = (panel_words(part, one.panel) or None, axis, one.x)
+        value = then.low if then.low == then.high else None
+        yield (
+            *what,
+            *place,
+            "then",
+            None,
+            one.platform,
+            one.question.what,
+            value,
+            then.low,
+            then.high,
+            "share",
+            then.relation,
+            None,
+            None,
+            None,
+        )
+    for run, mark in data.marks:
+        place = (panel_words(part, mark.panel) or None, axis, mark.x)
+        yield (
+            *what,
+            *place,
+            "now",
+            run,
+            mark.platform,
+            mark.task,
+            mark.value,
+            mark.low,
+            mark.high,
+            mark.unit or "share",
+            "equal",
+            mark.blocks,
+            mark.reason or None,
+            mark.caveat,
+        )

@@ -1,0 +1,108 @@
+"""A study reproduced: one page, and tables as CSV, of all runs that repeat one of the four papers.
+
+Each run is read, analysed and judged by itself; outcomes are joined (`claims/joined.py`), and values never. Besides
+`build`, this module alone of the report touches the disk.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from virtoll.claims import judge_claims, published_claims, then_and_now
+from virtoll.claims.joined import Ledger, join_ledgers
+from virtoll.claims.paper_figures import figures_of_study, marks_of
+from virtoll.errors import StorageError
+from virtoll.reference.published import Study, load_study
+from virtoll.report import words
+from virtoll.report.build import load_analysis
+from virtoll.report.csv_table import CsvTable
+from virtoll.report.drawing import Drawing
+from virtoll.report.reproduction_page import drawings_of, render_reproduction, reproduction_tables
+from virtoll.report.reproduction_runs import Reproduction, RunOf
+from virtoll.runfolder.sums import differences
+from virtoll.stats.analysis import Analysis
+
+
+def build_reproduction(study: str, folders: Sequence[Path], target: Path) -> Reproduction:
+    """Make the page `index.html`, `figures/` and `tables/` in `target`, anew, from runs that are there.
+
+    UsageError where the study is not known, RunFolderError where a run cannot be read, StorageError where the page
+    cannot be written.
+    """
+    known = load_study(study)
+    runs = [_read(name, folder, known) for name, folder in named(folders).items()]
+    found = together(known, runs, target)
+    try:
+        drawings = drawings_of(found)
+        _write(target, render_reproduction(found, drawings), reproduction_tables(found), drawings.values())
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise StorageError(f"cannot write the page to {target}: {reason}. Give another folder.") from error
+    return found
+
+
+def study_presets(study: str) -> tuple[str, ...]:
+    """The experiments that repeat a study, by name; UsageError where it is not known."""
+    return load_study(study).presets
+
+
+def named(folders: Sequence[Path]) -> dict[str, Path]:
+    """Runs by the shortest end of their path that tells them apart: `schlosser2011`, or `one/schlosser2011`."""
+    found: dict[str, Path] = {}
+    for folder in dict.fromkeys(one.resolve() for one in folders):
+        name = next(
+            (
+                end
+                for depth in range(1, len(folder.parts))
+                if (end := "/".join(folder.parts[-depth:]))
+                and not any(other != folder and str(other).endswith(f"/{end}") for other in map(Path.resolve, folders))
+            ),
+            str(folder),
+        )
+        found[name] = folder
+    return found
+
+
+def _read(name: str, folder: Path, study: Study) -> RunOf:
+    """One run; its records are let go, so that many runs take no more memory than one."""
+    return run_of(name, folder, load_analysis(folder), study, damage=tuple(differences(folder) or ()))
+
+
+def run_of(name: str, folder: Path, analysis: Analysis, study: Study, *, damage: tuple[str, ...] = ()) -> RunOf:
+    """What is told of one run: judged by the study's claims, and beside its numbers."""
+    counts: dict[str, int] = {}
+    for own in analysis.statuses.values():
+        for status, count in own.items():
+            counts[status] = counts.get(status, 0) + count
+    return RunOf(
+        name=name,
+        folder=folder,
+        manifest=analysis.data.manifest,
+        state=analysis.data.state,
+        blocks=words.blocks_words(analysis),
+        counts=tuple((status, count) for status, count in counts.items() if count),
+        damage=damage,
+        ledger=judge_claims(analysis, [one for one in published_claims() if one.paper == study.name]),
+        beside=then_and_now(analysis),
+        figures=tuple(marks_of(figure, analysis) for figure in figures_of_study(study.name)),
+    )
+
+
+def together(study: Study, runs: Sequence[RunOf], target: Path) -> Reproduction:
+    """The runs with what they say together."""
+    joined = join_ledgers([Ledger(one.name, one.host, one.ledger) for one in runs])
+    return Reproduction(study, tuple(runs), joined, target)
+
+
+def _write(target: Path, page: str, tables: Sequence[CsvTable], drawings: Iterable[Drawing]) -> None:
+    for name in ("figures", "tables"):
+        shutil.rmtree(target / name, ignore_errors=True)
+        (target / name).mkdir(parents=True)
+    for drawing in drawings:
+        (target / "figures" / f"{drawing.name}.svg").write_text(drawing.svg, encoding="utf-8")
+        (target / "figures" / f"{drawing.name}.pdf").write_bytes(drawing.pdf)
+    for table in tables:
+        table.write(target / "tables" / f"{table.name}.csv")
+    (target / "index.html").write_text(page, encoding="utf-8")

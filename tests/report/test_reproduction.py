@@ -1,0 +1,325 @@
+"""A study reproduced from made-up runs: the joined ledger, runs that do not fit together, and the one page of all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.report.test_paper_figures import smallest_points
+from tests.support.made_up_run import Made, made_up_run
+from tests.support.specifications import data_of, legend_of, panels_of
+
+from virtoll.claims import Outcome
+from virtoll.claims.joined import Joined, Ledger, join_ledgers
+from virtoll.experiment.parse import presets
+from virtoll.experiment.topology import FUNCTIONAL_ONLY
+from virtoll.reference.published import load_study, study_names
+from virtoll.report.drawing import Drawing
+from virtoll.report.figures.style import SMALLEST_POINTS, Width
+from virtoll.report.reproduction import named, run_of, together
+from virtoll.report.reproduction_page import (
+    cautions,
+    drawings_of,
+    render_reproduction,
+    reproduction_document,
+    reproduction_lines,
+    reproduction_tables,
+)
+from virtoll.report.reproduction_runs import Reproduction, RunOf
+from virtoll.runfolder.records import State
+from virtoll.runfolder.scale import ScalePoint
+from virtoll.stats.analysis import RunData, analyse
+
+BASE: dict[str, dict[str, Any]] = {"native": {}, "native-again": {}}
+STUDY = load_study("schlosser2011")
+
+
+def forwards(rates: Mapping[str, float], frame: int = 1504, **changed: Any) -> RunData:
+    """A run in which each platform forwards so many frames/s from one source."""
+    measured = [
+        Made(label, "forward", {"frame_size_bytes": frame}, value=rate, flat_out=rate * 0.99)
+        for label, rate in rates.items()
+    ]
+    experiment = {"name": "schlosser2011", "study": "schlosser2011", **changed}
+    return made_up_run(BASE | {label: {} for label in rates}, measured, calibrated_rate=1e7, experiment=experiment)
+
+
+def run(name: str, data: RunData) -> RunOf:
+    return run_of(name, Path("/runs") / name, analyse(data), STUDY)
+
+
+def reproduced(*runs: RunOf) -> Reproduction:
+    return together(STUDY, runs, Path("/runs/report"))
+
+
+def claim(found: Reproduction, identifier: str) -> Joined:
+    (one,) = (one for one in found.joined if one.claim.id == identifier)
+    return one
+
+
+def on_another_host(data: RunData) -> RunData:
+    host = {**data.manifest.host, "fingerprint": "f" * 64, "cpu_model": "Another CPU"}
+    return replace(data, manifest=replace(data.manifest, host=host))
+
+
+ALIKE = {"native": 1e6, "netns": 1e6}
+SLOWER = {"native": 1e6, "netns": 3e5}
+BETWEEN = {"native": 1e6, "netns": 9e5}
+
+
+@pytest.mark.parametrize(
+    ("rates", "outcome"),
+    [
+        ((ALIKE,), Outcome.SUPPORTED),
+        ((ALIKE, ALIKE), Outcome.SUPPORTED),
+        ((ALIKE, BETWEEN), Outcome.SUPPORTED),
+        ((BETWEEN, BETWEEN), Outcome.NOT_DECIDED),
+        ((ALIKE, SLOWER), Outcome.REFUTED),
+        ((SLOWER, BETWEEN), Outcome.REFUTED),
+    ],
+)
+def test_a_claim_is_refuted_by_any_run_and_supported_by_one_where_none_refutes_it(
+    rates: Sequence[Mapping[str, float]], outcome: Outcome
+) -> None:
+    found = reproduced(*(run(str(number), forwards(own)) for number, own in enumerate(rates)))
+    joined = claim(found, "S01")
+    assert joined.outcome is outcome
+    assert [name for name, _ in joined.measured] == [str(number) for number in range(len(rates))]
+    assert joined.error == pytest.approx(0.05 * len(rates))
+
+
+def test_a_claim_that_no_run_measured_is_not_measured() -> None:
+    joined = claim(reproduced(run("one", forwards(ALIKE)), run("two", forwards(SLOWER))), "S13")
+    assert (joined.outcome, joined.measured, joined.error) == (Outcome.NOT_MEASURED, (), 0.0)
+
+
+def test_runs_of_one_host_may_support_each_a_test_of_a_claim_and_runs_of_two_may_not() -> None:
+    """S06: as fast as native with 1500 bytes, and more slowly with 64."""
+    large, small = forwards(ALIKE), forwards(SLOWER, frame=68)
+    assert claim(reproduced(run("large", large)), "S06").outcome is Outcome.NOT_DECIDED
+    assert claim(reproduced(run("large", large), run("small", small)), "S06").outcome is Outcome.SUPPORTED
+    elsewhere = run("small", on_another_host(small))
+    assert claim(reproduced(run("large", large), elsewhere), "S06").outcome is Outcome.NOT_DECIDED
+
+
+def test_ledgers_of_other_claims_are_not_joined() -> None:
+    own = run("one", forwards(ALIKE)).ledger
+    assert join_ledgers([]) == ()
+    with pytest.raises(ValueError, match="same claims"):
+        join_ledgers([Ledger("one", "here", own), Ledger("two", "here", own[1:])])
+
+
+def test_two_hosts_are_told_and_each_run_has_its_own() -> None:
+    found = reproduced(run("here", forwards(ALIKE)), run("there", on_another_host(forwards(SLOWER))))
+    assert claim(found, "S01").outcome is Outcome.REFUTED
+    assert any("of 2 hosts (host 1: here; host 2: there)" in text for text in cautions(found))
+    page = render_reproduction(found, {})
+    assert "Another CPU" in page
+    assert "(ffffffff)" in page
+    assert "never put together" in page
+
+
+def test_a_run_that_was_interrupted_one_of_another_study_or_version_and_one_that_is_missing_are_told() -> None:
+    cut = run("cut", replace(forwards(ALIKE), state=State("interrupted", "ended by the user")))
+    data = forwards(ALIKE, name="other", study="mattos2012", size="paper")
+    other = run("other", replace(data, manifest=replace(data.manifest, virtoll="0.0.9")))
+    found = reproduced(cut, replace(other, damage=("trials.jsonl has changed",)))
+    told = cautions(found)
+    assert any("cut: it is not complete (interrupted: ended by the user)" in text for text in told)
+    assert any("other: its experiment names the study mattos2012, not schlosser2011" in text for text in told)
+    assert any("other by 0.0.9" in text for text in told)
+    assert any("different sizes: cut quick, other paper" in text for text in told)
+    assert any(
+        "other: its folder is not as it was when the run ended: trials.jsonl has changed" in text for text in told
+    )
+    assert found.missing == ("schlosser2011-neighbours",)
+    assert "No run is of schlosser2011-neighbours: what it alone measures stands below as not measured." in told
+    page = render_reproduction(found, {})
+    for text in told:
+        assert text.replace("'", "&#39;") in page
+
+
+def test_no_run_at_all_is_a_page_that_says_so() -> None:
+    found = reproduced()
+    assert found.missing == STUDY.presets
+    page = render_reproduction(found, {})
+    assert "0 runs" in page
+    assert "0 stand beside something measured here" in page
+
+
+def test_the_numbers_of_all_runs_stand_beside_the_papers_with_the_run_that_each_is_from() -> None:
+    found = reproduced(run("one", forwards(ALIKE)), run("two", forwards(SLOWER)))
+    (table,) = (one for one in reproduction_tables(found) if one.name == "then_and_now")
+    shares = {(row[0], row[table.header.index("platform")]): row[table.header.index("share")] for row in table.rows}
+    assert shares["one", "netns"] == pytest.approx(1.0, rel=0.05)
+    assert shares["two", "netns"] == pytest.approx(0.3, rel=0.05)
+    page = render_reproduction(found, {})
+    assert "its successor in kind, forward 1504 B, run one" in page
+    assert "its successor in kind, forward 1504 B, run two" in page
+    alone = render_reproduction(reproduced(run("one", forwards(ALIKE))), {})
+    assert "run one" not in alone.replace("1 run.", "")
+
+
+def test_names_with_markup_are_shown_as_text() -> None:
+    page = render_reproduction(reproduced(run("<b>one</b>", forwards(ALIKE, name="<script>"))), {})
+    assert "<b>one</b>" not in page
+    assert "<script>" not in page
+
+
+def test_a_program_gets_the_same() -> None:
+    found = reproduced(run("one", forwards(ALIKE)), run("two", forwards(SLOWER)))
+    document = reproduction_document(found)
+    (s01,) = (one for one in document["claims"] if one["claim"] == "S01")
+    assert s01["outcome"] == "refuted"
+    assert {name: own["outcome"] for name, own in s01["runs"].items()} == {"one": "supported", "two": "refuted"}
+    assert s01["error_at_most"] == pytest.approx(0.1)
+    assert document["missing"] == ["schlosser2011-neighbours"]
+    assert {one["run"] for one in document["then_and_now"]} == {"one", "two"}
+    lines = reproduction_lines(found)
+    assert any(line.startswith("S01 refuted: ") and "(one: supported; two: refuted)" in line for line in lines)
+
+
+def test_runs_have_the_shortest_names_that_tell_them_apart(tmp_path: Path) -> None:
+    folders = [tmp_path / "a" / "schlosser2011", tmp_path / "b" / "schlosser2011", tmp_path / "a" / "other"]
+    assert list(named(folders)) == ["a/schlosser2011", "b/schlosser2011", "other"]
+    assert list(named([folders[0], folders[0]])) == ["schlosser2011"]
+
+
+def test_a_study_names_its_presets_and_every_preset_of_a_study_is_named() -> None:
+    """schlosser-nested shows that things work, and none of its numbers is a result."""
+    of_studies = {name: load_study(name).presets for name in study_names()}
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in presets().glob("*.yaml")}
+    for name, own in of_studies.items():
+        assert [one for one in own if f"\nstudy: {name}\n" not in texts[one]] == []
+    named_ones = {one for own in of_studies.values() for one in own}
+    assert {name for name, text in texts.items() if "\nstudy:" in text} - named_ones == {"schlosser-nested"}
+
+
+def data_in(drawing: Drawing) -> list[Mapping[str, Any]]:
+    """Every datum of a drawing's panels."""
+    return data_of(json.loads(drawing.specification or ""))
+
+
+def test_the_papers_figures_are_drawn_with_its_values_as_hollow_marks() -> None:
+    found = reproduced(run("one", forwards(ALIKE)))
+    drawings = drawings_of(found)
+    assert list(drawings) == ["figure-3-1", "figure-4-0", "then-and-now-1"]
+    page = render_reproduction(found, drawings)
+    assert page.count('<figure id="drawn-figure-') == 2
+    assert page.count('<figure id="drawn-then-and-now-') == 1
+    assert 'href="figures/figure-4-0.svg"' in page
+    data = data_in(drawings["figure-3-1"])
+    assert [one["value"] for one in data if one.get("platform") == "netns"] == [pytest.approx(100, abs=5)]
+    assert {one["name"]: one["then"] for one in data if "then" in one}["OpenVZ"] == 100
+    assert "then, OpenVZ, 1504 B: 100 %" in {one["said"] for one in data}
+    assert ">OpenVZ<" in drawings["figure-3-1"].page
+    assert {"now: netns", "then: the paper's, named"} <= set(
+        legend_of(json.loads(drawings["figure-3-1"].specification or ""))
+    )
+
+
+def test_a_drawing_keeps_what_all_figures_promise() -> None:
+    """What is a platform's says so, text is large enough, nothing is wider than the page, and bytes are the same."""
+    found = reproduced(run("one", forwards(ALIKE)))
+    drawings = drawings_of(found)
+    assert drawings == drawings_of(found)
+    for name, drawing in drawings.items():
+        for datum in data_in(drawing):
+            if datum.get("value") is not None:
+                assert {"platform", "workload", "said"} <= datum.keys(), name
+                assert str(datum["platform"]) in str(datum["said"]), name
+        assert smallest_points(json.loads(drawing.specification or ""), Width.PAGE) >= SMALLEST_POINTS - 0.01, name
+
+
+def test_lines_are_drawn_over_the_rates_that_were_offered_and_end_with_the_list() -> None:
+    given = {"frame_size_bytes": 1504, "sweep": "rates", "rates_mbit_per_second": [100, 1000]}
+    made = [
+        Made(label, "forward", given, value=rate, flat_out=rate)
+        for label, rate in {"native": 1e5, "netns": 5e4}.items()
+    ]
+    experiment = {"name": "schlosser2011", "study": "schlosser2011"}
+    data = made_up_run(BASE | {"netns": {}}, made, calibrated_rate=1e6, experiment=experiment)
+    drawing = drawings_of(reproduced(run("one", data)))["figure-3-0"]
+    own = [one for one in data_in(drawing) if one["platform"] == "netns"]
+    assert [one["place"] for one in own] == sorted(one["place"] for one in own)
+    assert len(own) == 2
+    assert own[0]["value"] == pytest.approx(100, rel=0.02)
+
+
+def test_a_missing_value_is_a_gap_in_a_line_and_the_papers_number_stands_at_each_place() -> None:
+    """Figure 12 of Camargos: with four guests at once nothing was measured on runc."""
+    made = [
+        Made(label, "kernel-compile", {}, value=seconds * 1e9, scale=ScalePoint(n, 1, 2**28))
+        for label, seconds in {"native": 10.0, "runc": 12.0}.items()
+        for n in (1, 2, 4, 8)
+        if (label, n) != ("runc", 4)
+    ]
+    made += [Made("uml", "kernel-compile", {}, value=20e9, scale=ScalePoint(4, 1, 2**28))]
+    study = load_study("camargos2008")
+    own = run_of("one", Path("/runs/one"), analyse(made_up_run(BASE | {"runc": {}, "uml": {}}, made)), study)
+    drawing = drawings_of(together(study, [own], Path("/runs/report")))["figure-12-0"]
+    data = data_in(drawing)
+    values = {one["place"]: one["value"] for one in data if one.get("platform") == "runc"}
+    assert {place for place, value in values.items() if value is None} == {4}
+    assert [values[place] for place in (1, 2, 8)] == [pytest.approx(100 / 1.2, rel=0.05)] * 3
+    assert [(one["place"], one["then"], one["name"]) for one in data if "then" in one] == [
+        (place, 100, "≈ Linux-VServer") for place in (1, 2, 4, 8)
+    ]
+
+
+def test_parts_in_which_platforms_stand_side_by_side_are_one_drawing() -> None:
+    """Figure 5 of Mattos: (a) the processor, (b) memory."""
+    made = [
+        Made(label, workload, {}, value=slower * 1e9)
+        for label, slower in {"native": 1.0, "runc": 2.0}.items()
+        for workload in ("superpi", "masr")
+    ]
+    study = load_study("mattos2012")
+    own = run_of("one", Path("/runs/one"), analyse(made_up_run(BASE | {"runc": {}}, made)), study)
+    found = together(study, [own], Path("/runs/report"))
+    drawings = drawings_of(found)
+    assert list(drawings) == ["figure-5-0"]
+    panels = panels_of(json.loads(drawings["figure-5-0"].specification or ""))
+    assert [" ".join(panel["title"]) for panel in panels] == [
+        "(a) Super Pi, a share of native",
+        "(b) MASR, a share of native",
+    ]
+    assert [one["value"] for one in data_in(drawings["figure-5-0"])] == [pytest.approx(50, rel=0.05)] * 2
+    page = render_reproduction(found, drawings)
+    assert "Figure 5(a): Super Pi, a share of native; 5(b): MASR, a share of native" in page
+    assert page.count("<summary>The values of Figure 5(") == 2
+
+
+def test_what_has_a_caveat_is_open_and_the_legend_says_why() -> None:
+    measured = [
+        Made(label, "forward", {"frame_size_bytes": 1504}, value=rate, flat_out=rate)
+        for label, rate in {"native": 1e6, "netns": 1e6, "uml": 5e5}.items()
+    ]
+    platforms = BASE | {"netns": {}, "uml": {"host": "nested xen", "caveat": FUNCTIONAL_ONLY}}
+    found = reproduced(run("one", made_up_run(platforms, measured, calibrated_rate=1e7)))
+    drawing = drawings_of(found)["figure-3-1"]
+    assert [one["platform"] for one in data_in(drawing) if one.get("caveat")] == ["uml"]
+    assert f"†  {FUNCTIONAL_ONLY}" in legend_of(json.loads(drawing.specification or ""))
+    assert FUNCTIONAL_ONLY in render_reproduction(found, {})
+
+
+def test_then_and_now_is_drawn_for_each_run_by_itself() -> None:
+    found = reproduced(run("one", forwards(ALIKE)), run("two", forwards(SLOWER)))
+    drawings = drawings_of(found)
+    assert "Then and now, run two" in render_reproduction(found, drawings)
+    for name, share in (("then-and-now-1", 100), ("then-and-now-2", 30)):
+        values = [one["value"] for one in data_in(drawings[name]) if one.get("platform") == "netns"]
+        assert values
+        assert values == [pytest.approx(share, rel=0.05)] * len(values)
+
+
+def test_what_two_runs_measured_of_a_figure_is_in_panels_of_its_own() -> None:
+    found = reproduced(run("one", forwards(ALIKE)), run("two", on_another_host(forwards(SLOWER))))
+    own = panels_of(json.loads(drawings_of(found)["figure-3-1"].specification or ""))
+    assert [panel["title"] for panel in own] == [["run one"], ["run two"]]
+    values = [[one["value"] for one in panel["data"]["values"] if one.get("platform") == "netns"] for panel in own]
+    assert [round(one[0], -1) for one in values] == [100, 30]
