@@ -1,4 +1,4 @@
-"""From a run folder to its report: read, analyse, draw, write. The only module of the report that touches the disk."""
+"""From a run folder to its report: read, analyse, draw, write. It and `reproduction` alone touch the disk."""
 
 import gc
 import shutil
