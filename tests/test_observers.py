@@ -15,7 +15,7 @@ import pytest
 
 from virtoll.errors import GuestError
 from virtoll.host.guest_usage import GuestProcesses, pids_of
-from virtoll.host.observe import OBSERVERS, observing
+from virtoll.host.observe import OBSERVERS, Observation, observing
 from virtoll.host.observe.base import CounterObserver, Watched
 from virtoll.host.observe.host_proc import handed_in, host_pid
 from virtoll.host.observe.kernel_threads import KernelThreads
@@ -282,7 +282,7 @@ def test_kvm_exits_are_read_by_reason(tmp_path: Path) -> None:
 
 def test_translated_blocks_are_read_from_the_monitors_words() -> None:
     said = (RECORDED / "info-jit.txt").read_text(encoding="utf-8")
-    assert translations(said) == {"translated_blocks": 20_479, "invalidated_blocks": 2311, "translation_flushes": 0}
+    assert translations(said) == {"translated_blocks": 2037, "invalidated_blocks": 147, "translation_flushes": 0}
     assert translations("JIT information is only available with accel=tcg\r\n") == {}
 
 
@@ -362,6 +362,28 @@ def test_the_hosts_proc_is_handed_in_as_a_folder() -> None:
     with handed_in() as (variables, descriptors):
         assert variables == {"VIRTOLL_HOST_PROC": str(descriptors[0])}
         assert (Path(f"/proc/self/fd/{descriptors[0]}") / "1" / "comm").exists()
+
+
+def test_who_asks_the_platform_is_outermost_and_perf_innermost() -> None:
+    """An emulator that is asked makes system calls for its answer: they are before the first and after the last."""
+    outermost, *_, innermost = OBSERVERS
+    assert (outermost, innermost) == (PlatformCounters.name, PerfCounters.name)
+    said: list[str] = []
+
+    class Saying(PlatformCounters):
+        def __init__(self, number: int) -> None:
+            super().__init__(Watched())
+            self.number = number
+
+        def read(self) -> dict[str, int]:
+            said.append(f"read {self.number}")
+            return {"translated_blocks": self.number}
+
+    observation = Observation((Saying(1), Saying(2)), {})
+    before = observation.read()
+    after = observation.read_again(before)
+    assert said == ["read 1", "read 2", "read 2", "read 1"]
+    assert before.counted == after.counted == {"translated_blocks": 2}
 
 
 def test_a_guest_elsewhere_is_named_and_not_zero() -> None:

@@ -69,6 +69,7 @@ def _wrapped(text: str, indent: str = "") -> list[str]:
 
 def _reading(found: Sequence[Explanation], baseline: str | None) -> str:
     trials = max(one.trials for one in found)
+    lost = "What lost frames cost is in it. " if any(one.unit == "frame" for one in found) else ""
     if baseline is None:
         return "This run has no baseline, so there are no differences: only what a platform's guests made the host do."
     if trials < 2:
@@ -76,7 +77,7 @@ def _reading(found: Sequence[Explanation], baseline: str | None) -> str:
     return (
         f"Differences of up to {trials} trials with observers on, whose 95 % intervals leave out zero: events, then "
         f"times, then bytes, the largest first. In brackets: the platform's value against {baseline}'s, their ratio, "
-        "and the interval of the difference. No trial with observers on is a result."
+        f"and the interval of the difference. {lost}No trial with observers on is a result."
     )
 
 

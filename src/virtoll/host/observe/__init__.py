@@ -23,15 +23,16 @@ from virtoll.runfolder.explain_records import CounterReading
 OBSERVERS: dict[str, type[CounterObserver]] = {
     one.name: one
     for one in (
+        PlatformCounters,
+        KvmExits,
+        Throttling,
+        MachineCounters,
+        KernelThreads,
         ProcessCounters,
         PerfCounters,
-        KernelThreads,
-        MachineCounters,
-        Throttling,
-        KvmExits,
-        PlatformCounters,
     )
 }
+"""From the outermost to the innermost: an emulator that is asked works for its answer, which is not to be counted."""
 
 _ELSEWHERE = "its guest has no process on this host, whose own counters alone are read"
 
@@ -49,7 +50,7 @@ class Observation:
         return CounterReading(time.monotonic_ns(), {name: value for each in counted for name, value in each.items()})
 
     def read_again(self, before: CounterReading) -> CounterReading:
-        """All counters after ``before``, in the opposite order: what reads first ends last."""
+        """All counters after ``before``, in the opposite order: who reads first then is the last now."""
         began_ns = time.monotonic_ns()
         counted = [one.read_again(before.counted) for one in reversed(self.observers)]
         found = {name: value for each in reversed(counted) for name, value in each.items()}
