@@ -60,10 +60,14 @@ class StudyPlatform:
 
 @dataclass(frozen=True)
 class Study:
-    """One paper: its host in words, its name of the bare host (`baseline`), its platforms and printed numbers."""
+    """One paper: its host in words, its name of the bare host (`baseline`), its platforms and printed numbers.
+
+    `short`: how a line names it, by its first author and year.
+    """
 
     name: str
     title: str
+    short: str
     citation: str
     hardware: str
     baseline: str
@@ -89,6 +93,7 @@ def load_study(name: str) -> Study:
     return Study(
         name=name,
         title=given["title"],
+        short=given["short"],
         citation=given["citation"],
         hardware=given["hardware"],
         baseline=given["baseline"],

@@ -13,9 +13,8 @@ from virtoll.errors import StorageError, UsageError
 from virtoll.report import words
 from virtoll.report.csv_table import CsvTable
 from virtoll.report.drawing import Drawing, render
-from virtoll.report.exports import export_texts
+from virtoll.report.exports import export_texts, exports_of
 from virtoll.report.figures import figures_of
-from virtoll.report.headline import HeadlineRow, headline_rows
 from virtoll.report.page import render_page
 from virtoll.report.tables import csv_tables
 from virtoll.runfolder.looks import Looks
@@ -30,12 +29,15 @@ from virtoll.stats.looks import look
 
 @dataclass(frozen=True)
 class ReportResult:
-    """Where the page is, the headline's rows and the ledger of claims, and the analysis that all came from."""
+    """Where the page is, the ledger of claims, and the analysis that all came from.
+
+    `damage`: what of the run folder is not as it was when the run ended; None where it has no digests.
+    """
 
     path: Path
-    headline: tuple[HeadlineRow, ...]
     ledger: tuple[Judged, ...]
     analysis: Analysis
+    damage: tuple[str, ...] | None
 
 
 def load(run_directory: Path) -> RunData:
@@ -146,23 +148,30 @@ def _built(
     renewed_seconds: int | None,
 ) -> ReportResult:
     ledger = ledger_of(analysis, claims)
-    damage = differences(run_directory) or ()
+    damage, exports = differences(run_directory), exports_of(analysis)
     beside = then_and_now(analysis)
     specs = {name: spec for name, spec in figures_of(analysis, beside).items() if spec.why_not(analysis) is None}
     drawings = {name: render(name, spec, analysis) for name, spec in specs.items()}
     tables = csv_tables(analysis, ledger, beside)
     page = render_page(
-        analysis, drawings, ledger, beside, damage=damage, renewed_seconds=renewed_seconds, tables=tables
+        analysis,
+        drawings,
+        ledger,
+        beside,
+        damage=damage or (),
+        renewed_seconds=renewed_seconds,
+        tables=tables,
+        exports=exports,
     )
     target = output if output is not None else run_directory / "report"
     try:
         _write(target, page, drawings.values(), tables)
-        for name, text in export_texts(analysis).items():
+        for name, text in export_texts(exports).items():
             (target / name).write_text(text, encoding="utf-8")
     except OSError as error:
         reason = error.strerror or str(error)
         raise StorageError(f"cannot write the report to {target}: {reason}. Give another folder.") from error
-    return ReportResult(target / "index.html", headline_rows(analysis), ledger, analysis)
+    return ReportResult(target / "index.html", ledger, analysis, damage)
 
 
 def _write(target: Path, page: str, drawings: Iterable[Drawing], tables: Iterable[CsvTable]) -> None:
