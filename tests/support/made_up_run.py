@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tests.support.made_up_points import calibrated_at
-from tests.support.made_up_trials import Made, Planned, boots_of, trial_of
+from tests.support.made_up_trials import Made, Planned, boots_of, named, trial_of
 from tests.support.synthetic_run import EPOCH_NS, boot, fitness, instrument
 
 from virtoll.experiment.plan import _around, _shuffled
@@ -241,12 +241,12 @@ def _starts(
     for one in planned:
         scale, names = one.made.scale, boots_of(one.made, one.block)
         for name in names:
-            label, _, *instance = name.split("/")
+            label, instance = named(name)
             entry = entries[label]
             boots.setdefault(
                 (name, scale),
                 boot(label, one.block, machine=entry["family"] not in ("native", "os-level"))
-                | {"boot": name, "mismatches": [], "instance": int(instance[0]) - 1 if instance else 0}
+                | {"boot": name, "mismatches": [], "instance": instance}
                 | {"scale": asdict(scale) if scale else None, "host": entry["host"], "caveat": entry["caveat"]},
             )
         if scale is not None:
