@@ -131,7 +131,8 @@ def claims(
 ) -> None:
     """Print what a run says about the claims of the four studies, or about those of a file of yours."""
     from virtoll.claims import judge_claims, published_claims
-    from virtoll.report import claims_lines, ledger_document, load_analysis
+    from virtoll.report import claims_lines, damage_line, ledger_document, load_analysis
+    from virtoll.runfolder.sums import differences
 
     if paper is not None and given:
         raise UsageError("--paper chooses among the published claims, and --claims gives yours; leave one out")
@@ -139,8 +140,12 @@ def claims(
     if not asked:
         known = ", ".join(dict.fromkeys(one.paper for one in published_claims() if one.paper))
         raise UsageError(f"--paper {paper}: no such study; choose one of: {known}")
-    analysis = load_analysis(find_run(run))
+    folder = find_run(run)
+    analysis = load_analysis(folder)
     ledger = judge_claims(analysis, asked)
+    damage = differences(folder)
+    if damage:
+        say_on_stderr(f"virtoll: {damage_line(damage)}")
     if as_json:
         print_json(ledger_document(analysis, ledger))
         return

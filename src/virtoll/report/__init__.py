@@ -6,6 +6,7 @@ and `report_document` all of it for a program. Figures are in the tables `figure
 Nothing here measures, and nothing here computes a statistic.
 """
 
+from virtoll.report.answer import damage_line
 from virtoll.report.build import ReportResult, build_report, load_analysis
 from virtoll.report.claims import claims_lines, counts_line
 from virtoll.report.document import ledger_document, report_document
@@ -23,6 +24,7 @@ __all__ = [
     "claims_lines",
     "consolidation_lines",
     "counts_line",
+    "damage_line",
     "isolation_terminal",
     "ledger_document",
     "load_analysis",

@@ -71,6 +71,11 @@ def extent_line(analysis: Analysis) -> str:
     )
 
 
+def damage_line(damage: Sequence[str]) -> str:
+    """What of the run folder is not as it was when the run ended."""
+    return f"This run folder is not as it was when the run ended: {'; '.join(damage)}. Take a copy that is whole."
+
+
 def notes(analysis: Analysis, damage: Sequence[str] = ()) -> tuple[str, ...]:
     """What must be read before any number, a sentence or two each; `damage`: what of the folder is not as it was."""
     data, manifest = analysis.data, analysis.data.manifest
@@ -82,9 +87,7 @@ def notes(analysis: Analysis, damage: Sequence[str] = ()) -> tuple[str, ...]:
             "'virtoll resume' takes the rest."
         )
     if damage:
-        found.append(
-            f"This run folder is not as it was when the run ended: {'; '.join(damage)}. Take a copy that is whole."
-        )
+        found.append(damage_line(damage))
     if analysis.alarms:
         found.append(control_line(analysis))
     if analysis.consolidations and not manifest.plan.trials:
