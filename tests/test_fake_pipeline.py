@@ -414,10 +414,7 @@ def change_manifest(folder: Path, **changed: Any) -> None:
     [
         ({"host": {"fingerprint": "0" * 64}}, "was begun on another host or kernel .*resume it there, or start a new"),
         ({"agent": {"sha256": "0" * 64}}, "was begun with another build of the agent; start a new run of example"),
-        (
-            {"experiment": {"name": "example", "text": experiments.text(platforms=[fake("model")], baseline="model")}},
-            "plans other trials",
-        ),
+        ({"experiment": {"text": experiments.text(platforms=[fake("model")], baseline="model")}}, "plans other trials"),
     ],
     ids=["host", "agent", "plan"],
 )
