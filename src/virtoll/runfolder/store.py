@@ -108,9 +108,8 @@ def _parse(kind: type[Record], data: bytes, where: str) -> Record:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(str(part) for part in first["loc"]) or "the line"
-        raise RunFolderError(
-            f"{where}: {key}: {first['msg'].removeprefix('Value error, ')}. See docs/run-folder.md for the format."
-        ) from error
+        said = first["msg"].removeprefix("Value error, ")
+        raise RunFolderError(f"{where}: {key}: {said}. See docs/run-folder.md for the format.") from error
     return record
 
 
