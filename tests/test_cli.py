@@ -260,11 +260,13 @@ def test_a_folder_that_holds_a_run_is_not_written_over(runs: Path, tmp_path: Pat
 def test_a_report_is_made_anew_from_a_run(runs: Path) -> None:
     (path,) = runs.iterdir()
     document = as_json("report", "latest", runs=runs)
-    assert document["run"] == str(path)
-    assert Path(document["report"]) == path / "report" / "index.html"
-    assert Path(document["report"]).is_file()
-    cells = {row["platform"]: row["cells"][0] for row in document["headline"]}
-    assert cells["slow"]["share"] == pytest.approx(1 / 1.5, rel=0.05)
+    assert (document["schema"], document["version"]) == ("virtoll-report", 1)
+    assert document["run"]["folder"] == str(path)
+    assert Path(document["run"]["page"]) == path / "report" / "index.html"
+    assert Path(document["run"]["page"]).is_file()
+    (answer,) = document["answer"]
+    shares = {one["platform"]: one["share"] for one in answer["placed"]}
+    assert shares["slow"] == pytest.approx(1 / 1.5, rel=0.05)
     by_path = virtoll("report", path)
     assert by_path.returncode == 0
     assert f"report: {path}/report/index.html" in by_path.stdout

@@ -23,8 +23,8 @@ from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import Probe
 from virtoll.platforms.fake.driver import Fake
 from virtoll.platforms.fake.site import model_site
+from virtoll.report.answer import ranked
 from virtoll.report.build import load
-from virtoll.report.headline import headline_rows
 from virtoll.run.fleet import Fleet
 from virtoll.run.pinning import Pinning
 from virtoll.run.pipeline import measure, resume
@@ -450,9 +450,9 @@ def test_a_model_on_a_nested_host_is_branded_from_its_records_to_the_headline(tm
         assert (boot.host, boot.caveat) == (elsewhere if boot.platform == "slow" else here)
     for trial in folder.trials():
         assert (trial.host, trial.caveat) == (elsewhere if trial.platform == "slow" else here)
-    headline = {row.platform: row for row in headline_rows(analyse(load(tmp_path / "run")))}
-    assert {(cell.verdict, cell.words) for cell in headline["slow"].cells} == {(Verdict.FUNCTIONAL, "functional only")}
-    assert {cell.verdict for cell in headline["slow-here"].cells} == {Verdict.SLOWER}
+    (row,) = ranked(analyse(load(tmp_path / "run")))
+    assert row.others == ("slow: functional only",)
+    assert {one.platform: one.kind for one in row.platforms} == {"model": "baseline", "slow-here": "slower"}
 
 
 def interrupted_but_replaced() -> None:

@@ -173,7 +173,6 @@ def test_a_platform_with_a_caveat_is_functional_only() -> None:
         ([Made("native", "superpi", figures={"speed": 1.0})], "none of its further metrics"),
         ([Made("native", "superpi", flat_out=1.0)], "flat_out"),
         ([Made("native", "nginx", scale=ScalePoint(2, 1, 1 << 28))], "duration"),
-        ([Made("native", "dd", scale=ScalePoint(2, 1, 1 << 28))], "bytes_per_second"),
         ([Made("native", "forward", {"sources": 2}, by_source=(1.0,))], "2 shares"),
         ([Made("native", "forward", {"sweep": "rates", "rates_mbit_per_second": [1]}, 1e5, flat_out=1e4)], "not to"),
     ],

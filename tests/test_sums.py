@@ -71,7 +71,9 @@ def test_a_change_is_told_by_command_and_page(run: Path) -> None:
         "trials.jsonl: has changed",
         "looks.jsonl: was not there",
     ]
-    assert virtoll("report", run).returncode == 0
+    reported = virtoll("report", run)
+    assert reported.returncode == 0
+    assert "This run folder is not as it was when the run ended: fitness.jsonl: is missing" in reported.stdout
     page = (run / "report" / "index.html").read_text(encoding="utf-8")
     assert "not as it was when the run ended: fitness.jsonl: is missing; trials.jsonl: has changed" in page
 

@@ -68,3 +68,7 @@ def test_text(text: str, expected: str) -> None:
 )
 def test_an_axis_has_one_unit_for_all_its_values(largest: float, unit: str, scale: float, named: str) -> None:
     assert units.axis_unit(largest, unit) == (scale, named)
+
+
+def test_what_would_steer_a_terminal_is_written_out() -> None:
+    assert units.printable("a\x1b[31mb\x07\u202e\u00e9漢\u00a0†\n") == "a\\x1b[31mb\\x07\\u202eé漢\u00a0†\n"

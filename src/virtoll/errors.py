@@ -6,7 +6,8 @@ An error below ``GuestError`` costs the trials of one guest, never the campaign.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 
 class VirtollError(Exception):
@@ -117,3 +118,19 @@ class Interrupted(VirtollError):
     """The user ended the run: it is whole on disk and can be resumed."""
 
     exit_code = 130
+
+
+def complaint(error: Mapping[str, Any], key: str, known: str) -> str:
+    """A sentence for one of pydantic's errors about a file of the user's: the key, what is wrong, what is allowed.
+
+    ``error``: a member of its ``errors()``. ``key``: in words, empty for the whole. ``known``: which keys there are.
+    """
+    if error["type"] == "value_error":
+        said = str(error["ctx"]["error"])
+    elif error["type"] == "extra_forbidden":
+        said = f"not known; {known}"
+    elif error["type"] == "missing":
+        said = "is missing; add it"
+    else:
+        said = f"{error['msg'][:1].lower()}{error['msg'][1:]}, got {error['input']!r}"
+    return f"key '{key}': {said}" if key else said

@@ -1,6 +1,7 @@
-"""Numbers for people: times, sizes, rates and shares. Pure text in and out."""
+"""Numbers for people: times, sizes, rates and shares; and text that may stand in a terminal. Pure text in and out."""
 
 import math
+import unicodedata
 
 _TIME = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 _SIZE = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
@@ -122,3 +123,11 @@ def between(low: float, high: float, unit: str) -> str:
     number, _, tail = one.partition(" ")
     shared = tail and tail == other.partition(" ")[2] and not tail.startswith("min")
     return f"{number if shared else one} to {other}"
+
+
+def printable(text: str) -> str:
+    """A text as a terminal may get it: letters that would steer one are written out ('\\x1b'); lines stay lines."""
+    return "".join(
+        one if one == "\n" or unicodedata.category(one)[0] != "C" else one.encode("unicode_escape").decode()
+        for one in text
+    )

@@ -62,7 +62,7 @@ def test_a_users_claims_are_judged_beside_a_run(run: Path, mine: Path) -> None:
     assert any(line.startswith("quick refuted: ") for line in lines)
     assert "not measured: never: the run has no value of bzip2" in lines
     assert lines[-1] == "3 claims: 1 refuted, 1 supported, 1 not measured."
-    document = json.loads(virtoll("claims", run, "--claims", mine, "--json").stdout)
+    document = json.loads(virtoll("claims", run, "--claims", mine, "--json").stdout)["claims"]
     assert [one["outcome"] for one in document] == ["supported", "refuted", "not measured"]
     (finding,) = document[0]["tests"][0]["findings"]
     assert finding["interval_low"] <= finding["estimate"] <= finding["interval_high"]
@@ -92,7 +92,7 @@ def test_the_page_and_its_tables_have_the_ledger_with_a_users_claims_first(run: 
 
 
 def test_the_published_claims_are_chosen_by_paper(run: Path) -> None:
-    document = json.loads(virtoll("claims", run, "--paper", "mattos2012", "--json").stdout)
+    document = json.loads(virtoll("claims", run, "--paper", "mattos2012", "--json").stdout)["claims"]
     assert [one["claim"]["id"] for one in document] == [f"M{number:02d}" for number in range(1, 12)]
     unknown = virtoll("claims", run, "--paper", "popek1974")
     assert unknown.returncode == 2

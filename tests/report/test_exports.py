@@ -22,7 +22,7 @@ from virtoll.experiment.topology import FUNCTIONAL_ONLY
 from virtoll.report import build_report, words
 from virtoll.report.build import load_analysis
 from virtoll.report.export_tables import export_tables
-from virtoll.report.exports import export_texts
+from virtoll.report.exports import export_texts, exports_of
 from virtoll.report.markup import latex_text, markdown_text
 from virtoll.report.methods import AUTHORS, methods_of
 from virtoll.report.methods_setting import MOST_WORDS, listed
@@ -66,7 +66,7 @@ def texts_of() -> TextsOf:
             if TEXTS[name].state != "complete":
                 data = replace(data, state=State("interrupted", None))
             analysis = analyse(data)
-            made[name] = analysis, dict(export_texts(analysis))
+            made[name] = analysis, dict(export_texts(exports_of(analysis)))
         return made[name]
 
     return texts
@@ -125,7 +125,7 @@ def test_the_table_of_isolation_has_the_numbers_of_the_csv() -> None:
         for value, beside in ((1e9, None), (2e9, HEAVY))
     ]
     analysis = analyse(made_up_run({"native": {}, "netns": {}}, measured, rounds=2))
-    texts = export_texts(analysis)
+    texts = export_texts(exports_of(analysis))
     found = markdown_rows(texts["tables/isolation.md"])[1:]
     (label,) = {task.label for task in analysis.tasks}
     expected = [
@@ -156,7 +156,7 @@ def test_the_table_of_scale_has_the_numbers_of_the_csv() -> None:
         for point in points
     ]
     analysis = analyse(made_up_run({"native": {}, "qemu-tcg": {}}, measured))
-    texts = export_texts(analysis)
+    texts = export_texts(exports_of(analysis))
     assert "tables/cost.md" not in texts
     found = {(row[0].rpartition(", ")[2], row[1]): row[2:] for row in markdown_rows(texts["tables/scale.md"])[1:]}
     for row in table_rows(analysis, "scale"):
@@ -301,7 +301,7 @@ def test_an_older_record_has_its_tables_and_methods(old: Path, tmp_path: Path) -
     """The whole report of a run of before: what its record has not is not said, and its page shows the paragraphs."""
     built = build_report(old, tmp_path / "report")
     folder = built.path.parent
-    texts = export_texts(load_analysis(old))
+    texts = export_texts(exports_of(load_analysis(old)))
     assert {name: (folder / name).read_text(encoding="utf-8") for name in texts} == dict(texts)
     assert {"methods.md", "methods.tex", "tables/cost.md", "tables/cost.tex"} == set(texts)
     said = shown(texts["methods.md"])

@@ -27,7 +27,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 def ledger(run: Path) -> list[dict[str, Any]]:
     told = virtoll("claims", run, "--json")
     assert told.returncode == 0, told.stderr
-    found: list[dict[str, Any]] = json.loads(told.stdout)
+    found: list[dict[str, Any]] = json.loads(told.stdout)["claims"]
     return found
 
 

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tests.support.made_up_points import calibrated_at
-from tests.support.made_up_trials import Made, Planned, boots_of, trial_of
+from tests.support.made_up_trials import Made, Planned, boots_of, named, trial_of
 from tests.support.synthetic_run import EPOCH_NS, boot, fitness, instrument
 
 from virtoll.experiment.plan import _around, _shuffled
@@ -183,12 +183,10 @@ def _problem(one: Made, entries: Mapping[str, object], blocks: int) -> str | Non
 
 
 def _problem_at_once(one: Made) -> str | None:
-    """What is missing of one of several guests: analysis takes none of its values where a metric has none."""
+    """What is missing of one of several guests."""
     if one.duration_ns is None:
         return "several guests at once do jobs, and the duration of this one is not given"
-    own = [metric.name for metric in one.metrics[1:] if metric.source == "figures"]
-    missing = [name for name in own if name not in one.figures]
-    return f"several guests at once need all figures; give {', '.join(missing)} too" if missing else None
+    return None
 
 
 def _plan(
@@ -241,12 +239,12 @@ def _starts(
     for one in planned:
         scale, names = one.made.scale, boots_of(one.made, one.block)
         for name in names:
-            label, _, *instance = name.split("/")
+            label, instance = named(name)
             entry = entries[label]
             boots.setdefault(
                 (name, scale),
                 boot(label, one.block, machine=entry["family"] not in ("native", "os-level"))
-                | {"boot": name, "mismatches": [], "instance": int(instance[0]) - 1 if instance else 0}
+                | {"boot": name, "mismatches": [], "instance": instance}
                 | {"scale": asdict(scale) if scale else None, "host": entry["host"], "caveat": entry["caveat"]},
             )
         if scale is not None:

@@ -6,6 +6,7 @@ Main types: `Made` (what is measured) and `Planned` (one trial of it). The run a
 import functools
 import math
 import random
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -175,6 +176,13 @@ def boots_of(made: Made, block: int) -> list[str]:
     return [f"{made.platform}/{block}", *(f"{label}/{block}/{number + 2}" for number in range(more))]
 
 
+def named(boot: str) -> tuple[str, int]:
+    """The label of a start's platform, which may have a slash, and which of its guests it is, from 0."""
+    found = re.fullmatch(r"(.+?)/\d+(?:/(\d+))?", boot, re.DOTALL)
+    assert found is not None, boot
+    return found[1], int(found[2]) - 1 if found[2] else 0
+
+
 def _job(made: Made, slowness: float, started: int, dice: random.Random) -> dict[str, Any]:
     """Clock, result and check of one guest: the marks are as far apart as the job is long."""
     if made.streams:
@@ -236,7 +244,7 @@ def _checked(trial: TrialRecord, planned: Planned) -> TrialRecord:
 
 def _neighbour(made: Made, name: str, window: tuple[int, int]) -> dict[str, Any]:
     """What one guest beside did: nothing, unless it forwards."""
-    record: dict[str, Any] = {"boot": name, "platform": name.partition("/")[0], "cpus": [0], "window": list(window)}
+    record: dict[str, Any] = {"boot": name, "platform": named(name)[0], "cpus": [0], "window": list(window)}
     if made.neighbour is None or made.beside is None:
         return record
     offered, forwarded = made.neighbour

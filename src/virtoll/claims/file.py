@@ -11,7 +11,7 @@ import yaml
 from pydantic import ValidationError
 
 from virtoll.claims.model import Claim
-from virtoll.errors import UsageError
+from virtoll.errors import UsageError, complaint
 from virtoll.reference.published import reference_yaml
 
 if TYPE_CHECKING:
@@ -70,13 +70,7 @@ def _complaint(error: ValidationError) -> str:
     found = error.errors(include_url=False)
     first = min(found, key=lambda one: (one["type"] not in _TELLING, -len(one["loc"])))
     key = ".".join(str(part) for part in _named(first["loc"]))
-    if first["type"] == "extra_forbidden":
-        return f"key '{key}': not known; docs/claims.md lists the keys"
-    if first["type"] == "missing":
-        return f"key '{key}': is missing; add it"
-    if first["type"] == "value_error":
-        return f"key '{key}': {first['ctx']['error']}" if key else str(first["ctx"]["error"])
-    return f"key '{key}': {first['msg'][:1].lower()}{first['msg'][1:]}, got {first['input']!r}"
+    return complaint(first, key, "docs/claims.md lists the keys")
 
 
 def _named(location: Sequence[int | str]) -> list[Any]:

@@ -22,6 +22,8 @@ def find_run(name: str) -> Path:
     known = run_folders()
     if name == "latest" and known:
         return known[-1]
+    if Path(name).is_dir():
+        raise UsageError(f"{Path(name).absolute()} is no run's folder: it has no file manifest.json; restore it")
     raise UsageError(
         f"no run {name!r} in {runs_directory()}; see 'virtoll list runs', or give the path of a run's folder"
     )

@@ -6,34 +6,58 @@ rich is imported where a table or a display is shown: a sentence needs none of i
 from __future__ import annotations
 
 import json
+import os
 import sys
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from virtoll.units import printable
+
 if TYPE_CHECKING:
     from rich.console import Console
 
+MOST_COLUMNS = 120
+_DEEPER = 2
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 
 
 @cache
 def console() -> Console:
-    """The standard output, for what is wrapped to the terminal's width or has colours."""
+    """The standard output, for what is wrapped to the terminal's width or has colours; without a terminal 80 columns.
+
+    Texts are shown as they are, without markup. With NO_COLOR (https://no-color.org) nothing is coloured or bold.
+    """
     from rich.console import Console
 
-    return Console()
+    plain = bool(os.environ.get("NO_COLOR"))
+    return Console(color_system=None if plain else "auto", markup=False, emoji=False, highlight=False)
 
 
 def say(text: str) -> None:
     """A line to the standard output."""
-    typer.echo(text)
+    typer.echo(printable(text))
 
 
 def say_on_stderr(text: str) -> None:
     """A line to the standard error: beside what a program may read from the standard output."""
-    typer.echo(text, err=True)
+    typer.echo(printable(text), err=True)
+
+
+def columns() -> int:
+    """How wide an answer is printed: as the terminal, but no wider than is read with ease; 80 without a terminal."""
+    return min(console().width, MOST_COLUMNS)
+
+
+def say_in_columns(line: str) -> None:
+    """A line to the standard output in as many as the columns ask for, each further one deeper than the first."""
+    from rich.text import Text
+
+    depth = len(line) - len(line.lstrip(" "))
+    parts = Text(printable(line[depth:])).wrap(console(), columns() - depth - _DEEPER, overflow="fold")
+    for number, part in enumerate(parts):
+        typer.echo(" " * (depth + _DEEPER * bool(number)) + part.plain.rstrip())
 
 
 def print_json(document: object) -> None:
@@ -64,4 +88,4 @@ def _cell(value: object) -> str:
         return "\n".join(f"{key}: {text}" for key, text in value.items())
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return "" if value is None else str(value)
+    return "" if value is None else printable(str(value))

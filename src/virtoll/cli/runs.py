@@ -14,7 +14,7 @@ import typer
 
 from virtoll.cli.folders import find_run, new_folder
 from virtoll.cli.lab import check_lab, prepare_outside, require_lab
-from virtoll.cli.output import Json, console, print_json, say, say_on_stderr
+from virtoll.cli.output import Json, columns, console, print_json, say, say_in_columns, say_on_stderr
 from virtoll.cli.plan import (
     ExperimentArgument,
     OnlyOption,
@@ -57,7 +57,7 @@ def run(
     checked = load(experiment, selection)
     folder = new_folder(checked.name, into)
     measure_into(checked, folder)
-    _report(folder, headline=True)
+    _report(folder)
 
 
 def consolidation(
@@ -86,14 +86,14 @@ def consolidation(
     checked = parse_experiment(text, Path("virtoll consolidation"), catalogue())
     folder = new_folder(checked.name, into)
     _measure(checked, folder, ["in-lab-consolidation", text, str(folder)])
-    _report(folder, headline=True)
+    _report(folder)
 
 
 def resume(run: RunArgument = "latest") -> None:
     """Go on with a run that was interrupted or killed: finished trials are kept, the rest is measured."""
     folder = find_run(run)
     resume_into(folder)
-    _report(folder, headline=True)
+    _report(folder)
 
 
 def resume_into(folder: Path) -> None:
@@ -124,7 +124,7 @@ def report(
     folder = find_run(run)
     if watch:
         _watch(folder, claims or [])
-    _report(folder, headline=True, claims=claims or [], as_json=as_json)
+    _report(folder, claims=claims or [], as_json=as_json)
 
 
 def claims(
@@ -137,7 +137,8 @@ def claims(
 ) -> None:
     """Print what a run says about the claims of the four studies, or about those of a file of yours."""
     from virtoll.claims import judge_claims, published_claims
-    from virtoll.report import claims_document, claims_lines, load_analysis
+    from virtoll.report import claims_lines, damage_line, ledger_document, load_analysis
+    from virtoll.runfolder.sums import differences
 
     if paper is not None and given:
         raise UsageError("--paper chooses among the published claims, and --claims gives yours; leave one out")
@@ -145,12 +146,17 @@ def claims(
     if not asked:
         known = ", ".join(dict.fromkeys(one.paper for one in published_claims() if one.paper))
         raise UsageError(f"--paper {paper}: no such study; choose one of: {known}")
-    ledger = judge_claims(load_analysis(find_run(run)), asked)
+    folder = find_run(run)
+    analysis = load_analysis(folder)
+    ledger = judge_claims(analysis, asked)
+    damage = differences(folder)
+    if damage:
+        say_on_stderr(f"virtoll: {damage_line(damage)}")
     if as_json:
-        print_json(claims_document(ledger))
+        print_json(ledger_document(analysis, ledger))
         return
     for line in claims_lines(ledger):
-        console().print(line, highlight=False, soft_wrap=True, markup=False)
+        say_in_columns(line)
 
 
 def verify(run: RunArgument = "latest", as_json: Json = False) -> None:
@@ -251,13 +257,9 @@ def _measure_here(experiment: Experiment, folder: Path) -> None:
     from virtoll.run.requirements import possible
 
     size = f", size {experiment.size}" if experiment.size else ""
-    console().print(f"{experiment.name}{size}: {experiment.question}", highlight=False, markup=False)
+    console().print(f"{experiment.name}{size}: {experiment.question}")
     seconds = estimate(possible(plan_of(experiment), experiment))
-    console().print(
-        f"about {seconds / 60:.1f} minutes if every platform is available; run folder {folder}",
-        highlight=False,
-        soft_wrap=True,
-    )
+    say(f"about {seconds / 60:.1f} minutes if every platform is available; run folder {folder}")
     command = ["virtoll", "run", str(experiment.file), *experiment.selection.arguments()]
     _with_progress(lambda progress: measure(experiment, folder, command, progress, _look_at), folder)
 
@@ -360,34 +362,29 @@ def _watch(folder: Path, claims: Sequence[Path]) -> None:
         time.sleep(_WATCH_SECONDS)
 
 
-def _report(folder: Path, *, headline: bool, claims: Sequence[Path] = (), as_json: bool = False) -> None:
+def _report(folder: Path, *, claims: Sequence[Path] = (), as_json: bool = False) -> None:
     from virtoll.report import (
+        answer_terminal,
         at_once_terminal,
         build_report,
         consolidation_lines,
         counts_line,
-        headline_table,
         isolation_terminal,
+        report_document,
     )
 
     built = build_report(folder, claims=own_claims(claims))
+    analysis, damage = built.analysis, built.damage
     if as_json:
-        from dataclasses import asdict
-
-        rows = [asdict(row) for row in built.headline]
-        print_json({"run": str(folder), "report": str(built.path), "headline": rows})
+        print_json(report_document(analysis, built.ledger, folder, built.path, damage))
         return
-    if headline and built.analysis.at_once.points:
-        for table in at_once_terminal(built.analysis):
-            console().print(table)
-    elif headline and not built.analysis.consolidations:
-        console().print(headline_table(built.analysis))
-        for table in isolation_terminal(built.analysis):
-            console().print(table)
-    for line in consolidation_lines(built.analysis):
-        console().print(line, highlight=False, soft_wrap=True)
-    if headline:
-        console().print(
-            f"claims: {counts_line(built.ledger)} 'virtoll claims' has them", highlight=False, soft_wrap=True
-        )
-    console().print(f"report: {built.path}", highlight=False, soft_wrap=True)
+    width = columns()
+    if analysis.at_once.points:
+        shown = at_once_terminal(analysis, width, damage or ())
+    else:
+        shown = [*answer_terminal(analysis, width, damage or ()), *isolation_terminal(analysis, width)]
+    for part in shown:
+        console().print(part, width=width)
+    for line in (*consolidation_lines(analysis), f"claims: {counts_line(built.ledger)} 'virtoll claims' has them"):
+        say_in_columns(line)
+    say(f"report: {built.path}")

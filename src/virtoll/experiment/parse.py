@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from virtoll.errors import UsageError
+from virtoll.errors import UsageError, complaint
 from virtoll.experiment.file import ConsolidationFile, ExperimentFile, NeighboursEntry, OwnSize, UntilDecided
 from virtoll.experiment.model import (
     LABEL_PATTERN,
@@ -563,17 +563,10 @@ def _complaint(error: ValidationError, model: type[BaseModel], where: str) -> st
     if not where and len(location) == 3 and location[0] in ("platforms", "workloads"):
         return f"key '{location[0]}[{location[1]}]': a name or a mapping is allowed, got {first['input']!r}"
     key = ".".join(str(part) for part in ([where] if where else []) + list(location))
-    if first["type"] == "extra_forbidden":
-        inner = _model_at(model, location[:-1])
-        return f"key '{key}': not known; allowed keys: {_keys_of(inner)}"
     if key == "scenario" and not where:
         known = "'dedicated', 'neighbours', 'scale' or 'consolidation'"
         return f"key 'scenario': {first['input']!r} is not known; allowed: {known}"
-    if first["type"] == "missing":
-        return f"key '{key}': is missing; add it"
-    if first["type"] == "value_error":
-        return f"key '{key}': {first['ctx']['error']}"
-    return f"key '{key}': {first['msg'][:1].lower()}{first['msg'][1:]}, got {first['input']!r}"
+    return complaint(first, key, f"allowed keys: {_keys_of(_model_at(model, location[:-1]))}")
 
 
 def _model_at(model: type[BaseModel], location: tuple[int | str, ...]) -> type[BaseModel]:

@@ -63,12 +63,14 @@ class Study:
     """One paper: its host in words, its name of the bare host (`baseline`), its platforms and printed numbers.
 
     `question`: what it asks, in our words. `presets`: the experiments that repeat it, by name.
+    `short`: how a line names it, by its first author and year.
     """
 
     name: str
     title: str
     question: str
     presets: tuple[str, ...]
+    short: str
     citation: str
     hardware: str
     baseline: str
@@ -96,6 +98,7 @@ def load_study(name: str) -> Study:
         title=given["title"],
         question=given["question"],
         presets=tuple(given["presets"]),
+        short=given["short"],
         citation=given["citation"],
         hardware=given["hardware"],
         baseline=given["baseline"],

@@ -1,13 +1,15 @@
 """The first screen: platforms ranked for each workload, and what it would cost to know the rest, in words.
 
-Main functions: `ranked` (a row for each workload) and `cost_to_know_line`.
+Main functions: `rankings` (each workload's), `ranked` (the same in words), `notes` (what must be read first) and
+`cost_to_know_line`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from virtoll import units
 from virtoll.report import words
-from virtoll.report.headline import headline_tasks
+from virtoll.report.headline import control_line, headline_tasks, order_line
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison, Verdict
 from virtoll.stats.ranking import Placed, Ranking, ranking
@@ -36,14 +38,74 @@ class RankedTask:
     others: tuple[str, ...]
 
 
-def ranked(analysis: Analysis) -> tuple[RankedTask, ...]:
+def rankings(analysis: Analysis) -> tuple[Ranking, ...]:
     """Each workload's primary metric at its first and last size; none without a baseline, or of guests at once."""
     baseline = analysis.baseline
     if baseline is None:
         return ()
     tasks = [task for task in headline_tasks(analysis) if task.metric.primary]
     found = [ranking(task, analysis.comparisons, baseline, analysis.lower_bounds) for task in tasks]
-    return tuple(_row(one) for one in found if one.placed[1:] or one.unplaced)
+    return tuple(one for one in found if one.placed[1:] or one.unplaced)
+
+
+def ranked(analysis: Analysis) -> tuple[RankedTask, ...]:
+    """The rankings in words."""
+    return tuple(map(_row, rankings(analysis)))
+
+
+def title_line(analysis: Analysis) -> str:
+    """What was asked: 'quick: What does each platform cost?'."""
+    asked = analysis.data.manifest.experiment
+    size = f", size {asked['size']}" if asked.get("size") else ""
+    return f"{asked.get('name', analysis.data.manifest.run)}{size}: {asked.get('question', '')}".removesuffix(": ")
+
+
+def extent_line(analysis: Analysis) -> str:
+    """How much of the plan there is: '237 values from 192 of 192 planned trials in 3 blocks', and the baseline."""
+    manifest = analysis.data.manifest
+    values = (*analysis.observations, *analysis.isolation.observations, *analysis.at_once.observations)
+    planned = sum(not one.warm_up for one in manifest.plan.trials)
+    return (
+        f"Run {manifest.run}: {len(values)} values from {len(analysis.data.every_trial)} of {planned} planned trials "
+        f"in {words.blocks_words(analysis)}. Baseline: {manifest.baseline or 'none'}."
+    )
+
+
+def damage_line(damage: Sequence[str]) -> str:
+    """What of the run folder is not as it was when the run ended."""
+    return f"This run folder is not as it was when the run ended: {'; '.join(damage)}. Take a copy that is whole."
+
+
+def notes(analysis: Analysis, damage: Sequence[str] = ()) -> tuple[str, ...]:
+    """What must be read before any number, a sentence or two each; `damage`: what of the folder is not as it was."""
+    data, manifest = analysis.data, analysis.data.manifest
+    reason = f": {data.state.reason}" if data.state.reason else ""
+    found = []
+    if data.state.state != "complete":
+        found.append(
+            f"This run is not complete ({data.state.state}{reason}). What follows rests on what was measured so far; "
+            "'virtoll resume' takes the rest."
+        )
+    if damage:
+        found.append(damage_line(damage))
+    if analysis.alarms:
+        found.append(control_line(analysis))
+    if analysis.consolidations and not manifest.plan.trials:
+        found.append("This run counts idle guests and has no trials.")
+    elif not analysis.observations and not analysis.at_once.observations:
+        found.append("No trial gave a value, so there is nothing to compare.")
+    elif not manifest.baseline:
+        found.append("This run has no baseline, so there are no ratios and no verdicts: only medians.")
+    elif not analysis.baseline:
+        found.append(
+            f"Nothing of the baseline {manifest.baseline} could be measured, so there are no ratios and no verdicts: "
+            "only medians."
+        )
+    elif analysis.blocks == 1:
+        found.append("Only one block was measured: there are ratios, but no intervals and so no verdicts.")
+    if order_line(analysis):
+        found.append(f"{order_line(analysis)} Randomised blocks keep both apart.")
+    return tuple(found)
 
 
 def _row(found: Ranking) -> RankedTask:
@@ -71,15 +133,20 @@ def _why(one: Comparison) -> str:
     return str(one.verdict)
 
 
+def not_known(analysis: Analysis) -> tuple[Remaining, ...]:
+    """What of the primary comparisons is not known, and how many blocks more would tell, fewest first."""
+    rules = Rules(analysis.margin, analysis.level, analysis.level)
+    unsteady = {one.task for one in analysis.two_states}
+    every = remaining(analysis.comparisons, analysis.control, rules)
+    return tuple(one for one in every if one.comparison.task not in unsteady)
+
+
 def cost_to_know_line(analysis: Analysis) -> str:
     """How many blocks and minutes more would decide what is not known; empty where nothing is, or nothing can tell.
 
     Of tasks that the host ran in two states `headline.states_line` says what there is to say.
     """
-    rules = Rules(analysis.margin, analysis.level, analysis.level)
-    unsteady = {one.task for one in analysis.two_states}
-    every = remaining(analysis.comparisons, analysis.control, rules)
-    left = [one for one in every if one.comparison.task not in unsteady]
+    left = not_known(analysis)
     if not left:
         return ""
     seconds = block_seconds(analysis.data.every_trial)

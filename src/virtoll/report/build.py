@@ -9,17 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from virtoll.claims import Claim, Judged, judge_claims, published_claims, then_and_now
-from virtoll.errors import StorageError, UsageError
+from virtoll.errors import RunFolderError, StorageError, UsageError, VirtollError
 from virtoll.report import words
 from virtoll.report.csv_table import CsvTable
 from virtoll.report.drawing import Drawing, render
-from virtoll.report.exports import export_texts
+from virtoll.report.exports import export_texts, exports_of
 from virtoll.report.figures import figures_of
-from virtoll.report.headline import HeadlineRow, headline_rows
 from virtoll.report.page import render_page
 from virtoll.report.tables import csv_tables
 from virtoll.runfolder.looks import Looks
-from virtoll.runfolder.records import LookRecord
+from virtoll.runfolder.records import LookRecord, PlannedTrial, TrialRecord
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.sums import differences
 from virtoll.stats.analysis import Analysis, RunData, analyse
@@ -30,27 +29,34 @@ from virtoll.stats.looks import look
 
 @dataclass(frozen=True)
 class ReportResult:
-    """Where the page is, the headline's rows and the ledger of claims, and the analysis that all came from."""
+    """Where the page is, the ledger of claims, and the analysis that all came from.
+
+    `damage`: what of the run folder is not as it was when the run ended; None where it has no digests.
+    """
 
     path: Path
-    headline: tuple[HeadlineRow, ...]
     ledger: tuple[Judged, ...]
     analysis: Analysis
+    damage: tuple[str, ...] | None
 
 
 def load(run_directory: Path) -> RunData:
     """Everything a run folder holds, partial or whole; RunFolderError where it cannot be read."""
     folder = RunFolder.open(run_directory)
     latest = folder.latest_trials()
+    boots, groups = folder.boots(), folder.groups()
+    _refuse_foreign(folder, latest)
+    _refuse_unknown(folder, "boots.jsonl", [one.platform for one in boots])
+    _refuse_unknown(folder, "groups.jsonl", [one.platform for one in groups])
     return RunData(
         manifest=folder.manifest,
         state=folder.state(),
         trials=tuple(one for one in latest if not one.warm_up and one.condition is None and one.scale is None),
         beside=tuple(one for one in latest if not one.warm_up and one.condition is not None),
         at_once=tuple(one for one in latest if not one.warm_up and one.scale is not None),
-        groups=folder.groups(),
+        groups=groups,
         warm_ups=tuple(trial for trial in latest if trial.warm_up),
-        boots=folder.boots(),
+        boots=boots,
         commands=folder.commands(),
         fitness=folder.fitness(),
         calibrations=folder.calibrations(),
@@ -61,10 +67,57 @@ def load(run_directory: Path) -> RunData:
     )
 
 
+def _refuse_foreign(folder: RunFolder, latest: Sequence[TrialRecord]) -> None:
+    """RunFolderError for a trial that is not the one of its number in the plan: of another run, or damaged."""
+    planned = {one.trial: one for one in folder.manifest.plan.trials}
+    for one in latest:
+        own = planned.get(one.trial)
+        if own is None or _what(own) != _what(one):
+            line = max(number for number, other in enumerate(folder.trials(), 1) if other.trial == one.trial)
+            what = "no such trial" if own is None else f"{own.platform}, {own.workload} in block {own.block} there"
+            raise RunFolderError(
+                f"{folder.path}/trials.jsonl, line {line}: trial {one.trial} is of {one.platform}, {one.workload} in "
+                f"block {one.block}, and the plan in manifest.json has {what}. One of them is of another run, or "
+                "damaged: restore the folder."
+            )
+
+
+def _what(one: PlannedTrial | TrialRecord) -> tuple[object, ...]:
+    return one.platform, one.workload, one.block, one.parameters, one.condition, one.scale
+
+
+def _refuse_unknown(folder: RunFolder, name: str, platforms: Sequence[str]) -> None:
+    """RunFolderError for a line, one after the other, whose platform is not among the manifest's."""
+    labels = {one.label for one in folder.manifest.platforms}
+    for line, platform in enumerate(platforms, 1):
+        if platform not in labels:
+            raise RunFolderError(
+                f"{folder.path}/{name}, line {line}: platform: {platform!r} is not among those of manifest.json. One "
+                "of them is of another run, or damaged: restore the folder."
+            )
+
+
 def load_analysis(run_directory: Path) -> Analysis:
-    """The analysis of a run folder, without a report."""
-    with _garbage_left():
+    """The analysis of a run folder, without a report; RunFolderError where it cannot be read."""
+    with _garbage_left(), _damage_told(run_directory):
         return analyse(load(run_directory))
+
+
+@contextmanager
+def _damage_told(run_directory: Path) -> Iterator[None]:
+    """RunFolderError for what fails of a folder that is not as it was: that is why, and no error of the report's."""
+    try:
+        yield
+    except VirtollError:
+        raise
+    except Exception as error:
+        found = differences(run_directory)
+        if not found:
+            raise
+        raise RunFolderError(
+            f"{run_directory} is not as it was when the run ended: {'; '.join(found)}. Its records no longer agree "
+            "with each other: take a copy that is whole."
+        ) from error
 
 
 @contextmanager
@@ -135,7 +188,8 @@ def build_report(
         analysis = analyse(load(run_directory))
         gc.freeze()  # what figures leave behind is searched for and freed; the records are no part of that search
     try:
-        return _built(analysis, run_directory, output, claims, renewed_seconds)
+        with _damage_told(run_directory):
+            return _built(analysis, run_directory, output, claims, renewed_seconds)
     finally:
         gc.unfreeze()
 
@@ -148,23 +202,30 @@ def _built(
     renewed_seconds: int | None,
 ) -> ReportResult:
     ledger = ledger_of(analysis, claims)
-    damage = differences(run_directory) or ()
+    damage, exports = differences(run_directory), exports_of(analysis)
     beside = then_and_now(analysis)
     specs = {name: spec for name, spec in figures_of(analysis, beside).items() if spec.why_not(analysis) is None}
     drawings = {name: render(name, spec, analysis) for name, spec in specs.items()}
     tables = csv_tables(analysis, ledger, beside)
     page = render_page(
-        analysis, drawings, ledger, beside, damage=damage, renewed_seconds=renewed_seconds, tables=tables
+        analysis,
+        drawings,
+        ledger,
+        beside,
+        damage=damage or (),
+        renewed_seconds=renewed_seconds,
+        tables=tables,
+        exports=exports,
     )
     target = output if output is not None else run_directory / "report"
     try:
         _write(target, page, drawings.values(), tables)
-        for name, text in export_texts(analysis).items():
+        for name, text in export_texts(exports).items():
             (target / name).write_text(text, encoding="utf-8")
     except OSError as error:
         reason = error.strerror or str(error)
         raise StorageError(f"cannot write the report to {target}: {reason}. Give another folder.") from error
-    return ReportResult(target / "index.html", headline_rows(analysis), ledger, analysis)
+    return ReportResult(target / "index.html", ledger, analysis, damage)
 
 
 def _write(target: Path, page: str, drawings: Iterable[Drawing], tables: Iterable[CsvTable]) -> None:

@@ -11,8 +11,9 @@ from typing import Any
 from virtoll import units
 from virtoll.claims import Claim, Finding, Judged, JudgedTest, Outcome
 from virtoll.claims.model import Range
+from virtoll.reference.published import load_study, study_names
 from virtoll.report import words
-from virtoll.report.csv_table import CsvTable, Row
+from virtoll.report.csv_table import CsvTable, Row, record
 from virtoll.report.rows import Shown, TableRow
 from virtoll.stats.compare import Verdict
 
@@ -23,13 +24,8 @@ OUTCOME_CLASS = {
     Outcome.NOT_DECIDED: "warn",
     Outcome.NOT_MEASURED: "missing",
 }
-_PAPERS = {
-    "schlosser2011": "Schlosser 2011",
-    "mattos2012": "Mattos 2012",
-    "suresh2014": "Suresh 2014",
-    "camargos2008": "Camargos 2008",
-}
 _TIMES_BELOW = 0.1  # a share that is better told as so many times slower
+_SHARE = "share of performance"
 FUNCTIONAL = str(Verdict.FUNCTIONAL)
 _MOST_SHOWN = 4  # findings of one test on the page; claims.csv has all
 
@@ -87,7 +83,9 @@ def view(judged: Judged) -> ClaimView:
 
 def source_words(claim: Claim) -> str:
     """Who says it and where, and what of it is ours."""
-    where = f"{_PAPERS.get(claim.paper or '', claim.paper)}, {claim.source}" if claim.paper else claim.source
+    known = claim.paper is not None and claim.paper in study_names()
+    paper = load_study(claim.paper).short if claim.paper is not None and known else claim.paper
+    where = f"{paper}, {claim.source}" if paper else claim.source
     ours = ["inferred, not said"] if claim.inferred else []
     ours += ["our bounds"] if claim.bounds == "ours" else []
     return f"{where} ({', '.join(ours)})" if ours else where
@@ -229,7 +227,7 @@ def _finding_cells(one: Finding) -> Row:
         one.task,
         one.under or None,
         one.against or None,
-        one.unit or "share of performance",
+        one.unit or _SHARE,
         one.blocks,
         one.estimate,
         single.low if single else None,
@@ -258,8 +256,7 @@ def claims_document(ledger: Sequence[Judged]) -> list[dict[str, Any]]:
                     "outcome": str(tested.outcome),
                     "missing": tested.missing or None,
                     "findings": [
-                        dict(zip(_FINDING_HEADER[6:], map(_finite, _finding_cells(one)), strict=True))
-                        for one in tested.findings
+                        record(_FINDING_HEADER[6:], _open_below(_finding_cells(one))) for one in tested.findings
                     ],
                 }
                 for tested in judged.tests
@@ -269,8 +266,13 @@ def claims_document(ledger: Sequence[Judged]) -> list[dict[str, Any]]:
     ]
 
 
-def _finite(value: object) -> object:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def _open_below(cells: Row) -> Row:
+    """The same with what is open below so: of shares of performance, which has no end below, the low end is zero."""
+    named = dict(zip(_FINDING_HEADER[6:], cells, strict=True))
+    if named["unit"] != _SHARE:
+        return cells
+    lows = ("interval_low", "simultaneous_low")
+    return tuple(-math.inf if name in lows and value == 0 else value for name, value in named.items())
 
 
 def claims_lines(ledger: Sequence[Judged]) -> list[str]:

@@ -1,7 +1,9 @@
-"""A table as a CSV file: what ``tables`` and ``guest_tables`` are made of."""
+"""A table as a CSV file, what ``tables`` and ``guest_tables`` are made of; and its rows for a program."""
 
 import csv
 import io
+import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any, TextIO
 from virtoll.stats.intervals import Estimate
 
 Row = Sequence[Any]
+_END = re.compile(r"(^|_)(low|high)$")
 
 
 def mean_columns(what: str) -> tuple[str, str, str]:
@@ -49,3 +52,21 @@ class CsvTable:
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(self.header)
         writer.writerows(self.rows)
+
+    def records(self) -> list[dict[str, Any]]:
+        """The rows for a program, each as `record` gives it."""
+        return [record(self.header, row) for row in self.rows]
+
+
+def record(header: Sequence[str], row: Row) -> dict[str, Any]:
+    """A row by its columns' names, in numbers that JSON has: one that is none is None.
+
+    An end of an interval ('low', 'interval_high') has a second key, 'low_open': whether it is open. It is None then.
+    """
+    found: dict[str, Any] = {}
+    for name, value in zip(header, row, strict=True):
+        finite = not isinstance(value, float) or math.isfinite(value)
+        found[name] = value if finite else None
+        if _END.search(name):
+            found[f"{name}_open"] = not finite
+    return found

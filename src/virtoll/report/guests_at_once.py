@@ -1,5 +1,6 @@
 """The same work in n guests at once, for the page, the terminal and CSV."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from virtoll import units
@@ -7,13 +8,14 @@ from virtoll.report import words
 from virtoll.report.csv_table import CsvTable
 from virtoll.report.headline import host_line, observer_line
 from virtoll.report.rows import Shown, TableRow, comparison_cell
+from virtoll.report.terminal import beginning, matrices, text
 from virtoll.runfolder.scale import ScalePoint
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.guests_at_once import GroupRow, ScaleRow
 from virtoll.stats.values import Task
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import RenderableType
 
 
 def at_once_context(analysis: Analysis) -> dict[str, Any] | None:
@@ -69,8 +71,8 @@ def _row(analysis: Analysis, row: ScaleRow) -> TableRow:
             Shown(together_words(row)),
             Shown("–" if row.speedup is None else f"{units.significant(row.speedup)} ×"),
             Shown(units.value(row.each, task.metric.unit)),
-            Shown(units.significant(row.jain)),
-            Shown("–" if row.point.guests == 1 else f"{units.significant(row.slowest)} ×"),
+            Shown("–" if row.jain is None else units.significant(row.jain)),
+            Shown("–" if row.point.guests == 1 or row.slowest is None else f"{units.significant(row.slowest)} ×"),
             Shown("–" if row.finished_ns is None else units.nanoseconds(row.finished_ns)),
             Shown("–" if row.skew is None or row.point.guests == 1 else units.percent(row.skew)),
             Shown("–" if row.cpu_ns is None else units.nanoseconds(row.cpu_ns)),
@@ -109,35 +111,32 @@ def _group_row(analysis: Analysis, row: GroupRow) -> TableRow:
     )
 
 
-def at_once_terminal(analysis: Analysis) -> "list[Table]":
-    """For the terminal, primary metrics alone: a table a task, a line a number of guests, a column a platform."""
-    found = analysis.at_once
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
+def at_once_terminal(analysis: Analysis, width: int, damage: Sequence[str] = ()) -> "list[RenderableType]":
+    """For the terminal, primary metrics alone: a table a task, a line a number of guests, a column a platform.
 
-    tables = []
-    tasks = [task for task in found.tasks if task.metric.primary]
-    for task in tasks:
-        shown = [
-            one for one in analysis.platforms if any((row.platform, row.task) == (one, task) for row in found.rows)
-        ]
-        caption = None
-        if task == tasks[-1]:
-            against = f"What all guests do together, and each platform against {analysis.baseline} with as many guests."
-            family = f"Holm over {found.family} comparisons."
-            lines = (against, control_line(analysis), family, host_line(analysis), observer_line(analysis))
-            caption = "\n".join(filter(None, lines))
-        table = Table(caption=caption, caption_justify="left", box=SIMPLE_HEAD, padding=(0, 0, 0, 1), show_edge=False)
-        table.add_column(task.short)
-        for platform in shown:
-            table.add_column(platform, justify="right")
+    `damage`: what of the run folder is not as it was when the run ended.
+    """
+    found = analysis.at_once
+    shown = beginning(analysis, damage)
+    for task in (task for task in found.tasks if task.metric.primary):
+        having = {row.platform for row in found.rows if row.task == task}
+        platforms = [one for one in analysis.platforms if one in having]
+        rows = []
         for point in found.points:
-            rows = [found.row(platform, task, point) for platform in shown]
-            if any(rows):
-                cells = (_terminal_cell(analysis, row) for row in rows)
-                table.add_row(found.words(point), *cells)
-        tables.append(table)
-    return tables
+            own = [found.row(platform, task, point) for platform in platforms]
+            if any(own):
+                rows.append((found.words(point), [_terminal_cell(analysis, row) for row in own]))
+        shown += [text(""), *matrices(task.short, platforms, rows, width)]
+    lines = (
+        f"What all guests do together, and each platform against {analysis.baseline} with as many guests."
+        if analysis.baseline
+        else "What all guests do together.",
+        control_line(analysis),
+        f"Holm over {found.family} comparisons." if found.family else "",
+        host_line(analysis),
+        observer_line(analysis),
+    )
+    return [*shown, text(""), *(text(line) for line in lines if line)]
 
 
 def _terminal_cell(analysis: Analysis, row: ScaleRow | None) -> str:

@@ -22,32 +22,6 @@ _NAMED_SINGLY = 3
 
 
 @dataclass(frozen=True)
-class HeadlineCell:
-    """One task of one platform: the share of the baseline's performance (None: there is none), verdict and words.
-
-    `short`: the words for a narrow column, in two parts. `generator_bound`: it, or the baseline, came within 10 % of
-    the instrument's own ceiling. `caveat`: the number is no result, for this reason.
-    """
-
-    task: str
-    share: float | None
-    verdict: Verdict | None
-    words: str
-    short: tuple[str, str]
-    generator_bound: bool = False
-    caveat: str | None = None
-
-
-@dataclass(frozen=True)
-class HeadlineRow:
-    """One platform of the headline table; without a baseline `share` is None and `words` the platform's own median."""
-
-    platform: str
-    cells: tuple[HeadlineCell, ...]
-    caveat: str | None = None
-
-
-@dataclass(frozen=True)
 class PlatformWords:
     """One platform's result: a phrase for each workload."""
 
@@ -65,35 +39,6 @@ def headline_tasks(analysis: Analysis) -> tuple[Task, ...]:
         own = [task for task in analysis.tasks if (task.workload, task.metric.name) == (workload, metric)]
         kept += own if len(own) <= 2 else [own[0], own[-1]]
     return tuple(kept)
-
-
-def headline_rows(analysis: Analysis) -> tuple[HeadlineRow, ...]:
-    """One row a platform other than the baseline; every platform where there is no baseline."""
-    tasks = headline_tasks(analysis)
-    shown = [platform for platform in analysis.platforms if platform != analysis.baseline]
-    return tuple(
-        HeadlineRow(
-            platform, tuple(_cell(analysis, platform, task) for task in tasks), caveat=analysis.caveats.get(platform)
-        )
-        for platform in shown
-    )
-
-
-def _cell(analysis: Analysis, platform: str, task: Task) -> HeadlineCell:
-    comparison = analysis.comparison(platform, task)
-    bound = any(analysis.generator_bound(one, task) for one in (platform, analysis.baseline or platform))
-    if comparison is not None and (comparison.share is not None or analysis.baseline is not None):
-        said = words.said(comparison)
-        short = (said.short_head, said.short_tail)
-        return HeadlineCell(
-            task.short, comparison.share, comparison.verdict, said.text, short, bound, caveat=comparison.caveat
-        )
-    cell = analysis.cells.get((platform, task))
-    text = "" if cell is None else units.value(cell.median, task.metric.unit)
-    missing = str(Verdict.NOT_MEASURED)
-    return HeadlineCell(
-        task.short, None, None, text or missing, (text or "–", ""), bound, caveat=analysis.caveats.get(platform)
-    )
 
 
 def order_line(analysis: Analysis) -> str:

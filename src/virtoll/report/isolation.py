@@ -6,6 +6,7 @@ from virtoll import units
 from virtoll.report import words
 from virtoll.report.csv_table import CsvTable
 from virtoll.report.rows import Shown, TableRow, comparison_cell
+from virtoll.report.terminal import matrices, text
 from virtoll.runfolder.conditions import ALONE, TRAFFIC_LOADS
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import DECIDED, Comparison
@@ -13,10 +14,7 @@ from virtoll.stats.isolation import LoadUse
 from virtoll.stats.values import Task
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-
-_ROOMY = 5  # columns of platforms, beside which a condition's name has a line to itself
+    from rich.console import RenderableType
 
 
 def isolation_context(analysis: Analysis) -> dict[str, Any] | None:
@@ -96,39 +94,22 @@ def _use_row(one: LoadUse) -> TableRow:
     )
 
 
-def isolation_terminal(analysis: Analysis) -> "list[Table]":
+def isolation_terminal(analysis: Analysis, width: int) -> "list[RenderableType]":
     """The matrix for the terminal, primary metrics alone: a table a victim, a line a condition, a column a platform."""
-    if not analysis.isolation.conditions:
+    found = analysis.isolation
+    if not found.conditions:
         return []
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    tasks = [task for task in isolated_tasks(analysis) if task.metric.primary]
-    tables = []
-    for task in tasks:
-        found = [one for one in analysis.isolation.comparisons if one.task == task and one.share is not None]
-        shown = [platform for platform in analysis.platforms if any(one.platform == platform for one in found)]
-        caption = None
-        if task == tasks[-1]:
-            caption = (
-                f"Each guest against itself alone, in the same block and round. {control_line(analysis)} Holm over "
-                f"{analysis.isolation.family} comparisons."
-            )
-        table = Table(
-            caption=caption,
-            caption_justify="left",
-            box=SIMPLE_HEAD,
-            padding=(0, 0, 0, 1),
-            show_edge=False,
-        )
-        table.add_column(f"{task.short} beside", no_wrap=len(shown) < _ROOMY)
-        for platform in shown:
-            table.add_column(platform, justify="right")
-        for condition in analysis.isolation.conditions:
-            cells = [analysis.isolation.comparison(platform, task, condition.label) for platform in shown]
-            table.add_row(condition.label, *("–" if one is None else _short(one) for one in cells))
-        tables.append(table)
-    return tables
+    shown: list[RenderableType] = []
+    for task in (task for task in isolated_tasks(analysis) if task.metric.primary):
+        having = {one.platform for one in found.comparisons if one.task == task and one.share is not None}
+        platforms = [platform for platform in analysis.platforms if platform in having]
+        rows = []
+        for condition in found.conditions:
+            own = [found.comparison(platform, task, condition.label) for platform in platforms]
+            rows.append((condition.label, ["–" if one is None else _short(one) for one in own]))
+        shown += [text(""), *matrices(f"{task.short} beside", platforms, rows, width)]
+    lead = f"Each guest against itself alone, in the same block and round. {control_line(analysis)}"
+    return [*shown, text(f"{lead} Holm over {found.family} comparisons.")]
 
 
 def _short(one: Comparison) -> str:

@@ -23,13 +23,12 @@ from virtoll.report.csv_table import CsvTable
 from virtoll.report.drawing import Drawing, inline
 from virtoll.report.explanation import TABLE as EXPLANATION
 from virtoll.report.explanation import explanation_context
-from virtoll.report.export_tables import export_tables
+from virtoll.report.exports import Exports, exports_of
 from virtoll.report.figures import figures_of
 from virtoll.report.figures.base import SECTIONS, AnyFigure
 from virtoll.report.guests import guests_context
 from virtoll.report.guests_at_once import at_once_context
 from virtoll.report.isolation import isolation_context
-from virtoll.report.methods import methods_of
 from virtoll.report.papers import paper_context, substitutes
 from virtoll.report.routers_beside import routers_beside_context
 from virtoll.report.rows import Shown, TableRow, comparison_cell
@@ -68,12 +67,13 @@ def render_page(
     damage: Sequence[str] = (),
     renewed_seconds: int | None = None,
     tables: Sequence[CsvTable] | None = None,
+    exports: Exports | None = None,
 ) -> str:
     """The whole page as HTML; `drawings`: the figures that show something; `ledger`: what the run says about claims.
 
     `beside`: what the papers have beside the run. `damage`: what of the run folder is not as it was when the run
-    ended. `renewed_seconds`: how often a browser is to read the page again, of a run that goes on. `tables`: those of
-    the report, where they were made already.
+    ended. `renewed_seconds`: how often a browser is to read the page again, of a run that goes on. `tables`, `exports`:
+    those of the report, where they were made already.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
@@ -89,7 +89,7 @@ def render_page(
         ns=units.nanoseconds, percent=units.percent, bytes=units.size, command=shlex.join, safe_svg=Markup
     )
     names = [table.name for table in (csv_tables(analysis, ledger, beside) if tables is None else tables)]
-    context = _context(analysis, drawings, ledger, beside, names)
+    context = _context(analysis, drawings, ledger, beside, names) | _exported(exports or exports_of(analysis))
     page = environment.get_template("report.html.j2").render(**context, damage=damage, renewed_seconds=renewed_seconds)
     return re.sub(r"(?<=\d) (?=[%×])", "\u00a0", page) + "\n"
 
@@ -164,10 +164,15 @@ def _context(
         "substitutes": substitutes(analysis),
         "tables": [name for name in tables if name != EXPLANATION],  # its own section links to it
         "most_lines": _MOST_LINES,
-        "export_tables": [table.name for table in export_tables(analysis)],
-        "methods_text": methods_of(analysis).paragraphs,
         "coverages": _coverages(analysis),
         "methods": sorted({one.interval.method for one in analysis.comparisons if one.interval}),
+    }
+
+
+def _exported(exports: Exports) -> dict[str, Any]:
+    return {
+        "export_tables": [table.name for table in exports.tables],
+        "methods_text": exports.methods.paragraphs,
     }
 
 

@@ -28,7 +28,7 @@ def csv_tables(
     """Every table of the report; `ledger`: what the run says about claims; `beside`: what the papers have of it."""
     return (
         _cells(analysis),
-        _comparisons(analysis),
+        comparisons_table(analysis),
         _points(analysis),
         *listed_rate_tables(analysis),
         *pause_tables(analysis),
@@ -108,7 +108,8 @@ def _cells(analysis: Analysis) -> CsvTable:
     return CsvTable("cells", header, tuple(rows))
 
 
-def _comparisons(analysis: Analysis) -> CsvTable:
+def comparisons_table(analysis: Analysis) -> CsvTable:
+    """One row for each platform other than the baseline and each task: share, interval and verdict."""
     header = (
         "platform",
         "baseline",

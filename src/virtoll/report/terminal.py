@@ -1,106 +1,182 @@
-"""The headline as a table for the terminal: the verdicts, and below it what must be known of them."""
+"""The answer for a terminal: what the page's first screen says, in as few columns as the terminal has.
 
+Main functions: `answer_terminal` (what must be read first, the ranking of each workload, what is not known) and
+`matrices` (a table with a column for each platform, in as many parts as its columns need). What they give is printed
+with the width that they were given. Must not: decide anything, or print.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from virtoll import units
+from virtoll.report.answer import (
+    RankedPlatform,
+    RankedTask,
+    cost_to_know_line,
+    extent_line,
+    notes,
+    ranked,
+    rankings,
+    title_line,
+)
 from virtoll.report.headline import (
-    CAVEAT_SIGN,
-    HeadlineCell,
     bound_line,
     caveat_line,
     control_line,
     detectable_line,
     family_line,
-    headline_rows,
     headline_tasks,
     host_line,
     observer_line,
-    order_line,
     states_line,
     unlike_line,
 )
 from virtoll.stats.analysis import Analysis
-from virtoll.stats.bounds import NOT_PINNED, TWO_BOUNDS
-from virtoll.stats.compare import Verdict
+from virtoll.stats.values import Task
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from rich.table import Table
     from rich.text import Text
 
-LEGEND = (
-    "12% slower takes 1.12 times as long, 26× slower 26 times   ≥ at least   "
-    "not known: between these shares of {baseline}   all such statements hold together with 95 %"
-)
-BOUND_SIGN = "g"
-NO_VERDICTS = {
-    TWO_BOUNDS: "no verdict: both lost nothing at the largest rate, so that both may be able to do more",
-    NOT_PINNED: "no verdict: the kernel does not forward on the guest's CPUs, so that the rate is also the sender's",
-}
-MOST_COLUMNS = 6
-_NARROWEST = 10  # characters: "26× slower", "within 10%"
+_STYLES = {"slower": "red", "faster": "green", "baseline": "bold", "not-known": "dim"}
+_WIDEST = 15  # of a platform's column: "functional only"
+_GENERATOR_BOUND = "generator-bound"
 
 
-def headline_table(analysis: Analysis) -> "Table":
-    """The headline as a rich table for the terminal: a verdict in each cell, the A/A control in a row of its own."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
+def answer_terminal(analysis: Analysis, width: int, damage: Sequence[str] = ()) -> "list[RenderableType]":
+    """The answer of a run, but for one of several guests at once, whose own is in `guests_at_once`.
 
-    baseline = analysis.baseline
-    title = f"Against {baseline}" if baseline else "Medians (no baseline: no shares)"
-    rows = headline_rows(analysis)
-    cells_shown = [cell for row in rows for cell in row.cells]
-    legend = LEGEND.format(baseline=baseline) if baseline else ""
-    if any(cell.generator_bound for cell in cells_shown):
-        legend += f"   {BOUND_SIGN} generator-bound"
+    `damage`: what of the run folder is not as it was when the run ended.
+    """
+    shown = beginning(analysis, damage)
+    for row in _rows(analysis):
+        shown += [text(""), *_task(row, width)]
     lines = (
-        legend,
-        *(
-            words
-            for caveat, words in NO_VERDICTS.items()
-            if any(cell.verdict is Verdict.UNKNOWN and cell.caveat == caveat for cell in cells_shown)
-        ),
-        order_line(analysis),
-        caveat_line(analysis),
-        unlike_line(analysis),
-        bound_line(analysis),
-        control_line(analysis),
+        cost_to_know_line(analysis),
         states_line(analysis),
+        caveat_line(analysis),
+        bound_line(analysis),
+        unlike_line(analysis),
+        control_line(analysis) if analysis.baseline and not analysis.alarms else "",
         detectable_line(analysis),
         family_line(analysis),
         host_line(analysis),
         observer_line(analysis),
     )
-    caption = "\n".join(filter(None, lines))
-    many = len(headline_tasks(analysis)) > MOST_COLUMNS
-    table = Table(
-        title=title, caption=caption, caption_justify="left", box=SIMPLE_HEAD, padding=(0, 0, 0, 1), show_edge=False
-    )
-    control = analysis.data.manifest.control
-    heads = [
-        f"{row.platform}{f' {CAVEAT_SIGN}' if row.caveat else ''}{' (A/A)' if row.platform == control else ''}"
-        for row in rows
-    ]
-    names = [task.short for task in headline_tasks(analysis)]
-    cells = [[_cell_text(cell) for cell in row.cells] for row in rows]
-    if many:  # as many workloads as no terminal is wide: they become the lines
-        heads, names, cells = names, heads, [[line[place] for line in cells] for place in range(len(names))]
-        table.add_column("workload")
-    else:
-        table.add_column("platform", no_wrap=True)
-    for name in names:
-        table.add_column(name, justify="right", min_width=_NARROWEST)
-    for head, line in zip(heads, cells, strict=True):
-        table.add_row(head, *line)
-    return table
+    return [*shown, text(""), *(text(line) for line in lines if line)]
 
 
-def _cell_text(cell: HeadlineCell) -> "Text":
-    """What stands in a cell of the terminal's table: two lines, the bound below the finding."""
+def beginning(analysis: Analysis, damage: Sequence[str] = ()) -> "list[RenderableType]":
+    """What was asked, how much was measured, and what must be read first."""
+    lines = [text(title_line(analysis), "bold"), text(extent_line(analysis), "dim")]
+    return [*lines, *(text(note, "bold") for note in notes(analysis, damage))]
+
+
+def text(line: str, style: str = "") -> "Text":
+    """A line of which every letter is shown as it is: no markup, and nothing that steers a terminal."""
     from rich.text import Text
 
-    head, tail = cell.short
-    signs = f" {BOUND_SIGN}" if cell.generator_bound else ""
-    if cell.caveat and cell.verdict is not Verdict.UNKNOWN:
-        head = f"{head} {CAVEAT_SIGN}"
-    style = {Verdict.SLOWER: "red", Verdict.FASTER: "green"}.get(cell.verdict) if cell.verdict else None
-    text = Text(head + signs, style or ("" if cell.verdict is None else "dim"))
-    return text.append(f"\n{tail}", "dim") if tail else text
+    return Text(units.printable(line), style)
+
+
+def matrices(
+    head: str, platforms: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]], width: int
+) -> "Iterator[Table]":
+    """A table with a line for each row and a column for each platform; where these are too many, several of them.
+
+    `rows`: what a line is about, and a cell of one or two lines for each platform.
+    """
+    from rich.box import SIMPLE_HEAD
+    from rich.cells import cell_len
+    from rich.table import Table
+
+    first = min(max(cell_len(one) for one in (head, *(name for name, _ in rows))), width // 3)
+    widths = []
+    for place, platform in enumerate(platforms):
+        parts = [part for _, cells in rows for part in cells[place].split("\n")]
+        widths.append(min(max(map(cell_len, (platform, *parts))), _WIDEST))
+    for places in _packed(widths, width - first - 2):
+        table = Table(box=SIMPLE_HEAD, padding=(0, 0, 0, 1), show_edge=False)
+        table.add_column(text(head), width=first, overflow="fold")
+        for place in places:
+            table.add_column(text(platforms[place]), justify="right", width=widths[place], overflow="fold")
+        for name, cells in rows:
+            table.add_row(text(name), *(text(cells[place]) for place in places))
+        yield table
+
+
+def _packed(widths: Sequence[int], room: int) -> Iterator[list[int]]:
+    """The places of columns in as few lots as hold them in order; each column takes one letter more."""
+    lot: list[int] = []
+    left = room
+    for place, width in enumerate(widths):
+        if lot and left < width + 1:
+            yield lot
+            lot, left = [], room
+        lot.append(place)
+        left -= width + 1
+    if lot:
+        yield lot
+
+
+def _rows(analysis: Analysis) -> tuple[RankedTask, ...]:
+    """A ranking for each workload, with what is generator-bound; without a baseline the medians."""
+    if analysis.baseline is None:
+        return tuple(row for task in headline_tasks(analysis) if (row := _medians(analysis, task)).platforms)
+    return tuple(
+        replace(row, platforms=tuple(_bound(analysis, one, found.task) for one in row.platforms))
+        for row, found in zip(ranked(analysis), rankings(analysis), strict=True)
+    )
+
+
+def _medians(analysis: Analysis, task: Task) -> RankedTask:
+    """Each platform's median with its interval, in the experiment's order and without a place."""
+    found = []
+    for platform in analysis.platforms:
+        cell = analysis.cells.get((platform, task))
+        if cell is not None:
+            between = cell.interval
+            spread = f" ({units.between(between.low, between.high, task.metric.unit)})" if between else ""
+            said = f"{units.value(cell.median, task.metric.unit)}{spread}"
+            found.append(_bound(analysis, RankedPlatform("", platform, said, ""), task))
+    return RankedTask(task.label, tuple(found), ())
+
+
+def _bound(analysis: Analysis, one: RankedPlatform, task: Task) -> RankedPlatform:
+    said = one.words or one.kind
+    if analysis.generator_bound(one.platform, task):
+        said = f"{said}, {_GENERATOR_BOUND}"
+    return replace(one, words=said)
+
+
+def _task(row: RankedTask, width: int) -> "Iterator[RenderableType]":
+    """A workload's name, a line for each place, and those without a place."""
+    from rich.padding import Padding
+    from rich.table import Table
+
+    yield text(row.task, "bold")
+    table = Table(box=None, show_header=False, padding=(0, 0, 0, 2), pad_edge=True)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(overflow="fold", max_width=2 * width // 5)
+    table.add_column(overflow="fold")
+    for one in _gathered(row.platforms):
+        table.add_row(one.place, text(one.platform), text(one.words, _STYLES.get(one.kind, "")))
+    yield table
+    for others in row.others:
+        yield Padding(text(others, "dim"), (0, 0, 0, 2))
+
+
+def _gathered(platforms: Sequence[RankedPlatform]) -> Iterator[RankedPlatform]:
+    """Neighbours of the same place and words in one line."""
+    held: RankedPlatform | None = None
+    for one in platforms:
+        if held is not None and (held.place, held.words, held.kind) == (one.place, one.words, one.kind) and one.place:
+            held = replace(held, platform=f"{held.platform}, {one.platform}")
+            continue
+        if held is not None:
+            yield held
+        held = one
+    if held is not None:
+        yield held

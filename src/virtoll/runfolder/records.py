@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, Field
+from pydantic import AfterValidator, AliasChoices, Field
 
+from virtoll.runfolder import free_form
 from virtoll.runfolder.conditions import Condition, NeighbourRecord
 from virtoll.runfolder.guest_records import AgentClock, Forwarding, HostCpu, LimitsSeen
 from virtoll.runfolder.observer_records import ObserverCost
@@ -104,17 +105,17 @@ class Manifest:
     run: str
     created_realtime_ns: int
     virtoll: str
-    experiment: dict[str, Any]
+    experiment: Annotated[dict[str, Any], AfterValidator(free_form.experiment)]
     command: tuple[str, ...]
     baseline: str | None
     control: str | None
     platforms: tuple[PlatformEntry, ...]
     metrics: tuple[MetricRecord, ...]
     plan: PlanRecord
-    host: dict[str, Any]
-    image: dict[str, Any] | None
+    host: Annotated[dict[str, Any], AfterValidator(free_form.host)]
+    image: Annotated[dict[str, Any], AfterValidator(free_form.image)] | None
     agent: dict[str, Any] | None
-    pinning: dict[str, Any] | None
+    pinning: Annotated[dict[str, Any], AfterValidator(free_form.pinning)] | None
     testbed: dict[str, Any] | None = None
     nested: dict[str, Any] | None = None
     # None in folders of before: their sizes are without FCS as written, and with it as read (frame_shape.with_fcs).
@@ -280,7 +281,7 @@ class TrialRecord(Answered):
     caveat: Caveat = None
     round: int = 0
     warm_up: bool = False
-    repeats: int = 1
+    repeats: Annotated[int, Field(ge=1)] = 1
     cpu_points: tuple[Point, ...] | None = None
     observer: ObserverCost | None = None
     condition: Condition | None = None
@@ -325,7 +326,7 @@ class BootRecord:
     reason: str | None
     spawn_monotonic_ns: int | None
     ready_monotonic_ns: int | None
-    facts: dict[str, Any] | None
+    facts: Annotated[dict[str, Any], AfterValidator(free_form.facts)] | None
     requested: Requested | None
     mismatches: tuple[str, ...]
     attachment: str | None

@@ -111,7 +111,8 @@ def _parse(kind: type[Record], data: bytes, where: str) -> Record:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(str(part) for part in first["loc"]) or "the line"
-        raise RunFolderError(f"{where}: {key}: {first['msg']}. See docs/run-folder.md for the format.") from error
+        said = first["msg"].removeprefix("Value error, ")
+        raise RunFolderError(f"{where}: {key}: {said}. See docs/run-folder.md for the format.") from error
     return record
 
 
@@ -185,6 +186,7 @@ class RunFolder:
         manifest = _parse(Manifest, data, where)
         if manifest.frame_sizes is None:
             manifest = _parse(Manifest, _with_fcs(data), where)
+        _refuse_unknown_platforms(manifest, where)
         return cls(path, manifest)
 
     def append_trial(self, record: TrialRecord) -> None:
@@ -267,6 +269,8 @@ class RunFolder:
             data = (self.path / "state.json").read_bytes()
         except FileNotFoundError:
             return State("interrupted", "no state was written")
+        except OSError as error:
+            raise RunFolderError(f"cannot read {self.path}/state.json: {error.strerror or error}.") from error
         return _parse(State, data, f"{self.path}/state.json")
 
     def trials(self) -> tuple[TrialRecord, ...]:
@@ -378,6 +382,18 @@ class RunFolder:
         path = self.path / name
         as_meant = bytes if self.manifest.frame_sizes else _with_fcs
         return tuple(_parse(kind, as_meant(line), f"{path}, line {number}") for number, line in jsonlines.read(path))
+
+
+def _refuse_unknown_platforms(manifest: Manifest, where: str) -> None:
+    """RunFolderError where the manifest names a platform that is not among its own."""
+    labels = {one.label for one in manifest.platforms}
+    named = {"baseline": manifest.baseline, "control": manifest.control}
+    named |= {f"plan.trials.{place}.platform": one.platform for place, one in enumerate(manifest.plan.trials)}
+    for key, label in named.items():
+        if label is not None and label not in labels:
+            raise RunFolderError(
+                f"{where}: {key}: {label!r} is not among the platforms. The manifest is damaged, restore it."
+            )
 
 
 def _with_fcs(data: bytes) -> bytes:

@@ -47,6 +47,8 @@ def differences(folder: Path) -> tuple[str, ...] | None:
         text = (folder / SUMS).read_bytes().decode("utf-8", errors="replace")
     except FileNotFoundError:
         return None
+    except OSError as error:
+        return (f"{SUMS}: cannot be read ({error.strerror or error})",)
     explained = differences(folder / EXPLANATIONS) or ()
     return (*_changed(folder, text), *(f"{EXPLANATIONS}/{one}" for one in explained))
 
@@ -62,13 +64,19 @@ def _changed(folder: Path, text: str) -> tuple[str, ...]:
     if not text.endswith("\n"):
         found.append(f"{SUMS}: its end is missing")
     for name, digest in known.items():
-        path = folder / name
-        if not path.is_file():
-            found.append(f"{name}: is missing")
-        elif _digest(path) != digest:
-            found.append(f"{name}: has changed")
+        found += _difference(folder, name, digest)
     extra = [name for name in _files(folder) if name not in known and "/" not in name and name.endswith(_READ)]
     return (*found, *(f"{name}: was not there" for name in extra))
+
+
+def _difference(folder: Path, name: str, digest: str) -> list[str]:
+    """What is not as it was of one file."""
+    try:
+        if not (folder / name).is_file():
+            return [f"{name}: is missing"]
+        return [] if _digest(folder / name) == digest else [f"{name}: has changed"]
+    except (OSError, ValueError) as error:  # a name that no file can have
+        return [f"{name}: cannot be read ({error})"]
 
 
 def _files(folder: Path) -> list[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from virtoll.runfolder.guest_records import FootprintRecord
-from virtoll.runfolder.records import BootRecord, GuestRun, TrialRecord, begin_ns, duration_ns, start_skew_ns
+from virtoll.runfolder.records import BootRecord, Clock, GuestRun, TrialRecord, begin_ns, duration_ns, start_skew_ns
 from virtoll.runfolder.scale import GroupRecord, ScalePoint
 from virtoll.stats.compare import Comparison, compare
 from virtoll.stats.guests import held_bytes, used_ns
@@ -31,9 +31,10 @@ class ScaleRow:
     `each`: the value of one guest, in the metric's unit. `together`: what all do, jobs/s for a duration and the
     metric's unit for a rate; None for a metric of which there is no sum, such as a latency. `speedup`: that against one
     guest of the same size in the same block, None without one. `jain`: the fairness of the guests' rates (1: all
-    alike), `slowest`: how many times slower the slowest is than the fastest. `skew`: from the first job's begin to the
-    last one's, as a share of the shortest job. `finished_ns`: from the first begin to the last end. `cpu_ns`: CPU time
-    of a guest's processes on the host for its part of the trial, with what it made ready; None where not read.
+    alike), `slowest`: how many times slower the slowest is than the fastest; None where no trial has the durations of
+    all. `skew`: from the first job's begin to the last one's, as a share of the shortest job. `finished_ns`: from the
+    first begin to the last end. `cpu_ns`: CPU time of a guest's processes on the host for its part of the trial, with
+    what it made ready; None where not read.
     """
 
     platform: str
@@ -43,8 +44,8 @@ class ScaleRow:
     each: float
     together: float | None
     speedup: float | None
-    jain: float
-    slowest: float
+    jain: float | None
+    slowest: float | None
     skew: float | None
     finished_ns: float | None
     cpu_ns: float | None
@@ -187,23 +188,24 @@ def _size(point: ScalePoint) -> tuple[int, int, int]:
 
 
 def _values(trials: Sequence[TrialRecord], tasks: Sequence[Task]) -> tuple[tuple[Observation, ...], tuple[Gap, ...]]:
-    """One value a task and trial: the mean over its guests."""
+    """One value a task and trial: the mean over its guests; none of a task of which one of them has no value."""
     each: dict[tuple[int, Task], list[Observation]] = {}
-    gaps: dict[int, Gap] = {}
+    gaps: list[Gap] = []
     for place in range(max((len(trial.members) for trial in trials), default=0)):
         own = [_as_trial(trial, trial.members[place]) for trial in trials if place < len(trial.members)]
         observed, lacking = observations_of(tasks, own)
         for one in observed:
             each.setdefault((one.trial, one.task), []).append(one)
-        gaps |= {gap.trial: gap for gap in lacking}
+        gaps += lacking
     in_time = sorted(trials, key=lambda one: one.started_realtime_ns or 0)
+    guests = {trial.trial: len(trial.members) for trial in trials}
     order = {trial.trial: place for place, trial in enumerate(in_time)}
     found = [
         replace(own[0], value=_mean(own[0].task, [one.value for one in own]), position=order[number])
         for (number, _), own in each.items()
-        if number not in gaps
+        if len(own) == guests[number]
     ]
-    return tuple(sorted(found, key=lambda one: one.position)), tuple(gaps.values())
+    return tuple(sorted(found, key=lambda one: one.position)), tuple(dict.fromkeys(gaps))
 
 
 def each_guest(trials: Sequence[TrialRecord]) -> list[TrialRecord]:
@@ -261,8 +263,8 @@ def _row(
     alone: Sequence[Observation],
 ) -> ScaleRow:
     clocks = [[one.clock for one in each] for each in members]
-    durations = [[duration_ns(clock) or 0 for clock in each if clock is not None] for each in clocks]
-    rates = [[1e9 / value for value in each if value > 0] for each in durations]
+    durations = [_durations_ns(each) for each in clocks]
+    timed = [each for each in durations if each]
     begun = zip(map(start_skew_ns, clocks), durations, strict=True)
     skews = [skew_ns / min(each) for skew_ns, each in begun if skew_ns is not None and each]
     each_ns = statistics.median(one.value for one in own)
@@ -278,12 +280,18 @@ def _row(
         each=each_ns,
         together=summed,
         speedup=statistics.median(speedups) if speedups and summed is not None else None,
-        jain=statistics.median(map(jain, rates)),
-        slowest=statistics.median(max(each) / min(each) for each in rates),
+        jain=median_of_known(jain([1e9 / value for value in each]) for each in timed),
+        slowest=median_of_known(max(each) / min(each) for each in timed),
         skew=statistics.median(skews) if skews else None,
         finished_ns=median_of_known(map(_finished_ns, members)),
         cpu_ns=median_of_known(used_ns(one.host_cpu) for each in members for one in each),
     )
+
+
+def _durations_ns(clocks: Sequence[Clock | None]) -> list[int]:
+    """Of each guest of a trial; none where that of one of them is not known."""
+    found = [0 if clock is None else duration_ns(clock) or 0 for clock in clocks]
+    return found if all(one > 0 for one in found) else []
 
 
 def _finished_ns(members: Sequence[GuestRun]) -> float | None:

@@ -1,0 +1,196 @@
+"""A report for a program: one JSON document, whose keys docs/report-json.md lists.
+
+Its numbers are the analysis's and those of the CSV tables. What is missing is null and never zero; an end of an
+interval that is open is null too, and a key beside it says so. Main function: `report_document`. Must not: compute a
+statistic.
+"""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from virtoll.claims import Judged
+from virtoll.report import words
+from virtoll.report.answer import not_known, notes, rankings
+from virtoll.report.claims import claims_document
+from virtoll.report.csv_table import record
+from virtoll.report.guests_at_once import at_once_tables
+from virtoll.report.headline import host_line
+from virtoll.report.isolation import isolation_tables
+from virtoll.report.tables import comparisons_table
+from virtoll.stats.analysis import Analysis
+from virtoll.stats.compare import Comparison
+from virtoll.stats.ranking import Placed, Ranking
+from virtoll.stats.remaining import block_seconds
+from virtoll.stats.values import Task
+
+SCHEMA: Final = "virtoll-report"
+VERSION: Final = 1  # another one where a key goes, or means something else; new keys may come without
+
+
+def report_document(
+    analysis: Analysis, ledger: Sequence[Judged], folder: Path, page: Path, damage: Sequence[str] | None
+) -> dict[str, Any]:
+    """All of it; `damage`: what of the folder is not as it was when the run ended, None where it has no digests."""
+    tables = {
+        table.name: table.records()
+        for table in (comparisons_table(analysis), *isolation_tables(analysis), *at_once_tables(analysis))
+    }
+    return {
+        **_head(analysis),
+        "run": _run(analysis, folder, page, damage),
+        "notes": list(notes(analysis, damage or ())),
+        "answer": [_ranking(analysis, one) for one in rankings(analysis)],
+        "not_known": _not_known(analysis),
+        "fitness": _fitness(analysis),
+        "caveats": [{"platform": platform, "caveat": caveat} for platform, caveat in analysis.caveats.items()],
+        "cautions": [
+            {
+                "caution": one.caution.title,
+                "concerns": one.concerns,
+                "meaning": one.caution.meaning,
+                "advice": one.caution.advice,
+            }
+            for one in analysis.cautions
+        ],
+        "medians": [_median(analysis, *cell) for cell in analysis.cells],
+        "comparisons": tables["comparisons"],
+        "isolation": tables.get("isolation", []),
+        "neighbours": tables.get("neighbours", []),
+        "scale": tables.get("scale", []),
+        "groups": tables.get("groups", []),
+        "claims": claims_document(ledger),
+    }
+
+
+def ledger_document(analysis: Analysis, ledger: Sequence[Judged]) -> dict[str, Any]:
+    """The same document of the claims alone."""
+    return {**_head(analysis), "run": {"name": analysis.data.manifest.run}, "claims": claims_document(ledger)}
+
+
+def _head(analysis: Analysis) -> dict[str, Any]:
+    return {"schema": SCHEMA, "version": VERSION, "virtoll": analysis.data.manifest.virtoll}
+
+
+def _run(analysis: Analysis, folder: Path, page: Path, damage: Sequence[str] | None) -> dict[str, Any]:
+    manifest, state = analysis.data.manifest, analysis.data.state
+    values = (*analysis.observations, *analysis.isolation.observations, *analysis.at_once.observations)
+    return {
+        "name": manifest.run,
+        "folder": str(folder),
+        "page": str(page),
+        "begun_realtime_ns": manifest.created_realtime_ns,
+        "experiment": manifest.experiment.get("name"),
+        "question": manifest.experiment.get("question"),
+        "size": manifest.experiment.get("size"),
+        "state": state.state,
+        "state_reason": state.reason,
+        "whole": None if damage is None else not damage,
+        "differences": None if damage is None else list(damage),
+        "baseline": manifest.baseline,
+        "baseline_measured": analysis.baseline is not None,
+        "control": manifest.control,
+        "platforms": list(analysis.platforms),
+        "blocks": analysis.blocks,
+        "trials_planned": sum(not one.warm_up for one in manifest.plan.trials),
+        "trials_ended": len(analysis.data.every_trial),
+        "values": len(values),
+    }
+
+
+def _task(task: Task) -> dict[str, Any]:
+    """Keys that name a task, as the CSV tables have them."""
+    metric = task.metric
+    return {"workload": task.workload, "parameters": task.parameters, "metric": metric.name, "unit": metric.unit}
+
+
+def _ranking(analysis: Analysis, found: Ranking) -> dict[str, Any]:
+    return {
+        **_task(found.task),
+        "label": found.task.label,
+        "placed": [_placed(analysis, found.task, one) for one in found.placed],
+        "unplaced": [
+            {"platform": one.platform, "verdict": str(one.verdict), "caveat": one.caveat, "reason": one.reason or None}
+            for one in found.unplaced
+        ],
+    }
+
+
+def _placed(analysis: Analysis, task: Task, one: Placed) -> dict[str, Any]:
+    """A platform of a ranking; the interval of its share holds together with all others."""
+    joint = one.comparison.simultaneous if one.comparison else None
+    at_most = joint.high if joint else 1.0
+    ends = (joint.low if joint else 1.0, math.inf if (one.platform, task) in analysis.lower_bounds else at_most)
+    return {
+        "platform": one.platform,
+        "first_place": one.first,
+        "last_place": one.last,
+        "share": one.comparison.share if one.comparison else 1.0,
+        **record(("share_low", "share_high"), ends),
+        **_verdict(one.comparison),
+        "generator_bound": analysis.generator_bound(one.platform, task),
+    }
+
+
+def _verdict(one: Comparison | None) -> dict[str, Any]:
+    """What is said of a comparison; None: it is the baseline."""
+    if one is None:
+        return {"verdict": "baseline", "at_least_factor": None, "margin_share": None, "words": "baseline"}
+    return {
+        "verdict": str(one.verdict),
+        "at_least_factor": one.at_least,
+        "margin_share": one.margin,
+        "words": words.said(one).text,
+    }
+
+
+def _not_known(analysis: Analysis) -> list[dict[str, Any]]:
+    """What more blocks would decide; null blocks: not even the most that were tried."""
+    seconds = block_seconds(analysis.data.every_trial)
+    return [
+        {
+            "platform": one.comparison.platform,
+            **_task(one.comparison.task),
+            "more_blocks": one.blocks,
+            "more_seconds": None if one.blocks is None or seconds is None else one.blocks * seconds,
+        }
+        for one in not_known(analysis)
+    ]
+
+
+def _fitness(analysis: Analysis) -> dict[str, Any]:
+    return {
+        "level": str(analysis.fitness.level),
+        "words": host_line(analysis),
+        "reasons": list(analysis.fitness.reasons),
+        "readings": [
+            {
+                "name": one.threshold.name,
+                "meaning": one.threshold.meaning,
+                "value": one.value,
+                "degraded_from": one.threshold.degraded,
+                "unfit_from": one.threshold.unfit,
+                "level": None if one.level is None else str(one.level),
+            }
+            for one in analysis.fitness.findings
+        ],
+    }
+
+
+def _median(analysis: Analysis, platform: str, task: Task) -> dict[str, Any]:
+    cell = analysis.cells[platform, task]
+    between = cell.interval
+    return {
+        "platform": platform,
+        **_task(task),
+        "median": cell.median,
+        **record(("low", "high"), (between.low, between.high) if between else (None, None)),
+        "coverage_share": between.coverage if between else None,
+        "blocks": cell.blocks,
+        "values": len(cell.observations),
+        "flagged_trials": sorted(cell.outliers),
+        "generator_bound": analysis.generator_bound(platform, task),
+        "lower_bound": (platform, task) in analysis.lower_bounds,
+        "caveat": analysis.caveats.get(platform),
+    }

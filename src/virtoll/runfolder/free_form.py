@@ -1,0 +1,86 @@
+"""What is relied on of parts of records that have no fields of their own: an agent's facts, the host, the experiment.
+
+They are stored as they were reported, and further keys are let through. What analysis and report take apart is checked
+when a record is read, so that a damaged line is told by its place. `ValueError`: it is not what is reported.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Shape = Mapping[str, Callable[[Any], bool]]
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+def _named_texts(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(one, str) for one in value.values())
+
+
+def _named(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _interfaces(value: Any) -> bool:
+    every = isinstance(value, list) and all(isinstance(one, dict) for one in value)
+    return every and all(isinstance(one.get("offloads"), dict | None) for one in value)
+
+
+def _quota(value: Any) -> bool:
+    keys = ("quota_us", "period_us")
+    return isinstance(value, dict) and all(type(value.get(one)) is int and value[one] > 0 for one in keys)
+
+
+def _tools(value: Any) -> bool:
+    return isinstance(value, dict) and _texts(value.get("wanted")) and isinstance(value.get("packages"), dict)
+
+
+def _numbers(value: Any) -> bool:
+    return isinstance(value, list) and all(type(one) is int for one in value)
+
+
+def _pairs(value: Any) -> bool:
+    every = isinstance(value, list) and all(isinstance(one, list) and len(one) == 2 for one in value)
+    return every and all(type(number) in (int, float) for one in value for number in one)
+
+
+_FACTS: Shape = {"cpu_flags": _texts, "interfaces": _interfaces, "sysctls": _named, "cpu_quota": _quota}
+_HOST: Shape = {"mitigations": _named_texts}
+_IMAGE: Shape = {"tools": _tools, "kernel": _named}
+_PINNING: Shape = {"guest_cpus": _numbers}
+_EXPERIMENT: Shape = {"guest": _named, "conditions": _texts, "looks": _pairs}
+
+
+def facts(value: dict[str, Any]) -> dict[str, Any]:
+    """An agent's facts of its guest."""
+    return _checked(value, _FACTS)
+
+
+def host(value: dict[str, Any]) -> dict[str, Any]:
+    """The manifest's host."""
+    return _checked(value, _HOST)
+
+
+def image(value: dict[str, Any]) -> dict[str, Any]:
+    """The manifest's image."""
+    return _checked(value, _IMAGE)
+
+
+def pinning(value: dict[str, Any]) -> dict[str, Any]:
+    """The manifest's pinning."""
+    return _checked(value, _PINNING)
+
+
+def experiment(value: dict[str, Any]) -> dict[str, Any]:
+    """The manifest's experiment, which has a name."""
+    if not isinstance(value.get("name"), str):
+        raise ValueError("name is not as it is reported")
+    return _checked(value, _EXPERIMENT)
+
+
+def _checked(value: dict[str, Any], shape: Shape) -> dict[str, Any]:
+    for key, fits in shape.items():
+        if value.get(key) is not None and not fits(value[key]):
+            raise ValueError(f"{key} is not as it is reported")
+    return value

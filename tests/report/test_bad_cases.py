@@ -1,0 +1,183 @@
+"""Runs that lack something, and names with markup: page, tables and terminal say what is missing, and text is text."""
+
+from __future__ import annotations
+
+import csv
+import html
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from tests.support.commands import virtoll
+from tests.support.made_up_folder import write_run
+from tests.support.made_up_run import Made, made_up_run
+from tests.support.marked_up import compiles, markdown_rows
+
+from virtoll.stats.analysis import RunData
+
+LABELS = ("native", "native-again", "runc", "netns")
+NAMES = [
+    "<script>alert(1)</script>",
+    "&amp;",
+    "\"double\" 'single' onmouseover=alert(2)",
+    "</style></script><!-- ]]>",
+    "a, b; \\textbf{c} $x_1^2$ %~#",
+    "| [link](javascript:alert(3)) | `code` {{ 7*7 }} {% raw %}",
+]
+
+
+def simple(**changed: object) -> RunData:
+    """A run of four platforms and two workloads."""
+    made = [Made(label, "superpi", value=1e8) for label in LABELS]
+    made += [Made(label, "masr", value=1e8) for label in LABELS]
+    return made_up_run({label: {} for label in LABELS}, made, **changed)  # type: ignore[arg-type]
+
+
+def dead(data: RunData, platform: str) -> RunData:
+    """The run in which every trial of a platform failed."""
+    ended = "the guest's process ended with 139"
+    trials = tuple(
+        replace(one, status="failed", reason=ended, clock=None, result=None, check=None)
+        if one.platform == platform
+        else one
+        for one in data.trials
+    )
+    return replace(data, trials=trials)
+
+
+def two_hosts() -> RunData:
+    """The run in which one platform was measured on another host."""
+    made = [Made(label, "superpi", value=1e8) for label in LABELS]
+    return made_up_run({label: {} for label in LABELS} | {"netns": {"host": "ssh bench@box"}}, made)
+
+
+NO_BASELINE = "This run has no baseline, so there are no ratios and no verdicts: only medians."
+ONE_BLOCK = "Only one block was measured: there are ratios, but no intervals and so no verdicts."
+CASES = {
+    "no baseline": (simple(baseline=None), NO_BASELINE, [NO_BASELINE]),
+    "one block": (simple(blocks=1), ONE_BLOCK, [ONE_BLOCK]),
+    "dead platform": (
+        dead(simple(), "runc"),
+        "runc: not measured",
+        ["runc failed: the guest's process ended with 139", "not measured"],
+    ),
+    "dead baseline": (
+        dead(simple(), "native"),
+        "Nothing of the baseline native could be measured, so there are no ratios and no verdicts: only medians.",
+        ["Nothing of the baseline native could be measured"],
+    ),
+    "two hosts": (
+        two_hosts(),
+        "netns: not measured",
+        ["not comparable: netns ran on ssh bench@box, native on this machine"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_missing_is_told_by_page_terminal_and_document(name: str, tmp_path: Path) -> None:
+    data, in_terminal, on_page = CASES[name]
+    run = write_run(tmp_path / "run", data)
+    reported = virtoll("report", run)
+    assert (reported.returncode, reported.stderr) == (0, "")
+    assert in_terminal in re.sub(r"\s+", " ", reported.stdout)
+    page = html.unescape((run / "report" / "index.html").read_text(encoding="utf-8")).replace("\u00a0", " ")
+    assert [sentence for sentence in on_page if sentence not in page] == []
+    assert virtoll("verify", run).returncode == 0
+    judged = virtoll("claims", run, "--json")
+    assert (judged.returncode, judged.stderr) == (0, "")
+    outcomes = {one["outcome"] for one in json.loads(judged.stdout)["claims"]}
+    assert outcomes <= {"supported", "refuted", "not decided", "not measured"}
+    if name in ("no baseline", "one block", "dead baseline"):
+        assert not outcomes & {"refuted"}, "nothing is decided that no interval shows"
+
+
+class Shown(HTMLParser):
+    """What a browser takes a page for: its texts, its elements, and the names of their attributes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+        self.attributes: set[str] = set()
+        self.links: list[str] = []
+        self.scripts: list[str] = []
+        self._in_script = False
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._in_script = tag == "script"
+        self.attributes |= {name for name, _ in attrs}
+        self.links += [value for name, value in attrs if name in ("href", "src", "xlink:href") and value]
+
+    def handle_endtag(self, tag: str) -> None:
+        self._in_script = self._in_script and tag != "script"
+
+    def handle_data(self, data: str) -> None:
+        (self.scripts if self._in_script else self.texts).append(data)
+
+
+@pytest.fixture(scope="module")
+def marked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, object]]:
+    """The report of a run whose platforms and question have markup, and its JSON."""
+    labels = {"native": {}, "native-again": {}, **{name: {"platform": "runc"} for name in NAMES}}
+    made = [Made(label, "superpi", value=1e8 * (1 + number)) for number, label in enumerate(labels)]
+    made += [Made(label, "forward", value=1e5 / (1 + number)) for number, label in enumerate(labels)]
+    question = {"question": "Is <b>this</b> & \"that\" so? <script>alert('asked')</script>"}
+    data = made_up_run(labels, made, blocks=3, experiment=question)
+    trials = tuple(
+        replace(one, status="failed", reason=f"ended by {NAMES[0]}", clock=None, points=None)
+        if one.platform == NAMES[1] and one.block == 0
+        else one
+        for one in data.trials
+    )
+    run = write_run(tmp_path_factory.mktemp("marked") / "run", replace(data, trials=trials))
+    finished = virtoll("report", run, "--json")
+    assert finished.returncode == 0, finished.stderr
+    return run / "report", json.loads(finished.stdout)
+
+
+def test_names_with_markup_are_text_on_the_page(marked: tuple[Path, dict[str, object]]) -> None:
+    text = (marked[0] / "index.html").read_text(encoding="utf-8")
+    page = Shown(text)
+    for name in NAMES:
+        assert any(name in one.replace("\u00a0", " ") for one in page.texts), name
+    assert any(f"ended by {NAMES[0]}" in one for one in page.texts)
+    assert any("Is <b>this</b>" in one for one in page.texts)
+    assert not [script for script in page.scripts if re.match(r"\s*alert\(", script)]
+    assert "<script>alert" not in text
+    assert not {name for name in page.attributes if name.startswith("on")}
+    assert not [link for link in page.links if link.startswith("javascript:")]
+    assert "49" not in "".join(one for one in page.texts if "{{" in one or "}}" in one)
+
+
+def test_names_with_markup_are_text_in_every_file(marked: tuple[Path, dict[str, object]]) -> None:
+    folder, document = marked
+    figures = sorted((folder / "figures").glob("*.svg"))
+    assert figures
+    for figure in figures:
+        root = ET.fromstring(figure.read_bytes())
+        assert not [one for one in root.iter() if one.tag.endswith("script")], figure.name
+    with (folder / "tables" / "cells.csv").open(encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    assert {row["platform"] for row in rows} == {"native", "native-again", *NAMES}
+    assert {row["status"] for row in rows} == {"ok", "failed"}
+    markdown = (folder / "tables" / "cost.md").read_text(encoding="utf-8")
+    cells = {cell for row in markdown_rows(markdown) for cell in row}
+    assert {" ".join(name.split()) for name in NAMES} <= {" ".join(cell.split()) for cell in cells}
+    assert compiles((folder / "tables" / "cost.tex").read_text(encoding="utf-8"))
+    answer = document["answer"]
+    assert isinstance(answer, list)
+    placed = {one["platform"] for row in answer for one in row["placed"]}
+    assert set(NAMES) <= placed
+
+
+def test_names_with_markup_are_text_in_the_terminal(marked: tuple[Path, dict[str, object]]) -> None:
+    said = virtoll("report", marked[0].parent).stdout
+    flat = re.sub(r"\s+", "", said)
+    for name in NAMES[:3]:
+        assert re.sub(r"\s+", "", name) in flat

@@ -1,0 +1,288 @@
+"""The answer in a terminal and as JSON: nothing is wider than it may be, and the numbers are the page's."""
+
+from __future__ import annotations
+
+import csv
+import fcntl
+import json
+import math
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+from tests.support.commands import REPOSITORY, VIRTOLL, environment, virtoll
+from tests.support.made_up_folder import write_run
+from tests.support.made_up_run import Made, made_up_run
+from tests.support.synthetic_run import REALISTIC, Truth, run_data
+from tests.support.terminal import answer_text, printed
+
+from virtoll.cli.output import MOST_COLUMNS
+from virtoll.report.guests_at_once import at_once_terminal
+from virtoll.report.isolation import isolation_terminal
+from virtoll.runfolder.conditions import Condition
+from virtoll.runfolder.scale import ScalePoint
+from virtoll.stats.analysis import RunData, analyse
+
+LONG = "a-label-that-is-as-long-as-an-experiment-lets-it-be-" + "x" * 11
+NAMES = [
+    LONG,
+    "漢字の名前" * 9,
+    "[bold red]markup[/] [/nonsense]",
+    "steers\x1b[31ma\x07terminal\u202e",
+    *(f"runc-{number}-{'with-parameters-' * (number % 4)}" for number in range(16)),
+]
+WIDTHS = (40, 80, MOST_COLUMNS)
+BESIDE, TWO = Condition("heavy", guests=2), ScalePoint(2, 1, 128 << 20)
+
+
+def many(kind: str) -> RunData:
+    """A run of 20 platforms with such names, of each scenario."""
+    platforms: dict[str, dict[str, Any]] = {"native": {}, "native-again": {}}
+    platforms |= {name: {"platform": "runc"} for name in NAMES}
+    made = []
+    for number, label in enumerate(platforms):
+        value = 1e8 * 1.3 ** max(number - 1, 0)
+        if kind == "at once":
+            points = [ScalePoint(1, 1, 128 << 20), TWO]
+            made += [Made(label, "superpi", value=value, scale=point) for point in points]
+            continue
+        made += [Made(label, "superpi", value=value), Made(label, "masr", value=value)]
+        if kind == "neighbours":
+            made.append(Made(label, "superpi", value=1.5 * value, beside=BESIDE))
+    return made_up_run(platforms, made, baseline=None if kind == "no baseline" else "native", blocks=4)
+
+
+@pytest.fixture(scope="module", params=["alone", "neighbours", "at once", "no baseline"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def folder(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_run(tmp_path_factory.mktemp("terminal") / "run", many(kind))
+
+
+@pytest.fixture(scope="module")
+def told(folder: Path) -> dict[str, Any]:
+    """The document of its report."""
+    return document(folder)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of three platforms: one slower, one alike, and one of which nothing is known."""
+    made = [
+        Made("native", "superpi", value=1e8),
+        Made("native-again", "superpi", value=1e8),
+        Made("runc", "superpi", value=2e8),
+        Made("netns", "superpi", value=1e8),
+        Made("lxc", "superpi", value=1.12e8, spread=0.12),
+    ]
+    data = made_up_run({one.platform: {} for one in made}, made, blocks=5)
+    return write_run(tmp_path_factory.mktemp("small") / "run", data)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_line_is_wider_than_the_terminal(kind: str, width: int) -> None:
+    analysis = analyse(many(kind))
+    text = answer_text(analysis, width) + printed(isolation_terminal(analysis, width), width)
+    if kind == "at once":
+        text = printed(at_once_terminal(analysis, width), width)
+    assert max(map(cell_len, text.splitlines())) <= width
+    assert "\x1b" not in text
+    assert "\x07" not in text
+    letters = re.sub(r"\s", "", text)
+    for name in (LONG, NAMES[1], "[bold", r"steers\x1b[31ma"):
+        if width > WIDTHS[0]:
+            assert name[:5] in letters, "a name is folded, and no letter of it is lost"
+
+
+@pytest.mark.parametrize("shape", [REALISTIC, {"native": {}}])
+def test_a_name_that_is_folded_is_whole(shape: dict[str, dict[str, float]]) -> None:
+    text = answer_text(analyse(run_data(Truth(shape | {LONG: {"cpu": 3.0}}, frame_sizes=(64,)))))
+    assert max(map(cell_len, text.splitlines())) <= 80
+    pieces = re.findall(r"[ax][a-x-]{5,}", text)
+    assert LONG in "".join(pieces)
+
+
+def test_what_is_piped_has_no_escape_and_80_columns(folder: Path, kind: str) -> None:
+    """Neither is there a terminal to ask how wide it is; the page's address alone is never folded."""
+    env = {key: value for key, value in environment().items() if key not in ("COLUMNS", "NO_COLOR")}
+    for command in ("report", "claims") if kind == "alone" else ("report",):
+        finished = subprocess.run(
+            [*VIRTOLL, command, folder],
+            capture_output=True,
+            env=env,
+            cwd=REPOSITORY,
+            check=True,
+            stdin=subprocess.DEVNULL,
+        )
+        assert b"\x1b" not in finished.stdout
+        lines = [line for line in finished.stdout.decode().splitlines() if not line.startswith("report: ")]
+        assert max(map(cell_len, lines)) <= 80
+        assert max(map(cell_len, lines)) > 60
+
+
+def on_a_terminal(columns: int, *arguments: str | Path, **changed: str) -> str:
+    """What a command prints on a pseudo-terminal of so many columns."""
+    env = {key: value for key, value in environment().items() if key not in ("COLUMNS", "NO_COLOR")}
+    ours, its = pty.openpty()
+    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    with subprocess.Popen(
+        [*VIRTOLL, *arguments],
+        stdin=its,
+        stdout=its,
+        stderr=its,
+        env=env | {"TERM": "xterm-256color"} | changed,
+        cwd=REPOSITORY,
+    ) as process:
+        os.close(its)
+        said = b"".join(_all_of(ours))
+    os.close(ours)
+    assert process.returncode == 0, said
+    return said.decode()
+
+
+def _all_of(terminal: int) -> Iterator[bytes]:
+    """What is written to it until nobody has it open any more, which Linux tells by EIO."""
+    while True:
+        try:
+            yield os.read(terminal, 65536)
+        except OSError:
+            return
+
+
+def test_a_terminal_has_colours_and_its_own_width(small: Path) -> None:
+    said = on_a_terminal(60, "report", small)
+    assert re.search("\x1b\\[31m2.0 times slower", said)
+    plain = re.sub("\x1b\\[[0-9;]*m", "", said)
+    assert "\x1b" not in plain
+    lines = [line for line in plain.splitlines() if not line.startswith("report: ")]
+    assert max(map(cell_len, lines)) <= 60
+    wide = on_a_terminal(400, "report", small, NO_COLOR="1")
+    assert "\x1b" not in wide, "neither coloured nor bold"
+    lines = [line for line in wide.splitlines() if not line.startswith("report: ")]
+    assert 80 < max(map(cell_len, lines)) <= MOST_COLUMNS
+    assert re.sub(r"\s+", " ", plain) == re.sub(r"\s+", " ", wide)
+
+
+def document(run: Path) -> dict[str, Any]:
+    """The JSON of its report; in strict JSON there is neither NaN nor infinity."""
+    finished = virtoll("report", run, "--json")
+    assert finished.returncode == 0, finished.stderr
+
+    def refuse(name: str) -> None:
+        raise AssertionError(f"{name} is no JSON")
+
+    return dict(json.loads(finished.stdout, parse_constant=refuse))
+
+
+def rows_of(run: Path, table: str) -> list[dict[str, str]]:
+    file = run / "report" / "tables" / f"{table}.csv"
+    if not file.exists():
+        return []
+    with file.open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def as_csv(value: object) -> str:
+    return "" if value is None else str(value)
+
+
+def test_the_document_has_the_numbers_of_the_pages_tables(folder: Path, told: dict[str, Any]) -> None:
+    found = told
+    for table in ("comparisons", "isolation", "neighbours", "scale", "groups"):
+        rows = rows_of(folder, table)
+        assert len(found[table]) == len(rows)
+        for ours, its in zip(found[table], rows, strict=True):
+            for column, text in its.items():
+                if ours.get(f"{column}_open"):
+                    assert (ours[column], math.isinf(float(text))) == (None, True)
+                else:
+                    assert as_csv(ours[column]) == text, (table, column)
+    of = {(row["claim"], row["test"]): row for row in rows_of(folder, "claims_findings") if row["estimate"]}
+    for claim in found["claims"]:
+        for number, test in enumerate(claim["tests"]):
+            row = of.get((claim["claim"]["id"], str(number)))
+            assert row is None or row["estimate"] in {as_csv(one["estimate"]) for one in test["findings"]}
+
+
+def test_the_document_has_the_answer(small: Path) -> None:
+    found = document(small)
+    assert (found["schema"], found["version"]) == ("virtoll-report", 1)
+    run = found["run"]
+    assert (run["baseline"], run["whole"], run["differences"], run["state"]) == ("native", True, [], "complete")
+    (answer,) = found["answer"]
+    of = {one["platform"]: one for one in answer["placed"]}
+    assert list(of)[-1] == "runc"
+    assert {label: one["verdict"] for label, one in of.items()} == {
+        "native": "baseline",
+        "netns": "alike",
+        "lxc": "not known",
+        "runc": "slower",
+    }
+    slow = of["runc"]
+    assert (slow["first_place"], slow["last_place"]) == (4, 4)
+    assert slow["share_low"] <= slow["share"] <= slow["share_high"] < 1
+    assert slow["at_least_factor"] == pytest.approx(1 / slow["share_high"])
+    assert (of["native"]["at_least_factor"], of["netns"]["margin_share"]) == (None, 0.05)
+    (unknown,) = found["not_known"]
+    assert unknown["platform"] == "lxc"
+    assert unknown["more_blocks"] >= 1
+    assert unknown["more_seconds"] > unknown["more_blocks"]
+    assert found["fitness"]["level"] in ("fit", "degraded", "unfit")
+    assert {one["value"] for one in found["fitness"]["readings"] if one["name"] == "throttling"} == {None}
+    assert found["caveats"] == []
+    medians = {one["platform"]: one for one in found["medians"]}
+    assert medians["runc"]["low"] <= medians["runc"]["median"] <= medians["runc"]["high"]
+    assert len(found["claims"]) == 46
+
+
+def test_an_end_of_an_interval_that_is_open_is_null_and_said(tmp_path: Path) -> None:
+    """Two lower bounds against each other: neither end of a claim's share is known."""
+    costs = {"native": {"packet path": 0.4}, "netns": {"packet path": 0.5}, "qemu-tcg": {"packet path": 5.0}}
+    data = run_data(Truth(costs, control=None, frame_sizes=(64, 1500)))
+    found = document(write_run(tmp_path / "run", data))
+    bounds = {(one["platform"], one["workload"]) for one in found["medians"] if one["lower_bound"]}
+    assert ("native", "forward") in bounds
+    placed = [one for answer in found["answer"] for one in answer["placed"] if answer["workload"] == "forward"]
+    native = next(one for one in placed if one["platform"] == "native")
+    assert (native["share_high"], native["share_high_open"], native["share_low_open"]) == (None, True, False)
+    findings = [one for claim in found["claims"] for test in claim["tests"] for one in test["findings"]]
+    open_ends = [one for one in findings if one["interval_low_open"] or one["interval_high_open"]]
+    assert open_ends
+    for one in open_ends:
+        assert (one["interval_low"] is None) is one["interval_low_open"]
+        assert (one["interval_high"] is None) is one["interval_high_open"]
+
+
+def test_the_page_of_the_document_names_every_key(told: dict[str, Any]) -> None:
+    """docs/report-json.md is the schema: a key that comes or goes is told there."""
+    text = (REPOSITORY / "docs" / "report-json.md").read_text(encoding="utf-8")
+    documented = set(re.findall(r"`([a-z0-9_]+)`", text))
+
+    def keys(value: object) -> Iterator[str]:
+        if isinstance(value, dict):
+            yield from value
+            yield from (key for one in value.values() for key in keys(one))
+        elif isinstance(value, list):
+            yield from (key for one in value for key in keys(one))
+
+    assert {key for key in keys(told) if not key.endswith("_open")} - documented == set()
+
+
+def test_terminal_and_page_say_the_same(small: Path) -> None:
+    said = virtoll("report", small).stdout
+    page = (small / "report" / "index.html").read_text(encoding="utf-8").replace("\u00a0", " ")
+    for words in ("2.0 times slower, at least 1.9", "alike within 5 %"):
+        assert words in said
+        assert words in page
+    assert re.search(r"would tell: lxc superpi \S+ digits \d+", said.replace("\n", " "))
