@@ -5,6 +5,7 @@ The template (`templates/report.html.j2`) holds the words and the order; this mo
 
 import html
 import itertools
+import json
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +16,7 @@ from typing import Any
 
 from virtoll import units
 from virtoll.claims import NO_PAPER, Judged, ThenAndNow
-from virtoll.report import headline, words
+from virtoll.report import browser, headline, words
 from virtoll.report.answer import cost_to_know_line, ranked
 from virtoll.report.claims import claims_context
 from virtoll.report.conditional_throughput import throughput_context
@@ -24,6 +25,7 @@ from virtoll.report.drawing import Drawing, inline
 from virtoll.report.export_tables import export_tables
 from virtoll.report.figures import figures_of
 from virtoll.report.figures.base import SECTIONS, FigureSpec
+from virtoll.report.figures.style import platform_styles
 from virtoll.report.guests import guests_context
 from virtoll.report.guests_at_once import at_once_context
 from virtoll.report.isolation import isolation_context
@@ -42,12 +44,16 @@ from virtoll.stats.sweeps import CurvePoint, PointValue, Spread
 from virtoll.stats.values import Task
 
 _MOST_LINES = 200  # of the plan and of command lines; all of them are in plan.csv and commands.csv
+_SCRIPTS_HERE = "<!-- scripts -->"
 _LONG_TEXT = 90  # characters of a fact in the table; the whole of it is in equivalence.csv and under the pointer
 
 
 @dataclass(frozen=True)
 class FigureView:
-    """One figure of the page: its SVG, or the reason why there is none."""
+    """One figure of the page: its SVG, or the reason why there is none.
+
+    `specification`: what a browser draws it from, JSON that may stand in an element `script`; None: nothing.
+    """
 
     name: str
     title: str
@@ -55,6 +61,7 @@ class FigureView:
     caption: str
     svg: str | None
     why_not: str | None
+    specification: str | None = None
 
 
 def render_page(
@@ -86,10 +93,18 @@ def render_page(
     environment.filters.update(
         ns=units.nanoseconds, percent=units.percent, bytes=units.size, command=shlex.join, safe_svg=Markup
     )
+    environment.filters["in_script"] = lambda value: Markup(_json_in_script(value))  # noqa: S704 - escaped there
     names = [table.name for table in (csv_tables(analysis, ledger, beside) if tables is None else tables)]
     context = _context(analysis, drawings, ledger, beside, names)
     page = environment.get_template("report.html.j2").render(**context, damage=damage, renewed_seconds=renewed_seconds)
-    return re.sub(r"(?<=\d) (?=[%×])", "\u00a0", page) + "\n"
+    page = re.sub(r"(?<=\d) (?=[%×])", "\u00a0", page) + "\n"
+    return page.replace(_SCRIPTS_HERE, "\n".join(f"<script>{one}</script>" for one in browser.scripts()))
+
+
+def _json_in_script(value: object) -> str:
+    """JSON that stands in a `script` element whatever texts it holds."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _context(
@@ -102,6 +117,7 @@ def _context(
     manifest = analysis.data.manifest
     compared = _compared(analysis)
     specs = figures_of(analysis, beside)
+    figures = [_figure(analysis, name, spec, drawings.get(name)) for name, spec in specs.items()]
     blocks = {len(one.pairs) for one in (*analysis.control, *analysis.comparisons) if one.pairs}
     return {
         "analysis": analysis,
@@ -133,7 +149,13 @@ def _context(
         "cost": [_cost_row(analysis, task, compared) for task in analysis.tasks],
         "medians": [_median_row(analysis, task) for task in analysis.tasks],
         "detectable": [_detectable_row(one) for one in analysis.detectable],
-        "figures": [_figure(analysis, name, spec, drawings.get(name)) for name, spec in specs.items()],
+        "figures": figures,
+        "policy": browser.policy(),
+        "licences": browser.licences(),
+        "drawn_by_script": any(view.specification for view in figures),
+        "page_facts": _page_facts(analysis),
+        "platform_names": set(analysis.platforms),
+        "workload_of": {task.label: task.workload for task in analysis.tasks},
         "own_sections": list(dict.fromkeys(spec.section for spec in specs.values() if spec.section not in SECTIONS)),
         "troubles": _troubles(analysis),
         "losses": list(_loss_rows(analysis)),
@@ -174,6 +196,19 @@ def _figure(analysis: Analysis, name: str, spec: FigureSpec, drawing: Drawing | 
     return FigureView(
         name, spec.title, spec.section, spec.caption(analysis), inline(drawing, html.escape(spec.title)), None
     )
+
+
+def _page_facts(analysis: Analysis) -> dict[str, Any]:
+    """What the page's scripts need of the run, beside what its tables and figures say."""
+    styles = platform_styles(analysis.platforms)
+    return {
+        "run": analysis.data.manifest.run,
+        "platforms": [
+            {"name": name, "paint": one.colour, "shape": "M-1,-1H1V1H-1Z"} for name, one in styles.items()
+        ],
+        "workloads": list(dict.fromkeys(task.workload for task in analysis.tasks)),
+        "config": {},
+    }
 
 
 def _compared(analysis: Analysis) -> list[str]:
