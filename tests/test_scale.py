@@ -20,6 +20,7 @@ from virtoll.errors import UsageError
 from virtoll.platforms.fake.driver import FakeHost
 from virtoll.report.build import build_report, load_analysis, look_at
 from virtoll.report.figures import FIGURES
+from virtoll.report.figures.old.base import OldFigureSpec
 from virtoll.run import requirements
 from virtoll.run.pipeline import measure, resume
 from virtoll.run.preview import plan_of
@@ -269,7 +270,9 @@ def test_guests_by_virtual_cpus_are_on_as_many_and_have_a_figure(
     built = build_report(tmp_path)
     assert (built.path.parent / "figures" / "over-vcpus.svg").exists()
     assert 'id="figure-over-vcpus"' in built.path.read_text(encoding="utf-8")
-    titles = [panel.get_title(loc="left") for panel in FIGURES["over-vcpus"].draw(built.analysis).axes]
+    spec = FIGURES["over-vcpus"]
+    assert isinstance(spec, OldFigureSpec)
+    titles = [panel.get_title(loc="left") for panel in spec.draw(built.analysis).axes]
     assert [", 2 guests" in title for title in titles if title] == [False, True]
 
 

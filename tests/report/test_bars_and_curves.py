@@ -5,26 +5,25 @@ from __future__ import annotations
 
 import csv
 import itertools
-import math
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, cast
 
 import pytest
+from tests.support.specifications import panels_of
 from tests.support.synthetic_run import REALISTIC, Truth, run_data, write
 
+from virtoll import units
 from virtoll.report import build_report, words
 from virtoll.report.drawing import render
 from virtoll.report.figures import FIGURES, figures_of
 from virtoll.report.figures.base import FigureSpec
-from virtoll.report.figures.style import PAGE_INCHES, SETTINGS
+from virtoll.report.figures.old.base import OldFigureSpec
+from virtoll.report.figures.style import Specification, Width
 from virtoll.runfolder.conditions import ALONE
 from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.over_parameters import ParameterPoint
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 LONG = "a-platform-with-a-label-that-nobody-would-call-short-or-even-reasonable"
 TWELVE = {"native": {}, **{f"platform-{number}": {"cpu": 1.0 + number, "memory": 2.0} for number in range(11)}}
@@ -39,24 +38,26 @@ GONE = Truth(
 
 
 def parts(analysis: Analysis, series: str) -> dict[str, FigureSpec]:
-    return {name: spec for name, spec in figures_of(analysis).items() if name.startswith(f"{series}-")}
+    found = {name: spec for name, spec in figures_of(analysis).items() if name.startswith(f"{series}-")}
+    assert not any(isinstance(spec, OldFigureSpec) for spec in found.values())
+    return {name: spec for name, spec in found.items() if isinstance(spec, FigureSpec)}
 
 
-def panels(analysis: Analysis, series: str) -> list[Axes]:
-    """Those of every part that can be seen, in order."""
-    figures = [spec.draw(analysis) for spec in parts(analysis, series).values()]
-    return [panel for figure in figures for panel in figure.axes if panel.get_visible()]
+def panels(analysis: Analysis, series: str, width: Width = Width.PAGE) -> list[Specification]:
+    """Those of every part, in order; the legend is no panel."""
+    drawn = [spec.draw(analysis, width) for spec in parts(analysis, series).values()]
+    return [panel for one in drawn for panel in panels_of(one)]
 
 
-def widths(panel: Axes) -> dict[int, float]:
-    """A panel's bars by their place from the top."""
-    patches: list[Any] = list(panel.patches)
-    return {round(one.get_y() + one.get_height() / 2): one.get_width() for one in patches}
+def bars(panel: Specification) -> dict[str, dict[str, Any]]:
+    """A panel's data of bars by platform."""
+    return {one["platform"]: one for one in panel["data"]["values"] if "value" in one}
 
 
-def numbers(data: Any) -> list[float]:
-    """What a line was given."""
-    return [float(one) for one in data]
+def axis(panel: Specification, channel: str) -> Specification:
+    """The definition of an axis, from the layer that has it first."""
+    found = (one["encoding"][channel] for one in panel["layer"] if "axis" in (one["encoding"].get(channel) or {}))
+    return cast("Specification", next(found))
 
 
 @pytest.mark.parametrize("summary", ["mean-t95", "mean-sd", "median-drop-first"])
@@ -73,49 +74,53 @@ def test_bars_show_what_the_table_of_the_papers_summary_holds(summary: str, tmp_
         "STREAM's two rates at each of three numbers of threads"
     )
     for panel, task in zip(shown, analysis.paper.drawn, strict=True):
-        bars, unit = widths(panel), panel.get_xlabel().partition(",")[0]
-        for place, platform in enumerate(analysis.platforms):
+        shown_bars, across = bars(panel), axis(panel, "x")
+        unit = across["axis"]["title"].partition(",")[0]
+        for platform in analysis.platforms:
             row = rows.get((platform, task.workload, task.parameters, task.metric.name))
-            assert (place in bars) is (row is not None)
+            assert (platform in shown_bars) is (row is not None)
             if row is None:
                 continue
             if summary == "median-drop-first":
                 assert unit == "% of native"
-                assert bars[place] == pytest.approx(100 * float(row["share_of_baseline"]))
+                value = 100 * float(row["share_of_baseline"])
             else:
                 scale = {"s": 1e9, "ms": 1e6, "µs": 1e3, "GB/s": 1e9, "kframes/s": 1e3}[unit]
-                assert bars[place] == pytest.approx(float(row["centre"]) / scale)
-        assert panel.get_xlim()[0] == 0
-        assert panel.get_xlim()[1] > max(bars.values())
+                value = float(row["centre"]) / scale
+            assert shown_bars[platform]["value"] == pytest.approx(value, rel=1e-5)
+            assert platform in shown_bars[platform]["said"]
+        first, last = across["scale"]["domain"]
+        assert first == 0
+        assert last > max(one["value"] for one in shown_bars.values())
 
 
 def test_whiskers_end_where_the_summary_does() -> None:
     analysis = analyse(run_data(Truth(REALISTIC, summary="mean-sd")))
     task = analysis.paper.drawn[0]
     own = next(row for row in analysis.paper.rows if (row.platform, row.task) == ("native", task)).summary
-    lines = [
-        numbers(line.get_xdata()) for line in panels(analysis, "bars")[0].lines if numbers(line.get_ydata()) == [0, 0]
-    ]
-    assert any(line == pytest.approx([(own.low or 0) / 1e3, (own.high or 0) / 1e3]) for line in lines)
+    bar = bars(panels(analysis, "bars")[0])["native"]
+    ends = (own.low or 0) / 1e3, (own.high or 0) / 1e3
+    assert (bar["low"], bar["high"]) == pytest.approx(ends, rel=1e-5)
+    assert (bar["from"], bar["to"]) == (bar["low"], bar["high"])
+    assert (bar["start"], bar["stop"]) == (bar["low"], bar["high"])
 
 
 def test_a_missing_value_is_a_word_and_no_bar() -> None:
     analysis = analyse(run_data(GONE))
-    place = {platform: number for number, platform in enumerate(analysis.platforms)}
     for panel, task in zip(panels(analysis, "bars"), analysis.paper.drawn, strict=True):
-        assert place["gone"] not in widths(panel)
-        words_there = {round(one.get_position()[1]): one.get_text().strip() for one in panel.texts}
-        assert words_there[place["gone"]] == "not available"
+        there = {one["platform"]: one["missing"] for one in panel["data"]["values"] if "missing" in one}
+        assert there["gone"] == "not available"
         failed = task.workload in ("masr", "stream")
-        assert (words_there.get(place["netns"]) == "failed") is failed
-        assert (place["netns"] in widths(panel)) is not failed
+        assert (there.get("netns") == "failed") is failed
+        assert bars(panel).keys() == set(analysis.platforms) - there.keys()
+        assert any(one["encoding"].get("text") == {"field": "missing"} for one in panel["layer"])
 
 
 def test_a_panel_whose_baseline_has_no_value_has_its_own_unit() -> None:
     failures = {("native", "masr", block): "failed" for block in range(3)}
     analysis = analyse(run_data(Truth(REALISTIC, summary="median-drop-first", failures=failures)))
     units = {
-        task.workload: panel.get_xlabel()
+        task.workload: axis(panel, "x")["axis"]["title"]
         for panel, task in zip(panels(analysis, "bars"), analysis.paper.drawn, strict=True)
     }
     assert units["masr"] == "ms, lower is better"
@@ -143,21 +148,18 @@ SHAPES = {
 
 @pytest.mark.parametrize("summary", ["mean-t95", "median-drop-first"])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_run_of_any_shape_is_drawn_whole_and_fits_a_page(
-    shape: str, summary: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_of_any_shape_is_drawn_whole_and_fits_a_page(shape: str, summary: str) -> None:
     """Every platform is named in each part, nothing is wider than the figure, and nothing is higher than a page."""
-    monkeypatch.setitem(SETTINGS, "svg.fonttype", "none")
     analysis = analyse(run_data(replace(SHAPES[shape], summary=summary)))
     found = parts(analysis, "bars") | parts(analysis, "curves")
     assert ("bars-1" in found) is (shape != "one value" or summary == "mean-t95"), "one value, and it is dropped"
     assert "curves-stream-threads" in found
     for name, spec in found.items():
         svg = render(name, spec, analysis).svg
-        (width,), (height,) = (re.findall(rf'<svg[^>]* {side}="([\d.]+)pt"', svg) for side in ("width", "height"))
-        assert float(width) == pytest.approx(PAGE_INCHES * 72)
-        assert float(height) <= 11 * 72
-        shown = "".join(text.strip() for text in re.findall(r"<text[^>]*>([^<]*)</text>", svg))
+        (width,), (height,) = (re.findall(rf'<svg[^>]* {side}="([\d.]+)"', svg) for side in ("width", "height"))
+        assert float(width) == pytest.approx(Width.PAGE.pixels)
+        assert float(height) <= 11 * 96
+        shown = "".join(re.findall(r"<(?:text|tspan)[^>]*>([^<]*)", svg))
         assert [one for one in analysis.platforms if one not in shown] == []
 
 
@@ -165,18 +167,26 @@ def test_a_curve_is_the_medians_over_the_parameter_with_their_intervals() -> Non
     analysis = analyse(run_data(Truth(REALISTIC, threads=(1, 2, 4, 8))))
     ((name, spec),) = parts(analysis, "curves").items()
     assert (name, spec.title) == ("curves-stream-threads", "stream over threads")
-    for panel, one in zip(panels(analysis, "curves"), analysis.over_parameters, strict=True):
+    shown = panels(analysis, "curves")
+    for panel, one in zip(shown, analysis.over_parameters, strict=True):
         scale = {"copy_rate": 1e9, "latency_p99": 1e6}[one.metric.name]
-        lines = {str(line.get_label()): line for line in panel.lines if not str(line.get_label()).startswith("_")}
-        assert list(lines) == list(analysis.platforms)
+        data = panel["data"]["values"]
+        assert list(dict.fromkeys(point["platform"] for point in data)) == list(analysis.platforms)
         for curve in one.curves:
-            medians = [point.cell.median / scale for point in curve.points if point.cell is not None]
-            assert numbers(lines[curve.platform].get_xdata()) == [1, 2, 4, 8]
-            assert numbers(lines[curve.platform].get_ydata()) == pytest.approx(medians)
-        whiskers = [segment for drawn in panel.collections for segment in drawn.get_segments()]  # type: ignore[attr-defined]
-        assert len(whiskers) == 4 * len(analysis.platforms)
-        assert [tick.get_text() for tick in panel.get_xticklabels()] == ["1", "2", "4", "8"]
-    assert {panel.get_ylabel() for panel in panels(analysis, "curves")} == {"copy rate, GB/s", "latency p99, ms"}
+            own = [point for point in data if point["platform"] == curve.platform]
+            cells = [point.cell for point in curve.points if point.cell is not None]
+            assert [point["place"] for point in own] == [1, 2, 4, 8]
+            assert [point["value"] for point in own] == pytest.approx([cell.median / scale for cell in cells], rel=1e-5)
+            for point, cell in zip(own, cells, strict=True):
+                assert cell.interval is not None
+                ends = cell.interval.low / scale, cell.interval.high / scale
+                assert (point["low"], point["high"]) == pytest.approx(ends, rel=1e-5)
+                assert units.value(cell.median, one.metric.unit) in point["said"]
+        across = axis(panel, "x")["axis"]
+        assert across["values"] == [1, 2, 4, 8]
+        assert across["labelExpr"].startswith('["1", "2", "4", "8"]')
+    named = {" ".join(axis(panel, "y")["axis"]["title"]) for panel in shown}
+    assert named == {"copy rate, GB/s", "latency p99, ms"}
 
 
 def test_a_run_that_sweeps_nothing_has_no_curves_and_no_section(tmp_path: Path) -> None:
@@ -205,8 +215,11 @@ def test_a_line_has_a_gap_where_a_value_is_missing() -> None:
     first, second, third = curve.points
     holed = replace(found, curves=(replace(curve, points=(first, ParameterPoint(second.value, None), third)),))
     (panel,) = panels(replace(analysis, over_parameters=(holed,)), "curves")
-    (line,) = (line for line in panel.lines if line.get_label() == "native")
-    assert [math.isnan(value) for value in numbers(line.get_ydata())] == [False, True, False]
+    assert [point["value"] is None for point in panel["data"]["values"]] == [False, True, False]
+    (spec,) = parts(replace(analysis, over_parameters=(holed,)), "curves").values()
+    svg = render("curve", spec, replace(analysis, over_parameters=(holed,))).svg
+    drawn = re.findall(r'<path d="(M[^"]*)"[^>]*stroke-width="1.5"', svg)
+    assert any(one.count("M") == 2 for one in drawn), drawn
 
 
 def test_conditions_are_columns_with_one_axis_and_metrics_are_rows() -> None:
@@ -216,11 +229,11 @@ def test_conditions_are_columns_with_one_axis_and_metrics_are_rows() -> None:
     both = [replace(one, condition=load) for one, load in itertools.product(analysis.over_parameters, loads)]
     found = replace(analysis, over_parameters=tuple(both))
     (spec,) = parts(found, "curves").values()
-    figure = spec.draw(found)
-    titles = [" ".join(panel.get_title().split()) for panel in figure.axes]
-    assert titles == [ALONE, *(f"beside {load}" for load in loads[1:])] * 2
-    assert [panel.get_ylabel() != "" for panel in figure.axes] == [True, False, False, False] * 2
-    assert len({panel.get_ylim() for panel in figure.axes}) == 2
+    shown = panels_of(spec.draw(found, Width.PAGE))
+    assert [" ".join(panel["title"]) for panel in shown] == [ALONE, *(f"beside {load}" for load in loads[1:])] * 2
+    assert [axis(panel, "y")["axis"]["labels"] for panel in shown] == [True, False, False, False] * 2
+    assert [axis(panel, "y")["axis"]["title"] is not None for panel in shown] == [True, False, False, False] * 2
+    assert len({tuple(axis(panel, "y")["scale"]["domain"]) for panel in shown}) == 2
     assert "A panel is a condition" in spec.caption(found)
 
 
@@ -232,8 +245,10 @@ def test_a_parameter_that_begins_at_zero_keeps_its_zero() -> None:
     points = tuple(replace(point, value=value) for point, value in zip(curve.points, values, strict=True))
     sized = replace(found, parameter="working_set_bytes", values=values, curves=(replace(curve, points=points),))
     (panel,) = panels(replace(analysis, over_parameters=(sized,)), "curves")
-    assert [tick.get_text() for tick in panel.get_xticklabels()] == ["0 B", "16 KiB", "64 KiB"]
-    assert panel.get_xlabel() == "working set"
+    across = axis(panel, "x")
+    assert across["axis"]["labelExpr"].startswith('["0 B", "16 KiB", "64 KiB"]')
+    assert across["axis"]["title"] == "working set"
+    assert across["scale"]["domain"] == [0, 65536]
 
 
 def test_captions_have_short_sentences() -> None:

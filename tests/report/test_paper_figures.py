@@ -1,5 +1,6 @@
 """Figures that a paper takes over: the PDF's width, fonts and text, and nothing that its edge cuts off."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -13,10 +14,14 @@ from tests.support.runs_for_papers import RUNS
 from tests.support.synthetic_run import run_data
 
 from virtoll.claims import then_and_now
-from virtoll.report.drawing import render
+from virtoll.report.drawing import drawn, render
 from virtoll.report.figures import figures_of
-from virtoll.report.figures.style import COLUMN_INCHES, IN_A_COLUMN, PAGE_INCHES, SETTINGS, SMALLEST_POINTS
+from virtoll.report.figures.old.base import OldFigureSpec
+from virtoll.report.figures.old.style import IN_A_COLUMN, SETTINGS
+from virtoll.report.figures.style import COLUMN_INCHES, PAGE_INCHES, SMALLEST_POINTS, Specification, Width
 from virtoll.stats.analysis import Analysis, analyse
+
+_LEAST_SHRUNK = 0.97  # by which the converter may have to make a figure smaller than it was laid out
 
 
 @pytest.fixture(scope="module", params=RUNS)
@@ -47,18 +52,34 @@ def test_a_figure_is_as_wide_as_a_papers_columns(
     for figure, spec in figures_of(analysis, then_and_now(analysis)).items():
         if spec.why_not(analysis) is None:
             file = tmp_path / f"{figure}.pdf"
-            file.write_bytes(render(figure, spec, analysis).pdf)
+            drawing = render(figure, spec, analysis)
+            file.write_bytes(drawing.pdf)
             found = read_pdf(file)
             widths[figure] = found.width / 72
             assert found.fonts == {"Type0", "CIDFontType2"}, figure
             assert found.embedded == {"FontFile2"}, figure
-            assert min(found.text_points) >= SMALLEST_POINTS, figure
             assert found.pictures == 0, figure
+            assert b"/CreationDate" not in drawing.pdf, figure
+            if isinstance(spec, OldFigureSpec):
+                assert min(found.text_points) >= SMALLEST_POINTS, figure
+            else:
+                width = Width.COLUMN if spec.in_a_column(analysis) else Width.PAGE
+                assert smallest_points(spec.draw(analysis, width), width) >= SMALLEST_POINTS - 0.01, figure
     in_a_column = {figure for figure, width in widths.items() if width == pytest.approx(COLUMN_INCHES, abs=0.001)}
     assert "clock" in in_a_column
     assert ("cost" in in_a_column) is (name != "nested"), "a name beside each line takes room"
     others = {width for figure, width in widths.items() if figure not in in_a_column}
     assert all(width == pytest.approx(PAGE_INCHES, abs=0.001) for width in others)
+
+
+def smallest_points(specification: Specification, width: Width) -> float:
+    """The smallest text of a figure, in points where it is printed as wide as asked for."""
+    svg = drawn(specification, width)
+    box = re.search(r'viewBox="0 0 ([\d.]+) ', svg)
+    assert box is not None
+    shrunk = width.points / float(box[1])
+    assert shrunk > 0.75 * _LEAST_SHRUNK, "what is drawn is wider than the figure"
+    return min(float(one) for one in re.findall(r'font-size="([\d.]+)px"', svg)) * shrunk
 
 
 def drawn_width(figure: Figure) -> tuple[float, float]:
@@ -73,7 +94,7 @@ def drawn_width(figure: Figure) -> tuple[float, float]:
 def test_nothing_sticks_out_of_a_figure(name: str, analysis_of: Callable[[str], Analysis]) -> None:
     analysis = analysis_of(name)
     for figure, spec in figures_of(analysis, then_and_now(analysis)).items():
-        if spec.why_not(analysis) is not None:
+        if spec.why_not(analysis) is not None or not isinstance(spec, OldFigureSpec):
             continue
         for settings, width in ((SETTINGS, PAGE_INCHES), (IN_A_COLUMN, COLUMN_INCHES)):
             if settings is IN_A_COLUMN and not spec.in_a_column(analysis):

@@ -21,7 +21,8 @@ from virtoll.report import ReportResult, build_report, headline_table, words
 from virtoll.report.drawing import render
 from virtoll.report.exports import export_texts
 from virtoll.report.figures import FIGURES, figures_of
-from virtoll.report.figures.style import KNOWN, SETTINGS, platform_styles
+from virtoll.report.figures.old.style import SETTINGS
+from virtoll.report.figures.style import KNOWN, platform_styles
 from virtoll.report.figures.then_and_now import then_and_now_figures
 from virtoll.report.headline import control_line, detectable_line, family_line, platform_words, states_line
 from virtoll.report.tables import csv_tables

@@ -1,70 +1,136 @@
-"""From a figure's specification to SVG and PDF bytes that are the same each time (no dates, fixed identifiers)."""
+"""From a figure's specification to SVG, PDF and what a browser draws it from: the same bytes each time.
 
-import base64
-import io
+Vega-Lite runs in the converter itself (`vl_convert`), without a browser and without a network. The SVG on the page has
+letters as text, and colours that the page may set (`figures/style.py`). Files have a light page's, on white.
+"""
+
+import functools
+import json
 import re
-import threading
-from dataclasses import dataclass
-from typing import Any, cast
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
 
-from virtoll.report.figures.base import FigureSpec
-from virtoll.report.figures.style import IN_A_COLUMN, SETTINGS
-from virtoll.report.smaller_svg import smaller
+from virtoll.report.figures.base import AnyFigure
+from virtoll.report.figures.old.base import OldFigureSpec
+from virtoll.report.figures.old.drawing import render_old
+from virtoll.report.figures.style import FONT, Specification, Width, config, in_light
 from virtoll.stats.analysis import Analysis
 
-_SVG_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
-_PDF_METADATA = {"CreationDate": None, "Creator": None, "Producer": None}
-_PICTURE = re.compile(r'(data:image/png;base64,)\s*([^"]*)')
-_LOCK = threading.Lock()
+VEGA_LITE: Final = "6.4"
+"""The version of Vega-Lite that draws, of those that are in the converter."""
+
+_TAG = re.compile(r"<[^>]*>")
+_NOT_DRAWN = re.compile(
+    r' (?:role|aria-\w+|class|pointer-events|xmlns:xlink|version|font-family)="[^"]*"'
+    r'| (?:(?:stroke-|fill-)?opacity|stroke-width)="1"| transform="translate\(0,0\)"'
+)
+_LONG_NUMBER = re.compile(r"(\d\.\d\d)\d+")
+_EMPTY = re.compile(
+    r'<path d="M[\d.]+,[\d.]+h-?[\d.]+v-?[\d.]+h-?[\d.]+Z"/>|<path(?: d="[^"]*")?(?: display="none")?/>|<g></g>|<g/>'
+)
+_ALIKE = re.compile(r"<g>((?:<(?:line|path)\b[^>]*/>|<text\b[^>]*>[^<]*</text>)+)</g>")
+_MARK = re.compile(r"<(?:line|path|text)\b[^>]*>")
+_LOOK = re.compile(r' ((?:fill|stroke|stroke-width|stroke-dasharray|font-size|text-anchor))="([^"]*)"')
+_IDENTIFIER = re.compile(r' id="([^"]+)"')
+_REFERENCE = re.compile(r'((?:xlink:)?href="#|url\(#)([^")]+)')
+_HEAD = re.compile(r'<svg [^>]*?width="([\d.]+)" height="([\d.]+)"[^>]*>')
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """One figure: `svg` is a whole SVG document's text, `pdf` a PDF file's bytes."""
+    """One figure: `page`: the SVG that stands on the page; `svg`: an SVG file's text; `pdf`: a PDF file's bytes.
+
+    `specifications`: what a browser draws it from, as JSON that may stand in an element `script`: by width `page`,
+    and `column` where it can be read as narrow; empty: nothing.
+    """
 
     name: str
+    page: str
     svg: str
     pdf: bytes
+    specifications: Mapping[str, str] = field(default_factory=dict)
 
 
-def render(name: str, spec: FigureSpec, analysis: Analysis) -> Drawing:
-    """Draw one figure twice, as SVG for the page and as PDF for a paper, whose one column or two it is as wide as.
+def render(name: str, spec: AnyFigure, analysis: Analysis) -> Drawing:
+    """Draw one figure as SVG for the page, and as PDF for a paper, whose one column or two it is as wide as.
 
     The figure must have something to draw (`spec.why_not` is None).
     """
-    import matplotlib as mpl
-    from matplotlib.backends.backend_pdf import FigureCanvasPdf
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-
-    with _LOCK, mpl.rc_context(cast("Any", SETTINGS)):
-        figure = spec.draw(analysis)
-        dots_per_inch = figure.dpi
-        svg, pdf = io.StringIO(), io.BytesIO()
-        # `savefig` draws once more before each of them, which a figure of fixed size has no use for.
-        cast("Any", FigureCanvasSVG(figure)).print_svg(svg, metadata=_SVG_METADATA)
-        if spec.in_a_column(analysis):
-            mpl.rcParams.update(cast("Any", IN_A_COLUMN))
-            figure = spec.draw(analysis)
-        else:
-            figure.set_layout_engine("none")  # both have the layout that the first drawing found
-        figure.set_dpi(dots_per_inch)  # of what is a picture in them; SVG itself has 72
-        cast("Any", FigureCanvasPdf(figure)).print_pdf(pdf, metadata=_PDF_METADATA)
-    return Drawing(name, _PICTURE.sub(_in_few_colours, svg.getvalue()), pdf.getvalue())
+    if isinstance(spec, OldFigureSpec):
+        return Drawing(name, *render_old(name, spec, analysis))
+    widths = [Width.PAGE, Width.COLUMN] if spec.in_a_column(analysis) else [Width.PAGE]
+    specifications = {width: spec.draw(analysis, width) for width in widths}
+    svgs = {width: drawn(one, width) for width, one in specifications.items()}
+    page, narrowest = svgs[Width.PAGE], widths[-1]
+    texts = {width.name.lower(): as_json(one) for width, one in specifications.items()}
+    pdf = _pdf(svgs[narrowest], narrowest)
+    return Drawing(name, _named(page, name), _file(page, Width.PAGE.pixels), pdf, texts)
 
 
-def _in_few_colours(found: re.Match[str]) -> str:
-    """A picture of many markers (`figures/dots.py`) with a palette: a quarter of the bytes for a dozen colours."""
-    from PIL import Image
-
-    picture, smaller_picture = Image.open(io.BytesIO(base64.b64decode(found[2]))), io.BytesIO()
-    picture.quantize(256, method=Image.Quantize.FASTOCTREE).save(smaller_picture, format="png")
-    return found[1] + base64.b64encode(smaller_picture.getvalue()).decode()
+def as_json(specification: Specification) -> str:
+    """Compact, and without a character that could end an element of HTML."""
+    text = json.dumps(specification, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 def inline(drawing: Drawing, label: str) -> str:
-    """The SVG for an HTML page: no XML head, identifiers made unique by the figure's name, named for screen readers."""
-    svg = drawing.svg[drawing.svg.index("<svg") :]
-    svg = smaller(re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL), drawing.name)
-    svg = re.sub(r'<svg([^>]*?) width="[^"]*"', r"<svg\1", svg, count=1)
-    svg = re.sub(r'<svg([^>]*?) height="[^"]*"', r"<svg\1", svg, count=1)
-    return svg.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
+    """The SVG for an HTML page, named for screen readers; `label` is text of HTML."""
+    return drawing.page.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
+
+
+def drawn(specification: Specification, width: Width) -> str:
+    """Drawn, with nothing in it that shows nothing; its view box is as wide as asked for, or as what is drawn."""
+    import vl_convert
+
+    made = vl_convert.vegalite_to_svg(specification, vl_version=VEGA_LITE, config=config(width))
+    head = _HEAD.match(made)
+    if head is None:
+        raise ValueError("the converter gave no SVG with a width and a height")
+    across, down = max(float(head[1]), width.pixels), float(head[2])
+    attributes = f'viewBox="0 0 {across:g} {down:g}" font-family="{FONT}"'
+    body = _TAG.sub(lambda tag: _LONG_NUMBER.sub(r"\1", _NOT_DRAWN.sub("", tag[0])), made[head.end() :])
+    while (smaller := _EMPTY.sub("", body)) != body:
+        body = smaller
+    body = _ALIKE.sub(_said_once, body)
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {attributes}>{body}'
+
+
+def _said_once(found: re.Match[str]) -> str:
+    """A group's marks or letters: how all of them look is said of the group, which they inherit it from."""
+    tags = _MARK.findall(found[1])
+    first, *others = (dict(_LOOK.findall(tag)) for tag in tags)
+    common = [(name, value) for name, value in first.items() if all(one.get(name) == value for one in others)]
+    if len(tags) == 1 or not common:
+        return found[0]
+    said = [f' {name}="{value}"' for name, value in common]
+
+    def shorter(tag: re.Match[str]) -> str:
+        return functools.reduce(lambda text, one: text.replace(one, ""), said, tag[0])
+
+    return f"<g{''.join(said)}>{_MARK.sub(shorter, found[1])}</g>"
+
+
+def _named(svg: str, name: str) -> str:
+    """With identifiers that begin with the figure's name, numbered by where they come: the converter counts on."""
+    numbers = {own: f"{name}-{place}" for place, own in enumerate(dict.fromkeys(_IDENTIFIER.findall(svg)))}
+    svg = _IDENTIFIER.sub(lambda found: f' id="{numbers[found[1]]}"', svg)
+    return _REFERENCE.sub(lambda found: f"{found[1]}{numbers[found[2]]}", svg)
+
+
+def _file(svg: str, across: float) -> str:
+    """A file of its own, as wide as asked for, in the colours of paper."""
+    head = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)
+    if head is None:
+        raise ValueError("the SVG has no view box")
+    down = across * float(head[2]) / float(head[1])
+    sized = svg.replace("<svg ", f'<svg width="{across:g}" height="{down:.6g}" ', 1)
+    end = sized.index(">") + 1
+    return in_light(_named(f'{sized[:end]}<rect width="100%" height="100%" fill="#ffffff"/>{sized[end:]}', "figure"))
+
+
+def _pdf(svg: str, width: Width) -> bytes:
+    """The converter takes a unit of SVG for a point."""
+    import vl_convert
+
+    return bytes(vl_convert.svg_to_pdf(_file(svg, width.points)))

@@ -5,11 +5,10 @@ The template (`templates/report.html.j2`) holds the words and the order; this mo
 
 import html
 import itertools
-import json
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,11 +20,12 @@ from virtoll.report.answer import cost_to_know_line, ranked
 from virtoll.report.claims import claims_context
 from virtoll.report.conditional_throughput import throughput_context
 from virtoll.report.csv_table import CsvTable
-from virtoll.report.drawing import Drawing, inline
+from virtoll.report.drawing import Drawing, as_json, inline
 from virtoll.report.export_tables import export_tables
 from virtoll.report.figures import figures_of
-from virtoll.report.figures.base import SECTIONS, FigureSpec
-from virtoll.report.figures.style import platform_styles
+from virtoll.report.figures.base import SECTIONS, AnyFigure
+from virtoll.report.figures.markers import outline
+from virtoll.report.figures.style import DARK, Width, config, platform_styles
 from virtoll.report.guests import guests_context
 from virtoll.report.guests_at_once import at_once_context
 from virtoll.report.isolation import isolation_context
@@ -52,7 +52,7 @@ _LONG_TEXT = 90  # characters of a fact in the table; the whole of it is in equi
 class FigureView:
     """One figure of the page: its SVG, or the reason why there is none.
 
-    `specification`: what a browser draws it from, JSON that may stand in an element `script`; None: nothing.
+    `specifications`: what a browser draws it from, by width: JSON that may stand in an element `script`.
     """
 
     name: str
@@ -61,7 +61,7 @@ class FigureView:
     caption: str
     svg: str | None
     why_not: str | None
-    specification: str | None = None
+    specifications: Mapping[str, str] = field(default_factory=dict)
 
 
 def render_page(
@@ -93,18 +93,12 @@ def render_page(
     environment.filters.update(
         ns=units.nanoseconds, percent=units.percent, bytes=units.size, command=shlex.join, safe_svg=Markup
     )
-    environment.filters["in_script"] = lambda value: Markup(_json_in_script(value))  # noqa: S704 - escaped there
+    environment.filters["in_script"] = lambda value: Markup(as_json(value))  # noqa: S704 - escaped there
     names = [table.name for table in (csv_tables(analysis, ledger, beside) if tables is None else tables)]
     context = _context(analysis, drawings, ledger, beside, names)
     page = environment.get_template("report.html.j2").render(**context, damage=damage, renewed_seconds=renewed_seconds)
     page = re.sub(r"(?<=\d) (?=[%×])", "\u00a0", page) + "\n"
     return page.replace(_SCRIPTS_HERE, "\n".join(f"<script>{one}</script>" for one in browser.scripts()))
-
-
-def _json_in_script(value: object) -> str:
-    """JSON that stands in a `script` element whatever texts it holds."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _context(
@@ -152,8 +146,9 @@ def _context(
         "figures": figures,
         "policy": browser.policy(),
         "licences": browser.licences(),
-        "drawn_by_script": any(view.specification for view in figures),
+        "drawn_by_script": any(view.specifications for view in figures),
         "page_facts": _page_facts(analysis),
+        "dark": DARK,
         "platform_names": set(analysis.platforms),
         "workload_of": {task.label: task.workload for task in analysis.tasks},
         "own_sections": list(dict.fromkeys(spec.section for spec in specs.values() if spec.section not in SECTIONS)),
@@ -190,11 +185,12 @@ def _context(
     }
 
 
-def _figure(analysis: Analysis, name: str, spec: FigureSpec, drawing: Drawing | None) -> FigureView:
+def _figure(analysis: Analysis, name: str, spec: AnyFigure, drawing: Drawing | None) -> FigureView:
     if drawing is None:
         return FigureView(name, spec.title, spec.section, "", None, spec.why_not(analysis))
+    svg = inline(drawing, html.escape(spec.title))
     return FigureView(
-        name, spec.title, spec.section, spec.caption(analysis), inline(drawing, html.escape(spec.title)), None
+        name, spec.title, spec.section, spec.caption(analysis), svg, None, specifications=drawing.specifications
     )
 
 
@@ -203,11 +199,9 @@ def _page_facts(analysis: Analysis) -> dict[str, Any]:
     styles = platform_styles(analysis.platforms)
     return {
         "run": analysis.data.manifest.run,
-        "platforms": [
-            {"name": name, "paint": one.colour, "shape": "M-1,-1H1V1H-1Z"} for name, one in styles.items()
-        ],
+        "platforms": [{"name": name, "paint": one.paint, "shape": outline(one.marker)} for name, one in styles.items()],
         "workloads": list(dict.fromkeys(task.workload for task in analysis.tasks)),
-        "config": {},
+        "config": {width.name.lower(): config(width) for width in Width},
     }
 
 

@@ -52,4 +52,6 @@ def comparison_cell(comparison: Comparison | None, but: str = "") -> Shown:
     if comparison.verdict is Verdict.UNKNOWN and comparison.caveat is None:
         small = f"estimate {estimate}"  # the interval is in the verdict
     kind = VERDICT_CLASS[comparison.verdict]
-    return Shown(found.head, small, kind, f"{found.text}: {comparison.reason}", but, words=found.tail, value=comparison.share)
+    return Shown(
+        found.head, small, kind, f"{found.text}: {comparison.reason}", but, words=found.tail, value=comparison.share
+    )

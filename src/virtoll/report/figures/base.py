@@ -1,20 +1,24 @@
-"""What a figure is: a title, a caption that says what to see, and a function from the analysis to a drawing."""
+"""What a figure is: a title, a caption that says what to see, and a function from the analysis to a specification.
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+A specification is Vega-Lite's, with its data in it. The page's SVG, the files and what a browser draws are all made
+from it. It has no `config` (`style.config` is every figure's) and no parameters of selection (the browser adds them).
+
+Each datum that belongs to a platform has `platform`, the label as the run has it. One that shows a value has `value`;
+`low` and `high` where there is an interval; `workload` where there is one; and `said`: all of it in plain words with
+units, which is what a pointer shows (`marks.SAID`). Numbers are in the axis' unit.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final, TypeAlias
 
+from virtoll import units
 from virtoll.report import words
-from virtoll.report.figures.style import PAGE_INCHES
+from virtoll.report.figures.old.base import OldFigureSpec
+from virtoll.report.figures.style import Specification, Width
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.summaries import CellSummary
 from virtoll.stats.values import Task
-
-if TYPE_CHECKING:
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 
 SECTIONS: Final = frozenset(
     {
@@ -36,14 +40,12 @@ SECTIONS: Final = frozenset(
 """Parts of the page whose figures stand among tables and prose of their own (`templates/`)."""
 
 
-_LETTER_EMS, _HANDLE_EMS = 0.58, 4.6  # of a legend's label, and of its line with the gaps around both
-
-
 @dataclass(frozen=True)
 class FigureSpec:
     """One entry of FIGURES. `why_not` gives the reason why there is nothing to draw, or None.
 
-    `in_a_column`: whether it can be read at the width of one column of a paper (`new_figure`); else it takes both.
+    `draw`: as wide as asked for. `in_a_column`: whether it can be read at the width of one column of a paper; else it
+    takes both, and is never asked for as narrow.
 
     `section`: where on the page: one of `SECTIONS`, or the heading of a section that the figures of that name have to
     themselves.
@@ -51,10 +53,13 @@ class FigureSpec:
 
     title: str
     caption: Callable[[Analysis], str]
-    draw: "Callable[[Analysis], Figure]"
+    draw: Callable[[Analysis, Width], Specification]
     why_not: Callable[[Analysis], str | None]
     section: str
     in_a_column: Callable[[Analysis], bool] = lambda _: False
+
+
+AnyFigure: TypeAlias = FigureSpec | OldFigureSpec
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,7 @@ class FigureSeries:
     """
 
     title: str
-    parts: Callable[[Analysis], Mapping[str, FigureSpec]]
+    parts: Callable[[Analysis], Mapping[str, AnyFigure]]
 
 
 def drawn_always(_: Analysis) -> None:
@@ -75,47 +80,6 @@ def drawn_always(_: Analysis) -> None:
 def drawn_in_a_column(_: Analysis) -> bool:
     """The `in_a_column` of a figure that always can."""
     return True
-
-
-def new_figure(height_inches: float) -> "Figure":
-    """An empty figure as wide as the settings in force have it: a page, or a column (`style.SETTINGS`)."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(mpl.rcParams["figure.figsize"][0], height_inches), layout="constrained")
-
-
-def narrow(figure: "Figure") -> bool:
-    """Whether a figure is one column of a paper wide."""
-    return float(figure.get_figwidth()) < PAGE_INCHES
-
-
-def legend_below(figure: "Figure", handles: "Sequence[Artist]", most: int = 4) -> None:
-    """A legend under all panels, in as many columns as its longest label has room for, at most so many."""
-    import matplotlib as mpl
-    from matplotlib.font_manager import FontProperties
-
-    points = FontProperties(size=mpl.rcParams["legend.fontsize"]).get_size_in_points()
-    longest = max((len(str(one.get_label())) for one in handles), default=0)
-    column = (_LETTER_EMS * longest + _HANDLE_EMS) * points / 72
-    columns = max(1, min(most, int(figure.get_figwidth() / column)))
-    figure.legend(handles=list(handles), loc="outside lower center", ncols=columns)
-
-
-def panel_grid(
-    count: int, heights: tuple[float, float], *, shared: bool = False
-) -> "tuple[Figure, Sequence[Axes], int]":
-    """A figure with so many panels in one column or two, those that are too many hidden; the number of columns.
-
-    `heights`: of what is not a panel, and of a row of panels, in inches. `shared`: all have the same axes.
-    """
-    columns = 1 if count == 1 else 2
-    rows = (count + columns - 1) // columns
-    figure = new_figure(heights[0] + heights[1] * rows)
-    panels = list(figure.subplots(rows, columns, squeeze=False, sharex=shared, sharey=shared).flat)
-    for panel in panels[count:]:
-        panel.set_visible(False)
-    return figure, panels[:count], columns
 
 
 def blocks_text(analysis: Analysis) -> str:
@@ -136,6 +100,20 @@ def frames_title(task: Task) -> str:
 def interval_text(analysis: Analysis) -> str:
     """`coverage_text` of everything that the run measured alone."""
     return coverage_text(analysis.cells.values())
+
+
+def said_cell(cell: CellSummary, unit: str) -> str:
+    """A cell's value in words: 'median 812 kframes/s, 95 % interval 790 to 830 kframes/s, 5 blocks'."""
+    between = ""
+    if cell.interval is not None:
+        coverage = units.percent(cell.interval.coverage)
+        between = f", {coverage} interval {units.between(cell.interval.low, cell.interval.high, unit)}"
+    return f"median {units.value(cell.median, unit)}{between}, {blocks_count(cell.blocks)}"
+
+
+def blocks_count(blocks: int) -> str:
+    """'1 block', '5 blocks'."""
+    return "1 block" if blocks == 1 else f"{blocks} blocks"
 
 
 def coverage_text(cells: Iterable[CellSummary]) -> str:

@@ -3,10 +3,12 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from virtoll.report.figures import caveat_signs
-from virtoll.report.figures.base import FigureSpec, drawn_in_a_column, narrow, new_figure
-from virtoll.report.figures.dots import Dot, draw_dots
-from virtoll.report.figures.style import BAND, INK, MUTED, platform_styles
+from virtoll.report.figures.base import drawn_in_a_column
+from virtoll.report.figures.old import caveat_signs
+from virtoll.report.figures.old.base import OldFigureSpec, narrow, new_figure
+from virtoll.report.figures.old.dots import Dot, draw_dots
+from virtoll.report.figures.old.style import BAND, INK, MUTED
+from virtoll.report.figures.style import platform_styles
 from virtoll.stats.analysis import Analysis
 
 if TYPE_CHECKING:
@@ -105,4 +107,4 @@ def why_not(analysis: Analysis) -> str | None:
     return None if analysis.clocks else "no trial has both the outside clock's marks and the guest's own reading"
 
 
-CLOCK = FigureSpec("Clock error", caption, draw, why_not, section="clock", in_a_column=drawn_in_a_column)
+CLOCK = OldFigureSpec("Clock error", caption, draw, why_not, section="clock", in_a_column=drawn_in_a_column)

@@ -2,9 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from virtoll.report.figures import caveat_signs
-from virtoll.report.figures.base import FigureSpec, drawn_in_a_column, legend_below, new_figure
-from virtoll.report.figures.style import MUTED, platform_styles
+from virtoll.report.figures.base import drawn_in_a_column
+from virtoll.report.figures.old import caveat_signs
+from virtoll.report.figures.old.base import OldFigureSpec, legend_below, new_figure
+from virtoll.report.figures.old.style import MUTED
+from virtoll.report.figures.style import platform_styles
 from virtoll.stats.analysis import Analysis
 
 if TYPE_CHECKING:
@@ -85,6 +87,6 @@ def why_not(analysis: Analysis) -> str | None:
     return "no consolidation series was measured in this run"
 
 
-CONSOLIDATION = FigureSpec(
+CONSOLIDATION = OldFigureSpec(
     "Consolidation", caption, draw, why_not, section="consolidation", in_a_column=drawn_in_a_column
 )

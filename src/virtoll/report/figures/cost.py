@@ -1,19 +1,13 @@
 """What each platform costs: its performance as a share of the baseline's, for every workload."""
 
-from typing import TYPE_CHECKING
-
 from virtoll.report import words
-from virtoll.report.figures import caveat_signs
-from virtoll.report.figures.base import FigureSpec, new_figure
-from virtoll.report.figures.edge_names import edge_name
-from virtoll.report.figures.shares import share_axes, share_legend, share_limits, share_lines
-from virtoll.report.figures.style import MUTED
+from virtoll.report.figures.base import FigureSpec
+from virtoll.report.figures.marks import figure
+from virtoll.report.figures.shares import SharePanel, left_of, share_legend, share_limits, share_panel
+from virtoll.report.figures.style import Specification, Width
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison
 from virtoll.stats.values import Task
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 # With more platforms colours come again, and each line gets its platform's name at the right edge.
 _DISTINGUISHABLE = 8
@@ -25,7 +19,7 @@ def _shown(analysis: Analysis) -> list[Comparison]:
     return [one for one in (*analysis.control, *analysis.comparisons) if one.share is not None]
 
 
-def draw(analysis: Analysis) -> "Figure":
+def draw(analysis: Analysis, width: Width) -> Specification:
     """Dots on a logarithmic axis, one row a workload and within it one line a platform."""
     shown = _shown(analysis)
     by_task: dict[Task, dict[str, Comparison]] = {}
@@ -33,33 +27,23 @@ def draw(analysis: Analysis) -> "Figure":
         by_task.setdefault(one.task, {})[one.platform] = one
     tasks = [task for task in analysis.tasks if task in by_task]
     platforms = [label for label in analysis.platforms if any(one.platform == label for one in shown)]
-    line = 0.125 if len(tasks) <= _ROOMY else 0.075
-    figure = new_figure(1.1 + len(tasks) * (0.12 + line * len(platforms)))
-    panel = figure.subplots()
-    limits = share_limits(analysis, shown)
-    rows = [by_task[task] for task in tasks]
-    named: dict[str, list[float]] = {}
-    for comparison, height in share_lines(panel, analysis, rows, platforms, limits):
-        platform, share = comparison.platform, 100 * (comparison.share or 0.0)
-        caveat_signs.cross(panel, analysis, platform, share, height)
-        if len(platforms) > _DISTINGUISHABLE or platform in analysis.caveats:
-            named.setdefault(platform, []).append(height)
-        if any(analysis.generator_bound(one, comparison.task) for one in (platform, analysis.baseline or "")):
-            panel.annotate(
-                "generator-bound",
-                (share, height),
-                (0, 3.5),
-                ha="center",
-                textcoords="offset points",
-                fontsize=6,
-                color=MUTED,
-            )
-    for platform, heights in named.items():
-        edge_name(panel, caveat_signs.name(analysis, platform), heights)
-    xlabel = f"performance as a share of {analysis.baseline} (logarithmic); left of 100 % is slower"
-    share_axes(panel, [task.label for task in tasks], limits, xlabel)
-    share_legend(figure, analysis, platforms, analysis.baseline or "")
-    return figure
+    panel = SharePanel(
+        rows={task.label: by_task[task] for task in tasks},
+        platforms=platforms,
+        reference=analysis.baseline or "",
+        limits=share_limits(analysis, shown),
+        line_points=9.0 if len(tasks) <= _ROOMY else 5.4,
+        axis=f"performance as a share of {analysis.baseline} (logarithmic); left of 100 % is slower",
+        edge=frozenset(platforms if len(platforms) > _DISTINGUISHABLE else analysis.caveats.keys() & set(platforms)),
+        bound=frozenset((one.platform, one.task.label) for one in shown if _bound(analysis, one)),
+    )
+    left = left_of(panel.rows, width)
+    legend = share_legend(analysis, platforms, panel.reference, width=width, left=left)
+    return figure([share_panel(analysis, panel, width, left), *legend])
+
+
+def _bound(analysis: Analysis, one: Comparison) -> bool:
+    return any(analysis.generator_bound(each, one.task) for each in (one.platform, analysis.baseline or ""))
 
 
 def caption(analysis: Analysis) -> str:

@@ -4,27 +4,23 @@ Suresh and Kannan 2014, Figures 2 to 5: over processes, jobs, threads and reques
 """
 
 import functools
-import itertools
 import math
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from virtoll import units
 from virtoll.report import words
-from virtoll.report.figures import caveat_signs
-from virtoll.report.figures.base import FigureSeries, FigureSpec, blocks_text, coverage_text, drawn_always, new_figure
-from virtoll.report.figures.style import PlatformStyle, nice_log_ticks, platform_styles
+from virtoll.report.figures import legends
+from virtoll.report.figures.base import FigureSeries, FigureSpec, blocks_text, coverage_text, drawn_always, said_cell
+from virtoll.report.figures.lines import LinePanel, LinePoint, axis, line_panel
+from virtoll.report.figures.marks import figure, panel_width, text_width
+from virtoll.report.figures.style import COUNTS, SIZES, Specification, Width, nice_log_ticks, pixels
 from virtoll.runfolder.conditions import ALONE
 from virtoll.runfolder.records import MetricRecord
 from virtoll.stats import cpu_over_parameters
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.over_parameters import OverParameter, ParameterPoint
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 TITLE = "Values over a parameter"
 _WIDE = 5.0
@@ -33,7 +29,7 @@ _MOST_BESIDE = 4
 _ROW_INCHES = 2.0
 _TITLE_LETTERS = 96  # in all columns together
 _BEYOND = 3.0  # times a median: an interval that goes further is cut there
-_LETTER_INCHES = 0.08  # that a letter of a place's name takes on the axis
+_SMALL = 1.0  # values of an axis below which it is labelled with all their digits
 
 
 @dataclass(frozen=True)
@@ -51,7 +47,7 @@ class Upright:
         return self.low > 0
 
 
-def draw(analysis: Analysis, panels: Sequence[OverParameter]) -> "Figure":
+def draw(analysis: Analysis, width: Width, panels: Sequence[OverParameter]) -> Specification:
     """A row a metric, a column a condition or else whatever differs; metrics of one panel each flow."""
     metrics = list(dict.fromkeys(one.metric for one in panels))
     conditions = len({one.condition for one in panels}) > 1
@@ -62,25 +58,33 @@ def draw(analysis: Analysis, panels: Sequence[OverParameter]) -> "Figure":
     flow = all(len(row) == 1 for row in rows)
     rows = [list(panels)] if flow else rows
     columns = _columns(max(map(len, rows)), flow=flow)
-    lines = [row[start : start + columns] for row in rows for start in range(0, len(row), columns)]
-    figure = new_figure(0.7 + _ROW_INCHES * len(lines))
-    grid = figure.subplots(len(lines), columns, squeeze=False)
     axes = {metric: _upright([one for one in panels if one.metric == metric]) for metric in metrics}
-    for line, own in zip(grid, lines, strict=True):
-        for panel, one in itertools.zip_longest(line, own):
-            if one is None:
-                panel.set_visible(False)
-                continue
-            _panel(panel, analysis, one, axes[one.metric], columns)
-            panel.set_title("\n".join(textwrap.wrap(_title(one, conditions), _TITLE_LETTERS // columns)), fontsize=7)
-            named = ", ".join(filter(None, (units.metric_words(one.metric.name), axes[one.metric].unit)))
-            if flow or panel is line[0]:
-                panel.set_ylabel("\n".join(textwrap.wrap(named, 26)), fontsize=7)
-            else:
-                panel.tick_params(axis="y", labelleft=False)
-    shown = {curve.platform for one in panels for curve in one.curves}
-    caveat_signs.legend_of_panels(figure, analysis, grid.flat, [one for one in analysis.platforms if one in shown])
-    return figure
+    points = SIZES[width].text
+    left = 2 * pixels(points) * 1.2 + text_width("0000 k", points) + 8
+    each = left if flow else 0.0
+    size = (panel_width(width, columns, left - each, each=each + 6), pixels(72 * _ROW_INCHES - 50))
+    drawn = []
+    for line in (row[start : start + columns] for row in rows for start in range(0, len(row), columns)):
+        beside = [
+            _panel(
+                analysis,
+                one,
+                axes[one.metric],
+                size=size,
+                first=flow or one is line[0],
+                title=_titled(one, conditions, columns),
+            )
+            for one in line
+        ]
+        drawn.append({"hconcat": beside, "spacing": 14})
+    seen = {curve.platform for one in panels for curve in one.curves}
+    shown = [one for one in analysis.platforms if one in seen]
+    entries = [*legends.platforms(analysis, shown), *legends.of_caveats(analysis, shown)]
+    return figure([*drawn, *legends.legend(width, entries, left)])
+
+
+def _titled(one: OverParameter, conditions: bool, columns: int) -> list[str]:
+    return textwrap.wrap(_title(one, conditions), _TITLE_LETTERS // columns)
 
 
 def _columns(count: int, *, flow: bool) -> int:
@@ -112,66 +116,72 @@ def _title(one: OverParameter, conditions: bool) -> str:
     return ", ".join(filter(None, telling)) or units.metric_words(one.metric.name)
 
 
-def _panel(panel: "Axes", analysis: Analysis, own: OverParameter, upright: Upright, columns: int) -> None:
-    styles = platform_styles(analysis.platforms)
-    for curve in own.curves:
-        style = styles[curve.platform]
-        places = [point.value for point in curve.points]
-        medians = [math.nan if point.cell is None else point.cell.median / upright.scale for point in curve.points]
-        style.plot(panel, places, medians, caveat_signs.name(analysis, curve.platform), 1.1)
-        _intervals(panel, curve.points, upright, style)
-        for point, median in zip(curve.points, medians, strict=True):
-            if point.cell is not None:
-                caveat_signs.cross(panel, analysis, curve.platform, point.value, median)
-    _across(panel, own, columns)
-    panel.tick_params(axis="both", labelsize=6.5)
-    panel.set_xlabel(words.parameter_axis(own.parameter), fontsize=7)
-    if upright.logarithmic:
-        panel.set_yscale("log")
-        panel.set_yticks(nice_log_ticks(upright.low, upright.high))
-        panel.minorticks_off()
-    panel.yaxis.set_major_formatter(lambda value, _: units.count(value) if value >= 1e6 else f"{value:g}")
-    panel.set_ylim(upright.low, upright.high)
+def _panel(
+    analysis: Analysis,
+    own: OverParameter,
+    upright: Upright,
+    *,
+    size: tuple[float, float],
+    first: bool,
+    title: Sequence[str],
+) -> Specification:
+    limits = (upright.low, upright.high)
+    named = ", ".join(filter(None, (units.metric_words(own.metric.name), upright.unit)))
+    ticks = nice_log_ticks(*limits) if upright.logarithmic else None
+    scale: Specification | None = {"type": "log"} if upright.logarithmic else None
+    up = axis(limits, textwrap.wrap(named, 26) if first else None, scale=scale, ticks=ticks, labelled=first)
+    up["axis"] |= {} if ticks is not None and upright.low < _SMALL else COUNTS
+    up["axis"] |= {"tickCount": 5}
+    parts = {curve.platform: [_point(own, point, upright) for point in curve.points] for curve in own.curves}
+    return line_panel(
+        analysis,
+        LinePanel(
+            title=title,
+            workload=own.metric.workload,
+            lines=parts,
+            across=_across(own, size[0]),
+            upright=up,
+            limits=limits,
+            size=size,
+        ),
+    )
 
 
-def _intervals(panel: "Axes", points: Sequence[ParameterPoint], upright: Upright, style: PlatformStyle) -> None:
-    """Those of a platform's medians, cut at the axis' ends."""
-    known = [(one.value, one.cell.interval) for one in points if one.cell is not None and one.cell.interval is not None]
-    if known:
-        panel.vlines(
-            [value for value, _ in known],
-            [max(interval.low / upright.scale, upright.low) for _, interval in known],
-            [min(interval.high / upright.scale, upright.high) for _, interval in known],
-            color=style.colour,
-            linewidth=0.9,
-        )
+def _point(own: OverParameter, point: ParameterPoint, upright: Upright) -> LinePoint:
+    """In the axis' unit."""
+    cell = point.cell
+    if cell is None:
+        return LinePoint(point.value, None)
+    place = f"{words.parameter_axis(own.parameter)} {words.parameter_place(own.parameter, point.value)}"
+    said = f"{place}, {units.metric_words(own.metric.name)}: {said_cell(cell, own.metric.unit)}"
+    scale, interval = upright.scale, cell.interval
+    if interval is None:
+        return LinePoint(point.value, cell.median / scale, said=said)
+    return LinePoint(point.value, cell.median / scale, interval.low / scale, interval.high / scale, said)
 
 
-def _across(panel: "Axes", own: OverParameter, columns: int) -> None:
+def _across(own: OverParameter, width: float) -> Specification:
     """The parameter's axis, with a mark at each value, named where there is room for it."""
-    from matplotlib.ticker import NullLocator
-
     values = own.values
     above = [value for value in values if value > 0]
+    scale: Specification = {}
+    at = list(values)
     if values[-1] > _WIDE * min(above, default=values[-1]) and values[0] >= 0:
         if values[0] > 0:
-            panel.set_xscale("log")
+            scale, at = {"type": "log"}, [math.log(value) for value in values]
         else:
-            panel.set_xscale("symlog", linthresh=above[0])
-    panel.set_xticks(values)
-    panel.xaxis.set_minor_locator(NullLocator())
+            scale, at = {"type": "symlog", "constant": above[0]}, [math.log1p(value / above[0]) for value in values]
     named = [words.parameter_place(own.parameter, value) for value in values]
-    width = 7.0 / columns - 0.5
-    at = [float(one) for one in panel.xaxis.get_transform().transform(list(values))]
     reach = at[-1] - at[0]
     last, free = len(values) - 1, -math.inf
     for place, x in enumerate((one - at[0]) / reach * width for one in at):
-        room = _LETTER_INCHES * (len(named[place]) + 0.7)
+        room = text_width(named[place], SIZES[Width.PAGE].text) + 8
         if place != last and (x < free or x + room > width):
             named[place] = ""
         else:
             free = x + room
-    panel.set_xticks(values, named)
+    ends = (values[0], values[-1])
+    return axis(ends, words.parameter_axis(own.parameter), scale=scale, ticks=values, names=named)
 
 
 def caption(analysis: Analysis, panels: Sequence[OverParameter]) -> str:

@@ -1,21 +1,41 @@
 """Offered against forwarded rate, one panel a frame size (Schlosser et al. 2011, Figure 3)."""
 
-import math
-from typing import TYPE_CHECKING
+import json
+from collections.abc import Iterator
+from typing import Any
 
 from virtoll import units
-from virtoll.report.figures import caveat_signs
-from virtoll.report.figures.base import FigureSpec, blocks_text, frames_title, panel_grid
-from virtoll.report.figures.curve_legend import legend
-from virtoll.report.figures.style import MUTED, PlatformStyle, nice_log_ticks, platform_styles, whole
+from virtoll.report.figures import legends, markers
+from virtoll.report.figures.base import FigureSpec, blocks_count, blocks_text, frames_title
+from virtoll.report.figures.marks import (
+    SAID,
+    by_platform,
+    crosses,
+    figure,
+    layer,
+    number,
+    panel_width,
+    panels,
+    text_width,
+)
+from virtoll.report.figures.style import (
+    COUNTS,
+    MUTED,
+    PAPER,
+    SIZES,
+    Specification,
+    Width,
+    nice_log_ticks,
+    pixels,
+    whole,
+)
 from virtoll.runfolder.frame_shape import WIRE_OVERHEAD_BYTES
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.sweeps import Curve, CurvePoint
 from virtoll.stats.values import Task
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+_DOTTED = (1, 2)
+_PANEL_POINTS = 150.0  # high
 
 
 def _tasks(analysis: Analysis) -> list[Task]:
@@ -23,23 +43,45 @@ def _tasks(analysis: Analysis) -> list[Task]:
     return [task for task in analysis.tasks if task.metric.source == "points" and task.parameters in swept]
 
 
-def draw(analysis: Analysis) -> "Figure":
+def draw(analysis: Analysis, width: Width) -> Specification:
     """Log-log, in frames/s on both axes; each panel's title says what 100 kframes/s are on the wire."""
     tasks = _tasks(analysis)
-    figure, panels, columns = panel_grid(len(tasks), (0.75, 2.75), shared=True)
-    styles = platform_styles(analysis.platforms)
-    low, high = _limits(analysis)
-    for panel, task in zip(panels, tasks, strict=True):
+    columns = 1 if len(tasks) == 1 else 2
+    limits = _limits(analysis)
+    ticks = nice_log_ticks(*limits)
+    left = max(text_width(whole(tick), SIZES[width].text) for tick in ticks) + 2 * pixels(SIZES[width].text) + 8
+    wide = panel_width(width, columns, left, each=8)
+    drawn = []
+    for place, task in enumerate(tasks):
         own = [curve for curve in analysis.curves if curve.parameters == task.parameters]
-        _panel(panel, task, own, styles, (low, high))
-        _crosses(panel, analysis, own)
-    for panel in panels[-columns:]:
-        panel.set_xlabel("offered, frames/s")
-        panel.tick_params(axis="x", labelbottom=True)
-    for panel in panels[::columns]:
-        panel.set_ylabel("forwarded, frames/s")
-    legend(figure, analysis, styles, {curve.platform for curve in analysis.curves})
-    return figure
+        panel = _panel(analysis, task, own, limits)
+        axes = [
+            _axis(limits, ticks, "offered, frames/s" if place >= len(tasks) - columns else None),
+            _axis(limits, ticks, "forwarded, frames/s" if place % columns == 0 else None, place % columns == 0),
+        ]
+        shape = {"width": wide, "height": round(pixels(_PANEL_POINTS), 1)}
+        drawn.append(panel | shape | {"layer": _layers(analysis, limits, *axes)})
+    swept = {curve.platform for curve in analysis.curves}
+    shown = [one for one in analysis.platforms if one in swept]
+    return figure([panels(drawn, columns), *legends.legend(width, _entries(analysis, shown), left)])
+
+
+def _entries(analysis: Analysis, shown: list[str]) -> list[legends.Entry]:
+    return [
+        *legends.platforms(analysis, shown),
+        legends.Entry("flat out (FRMOL)", shape=markers.shape("o"), fill=PAPER, stroke=MUTED, points=6),
+        legends.line("all forwarded", _DOTTED),
+        *legends.of_caveats(analysis, shown),
+    ]
+
+
+def _axis(limits: tuple[float, float], ticks: list[float], title: str | None, labels: bool = True) -> Specification:
+    low, high = limits
+    return {
+        "type": "quantitative",
+        "scale": {"type": "log", "domain": [number(low), number(high)], "nice": False},
+        "axis": {"values": ticks, "title": title, "grid": True, "labels": labels, **COUNTS},
+    }
 
 
 def _limits(analysis: Analysis) -> tuple[float, float]:
@@ -53,85 +95,88 @@ def _limits(analysis: Analysis) -> tuple[float, float]:
     return min(rates) / 1.3, max(rates) * 1.3
 
 
-def _panel(
-    panel: "Axes", task: Task, curves: list[Curve], styles: dict[str, PlatformStyle], limits: tuple[float, float]
-) -> None:
-    from matplotlib.ticker import NullLocator
-
-    panel.set_title(frames_title(task))
-    shape = task.shape
-    if shape is not None:
-        reported = f"100 k = {units.significant(shape.mbit_per_second(1e5))} Mbit/s on the wire"
-        panel.set_title(reported, loc="right", fontsize=7, color=MUTED, fontweight="normal")
-    panel.set(xscale="log", yscale="log", xlim=limits, ylim=limits)
-    ticks = nice_log_ticks(*limits)
-    for axis in (panel.xaxis, panel.yaxis):
-        axis.set_ticks(ticks, [whole(tick) for tick in ticks])
-        axis.set_minor_locator(NullLocator())
-    panel.plot(limits, limits, color=MUTED, linewidth=0.8, linestyle=(0, (1, 2)), zorder=1)
-    order = list(styles)
-    for curve in sorted(curves, key=lambda curve: order.index(curve.platform)):
-        _curve(panel, curve, styles[curve.platform], 2.0 if curve.platform == order[0] else 1.1)
+def _panel(analysis: Analysis, task: Task, curves: list[Curve], limits: tuple[float, float]) -> Specification:
+    title: Specification = {"text": frames_title(task)}
+    if task.shape is not None:
+        title["subtitle"] = f"100 k = {units.significant(task.shape.mbit_per_second(1e5))} Mbit/s on the wire"
+    in_order = sorted(curves, key=lambda curve: analysis.platforms.index(curve.platform))
+    values = [datum for curve in in_order for datum in _points(analysis, task, curve)]
+    ends = [{"diagonal": number(limit)} for limit in limits]
+    return {"title": title, "data": {"values": [*values, *ends]}}
 
 
-def _crosses(panel: "Axes", analysis: Analysis, curves: list[Curve]) -> None:
-    for curve in curves:
-        for point in curve.points:
-            if point.forwarded.median > 0:
-                caveat_signs.cross(panel, analysis, curve.platform, point.offered.median, point.forwarded.median)
-
-
-def _curve(panel: "Axes", curve: Curve, style: PlatformStyle, width: float) -> None:
-    paced = [point for point in curve.points if point.intended_rate is not None and point.forwarded.median > 0]
-    paced.sort(key=lambda point: point.offered.median)
-    flat_out = [point for point in curve.points if point.intended_rate is None and point.forwarded.median > 0]
-    if paced:
-        panel.plot(
-            [point.offered.median for point in paced],
-            [point.forwarded.median for point in paced],
-            color=style.colour,
-            linestyle=style.line,
-            linewidth=width,
-            marker=style.marker,
-            markersize=3.6,
-            markeredgewidth=0,
-            zorder=3,
-        )
-    for point in flat_out:
-        if paced:
-            last = paced[-1]
-            panel.plot(
-                [last.offered.median, point.offered.median],
-                [last.forwarded.median, point.forwarded.median],
-                color=style.colour,
-                linewidth=0.7,
-                linestyle=(0, (1, 1.5)),
-                zorder=2,
-            )
-        panel.plot(
-            point.offered.median,
-            point.forwarded.median,
-            linestyle="none",
-            marker=style.marker,
-            markersize=6,
-            markerfacecolor="white",
-            markeredgecolor=style.colour,
-            markeredgewidth=1.4,
-            zorder=4,
-        )
-    _ranges(panel, [*paced, *flat_out], style)
-
-
-def _ranges(panel: "Axes", points: list[CurvePoint], style: PlatformStyle) -> None:
-    """Bars from the smallest to the largest of the blocks, in both directions."""
-    x: list[float] = []
-    y: list[float] = []
-    for point in points:
+def _points(analysis: Analysis, task: Task, curve: Curve) -> Iterator[dict[str, Any]]:
+    """A datum a point; the last of those with a rate has `next`, where the point flat out is."""
+    seen = [point for point in curve.points if point.forwarded.median > 0]
+    paced = sorted((one for one in seen if one.intended_rate is not None), key=lambda one: one.offered.median)
+    flat_out = [one for one in seen if one.intended_rate is None]
+    for point in (*paced, *flat_out):
         offered, forwarded = point.offered, point.forwarded
-        x += [offered.median, offered.median, math.nan, offered.low, offered.high, math.nan]
-        y += [max(forwarded.low, 1e-9), forwarded.high, math.nan, forwarded.median, forwarded.median, math.nan]
-    if x:
-        panel.plot(x[:-1], y[:-1], color=style.colour, linewidth=0.8, zorder=2)
+        made: dict[str, Any] = {
+            "platform": curve.platform,
+            "workload": task.workload,
+            "offered": number(offered.median),
+            "value": number(forwarded.median),
+            "low": number(forwarded.low),
+            "high": number(forwarded.high),
+            "from": number(offered.low),
+            "to": number(offered.high),
+            "said": f"{curve.platform}, {frames_title(task)}: {_said(point)}",
+        }
+        made |= {"flat": True} if point.intended_rate is None else {}
+        made |= {"caveat": True} if curve.platform in analysis.caveats else {}
+        if flat_out and paced and point is paced[-1]:
+            made |= {"next": number(flat_out[0].offered.median), "next_value": number(flat_out[0].forwarded.median)}
+        yield made
+
+
+def _said(point: CurvePoint) -> str:
+    flat = "flat out, " if point.intended_rate is None else ""
+    forwarded = units.between(point.forwarded.low, point.forwarded.high, "frames/s")
+    return (
+        f"{flat}offered {units.frame_rate(point.offered.median)}, forwarded median "
+        f"{units.frame_rate(point.forwarded.median)}, blocks {forwarded}, {units.percent(point.loss.median)} lost, "
+        f"{blocks_count(point.blocks)}"
+    )
+
+
+def _layers(
+    analysis: Analysis, limits: tuple[float, float], across: Specification, upright: Specification
+) -> list[Specification]:
+    x, y = {"field": "offered", **across}, {"field": "value", **upright}
+    stroke, fill, shape = by_platform(analysis), by_platform(analysis), by_platform(analysis, "shape")
+    floor = f"{number(limits[0])}"
+    wide: Specification = {
+        "condition": {"test": f"datum.platform === {json.dumps(analysis.platforms[0])}", "value": 2.6},
+        "value": 1.5,
+    }
+    diagonal = {"x": {"field": "diagonal", **across}, "y": {"field": "diagonal", **upright}}
+    thin: Specification = {"type": "rule", "strokeWidth": 1.1}
+    up = layer(thin, {"x": x, "y": {"field": "floor", **upright}, "y2": {"field": "high"}, "stroke": stroke})
+    up["transform"] = [
+        {"filter": "isValid(datum.platform)"},
+        {"calculate": f"max(datum.low, {floor})", "as": "floor"},
+    ]
+    along = {"x": {"field": "from", **across}, "x2": {"field": "to"}, "y": y, "stroke": stroke}
+    onward = {"x": x, "x2": {"field": "next"}, "y": y, "y2": {"field": "next_value"}, "stroke": stroke}
+    line = {"x": x, "y": y, "stroke": stroke, "strokeDash": by_platform(analysis, "dash"), "strokeWidth": wide}
+    point: Specification = {"x": x, "y": y, "shape": shape, "stroke": stroke, "tooltip": SAID}
+    small: Specification = {"type": "point", "size": markers.area(3.6), "strokeWidth": 0}
+    large: Specification = {"type": "point", "size": markers.area(6), "strokeWidth": 1.8, "fill": PAPER}
+    found = [
+        layer(
+            {"type": "line", "stroke": MUTED, "strokeWidth": 1.1, "strokeDash": list(_DOTTED)},
+            diagonal,
+            "isValid(datum.diagonal)",
+        ),
+        up,
+        layer(thin, along, "isValid(datum.platform)"),
+        layer({"type": "rule", "strokeWidth": 1, "strokeDash": [1, 2]}, onward, "isValid(datum.next)"),
+        layer({"type": "line"}, line, "isValid(datum.platform) && !datum.flat"),
+        layer(small, point | {"fill": fill}, "isValid(datum.platform) && !datum.flat"),
+        layer(large, point, "datum.flat"),
+    ]
+    return [*found, crosses({"x": x, "y": y})] if analysis.caveats else found
 
 
 def caption(analysis: Analysis) -> str:

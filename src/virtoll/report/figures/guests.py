@@ -4,9 +4,11 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from virtoll.report.figures import caveat_signs
-from virtoll.report.figures.base import FigureSpec, blocks_text, new_figure
-from virtoll.report.figures.style import INK, MUTED, PlatformStyle, nice_log_ticks, platform_styles
+from virtoll.report.figures.base import blocks_text
+from virtoll.report.figures.old import caveat_signs
+from virtoll.report.figures.old.base import OldFigureSpec, new_figure
+from virtoll.report.figures.old.style import INK, MUTED
+from virtoll.report.figures.style import PlatformStyle, nice_log_ticks, platform_styles
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.guests import Quantity
 
@@ -193,4 +195,4 @@ def why_not(analysis: Analysis) -> str | None:
     return None if analysis.guests else "nothing of the guests themselves was read in this run"
 
 
-GUESTS = FigureSpec("The guests themselves", caption, draw, why_not, section="guests")
+GUESTS = OldFigureSpec("The guests themselves", caption, draw, why_not, section="guests")

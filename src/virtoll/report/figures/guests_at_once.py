@@ -2,8 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from virtoll.report.figures import caveat_signs
-from virtoll.report.figures.base import FigureSpec, blocks_text, drawn_in_a_column, new_figure
+from virtoll.report.figures.base import blocks_text, drawn_in_a_column
+from virtoll.report.figures.old import caveat_signs
+from virtoll.report.figures.old.base import OldFigureSpec, new_figure
+from virtoll.report.figures.old.style import plot
 from virtoll.report.figures.style import nice_log_ticks, platform_styles, whole
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.guests_at_once import ScaleRow
@@ -54,7 +56,7 @@ def _panel(panel: "Axes", analysis: Analysis, rows: list[ScaleRow], values: dict
             style, name = styles[platform], caveat_signs.name(analysis, platform)
             label = name if len(vcpus) == 1 else f"{name}, {number} vCPU{'s' if number > 1 else ''}"
             places, width = [row.point.guests for row in own], 0.8 + 0.6 * vcpus.index(number)
-            style.plot(panel, places, [values[row] for row in own], label, width)
+            plot(panel, style, places, [values[row] for row in own], label=label, width=width)
     panel.set_xscale("log")
     panel.set_yscale("log")
     numbers = sorted({row.point.guests for row in rows})
@@ -81,4 +83,6 @@ def why_not(analysis: Analysis) -> str | None:
     return None if _tasks(analysis) else "no workload was measured with two numbers of guests at once"
 
 
-AT_ONCE = FigureSpec("Several guests at once", caption, draw, why_not, section="scale", in_a_column=drawn_in_a_column)
+AT_ONCE = OldFigureSpec(
+    "Several guests at once", caption, draw, why_not, section="scale", in_a_column=drawn_in_a_column
+)

@@ -1,16 +1,13 @@
 """What guests beside the measured one do to it: a panel a victim, a line a condition, a dot a platform."""
 
-from typing import TYPE_CHECKING
-
 from virtoll.report import words
-from virtoll.report.figures.base import FigureSpec, new_figure
-from virtoll.report.figures.shares import share_axes, share_legend, share_limits, share_lines
+from virtoll.report.figures.base import FigureSpec
+from virtoll.report.figures.marks import figure
+from virtoll.report.figures.shares import SharePanel, left_of, share_legend, share_limits, share_panel
+from virtoll.report.figures.style import Specification, Width
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison
 from virtoll.stats.values import Task
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def _shown(analysis: Analysis) -> list[Comparison]:
@@ -18,24 +15,30 @@ def _shown(analysis: Analysis) -> list[Comparison]:
     return [one for one in analysis.isolation.comparisons if one.share is not None and one.task.metric.primary]
 
 
-def draw(analysis: Analysis) -> "Figure":
+def draw(analysis: Analysis, width: Width) -> Specification:
     """Shares of the guest alone, on a logarithmic axis that all victims share."""
     shown = _shown(analysis)
     tasks: list[Task] = [task for task in analysis.tasks if any(one.task == task for one in shown)]
     platforms = [label for label in analysis.platforms if any(one.platform == label for one in shown)]
     labels = [one.label for one in analysis.isolation.conditions]
     measured = {task: {label: own for label in labels if (own := _by_platform(shown, task, label))} for task in tasks}
-    heights = [0.4 + (0.1 + 0.075 * len(platforms)) * len(measured[task]) for task in tasks]
-    figure = new_figure(1.2 + sum(heights))
-    panels = figure.subplots(len(tasks), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
     limits = share_limits(analysis, shown)
-    for panel, task in zip(panels, tasks, strict=True):
-        share_lines(panel, analysis, list(measured[task].values()), platforms, limits)
-        xlabel = "performance as a share of the guest alone (logarithmic); left of 100 % is slower"
-        share_axes(panel, list(measured[task]), limits, xlabel if task == tasks[-1] else "")
-        panel.set_title(task.label, loc="left", fontsize="medium")
-    share_legend(figure, analysis, platforms, "the guest alone")
-    return figure
+    left = left_of(labels, width)
+    axis = "performance as a share of the guest alone (logarithmic); left of 100 % is slower"
+    panels = [
+        SharePanel(
+            rows=measured[task],
+            platforms=platforms,
+            reference="the guest alone",
+            limits=limits,
+            line_points=5.4,
+            title=task.label,
+            axis=axis if task == tasks[-1] else "",
+        )
+        for task in tasks
+    ]
+    drawn = [share_panel(analysis, one, width, left) for one in panels]
+    return figure([*drawn, *share_legend(analysis, platforms, "the guest alone", width=width, left=left)])
 
 
 def _by_platform(shown: list[Comparison], task: Task, label: str) -> dict[str, Comparison]:

@@ -2,10 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from virtoll.report.figures import caveat_signs
-from virtoll.report.figures.base import FigureSpec, frames_title, panel_grid, t_interval_text
-from virtoll.report.figures.curve_legend import legend
-from virtoll.report.figures.style import MUTED, PlatformStyle, platform_styles
+from virtoll.report.figures.base import frames_title, t_interval_text
+from virtoll.report.figures.old import caveat_signs
+from virtoll.report.figures.old.base import OldFigureSpec, panel_grid
+from virtoll.report.figures.old.curve_legend import legend
+from virtoll.report.figures.old.style import MUTED
+from virtoll.report.figures.style import PlatformStyle, platform_styles
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.intervals import Estimate
 from virtoll.stats.listed_rates import ListedCurve, ListedPoint
@@ -114,4 +116,4 @@ def why_not(analysis: Analysis) -> str | None:
     return None if analysis.listed_rates.curves else "no sweep is over a list of rates"
 
 
-LISTED_RATES = FigureSpec("Offered against forwarded, in Mbit/s", caption, draw, why_not, section="listed rates")
+LISTED_RATES = OldFigureSpec("Offered against forwarded, in Mbit/s", caption, draw, why_not, section="listed rates")

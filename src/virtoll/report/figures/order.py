@@ -3,10 +3,11 @@
 from typing import TYPE_CHECKING
 
 from virtoll import units
-from virtoll.report.figures import caveat_signs
-from virtoll.report.figures.base import FigureSpec, legend_below, new_figure
-from virtoll.report.figures.dots import Dot, draw_dots
-from virtoll.report.figures.style import INK, MUTED, PlatformStyle, platform_styles
+from virtoll.report.figures.old import caveat_signs
+from virtoll.report.figures.old.base import OldFigureSpec, legend_below, new_figure
+from virtoll.report.figures.old.dots import Dot, draw_dots
+from virtoll.report.figures.old.style import INK, MUTED
+from virtoll.report.figures.style import PlatformStyle, platform_styles
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.drift import DRIFT_FROM
 
@@ -152,4 +153,4 @@ def why_not(analysis: Analysis) -> str | None:
     return None if analysis.order else "no cell has values in two blocks"
 
 
-ORDER = FigureSpec("Order of the trials", caption, draw, why_not, section="order")
+ORDER = OldFigureSpec("Order of the trials", caption, draw, why_not, section="order")

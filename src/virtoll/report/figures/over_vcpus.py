@@ -3,8 +3,10 @@
 from typing import TYPE_CHECKING
 
 from virtoll import units
-from virtoll.report.figures import caveat_signs
-from virtoll.report.figures.base import FigureSpec, blocks_text, drawn_in_a_column, new_figure
+from virtoll.report.figures.base import blocks_text, drawn_in_a_column
+from virtoll.report.figures.old import caveat_signs
+from virtoll.report.figures.old.base import OldFigureSpec, new_figure
+from virtoll.report.figures.old.style import plot
 from virtoll.report.figures.style import platform_styles
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.guests_at_once import ScaleRow
@@ -50,7 +52,8 @@ def _panel(panel: "Axes", analysis: Analysis, values: dict[ScaleRow, float], nam
     for platform in dict.fromkeys(row.platform for row in values):
         own = sorted((row.point.vcpus, value) for row, value in values.items() if row.platform == platform)
         places, heights = [vcpus for vcpus, _ in own], [value / scale for _, value in own]
-        styles[platform].plot(panel, places, heights, caveat_signs.name(analysis, platform), 1.1)
+        name = caveat_signs.name(analysis, platform)
+        plot(panel, styles[platform], places, heights, label=name, width=1.1)
     panel.set_xticks(sorted({row.point.vcpus for row in values}))
     panel.set_xlabel("virtual CPUs of a guest")
     panel.set_ylabel(f"{title}, {shown_unit}")
@@ -71,4 +74,4 @@ def why_not(analysis: Analysis) -> str | None:
     return None if _panels(analysis) else "no workload was measured with two numbers of virtual CPUs"
 
 
-OVER_VCPUS = FigureSpec("Over virtual CPUs", caption, draw, why_not, section="scale", in_a_column=drawn_in_a_column)
+OVER_VCPUS = OldFigureSpec("Over virtual CPUs", caption, draw, why_not, section="scale", in_a_column=drawn_in_a_column)

@@ -7,20 +7,17 @@ import functools
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from virtoll import units
-from virtoll.report.figures import caveat_signs
-from virtoll.report.figures.base import FigureSeries, FigureSpec, drawn_always, new_figure
-from virtoll.report.figures.horizontal_bars import bar, beside, in_place_of_a_bar, whisker
-from virtoll.report.figures.style import INK
+from virtoll.report.figures import caveats, legends
+from virtoll.report.figures.bars import Bar, BarPanel, bar_panel, names_width
+from virtoll.report.figures.base import FigureSeries, FigureSpec, drawn_always
+from virtoll.report.figures.marks import figure, panel_width
+from virtoll.report.figures.marks import panels as side_by_side
+from virtoll.report.figures.style import SIZES, SMALLEST_POINTS, Specification, Width, pixels
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.papers import PaperRow
 from virtoll.stats.values import Task, printed_tasks
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 TITLE = "Bars as the paper draws them"
 _COLUMNS = 3
@@ -76,68 +73,64 @@ def _scaled(row: PaperRow, scale: float) -> tuple[float, float | None, float | N
     return row.summary.centre / scale, low, high
 
 
-def draw(analysis: Analysis, panels: Sequence[Panel]) -> "Figure":
+def draw(analysis: Analysis, width: Width, panels: Sequence[Panel]) -> Specification:
     """Three columns of panels; platforms are named on the left of each row."""
     columns = min(_COLUMNS, len(panels))
-    rows = -(-len(panels) // columns)
-    figure = new_figure(0.4 + rows * _height(analysis, panels))
-    axes = figure.subplots(rows, columns, squeeze=False, sharey=True)
-    for place, one in enumerate(axes.flat):
-        if place < len(panels):
-            _panel(one, analysis, panels[place])
-        else:
-            one.set_visible(False)
-    names = _names(analysis)
-    for one in axes[:, 0]:
-        one.set_yticks(range(len(names)), names)
-        one.set_ylim(len(names) - 0.4, -0.6)
-    caveat_signs.legend(figure, analysis, analysis.platforms)
-    return figure
+    names = {one: _name(analysis, one) for one in analysis.platforms}
+    left = names_width(names, SIZES[width].text)
+    step = pixels(72 * _BAR_INCHES * max(map(len, names.values())))
+    size = (panel_width(width, columns, left, each=6), step)
+    drawn = [
+        bar_panel(analysis, _bars(analysis, one, names, size=size, labelled=place % columns == 0))
+        for place, one in enumerate(panels)
+    ]
+    below = legends.legend(width, legends.of_caveats(analysis, analysis.platforms), left, most=2)
+    return figure([side_by_side(drawn, columns), *below])
 
 
-def _names(analysis: Analysis) -> list[str]:
-    return ["\n".join(textwrap.wrap(caveat_signs.name(analysis, one), _NAME_LETTERS)) for one in analysis.platforms]
+def _name(analysis: Analysis, platform: str) -> list[str]:
+    return textwrap.wrap(caveats.name(analysis, platform), _NAME_LETTERS)
 
 
-def _title(panel: Panel) -> str:
-    return "\n".join(textwrap.wrap(panel.task.label, _TITLE_LETTERS))
+def _title(panel: Panel) -> list[str]:
+    return textwrap.wrap(panel.task.label, _TITLE_LETTERS)
 
 
 def _height(analysis: Analysis, panels: Sequence[Panel]) -> float:
     """Of a row of these panels, in inches: each platform has room for the longest name, each panel for its title."""
-    name = max(name.count("\n") + 1 for name in _names(analysis))
-    title = max((_title(panel).count("\n") + 1 for panel in panels), default=1)
+    name = max(len(_name(analysis, one)) for one in analysis.platforms)
+    title = max((len(_title(panel)) for panel in panels), default=1)
     return _AXIS_INCHES + _TITLE_INCHES * title + _BAR_INCHES * name * len(analysis.platforms)
 
 
-def _panel(panel: "Axes", analysis: Analysis, own: Panel) -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    panel.set_title(_title(own), fontsize=7)
-    panel.tick_params(axis="y", length=0)
-    panel.tick_params(axis="both", labelsize=6.5)
-    panel.grid(visible=False, axis="y")
-    panel.set_xlabel(own.axis, fontsize=6.5)
-    panel.xaxis.set_major_locator(MaxNLocator(4))
+def _bars(
+    analysis: Analysis, own: Panel, names: Mapping[str, list[str]], *, size: tuple[float, float], labelled: bool
+) -> BarPanel:
     longest = max(one.value for one in own.bars.values())
     limit = longest * _BEYOND
     furthest = max([longest, *(min(one.high, limit) for one in own.bars.values() if one.high is not None)])
-    panel.set_xlim(0, furthest * _ROOM)
-    if own.shares:
-        panel.axvline(100, color=INK, linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
-    for place, platform in enumerate(analysis.platforms):
-        shown = own.bars.get(platform)
-        if shown is None:
-            in_place_of_a_bar(panel, analysis.paper.missing[platform, own.task], place, 6)
-            continue
-        bar(panel, analysis, platform, shown.value, place)
-        reach = shown.value
-        if shown.low is not None:
-            high = float("inf") if shown.high is None else shown.high  # a time that may be zero has no largest share
-            reach = max(reach, min(high, limit))
-            whisker(panel, place, shown.low, high, limit)
-        sign = f" {caveat_signs.SIGN}" if platform in analysis.caveats else ""
-        beside(panel, f"{units.significant(shown.value)}{sign}", reach, place, 6)
+    return BarPanel(
+        title=_title(own),
+        axis=own.axis,
+        bars={platform: _bar(analysis, platform, own, shown) for platform, shown in own.bars.items()},
+        missing={one: analysis.paper.missing[one, own.task] for one in analysis.platforms if one not in own.bars},
+        names=names,
+        reach=furthest * _ROOM,
+        size=size,
+        limit=limit,
+        reference=100 if own.shares else None,
+        text=SMALLEST_POINTS + 0.2,
+        labelled=labelled,
+    )
+
+
+def _bar(analysis: Analysis, platform: str, own: Panel, shown: Shown) -> Bar:
+    method = analysis.paper_method
+    unit = own.axis.partition(",")[0]
+    ends = [units.significant(one) for one in (shown.low, shown.high) if one is not None]
+    spread = f", {method.spread if method else 'interval'} {' to '.join(ends)}" if len(ends) == 2 else ""
+    said = f"{platform}, {own.task.label}: {units.significant(shown.value)} {unit}{spread}"
+    return Bar(shown.value, shown.low, shown.high, units.significant(shown.value), said, own.task.workload)
 
 
 def caption(analysis: Analysis) -> str:

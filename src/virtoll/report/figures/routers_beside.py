@@ -3,10 +3,12 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from virtoll.report.figures import caveat_signs
-from virtoll.report.figures.base import FigureSpec, panel_grid, t_interval_text
-from virtoll.report.figures.grouped_bars import Bar, grouped_bars
-from virtoll.report.figures.style import MUTED, platform_styles
+from virtoll.report.figures.base import t_interval_text
+from virtoll.report.figures.old import caveat_signs
+from virtoll.report.figures.old.base import OldFigureSpec, panel_grid
+from virtoll.report.figures.old.grouped_bars import Bar, grouped_bars
+from virtoll.report.figures.old.style import MUTED
+from virtoll.report.figures.style import platform_styles
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.intervals import Estimate
 from virtoll.stats.routers_beside import RouterBeside
@@ -60,4 +62,4 @@ def why_not(analysis: Analysis) -> str | None:
     return None if _shown(analysis) else "no router was measured beside a guest that forwards"
 
 
-ROUTERS_BESIDE = FigureSpec("Maximum beside a guest that forwards", caption, draw, why_not, section="isolation")
+ROUTERS_BESIDE = OldFigureSpec("Maximum beside a guest that forwards", caption, draw, why_not, section="isolation")

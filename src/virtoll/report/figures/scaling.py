@@ -3,8 +3,10 @@
 import statistics
 from typing import TYPE_CHECKING
 
-from virtoll.report.figures import caveat_signs
-from virtoll.report.figures.base import FigureSpec, blocks_text, new_figure
+from virtoll.report.figures.base import blocks_text
+from virtoll.report.figures.old import caveat_signs
+from virtoll.report.figures.old.base import OldFigureSpec, new_figure
+from virtoll.report.figures.old.style import plot
 from virtoll.report.figures.style import nice_log_ticks, platform_styles, whole
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.scaling import FACTORS, Scaling
@@ -57,7 +59,7 @@ def _panel(panel: "Axes", analysis: Analysis, rows: list[Scaling], *, share: boo
         places = [size for size, _ in values]
         middles = [statistics.median(own) for _, own in values]
         label = caveat_signs.name(analysis, row.platform)
-        style.plot(panel, places, middles, label, 1.1)
+        plot(panel, style, places, middles, label=label, width=1.1)
         panel.vlines(
             places, [own[0] for _, own in values], [own[-1] for _, own in values], color=style.colour, linewidth=0.9
         )
@@ -94,4 +96,4 @@ def why_not(analysis: Analysis) -> str | None:
     return "no routing table, virtual routers or transmitters were measured at two sizes in this run"
 
 
-SCALING = FigureSpec("Routing tables, and guests side by side", caption, draw, why_not, section="scaling")
+SCALING = OldFigureSpec("Routing tables, and guests side by side", caption, draw, why_not, section="scaling")

@@ -1,26 +1,53 @@
 """Dots on a logarithmic axis of shares: what the figures of cost and of isolation have in common."""
 
-import math
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
+from virtoll import units
 from virtoll.report import words
-from virtoll.report.figures import caveat_signs
-from virtoll.report.figures.base import legend_below, narrow
-from virtoll.report.figures.style import BAND, INK, PlatformStyle, nice_log_ticks, platform_styles
-from virtoll.report.figures.verdict_markers import plot_verdict, verdict_handles
+from virtoll.report.figures import caveats, legends, markers
+from virtoll.report.figures.base import blocks_count
+from virtoll.report.figures.marks import (
+    SAID,
+    by_platform,
+    crosses,
+    labels_of,
+    layer,
+    number,
+    panel_width,
+    rule_through,
+    text_width,
+)
+from virtoll.report.figures.style import BAND, GRID, MUTED, PAPER, SIZES, Specification, Width, nice_log_ticks, pixels
 from virtoll.stats.analysis import Analysis
-from virtoll.stats.compare import Comparison
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
+from virtoll.stats.compare import DIFFERENT, Comparison, Verdict
 
 _LETTERS_IN_A_COLUMN = 22  # of a row's name, which takes what is left of the axis
 _TICKS_IN_A_COLUMN = 5
+_SAMPLE_POINTS = 4.6
+_DIFFERENT, _ALIKE, _OPEN = "different", "alike", "open"
+
+
+@dataclass(frozen=True)
+class SharePanel:
+    """Rows from the top by name, each with its comparisons by platform; `reference`: what the shares are of.
+
+    `limits`: of the axis, in percent. `line_points`: from one platform's line to the next. `edge`: platforms whose
+    names stand at the right of each line. `notes`: a word above a marker, by what is compared.
+    """
+
+    rows: Mapping[str, Mapping[str, Comparison]]
+    platforms: Sequence[str]
+    reference: str
+    limits: tuple[float, float]
+    line_points: float
+    title: str = ""
+    axis: str = ""
+    edge: frozenset[str] = frozenset()
+    bound: frozenset[tuple[str, str]] = frozenset()
 
 
 def share_limits(analysis: Analysis, shown: Sequence[Comparison]) -> tuple[float, float]:
@@ -36,86 +63,168 @@ def share_limits(analysis: Analysis, shown: Sequence[Comparison]) -> tuple[float
     return low / margin, high * margin
 
 
-def _platform(
-    panel: "Axes",
-    own: Sequence[tuple[Comparison, float]],
-    style: PlatformStyle,
-    limits: tuple[float, float],
-) -> None:
-    """One platform's comparisons at their heights: what looks alike is drawn at once, as there may be a thousand.
+def left_of(rows: Iterable[str], width: Width) -> float:
+    """How much room the rows' names take, in pixels."""
+    lines = (line for row in rows for line in _lines(row, width))
+    return max((text_width(line, SIZES[width].text) for line in lines), default=0.0) + 8
 
-    A filled marker: slower or faster; a half one: alike; an open one: not known. An arrow: its interval goes on.
+
+def share_panel(analysis: Analysis, own: SharePanel, width: Width, left: float) -> Specification:
+    """One panel with its data: a filled marker: slower or faster; half filled: alike; open: not known.
+
+    An arrow at the panel's edge: an interval goes on.
     """
-    places: list[float] = []
-    levels: list[float] = []
-    beyond: dict[str, list[float]] = {"<": [], ">": []}
-    for one, height in own:
-        if one.interval is not None:
-            low, high = one.interval.low * 100, one.interval.high * 100
-            places += [max(low, limits[0]), min(high, limits[1]), math.nan]
-            levels += [height, height, math.nan]
-            beyond["<"] += [height] if low < limits[0] else []
-            beyond[">"] += [height] if high > limits[1] else []
-    if places:
-        panel.plot(places[:-1], levels[:-1], color=style.colour, linewidth=1.2, zorder=2)
-    for limit, (arrow, heights) in zip(limits, beyond.items(), strict=True):
-        if heights:
-            edge = [limit] * len(heights)
-            panel.plot(edge, heights, marker=arrow, color=style.colour, markersize=3.5, linestyle="none", clip_on=False)
-    for verdict in dict.fromkeys(one.verdict for one, _ in own):
-        told = [((one.share or 0.0) * 100, height) for one, height in own if one.verdict is verdict]
-        plot_verdict(panel, [share for share, _ in told], [height for _, height in told], style, verdict)
+    right = max((text_width(caveats.name(analysis, one), SIZES[width].small) for one in own.edge), default=0.0) + 8
+    step = pixels(own.line_points)
+    return {
+        "title": own.title,
+        "width": panel_width(width, 1, left, each=right),
+        "height": round(len(own.rows) * (len(own.platforms) + 1.2) * step, 1),
+        "data": {"values": list(_data(analysis, own))},
+        "encoding": {
+            "y": {
+                "field": "row",
+                "type": "ordinal",
+                "scale": {"domain": list(range(len(own.rows))), "paddingInner": 0, "paddingOuter": 0},
+                "axis": {
+                    "labelExpr": labels_of([_lines(row, width) for row in own.rows]),
+                    "title": None,
+                    "domain": False,
+                    "ticks": False,
+                    "labelPadding": 6,
+                },
+            },
+        },
+        "layer": _layers(analysis, own, width),
+    }
 
 
-def share_lines(
-    panel: "Axes",
-    analysis: Analysis,
-    rows: Sequence[Mapping[str, Comparison]],
-    platforms: Sequence[str],
-    limits: tuple[float, float],
-) -> list[tuple[Comparison, float]]:
-    """A line for each row's platforms, one below the other, and the margin's band; each comparison and its height.
+def _layers(analysis: Analysis, own: SharePanel, width: Width) -> list[Specification]:
+    low, high = (number(limit) for limit in own.limits)
+    margin = (100 / (1 + analysis.margin), 100 * (1 + analysis.margin))
+    scale: Specification = {"type": "log", "domain": [low, high], "nice": False}
+    axis: Specification = {
+        "values": _shown_ticks(own.limits, width),
+        "labelExpr": "datum.value + ' %'",
+        "grid": True,
+        "title": _lines(own.axis, width, 2 * _LETTERS_IN_A_COLUMN) if own.axis else None,
+    }
+    across: Specification = {"type": "quantitative", "scale": scale, "axis": axis}
+    half: Specification = {"domain": list(own.platforms), "paddingInner": 1, "paddingOuter": 1.1}
+    lines: Specification = {"yOffset": {"field": "platform", "type": "nominal", "scale": half}}
+    at = {"x": {"field": "value", **across}, **lines}
+    stroke, shape = {"stroke": by_platform(analysis)}, {"shape": by_platform(analysis, "shape")}
+    point: Specification = {"type": "point", "size": markers.area(_SAMPLE_POINTS), "strokeWidth": 1.4}
+    ends: Specification = {"x": {"field": "from", **across}, "x2": {"field": "to"}}
+    found = [
+        layer(
+            {"type": "rect", "fill": BAND}, {"x": {"datum": margin[0], **across}, "x2": {"datum": margin[1]}, "y": None}
+        ),
+        layer(
+            {"type": "rule", "stroke": GRID, "strokeWidth": 1},
+            {"y": {"field": "row", "type": "ordinal", "bandPosition": 0}},
+            "datum.row > 0",
+        ),
+        rule_through("x", 100),
+        layer({"type": "rule", "strokeWidth": 1.6}, ends | lines | stroke | {"tooltip": SAID}, "isValid(datum.low)"),
+        *(
+            layer(
+                {"type": "point", "shape": arrow, "size": markers.area(3.5), "strokeWidth": 0, "fillOpacity": 1},
+                {"x": {"value": edge}, "fill": by_platform(analysis), **lines},
+                where,
+            )
+            for arrow, edge, where in (
+                (markers.TO_THE_LEFT, 0, f"datum.low < {low}"),
+                (markers.TO_THE_RIGHT, "width", f"datum.high > {high}"),
+            )
+        ),
+        layer(
+            point,
+            at
+            | stroke
+            | shape
+            | {
+                "fill": {
+                    "condition": {"test": f"datum.look === '{_DIFFERENT}'", **by_platform(analysis)},
+                    "value": PAPER,
+                },
+                "tooltip": SAID,
+            },
+        ),
+        layer(
+            point | {"strokeWidth": 0},
+            at | {"fill": by_platform(analysis), "shape": by_platform(analysis, "half"), "tooltip": SAID},
+            f"datum.look === '{_ALIKE}'",
+        ),
+    ]
+    words_there: Specification = {"type": "text", "fill": MUTED, "fontSize": pixels(SIZES[width].small)}
+    if analysis.caveats.keys() & set(own.platforms):
+        found.append(crosses(at))
+    if own.bound:
+        found.append(
+            layer(
+                words_there | {"dy": -7, "fontSize": pixels(6.1)},
+                at | {"text": {"value": "generator-bound"}},
+                "datum.bound",
+            )
+        )
+    if own.edge:
+        edge = {"x": {"value": "width"}, "text": {"field": "edge"}, **lines}
+        found.append(layer(words_there | {"align": "left", "baseline": "middle", "dx": 4}, edge, "datum.edge"))
+    return found
 
-    `rows`: comparisons by platform, from the top.
-    """
-    step = 1.0 / (len(platforms) + 1.2)
-    styles = platform_styles(analysis.platforms)
-    panel.axvspan(100 / (1 + analysis.margin), 100 * (1 + analysis.margin), color=BAND, linewidth=0, zorder=0.5)
-    drawn = []
-    for number, row in enumerate(rows):
-        if number:
-            panel.axhline(number - 0.5, color="#d4d4d4", linewidth=0.6)
-        for place, platform in enumerate(platforms):
-            if platform in row:
-                drawn.append((row[platform], number + (place - (len(platforms) - 1) / 2) * step))
-    for platform in platforms:
-        _platform(panel, [one for one in drawn if one[0].platform == platform], styles[platform], limits)
-    panel.axvline(100, color=INK, linewidth=0.8)
-    return drawn
+
+def _data(analysis: Analysis, own: SharePanel) -> Iterable[dict[str, Any]]:
+    low_limit, high_limit = own.limits
+    for place, (name, row) in enumerate(own.rows.items()):
+        for platform in own.platforms:
+            one = row.get(platform)
+            if one is None or one.share is None:
+                continue
+            made: dict[str, Any] = {
+                "platform": platform,
+                "workload": one.task.workload,
+                "row": place,
+                "value": number(100 * one.share),
+                "look": _look(one),
+                "said": f"{platform}, {name}: {_said(one, own.reference)}",
+            }
+            if platform in own.edge:
+                made["edge"] = caveats.name(analysis, platform)
+            if platform in analysis.caveats:
+                made["caveat"] = True
+            if (platform, name) in own.bound:
+                made["bound"] = True
+            if one.interval is not None:
+                low, high = 100 * one.interval.low, 100 * one.interval.high
+                made |= {"low": number(low), "high": number(high)}
+                made |= {"from": number(max(low, low_limit)), "to": number(min(high, high_limit))}
+            yield made
 
 
-def share_axes(panel: "Axes", rows: Sequence[str], limits: tuple[float, float], xlabel: str) -> None:
-    """A logarithmic axis of shares in percent, and a line for each row, the first on top."""
-    from matplotlib.ticker import NullLocator
+def _look(one: Comparison) -> str:
+    return _DIFFERENT if one.verdict in DIFFERENT else _ALIKE if one.verdict is Verdict.ALIKE else _OPEN
 
-    panel.set_xscale("log")
-    panel.set_xlim(*limits)
-    in_a_column = narrow(panel.figure.figure)
+
+def _said(one: Comparison, reference: str) -> str:
+    between = ""
+    if one.interval is not None:
+        low, high = units.percent(one.interval.low), units.percent(one.interval.high)
+        between = f", 95 % interval {low} to {high}"
+    blocks = blocks_count(len(one.pairs))
+    return f"{units.percent(one.share or 0.0)} of {reference}{between}, {blocks}; {words.said(one).text}"
+
+
+def _lines(text: str, width: Width, letters: int = _LETTERS_IN_A_COLUMN) -> list[str]:
+    """In short lines in a column; a number keeps its unit beside it."""
+    if width is Width.PAGE:
+        return [text]
+    return textwrap.wrap(re.sub(r"(?<=\d) (?=\S+$)", "\u00a0", text), letters)
+
+
+def _shown_ticks(limits: tuple[float, float], width: Width) -> list[float]:
     ticks = _ticks(*limits)
-    ticks = ticks[:: -(-len(ticks) // _TICKS_IN_A_COLUMN)] if in_a_column else ticks
-    panel.set_xticks(ticks, [f"{tick:g} %" for tick in ticks])
-    panel.xaxis.set_minor_locator(NullLocator())
-    panel.set_ylim(len(rows) - 0.5, -0.5)
-    names = [_in_lines(row) for row in rows] if in_a_column else list(rows)
-    panel.set_yticks(range(len(rows)), names)
-    panel.tick_params(axis="y", length=0)
-    panel.grid(visible=False, axis="y")
-    panel.set_xlabel(textwrap.fill(xlabel, 2 * _LETTERS_IN_A_COLUMN) if in_a_column else xlabel)
-
-
-def _in_lines(name: str) -> str:
-    """A row's name in short lines; a number keeps its unit beside it."""
-    return textwrap.fill(re.sub(r"(?<=\d) (?=\S+$)", "\u00a0", name), _LETTERS_IN_A_COLUMN)
+    return ticks[:: -(-len(ticks) // _TICKS_IN_A_COLUMN)] if width is Width.COLUMN else ticks
 
 
 def _ticks(low: float, high: float) -> list[float]:
@@ -127,30 +236,14 @@ def _ticks(low: float, high: float) -> list[float]:
 
 
 def share_legend(
-    figure: "Figure",
-    analysis: Analysis,
-    platforms: Sequence[str],
-    reference: str,
-) -> None:
+    analysis: Analysis, platforms: Sequence[str], reference: str, *, width: Width, left: float
+) -> list[Specification]:
     """Platforms, verdicts, and the margin around what the shares are of."""
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
-    styles = platform_styles(analysis.platforms)
-    handles: list[Line2D | Patch] = [
-        Line2D(
-            [],
-            [],
-            color=styles[one].colour,
-            marker=styles[one].marker,
-            linestyle="-",
-            markersize=4.5,
-            label=caveat_signs.name(analysis, one),
-        )
-        for one in platforms
-    ]
     margin = words.amount(analysis.margin)
-    handles += verdict_handles(analysis)
-    handles.append(Patch(facecolor=BAND, label=f"within {margin} of {reference}"))
-    handles += caveat_signs.handles(analysis, platforms)
-    legend_below(figure, handles)
+    entries = [
+        *legends.platforms(analysis, platforms),
+        *legends.verdicts(analysis),
+        legends.box(f"within {margin} of {reference}", BAND),
+        *legends.of_caveats(analysis, platforms),
+    ]
+    return legends.legend(width, entries, left)

@@ -2,9 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from virtoll.report.figures import caveat_signs
-from virtoll.report.figures.base import FigureSpec, panel_grid, t_interval_text
-from virtoll.report.figures.grouped_bars import Bar, grouped_bars
+from virtoll.report.figures.base import t_interval_text
+from virtoll.report.figures.old import caveat_signs
+from virtoll.report.figures.old.base import OldFigureSpec, panel_grid
+from virtoll.report.figures.old.grouped_bars import Bar, grouped_bars
 from virtoll.report.figures.style import platform_styles
 from virtoll.runfolder.frame_shape import field_words
 from virtoll.stats.analysis import Analysis
@@ -52,4 +53,4 @@ def why_not(analysis: Analysis) -> str | None:
     return "no sweep over a list of rates was measured from two numbers of sources"
 
 
-SOURCES = FigureSpec("Maximum by number of sources", caption, draw, why_not, section="listed rates")
+SOURCES = OldFigureSpec("Maximum by number of sources", caption, draw, why_not, section="listed rates")

@@ -1,45 +1,119 @@
 """How all figures look: one colour and one marker for each platform, the same in every figure and every report.
 
 Colours are Okabe and Ito's (safe for colour-blind readers, 2008), ordered so that neighbours differ in lightness too;
-markers and line styles tell platforms apart in grey. Figures are made without pyplot: no global state.
+markers and line styles tell platforms apart in grey.
+
+A page in dark colours draws the same figures. What is ink is `currentColor`. Every other colour is a property of CSS
+with its value in light, such as `var(--figure-blue, #0072B2)`. A page sets `--figure-blue` of an element around the
+drawing, and what it holds is in that colour: the SVG in the page, and what a browser draws (as SVG, not on a canvas).
+`DARK` has the values of a dark page. A file has no page around it: its colours are those in light (`in_light`).
+
+Lengths are pixels of CSS, 96 in an inch: `pixels` has them of a printer's points.
 """
 
+import enum
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+Specification: TypeAlias = dict[str, Any]
+"""A specification of Vega-Lite or a part of one, as JSON has it."""
 
-INK = "#1a1a1a"
-MUTED = "#6b6b6b"
-BAND = "#e3e3e3"
 COLUMN_INCHES: Final = 3.5  # of a paper with two columns, as IEEE has it; a figure over both is as wide as a page
 PAGE_INCHES: Final = 7.16
 SMALLEST_POINTS: Final = 6.0  # of text, at the width that a figure is printed at
+_PIXELS_PER_INCH, _POINTS_PER_INCH = 96, 72
+
+
+def pixels(points: float) -> float:
+    """A length in points as pixels of CSS."""
+    return round(points * _PIXELS_PER_INCH / _POINTS_PER_INCH, 2)
+
+
+class Width(enum.Enum):
+    """How wide a figure is."""
+
+    PAGE = PAGE_INCHES
+    COLUMN = COLUMN_INCHES
+
+    @property
+    def points(self) -> float:
+        """In points, of which an inch has 72."""
+        return round(self.value * _POINTS_PER_INCH, 2)
+
+    @property
+    def pixels(self) -> float:
+        """In pixels of CSS, of which an inch has 96."""
+        return round(self.value * _PIXELS_PER_INCH, 2)
+
+
+def _paint(name: str, light: str) -> str:
+    return f"var(--figure-{name}, {light})"
+
+
+INK: Final = "currentColor"
+PAPER: Final = _paint("paper", "#ffffff")
+MUTED: Final = _paint("muted", "#6b6b6b")
+BAND: Final = _paint("band", "#e3e3e3")
+GRID: Final = _paint("grid", "#ececec")
+_NAMES: Mapping[str, str] = {
+    "#8c8c8c": "grey",
+    "#0072B2": "blue",
+    "#56B4E9": "sky",
+    "#009E73": "green",
+    "#D55E00": "red",
+    "#E69F00": "orange",
+    "#CC79A7": "pink",
+    "#332288": "indigo",
+}
+DARK: Mapping[str, str] = {
+    "--figure-paper": "#16181d",
+    "--figure-muted": "#a3a3a3",
+    "--figure-band": "#34373d",
+    "--figure-grid": "#2b2e34",
+    "--figure-grey": "#9a9a9a",
+    "--figure-blue": "#3d9fdc",
+    "--figure-sky": "#8fd0f7",
+    "--figure-green": "#1fbf92",
+    "--figure-red": "#f07a2b",
+    "--figure-orange": "#f2b632",
+    "--figure-pink": "#e09cc2",
+    "--figure-indigo": "#9d8df1",
+}
+"""What a dark page sets these properties to; `--figure-paper` is to be what stands behind the drawing."""
+_LIGHT_INK: Final = "#1a1a1a"
+_TAG = re.compile(r"<[^>]*>")
+_PROPERTY = re.compile(r"var\(--figure-\w+, (#\w+)\)")
+
+
+def in_light(svg: str) -> str:
+    """A drawing for a file of its own, in the colours of a light page."""
+    return _TAG.sub(lambda tag: _PROPERTY.sub(r"\1", tag[0]).replace(INK, _LIGHT_INK), svg)
+
+
+Line: TypeAlias = Literal["-", "--", ":", "-."]
+_DASHES: Mapping[str, tuple[float, ...]] = {"-": (1, 0), "--": (5, 2.5), ":": (1.3, 2), "-.": (6, 2, 1.3, 2)}
 
 
 @dataclass(frozen=True)
 class PlatformStyle:
-    """One platform's look in every figure."""
+    """One platform's look in every figure; `marker` is a key of `markers.OUTLINES`."""
 
     colour: str
     marker: str
-    line: Literal["-", "--", ":", "-."]
+    line: Line
 
-    def plot(self, panel: "Axes", x: Sequence[float], y: Sequence[float], label: str, width: float) -> None:
-        """A line through the platform's markers; `width` in points."""
-        panel.plot(
-            x,
-            y,
-            color=self.colour,
-            marker=self.marker,
-            markersize=4,
-            linestyle=self.line,
-            linewidth=width,
-            label=label,
-        )
+    @property
+    def paint(self) -> str:
+        """The colour as a figure names it."""
+        return INK if self.colour == "#000000" else _paint(_NAMES[self.colour], self.colour)
+
+    @property
+    def dash(self) -> tuple[float, ...]:
+        """The line's dashes and gaps in pixels."""
+        return _DASHES[self.line]
 
 
 KNOWN: Mapping[str, PlatformStyle] = {
@@ -54,56 +128,70 @@ KNOWN: Mapping[str, PlatformStyle] = {
     "qemu-tcg-e1000": PlatformStyle("#E69F00", "v", "--"),
     "fake": PlatformStyle("#CC79A7", "X", "-"),
 }
-_SPARE_LOOKS: Sequence[tuple[str, Literal["-", "--", ":", "-."]]] = (("h", "-."), ("p", ":"), ("*", "-"))
+_SPARE_LOOKS: Sequence[tuple[str, Line]] = (("h", "-."), ("p", ":"), ("*", "-"))
 SPARE: Sequence[PlatformStyle] = tuple(
     PlatformStyle(colour, marker, line)
     for marker, line in _SPARE_LOOKS
     for colour in ("#CC79A7", "#009E73", "#0072B2", "#D55E00", "#56B4E9", "#E69F00", "#332288")
 )
 
-SETTINGS: dict[str, Any] = {
-    "font.family": "DejaVu Sans",
-    "font.size": 8.0,
-    "axes.titlesize": 8.5,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.labelsize": 8.0,
-    "axes.edgecolor": MUTED,
-    "axes.linewidth": 0.7,
-    "axes.labelcolor": INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#ececec",
-    "grid.linewidth": 0.6,
-    "xtick.color": MUTED,
-    "ytick.color": MUTED,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "xtick.labelsize": 7.5,
-    "ytick.labelsize": 7.5,
-    "xtick.minor.size": 0,
-    "ytick.minor.size": 0,
-    "legend.frameon": False,
-    "legend.fontsize": 7.5,
-    "text.color": INK,
-    "figure.facecolor": "white",
-    "savefig.facecolor": "white",
-    "svg.hashsalt": "virtoll",
-    "svg.fonttype": "path",
-    "pdf.fonttype": 42,
-    "figure.figsize": (PAGE_INCHES, 3.0),
-}
-IN_A_COLUMN: dict[str, Any] = SETTINGS | {
-    "font.size": 7.0,
-    "axes.titlesize": 7.5,
-    "axes.labelsize": 7.0,
-    "xtick.labelsize": 6.5,
-    "ytick.labelsize": 6.5,
-    "legend.fontsize": 6.5,
-    "figure.figsize": (COLUMN_INCHES, 3.0),
-}
+FONT: Final = "Liberation Sans, Arial, Helvetica, sans-serif"
+"""The first is in the converter itself and is what is measured; the others have letters as wide."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Of text, in points: of what is on axes and in legends, of titles, and of what stands among marks."""
+
+    text: float
+    title: float
+    small: float
+
+
+SIZES: Mapping[Width, Sizes] = {Width.PAGE: Sizes(7.5, 8.5, 6.5), Width.COLUMN: Sizes(6.6, 7.5, 6.2)}
+
+
+def config(width: Width) -> Specification:
+    """The `config` of every figure's specification at a width; the specification itself has none."""
+    text, title, small = (pixels(one) for one in (SIZES[width].text, SIZES[width].title, SIZES[width].small))
+    return {
+        "aria": False,
+        "background": None,
+        "font": FONT,
+        "padding": 2,
+        "view": {"stroke": None},
+        "axis": {
+            "domainColor": MUTED,
+            "gridColor": GRID,
+            "gridWidth": 0.8,
+            "labelColor": INK,
+            "labelFontSize": text,
+            "labelFlush": False,
+            "labelLimit": 0,
+            "tickColor": MUTED,
+            "tickSize": 4,
+            "titleColor": INK,
+            "titleFontSize": text,
+            "titleFontWeight": "normal",
+            "titleLimit": 0,
+        },
+        "title": {
+            "anchor": "start",
+            "color": INK,
+            "fontSize": title,
+            "fontWeight": "normal",
+            "frame": "group",
+            "limit": 0,
+            "offset": 5,
+            "subtitleColor": MUTED,
+            "subtitleFontSize": small,
+        },
+        "text": {"color": INK, "fontSize": small},
+        "rule": {"color": INK},
+        "point": {"opacity": 1},
+        "tick": {"opacity": 1},
+        "line": {"strokeCap": "butt"},
+    }
 
 
 def platform_styles(platforms: Sequence[str]) -> dict[str, PlatformStyle]:
@@ -111,6 +199,13 @@ def platform_styles(platforms: Sequence[str]) -> dict[str, PlatformStyle]:
     spare = iter(SPARE)
     last = SPARE[-1]
     return {platform: KNOWN[platform] if platform in KNOWN else next(spare, last) for platform in platforms}
+
+
+_MILLIONS, _THOUSANDS = "(datum.value / 1e6) + ' M'", "(datum.value / 1e3) + ' k'"
+COUNTS: Final[Specification] = {
+    "labelExpr": f"datum.value >= 1e6 ? {_MILLIONS} : datum.value >= 1e3 ? {_THOUSANDS} : datum.value"
+}
+"""An axis of rates: '4 k', '250 k', '1 M'."""
 
 
 def whole(value: float) -> str:

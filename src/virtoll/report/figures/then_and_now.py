@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 from virtoll.claims import ThenAndNow
 from virtoll.claims.then_and_now import Beside, Now
 from virtoll.reference.published import Study
-from virtoll.report.figures import caveat_signs
-from virtoll.report.figures.base import FigureSpec, blocks_text, drawn_always, new_figure
-from virtoll.report.figures.style import INK, MUTED, nice_log_ticks, platform_styles
+from virtoll.report.figures.base import blocks_text, drawn_always
+from virtoll.report.figures.old import caveat_signs
+from virtoll.report.figures.old.base import OldFigureSpec, new_figure
+from virtoll.report.figures.old.style import INK, MUTED
+from virtoll.report.figures.style import nice_log_ticks, platform_styles
 from virtoll.report.then_and_now import place
 from virtoll.stats.analysis import Analysis
 
@@ -23,14 +25,14 @@ _REACH = 20.0  # of an interval's ends, times its estimate: beyond it nothing is
 Group = tuple[str, Sequence[Beside]]
 
 
-def then_and_now_figures(beside: ThenAndNow) -> dict[str, FigureSpec]:
+def then_and_now_figures(beside: ThenAndNow) -> dict[str, OldFigureSpec]:
     """One figure for each paper of which at least two numbers have a share and something beside it."""
     studies = {one.study.name: one.study for one in beside.rows}
     found = {}
     for name, study in studies.items():
         groups = _groups([one for one in beside.of(name) if one.question.then.low])
         if sum(len(rows) for _, rows in groups) >= _LEAST_ROWS:
-            found[f"then-and-now-{name}"] = FigureSpec(
+            found[f"then-and-now-{name}"] = OldFigureSpec(
                 f"Then and now: {_short(study)}",
                 partial(_caption, study=study, groups=groups, all_rows=len(beside.of(name))),
                 partial(_draw, groups=groups),

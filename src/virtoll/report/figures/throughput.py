@@ -1,18 +1,16 @@
 """Maximum forwarding rate (RFC 2285, 3.6.3) by platform and frame size (Schlosser et al. 2011, Figure 4)."""
 
-from typing import TYPE_CHECKING
-
 from virtoll import units
-from virtoll.report.figures import caveat_signs
-from virtoll.report.figures.base import FigureSpec, blocks_text, interval_text, panel_grid
-from virtoll.report.figures.horizontal_bars import bar, beside, in_place_of_a_bar, whiskers
-from virtoll.report.figures.style import INK, whole
+from virtoll.report.figures import caveats, legends
+from virtoll.report.figures.bars import Bar, BarPanel, bar_panel, names_width
+from virtoll.report.figures.base import FigureSpec, blocks_text, interval_text, said_cell
+from virtoll.report.figures.marks import figure, panel_width, panels
+from virtoll.report.figures.style import COUNTS, SIZES, Specification, Width, pixels
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.values import Task
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+_BAR_POINTS = 19.0
+_ROOM = 1.42  # for a value beside the longest
 
 
 def _tasks(analysis: Analysis) -> list[Task]:
@@ -20,46 +18,44 @@ def _tasks(analysis: Analysis) -> list[Task]:
     return [task for task in analysis.tasks if task.metric.source == "points" and task in measured]
 
 
-def draw(analysis: Analysis) -> "Figure":
+def draw(analysis: Analysis, width: Width) -> Specification:
     """Horizontal bars from zero, one panel a frame size; the baseline's median runs through as a line."""
     tasks = _tasks(analysis)
-    platforms = [one for one in analysis.platforms if any((one, task) in analysis.cells for task in tasks)]
-    figure, panels, columns = panel_grid(len(tasks), (0.4, 0.55 + 0.27 * len(platforms)), shared=True)
-    for panel, task in zip(panels, tasks, strict=True):
-        _panel(panel, analysis, task, platforms)
-    largest = max(
-        analysis.cells[one, task].median for one in platforms for task in tasks if (one, task) in analysis.cells
+    cells = {(one, task): analysis.cells.get((one, task)) for one in analysis.platforms for task in tasks}
+    platforms = [one for one in analysis.platforms if any(cells[one, task] for task in tasks)]
+    names = {one: [caveats.name(analysis, one)] for one in platforms}
+    columns = 1 if len(tasks) == 1 else 2
+    left = names_width(names, SIZES[width].text)
+    size = (panel_width(width, columns, left, each=6), pixels(_BAR_POINTS))
+    reach = _ROOM * max(cell.median for cell in cells.values() if cell)
+    drawn = []
+    for place, task in enumerate(tasks):
+        base = analysis.cells.get((analysis.baseline or "", task))
+        own = BarPanel(
+            title=task.label,
+            axis="maximum forwarding rate (RFC 2285), frames/s" if place >= len(tasks) - columns else None,
+            bars={one: _bar(analysis, one, task) for one in platforms if cells[one, task]},
+            missing={one: "not measured" for one in platforms if not cells[one, task]},
+            names=names,
+            reach=reach,
+            size=size,
+            reference=None if base is None else base.median,
+            labelled=place % columns == 0,
+            axis_extra=COUNTS,
+        )
+        drawn.append(bar_panel(analysis, own))
+    return figure(
+        [panels(drawn, columns), *legends.legend(width, legends.of_caveats(analysis, platforms), left, most=2)]
     )
-    panels[0].set_xlim(0, largest * 1.42)
-    panels[max(0, len(tasks) - columns)].set_xlabel("maximum forwarding rate (RFC 2285), frames/s")
-    caveat_signs.legend(figure, analysis, platforms)
-    return figure
 
 
-def _panel(panel: "Axes", analysis: Analysis, task: Task, platforms: list[str]) -> None:
-    panel.set_title(task.label)
-    panel.set_yticks(range(len(platforms)), [caveat_signs.name(analysis, one) for one in platforms])
-    panel.set_ylim(len(platforms) - 0.4, -0.6)
-    panel.tick_params(axis="y", length=0)
-    panel.grid(visible=False, axis="y")
-    panel.xaxis.set_major_formatter(lambda value, _: whole(value))
-    base = analysis.cells.get((analysis.baseline or "", task))
-    if base is not None:
-        panel.axvline(base.median, color=INK, linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
-    intervals: list[tuple[int, float, float]] = []
-    for place, platform in enumerate(platforms):
-        cell = analysis.cells.get((platform, task))
-        if cell is None:
-            in_place_of_a_bar(panel, "not measured", place)
-            continue
-        bar(panel, analysis, platform, cell.median, place)
-        reach = cell.median
-        if cell.interval is not None:
-            reach = cell.interval.high
-            intervals.append((place, cell.interval.low, cell.interval.high))
-        beside(panel, _text(analysis, platform, task), reach, place)
-    if intervals:
-        whiskers(panel, intervals)
+def _bar(analysis: Analysis, platform: str, task: Task) -> Bar:
+    cell = analysis.cells[platform, task]
+    low, high = (None, None) if cell.interval is None else (cell.interval.low, cell.interval.high)
+    said = f"{platform}, {task.label}: {said_cell(cell, task.metric.unit)}"
+    if _at_least(analysis, platform, task):
+        said += "; at least: the platform's own maximum may be higher"
+    return Bar(cell.median, low, high, _text(analysis, platform, task), said, task.workload)
 
 
 def _text(analysis: Analysis, platform: str, task: Task) -> str:
@@ -69,8 +65,7 @@ def _text(analysis: Analysis, platform: str, task: Task) -> str:
     comparison = analysis.comparison(platform, task)
     share = f" ({units.percent(comparison.share)})" if comparison and comparison.share is not None else ""
     marked = ", generator-bound" if analysis.generator_bound(platform, task) else ""
-    sign = f" {caveat_signs.SIGN}" if platform in analysis.caveats else ""
-    return f"{bound}{units.count(cell.median)}{share}{marked}{sign}"
+    return f"{bound}{units.count(cell.median)}{share}{marked}"
 
 
 def _at_least(analysis: Analysis, platform: str, task: Task) -> bool:

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from virtoll.report.figures import caveat_signs
-from virtoll.report.figures.style import INK, PlatformStyle
+from virtoll.report.figures.old import caveat_signs
+from virtoll.report.figures.old.style import INK
+from virtoll.report.figures.style import PlatformStyle
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.intervals import Estimate
 

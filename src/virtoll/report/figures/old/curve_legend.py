@@ -3,9 +3,10 @@
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from virtoll.report.figures import caveat_signs
-from virtoll.report.figures.base import legend_below
-from virtoll.report.figures.style import MUTED, PlatformStyle
+from virtoll.report.figures.old import caveat_signs
+from virtoll.report.figures.old.base import legend_below
+from virtoll.report.figures.old.style import MUTED
+from virtoll.report.figures.style import PlatformStyle
 from virtoll.stats.analysis import Analysis
 
 if TYPE_CHECKING:

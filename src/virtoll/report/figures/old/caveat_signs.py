@@ -6,8 +6,8 @@ The legend says what the sign means. Which platforms these are: `Analysis.caveat
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from virtoll.report.figures.base import legend_below
-from virtoll.report.figures.style import INK
+from virtoll.report.figures.old.base import legend_below
+from virtoll.report.figures.old.style import INK
 from virtoll.stats.analysis import Analysis
 
 if TYPE_CHECKING:

@@ -4,8 +4,9 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from virtoll.report.figures import caveat_signs
-from virtoll.report.figures.style import INK, MUTED, platform_styles
+from virtoll.report.figures.old import caveat_signs
+from virtoll.report.figures.old.style import INK, MUTED
+from virtoll.report.figures.style import platform_styles
 from virtoll.stats.analysis import Analysis
 
 if TYPE_CHECKING:

@@ -1,0 +1,152 @@
+"""Horizontal bars from zero, a platform each: bar, interval, what stands beside it; a word where there is no value."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from virtoll.report.figures import caveats, markers
+from virtoll.report.figures.marks import SAID, by_platform, labels_of, layer, number, on_paper, rule_through, text_width
+from virtoll.report.figures.style import INK, MUTED, PAPER, Specification, pixels
+from virtoll.stats.analysis import Analysis
+
+_THICKNESS = 0.62  # of the distance between two bars
+_END = 0.28  # of the same: the stroke at an interval's end
+_DASH = (4, 3)
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One bar in the axis' unit, from zero to `value`; `low` and `high` are its interval's ends, where it has one.
+
+    `beside`: what is printed right of it. `said`: all of it in words. `workload`: what was measured.
+    """
+
+    value: float
+    low: float | None
+    high: float | None
+    beside: str
+    said: str
+    workload: str
+
+
+@dataclass(frozen=True)
+class BarPanel:
+    """Bars by platform, and for a platform without one the reason in a word or two. `names`: of all, in lines.
+
+    `reach`: the axis' end. `limit`: where an interval is cut and an arrow drawn. `reference`: a line through all.
+    `size`: width and distance between two bars, in pixels. `text`: of what is printed, in points. `labelled`: whether
+    the platforms are named at the left.
+    """
+
+    title: str | Sequence[str]
+    axis: str | None
+    bars: Mapping[str, Bar]
+    missing: Mapping[str, str]
+    names: Mapping[str, Sequence[str]]
+    reach: float
+    size: tuple[float, float]
+    limit: float = float("inf")
+    reference: float | None = None
+    text: float = 6.5
+    labelled: bool = True
+    axis_extra: Specification | None = None
+    subtitle: str | None = None
+
+
+def names_width(names: Mapping[str, Sequence[str]], points: float) -> float:
+    """How much room platforms' names take left of a panel, in pixels."""
+    return max(text_width(line, points) for lines in names.values() for line in lines) + 8
+
+
+def bar_panel(analysis: Analysis, own: BarPanel) -> Specification:
+    """A panel with its data."""
+    title: Specification = {"text": own.title} | ({} if own.subtitle is None else {"subtitle": own.subtitle})
+    return {
+        "title": title,
+        "width": own.size[0],
+        "height": round(own.size[1] * len(own.names), 1),
+        "data": {"values": list(_data(analysis, own))},
+        "encoding": {
+            "y": {
+                "field": "row",
+                "type": "ordinal",
+                "scale": {"domain": list(range(len(own.names))), "padding": 0},
+                "axis": {
+                    "labelExpr": labels_of(list(own.names.values())),
+                    "labels": own.labelled,
+                    "title": None,
+                    "domain": False,
+                    "ticks": False,
+                    "labelPadding": 6,
+                },
+            }
+        },
+        "layer": _layers(analysis, own),
+    }
+
+
+def _layers(analysis: Analysis, own: BarPanel) -> list[Specification]:
+    scale: Specification = {"domain": [0, number(own.reach)], "nice": False}
+    axis: Specification = {"title": own.axis, "tickCount": 4, "grid": True} | (own.axis_extra or {})
+    across: Specification = {"type": "quantitative", "scale": scale, "axis": axis}
+    thick, end = round(own.size[1] * _THICKNESS, 2), round(own.size[1] * _END, 2)
+    bar: Specification = {"type": "bar", "size": thick}
+    value: Specification = {"x": {"field": "value", **across}, "fill": by_platform(analysis), "tooltip": SAID}
+    marked = bool(analysis.caveats.keys() & own.bars.keys())
+    found = [
+        *([] if own.reference is None else [rule_through("x", own.reference, _DASH)]),
+        layer(bar, value, "isValid(datum.value) && !datum.caveat" if marked else "isValid(datum.value)"),
+    ]
+    if marked:
+        outline = {"stroke": by_platform(analysis), "fill": {"value": PAPER}}
+        found.append(layer(bar | {"strokeWidth": 1.2, "strokeDash": [3, 2]}, value | outline, "datum.caveat"))
+    if any(one.low is not None for one in own.bars.values()):
+        found += on_paper({"x": {"field": "from", **across}, "x2": {"field": "to"}}, "isValid(datum.from)")
+        for field in ("start", "stop"):
+            tick: Specification = {"type": "tick", "orient": "vertical", "size": end}
+            position = {"x": {"field": field, **across}}
+            for paint, points in ((PAPER, 2.6), (INK, 1.1)):
+                stroke: Specification = {"thickness": pixels(points), "fill": paint}
+                found.append(layer(tick | stroke, position, f"isValid(datum.{field})"))
+        found.sort(key=lambda one: one["mark"].get("fill") == INK or one["mark"].get("stroke") == INK)
+        found = found if own.reference is None else _reference_first(found)
+        arrow: Specification = {"type": "point", "shape": markers.TO_THE_RIGHT, "size": markers.area(4)}
+        position = {"x": {"field": "to", **across}}
+        found.append(layer(arrow | {"fill": INK, "strokeWidth": 0}, position, "datum.beyond"))
+    text: Specification = {"type": "text", "align": "left", "baseline": "middle", "fontSize": pixels(own.text)}
+    at: Specification = {"x": {"field": "reach", **across}, "text": {"field": "beside"}}
+    halo: Specification = {"stroke": PAPER, "strokeWidth": 3, "strokeJoin": "round", "dx": 5}
+    found += [layer(text | halo, at, "datum.beside"), layer(text | {"dx": 5}, at, "datum.beside")]
+    if own.missing:
+        word = text | {"fill": MUTED, "dx": 3}
+        found.append(layer(word, {"x": {"datum": 0, **across}, "text": {"field": "missing"}}, "datum.missing"))
+    return found
+
+
+def _reference_first(found: Sequence[Specification]) -> list[Specification]:
+    through = [one for one in found if one["mark"].get("strokeDash") == list(_DASH)]
+    return [*through, *(one for one in found if one not in through)]
+
+
+def _data(analysis: Analysis, own: BarPanel) -> Iterable[dict[str, Any]]:
+    for row, platform in enumerate(own.names):
+        bar = own.bars.get(platform)
+        made: dict[str, Any] = {"platform": platform, "row": row}
+        if bar is None:
+            why = own.missing.get(platform)
+            if why is not None:
+                yield made | {"missing": why, "said": f"{platform}: {why}"}
+            continue
+        sign = f" {caveats.SIGN}" if platform in analysis.caveats else ""
+        made |= {"workload": bar.workload, "value": number(bar.value), "said": bar.said}
+        made |= {"caveat": True} if sign else {}
+        reach = bar.value
+        if bar.low is not None:
+            high = float("inf") if bar.high is None else bar.high  # a time that may be zero has no largest share
+            end = min(high, own.limit)
+            reach = max(reach, end)
+            made |= {"low": number(bar.low), "from": number(max(bar.low, 0.0)), "to": number(end)}
+            made |= {} if bar.high is None else {"high": number(bar.high)}
+            made |= {"start": number(bar.low)} if bar.low >= 0 else {}
+            made |= {"beyond": True} if high > own.limit else {"stop": number(end)}
+        yield made | {"reach": number(reach), "beside": f"{bar.beside}{sign}"}

@@ -1,0 +1,159 @@
+"""The legend below a figure's panels: a part of its own, whose marks have the `platform` that they name."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from virtoll.report import words
+from virtoll.report.figures import caveats, markers
+from virtoll.report.figures.marks import layer, text_width
+from virtoll.report.figures.style import INK, MUTED, PAPER, SIZES, Specification, Width, pixels, platform_styles
+from virtoll.stats.analysis import Analysis
+
+_HANDLE, _GAP = 20.0, 16.0  # pixels: of a sample's line, and between two columns
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A sample and its label. `line`: the colour of a line through it, `dash` its dashes; `shape`: a marker on it.
+
+    `half`: the shape of what of the marker is filled; `fill` and `stroke`: the marker's colours.
+    """
+
+    label: str
+    platform: str | None = None
+    line: str | None = None
+    dash: Sequence[float] = (1, 0)
+    shape: str | None = None
+    half: str | None = None
+    fill: str | None = None
+    stroke: str | None = None
+    points: float = 4.5
+
+
+def platforms(analysis: Analysis, shown: Sequence[str]) -> list[Entry]:
+    """Each platform's line and marker."""
+    styles = platform_styles(analysis.platforms)
+    return [
+        Entry(
+            caveats.name(analysis, one),
+            platform=one,
+            line=styles[one].paint,
+            dash=styles[one].dash,
+            shape=markers.shape(styles[one].marker),
+            fill=styles[one].paint,
+            stroke=styles[one].paint,
+        )
+        for one in shown
+    ]
+
+
+def verdicts(analysis: Analysis) -> list[Entry]:
+    """What a marker's filling means."""
+    circle, half = markers.shape("o"), markers.left_half("o")
+    return [
+        Entry("slower or faster", shape=circle, fill=INK, stroke=INK),
+        Entry(f"alike within {words.amount(analysis.margin)}", shape=circle, half=half, fill=PAPER, stroke=INK),
+        Entry("not known", shape=circle, fill=PAPER, stroke=INK),
+    ]
+
+
+def box(label: str, paint: str) -> Entry:
+    """An area's colour."""
+    return Entry(label, shape=markers.BOX, fill=paint, stroke=paint, points=8)
+
+
+def line(label: str, dash: Sequence[float], paint: str = MUTED) -> Entry:
+    """A line of reference."""
+    return Entry(label, line=paint, dash=dash)
+
+
+def of_caveats(analysis: Analysis, shown: Iterable[str]) -> list[Entry]:
+    """What the sign at a platform's name, a cross and an open bar mean; none where no platform has a caveat."""
+    return [
+        Entry(f"{caveats.SIGN} ×  {caveat}", shape=markers.BOX, fill=PAPER, stroke=INK, points=8)
+        for caveat in caveats.found(analysis, shown)
+    ]
+
+
+def legend(width: Width, entries: Sequence[Entry], left: float, most: int = 4) -> list[Specification]:
+    """The part of a figure, in as many columns as its longest label has room for, at most so many; [] without any.
+
+    `left`: what stands left of the first panel's own area, in pixels; the legend is in the middle of the whole.
+    """
+    if not entries:
+        return []
+    points = SIZES[width].text
+    column = _HANDLE + 5 + _GAP + max(text_width(one.label, points) for one in entries)
+    count = max(1, min(most, len(entries), int((width.pixels + _GAP) / column)))
+    rows = -(-len(entries) // count)
+    step = pixels(points) * 1.45
+    count = -(-len(entries) // rows)
+    start = max(0.0, (width.pixels - column * count + _GAP) / 2) - left
+    values = [
+        _datum(one, start + column * (place // rows), step * (place % rows + 0.5)) for place, one in enumerate(entries)
+    ]
+    return [
+        {
+            "data": {"values": values},
+            "width": 1,
+            "height": round(step * rows, 1),
+            "layer": _layers(values, pixels(points)),
+        }
+    ]
+
+
+def _datum(one: Entry, x: float, y: float) -> dict[str, Any]:
+    made = {
+        "platform": one.platform,
+        "label": one.label,
+        "line": one.line,
+        "dash": list(one.dash) if one.line else None,
+        "shape": one.shape,
+        "half": one.half,
+        "fill": one.fill,
+        "stroke": one.stroke,
+        "size": markers.area(one.points) if one.shape else None,
+        "x": round(x, 1),
+        "y": round(y, 1),
+    }
+    return {key: value for key, value in made.items() if value is not None}
+
+
+def _layers(values: Sequence[dict[str, Any]], size: float) -> list[Specification]:
+    def as_is(field: str, kind: str = "nominal") -> Specification:
+        return {"field": field, "type": kind, "scale": None, "legend": None}
+
+    def at(offset: float) -> Specification:
+        return {"x": {"field": f"x{offset:g}", **across}, "y": {"field": "y", **across}}
+
+    across: Specification = {"type": "quantitative", "scale": None, "axis": None}
+    for one in values:
+        one |= {f"x{offset:g}": one["x"] + offset for offset in (_HANDLE / 2, _HANDLE, _HANDLE + 5)}
+    middle = at(_HANDLE / 2)
+    marker = {"shape": as_is("shape"), "size": as_is("size", "quantitative"), "stroke": as_is("stroke")}
+    drawn = [
+        layer(
+            {"type": "rule", "strokeWidth": 1.5},
+            {
+                "x": {"field": "x", **across},
+                "x2": {"field": f"x{_HANDLE:g}"},
+                "y": {"field": "y", **across},
+                "stroke": as_is("line"),
+                "strokeDash": as_is("dash"),
+            },
+            "datum.line",
+        ),
+        layer({"type": "point", "strokeWidth": 1.3}, middle | marker | {"fill": as_is("fill")}, "datum.shape"),
+        layer(
+            {"type": "point", "strokeWidth": 0},
+            middle | {"shape": as_is("half"), "size": as_is("size", "quantitative"), "fill": as_is("stroke")},
+            "datum.half",
+        ),
+        layer(
+            {"type": "text", "align": "left", "baseline": "middle", "fontSize": size},
+            at(_HANDLE + 5) | {"text": {"field": "label"}},
+        ),
+    ]
+    fields = ("line", "shape", "half", "label")
+    return [one for one, field in zip(drawn, fields, strict=True) if any(field in value for value in values)]

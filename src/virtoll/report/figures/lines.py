@@ -1,0 +1,101 @@
+"""Lines over a number, a platform each: markers at the values, their intervals, and a gap where a value is missing."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from virtoll.report.figures import caveats
+from virtoll.report.figures.markers import area
+from virtoll.report.figures.marks import SAID, by_platform, crosses, layer, number
+from virtoll.report.figures.style import Specification
+from virtoll.stats.analysis import Analysis
+
+
+@dataclass(frozen=True)
+class LinePoint:
+    """A value at a place of the axis, both in the axes' units; None: there is none. `said`: all of it in words."""
+
+    place: float
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    said: str = ""
+
+
+@dataclass(frozen=True)
+class LinePanel:
+    """Points by platform, of one workload. `across` and `upright`: the axes (`axis`).
+
+    `limits`: where an interval is cut. `size`: width and height in pixels.
+    """
+
+    title: str | Sequence[str]
+    workload: str
+    lines: Mapping[str, Sequence[LinePoint]]
+    across: Specification
+    upright: Specification
+    limits: tuple[float, float]
+    size: tuple[float, float]
+
+
+def axis(
+    limits: tuple[float, float],
+    title: str | Sequence[str] | None,
+    *,
+    scale: Specification | None = None,
+    ticks: Sequence[float] | None = None,
+    names: Sequence[str] | None = None,
+    labelled: bool = True,
+) -> Specification:
+    """A channel without its field: a linear scale from end to end, or as `scale` has it.
+
+    `names`: of the ticks, where numbers will not do.
+    """
+    drawn: Specification = {"title": title, "grid": True, "labels": labelled}
+    if ticks is not None:
+        drawn["values"] = [number(one) for one in ticks]
+    if ticks is not None and names is not None:
+        drawn["labelExpr"] = f"{json.dumps(list(names))}[indexof({json.dumps(drawn['values'])}, datum.value)]"
+        drawn["labelOverlap"] = False
+    ends = {"domain": [number(one) for one in limits], "nice": False, "zero": False}
+    return {"type": "quantitative", "scale": ends | (scale or {}), "axis": drawn}
+
+
+def line_panel(analysis: Analysis, own: LinePanel) -> Specification:
+    """A panel with its data."""
+    x, y = {"field": "place", **own.across}, {"field": "value", **own.upright}
+    stroke = by_platform(analysis)
+    whisker = {"x": x, "y": {"field": "from", **own.upright}, "y2": {"field": "to"}, "stroke": stroke}
+    line = {"x": x, "y": y, "stroke": stroke, "strokeDash": by_platform(analysis, "dash")}
+    marker = {"x": x, "y": y, "fill": by_platform(analysis), "shape": by_platform(analysis, "shape"), "tooltip": SAID}
+    drawn = [
+        layer({"type": "line", "strokeWidth": 1.5}, line),
+        layer({"type": "rule", "strokeWidth": 1.2}, whisker, "isValid(datum.from)"),
+        layer({"type": "point", "size": area(4), "strokeWidth": 0}, marker, "isValid(datum.value)"),
+    ]
+    if analysis.caveats.keys() & own.lines.keys():
+        drawn.append(crosses({"x": x, "y": y}))
+    return {
+        "title": own.title,
+        "width": own.size[0],
+        "height": own.size[1],
+        "data": {"values": list(_data(analysis, own))},
+        "layer": drawn,
+    }
+
+
+def _data(analysis: Analysis, own: LinePanel) -> Iterable[dict[str, Any]]:
+    low_limit, high_limit = own.limits
+    for platform, points in own.lines.items():
+        for point in points:
+            made: dict[str, Any] = {"platform": platform, "workload": own.workload, "place": number(point.place)}
+            if point.value is None:
+                yield made | {"value": None}
+                continue
+            made |= {"value": number(point.value), "said": f"{caveats.name(analysis, platform)}, {point.said}"}
+            made |= {"caveat": True} if platform in analysis.caveats else {}
+            if point.low is not None and point.high is not None:
+                made |= {"low": number(point.low), "high": number(point.high)}
+                made |= {"from": number(max(point.low, low_limit)), "to": number(min(point.high, high_limit))}
+            yield made

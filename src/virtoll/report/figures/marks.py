@@ -1,0 +1,104 @@
+"""The marks that figures share: encodings by platform, intervals, markers, panels side by side, and the whole figure.
+
+A datum's fields are those of `base`. Positions are given by the caller: `x` and `y` are channels of Vega-Lite.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from virtoll.report.figures import markers
+from virtoll.report.figures.style import INK, PAPER, Specification, Width, pixels, platform_styles
+from virtoll.stats.analysis import Analysis
+
+SCHEMA: Final = "https://vega.github.io/schema/vega-lite/v6.json"
+SAID: Final[Specification] = {"field": "said", "type": "nominal"}
+"""The tooltip of every mark that shows a value."""
+_WIDE, _NARROW = "mwMWGOQCD@%&—", "ijltfrI1|.,:;'()[]/ -"
+
+
+def text_width(text: str, points: float) -> float:
+    """About how wide a line of text is, in pixels: Vega-Lite's layout measures, but panels are sized before it."""
+    ems = sum(0.33 if one in _NARROW else 0.8 if one in _WIDE else 0.65 if one.isupper() else 0.556 for one in text)
+    return pixels(ems * points)
+
+
+def number(value: float) -> float:
+    """A value for a drawing: six digits, which no eye tells from more."""
+    return float(f"{value:.6g}")
+
+
+def layer(mark: Specification, encoding: Specification, where: str | None = None) -> Specification:
+    """One layer; `where`: an expression of Vega over `datum`, without which all data are drawn."""
+    made: Specification = {"mark": mark, "encoding": encoding}
+    return made if where is None else made | {"transform": [{"filter": where}]}
+
+
+def by_platform(analysis: Analysis, kind: str = "paint") -> Specification:
+    """A channel's definition: each platform's `paint`, `shape`, `half` (of its shape), or `dash`. It has no legend."""
+    styles = platform_styles(analysis.platforms)
+    ranges: Mapping[str, list[Any]] = {
+        "paint": [one.paint for one in styles.values()],
+        "shape": [markers.shape(one.marker) for one in styles.values()],
+        "half": [markers.left_half(one.marker) for one in styles.values()],
+        "dash": [list(one.dash) for one in styles.values()],
+    }
+    return {
+        "field": "platform",
+        "type": "nominal",
+        "scale": {"domain": list(styles), "range": ranges[kind]},
+        "legend": None,
+    }
+
+
+def labels_of(labels: Sequence[str | Sequence[str]]) -> str:
+    """The `labelExpr` of an axis over the numbers 0, 1, 2...: each number's label, a list of lines or one."""
+    return f"{json.dumps(list(labels))}[datum.value]"
+
+
+def rule_through(channel: str, value: float, dash: Sequence[float] | None = None, paint: str = INK) -> Specification:
+    """A line of reference right through a panel, at a value of `x` or `y`."""
+    drawn: Specification = {"type": "rule", "stroke": paint, "strokeWidth": 1}
+    other = "y" if channel == "x" else "x"
+    place = {channel: {"datum": number(value), "type": "quantitative"}, other: None}
+    return layer(drawn | ({} if dash is None else {"strokeDash": list(dash)}), place)
+
+
+def on_paper(channels: Specification, where: str = "isValid(datum.low)") -> list[Specification]:
+    """An interval that can be seen on a bar of any colour: a dark line on a light one.
+
+    `channels`: the four ends (`x`, `x2`, `y` ...) as they are encoded.
+    """
+    return [
+        layer({"type": "rule", "stroke": paint, "strokeWidth": pixels(points)}, channels | {"tooltip": SAID}, where)
+        for paint, points in ((PAPER, 2.6), (INK, 1.1))
+    ]
+
+
+def crosses(position: Specification, points: float = 4.0) -> Specification:
+    """A cross over each marker whose datum has a `caveat`."""
+    mark = {
+        "type": "point",
+        "shape": markers.CROSS,
+        "size": markers.area(points),
+        "stroke": INK,
+        "strokeWidth": 1,
+        "fill": None,
+    }
+    return layer(mark, position, "datum.caveat")
+
+
+def panels(specifications: Sequence[Specification], columns: int, spacing: float = 14) -> Specification:
+    """Panels side by side, in rows of so many."""
+    return {"concat": list(specifications), "columns": columns, "spacing": spacing, "align": "each"}
+
+
+def panel_width(width: Width, columns: int, left: float, *, each: float = 0.0, spacing: float = 14) -> float:
+    """Of one of so many panels in a row, in pixels: `left` is what the first has beside it, and `each` every one."""
+    return round((width.pixels - 4 - left - columns * each - (columns - 1) * spacing) / columns, 1)
+
+
+def figure(parts: Iterable[Specification], data: Sequence[Mapping[str, Any]] | None = None) -> Specification:
+    """The whole: parts below one another (a legend is the last), and the data of all that have none of their own."""
+    made: Specification = {"$schema": SCHEMA, "spacing": 10, "vconcat": list(parts)}
+    return made if data is None else made | {"data": {"values": list(data)}}

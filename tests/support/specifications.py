@@ -1,0 +1,33 @@
+"""What a figure's specification holds: its panels, its data, and its legend's labels."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from virtoll.report.figures.style import Specification
+
+
+def panels_of(specification: Specification) -> list[Specification]:
+    """Each panel with data of its own, in order; the legend is no panel."""
+    return [one for one in _leaves(specification) if not _is_legend(one)]
+
+
+def data_of(specification: Specification) -> list[Mapping[str, Any]]:
+    """Every datum of the panels, in order."""
+    return [datum for panel in panels_of(specification) for datum in panel["data"]["values"]]
+
+
+def legend_of(specification: Specification) -> list[str]:
+    """The labels of the legend."""
+    return [datum["label"] for one in _leaves(specification) if _is_legend(one) for datum in one["data"]["values"]]
+
+
+def _is_legend(one: Specification) -> bool:
+    return all("label" in datum for datum in one["data"]["values"])
+
+
+def _leaves(specification: Specification) -> Iterator[Specification]:
+    if "layer" in specification:
+        yield specification
+    for key in ("vconcat", "hconcat", "concat"):
+        for one in specification.get(key, ()):
+            yield from _leaves(one)
