@@ -74,9 +74,17 @@ def as_json(specification: Specification) -> str:
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
+def browser_config() -> str:
+    """The `config` of every specification that a browser draws, as JSON like `as_json`'s."""
+    return as_json(config(Width.PAGE))
+
+
 def inline(drawing: Drawing, label: str) -> str:
-    """The SVG for an HTML page, named for screen readers; `label` is text of HTML."""
-    return drawing.page.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
+    """The SVG for an HTML page, named for screen readers; `label` is text of HTML.
+
+    Where a reader has none of the fonts, letters are wider than what was measured: nothing of them is cut off.
+    """
+    return drawing.page.replace("<svg", f'<svg role="img" aria-label="{label}" overflow="visible"', 1)
 
 
 def drawn(specification: Specification, width: Width) -> str:

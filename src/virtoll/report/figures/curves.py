@@ -164,7 +164,7 @@ def _across(own: OverParameter, width: float) -> Specification:
     """The parameter's axis, with a mark at each value, named where there is room for it."""
     values = own.values
     above = [value for value in values if value > 0]
-    scale: Specification = {}
+    scale: Specification | None = None
     at = list(values)
     if values[-1] > _WIDE * min(above, default=values[-1]) and values[0] >= 0:
         if values[0] > 0:

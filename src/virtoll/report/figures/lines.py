@@ -58,8 +58,8 @@ def axis(
     if ticks is not None and names is not None:
         drawn["labelExpr"] = f"{json.dumps(list(names))}[indexof({json.dumps(drawn['values'])}, datum.value)]"
         drawn["labelOverlap"] = False
-    ends = {"domain": [number(one) for one in limits], "nice": False, "zero": False}
-    return {"type": "quantitative", "scale": ends | (scale or {}), "axis": drawn}
+    ends: Specification = {"domain": [number(one) for one in limits], "nice": False}
+    return {"type": "quantitative", "scale": ends | ({"zero": False} if scale is None else scale), "axis": drawn}
 
 
 def line_panel(analysis: Analysis, own: LinePanel) -> Specification:

@@ -96,6 +96,7 @@ def share_panel(analysis: Analysis, own: SharePanel, width: Width, left: float) 
             },
         },
         "layer": _layers(analysis, own, width),
+        "resolve": {"scale": {"shape": "independent"}},  # whole markers and halves
     }
 
 

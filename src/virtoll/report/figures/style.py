@@ -135,7 +135,7 @@ SPARE: Sequence[PlatformStyle] = tuple(
     for colour in ("#CC79A7", "#009E73", "#0072B2", "#D55E00", "#56B4E9", "#E69F00", "#332288")
 )
 
-FONT: Final = "Liberation Sans, Arial, Helvetica, sans-serif"
+FONT: Final = "Liberation Sans, Arimo, Arial, Helvetica, Nimbus Sans, sans-serif"
 """The first is in the converter itself and is what is measured; the others have letters as wide."""
 
 

@@ -1,0 +1,218 @@
+"""Figures as specifications: their data are the analysis's, text stays text, and they are drawn alike each time."""
+
+import json
+import re
+import warnings
+from dataclasses import replace
+from xml.etree import ElementTree as ET
+
+import pytest
+import vl_convert
+from tests.support.specifications import data_of, legend_of
+from tests.support.synthetic_run import REALISTIC, Truth, run_data
+
+from virtoll import units
+from virtoll.experiment.topology import FUNCTIONAL_ONLY
+from virtoll.report import words
+from virtoll.report.drawing import VEGA_LITE, Drawing, browser_config, inline, render
+from virtoll.report.figures import FIGURES, figures_of
+from virtoll.report.figures.base import FigureSpec
+from virtoll.report.figures.markers import OUTLINES, left_half, shape
+from virtoll.report.figures.style import DARK, KNOWN, SPARE, Specification, Width, config
+from virtoll.stats.analysis import Analysis, analyse
+from virtoll.stats.compare import DIFFERENT, Verdict
+
+MARKED = "<b>xen</b> & more"
+RUN = Truth(
+    REALISTIC | {MARKED: {"packet path": 300.0, "cpu": 40.0}},
+    caveats={MARKED: ("nested xen", FUNCTIONAL_ONLY)},
+    threads=(1, 2, 4),
+    summary="mean-t95",
+    frame_sizes=(64, 1500),
+    margin=0.25,
+)
+
+
+@pytest.fixture(scope="module")
+def analysis() -> Analysis:
+    return analyse(run_data(RUN))
+
+
+@pytest.fixture(scope="module")
+def drawings(analysis: Analysis) -> dict[str, Drawing]:
+    """Every figure of the run that is a specification, drawn."""
+    return {
+        name: render(name, spec, analysis)
+        for name, spec in figures_of(analysis).items()
+        if isinstance(spec, FigureSpec) and spec.why_not(analysis) is None
+    }
+
+
+def specification(name: str, analysis: Analysis, width: Width = Width.PAGE) -> Specification:
+    """What a figure draws."""
+    spec = figures_of(analysis)[name]
+    assert isinstance(spec, FigureSpec)
+    return spec.draw(analysis, width)
+
+
+@pytest.mark.parametrize("width", Width)
+def test_cost_has_each_share_with_its_interval_and_its_verdict(width: Width, analysis: Analysis) -> None:
+    shown = [one for one in (*analysis.control, *analysis.comparisons) if one.share is not None]
+    cost = specification("cost", analysis, width)
+    told = {(one["platform"], one["row"]): one for one in data_of(cost)}
+    rows = {task: row for row, task in enumerate(task for task in analysis.tasks if any(c.task == task for c in shown))}
+    assert len(told) == len(shown)
+    for one in shown:
+        datum = told[one.platform, rows[one.task]]
+        assert one.share is not None
+        assert datum["workload"] == one.task.workload
+        assert datum["value"] == pytest.approx(100 * one.share, rel=1e-5)
+        look = "different" if one.verdict in DIFFERENT else "alike" if one.verdict is Verdict.ALIKE else "open"
+        assert datum["look"] == look
+        assert datum["said"].startswith(f"{one.platform}, {one.task.label}: {units.percent(one.share)} of native")
+        assert datum["said"].endswith(words.said(one).text)
+        assert ("caveat" in datum) is (one.platform == MARKED)
+        if one.interval is not None:
+            ends = 100 * one.interval.low, 100 * one.interval.high
+            assert (datum["low"], datum["high"]) == pytest.approx(ends, rel=1e-5)
+            assert "95 % interval" in datum["said"]
+    labels = legend_of(cost)
+    assert {"netns", f"{MARKED} †", "slower or faster", "alike within 25 %", "not known"} <= set(labels)
+    assert f"† ×  {FUNCTIONAL_ONLY}" in labels
+
+
+def test_throughput_has_each_median_and_says_what_is_a_lower_bound(analysis: Analysis) -> None:
+    told = {
+        (one["platform"], one["said"].partition(":")[0]): one for one in data_of(specification("throughput", analysis))
+    }
+    tasks = [task for task in analysis.tasks if task.metric.source == "points"]
+    assert len(told) == len(tasks) * len(analysis.platforms)
+    for task in tasks:
+        for platform in analysis.platforms:
+            datum, cell = told[platform, f"{platform}, {task.label}"], analysis.cells[platform, task]
+            curve = analysis.curve(platform, task)
+            assert datum["value"] == pytest.approx(cell.median, rel=1e-5)
+            assert cell.interval is not None
+            assert (datum["low"], datum["high"]) == pytest.approx((cell.interval.low, cell.interval.high), rel=1e-5)
+            assert units.count(cell.median) in datum["beside"]
+            assert ("≥" in datum["beside"]) is (curve is not None and curve.lossless)
+            assert ("at least" in datum["said"]) is ("≥" in datum["beside"])
+
+
+def test_a_platform_that_was_not_measured_is_a_word_and_no_bar(analysis: Analysis) -> None:
+    some = next(task for task in analysis.tasks if task.metric.source == "points")
+    cells = {key: cell for key, cell in analysis.cells.items() if key != ("runc", some)}
+    told = [one for one in data_of(specification("throughput", replace(analysis, cells=cells))) if "missing" in one]
+    assert [(one["platform"], one["missing"], "value" in one) for one in told] == [("runc", "not measured", False)]
+
+
+def test_forwarding_has_each_point_with_its_range(analysis: Analysis) -> None:
+    told = [one for one in data_of(specification("forwarding", analysis)) if "platform" in one]
+    points = [(curve, point) for curve in analysis.curves for point in curve.points if point.forwarded.median > 0]
+    assert len(told) == len(points)
+    found = {(one["platform"], one["offered"], one["value"]): one for one in told}
+    for curve, point in points:
+        offered, forwarded = (float(f"{one:.6g}") for one in (point.offered.median, point.forwarded.median))
+        datum = found[curve.platform, offered, forwarded]
+        assert (datum["low"], datum["high"]) == pytest.approx((point.forwarded.low, point.forwarded.high), rel=1e-5)
+        assert (datum["from"], datum["to"]) == pytest.approx((point.offered.low, point.offered.high), rel=1e-5)
+        assert ("flat" in datum) is (point.intended_rate is None)
+        assert units.frame_rate(point.offered.median) in datum["said"]
+
+
+def test_all_six_are_specifications(drawings: dict[str, Drawing]) -> None:
+    assert {"cost", "forwarding", "throughput", "bars-1", "curves-stream-threads"} <= set(drawings)
+
+
+def test_a_figure_is_the_same_each_time(analysis: Analysis, drawings: dict[str, Drawing]) -> None:
+    specs = figures_of(analysis)
+    for name, drawing in drawings.items():
+        assert render(name, specs[name], analysis) == drawing, name
+
+
+def test_markup_in_a_platforms_name_stays_text(drawings: dict[str, Drawing]) -> None:
+    for name, drawing in drawings.items():
+        for svg in (drawing.svg, inline(drawing, "a figure")):
+            texts = ["".join(one.itertext()) for one in ET.fromstring(svg).iter() if one.tag.endswith("text")]
+            assert any(text.startswith(MARKED) for text in texts), name
+        assert drawing.specification is not None
+        assert not set("<>&") & set(drawing.specification), name
+        assert MARKED in json.dumps(json.loads(drawing.specification), ensure_ascii=False), name
+
+
+def test_what_belongs_to_a_platform_says_so_in_words(drawings: dict[str, Drawing]) -> None:
+    """What a pointer, a filter and a highlight need; and nothing of theirs is in it yet."""
+    for name, drawing in drawings.items():
+        found = json.loads(drawing.specification or "")
+        assert not {"config", "params"} & found.keys(), name
+        for datum in data_of(found):
+            if datum.get("value") is not None:
+                assert {"platform", "workload", "said"} <= datum.keys(), name
+                assert str(datum["platform"]) in str(datum["said"]), name
+
+
+def test_colours_are_a_pages_in_it_and_plain_in_a_file(drawings: dict[str, Drawing]) -> None:
+    for name, drawing in drawings.items():
+        assert "currentColor" in drawing.page, name
+        assert set(re.findall(r"var\((--figure-\w+),", drawing.page)) <= DARK.keys(), name
+        assert not re.search(r"<[^>]*(?:currentColor|var\()", drawing.svg), name
+    assert set(re.findall(r"var\((--figure-\w+),", browser_config())) <= DARK.keys()
+    paints = {style.paint for style in (*KNOWN.values(), *SPARE)}
+    assert all(one == "currentColor" or re.match(r"var\((--figure-\w+),", one) for one in paints)
+
+
+def test_an_alike_marker_is_half_filled(analysis: Analysis) -> None:
+    """A small shape more for each: as much more is drawn as there are verdicts turned into it."""
+    spec = FIGURES["cost"]
+    found = {
+        verdict: replace(
+            analysis,
+            comparisons=tuple(replace(one, verdict=verdict) for one in analysis.comparisons),
+            control=tuple(replace(one, verdict=verdict) for one in analysis.control),
+        )
+        for verdict in (Verdict.UNKNOWN, Verdict.ALIKE)
+    }
+    unknown, alike = (re.findall(r'<path[^>]* d="([^"]*)"', render("cost", spec, one).svg) for one in found.values())
+    halves = list(alike)
+    for path in unknown:
+        halves.remove(path)
+    assert len(halves) == sum(one.share is not None for one in (*analysis.comparisons, *analysis.control))
+    assert not set(halves) & set(unknown)
+    for path in halves:
+        assert max(float(x) for x, _ in re.findall(r"(-?[\d.]+),(-?[\d.]+)", path)) <= 0
+
+
+def test_the_converter_has_nothing_to_warn_of(
+    analysis: Analysis, drawings: dict[str, Drawing], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Layers that define one scale in two ways, or a mark without what it needs."""
+    for name in drawings:
+        made = specification(name, analysis)
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            vl_convert.vegalite_to_vega(made, vl_version=VEGA_LITE, config=config(Width.PAGE), show_warnings=True)
+        said = capfd.readouterr()
+        assert (name, [str(one.message) for one in found], said.out + said.err) == (name, [], "")
+
+
+def test_every_marker_has_an_outline_and_a_left_half() -> None:
+    used = {style.marker for style in (*KNOWN.values(), *SPARE)}
+    assert used <= OUTLINES.keys()
+    assert len({shape(marker) for marker in used}) == len(used)
+    for marker in used:
+        places = [float(one) for one in re.findall(r"[ML](-?[\d.]+(?:e-\d+)?),", left_half(marker))]
+        assert max(places) <= 0 < max(x for x, _ in OUTLINES[marker])
+        assert min(places) == pytest.approx(min(x for x, _ in OUTLINES[marker]), abs=0.01)
+
+
+def test_an_interval_that_goes_beyond_the_axis_ends_there_with_an_arrow(analysis: Analysis) -> None:
+    some = next(one for one in analysis.comparisons if one.interval is not None)
+    assert some.interval is not None
+    wide = replace(some, interval=replace(some.interval, low=1e-9, high=1e9))
+    others = tuple(wide if one is some else one for one in analysis.comparisons)
+    spec = FIGURES["cost"]
+    assert isinstance(spec, FigureSpec)
+    found = replace(analysis, comparisons=others)
+    (datum,) = (one for one in data_of(spec.draw(found, Width.PAGE)) if one.get("high", 0) > 1e9)
+    assert datum["low"] < datum["from"] < datum["value"] < datum["to"] < datum["high"]
+    assert render("cost", spec, found).svg.count("<path") == render("cost", spec, analysis).svg.count("<path") + 2
