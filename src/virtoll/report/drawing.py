@@ -7,8 +7,7 @@ letters as text, and colours that the page may set (`figures/style.py`). Files h
 import functools
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from virtoll.report.figures.base import AnyFigure
@@ -41,15 +40,16 @@ _HEAD = re.compile(r'<svg [^>]*?width="([\d.]+)" height="([\d.]+)"[^>]*>')
 class Drawing:
     """One figure: `page`: the SVG that stands on the page; `svg`: an SVG file's text; `pdf`: a PDF file's bytes.
 
-    `specifications`: what a browser draws it from, as JSON that may stand in an element `script`: by width `page`,
-    and `column` where it can be read as narrow; empty: nothing.
+    `specification`: what a browser draws it from, as JSON that may stand in an element `script`; None: nothing.
+    `narrow`: the same as wide as a paper's column, where it can be read there.
     """
 
     name: str
     page: str
     svg: str
     pdf: bytes
-    specifications: Mapping[str, str] = field(default_factory=dict)
+    specification: str | None = None
+    narrow: str | None = None
 
 
 def render(name: str, spec: AnyFigure, analysis: Analysis) -> Drawing:
@@ -59,13 +59,14 @@ def render(name: str, spec: AnyFigure, analysis: Analysis) -> Drawing:
     """
     if isinstance(spec, OldFigureSpec):
         return Drawing(name, *render_old(name, spec, analysis))
-    widths = [Width.PAGE, Width.COLUMN] if spec.in_a_column(analysis) else [Width.PAGE]
-    specifications = {width: spec.draw(analysis, width) for width in widths}
-    svgs = {width: drawn(one, width) for width, one in specifications.items()}
-    page, narrowest = svgs[Width.PAGE], widths[-1]
-    texts = {width.name.lower(): as_json(one) for width, one in specifications.items()}
-    pdf = _pdf(svgs[narrowest], narrowest)
-    return Drawing(name, _named(page, name), _file(page, Width.PAGE.pixels), pdf, texts)
+    specification = spec.draw(analysis, Width.PAGE)
+    page = drawn(specification, Width.PAGE)
+    in_files = (_named(page, name), _file(page, Width.PAGE.pixels))
+    if not spec.in_a_column(analysis):
+        return Drawing(name, *in_files, _pdf(page, Width.PAGE), as_json(specification))
+    narrow = spec.draw(analysis, Width.COLUMN)
+    pdf = _pdf(drawn(narrow, Width.COLUMN), Width.COLUMN)
+    return Drawing(name, *in_files, pdf, as_json(specification), as_json(narrow))
 
 
 def as_json(specification: Specification) -> str:

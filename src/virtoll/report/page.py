@@ -52,7 +52,7 @@ _LONG_TEXT = 90  # characters of a fact in the table; the whole of it is in equi
 class FigureView:
     """One figure of the page: its SVG, or the reason why there is none.
 
-    `specifications`: what a browser draws it from, by width: JSON that may stand in an element `script`.
+    `specifications`: what a browser draws it from, by width, `browser.packed`.
     """
 
     name: str
@@ -188,10 +188,9 @@ def _context(
 def _figure(analysis: Analysis, name: str, spec: AnyFigure, drawing: Drawing | None) -> FigureView:
     if drawing is None:
         return FigureView(name, spec.title, spec.section, "", None, spec.why_not(analysis))
-    svg = inline(drawing, html.escape(spec.title))
-    return FigureView(
-        name, spec.title, spec.section, spec.caption(analysis), svg, None, specifications=drawing.specifications
-    )
+    svg, by_width = inline(drawing, html.escape(spec.title)), {"page": drawing.specification, "column": drawing.narrow}
+    packed = {width: browser.packed(text) for width, text in by_width.items() if text is not None}
+    return FigureView(name, spec.title, spec.section, spec.caption(analysis), svg, None, specifications=packed)
 
 
 def _page_facts(analysis: Analysis) -> dict[str, Any]:

@@ -48,18 +48,36 @@ function marksOf(svg) {
     .filter(({ datum }) => datum?.platform !== undefined || datum?.said !== undefined);
 }
 
-function drawFigure(figure) {
+// What `browser.packed` has made of a specification.
+async function unpacked(text) {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(stream).json();
+}
+
+// One drawing of a figure at a time: what is asked for while it is drawn is drawn after it.
+async function drawFigure(figure) {
   const drawing = drawings.get(figure);
-  const width = NARROW.matches && drawing.specs.column !== undefined ? "column" : "page";
+  if (drawing.busy) return;
+  drawing.busy = true;
+  while (drawing.stale && drawing.inView) {
+    drawing.stale = false;
+    await drawOnce(figure, drawing);
+  }
+  drawing.busy = false;
+}
+
+async function drawOnce(figure, drawing) {
+  const width = NARROW.matches && drawing.packed.column !== undefined ? "column" : "page";
+  drawing.specs[width] ??= await unpacked(drawing.packed[width]);
   const specification = chosenOf(drawing.specs[width]);
   drawing.view?.finalize();
   drawing.place.replaceChildren();
-  drawing.stale = false;
   if (countSaid(drawing.specs[width]) > 0 && countSaid(specification) === 0) {
     drawing.place.append(element("p", { class: "meta" }, "The filter leaves out everything that this figure shows."));
-    drawing.marks = [];
+    drawing.marks = drawing.told = [];
     figure.classList.add("drawn");
-    return Promise.resolve();
+    return;
   }
   const compiled = vegaLite.compile(specification, { config: PAGE.config[width], logger: SILENT }).spec;
   drawing.view = new vega.View(vega.parse(compiled, null, { ast: true }), {
@@ -70,11 +88,11 @@ function drawFigure(figure) {
     loader: { load: () => Promise.reject(new Error("a page loads nothing")), sanitize: () => Promise.reject() },
   });
   drawing.view.tooltip(() => undefined);
-  return drawing.view.runAsync().then(() => finishDrawing(figure));
+  await drawing.view.runAsync();
+  finishDrawing(figure, drawing);
 }
 
-function finishDrawing(figure) {
-  const drawing = drawings.get(figure);
+function finishDrawing(figure, drawing) {
   const svg = drawing.place.querySelector("svg");
   const { width, height } = svg.getBoundingClientRect();
   if (!svg.hasAttribute("viewBox")) svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
@@ -141,7 +159,7 @@ function startFigures() {
     (entries) => {
       for (const { target, isIntersecting } of entries) {
         drawings.get(target).inView = isIntersecting;
-        if (isIntersecting && drawings.get(target).stale) drawFigure(target);
+        drawFigure(target);
       }
     },
     { rootMargin: "300px" },
@@ -149,12 +167,12 @@ function startFigures() {
   for (const figure of document.querySelectorAll("figure")) {
     const found = [...figure.querySelectorAll("script.specification")];
     if (found.length === 0) continue;
-    const specs = Object.fromEntries(found.map((one) => [one.dataset.width, JSON.parse(one.textContent)]));
+    const packed = Object.fromEntries(found.map((one) => [one.dataset.width, one.textContent]));
     const title = figure.querySelector("figcaption b").textContent;
     const label = `${title} Arrow keys tell its values.`;
     const place = element("div", { class: "drawing", tabindex: "0", role: "group", "aria-label": label });
     figure.querySelector(".plate").append(place);
-    drawings.set(figure, { place, specs, stale: true, inView: false, marks: [] });
+    drawings.set(figure, { place, packed, specs: {}, stale: true, inView: false, marks: [] });
     listenTo(drawings.get(figure));
     seen.observe(figure);
   }
@@ -162,7 +180,7 @@ function startFigures() {
   const renew = () => {
     for (const [figure, drawing] of drawings) {
       drawing.stale = true;
-      if (drawing.inView) drawFigure(figure);
+      drawFigure(figure);
     }
   };
   onChoice(renew);
