@@ -44,7 +44,7 @@ from virtoll.stats.sweeps import CurvePoint, PointValue, Spread
 from virtoll.stats.values import Task
 
 _MOST_LINES = 200  # of the plan and of command lines; all of them are in plan.csv and commands.csv
-_SCRIPTS_HERE = "<!-- scripts -->"
+_SCRIPT_HERE = "<!-- script -->"
 _LONG_TEXT = 90  # characters of a fact in the table; the whole of it is in equivalence.csv and under the pointer
 
 
@@ -98,7 +98,7 @@ def render_page(
     context = _context(analysis, drawings, ledger, beside, names)
     page = environment.get_template("report.html.j2").render(**context, damage=damage, renewed_seconds=renewed_seconds)
     page = re.sub(r"(?<=\d) (?=[%×])", "\u00a0", page) + "\n"
-    return page.replace(_SCRIPTS_HERE, "\n".join(f"<script>{one}</script>" for one in browser.scripts()))
+    return page.replace(_SCRIPT_HERE, f"<script>{browser.script()}</script>")
 
 
 def _context(
@@ -146,7 +146,7 @@ def _context(
         "figures": figures,
         "policy": browser.policy(),
         "licences": browser.licences(),
-        "drawn_by_script": any(view.specifications for view in figures),
+        "library": browser.library() if any(view.specifications for view in figures) else (),
         "page_facts": _page_facts(analysis),
         "dark": DARK,
         "platform_names": set(analysis.platforms),

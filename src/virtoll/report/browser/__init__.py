@@ -2,7 +2,8 @@
 
 `library/` holds files from npm as they were published, `ORIGINS.yaml` where from, `LICENCES.txt` their licences.
 `page/` holds our own, plain JavaScript in one function. All stand in the page itself: it requests nothing, and its
-policy (Content Security Policy, level 3) lets no other script run. Main functions: `scripts`, `policy` and `packed`.
+policy (Content Security Policy, level 3) lets no other script run. Main functions: `script`, `library`, `packed`
+and `policy`.
 """
 
 import base64
@@ -23,23 +24,36 @@ def licences() -> str:
 
 
 @cache
-def scripts() -> tuple[str, ...]:
-    """The page's scripts in order, none of which may end its element early."""
+def script() -> str:
+    """Our own script, which nothing in it ends early."""
     own = "\n".join((_FOLDER / "page" / f"{name}.js").read_text(encoding="utf-8") for name in _OWN)
-    made = (_library("vega.min.js"), _library("vega-lite.min.js"), _interpreter(), _in_a_function(own))
-    assert not any("</script" in one or "<!--" in one for one in made)
-    return made
+    assert "</script" not in own
+    return f'"use strict";\n(() => {{\n{own}}})();'
+
+
+@cache
+def library() -> tuple[str, ...]:
+    """The library's files in the order that they run in, `packed`: our script runs them when it draws first."""
+    return tuple(map(packed, _library()))
+
+
+@cache
+def _library() -> tuple[str, ...]:
+    return _file("vega.min.js"), _file("vega-lite.min.js"), _interpreter()
 
 
 def packed(text: str) -> str:
-    """A text for the page's scripts: compressed (gzip), as base64. Specifications are a tenth of their size by it."""
+    """A text for our script: compressed (gzip), as base64. The library is less than half its size by it, and a
+    specification a tenth.
+    """
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 
 
 @cache
 def policy() -> str:
-    """The page's Content Security Policy: no request to anything, and no scripts but `scripts`, known by digest."""
-    digests = (base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in scripts())
+    """The page's Content Security Policy: no request to anything, and no scripts but these, known by digest."""
+    known = (script(), *_library())
+    digests = (base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in known)
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
     return (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
@@ -47,7 +61,7 @@ def policy() -> str:
     )
 
 
-def _library(name: str) -> str:
+def _file(name: str) -> str:
     return _SOURCE_MAP.sub("\n", (_FOLDER / "library" / name).read_text(encoding="utf-8"))
 
 
@@ -56,12 +70,8 @@ def _interpreter() -> str:
 
     By it nothing is compiled from text in the browser, so that the policy need not allow that.
     """
-    text = _library("vega-interpreter.js")
+    text = _file("vega-interpreter.js")
     body, imports = re.subn(r"^import (\{[^}]*\}) from 'vega-util';", r"const \1 = vega;", text)
     body, exports = re.subn(r"\nexport \{ expression as expressionInterpreter \};", "\nreturn expression;", body)
     assert (imports, exports) == (1, 1)
     return f"const expressionInterpreter = (() => {{\n{body}\n}})();"
-
-
-def _in_a_function(text: str) -> str:
-    return f'"use strict";\n(() => {{\n{text}}})();'

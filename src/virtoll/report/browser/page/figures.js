@@ -1,4 +1,4 @@
-// Figures: each one's specification drawn by Vega when it comes into view, as wide as the page lets it be.
+// Figures: each one's specification drawn by Vega (`library/`) when it comes into view, as wide as the page lets it be.
 //
 // The SVG that stands in the page is what is printed, and what is seen until the drawing is there. A mark's datum has
 // `platform`, `workload` and `said`, the words for it (`report/figures/base.py`).
@@ -48,11 +48,27 @@ function marksOf(svg) {
     .filter(({ datum }) => datum?.platform !== undefined || datum?.said !== undefined);
 }
 
-// What `browser.packed` has made of a specification.
+// What `browser.packed` has made of a text.
 async function unpacked(text) {
   const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return new Response(stream).json();
+  return new Response(stream).text();
+}
+
+let library = null;
+
+// Vega, Vega-Lite and the interpreter, run at the first figure; the page's policy knows their texts.
+function loadLibrary() {
+  library ??= Promise.all([...document.querySelectorAll("script.library")].map((one) => unpacked(one.textContent))).then(
+    (texts) => {
+      for (const text of texts) {
+        const script = element("script");
+        script.textContent = text;
+        document.head.append(script);
+      }
+    },
+  );
+  return library;
 }
 
 // One drawing of a figure at a time: what is asked for while it is drawn is drawn after it.
@@ -69,7 +85,8 @@ async function drawFigure(figure) {
 
 async function drawOnce(figure, drawing) {
   const width = NARROW.matches && drawing.packed.column !== undefined ? "column" : "page";
-  drawing.specs[width] ??= await unpacked(drawing.packed[width]);
+  await loadLibrary();
+  drawing.specs[width] ??= JSON.parse(await unpacked(drawing.packed[width]));
   const specification = chosenOf(drawing.specs[width]);
   drawing.view?.finalize();
   drawing.place.replaceChildren();

@@ -1,7 +1,7 @@
 // What the reader has chosen: which platforms and workloads are left out, and which platform is lit.
 //
 // Tables, figures and the bar register with `onChoice` and `onLight`, and change what they show when they are called.
-// All files of this folder stand in one function on the page, in the order of `library.py`.
+// All files of this folder stand in one function on the page, in the order that `browser` has.
 
 const PAGE = JSON.parse(document.getElementById("page-facts").textContent);
 const KINDS = ["platform", "workload"];
