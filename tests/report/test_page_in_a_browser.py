@@ -66,9 +66,19 @@ def test_it_is_whole_at_every_width_and_in_either_light(browser: Browser, page: 
         assert here.page.evaluate("document.documentElement.scrollWidth") <= width
         assert here.violations() == []
         here.page.emulate_media(color_scheme="dark")
-        assert here.violations() == []
+        assert here.violations("color-contrast") == [], "nothing else depends on it"
         assert here.said == []
         assert here.asked_for == [page.as_uri()]
+
+
+def test_a_narrow_page_has_narrow_figures_where_they_can_be_read(browser: Browser, page: Path) -> None:
+    with visit(browser, page, width=390) as here:
+        narrow = here.page.eval_on_selector_all("figure:has([data-width=column])", "all => all.map(one => one.id)")
+        assert narrow
+        for name in narrow:
+            plate = here.page.locator(f"#{name} .plate")
+            here.figure(str(name).removeprefix("figure-"))
+            assert plate.evaluate("one => one.scrollWidth <= one.clientWidth"), name
 
 
 def test_markup_in_a_name_is_text(browser: Browser, marked_up: Path) -> None:

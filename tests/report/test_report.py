@@ -3,6 +3,7 @@
 import csv
 import html
 import io
+import itertools
 import json
 import re
 from collections.abc import Callable
@@ -571,6 +572,9 @@ def test_each_platform_has_its_own_look() -> None:
     assert styles["netns"] == KNOWN["netns"]
     looks = [(style.colour, style.marker) for style in styles.values()]
     assert len(set(looks)) == len(looks)
+    twenty = list(platform_styles([f"platform {number}" for number in range(20)]).values())
+    assert len({(style.colour, style.marker) for style in twenty}) == 20
+    assert all(one.marker != other.marker for one, other in itertools.pairwise(twenty))
 
 
 def test_a_papers_summary_has_a_table_of_its_own(reports: Callable[[str], ReportResult]) -> None:

@@ -36,10 +36,11 @@ class Visit:
             self.figure(str(name).removeprefix("figure-"))
         return [str(name) for name in names]
 
-    def violations(self) -> list[str]:
-        """What axe finds against, of the whole page as it is now."""
+    def violations(self, *rules: str) -> list[str]:
+        """What axe has against the whole page as it is now, by these rules; none: by all of its own."""
         self.page.evaluate(AXE.read_text(encoding="utf-8"))
-        found: dict[str, Any] = self.page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        options = {"resultTypes": ["violations"]} | ({"runOnly": list(rules)} if rules else {})
+        found: dict[str, Any] = self.page.evaluate("options => axe.run(document, options)", options)
         return [f"{one['id']}: {node['target']}" for one in found["violations"] for node in one["nodes"]]
 
     def visible(self, selector: str) -> list[str]:

@@ -129,11 +129,12 @@ KNOWN: Mapping[str, PlatformStyle] = {
     "fake": PlatformStyle("#CC79A7", "X", "-"),
 }
 _SPARE_LOOKS: Sequence[tuple[str, Line]] = (("h", "-."), ("p", ":"), ("*", "-"))
+_SPARE_COLOURS = ("#CC79A7", "#009E73", "#0072B2", "#D55E00", "#56B4E9", "#E69F00", "#332288")
 SPARE: Sequence[PlatformStyle] = tuple(
-    PlatformStyle(colour, marker, line)
-    for marker, line in _SPARE_LOOKS
-    for colour in ("#CC79A7", "#009E73", "#0072B2", "#D55E00", "#56B4E9", "#E69F00", "#332288")
+    PlatformStyle(_SPARE_COLOURS[place % len(_SPARE_COLOURS)], *_SPARE_LOOKS[place % len(_SPARE_LOOKS)])
+    for place in range(len(_SPARE_COLOURS) * len(_SPARE_LOOKS))
 )
+"""Each once: neighbours differ in colour and in shape, so that who takes two colours for one still tells them apart."""
 
 FONT: Final = "Liberation Sans, Arimo, Arial, Helvetica, Nimbus Sans, sans-serif"
 """The first is in the converter itself and is what is measured; the others have letters as wide."""
