@@ -63,6 +63,7 @@ def test_the_librarys_files_are_those_of_npm() -> None:
 def test_it_is_whole_at_every_width_and_in_either_light(browser: Browser, page: Path, width: int) -> None:
     with visit(browser, page, width=width) as here:
         assert "figure-cost" in here.draw_all()
+        here.page.locator("aside summary").click()
         assert here.page.evaluate("document.documentElement.scrollWidth") <= width
         assert here.violations() == []
         here.page.emulate_media(color_scheme="dark")
@@ -126,6 +127,12 @@ def test_the_keyboard_reads_a_figures_values(opened: Visit) -> None:
     opened.page.keyboard.press("ArrowRight")
     second = opened.page.inner_text(".unseen")
     assert first != second
+    opened.page.keyboard.press("End")
+    opened.page.keyboard.press("ArrowDown")
+    last = opened.page.inner_text(".unseen")
+    opened.page.keyboard.press("Home")
+    assert opened.page.inner_text(".unseen") == first != last
+    opened.page.keyboard.press("ArrowRight")
     assert opened.visible(".tip") == [second]
 
 
@@ -183,6 +190,14 @@ def test_a_column_sorts_its_table_by_numbers_with_missing_ones_last(opened: Visi
     told = [one for one in kernels if one != "–"]
     assert kernels == told + ["–"] * (len(kernels) - len(told))
     assert 0 < len(told) < len(kernels)
+
+
+def test_verdicts_are_sorted_by_the_share_that_they_are_of(opened: Visit) -> None:
+    column = "table.cost tbody td:nth-child(3)"
+    opened.page.locator("table.cost thead button").nth(2).click()
+    shares = opened.page.eval_on_selector_all(column, "all => all.map(one => Number(one.dataset.value))")
+    assert len(set(shares)) > 2
+    assert shares == sorted(shares)
 
 
 def _times(here: Visit, rows: str) -> list[float]:

@@ -199,7 +199,7 @@ def _page_facts(analysis: Analysis) -> dict[str, Any]:
     return {
         "run": analysis.data.manifest.run,
         "platforms": [{"name": name, "paint": one.paint, "shape": outline(one.marker)} for name, one in styles.items()],
-        "workloads": list(dict.fromkeys(task.workload for task in analysis.tasks)),
+        "workloads": list(dict.fromkeys(trial.workload for trial in analysis.data.manifest.plan.trials)),
         "config": {width.name.lower(): config(width) for width in Width},
     }
 

@@ -41,11 +41,19 @@ function countSaid(part) {
   return own + Object.values(part).reduce((sum, one) => sum + countSaid(one), 0);
 }
 
-// The elements of a drawing that are of data, in the order drawn: [{ element, datum }].
+// The datum of a drawing's element. A line is of many: of theirs it has what is the same, its platform and workload.
+function datumOf(mark) {
+  const item = mark.__data__;
+  if (item?.datum === undefined) return {};
+  const { platform, workload, said } = item.datum;
+  return item.mark.marktype === "line" ? { platform, workload } : { platform, workload, said };
+}
+
+// The elements of a drawing that are of data, in the order drawn: [{ mark, datum }].
 function marksOf(svg) {
   return [...svg.querySelectorAll("path, line, rect, text, circle")]
-    .map((mark) => ({ mark, datum: mark.__data__?.datum }))
-    .filter(({ datum }) => datum?.platform !== undefined || datum?.said !== undefined);
+    .map((mark) => ({ mark, datum: datumOf(mark) }))
+    .filter(({ datum }) => datum.platform !== undefined || datum.said !== undefined);
 }
 
 // What `browser.packed` has made of a text.
@@ -71,16 +79,23 @@ function loadLibrary() {
   return library;
 }
 
-// One drawing of a figure at a time: what is asked for while it is drawn is drawn after it.
+// One drawing of a figure at a time: what is asked for while it is drawn is drawn after it. Where that fails, the SVG
+// of the page is what is seen.
 async function drawFigure(figure) {
   const drawing = drawings.get(figure);
   if (drawing.busy) return;
   drawing.busy = true;
-  while (drawing.stale && drawing.inView) {
-    drawing.stale = false;
-    await drawOnce(figure, drawing);
+  try {
+    while (drawing.stale && drawing.inView) {
+      drawing.stale = false;
+      await drawOnce(figure, drawing);
+    }
+  } catch (error) {
+    figure.classList.remove("drawn");
+    throw error;
+  } finally {
+    drawing.busy = false;
   }
-  drawing.busy = false;
 }
 
 async function drawOnce(figure, drawing) {
@@ -119,7 +134,8 @@ function finishDrawing(figure, drawing) {
     for (const name of ["role", "aria-roledescription", "aria-label"]) inner.removeAttribute(name);
   }
   drawing.marks = marksOf(svg);
-  drawing.told = drawing.marks.filter(({ datum }) => datum.said !== undefined);
+  const told = drawing.marks.filter(({ datum }) => datum.said !== undefined);
+  drawing.told = [...new Map(told.map((one) => [one.datum.said, one])).values()]; // a bar and its interval say the same
   drawing.at = -1;
   figure.classList.add("drawn");
   shade(drawing);
@@ -148,9 +164,9 @@ const STEPS = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
 
 function listenTo(drawing) {
   drawing.place.addEventListener("pointermove", (event) => {
-    const datum = event.target.__data__?.datum;
-    light(datum?.platform ?? null);
-    if (datum?.said === undefined) hideTip();
+    const datum = datumOf(event.target);
+    light(datum.platform ?? null);
+    if (datum.said === undefined) hideTip();
     else showTip(datum.said, event.clientX, event.clientY);
   });
   drawing.place.addEventListener("pointerleave", () => {
@@ -158,7 +174,7 @@ function listenTo(drawing) {
     light(null);
   });
   drawing.place.addEventListener("click", (event) => {
-    const platform = event.target.__data__?.datum?.platform;
+    const { platform } = datumOf(event.target);
     if (platform !== undefined) pin(platform);
   });
   drawing.place.addEventListener("keydown", (event) => {
