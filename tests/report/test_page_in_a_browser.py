@@ -249,7 +249,10 @@ def test_colours_can_be_chosen(opened: Visit) -> None:
     paper = "getComputedStyle(document.body).backgroundColor"
     light = opened.page.evaluate(paper)
     toggle(opened, "Colours", "dark")
-    assert opened.page.evaluate(paper) != light
+    dark = opened.page.evaluate(paper)
+    assert dark != light
+    opened.page.reload()
+    assert opened.page.evaluate(paper) == dark
     toggle(opened, "Colours", "as the system")
     assert opened.page.evaluate(paper) == light
 

@@ -43,12 +43,12 @@ function chosenLine() {
 
 function themeChoice() {
   const group = element("fieldset", { class: "theme" }, element("legend", {}, "Colours"));
-  const buttons = Object.entries(THEMES).map(([label, theme]) => {
-    const button = element("button", { type: "button", "aria-pressed": String(theme === null) }, label);
+  const buttons = Object.entries(THEMES).map(([label, wanted]) => {
+    const button = element("button", { type: "button", "aria-pressed": String(wanted === theme) }, label);
     button.addEventListener("click", () => {
       for (const one of buttons) one.setAttribute("aria-pressed", String(one === button));
-      if (theme === null) delete document.documentElement.dataset.theme;
-      else document.documentElement.dataset.theme = theme;
+      setTheme(wanted);
+      remember();
     });
     return button;
   });

@@ -9,6 +9,7 @@ const NAMES = { platform: PAGE.platforms.map((one) => one.name), workload: PAGE.
 const leftOut = { platform: new Set(), workload: new Set() };
 const choiceListeners = [];
 const lightListeners = [];
+let theme = null; // "light", "dark", or null: as the system has it
 let lit = null;
 let pinned = null;
 
@@ -38,6 +39,12 @@ function choose(kind, names, shown) {
   for (const listener of choiceListeners) listener();
 }
 
+function setTheme(wanted) {
+  theme = wanted;
+  if (theme === null) delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = theme;
+}
+
 // `name`: the platform to light, or null. What is pinned by a click stays lit when the pointer goes.
 function light(name) {
   const wanted = name ?? pinned;
@@ -53,7 +60,7 @@ function pin(name) {
 
 // A page that is renewed while its run goes on keeps the choice; a browser that stores nothing just forgets it.
 function remember() {
-  const kept = Object.fromEntries(KINDS.map((kind) => [kind, [...leftOut[kind]]]));
+  const kept = Object.fromEntries([...KINDS.map((kind) => [kind, [...leftOut[kind]]]), ["theme", theme]]);
   try {
     sessionStorage.setItem(`virtoll ${PAGE.run}`, JSON.stringify(kept));
   } catch {
@@ -68,6 +75,7 @@ function recall() {
   } catch {
     return;
   }
+  setTheme(["light", "dark"].includes(kept?.theme) ? kept.theme : null);
   for (const kind of KINDS) {
     for (const name of kept?.[kind] ?? []) if (NAMES[kind].includes(name)) leftOut[kind].add(name);
   }
