@@ -13,7 +13,7 @@ from typing import Final
 from virtoll.report.figures.base import AnyFigure
 from virtoll.report.figures.old.base import OldFigureSpec
 from virtoll.report.figures.old.drawing import render_old
-from virtoll.report.figures.style import FONT, Specification, Width, config, in_light
+from virtoll.report.figures.style import FONT, Specification, Width, by_the_page, config, in_light
 from virtoll.stats.analysis import Analysis
 
 VEGA_LITE: Final = "6.4"
@@ -31,6 +31,10 @@ _EMPTY = re.compile(
 _ALIKE = re.compile(r"<g>((?:<(?:line|path)\b[^>]*/>|<text\b[^>]*>[^<]*</text>)+)</g>")
 _MARK = re.compile(r"<(?:line|path|text)\b[^>]*>")
 _LOOK = re.compile(r' ((?:fill|stroke|stroke-width|stroke-dasharray|font-size|text-anchor))="([^"]*)"')
+_TWICE = re.compile(r"(<(?:line|path)\b[^>]*/>)\1+")
+_PLACE = r'transform="translate\((-?[\d.]+),(-?[\d.]+)\)"'
+_STRAIGHT = re.compile(rf'<line {_PLACE} x2="(-?[\d.]+)" y2="(-?[\d.]+)"')
+_CIRCLE = re.compile(rf'<path {_PLACE} d="M([\d.]+),0A\3,\3,0,1,1,-\3,0A\3,\3,0,1,1,\3,0"')
 _IDENTIFIER = re.compile(r' id="([^"]+)"')
 _REFERENCE = re.compile(r'((?:xlink:)?href="#|url\(#)([^")]+)')
 _HEAD = re.compile(r'<svg [^>]*?width="([\d.]+)" height="([\d.]+)"[^>]*>')
@@ -85,7 +89,7 @@ def inline(drawing: Drawing, label: str) -> str:
 
     Where a reader has none of the fonts, letters are wider than what was measured: nothing of them is cut off.
     """
-    return drawing.page.replace("<svg", f'<svg role="img" aria-label="{label}" overflow="visible"', 1)
+    return by_the_page(drawing.page).replace("<svg", f'<svg role="img" aria-label="{label}" overflow="visible"', 1)
 
 
 def drawn(specification: Specification, width: Width) -> str:
@@ -101,8 +105,16 @@ def drawn(specification: Specification, width: Width) -> str:
     body = _TAG.sub(lambda tag: _LONG_NUMBER.sub(r"\1", _NOT_DRAWN.sub("", tag[0])), made[head.end() :])
     while (smaller := _EMPTY.sub("", body)) != body:
         body = smaller
-    body = _ALIKE.sub(_said_once, body)
+    body = _ALIKE.sub(_said_once, _TWICE.sub(r"\1", body))
+    body = _CIRCLE.sub(r'<circle cx="\1" cy="\2" r="\3"', _STRAIGHT.sub(_as_path, body))
     return f'<svg xmlns="http://www.w3.org/2000/svg" {attributes}>{body}'
+
+
+def _as_path(found: re.Match[str]) -> str:
+    """A straight line in half the letters."""
+    x, y, across, down = found.groups()
+    step = f"h{across}" if down == "0" else f"v{down}" if across == "0" else f"l{across},{down}"
+    return f'<path d="M{x},{y}{step}"'
 
 
 def _said_once(found: re.Match[str]) -> str:

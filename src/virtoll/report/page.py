@@ -25,7 +25,7 @@ from virtoll.report.export_tables import export_tables
 from virtoll.report.figures import figures_of
 from virtoll.report.figures.base import SECTIONS, AnyFigure
 from virtoll.report.figures.markers import outline
-from virtoll.report.figures.style import DARK, Width, config, platform_styles
+from virtoll.report.figures.style import DARK, LIGHT, Width, config, platform_styles
 from virtoll.report.guests import guests_context
 from virtoll.report.guests_at_once import at_once_context
 from virtoll.report.isolation import isolation_context
@@ -148,6 +148,7 @@ def _context(
         "licences": browser.licences(),
         "library": browser.library() if any(view.specifications for view in figures) else (),
         "page_facts": _page_facts(analysis),
+        "light": LIGHT,
         "dark": DARK,
         "platform_names": set(analysis.platforms),
         "workload_of": {task.label: task.workload for task in analysis.tasks},

@@ -83,9 +83,19 @@ DARK: Mapping[str, str] = {
     "--figure-indigo": "#9d8df1",
 }
 """What a dark page sets these properties to; `--figure-paper` is to be what stands behind the drawing."""
+LIGHT: Final[Mapping[str, str]] = {
+    **dict(re.findall(r"var\((--figure-\w+), (#\w+)\)", PAPER + MUTED + BAND + GRID)),
+    **{f"--figure-{name}": colour for colour, name in _NAMES.items()},
+}
+"""What they are on a light page, as every figure says of itself; the page's own SVGs leave that to the page."""
 _LIGHT_INK: Final = "#1a1a1a"
 _TAG = re.compile(r"<[^>]*>")
 _PROPERTY = re.compile(r"var\(--figure-\w+, (#\w+)\)")
+
+
+def by_the_page(svg: str) -> str:
+    """A drawing for a page that sets the properties itself, as `LIGHT` or `DARK`."""
+    return _TAG.sub(lambda tag: _PROPERTY.sub(lambda found: f"{found[0].partition(',')[0]})", tag[0]), svg)
 
 
 def in_light(svg: str) -> str:
