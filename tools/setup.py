@@ -44,6 +44,7 @@ COMMON_PACKAGES = (
     "util-linux",  # nsenter, unshare
 )
 DEV_PACKAGES = (
+    "chromium-headless-shell",  # tests open the report in a real browser
     "cpio",  # tests have the initramfs read by another program than ours
     "ethtool",  # tests look at interfaces with another program than ours
     "iptables",  # tests drop known frames at a known place

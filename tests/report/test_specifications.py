@@ -18,7 +18,7 @@ from virtoll.report.drawing import VEGA_LITE, Drawing, browser_config, inline, r
 from virtoll.report.figures import FIGURES, figures_of
 from virtoll.report.figures.base import FigureSpec
 from virtoll.report.figures.markers import OUTLINES, left_half, shape
-from virtoll.report.figures.style import DARK, KNOWN, SPARE, Specification, Width, config
+from virtoll.report.figures.style import DARK, KNOWN, LIGHT, SPARE, Specification, Width, config
 from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.compare import DIFFERENT, Verdict
 
@@ -160,6 +160,8 @@ def test_colours_are_a_pages_in_it_and_plain_in_a_file(drawings: dict[str, Drawi
         assert "currentColor" in drawing.page, name
         assert set(re.findall(r"var\((--figure-\w+),", drawing.page)) <= DARK.keys(), name
         assert not re.search(r"<[^>]*(?:currentColor|var\()", drawing.svg), name
+        assert not re.search(r"<[^>]*var\(--figure-\w+,", inline(drawing, "a figure")), name
+    assert LIGHT.keys() == DARK.keys()
     assert set(re.findall(r"var\((--figure-\w+),", browser_config())) <= DARK.keys()
     paints = {style.paint for style in (*KNOWN.values(), *SPARE)}
     assert all(one == "currentColor" or re.match(r"var\((--figure-\w+),", one) for one in paints)
@@ -219,4 +221,5 @@ def test_an_interval_that_goes_beyond_the_axis_ends_there_with_an_arrow(analysis
     found = replace(analysis, comparisons=others)
     (datum,) = (one for one in data_of(spec.draw(found, Width.PAGE)) if one.get("high", 0) > 1e9)
     assert datum["low"] < datum["from"] < datum["value"] < datum["to"] < datum["high"]
-    assert render("cost", spec, found).svg.count("<path") == render("cost", spec, analysis).svg.count("<path") + 2
+    closed = 'Z"'  # of a shape's outline; a straight line has none
+    assert render("cost", spec, found).svg.count(closed) == render("cost", spec, analysis).svg.count(closed) + 2

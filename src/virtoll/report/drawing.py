@@ -10,13 +10,14 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from virtoll.report.figures.base import AnyFigure
 from virtoll.report.figures.old.base import OldFigureSpec
 from virtoll.report.figures.old.drawing import render_old
-from virtoll.report.figures.style import FONT, Specification, Width, config, in_light
+from virtoll.report.figures.style import FONT, Specification, Width, by_the_page, config, in_light
 from virtoll.stats.analysis import Analysis
+from virtoll.units import printable
 
 VEGA_LITE: Final = "6.4"
 """The version of Vega-Lite that draws, of those that are in the converter."""
@@ -33,6 +34,10 @@ _EMPTY = re.compile(
 _ALIKE = re.compile(r"<g>((?:<(?:line|path)\b[^>]*/>|<text\b[^>]*>[^<]*</text>)+)</g>")
 _MARK = re.compile(r"<(?:line|path|text)\b[^>]*>")
 _LOOK = re.compile(r' ((?:fill|stroke|stroke-width|stroke-dasharray|font-size|text-anchor))="([^"]*)"')
+_TWICE = re.compile(r"(<(?:line|path)\b[^>]*/>)\1+")
+_PLACE = r'transform="translate\((-?[\d.]+),(-?[\d.]+)\)"'
+_STRAIGHT = re.compile(rf'<line {_PLACE} x2="(-?[\d.]+)" y2="(-?[\d.]+)"')
+_CIRCLE = re.compile(rf'<path {_PLACE} d="M([\d.]+),0A\3,\3,0,1,1,-\3,0A\3,\3,0,1,1,\3,0"')
 _IDENTIFIER = re.compile(r' id="([^"]+)"')
 _REFERENCE = re.compile(r'((?:xlink:)?href="#|url\(#)([^")]+)')
 _HEAD = re.compile(r'<svg [^>]*?width="([\d.]+)" height="([\d.]+)"[^>]*>')
@@ -43,6 +48,7 @@ class Drawing:
     """One figure: `page`: the SVG that stands on the page; `svg`: an SVG file's text; `pdf`: a PDF file's bytes.
 
     `specification`: what a browser draws it from, as JSON that may stand in an element `script`; None: nothing.
+    `narrow`: the same as wide as a paper's column, where it can be read there.
     """
 
     name: str
@@ -50,6 +56,7 @@ class Drawing:
     svg: str
     pdf: bytes
     specification: str | None = None
+    narrow: str | None = None
 
 
 def render(name: str, spec: AnyFigure, analysis: Analysis) -> Drawing:
@@ -64,11 +71,23 @@ def render(name: str, spec: AnyFigure, analysis: Analysis) -> Drawing:
 
 def rendered(name: str, draw: Callable[[Width], Specification], *, in_a_column: bool = False) -> Drawing:
     """The same of what draws at a width; `in_a_column`: a paper has it in one of its columns."""
-    specification = draw(Width.PAGE)
+    specification = _printable(draw(Width.PAGE))
     page = drawn(specification, Width.PAGE)
-    narrow = drawn(draw(Width.COLUMN), Width.COLUMN) if in_a_column else None
-    pdf = _pdf(page, Width.PAGE) if narrow is None else _pdf(narrow, Width.COLUMN)
-    return Drawing(name, _named(page, name), _file(page, Width.PAGE.pixels), pdf, as_json(specification))
+    in_files = (_named(page, name), _file(page, Width.PAGE.pixels))
+    if not in_a_column:
+        return Drawing(name, *in_files, _pdf(page, Width.PAGE), as_json(specification))
+    narrow = _printable(draw(Width.COLUMN))
+    pdf = _pdf(drawn(narrow, Width.COLUMN), Width.COLUMN)
+    return Drawing(name, *in_files, pdf, as_json(specification), as_json(narrow))
+
+
+def _printable(part: Any) -> Any:
+    """With letters that steer written out: the converter takes the whole process along at one that XML has not."""
+    if isinstance(part, str):
+        return part if part.isprintable() else printable(part)
+    if isinstance(part, dict):
+        return {key: _printable(one) for key, one in part.items()}
+    return [_printable(one) for one in part] if isinstance(part, list | tuple) else part
 
 
 def as_json(specification: Specification) -> str:
@@ -87,7 +106,7 @@ def inline(drawing: Drawing, label: str) -> str:
 
     Where a reader has none of the fonts, letters are wider than what was measured: nothing of them is cut off.
     """
-    return drawing.page.replace("<svg", f'<svg role="img" aria-label="{label}" overflow="visible"', 1)
+    return by_the_page(drawing.page).replace("<svg", f'<svg role="img" aria-label="{label}" overflow="visible"', 1)
 
 
 def drawn(specification: Specification, width: Width) -> str:
@@ -103,8 +122,16 @@ def drawn(specification: Specification, width: Width) -> str:
     body = _TAG.sub(lambda tag: _LONG_NUMBER.sub(r"\1", _NOT_DRAWN.sub("", tag[0])), made[head.end() :])
     while (smaller := _EMPTY.sub("", body)) != body:
         body = smaller
-    body = _ALIKE.sub(_said_once, body)
+    body = _ALIKE.sub(_said_once, _TWICE.sub(r"\1", body))
+    body = _CIRCLE.sub(r'<circle cx="\1" cy="\2" r="\3"', _STRAIGHT.sub(_as_path, body))
     return f'<svg xmlns="http://www.w3.org/2000/svg" {attributes}>{body}'
+
+
+def _as_path(found: re.Match[str]) -> str:
+    """A straight line in half the letters."""
+    x, y, across, down = found.groups()
+    step = f"h{across}" if down == "0" else f"v{down}" if across == "0" else f"l{across},{down}"
+    return f'<path d="M{x},{y}{step}"'
 
 
 def _said_once(found: re.Match[str]) -> str:

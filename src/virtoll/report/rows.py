@@ -19,7 +19,8 @@ VERDICT_CLASS = {
 class Shown:
     """One cell of a table: what stands big, what small below it, its class, and what a pointer shows.
 
-    `words`: its verdict, which stands beside the number.
+    `words`: its verdict, which stands beside the number. `value`: what a table is sorted by, where `main` has no number
+    that says it.
     """
 
     main: str
@@ -29,6 +30,7 @@ class Shown:
     but: str = ""
     span: int = 1
     words: str = ""
+    value: float | None = None
 
 
 @dataclass(frozen=True)
@@ -50,4 +52,6 @@ def comparison_cell(comparison: Comparison | None, but: str = "") -> Shown:
     if comparison.verdict is Verdict.UNKNOWN and comparison.caveat is None:
         small = f"estimate {estimate}"  # the interval is in the verdict
     kind = VERDICT_CLASS[comparison.verdict]
-    return Shown(found.head, small, kind, f"{found.text}: {comparison.reason}", but, words=found.tail)
+    return Shown(
+        found.head, small, kind, f"{found.text}: {comparison.reason}", but, words=found.tail, value=comparison.share
+    )

@@ -64,7 +64,12 @@ def area(points: float) -> float:
 
 def shape(marker: str) -> str:
     """The whole of it."""
-    return "circle" if marker == "o" else _path(OUTLINES[marker])
+    return "circle" if marker == "o" else outline(marker)
+
+
+def outline(marker: str) -> str:
+    """The whole of it as a path, also where Vega has a word for it."""
+    return _path(OUTLINES[marker])
 
 
 def left_half(marker: str) -> str:

@@ -88,9 +88,19 @@ DARK: Mapping[str, str] = {
     "--figure-indigo": "#9d8df1",
 }
 """What a dark page sets these properties to; `--figure-paper` is to be what stands behind the drawing."""
+LIGHT: Final[Mapping[str, str]] = {
+    **dict(re.findall(r"var\((--figure-\w+), (#\w+)\)", PAPER + MUTED + BAND + GRID)),
+    **{f"--figure-{name}": colour for colour, name in _NAMES.items()},
+}
+"""What they are on a light page, as every figure says of itself; the page's own SVGs leave that to the page."""
 _LIGHT_INK: Final = "#1a1a1a"
 _TAG = re.compile(r"<[^>]*>")
 _PROPERTY = re.compile(r"var\(--figure-\w+, (#\w+)\)")
+
+
+def by_the_page(svg: str) -> str:
+    """A drawing for a page that sets the properties itself, as `LIGHT` or `DARK`."""
+    return _TAG.sub(lambda tag: _PROPERTY.sub(lambda found: f"{found[0].partition(',')[0]})", tag[0]), svg)
 
 
 def in_light(svg: str) -> str:
@@ -134,11 +144,12 @@ KNOWN: Mapping[str, PlatformStyle] = {
     "fake": PlatformStyle("#CC79A7", "X", "-"),
 }
 _SPARE_LOOKS: Sequence[tuple[str, Line]] = (("h", "-."), ("p", ":"), ("*", "-"))
+_SPARE_COLOURS = ("#CC79A7", "#009E73", "#0072B2", "#D55E00", "#56B4E9", "#E69F00", "#332288")
 SPARE: Sequence[PlatformStyle] = tuple(
-    PlatformStyle(colour, marker, line)
-    for marker, line in _SPARE_LOOKS
-    for colour in ("#CC79A7", "#009E73", "#0072B2", "#D55E00", "#56B4E9", "#E69F00", "#332288")
+    PlatformStyle(_SPARE_COLOURS[place % len(_SPARE_COLOURS)], *_SPARE_LOOKS[place % len(_SPARE_LOOKS)])
+    for place in range(len(_SPARE_COLOURS) * len(_SPARE_LOOKS))
 )
+"""Each once: neighbours differ in colour and in shape, so that who takes two colours for one still tells them apart."""
 
 FONT: Final = "Liberation Sans, Arimo, Arial, Helvetica, Nimbus Sans, sans-serif"
 """The first is in the converter itself and is what is measured; the others have letters as wide."""

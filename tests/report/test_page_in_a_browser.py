@@ -1,0 +1,277 @@
+"""The report's page in Chromium: it requests nothing, complains of nothing, and works by pointer and by keyboard."""
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from playwright.sync_api import Browser
+from tests.support.browsing import Visit, chromium, visit
+from tests.support.synthetic_run import REALISTIC, Truth, write
+
+from virtoll.report import browser as browser_files
+from virtoll.report import build_report
+
+MARKUP = "<img src=x onerror=console.log(1)>&'\""
+SEVERAL = {name: REALISTIC[name] for name in ("native", "native-again", "netns", "runc", "qemu-tcg-e1000")}
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = write(
+        tmp_path_factory.mktemp("run") / "run", Truth(SEVERAL, wired=True, weighed=True, frame_sizes=(64, 1500))
+    )
+    return build_report(folder).path
+
+
+@pytest.fixture(scope="module")
+def marked_up(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    truth = Truth({"native": {}, MARKUP: {"cpu": 1.5}}, control=None, frame_sizes=(64,))
+    return build_report(write(tmp_path_factory.mktemp("run") / "run", truth)).path
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture
+def opened(browser: Browser, page: Path) -> Iterator[Visit]:
+    with visit(browser, page) as here:
+        yield here
+
+
+def toggle(here: Visit, group: str, name: str) -> None:
+    """Presses a button of the filter, which is opened before."""
+    if not here.page.locator("aside details[open]").count():
+        here.page.locator("aside summary").click()
+    here.page.get_by_role("group", name=group).get_by_role("button", name=name, exact=True).click()
+
+
+def test_the_librarys_files_are_those_of_npm() -> None:
+    folder = Path(browser_files.__file__).with_name("library")
+    origins = yaml.safe_load((folder / "ORIGINS.yaml").read_text(encoding="utf-8"))
+    assert {one.name for one in folder.glob("*.js")} == set(origins)
+    for name, origin in origins.items():
+        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == origin["sha256"], name
+        assert origin["package"].split("@")[0] in browser_files.licences()
+
+
+@pytest.mark.parametrize("width", [1100, 390])
+def test_it_is_whole_at_every_width_and_in_either_light(browser: Browser, page: Path, width: int) -> None:
+    with visit(browser, page, width=width) as here:
+        assert "figure-cost" in here.draw_all()
+        here.page.locator("aside summary").click()
+        assert here.page.evaluate("document.documentElement.scrollWidth") <= width
+        assert here.violations() == []
+        here.page.emulate_media(color_scheme="dark")
+        assert here.violations("color-contrast") == [], "nothing else depends on it"
+        assert here.said == []
+        assert here.asked_for == [page.as_uri()]
+
+
+def test_a_narrow_page_has_narrow_figures_where_they_can_be_read(browser: Browser, page: Path) -> None:
+    with visit(browser, page, width=390) as here:
+        narrow = here.page.eval_on_selector_all("figure:has([data-width=column])", "all => all.map(one => one.id)")
+        assert narrow
+        for name in narrow:
+            plate = here.page.locator(f"#{name} .plate")
+            here.figure(str(name).removeprefix("figure-"))
+            assert plate.evaluate("one => one.scrollWidth <= one.clientWidth"), name
+
+
+def test_markup_in_a_name_is_text(browser: Browser, marked_up: Path) -> None:
+    with visit(browser, marked_up) as here:
+        drawing = here.figure("cost")
+        here.draw_all()
+        assert MARKUP in here.visible("#trials th[scope=row]")
+        assert here.page.locator("img").count() == 0
+        toggle(here, "Platforms", MARKUP)
+        assert MARKUP not in here.visible("#trials th[scope=row]")
+        assert here.page.locator(drawing).inner_text() == "The filter leaves out everything that this figure shows."
+        assert (here.said, here.asked_for) == ([], [marked_up.as_uri()])
+
+
+def test_a_mark_says_its_value_and_interval(opened: Visit) -> None:
+    drawing = opened.figure("cost")
+    mark = opened.page.evaluate_handle(SOME_MARK, drawing).as_element()
+    assert mark is not None
+    mark.hover(force=True)
+    said = opened.page.locator(".tip")
+    assert said.is_visible()
+    assert "netns" in said.inner_text()
+    assert any(character.isdigit() for character in said.inner_text())
+    opened.page.keyboard.press("Escape")
+    assert not said.is_visible()
+
+
+SOME_MARK = """selector => [...document.querySelectorAll(selector + " svg *")].find(one => {
+    if (one.__data__?.datum?.platform !== "netns" || !one.__data__.datum.said) return false;
+    one.scrollIntoView({block: "center"});
+    const {left, right, top, bottom} = one.getBoundingClientRect();
+    return document.elementFromPoint((left + right) / 2, (top + bottom) / 2) === one;
+})"""
+PLATFORMS_DRAWN = """selector => [...new Set([...document.querySelectorAll(selector + " svg *")].map(
+    one => one.__data__?.datum).filter(one => one?.said && one.platform).map(one => one.platform))]"""
+LIT = """() => [...new Set([...document.querySelectorAll(".drawing svg *:not(g)")].filter(
+    one => !one.classList.contains("back")).map(one => one.__data__?.datum?.platform).filter(Boolean))]"""
+
+
+def test_the_keyboard_reads_a_figures_values(opened: Visit) -> None:
+    drawing = opened.figure("cost")
+    opened.page.focus(drawing)
+    opened.page.keyboard.press("ArrowRight")
+    first = opened.page.inner_text(".unseen")
+    opened.page.keyboard.press("ArrowRight")
+    second = opened.page.inner_text(".unseen")
+    assert first != second
+    opened.page.keyboard.press("End")
+    opened.page.keyboard.press("ArrowDown")
+    last = opened.page.inner_text(".unseen")
+    opened.page.keyboard.press("Home")
+    assert opened.page.inner_text(".unseen") == first != last
+    opened.page.keyboard.press("ArrowRight")
+    assert opened.visible(".tip") == [second]
+
+
+def test_a_filter_hides_a_platform_in_tables_and_figures(opened: Visit) -> None:
+    drawing = opened.figure("cost")
+    assert "netns" in opened.page.evaluate(PLATFORMS_DRAWN, drawing)
+    assert "netns" in opened.visible("#trials th[scope=row]")
+    toggle(opened, "Platforms", "netns")
+    opened.figure("cost")
+    opened.page.wait_for_function(f"one => !({PLATFORMS_DRAWN})(one).includes('netns')", arg=drawing)
+    assert "runc" in opened.page.evaluate(PLATFORMS_DRAWN, drawing)
+    assert "netns" not in opened.visible("#trials th[scope=row]")
+    assert not any(head.startswith("netns") for head in opened.visible("table.cost thead th"))
+    assert not any("netns" in place for place in opened.visible(".ranking .place"))
+    assert f"{len(SEVERAL) - 1} of {len(SEVERAL)} platforms" in opened.page.inner_text("aside summary")
+    toggle(opened, "Platforms", "all of the platforms")
+    opened.figure("cost")
+    opened.page.wait_for_function(f"one => ({PLATFORMS_DRAWN})(one).includes('netns')", arg=drawing)
+    assert "netns" in opened.visible("#trials th[scope=row]")
+
+
+def test_a_filter_by_workload_hides_its_rows(opened: Visit) -> None:
+    before = opened.visible("table.cost tbody th")
+    toggle(opened, "Workloads", "superpi")
+    after = opened.visible("table.cost tbody th")
+    assert 0 < len(after) < len(before)
+    assert {one for one in before if "Super Pi" not in one} == set(after)
+    toggle(opened, "Workloads", "none of the workloads")
+    assert opened.visible("table.cost tbody th") == []
+
+
+def test_the_choice_stays_when_the_page_is_read_again(opened: Visit) -> None:
+    toggle(opened, "Platforms", "runc")
+    opened.page.reload()
+    assert "runc" not in opened.visible("#trials th[scope=row]")
+    toggle(opened, "Platforms", "runc")
+    assert "runc" in opened.visible("#trials th[scope=row]")
+
+
+def test_a_column_sorts_its_table_by_numbers_with_missing_ones_last(opened: Visit) -> None:
+    rows = "#guests h2 ~ .scroll:not(h3 ~ .scroll) tbody tr"
+    original = opened.visible(f"{rows} th")
+    column = opened.page.get_by_role("button", name="ready", exact=True)
+    column.click()
+    assert opened.page.locator("th[aria-sort=ascending]").inner_text().startswith("ready")
+    values = _times(opened, rows)
+    assert values == sorted(values)
+    column.click()
+    assert _times(opened, rows) == values[::-1]
+    column.click()
+    assert opened.visible(f"{rows} th") == original
+    assert opened.page.locator("[aria-sort]").count() == 0
+    opened.page.get_by_role("button", name="kernel", exact=True).click()
+    kernels = opened.page.eval_on_selector_all(f"{rows} td:nth-child(4)", "all => all.map(one => one.innerText)")
+    told = [one for one in kernels if one != "–"]
+    assert kernels == told + ["–"] * (len(kernels) - len(told))
+    assert 0 < len(told) < len(kernels)
+
+
+def test_verdicts_are_sorted_by_the_share_that_they_are_of(opened: Visit) -> None:
+    column = "table.cost tbody td:nth-child(3)"
+    opened.page.locator("table.cost thead button").nth(2).click()
+    shares = opened.page.eval_on_selector_all(column, "all => all.map(one => Number(one.dataset.value))")
+    assert len(set(shares)) > 2
+    assert shares == sorted(shares)
+
+
+def _times(here: Visit, rows: str) -> list[float]:
+    """The second column, in ns."""
+    texts = here.page.eval_on_selector_all(f"{rows} td:nth-child(2)", "all => all.map(one => one.firstChild.data)")
+    scales = {"ns": 1.0, "µs": 1e3, "ms": 1e6, "s": 1e9}
+    return [float(number) * scales[unit] for number, unit in (one.split() for one in texts)]
+
+
+def test_a_lit_platform_is_lit_everywhere(opened: Visit) -> None:
+    for name in ("cost", "forwarding"):
+        opened.figure(name)
+    opened.page.locator("#trials [data-platform=runc]").hover()
+    assert opened.page.evaluate(LIT) == ["runc"]
+    assert opened.page.locator(".ranking .place.lit").count() > 0
+    opened.page.locator("#trials [data-platform=runc]").click()
+    opened.page.locator("h1").hover()
+    assert opened.page.evaluate(LIT) == ["runc"], "a click pins it"
+    opened.page.keyboard.press("Escape")
+    assert len(opened.page.evaluate(LIT)) > 1
+    assert opened.page.locator("main .lit").count() == 0
+    drawing = opened.figure("cost")
+    mark = opened.page.evaluate_handle(SOME_MARK, drawing).as_element()
+    assert mark is not None
+    mark.hover(force=True)
+    assert opened.page.evaluate(LIT) == ["netns"]
+    assert opened.page.locator("#trials tr.lit").inner_text().startswith("netns")
+
+
+def test_the_keyboard_alone_filters_sorts_and_lights(opened: Visit) -> None:
+    opened.page.focus("aside summary")
+    opened.page.keyboard.press("Enter")
+    opened.page.keyboard.press("Tab")
+    opened.page.keyboard.press("Tab")
+    name = opened.page.evaluate("document.activeElement.dataset.platform")
+    assert name in SEVERAL
+    assert opened.page.locator(f"#trials tr.lit [data-platform='{name}']").count() == 1
+    opened.page.keyboard.press("Space")
+    assert name not in opened.visible("#trials th[scope=row]")
+    opened.page.keyboard.press("Space")
+    assert name in opened.visible("#trials th[scope=row]")
+    opened.page.locator("#trials thead button").first.focus()
+    opened.page.keyboard.press("Enter")
+    rows = opened.visible("#trials tbody th")
+    assert rows == sorted(rows)
+
+
+def test_colours_can_be_chosen(opened: Visit) -> None:
+    paper = "getComputedStyle(document.body).backgroundColor"
+    light = opened.page.evaluate(paper)
+    toggle(opened, "Colours", "dark")
+    dark = opened.page.evaluate(paper)
+    assert dark != light
+    opened.page.reload()
+    assert opened.page.evaluate(paper) == dark
+    toggle(opened, "Colours", "as the system")
+    assert opened.page.evaluate(paper) == light
+
+
+def test_without_scripts_nothing_is_lost_and_no_control_is_dead(browser: Browser, page: Path) -> None:
+    with visit(browser, page, scripts=False) as here:
+        figures = here.page.locator("figure:has(script.specification)").count()
+        assert figures > 0
+        assert here.page.locator("figure .static svg").filter(visible=True).count() >= figures
+        assert here.page.locator("button, input, select, aside").count() == 0
+        assert "netns" in here.visible("#trials th[scope=row]")
+        assert here.page.locator("figure:has(script.specification) .static svg text").count() > 0
+
+
+def test_print_shows_everything_as_it_was_made(opened: Visit) -> None:
+    opened.figure("cost")
+    toggle(opened, "Platforms", "runc")
+    opened.page.emulate_media(media="print")
+    assert opened.page.locator("#figure-cost .static svg").is_visible()
+    assert not opened.page.locator("#figure-cost .drawing").is_visible()
+    assert opened.visible("aside, nav") == []
+    assert "runc" in opened.visible("#trials th[scope=row]"), "a filter is of the screen"
