@@ -17,6 +17,7 @@ from virtoll.report import words
 from virtoll.report.figures.old.base import OldFigureSpec
 from virtoll.report.figures.style import Specification, Width
 from virtoll.stats.analysis import Analysis
+from virtoll.stats.intervals import Estimate
 from virtoll.stats.summaries import CellSummary
 from virtoll.stats.values import Task
 
@@ -109,6 +110,15 @@ def said_cell(cell: CellSummary, unit: str) -> str:
         coverage = units.percent(cell.interval.coverage)
         between = f", {coverage} interval {units.between(cell.interval.low, cell.interval.high, unit)}"
     return f"median {units.value(cell.median, unit)}{between}, {blocks_count(cell.blocks)}"
+
+
+def said_mean(mean: Estimate, unit: str) -> str:
+    """An estimate in words: 'mean 812 Mbit/s, 95 % t interval 790 Mbit/s to 830 Mbit/s'."""
+    if mean.interval is None:
+        return f"mean {units.value(mean.value, unit)}"
+    coverage = units.percent(mean.interval.coverage)
+    between = units.between(mean.interval.low, mean.interval.high, unit)
+    return f"mean {units.value(mean.value, unit)}, {coverage} t interval {between}"
 
 
 def blocks_count(blocks: int) -> str:
