@@ -113,12 +113,11 @@ def said_cell(cell: CellSummary, unit: str) -> str:
 
 
 def said_mean(mean: Estimate, unit: str) -> str:
-    """An estimate in words: 'mean 812 Mbit/s, 95 % t interval 790 Mbit/s to 830 Mbit/s'."""
+    """An estimate in words: 'mean 812 Mbit/s, 95 % t interval 790 to 830 Mbit/s'."""
     if mean.interval is None:
         return f"mean {units.value(mean.value, unit)}"
-    coverage = units.percent(mean.interval.coverage)
     between = units.between(mean.interval.low, mean.interval.high, unit)
-    return f"mean {units.value(mean.value, unit)}, {coverage} t interval {between}"
+    return f"mean {units.value(mean.value, unit)}, {100 * mean.interval.coverage:g} % t interval {between}"
 
 
 def blocks_count(blocks: int) -> str:
