@@ -11,6 +11,7 @@ from virtoll.stats.analysis import Analysis
 
 _THICKNESS = 0.62  # of the distance between two bars
 _DASH = (4, 3)
+_BESIDE = 5  # pixels between a bar and what stands beside it
 
 
 @dataclass(frozen=True)
@@ -107,11 +108,17 @@ def _layers(analysis: Analysis, own: BarPanel) -> list[Specification]:
         arrow: Specification = {"type": "point", "shape": markers.TO_THE_RIGHT, "size": markers.area(4)}
         position = {"x": {"field": "to", **across}}
         found.append(layer(arrow | {"fill": INK, "strokeWidth": 0}, position, "datum.beyond"))
-    text: Specification = {"type": "text", "align": "left", "baseline": "middle", "fontSize": pixels(own.text), "dx": 5}
+    text: Specification = {
+        "type": "text",
+        "align": "left",
+        "baseline": "middle",
+        "fontSize": pixels(own.text),
+        "dx": _BESIDE,
+    }
     at: Specification = {"x": {"field": "reach", **across}, "text": {"field": "beside"}}
-    if own.reference is not None:
+    if any(_is_crossed(own, one) for one in own.bars.values()):
         halo: Specification = {"stroke": PAPER, "strokeWidth": 3, "strokeJoin": "round"}
-        found.append(layer(text | halo, at, "datum.beside"))
+        found.append(layer(text | halo, at, "datum.crossed"))
     found.append(layer(text, at, "datum.beside"))
     if own.missing:
         word = text | {"fill": MUTED, "dx": 3}
@@ -128,6 +135,19 @@ def _goes_on(bar: Bar, limit: float) -> bool:
     return bar.low is not None and _end(bar) > limit
 
 
+def _reach(own: BarPanel, bar: Bar) -> float:
+    """Where it ends, or its interval where that goes further."""
+    return bar.value if bar.low is None else max(bar.value, min(_end(bar), own.limit))
+
+
+def _is_crossed(own: BarPanel, bar: Bar) -> bool:
+    """Whether the line of reference goes through what stands beside it, or just past."""
+    if own.reference is None:
+        return False
+    across = (text_width(f"{bar.beside} {caveats.SIGN}", own.text) + 2 * _BESIDE) / own.size[0] * own.reach
+    return _reach(own, bar) <= own.reference <= _reach(own, bar) + across
+
+
 def _data(analysis: Analysis, own: BarPanel) -> Iterable[dict[str, Any]]:
     for row, platform in enumerate(own.names):
         bar = own.bars.get(platform)
@@ -140,11 +160,10 @@ def _data(analysis: Analysis, own: BarPanel) -> Iterable[dict[str, Any]]:
         sign = f" {caveats.SIGN}" if platform in analysis.caveats else ""
         made |= {"workload": bar.workload, "value": number(bar.value), "said": bar.said}
         made |= {"caveat": True} if sign else {}
-        reach = bar.value
+        made |= {"crossed": True} if _is_crossed(own, bar) else {}
         if bar.low is not None:
             end = min(_end(bar), own.limit)
-            reach = max(reach, end)
             made |= {"low": number(bar.low), "from": number(max(bar.low, 0.0)), "to": number(end)}
             made |= {} if bar.high is None else {"high": number(bar.high)}
             made |= {"beyond": True} if _goes_on(bar, own.limit) else {}
-        yield made | {"reach": number(reach), "beside": f"{bar.beside}{sign}"}
+        yield made | {"reach": number(_reach(own, bar)), "beside": f"{bar.beside}{sign}"}
