@@ -102,7 +102,6 @@ def test_whiskers_end_where_the_summary_does() -> None:
     ends = (own.low or 0) / 1e3, (own.high or 0) / 1e3
     assert (bar["low"], bar["high"]) == pytest.approx(ends, rel=1e-5)
     assert (bar["from"], bar["to"]) == (bar["low"], bar["high"])
-    assert (bar["start"], bar["stop"]) == (bar["low"], bar["high"])
 
 
 def test_a_missing_value_is_a_word_and_no_bar() -> None:

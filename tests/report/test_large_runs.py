@@ -8,15 +8,18 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.support.specifications import data_of
 from tests.support.synthetic_run import REALISTIC, Truth, run_data, write
 
 from virtoll.errors import RunFolderError
 from virtoll.report import build_report
 from virtoll.report.drawing import inline, render
 from virtoll.report.figures import FIGURES, figures_of
+from virtoll.report.figures.base import FigureSpec
 from virtoll.report.figures.old.base import OldFigureSpec
-from virtoll.report.figures.old.dots import MOST_SHAPES
 from virtoll.report.figures.old.smaller_svg import smaller
+from virtoll.report.figures.order import MOST_MARKERS
+from virtoll.report.figures.style import Width
 from virtoll.report.page import _MOST_LINES
 from virtoll.runfolder import jsonlines
 from virtoll.stats.analysis import Analysis, analyse
@@ -120,13 +123,43 @@ def many(analysis: Analysis, count: int) -> Analysis:
     return dataclasses.replace(analysis, order=order)
 
 
-def test_thousands_of_markers_are_a_picture_and_fewer_are_shapes(analysis: Analysis) -> None:
-    few = render("order", FIGURES["order"], many(analysis, MOST_SHAPES))
-    more = render("order", FIGURES["order"], many(analysis, MOST_SHAPES + 1))
-    assert "data:image/png" not in few.svg
-    assert "data:image/png" in more.svg
-    assert len(more.svg) < len(few.svg) / 2
-    assert len(more.pdf) < len(few.pdf) * 2
+def ends_of_paths(svg: str) -> list[int]:
+    """How many dots each path of a drawing has, where it has several."""
+    found = (path.count("Z") for path in re.findall(r' d="((?:M[^MLZ"]*Z)+)"', svg))
+    return [dots for dots in found if dots > 1]
+
+
+def test_thousands_of_values_are_dots_and_fewer_are_markers(analysis: Analysis) -> None:
+    few, more = many(analysis, MOST_MARKERS), many(analysis, MOST_MARKERS + 1)
+    drawn = render("order", FIGURES["order"], few), render("order", FIGURES["order"], more)
+    assert ends_of_paths(drawn[0].svg) == []
+    assert sum(ends_of_paths(drawn[1].svg)) == MOST_MARKERS + 1
+    assert len(drawn[1].svg) < len(drawn[0].svg) / 2
+    assert len(drawn[1].specification or "") < len(drawn[0].specification or "") / 2
+    assert len(drawn[1].pdf) < len(drawn[0].pdf) * 2
+
+
+def test_dots_have_every_value_with_its_place_and_outliers_their_words(analysis: Analysis) -> None:
+    found = dataclasses.replace(many(analysis, MOST_MARKERS + 1), caveats={"runc": "no result"})
+    spec = FIGURES["order"]
+    assert isinstance(spec, FigureSpec)
+    data = data_of(spec.draw(found, Width.PAGE))
+    dots, outliers = [one for one in data if "outlier" not in one], [one for one in data if "outlier" in one]
+    seen = {
+        (one["platform"], place, value)
+        for one in dots
+        for place, value in zip(one["position"], one["value"], strict=True)
+    }
+    own = [(one.observation, one) for one in found.order]
+    assert seen == {(of.platform, of.position, round(100 * one.relative, 2)) for of, one in own}
+    assert [(one["platform"], one["position"]) for one in outliers] == [
+        (of.platform, of.position) for of, one in own if one.outlier
+    ]
+    assert all("flagged as an outlier" in one["said"] for one in outliers)
+    assert {one["platform"] for one in dots if "caveat" in one} == {"runc"}
+    # Those of a platform with a caveat are open: a light dot is on each.
+    runc = sum(one.observation.platform == "runc" for one in found.order)
+    assert sum(ends_of_paths(render("order", spec, found).svg)) == len(found.order) + runc
 
 
 def test_the_drawing_on_the_page_has_all_that_the_file_has(analysis: Analysis) -> None:

@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 import vl_convert
-from tests.support.specifications import data_of, legend_of
+from tests.support.specifications import data_of, legend_of, panels_of
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
 from virtoll import units
@@ -19,8 +19,12 @@ from virtoll.report.figures import FIGURES, figures_of
 from virtoll.report.figures.base import FigureSpec
 from virtoll.report.figures.markers import OUTLINES, left_half, shape
 from virtoll.report.figures.style import DARK, KNOWN, LIGHT, SPARE, Specification, Width, config
+from virtoll.runfolder.conditions import Condition
 from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.compare import DIFFERENT, Verdict
+from virtoll.stats.intervals import student
+from virtoll.stats.routers_beside import RouterBeside
+from virtoll.stats.scaling import Scaling, Step
 
 MARKED = "<b>xen</b> & more"
 RUN = Truth(
@@ -29,6 +33,8 @@ RUN = Truth(
     threads=(1, 2, 4),
     summary="mean-t95",
     frame_sizes=(64, 1500),
+    rates_mbit_per_second=(10.0, 100.0, 1000.0),
+    sources=(1, 3),
     margin=0.25,
 )
 
@@ -38,7 +44,52 @@ OF_GUESTS = frozenset({"guests", "consolidation"})
 
 @pytest.fixture(scope="module")
 def analysis() -> Analysis:
-    return analyse(run_data(RUN))
+    """With guests side by side and beside others, which the synthetic run has not."""
+    found = analyse(run_data(RUN))
+    return replace(found, scalings=scalings_of(found), routers_beside=routers_of(found))
+
+
+def scalings_of(found: Analysis) -> tuple[Scaling, ...]:
+    """Three sizes of two factors: one that costs much, and one whose third size has no ratio."""
+    task = next(task for task in found.tasks if task.metric.source == "points")
+
+    def step(platform: str, factor: str, size: int, rates: tuple[float, ...], ratios: tuple[float, ...]) -> Step:
+        return Step(platform, task, factor, size, rates, ratios, shares=(), jain=None, load_ns=())
+
+    made = []
+    for place, platform in enumerate(found.platforms[:3] + found.platforms[-1:]):
+        rate = 1e5 * (place + 1)
+        near = [step(platform, "routers", size, (rate, 1.1 * rate), (1.0, 0.98)) for size in (1, 2)]
+        none = step(platform, "routers", 4, (rate,), ())
+        far = [step(platform, "routes", 10**size, (rate / 10**size,), (0.1**size,)) for size in (0, 1, 2)]
+        made += [Scaling(platform, "routers", "", (*near, none)), Scaling(platform, "routes", "", tuple(far))]
+    return tuple(made)
+
+
+def routers_of(found: Analysis) -> tuple[RouterBeside, ...]:
+    """Each platform beside two conditions, and beside one that forwards nothing."""
+    task = next(task for task in found.tasks if task.metric.source == "points")
+    shape = task.shape
+    assert shape is not None
+    conditions = [Condition("forward", rate_share=0.5), Condition("forward", rate_share=0.95), Condition("heavy")]
+    change = student([-0.2, -0.25, -0.3])
+    return tuple(
+        RouterBeside(
+            platform,
+            task,
+            shape,
+            condition,
+            3,
+            alone=student([100.0]),
+            beside=student([75.0]),
+            change=change if place else student([-0.5]),
+            into_other=None,
+            out_of_other=None,
+            caveat="nothing was lost" if place == 1 else None,
+        )
+        for condition in conditions
+        for place, platform in enumerate(found.platforms)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -123,8 +174,162 @@ def test_forwarding_has_each_point_with_its_range(analysis: Analysis) -> None:
         assert units.frame_rate(point.offered.median) in datum["said"]
 
 
-def test_all_six_are_specifications(drawings: dict[str, Drawing]) -> None:
-    assert {"cost", "forwarding", "throughput", "bars-1", "curves-stream-threads"} <= set(drawings)
+def test_every_rate_of_a_list_has_both_of_its_intervals(analysis: Analysis) -> None:
+    told = {
+        (one["platform"], one["said"].partition(", mean")[0]): one
+        for one in data_of(specification("listed_rates", analysis))
+        if "value" in one
+    }
+    drawn = 0
+    for panel, task in zip(
+        panels_of(specification("listed_rates", analysis)),
+        dict.fromkeys(one.task for one in analysis.listed_rates.curves),
+        strict=True,
+    ):
+        data = [one for one in panel["data"]["values"] if "value" in one]
+        for curve in (one for one in analysis.listed_rates.curves if one.task == task):
+            own = [one for one in data if one["platform"] == curve.platform]
+            listed = [point for point in curve.points if point.target_mbit_per_second is not None]
+            assert [one["value"] for one in own if "flat" not in one] == pytest.approx(
+                [point.forwarded.value for point in listed], rel=1e-5
+            )
+            for datum, point in zip(own, curve.points, strict=False):
+                assert point.forwarded.interval is not None
+                assert point.offered.interval is not None
+                assert datum["offered"] == pytest.approx(point.offered.value, rel=1e-5)
+                ends = point.forwarded.interval.low, point.forwarded.interval.high
+                assert (datum["low"], datum["high"]) == pytest.approx(ends, rel=1e-5)
+                assert datum["offered_to"] == pytest.approx(point.offered.interval.high, rel=1e-5)
+                assert 0 <= datum["forwarded_from"] <= datum["value"] <= datum["forwarded_to"]
+                assert ("caveat" in datum) is (curve.platform == MARKED)
+                assert units.value(point.forwarded.value, "Mbit/s") in datum["said"]
+                drawn += 1
+    assert drawn == len(told)
+    assert {"flat out (FRMOL)", "all forwarded", f"{MARKED} †"} <= set(
+        legend_of(specification("listed_rates", analysis))
+    )
+
+
+def test_both_intervals_of_a_point_are_drawn(analysis: Analysis) -> None:
+    """One layer draws them: as many lines fewer as there are points, twice, where a run has one block."""
+    without = replace(
+        analysis,
+        listed_rates=replace(
+            analysis.listed_rates,
+            curves=tuple(
+                replace(
+                    curve,
+                    points=tuple(
+                        replace(
+                            point,
+                            offered=replace(point.offered, interval=None),
+                            forwarded=replace(point.forwarded, interval=None),
+                        )
+                        for point in curve.points
+                    ),
+                )
+                for curve in analysis.listed_rates.curves
+            ),
+        ),
+    )
+    both, none = (
+        [
+            one
+            for panel in panels_of(specification("listed_rates", found))
+            for one in panel["layer"]
+            if one["mark"]["type"] == "rule"
+        ]
+        for found in (analysis, without)
+    )
+    assert (len(both), len(none)) == (4, 0)
+    ink = [render("listed_rates", FIGURES["listed_rates"], found).svg.count("<line") for found in (analysis, without)]
+    points = sum("low" in one for one in data_of(specification("listed_rates", analysis)))
+    assert ink[0] - ink[1] >= 2 * points - len(analysis.platforms)
+
+
+def test_groups_of_bars_have_means_with_their_t_intervals(analysis: Analysis) -> None:
+    sources = panels_of(specification("sources", analysis))
+    assert [panel["title"] for panel in sources] == ["64 B frames", "1500 B frames"]
+    told = {(one["said"].partition(":")[0]): one for one in data_of(specification("sources", analysis))}
+    assert len(told) == len(analysis.listed_rates.accumulated)
+    for one in analysis.listed_rates.accumulated:
+        name = f"{one.platform} †" if one.platform == MARKED else one.platform
+        many = "1 source" if one.shape.sources == 1 else f"{one.shape.sources} sources at once"
+        datum = told[f"{name}, {one.shape.frame_size_bytes} B frames, {many}"]
+        assert (datum["kind"], datum["platform"]) == (str(one.shape.sources), one.platform)
+        assert datum["value"] == pytest.approx(one.rate.value, rel=1e-5)
+        assert one.rate.interval is not None
+        ends = one.rate.interval.low, one.rate.interval.high
+        assert (datum["low"], datum["high"]) == pytest.approx(ends, rel=1e-5)
+        assert "95 % t interval" in datum["said"]
+        assert ("caveat" in datum) is (one.platform == MARKED)
+    beside = panels_of(specification("routers_beside", analysis))
+    assert [panel["title"] for panel in beside] == [
+        "beside forwarding at 50 %, same CPUs",
+        "beside forwarding at 95 %, same CPUs",
+    ]
+    for panel in beside:
+        first, second = panel["data"]["values"][:2]
+        assert (first["value"], "low" in first, second["value"]) == (50, False, 75)
+        assert second["low"] < 75 < second["high"]
+        assert second["said"].endswith("3 blocks; nothing was lost")
+        assert panel["layer"][0]["encoding"]["y"]["datum"] == 100
+    assert f"† ×  {FUNCTIONAL_ONLY}" in legend_of(specification("routers_beside", analysis))
+
+
+def test_bars_of_a_kind_have_the_same_place_in_each_group(analysis: Analysis) -> None:
+    for panel in panels_of(specification("sources", analysis)):
+        ticks = panel["encoding"]["x"]["axis"]["values"]
+        assert len(ticks) == len(analysis.platforms)
+        for kind in ("1", "3"):
+            places = [one["place"] for one in panel["data"]["values"] if one["kind"] == kind]
+            assert {round(place - tick, 6) for place, tick in zip(places, ticks, strict=True)} == {
+                -0.5 if kind == "1" else 0.5
+            }
+
+
+def test_sizes_have_their_medians_and_the_range_over_blocks(analysis: Analysis) -> None:
+    routes, of_none, routers, of_one = panels_of(specification("scaling", analysis))
+    first = [one for one in routers["data"]["values"] if one["platform"] == "native"]
+    assert [(one["place"], one.get("low"), one["value"], one.get("high")) for one in first] == [
+        (1, 1e5, 1.05e5, 1.1e5),
+        (2, 1e5, 1.05e5, 1.1e5),
+        (4, 1e5, 1e5, 1e5),
+    ]
+    assert first[0]["said"].startswith("native, virtual routers side by side: 1, 64 B, 1 source; median 105 kframes/s")
+    assert first[0]["said"].endswith("blocks 100 to 110 kframes/s, 2 blocks")
+    shares = [one for one in of_one["data"]["values"] if one["platform"] == "native"]
+    assert [(one["place"], one.get("low"), one["value"]) for one in shares] == [
+        (1, 98, 99),
+        (2, 98, 99),
+        (4, None, None),
+    ]
+    assert [one["value"] for one in of_none["data"]["values"][:3]] == [100, 10, 1]
+    scales = [panel["layer"][0]["encoding"]["y"]["scale"].get("type") for panel in (routes, routers)]
+    assert scales == ["log", None], "logarithmic where rates are far apart, else from zero"
+    assert routes["layer"][0]["encoding"]["x"]["scale"]["type"] == "symlog"
+    assert f"{MARKED} †" in legend_of(specification("scaling", analysis))
+
+
+def test_the_order_has_each_value_and_what_is_far_out_in_words(analysis: Analysis) -> None:
+    some = [replace(one, relative=1 + place % 5 / 100, outlier=False) for place, one in enumerate(analysis.order)]
+    some[3], some[4] = replace(some[3], relative=9.0, outlier=True), replace(some[4], relative=7.0)
+    found = replace(analysis, order=tuple(some))
+    made = specification("order", found)
+    told = data_of(made)
+    assert [(one["position"], one["value"]) for one in told] == [
+        (one.observation.position, pytest.approx(100 * one.relative)) for one in some
+    ]
+    assert [one["said"].endswith("900 % of its median; flagged as an outlier") for one in told].index(True) == 3
+    written = [one["data"]["values"] for one in made["vconcat"][0]["layer"] if one["mark"]["type"] == "text"]
+    assert {one["text"] for one in written[0]} == {"block 0", "block 1", "block 2", "700 to 900 %"}
+    assert {"native", f"{MARKED} †", "flagged as an outlier"} <= set(legend_of(made))
+
+
+def test_the_moved_ones_are_specifications(drawings: dict[str, Drawing]) -> None:
+    moved = {"cost", "forwarding", "throughput", "bars-1", "curves-stream-threads"}
+    moved |= {"order", "sources", "scaling", "listed_rates", "routers_beside"}
+    assert moved <= set(drawings)
 
 
 def test_a_figure_is_the_same_each_time(analysis: Analysis, drawings: dict[str, Drawing]) -> None:

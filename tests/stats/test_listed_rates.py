@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 from scipy import stats
+from tests.support.specifications import panels_of
 from tests.support.synthetic_run import Truth, run_data
 
 from virtoll.report.figures.sources import draw
+from virtoll.report.figures.style import Width
 from virtoll.runfolder.frame_shape import FrameShape
 from virtoll.stats.analysis import Analysis, analyse
 
@@ -85,8 +87,8 @@ def test_sources_that_share_an_egress_link_are_not_among_those_with_one_each() -
     ]
     curves = [(one.platform, one.shape.egress, one.shape.sources) for one in both.listed_rates.curves]
     assert len(curves) == len(set(curves)) == 2 * 2 * len(COSTS)
-    figure = draw(both)
-    assert {panel.get_title() for panel in figure.axes} == {"68 B frames", "68 B frames, an egress link each"}
+    panels = panels_of(draw(both, Width.PAGE))
+    assert {panel["title"] for panel in panels} == {"68 B frames", "68 B frames, an egress link each"}
 
 
 def test_one_block_has_means_and_no_intervals() -> None:

@@ -10,8 +10,8 @@ from virtoll.report.figures.style import INK, MUTED, PAPER, Specification, pixel
 from virtoll.stats.analysis import Analysis
 
 _THICKNESS = 0.62  # of the distance between two bars
-_END = 0.28  # of the same: the stroke at an interval's end
 _DASH = (4, 3)
+_BESIDE = 5  # pixels between a bar and what stands beside it
 
 
 @dataclass(frozen=True)
@@ -89,43 +89,63 @@ def _layers(analysis: Analysis, own: BarPanel) -> list[Specification]:
     scale: Specification = {"domain": [0, number(own.reach)], "nice": False}
     axis: Specification = {"title": own.axis, "tickCount": 4, "grid": True} | (own.axis_extra or {})
     across: Specification = {"type": "quantitative", "scale": scale, "axis": axis}
-    thick, end = round(own.size[1] * _THICKNESS, 2), round(own.size[1] * _END, 2)
-    bar: Specification = {"type": "bar", "size": thick}
-    value: Specification = {"x": {"field": "value", **across}, "fill": by_platform(analysis), "tooltip": SAID}
-    marked = bool(analysis.caveats.keys() & own.bars.keys())
+    caveat = {"test": "datum.caveat"}
+    bar: Specification = {"type": "bar", "size": round(own.size[1] * _THICKNESS, 2), "strokeDash": [3, 2]}
+    value: Specification = {
+        "x": {"field": "value", **across},
+        "fill": {"condition": caveat | {"value": PAPER}, **by_platform(analysis)},
+        "stroke": by_platform(analysis),
+        "strokeWidth": {"condition": caveat | {"value": 1.2}, "value": 0},
+        "tooltip": SAID,
+    }
     found = [
         *([] if own.reference is None else [rule_through("x", own.reference, _DASH)]),
-        layer(bar, value, "isValid(datum.value) && !datum.caveat" if marked else "isValid(datum.value)"),
+        layer(bar, value, "isValid(datum.value)"),
     ]
-    if marked:
-        outline = {"stroke": by_platform(analysis), "fill": {"value": PAPER}}
-        found.append(layer(bar | {"strokeWidth": 1.2, "strokeDash": [3, 2]}, value | outline, "datum.caveat"))
     if any(one.low is not None for one in own.bars.values()):
         found += on_paper({"x": {"field": "from", **across}, "x2": {"field": "to"}}, "isValid(datum.from)")
-        for field in ("start", "stop"):
-            tick: Specification = {"type": "tick", "orient": "vertical", "size": end}
-            position = {"x": {"field": field, **across}}
-            for paint, points in ((PAPER, 2.6), (INK, 1.1)):
-                stroke: Specification = {"thickness": pixels(points), "fill": paint}
-                found.append(layer(tick | stroke, position, f"isValid(datum.{field})"))
-        found.sort(key=lambda one: one["mark"].get("fill") == INK or one["mark"].get("stroke") == INK)
-        found = found if own.reference is None else _reference_first(found)
+    if any(_goes_on(one, own.limit) for one in own.bars.values()):
         arrow: Specification = {"type": "point", "shape": markers.TO_THE_RIGHT, "size": markers.area(4)}
         position = {"x": {"field": "to", **across}}
         found.append(layer(arrow | {"fill": INK, "strokeWidth": 0}, position, "datum.beyond"))
-    text: Specification = {"type": "text", "align": "left", "baseline": "middle", "fontSize": pixels(own.text)}
+    text: Specification = {
+        "type": "text",
+        "align": "left",
+        "baseline": "middle",
+        "fontSize": pixels(own.text),
+        "dx": _BESIDE,
+    }
     at: Specification = {"x": {"field": "reach", **across}, "text": {"field": "beside"}}
-    halo: Specification = {"stroke": PAPER, "strokeWidth": 3, "strokeJoin": "round", "dx": 5}
-    found += [layer(text | halo, at, "datum.beside"), layer(text | {"dx": 5}, at, "datum.beside")]
+    if any(_is_crossed(own, one) for one in own.bars.values()):
+        halo: Specification = {"stroke": PAPER, "strokeWidth": 3, "strokeJoin": "round"}
+        found.append(layer(text | halo, at, "datum.crossed"))
+    found.append(layer(text, at, "datum.beside"))
     if own.missing:
         word = text | {"fill": MUTED, "dx": 3}
         found.append(layer(word, {"x": {"datum": 0, **across}, "text": {"field": "missing"}}, "datum.missing"))
     return found
 
 
-def _reference_first(found: Sequence[Specification]) -> list[Specification]:
-    through = [one for one in found if one["mark"].get("strokeDash") == list(_DASH)]
-    return [*through, *(one for one in found if one not in through)]
+def _end(bar: Bar) -> float:
+    """Where its interval ends: a time that may be zero has no largest share."""
+    return float("inf") if bar.high is None else bar.high
+
+
+def _goes_on(bar: Bar, limit: float) -> bool:
+    return bar.low is not None and _end(bar) > limit
+
+
+def _reach(own: BarPanel, bar: Bar) -> float:
+    """Where it ends, or its interval where that goes further."""
+    return bar.value if bar.low is None else max(bar.value, min(_end(bar), own.limit))
+
+
+def _is_crossed(own: BarPanel, bar: Bar) -> bool:
+    """Whether the line of reference goes through what stands beside it, or just past."""
+    if own.reference is None:
+        return False
+    across = (text_width(f"{bar.beside} {caveats.SIGN}", own.text) + 2 * _BESIDE) / own.size[0] * own.reach
+    return _reach(own, bar) <= own.reference <= _reach(own, bar) + across
 
 
 def _data(analysis: Analysis, own: BarPanel) -> Iterable[dict[str, Any]]:
@@ -140,13 +160,10 @@ def _data(analysis: Analysis, own: BarPanel) -> Iterable[dict[str, Any]]:
         sign = f" {caveats.SIGN}" if platform in analysis.caveats else ""
         made |= {"workload": bar.workload, "value": number(bar.value), "said": bar.said}
         made |= {"caveat": True} if sign else {}
-        reach = bar.value
+        made |= {"crossed": True} if _is_crossed(own, bar) else {}
         if bar.low is not None:
-            high = float("inf") if bar.high is None else bar.high  # a time that may be zero has no largest share
-            end = min(high, own.limit)
-            reach = max(reach, end)
+            end = min(_end(bar), own.limit)
             made |= {"low": number(bar.low), "from": number(max(bar.low, 0.0)), "to": number(end)}
             made |= {} if bar.high is None else {"high": number(bar.high)}
-            made |= {"start": number(bar.low)} if bar.low >= 0 else {}
-            made |= {"beyond": True} if high > own.limit else {"stop": number(end)}
-        yield made | {"reach": number(reach), "beside": f"{bar.beside}{sign}"}
+            made |= {"beyond": True} if _goes_on(bar, own.limit) else {}
+        yield made | {"reach": number(_reach(own, bar)), "beside": f"{bar.beside}{sign}"}

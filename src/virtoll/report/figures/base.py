@@ -18,6 +18,7 @@ from virtoll.report.figures.old.base import OldFigureSpec
 from virtoll.report.figures.style import Specification, Width
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.guests import Quantity
+from virtoll.stats.intervals import Estimate
 from virtoll.stats.summaries import CellSummary
 from virtoll.stats.values import Task
 
@@ -110,6 +111,14 @@ def said_cell(cell: CellSummary, unit: str) -> str:
         coverage = units.percent(cell.interval.coverage)
         between = f", {coverage} interval {units.between(cell.interval.low, cell.interval.high, unit)}"
     return f"median {units.value(cell.median, unit)}{between}, {blocks_count(cell.blocks)}"
+
+
+def said_mean(mean: Estimate, unit: str) -> str:
+    """An estimate in words: 'mean 812 Mbit/s, 95 % t interval 790 to 830 Mbit/s'."""
+    if mean.interval is None:
+        return f"mean {units.value(mean.value, unit)}"
+    between = units.between(mean.interval.low, mean.interval.high, unit)
+    return f"mean {units.value(mean.value, unit)}, {100 * mean.interval.coverage:g} % t interval {between}"
 
 
 def blocks_count(blocks: int) -> str:

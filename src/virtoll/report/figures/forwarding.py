@@ -63,16 +63,7 @@ def draw(analysis: Analysis, width: Width) -> Specification:
         drawn.append(panel | shape | {"layer": _layers(analysis, limits, *axes)})
     swept = {curve.platform for curve in analysis.curves}
     shown = [one for one in analysis.platforms if one in swept]
-    return figure([panels(drawn, columns), *legends.legend(width, _entries(analysis, shown), left)])
-
-
-def _entries(analysis: Analysis, shown: list[str]) -> list[legends.Entry]:
-    return [
-        *legends.platforms(analysis, shown),
-        legends.Entry("flat out (FRMOL)", shape=markers.shape("o"), fill=PAPER, stroke=MUTED, points=6),
-        legends.line("all forwarded", _DOTTED),
-        *legends.of_caveats(analysis, shown),
-    ]
+    return figure([panels(drawn, columns), *legends.legend(width, legends.of_sweeps(analysis, shown, _DOTTED), left)])
 
 
 def _axis(limits: tuple[float, float], ticks: list[float], title: str | None, labels: bool = True) -> Specification:

@@ -69,6 +69,16 @@ def line(label: str, dash: Sequence[float], paint: str = MUTED) -> Entry:
     return Entry(label, line=paint, dash=dash)
 
 
+def of_sweeps(analysis: Analysis, shown: Sequence[str], dotted: Sequence[float]) -> list[Entry]:
+    """Of forwarded against offered rates: platforms, the point flat out, and the diagonal with its dashes."""
+    return [
+        *platforms(analysis, shown),
+        Entry("flat out (FRMOL)", shape=markers.shape("o"), fill=PAPER, stroke=MUTED, points=6),
+        line("all forwarded", dotted),
+        *of_caveats(analysis, shown),
+    ]
+
+
 def of_caveats(analysis: Analysis, shown: Iterable[str]) -> list[Entry]:
     """What the sign at a platform's name, a cross and an open bar mean; none where no platform has a caveat."""
     return [

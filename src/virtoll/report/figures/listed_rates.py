@@ -1,64 +1,151 @@
 """Offered against forwarded in Mbit/s on linear axes, one panel a set of frames (Schlosser et al. 2011, Figure 3)."""
 
-from typing import TYPE_CHECKING
+import json
+from collections.abc import Iterator
+from typing import Any
 
-from virtoll.report.figures.base import frames_title, t_interval_text
-from virtoll.report.figures.old import caveat_signs
-from virtoll.report.figures.old.base import OldFigureSpec, panel_grid
-from virtoll.report.figures.old.curve_legend import legend
-from virtoll.report.figures.old.style import MUTED
-from virtoll.report.figures.style import PlatformStyle, platform_styles
+from virtoll.report.figures import caveats, legends, markers
+from virtoll.report.figures.base import FigureSpec, blocks_count, frames_title, said_mean, t_interval_text
+from virtoll.report.figures.lines import axis
+from virtoll.report.figures.marks import (
+    SAID,
+    by_platform,
+    crosses,
+    figure,
+    layer,
+    number,
+    panel_width,
+    panels,
+    text_width,
+)
+from virtoll.report.figures.style import MUTED, PAPER, SIZES, Specification, Width, pixels
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.intervals import Estimate
 from virtoll.stats.listed_rates import ListedCurve, ListedPoint
+from virtoll.stats.values import Task
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+_DOTTED = (1, 2)
+_PANEL_POINTS = 150.0  # high
+_MARGIN = 1.04
+_NUMBER: Specification = {"type": "quantitative"}
 
 
-def draw(analysis: Analysis) -> "Figure":
+def draw(analysis: Analysis, width: Width) -> Specification:
     """Mbit/s on the wire on both axes, from zero; each panel has its own reach."""
     curves = analysis.listed_rates.curves
     tasks = list(dict.fromkeys(curve.task for curve in curves))
-    figure, panels, columns = panel_grid(len(tasks), (0.75, 2.75))
-    styles = platform_styles(analysis.platforms)
-    for panel, task in zip(panels, tasks, strict=True):
-        panel.set_title(frames_title(task))
-        _panel(panel, analysis, [curve for curve in curves if curve.task == task], styles)
-    for panel in panels[-columns:]:
-        panel.set_xlabel("offered, Mbit/s")
-    for panel in panels[::columns]:
-        panel.set_ylabel("forwarded, Mbit/s")
-    legend(figure, analysis, styles, {curve.platform for curve in curves})
-    return figure
-
-
-def _panel(panel: "Axes", analysis: Analysis, curves: list[ListedCurve], styles: dict[str, PlatformStyle]) -> None:
-    reach = max(_reach(curve) for curve in curves)
-    shown = {curve.platform: [one for one in curve.points if _is_within(one, reach)] for curve in curves}
-    rates = [rate for points in shown.values() for one in points for rate in (one.offered, one.forwarded)]
-    end = max(reach, *(_bounds(rate)[1] for rate in rates)) * 1.04
-    panel.set(xlim=(0, end), ylim=(0, end))
-    panel.plot([0, reach], [0, reach], color=MUTED, linewidth=0.8, linestyle=(0, (1, 2)), zorder=1)
-    order = list(styles)
-    for curve in sorted(curves, key=lambda curve: order.index(curve.platform)):
-        style = styles[curve.platform]
-        paced = [point for point in curve.points if point.target_mbit_per_second is not None]
-        panel.plot(
-            [point.offered.value for point in paced],
-            [point.forwarded.value for point in paced],
-            color=style.colour,
-            linestyle=style.line,
-            linewidth=2.0 if curve.platform == order[0] else 1.1,
-            marker=style.marker,
-            markersize=3.6,
-            markeredgewidth=0,
-            zorder=3,
+    columns = 1 if len(tasks) == 1 else 2
+    points = SIZES[width].text
+    labels, title = text_width("00000", points) + 8, 1.5 * pixels(points)
+    size = (panel_width(width, columns, title, each=labels), round(pixels(_PANEL_POINTS), 1))
+    drawn = []
+    for place, task in enumerate(tasks):
+        own = sorted(
+            (one for one in curves if one.task == task), key=lambda one: analysis.platforms.index(one.platform)
         )
-        for point in shown[curve.platform]:
-            _point(panel, point, style)
-            caveat_signs.cross(panel, analysis, curve.platform, point.offered.value, point.forwarded.value)
+        panel = _panel(analysis, task, own, size)
+        panel["encoding"]["x"]["axis"]["title"] = "offered, Mbit/s" if place >= len(tasks) - columns else None
+        panel["encoding"]["y"]["axis"]["title"] = "forwarded, Mbit/s" if place % columns == 0 else None
+        drawn.append(panel)
+    swept = {curve.platform for curve in curves}
+    entries = legends.of_sweeps(analysis, [one for one in analysis.platforms if one in swept], _DOTTED)
+    return figure([panels(drawn, columns), *legends.legend(width, entries, title + labels)])
+
+
+def _panel(analysis: Analysis, task: Task, curves: list[ListedCurve], size: tuple[float, float]) -> Specification:
+    reach = max(_reach(curve) for curve in curves)
+    values = [datum for curve in curves for datum in _points(analysis, task, curve, reach)]
+    end = _MARGIN * max(reach, *(end for one in values for end in (one["offered_to"], one["forwarded_to"])))
+    ends = axis((0, end), None)
+    ends["axis"] |= {"tickCount": 6, "labelExpr": "'' + datum.value"}
+    diagonal = [{"offered": place, "diagonal": place} for place in (0, number(reach))]
+    return {
+        "title": frames_title(task),
+        "width": size[0],
+        "height": size[1],
+        "data": {"values": [*diagonal, *values]},
+        "encoding": {"x": {"field": "offered", **ends}, "y": {"field": "value", **ends, "axis": dict(ends["axis"])}},
+        "layer": _layers(analysis, values),
+    }
+
+
+def _layers(analysis: Analysis, values: list[dict[str, Any]]) -> list[Specification]:
+    """Paced points are small and filled, with a line through them; the point flat out is large and open."""
+    flat, stroke = {"test": "datum.flat"}, {"stroke": by_platform(analysis)}
+    first = {"test": f"datum.platform === {json.dumps(analysis.platforms[0])}", "value": 2.6}
+    point: Specification = {
+        "shape": by_platform(analysis, "shape"),
+        "fill": {"condition": flat | {"value": PAPER}, **by_platform(analysis)},
+        "size": {"condition": flat | {"value": markers.area(6)}, "value": markers.area(3.6)},
+        "strokeWidth": {"condition": flat | {"value": 1.8}, "value": 0},
+        "tooltip": SAID,
+    }
+    found = [
+        layer(
+            {"type": "line", "stroke": MUTED, "strokeWidth": 1.1, "strokeDash": list(_DOTTED)},
+            {"y": {"field": "diagonal", **_NUMBER}},
+            "isValid(datum.diagonal)",
+        ),
+        layer(
+            {"type": "line"},
+            stroke | {"strokeDash": by_platform(analysis, "dash"), "strokeWidth": {"condition": first, "value": 1.5}},
+            "datum.platform && !datum.flat",
+        ),
+        layer({"type": "point"}, stroke | point, "datum.platform"),
+    ]
+    if any("low" in one for one in values):
+        found.insert(1, _intervals(stroke))
+    return [*found, crosses({})] if any("caveat" in one for one in values) else found
+
+
+def _intervals(stroke: Specification) -> Specification:
+    """Both of each point in one layer: a row each, upright and along."""
+    ends: Specification = {"x": {"field": "x", **_NUMBER}, "x2": {"field": "x2"}}
+    ends |= {"y": {"field": "y", **_NUMBER}, "y2": {"field": "y2"}}
+    found = layer({"type": "rule", "strokeWidth": 1.1}, ends | stroke)
+    along = "[datum.offered_from, datum.offered_to, datum.value, datum.value]"
+    upright = "[datum.offered, datum.offered, datum.forwarded_from, datum.forwarded_to]"
+    names = ("x", "x2", "y", "y2")
+    found["transform"] = [
+        {"filter": "isValid(datum.low)"},
+        {"calculate": f"[{along}, {upright}]", "as": "ends"},
+        {"flatten": ["ends"]},
+        *({"calculate": f"datum.ends[{place}]", "as": name} for place, name in enumerate(names)),
+    ]
+    return found
+
+
+def _points(analysis: Analysis, task: Task, curve: ListedCurve, reach: float) -> Iterator[dict[str, Any]]:
+    """A datum for each point that is drawn; `offered_from` to `forwarded_to` are what is drawn of the intervals."""
+    for point in curve.points:
+        if not _is_within(point, reach):
+            continue
+        offered, forwarded = _bounds(point.offered), _bounds(point.forwarded)
+        made: dict[str, Any] = {
+            "platform": curve.platform,
+            "workload": task.workload,
+            "offered": number(point.offered.value),
+            "value": number(point.forwarded.value),
+            "offered_from": number(offered[0]),
+            "offered_to": number(offered[1]),
+            "forwarded_from": number(forwarded[0]),
+            "forwarded_to": number(forwarded[1]),
+            "said": f"{caveats.name(analysis, curve.platform)}, {frames_title(task)}: {_said(point)}",
+        }
+        made |= {"flat": True} if point.target_mbit_per_second is None else {}
+        made |= {"caveat": True} if curve.platform in analysis.caveats else {}
+        if point.forwarded.interval is not None:
+            made |= {"low": number(point.forwarded.interval.low), "high": number(point.forwarded.interval.high)}
+        yield made
+
+
+def _said(point: ListedPoint) -> str:
+    asked = "flat out" if point.target_mbit_per_second is None else f"{point.target_mbit_per_second:g} Mbit/s a source"
+    means = [
+        f"{word} {said_mean(mean, 'Mbit/s')}"
+        for word, mean in (("offered", point.offered), ("forwarded", point.forwarded))
+    ]
+    return f"{asked}, {', '.join(means)}, {blocks_count(point.blocks)}"
 
 
 def _reach(curve: ListedCurve) -> float:
@@ -71,27 +158,6 @@ def _reach(curve: ListedCurve) -> float:
 def _is_within(point: ListedPoint, reach: float) -> bool:
     """Whether a point is drawn: every rate of the list, and flat out where that offered no more than the list does."""
     return point.target_mbit_per_second is not None or point.offered.value <= reach
-
-
-def _point(panel: "Axes", point: ListedPoint, style: PlatformStyle) -> None:
-    """A point's intervals; flat out, its marker too."""
-    x, y = point.offered, point.forwarded
-    for estimate, place, upright in ((y, x.value, True), (x, y.value, False)):
-        low, high = _bounds(estimate)
-        ends = ([place, place], [low, high]) if upright else ([low, high], [place, place])
-        panel.plot(*ends, color=style.colour, linewidth=0.8, zorder=2)
-    if point.target_mbit_per_second is None:
-        panel.plot(
-            x.value,
-            y.value,
-            linestyle="none",
-            marker=style.marker,
-            markersize=6,
-            markerfacecolor="white",
-            markeredgecolor=style.colour,
-            markeredgewidth=1.4,
-            zorder=4,
-        )
 
 
 def _bounds(estimate: Estimate) -> tuple[float, float]:
@@ -116,4 +182,4 @@ def why_not(analysis: Analysis) -> str | None:
     return None if analysis.listed_rates.curves else "no sweep is over a list of rates"
 
 
-LISTED_RATES = OldFigureSpec("Offered against forwarded, in Mbit/s", caption, draw, why_not, section="listed rates")
+LISTED_RATES = FigureSpec("Offered against forwarded, in Mbit/s", caption, draw, why_not, section="listed rates")

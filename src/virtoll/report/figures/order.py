@@ -1,74 +1,64 @@
 """Every value against its place in the run: drift, disturbed stretches and outliers show here."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from virtoll import units
-from virtoll.report.figures.old import caveat_signs
-from virtoll.report.figures.old.base import OldFigureSpec, legend_below, new_figure
-from virtoll.report.figures.old.dots import Dot, draw_dots
-from virtoll.report.figures.old.style import INK, MUTED
-from virtoll.report.figures.style import PlatformStyle, platform_styles
+from virtoll.report.figures import caveats, legends, markers
+from virtoll.report.figures.base import FigureSpec
+from virtoll.report.figures.lines import axis
+from virtoll.report.figures.marks import (
+    SAID,
+    by_platform,
+    crosses,
+    figure,
+    layer,
+    number,
+    panel_width,
+    text_width,
+)
+from virtoll.report.figures.style import INK, MUTED, PAPER, SIZES, Specification, Width, pixels
 from virtoll.stats.analysis import Analysis
-from virtoll.stats.drift import DRIFT_FROM
+from virtoll.stats.drift import DRIFT_FROM, OrderedValue
+from virtoll.stats.values import Task
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
+MOST_MARKERS: Final = 1000
+"""So many values have a marker each; more are dots, and those of a cell are drawn and pointed at together."""
 _REACH = (
     4.0  # the axis shows this multiple of the deviation that nine of ten values keep; the rest is drawn at its edge
 )
+_PANEL_POINTS = 150.0  # high
+_DOT, _CORE = 3.2, 1.4  # pixels: of many values, and of what is light in those of a platform with a caveat
+_NUMBER: Specification = {"type": "quantitative"}
 
 
-def draw(analysis: Analysis) -> "Figure":
+def draw(analysis: Analysis, width: Width) -> Specification:
     """Performance relative to the cell's median, in the order measured; blocks are divided by lines."""
-    figure = new_figure(3.1)
-    panel = figure.subplots()
-    styles = platform_styles(analysis.platforms)
+    points = SIZES[width].text
+    left = text_width("100 %", points) + 1.5 * pixels(points) + 8
+    size = (panel_width(width, 1, left, each=8), round(pixels(_PANEL_POINTS), 1))
     low, high = _limits(analysis)
-    panel.axhline(100, color=INK, linewidth=0.8)
-    dots: list[Dot] = []
-    crosses: list[Dot] = []
-    outliers: list[tuple[float, float]] = []
-    for value in analysis.order:
-        style, x, y = styles[value.observation.platform], value.observation.position, value.relative * 100
-        if not low <= y <= high:
-            panel.annotate(
-                f"{y:.0f} %",
-                (x, min(max(y, low), high)),
-                (0, 6 if y < low else -11),
-                ha="center",
-                textcoords="offset points",
-                fontsize=7,
-                color=MUTED,
-            )
-        shown = x, min(max(y, low), high)
-        dots.append(Dot(*shown, style.marker, style.colour, style.colour))
-        if value.observation.platform in analysis.caveats:
-            crosses.append(Dot(*shown, "x", INK, INK))
-        if value.outlier:
-            outliers.append(shown)
-    draw_dots(panel, dots, size=3.8, edge_width=0, zorder=3, clip=False)
-    draw_dots(panel, crosses, size=3.4, edge_width=0.7, zorder=6)
-    if outliers:
-        panel.plot(
-            [x for x, _ in outliers],
-            [y for _, y in outliers],
-            marker="o",
-            markersize=9,
-            markerfacecolor="none",
-            markeredgecolor=INK,
-            markeredgewidth=0.9,
-            linestyle="none",
-            zorder=4,
-        )
-    _blocks(panel, analysis)
-    panel.set_ylim(low, high)
-    panel.yaxis.set_major_formatter(lambda value, _: f"{value:g} %")
-    panel.set_xlabel("position in the run (trials in the order measured)")
-    panel.set_ylabel("performance against the cell's median")
-    _legend(figure, analysis, styles)
-    return figure
+    positions = [value.observation.position for value in analysis.order]
+    first, last = min(positions) - 0.5, max(positions) + 0.5
+    across = axis((first, last), "position in the run (trials in the order measured)")
+    across["axis"] |= {"labelExpr": "'' + datum.value"}
+    upright = axis((low, high), "performance against the cell's median", scale={"zero": False, "clamp": True})
+    upright["axis"] |= {"tickCount": 6, "labelExpr": "datum.value + ' %'"}
+    starts = _starts(analysis)
+    room = _Room(first, last, low, high, size, SIZES[width].small)
+    panel = {
+        "width": size[0],
+        "height": size[1],
+        "data": {"values": list(_data(analysis))},
+        "encoding": {"x": {"field": "position", **across}, "y": {"field": "value", **upright}},
+        "layer": [
+            _rules(room, starts),
+            *_values(analysis),
+            _texts([*_block_names(room, starts), *_far_out(room, analysis)], SIZES[width].small),
+        ],
+    }
+    return figure([panel, *legends.legend(width, _entries(analysis), left)])
 
 
 def _limits(analysis: Analysis) -> tuple[float, float]:
@@ -80,56 +70,180 @@ def _limits(analysis: Analysis) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def _blocks(panel: "Axes", analysis: Analysis) -> None:
-    """A line and a number where each block begins, and a cross on the axis for trials that were measured in vain."""
+@dataclass(frozen=True)
+class _Room:
+    """The panel: the ends of its axes, its size in pixels, and how large what is written in it is, in points."""
+
+    first: float
+    last: float
+    low: float
+    high: float
+    size: tuple[float, float]
+    points: float
+
+    def x(self, position: float) -> float:
+        """A place in the run in pixels from the left."""
+        return (position - self.first) / (self.last - self.first) * self.size[0]
+
+    def wide(self, text: str) -> float:
+        """A text's width with a gap, in pixels."""
+        return text_width(text, self.points) + 5
+
+
+def _starts(analysis: Analysis) -> list[tuple[int, float]]:
+    """Each block with where it begins, in this order."""
     starts: dict[int, int] = {}
     for value in analysis.order:
         position, block = value.observation.position, value.observation.block
         starts[block] = min(position, starts.get(block, position))
-    for block, start in sorted(starts.items(), key=lambda item: item[1]):
-        panel.axvline(start - 0.5, color="#bdbdbd", linewidth=0.8, zorder=1)
-        panel.annotate(
-            f"block {block}",
-            (start - 0.5, 1),
-            (3, 2),
-            xycoords=("data", "axes fraction"),
-            textcoords="offset points",
-            fontsize=7,
-            color=MUTED,
-        )
+    return sorted(((block, start - 0.5) for block, start in starts.items()), key=lambda item: item[1])
 
 
-def _legend(figure: "Figure", analysis: Analysis, styles: dict[str, PlatformStyle]) -> None:
-    from matplotlib.lines import Line2D
+def _rules(room: _Room, starts: Sequence[tuple[int, float]]) -> Specification:
+    """The median, and where each block begins."""
+    through = {"x": room.first, "x2": room.last, "y": 100, "y2": 100, "paint": INK}
+    upright = {"y": number(room.low), "y2": number(room.high), "paint": MUTED}
+    values = [{"x": start, "x2": start, **upright} for _, start in starts]
+    ends: Specification = {"x": {"field": "x", **_NUMBER}, "x2": {"field": "x2"}}
+    ends |= {"y": {"field": "y", **_NUMBER}, "y2": {"field": "y2"}}
+    paint = {"field": "paint", "type": "nominal", "scale": None, "legend": None}
+    found = layer({"type": "rule", "strokeWidth": 0.9}, ends | {"stroke": paint})
+    return {"data": {"values": [*values, through]}} | found
 
-    drawn = {value.observation.platform for value in analysis.order}
-    handles = [
-        Line2D(
-            [],
-            [],
-            color=style.colour,
-            marker=style.marker,
-            linestyle="none",
-            markersize=4.5,
-            label=caveat_signs.name(analysis, platform),
-        )
-        for platform, style in styles.items()
-        if platform in drawn
+
+def _values(analysis: Analysis) -> list[Specification]:
+    """Markers or dots, and a ring around each outlier."""
+    paint = by_platform(analysis)
+    marked = any(value.observation.platform in analysis.caveats for value in analysis.order)
+    if len(analysis.order) > MOST_MARKERS:
+        found = [_dots({"stroke": paint, "tooltip": SAID}, _DOT, "isArray(datum.value)")]
+        if marked:
+            found.append(_dots({"stroke": {"value": PAPER}}, _CORE, "isArray(datum.value) && datum.caveat"))
+    else:
+        shape = {"fill": paint, "shape": by_platform(analysis, "shape"), "tooltip": SAID}
+        found = [layer({"type": "point", "size": markers.area(3.8), "strokeWidth": 0}, shape)]
+        if marked:
+            found.append(crosses({}, 3.4))
+    if any(value.outlier for value in analysis.order):
+        ring: Specification = {"type": "point", "shape": "circle", "size": markers.area(9), "fill": None}
+        found.append(layer(ring | {"stroke": INK, "strokeWidth": 1.2}, {"tooltip": SAID}, "datum.outlier"))
+    return found
+
+
+def _dots(look: Specification, size: float, where: str) -> Specification:
+    """A cell's values as one path: lines without length, whose round ends are seen."""
+    cell = {"field": "said", "type": "nominal"}
+    found = layer({"type": "line", "strokeCap": "round", "strokeWidth": size}, {"detail": cell} | look)
+    found["transform"] = [
+        {"filter": where},
+        {"flatten": ["position", "value"]},
+        {"calculate": "[datum.value, null]", "as": "value"},
+        {"flatten": ["value"]},
+    ]
+    return found
+
+
+def _texts(values: Iterable[Specification], points: float) -> Specification:
+    """What is written in the panel, each text with its middle in pixels."""
+    at: Specification = {channel: {"field": channel, **_NUMBER, "scale": None, "axis": None} for channel in "xy"}
+    mark = {"type": "text", "fill": MUTED, "fontSize": pixels(points), "baseline": "middle"}
+    return {"data": {"values": list(values)}} | layer(mark, at | {"text": {"field": "text"}})
+
+
+def _block_names(room: _Room, starts: Sequence[tuple[int, float]]) -> Iterable[Specification]:
+    """Above the panel, right of where each block begins: numbers alone where words have no room."""
+    ends = [*(start for _, start in starts[1:]), room.last]
+    words = all(
+        room.wide(f"block {block}") <= room.x(end) - room.x(start)
+        for (block, start), end in zip(starts, ends, strict=True)
+    )
+    free = 0.0
+    for block, start in starts:
+        text, left = f"block {block}" if words or not free else str(block), room.x(start)
+        if left >= free:
+            free = left + room.wide(text)
+            yield {"x": round((left + free) / 2, 1), "y": -6, "text": text}
+
+
+def _far_out(room: _Room, analysis: Analysis) -> Iterable[Specification]:
+    """The value of what is drawn at an edge; of several that stand closer than their texts are wide, the range."""
+    for upwards, y in ((True, 11), (False, room.size[1] - 11)):
+        groups: list[list[tuple[float, float]]] = []
+        for value in analysis.order:
+            percent = 100 * value.relative
+            if not (percent > room.high if upwards else percent < room.low):
+                continue
+            groups.append([(room.x(value.observation.position), percent)])
+            while len(groups) > 1 and _touch(room, groups[-2], groups[-1]):
+                groups[-2:] = [[*groups[-2], *groups[-1]]]
+        for group in groups:
+            yield {"x": round(_middle(room, group), 1), "y": y, "text": _range(group)}
+
+
+def _range(group: Sequence[tuple[float, float]]) -> str:
+    low, high = (f"{end:.0f}" for end in (min(one for _, one in group), max(one for _, one in group)))
+    return f"{low} %" if low == high else f"{low} to {high} %"
+
+
+def _middle(room: _Room, group: Sequence[tuple[float, float]]) -> float:
+    """Of a group's text, which is whole in the panel."""
+    half = room.wide(_range(group)) / 2
+    return min(max((group[0][0] + group[-1][0]) / 2, half), room.size[0] - half)
+
+
+def _touch(room: _Room, one: Sequence[tuple[float, float]], other: Sequence[tuple[float, float]]) -> bool:
+    return _middle(room, other) - _middle(room, one) < (room.wide(_range(one)) + room.wide(_range(other))) / 2
+
+
+def _data(analysis: Analysis) -> Iterable[dict[str, Any]]:
+    """A datum a value; where there are too many, one a cell with all of its values, and one an outlier."""
+    if len(analysis.order) <= MOST_MARKERS:
+        yield from (_datum(analysis, value) for value in analysis.order)
+        return
+    cells: dict[tuple[str, Task], list[OrderedValue]] = {}
+    for value in analysis.order:
+        cells.setdefault((value.observation.platform, value.observation.task), []).append(value)
+    for (platform, task), values in cells.items():
+        relative = [value.relative for value in values]
+        ends = f"{units.percent(min(relative))} to {units.percent(max(relative))}"
+        made: dict[str, Any] = {
+            "platform": platform,
+            "workload": task.workload,
+            "position": [value.observation.position for value in values],
+            "value": [round(100 * one, 2) for one in relative],
+            "said": f"{caveats.name(analysis, platform)}, {task.label}: {len(values)} values, {ends} of the median",
+        }
+        yield made | ({"caveat": True} if platform in analysis.caveats else {})
+    yield from (_datum(analysis, value) for value in analysis.order if value.outlier)
+
+
+def _datum(analysis: Analysis, value: OrderedValue) -> dict[str, Any]:
+    own = value.observation
+    flagged = "; flagged as an outlier" if value.outlier else ""
+    made: dict[str, Any] = {
+        "platform": own.platform,
+        "workload": own.task.workload,
+        "position": own.position,
+        "value": round(100 * value.relative, 2),
+        "said": f"{caveats.name(analysis, own.platform)}, {own.task.label}, block {own.block}: "
+        f"{units.percent(value.relative)} of its median{flagged}",
+    }
+    made |= {"caveat": True} if own.platform in analysis.caveats else {}
+    return made | ({"outlier": True} if value.outlier else {})
+
+
+def _entries(analysis: Analysis) -> list[legends.Entry]:
+    """Markers without a line, the ring, and what a cross means."""
+    seen = {value.observation.platform for value in analysis.order}
+    shown = [one for one in analysis.platforms if one in seen]
+    many = len(analysis.order) > MOST_MARKERS
+    found = [
+        replace(one, line=None, shape="circle" if many else one.shape) for one in legends.platforms(analysis, shown)
     ]
     if any(value.outlier for value in analysis.order):
-        handles.append(
-            Line2D(
-                [],
-                [],
-                color=INK,
-                marker="o",
-                markerfacecolor="none",
-                linestyle="none",
-                markersize=8,
-                label="flagged as an outlier",
-            )
-        )
-    legend_below(figure, [*handles, *caveat_signs.handles(analysis, drawn)])
+        ring = legends.Entry("flagged as an outlier", shape="circle", fill=PAPER, stroke=INK, points=8)
+        found.append(ring)
+    return [*found, *legends.of_caveats(analysis, shown)]
 
 
 def caption(analysis: Analysis) -> str:
@@ -144,7 +258,8 @@ def caption(analysis: Analysis) -> str:
     return (
         "A slope would be drift, a dip a disturbed stretch. The order is randomised and ratios are taken within a "
         f"round, so what is slower than a round falls out of the comparisons.{trend} What lies far out is drawn at the "
-        "edge with its value. Outliers (modified z-score above 3.5, from five values on) are flagged, never removed."
+        "edge with its value, or with the range of those side by side. Outliers (modified z-score above 3.5, from "
+        "five values on) are flagged, never removed."
     )
 
 
@@ -153,4 +268,4 @@ def why_not(analysis: Analysis) -> str | None:
     return None if analysis.order else "no cell has values in two blocks"
 
 
-ORDER = OldFigureSpec("Order of the trials", caption, draw, why_not, section="order")
+ORDER = FigureSpec("Order of the trials", caption, draw, why_not, section="order")

@@ -1,43 +1,32 @@
 """Maximum beside a guest that forwards, relative to alone, as grouped bars (Schlosser et al. 2011, Figure 5)."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from virtoll.report.figures.base import t_interval_text
-from virtoll.report.figures.old import caveat_signs
-from virtoll.report.figures.old.base import OldFigureSpec, panel_grid
-from virtoll.report.figures.old.grouped_bars import Bar, grouped_bars
-from virtoll.report.figures.old.style import MUTED
-from virtoll.report.figures.style import platform_styles
+from virtoll.report.figures.base import FigureSpec, blocks_count, frames_title, said_mean, t_interval_text
+from virtoll.report.figures.grouped_bars import GroupedBar, grouped_bars
+from virtoll.report.figures.style import Specification, Width
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.intervals import Estimate
 from virtoll.stats.routers_beside import RouterBeside
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def _shown(analysis: Analysis) -> list[RouterBeside]:
     return [one for one in analysis.routers_beside if one.condition.load == "forward"]
 
 
-def draw(analysis: Analysis) -> "Figure":
+def draw(analysis: Analysis, width: Width) -> Specification:
     """One panel a condition, one group of bars a platform, one bar a size of frames."""
-    shown = _shown(analysis)
-    conditions = list(dict.fromkeys(one.condition.label for one in shown))
-    platforms = [label for label in analysis.platforms if any(one.platform == label for one in shown)]
-    styles = platform_styles(analysis.platforms)
-    figure, panels, columns = panel_grid(len(conditions), (0.4, 2.5))
-    for panel, condition in zip(panels, conditions, strict=True):
-        own = [one for one in shown if one.condition.label == condition]
-        bars = [Bar(one.platform, one.task.size.removesuffix(" B"), _of_alone(one.change)) for one in own]
-        grouped_bars(panel, analysis, bars, platforms, styles)
-        panel.axhline(100, color=MUTED, linewidth=0.8, zorder=1)
-        panel.set_title(f"beside {condition}")
-    for panel in panels[::columns]:
-        panel.set_ylabel("maximum, % of alone")
-    caveat_signs.legend(figure, analysis, platforms)
-    return figure
+    found: dict[str, list[GroupedBar]] = {}
+    for one in _shown(analysis):
+        found.setdefault(f"beside {one.condition.label}", []).append(_bar(one))
+    return grouped_bars(analysis, found, width, upright="maximum, % of alone", reference=100)
+
+
+def _bar(one: RouterBeside) -> GroupedBar:
+    mean = _of_alone(one.change)
+    said = f"{frames_title(one.task)}, beside {one.condition.label}: {said_mean(mean, '% of alone')}"
+    said += f", {blocks_count(one.blocks)}" + ("" if one.caveat is None else f"; {one.caveat}")
+    return GroupedBar(one.platform, one.task.workload, one.task.size.removesuffix(" B"), mean, said)
 
 
 def _of_alone(change: Estimate) -> Estimate:
@@ -62,4 +51,4 @@ def why_not(analysis: Analysis) -> str | None:
     return None if _shown(analysis) else "no router was measured beside a guest that forwards"
 
 
-ROUTERS_BESIDE = OldFigureSpec("Maximum beside a guest that forwards", caption, draw, why_not, section="isolation")
+ROUTERS_BESIDE = FigureSpec("Maximum beside a guest that forwards", caption, draw, why_not, section="isolation")

@@ -1,82 +1,99 @@
 """Rates over the size of what is asked: routes in the table, routers or transmitting guests (Mattos et al. 2012, V)."""
 
 import statistics
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from virtoll.report.figures.base import blocks_text
-from virtoll.report.figures.old import caveat_signs
-from virtoll.report.figures.old.base import OldFigureSpec, new_figure
-from virtoll.report.figures.old.style import plot
-from virtoll.report.figures.style import nice_log_ticks, platform_styles, whole
+from virtoll import units
+from virtoll.report.figures import legends
+from virtoll.report.figures.base import FigureSpec, blocks_count, blocks_text
+from virtoll.report.figures.lines import LinePanel, LinePoint, axis, line_panel
+from virtoll.report.figures.marks import figure, panel_width, panels, text_width
+from virtoll.report.figures.style import COUNTS, SIZES, Specification, Width, nice_log_ticks, pixels, whole
 from virtoll.stats.analysis import Analysis
-from virtoll.stats.scaling import FACTORS, Scaling
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
+from virtoll.stats.scaling import FACTORS, Scaling, Step
 
 _WIDE = 5.0
 """From this largest rate by the smallest on an axis is logarithmic; a narrower one has no marks on it."""
+_PANEL_POINTS = 118.0  # high
 
 
-def draw(analysis: Analysis) -> "Figure":
+def draw(analysis: Analysis, width: Width) -> Specification:
     """A row for each factor, and what else was asked: frames/s of all guests together, and by the smallest size."""
     asked = dict.fromkeys((one.factor, one.others) for one in analysis.scalings)
-    drawn = [(factor, others) for name in FACTORS for factor, others in asked if factor == name]
-    figure = new_figure(0.7 + 2.4 * len(drawn))
-    panels = figure.subplots(len(drawn), 2, squeeze=False)
-    for (rates, shares), (factor, others) in zip(panels, drawn, strict=True):
+    points = SIZES[width].text
+    left = text_width("17.5 k", points) + 1.5 * pixels(points) + 8
+    size = (panel_width(width, 2, 0.0, each=left + 7), round(pixels(_PANEL_POINTS), 1))
+    drawn = []
+    for factor, others in ((factor, others) for name in FACTORS for factor, others in asked if factor == name):
         own = [one for one in analysis.scalings if (one.factor, one.others) == (factor, others)]
-        rates.set_title(own[0].words, loc="left")
-        _panel(rates, analysis, own, share=False)
-        _panel(shares, analysis, own, share=True)
-        rates.set_ylabel("frames/s, all together")
-        shares.set_ylabel("of the smallest size")
-        for panel in (rates, shares):
-            panel.set_xlabel(FACTORS[factor])
-    shown = [one.platform for one in analysis.scalings]
-    caveat_signs.legend_of_panels(figure, analysis, panels[:, 0], shown)
-    return figure
+        drawn += [_panel(analysis, own, size, share=share) for share in (False, True)]
+    seen = {one.platform for one in analysis.scalings}
+    shown = [one for one in analysis.platforms if one in seen]
+    entries = [*legends.platforms(analysis, shown), *legends.of_caveats(analysis, shown)]
+    return figure([panels(drawn, 2), *legends.legend(width, entries, left)])
 
 
-def _panel(panel: "Axes", analysis: Analysis, rows: list[Scaling], *, share: bool) -> None:
-    """Medians as markers, the range over blocks as a bar."""
-    styles = platform_styles(analysis.platforms)
+def _panel(analysis: Analysis, rows: Sequence[Scaling], size: tuple[float, float], *, share: bool) -> Specification:
+    """Medians as markers, the range over blocks as a bar; shares in percent."""
+    upright, limits = _shares(rows) if share else _rates(rows)
+    panel = LinePanel(
+        title="" if share else rows[0].words,
+        workload=rows[0].steps[0].task.workload,
+        lines={row.platform: [_point(row, step, share=share) for step in row.steps] for row in rows},
+        across=_across(rows),
+        upright=upright,
+        limits=limits,
+        size=size,
+    )
+    return line_panel(analysis, panel)
+
+
+def _point(row: Scaling, step: Step, *, share: bool) -> LinePoint:
+    values = sorted(100 * one for one in step.ratios) if share else sorted(step.rates)
+    if not values:
+        return LinePoint(step.size, None)
+    unit = "% of the smallest size" if share else "frames/s"
+    middle, blocks = statistics.median(values), blocks_count(len(values))
+    words = f", {row.words}" if row.words else ""
+    ends = units.between(values[0], values[-1], unit)
+    said = f"{FACTORS[row.factor]}: {step.size}{words}; median {units.value(middle, unit)}, blocks {ends}, {blocks}"
+    return LinePoint(step.size, middle, values[0], values[-1], said)
+
+
+def _across(rows: Sequence[Scaling]) -> Specification:
+    """Sizes, and a little room at both ends; tables of routes begin with none, and go far."""
     sizes = sorted({step.size for row in rows for step in row.steps})
     routes = rows[0].factor == "routes"
-    if routes:
-        panel.set_xscale("symlog", linthresh=1)
-        panel.xaxis.set_major_formatter(lambda value, _: whole(value))
-    panel.set_xticks(sizes)
-    panel.minorticks_off()
-    for row in rows:
-        style = styles[row.platform]
-        known = [(step.size, sorted(step.ratios if share else step.rates)) for step in row.steps]
-        values = [(size, own) for size, own in known if own]
-        if not values:
-            continue
-        places = [size for size, _ in values]
-        middles = [statistics.median(own) for _, own in values]
-        label = caveat_signs.name(analysis, row.platform)
-        plot(panel, style, places, middles, label=label, width=1.1)
-        panel.vlines(
-            places, [own[0] for _, own in values], [own[-1] for _, own in values], color=style.colour, linewidth=0.9
-        )
+    scale: Specification = {"type": "symlog", "constant": 1} if routes else {}
+    margin = 0.0 if routes else 0.04 * (sizes[-1] - sizes[0])
+    names = [whole(size) if routes else str(size) for size in sizes]
+    title = FACTORS[rows[0].factor]
+    found = axis((sizes[0] - margin, sizes[-1] + margin), title, scale=scale, ticks=sizes, names=names)
+    found["axis"]["labelOverlap"] = "greedy"
+    return found
+
+
+def _shares(rows: Sequence[Scaling]) -> tuple[Specification, tuple[float, float]]:
+    """From zero."""
+    limits = 0.0, 110 * max((ratio for row in rows for step in row.steps for ratio in step.ratios), default=1.0)
+    found = axis(limits, "of the smallest size")
+    found["axis"] |= {"tickCount": 6, "labelExpr": "datum.value + ' %'"}
+    return found, limits
+
+
+def _rates(rows: Sequence[Scaling]) -> tuple[Specification, tuple[float, float]]:
+    """From zero, or logarithmic."""
     shown = [rate for row in rows for step in row.steps for rate in step.rates]
-    if share:
-        largest = max((ratio for row in rows for step in row.steps for ratio in step.ratios), default=1.0)
-        panel.set_ylim(0, 1.1 * largest)
-        panel.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-    elif max(shown) < _WIDE * min(shown):
-        panel.set_ylim(0, 1.1 * max(shown))
-        panel.yaxis.set_major_formatter(lambda value, _: whole(value))
+    title = "frames/s, all together"
+    limits = 0.0, 1.1 * max(shown)
+    if max(shown) < _WIDE * min(shown):
+        found = axis(limits, title)
+        found["axis"]["tickCount"] = 6
     else:
-        panel.set_yscale("log")
-        panel.set_ylim(min(shown) / 1.2, max(shown) * 1.2)
-        panel.set_yticks(nice_log_ticks(min(shown) / 1.2, max(shown) * 1.2))
-        panel.yaxis.set_major_formatter(lambda value, _: whole(value))
-        panel.yaxis.set_minor_formatter("")
+        limits = min(shown) / 1.2, max(shown) * 1.2
+        found = axis(limits, title, scale={"type": "log"}, ticks=nice_log_ticks(*limits))
+    found["axis"] |= COUNTS
+    return found, limits
 
 
 def caption(analysis: Analysis) -> str:
@@ -96,4 +113,4 @@ def why_not(analysis: Analysis) -> str | None:
     return "no routing table, virtual routers or transmitters were measured at two sizes in this run"
 
 
-SCALING = OldFigureSpec("Routing tables, and guests side by side", caption, draw, why_not, section="scaling")
+SCALING = FigureSpec("Routing tables, and guests side by side", caption, draw, why_not, section="scaling")

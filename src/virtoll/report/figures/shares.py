@@ -76,11 +76,12 @@ def share_panel(analysis: Analysis, own: SharePanel, width: Width, left: float) 
     """
     right = max((text_width(caveats.name(analysis, one), SIZES[width].small) for one in own.edge), default=0.0) + 8
     step = pixels(own.line_points)
+    values = list(_data(analysis, own))
     return {
         "title": own.title,
         "width": panel_width(width, 1, left, each=right),
         "height": round(len(own.rows) * (len(own.platforms) + 1.2) * step, 1),
-        "data": {"values": list(_data(analysis, own))},
+        "data": {"values": values},
         "encoding": {
             "y": {
                 "field": "row",
@@ -95,12 +96,15 @@ def share_panel(analysis: Analysis, own: SharePanel, width: Width, left: float) 
                 },
             },
         },
-        "layer": _layers(analysis, own, width),
+        "layer": _layers(analysis, own, width, values),
         "resolve": {"scale": {"shape": "independent"}},  # whole markers and halves
     }
 
 
-def _layers(analysis: Analysis, own: SharePanel, width: Width) -> list[Specification]:
+def _layers(
+    analysis: Analysis, own: SharePanel, width: Width, values: Sequence[Mapping[str, Any]]
+) -> list[Specification]:
+    """What no datum needs is left out."""
     low, high = (number(limit) for limit in own.limits)
     margin = (100 / (1 + analysis.margin), 100 * (1 + analysis.margin))
     scale: Specification = {"type": "log", "domain": [low, high], "nice": False}
@@ -121,11 +125,7 @@ def _layers(analysis: Analysis, own: SharePanel, width: Width) -> list[Specifica
         layer(
             {"type": "rect", "fill": BAND}, {"x": {"datum": margin[0], **across}, "x2": {"datum": margin[1]}, "y": None}
         ),
-        layer(
-            {"type": "rule", "stroke": GRID, "strokeWidth": 1},
-            {"y": {"field": "row", "type": "ordinal", "bandPosition": 0}},
-            "datum.row > 0",
-        ),
+        *([_between_rows()] if len(own.rows) > 1 else []),
         rule_through("x", 100),
         layer({"type": "rule", "strokeWidth": 1.6}, ends | lines | stroke | {"tooltip": SAID}, "isValid(datum.low)"),
         *(
@@ -134,10 +134,16 @@ def _layers(analysis: Analysis, own: SharePanel, width: Width) -> list[Specifica
                 {"x": {"value": edge}, "fill": by_platform(analysis), **lines},
                 where,
             )
-            for arrow, edge, where in (
-                (markers.TO_THE_LEFT, 0, f"datum.low < {low}"),
-                (markers.TO_THE_RIGHT, "width", f"datum.high > {high}"),
+            for arrow, edge, where, needed in (
+                (markers.TO_THE_LEFT, 0, f"datum.low < {low}", any(one.get("low", low) < low for one in values)),
+                (
+                    markers.TO_THE_RIGHT,
+                    "width",
+                    f"datum.high > {high}",
+                    any(one.get("high", 0) > high for one in values),
+                ),
             )
+            if needed
         ),
         layer(
             point,
@@ -152,12 +158,10 @@ def _layers(analysis: Analysis, own: SharePanel, width: Width) -> list[Specifica
                 "tooltip": SAID,
             },
         ),
-        layer(
-            point | {"strokeWidth": 0},
-            at | {"fill": by_platform(analysis), "shape": by_platform(analysis, "half"), "tooltip": SAID},
-            f"datum.look === '{_ALIKE}'",
-        ),
     ]
+    if any(one["look"] == _ALIKE for one in values):
+        half_filled = {"fill": by_platform(analysis), "shape": by_platform(analysis, "half"), "tooltip": SAID}
+        found.append(layer(point | {"strokeWidth": 0}, at | half_filled, f"datum.look === '{_ALIKE}'"))
     words_there: Specification = {"type": "text", "fill": MUTED, "fontSize": pixels(SIZES[width].small)}
     if analysis.caveats.keys() & set(own.platforms):
         found.append(crosses(at))
@@ -173,6 +177,12 @@ def _layers(analysis: Analysis, own: SharePanel, width: Width) -> list[Specifica
         edge = {"x": {"value": "width"}, "text": {"field": "edge"}, **lines}
         found.append(layer(words_there | {"align": "left", "baseline": "middle", "dx": 4}, edge, "datum.edge"))
     return found
+
+
+def _between_rows() -> Specification:
+    """A thin line above each row but the first."""
+    place = {"y": {"field": "row", "type": "ordinal", "bandPosition": 0}}
+    return layer({"type": "rule", "stroke": GRID, "strokeWidth": 1}, place, "datum.row > 0")
 
 
 def _data(analysis: Analysis, own: SharePanel) -> Iterable[dict[str, Any]]:

@@ -1,37 +1,35 @@
 """Maximum forwarded by number of sources, in Mbit/s, as grouped bars (Schlosser et al. 2011, Figure 4)."""
 
-from typing import TYPE_CHECKING
-
-from virtoll.report.figures.base import t_interval_text
-from virtoll.report.figures.old import caveat_signs
-from virtoll.report.figures.old.base import OldFigureSpec, panel_grid
-from virtoll.report.figures.old.grouped_bars import Bar, grouped_bars
-from virtoll.report.figures.style import platform_styles
+from virtoll.report.figures.base import FigureSpec, blocks_count, said_mean, t_interval_text
+from virtoll.report.figures.grouped_bars import GroupedBar, grouped_bars
+from virtoll.report.figures.style import Specification, Width
 from virtoll.runfolder.frame_shape import field_words
 from virtoll.stats.analysis import Analysis
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from virtoll.stats.listed_rates import Accumulated
 
 
-def draw(analysis: Analysis) -> "Figure":
+def draw(analysis: Analysis, width: Width) -> Specification:
     """One panel a set of frames, one group of bars a platform, one bar a number of sources."""
-    accumulated = analysis.listed_rates.accumulated
-    groups = list(dict.fromkeys(one.group for one in accumulated))
-    figure, panels, columns = panel_grid(len(groups), (0.4, 2.5))
-    platforms = [one for one in analysis.platforms if any(bar.platform == one for bar in accumulated)]
-    styles = platform_styles(analysis.platforms)
-    for panel, group in zip(panels, groups, strict=True):
-        own = sorted((one for one in accumulated if one.group == group), key=lambda one: one.shape.sources)
-        shape = own[0].shape.model_copy(update={"sources": 1})
-        egress = f", {field_words('egress', shape.egress)}" if shape.egress == "each" else ""
-        panel.set_title(f"{shape.description} frames{egress}")
-        bars = [Bar(one.platform, str(one.shape.sources), one.rate) for one in own]
-        grouped_bars(panel, analysis, bars, platforms, styles)
-    for panel in panels[::columns]:
-        panel.set_ylabel("forwarded at most, Mbit/s")
-    caveat_signs.legend(figure, analysis, platforms)
-    return figure
+    found: dict[str, list[GroupedBar]] = {}
+    for group in dict.fromkeys(one.group for one in analysis.listed_rates.accumulated):
+        own = [one for one in analysis.listed_rates.accumulated if one.group == group]
+        frames = _frames(own[0])
+        found[frames] = [_bar(one, frames) for one in sorted(own, key=lambda one: one.shape.sources)]
+    return grouped_bars(analysis, found, width, upright="forwarded at most, Mbit/s")
+
+
+def _frames(one: Accumulated) -> str:
+    """What the bars of a panel have in common."""
+    shape = one.shape.model_copy(update={"sources": 1})
+    egress = f", {field_words('egress', shape.egress)}" if shape.egress == "each" else ""
+    return f"{shape.description} frames{egress}"
+
+
+def _bar(one: Accumulated, frames: str) -> GroupedBar:
+    sources = one.shape.sources
+    many = "1 source" if sources == 1 else f"{sources} sources at once"
+    said = f"{frames}, {many}: {said_mean(one.rate, 'Mbit/s')}, {blocks_count(one.blocks)}"
+    return GroupedBar(one.platform, one.task.workload, str(sources), one.rate, said)
 
 
 def caption(analysis: Analysis) -> str:
@@ -53,4 +51,4 @@ def why_not(analysis: Analysis) -> str | None:
     return "no sweep over a list of rates was measured from two numbers of sources"
 
 
-SOURCES = OldFigureSpec("Maximum by number of sources", caption, draw, why_not, section="listed rates")
+SOURCES = FigureSpec("Maximum by number of sources", caption, draw, why_not, section="listed rates")

@@ -1,0 +1,181 @@
+"""Bars as the papers draw them: a group a platform, a bar a kind, its mean's interval and its kind's name on top."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from virtoll.report.figures import caveats, legends
+from virtoll.report.figures.lines import axis
+from virtoll.report.figures.marks import (
+    SAID,
+    by_platform,
+    figure,
+    layer,
+    number,
+    on_paper,
+    panel_width,
+    panels,
+    rule_through,
+    text_width,
+)
+from virtoll.report.figures.style import MUTED, PAPER, SIZES, Specification, Width, pixels
+from virtoll.stats.analysis import Analysis
+from virtoll.stats.intervals import Estimate
+
+_PANEL_POINTS = 130.0  # high
+_GAP, _GAP_SHARE = 1.0, 0.25  # between two groups: bars, and what share of a group's at least
+_FILLED, _MOST_BAR = 0.92, 40.0  # of the distance between two bars, and pixels
+_TURNED, _COSINE = 30, 0.87  # degrees of a platform's name that is wider than its group
+_ABOVE = 3.0  # pixels between a bar and its kind's name
+
+
+@dataclass(frozen=True)
+class GroupedBar:
+    """A platform's mean in the axis' unit, and what was measured. `kind` is printed above the bar.
+
+    `said`: all of it in words but the platform's name.
+    """
+
+    platform: str
+    workload: str
+    kind: str
+    mean: Estimate
+    said: str
+
+    @property
+    def top(self) -> float:
+        """The end of its interval, or its own where one block has none."""
+        return self.mean.value if self.mean.interval is None else self.mean.interval.high
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Where bars stand, in bars: those of a kind have the same place in each group, the first group's middle is 0."""
+
+    platforms: Sequence[str]
+    kinds: Sequence[str]
+
+    @property
+    def step(self) -> float:
+        """From one group to the next."""
+        return len(self.kinds) + max(_GAP, _GAP_SHARE * len(self.kinds))
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The axis'."""
+        return -self.step / 2, self.step * (len(self.platforms) - 0.5)
+
+    def of(self, one: GroupedBar) -> float:
+        """A bar's middle."""
+        group = self.platforms.index(one.platform) * self.step
+        return group + self.kinds.index(one.kind) - (len(self.kinds) - 1) / 2
+
+
+def grouped_bars(
+    analysis: Analysis,
+    found: Mapping[str, Sequence[GroupedBar]],
+    width: Width,
+    *,
+    upright: str,
+    reference: float | None = None,
+) -> Specification:
+    """The whole figure: a panel for each title. `upright`: its axis' title; `reference`: a line through all."""
+    columns = 1 if len(found) == 1 else 2
+    shown = {one.platform for bars in found.values() for one in bars}
+    platforms = [one for one in analysis.platforms if one in shown]
+    labels, title = text_width("00000", SIZES[width].text) + 8, 1.5 * pixels(SIZES[width].text)
+    each = _left(analysis, platforms, panel_width(width, columns, title, each=labels), width, least=labels)
+    size = (panel_width(width, columns, title, each=each), round(pixels(_PANEL_POINTS), 1))
+    drawn = [
+        _panel(analysis, bars, _Places(platforms, list(dict.fromkeys(one.kind for one in bars))), width, size)
+        | {"title": title}
+        for title, bars in found.items()
+    ]
+    for place, panel in enumerate(drawn):
+        if reference is not None:
+            panel["layer"].insert(0, rule_through("y", reference, paint=MUTED))
+        if place % columns == 0:
+            panel["encoding"]["y"]["axis"]["title"] = upright
+    below = legends.legend(width, legends.of_caveats(analysis, platforms), title + each, most=2)
+    return figure([panels(drawn, columns), *below])
+
+
+def _left(analysis: Analysis, platforms: Sequence[str], across: float, width: Width, *, least: float) -> float:
+    """How much room stands left of a panel that is `across` wide, in pixels: the axis, or a turned name."""
+    name = text_width(caveats.name(analysis, platforms[0]), SIZES[width].text)
+    return max(least, name * _COSINE - across / len(platforms) / 2 + 8)
+
+
+def _panel(
+    analysis: Analysis, bars: Sequence[GroupedBar], places: _Places, width: Width, size: tuple[float, float]
+) -> Specification:
+    first, last = places.ends
+    bar, points = size[0] / (last - first), SIZES[width].small
+    longest = max(text_width(one, points) for one in places.kinds)
+    turned = longest > bar
+    room = _ABOVE + (longest if turned else pixels(points))
+    high = max(one.top for one in bars) * size[1] / (size[1] - room)
+    upright = axis((0, high), None)
+    upright["axis"] |= {"tickCount": 5, "labelExpr": "'' + datum.value"}
+    name: Specification = {"align": "center", "baseline": "bottom", "dy": -_ABOVE}
+    if turned:
+        name = {"align": "left", "baseline": "middle", "angle": 270, "dx": _ABOVE}
+    return {
+        "width": size[0],
+        "height": size[1],
+        "data": {"values": list(_data(analysis, bars, places))},
+        "encoding": {
+            "x": {"field": "place", **_across(analysis, places, width, bar)},
+            "y": {"field": "value", **upright},
+        },
+        "layer": [
+            layer({"type": "bar", "size": round(min(bar * _FILLED, _MOST_BAR), 2)} | _OPEN, _look(analysis)),
+            *on_paper({"y": {"field": "from", "type": "quantitative"}, "y2": {"field": "to"}}),
+            layer(
+                {"type": "text", "fontSize": pixels(points)} | name,
+                {"y": {"field": "to", "type": "quantitative"}, "text": {"field": "kind"}},
+            ),
+        ],
+    }
+
+
+_OPEN: Specification = {"orient": "vertical", "strokeDash": [3, 2]}
+
+
+def _look(analysis: Analysis) -> Specification:
+    """Bars of a platform with a caveat are open and dashed."""
+    caveat = {"test": "datum.caveat"}
+    return {
+        "fill": {"condition": caveat | {"value": PAPER}, **by_platform(analysis)},
+        "stroke": by_platform(analysis),
+        "strokeWidth": {"condition": caveat | {"value": 1.2}, "value": 0},
+        "tooltip": SAID,
+    }
+
+
+def _across(analysis: Analysis, places: _Places, width: Width, bar: float) -> Specification:
+    """Platforms' names under their groups, turned where one is wider than a group."""
+    names = [caveats.name(analysis, one) for one in places.platforms]
+    found = axis(places.ends, None, ticks=[place * places.step for place in range(len(names))], names=names)
+    found["axis"] |= {"grid": False, "ticks": False}
+    if max(text_width(one, SIZES[width].text) for one in names) + 6 > bar * places.step:
+        found["axis"] |= {"labelAngle": -_TURNED, "labelAlign": "right", "labelBaseline": "top"}
+    return found
+
+
+def _data(analysis: Analysis, bars: Sequence[GroupedBar], places: _Places) -> Iterable[dict[str, Any]]:
+    for one in bars:
+        made: dict[str, Any] = {
+            "platform": one.platform,
+            "workload": one.workload,
+            "kind": one.kind,
+            "place": number(places.of(one)),
+            "value": number(one.mean.value),
+            "to": number(one.top),
+            "said": f"{caveats.name(analysis, one.platform)}, {one.said}",
+        }
+        made |= {"caveat": True} if one.platform in analysis.caveats else {}
+        if one.mean.interval is not None:
+            low, high = one.mean.interval.low, one.mean.interval.high
+            made |= {"low": number(low), "high": number(high), "from": number(max(low, 0.0))}
+        yield made
