@@ -8,7 +8,7 @@ import sys
 import pytest
 from tests.support.commands import DEADLINE_SECONDS, REPOSITORY, environment
 
-SLOW = frozenset({"numpy", "scipy", "matplotlib", "vl_convert", "pyVmomi", "asyncio", "logging"})
+SLOW = frozenset({"numpy", "scipy", "vl_convert", "pyVmomi", "asyncio", "logging"})
 BY_ITSELF = SLOW | {"pydantic", "rich", "virtoll.experiment.parse", "virtoll.run.pipeline"}
 PROGRAM = """
 import sys

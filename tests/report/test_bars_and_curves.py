@@ -19,7 +19,6 @@ from virtoll.report import build_report, words
 from virtoll.report.drawing import render
 from virtoll.report.figures import FIGURES, figures_of
 from virtoll.report.figures.base import FigureSpec
-from virtoll.report.figures.old.base import OldFigureSpec
 from virtoll.report.figures.style import Specification, Width
 from virtoll.runfolder.conditions import ALONE
 from virtoll.stats.analysis import Analysis, analyse
@@ -38,9 +37,7 @@ GONE = Truth(
 
 
 def parts(analysis: Analysis, series: str) -> dict[str, FigureSpec]:
-    found = {name: spec for name, spec in figures_of(analysis).items() if name.startswith(f"{series}-")}
-    assert not any(isinstance(spec, OldFigureSpec) for spec in found.values())
-    return {name: spec for name, spec in found.items() if isinstance(spec, FigureSpec)}
+    return {name: spec for name, spec in figures_of(analysis).items() if name.startswith(f"{series}-")}
 
 
 def panels(analysis: Analysis, series: str, width: Width = Width.PAGE) -> list[Specification]:

@@ -16,8 +16,6 @@ from virtoll.report import build_report
 from virtoll.report.drawing import inline, render
 from virtoll.report.figures import FIGURES, figures_of
 from virtoll.report.figures.base import FigureSpec
-from virtoll.report.figures.old.base import OldFigureSpec
-from virtoll.report.figures.old.smaller_svg import smaller
 from virtoll.report.figures.order import MOST_MARKERS
 from virtoll.report.figures.style import Width
 from virtoll.report.page import _MOST_LINES
@@ -174,18 +172,6 @@ def test_the_drawing_on_the_page_has_all_that_the_file_has(analysis: Analysis) -
         assert referred <= set(identifiers), name
         assert all(one.startswith(f"{name}-") for one in identifiers), name
         assert small.count("<path") == drawing.svg.count("<path"), name
-        if isinstance(spec, OldFigureSpec):
-            assert len(small) < 0.9 * len(drawing.svg), name
-
-
-def test_words_that_come_again_are_drawn_once_each() -> None:
-    word = '<use xlink:href="#g-1"/>\n<use xlink:href="#g-2" transform="translate(63.5 0)"/>\n'
-    defined = '<defs><path id="g-1" d="M 0 0 \nL 1 2.123456 \nz\n"/><path id="g-2" d="M 0 0"/></defs>'
-    svg = f'<svg>{defined}<g id="text_1" x="1">{word}</g><g id="mine" x="2">{word}</g></svg>'
-    small = smaller(svg, "f")
-    assert small.count('x="63.5"') == 1
-    assert 'd="M 0 0L1 2.123z"' in small
-    assert re.search(r'<g x="1"><g id="(f-\w+)">.*</g></g><g id="f-mine" x="2"><use xlink:href="#\1"/></g>', small)
 
 
 def test_lines_are_read_one_by_one_and_a_torn_one_is_left_out(tmp_path: Path) -> None:

@@ -3,12 +3,8 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
 
-import matplotlib as mpl
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from tests.support.pdf_file import read_pdf
 from tests.support.runs_for_papers import RUNS
 from tests.support.synthetic_run import run_data
@@ -16,8 +12,6 @@ from tests.support.synthetic_run import run_data
 from virtoll.claims import then_and_now
 from virtoll.report.drawing import drawn, render
 from virtoll.report.figures import figures_of
-from virtoll.report.figures.old.base import OldFigureSpec
-from virtoll.report.figures.old.style import IN_A_COLUMN, SETTINGS
 from virtoll.report.figures.style import COLUMN_INCHES, PAGE_INCHES, SMALLEST_POINTS, Specification, Width
 from virtoll.stats.analysis import Analysis, analyse
 
@@ -60,11 +54,8 @@ def test_a_figure_is_as_wide_as_a_papers_columns(
             assert found.embedded == {"FontFile2"}, figure
             assert found.pictures == 0, figure
             assert b"/CreationDate" not in drawing.pdf, figure
-            if isinstance(spec, OldFigureSpec):
-                assert min(found.text_points) >= SMALLEST_POINTS, figure
-            else:
-                width = Width.COLUMN if spec.in_a_column(analysis) else Width.PAGE
-                assert smallest_points(spec.draw(analysis, width), width) >= SMALLEST_POINTS - 0.01, figure
+            width = Width.COLUMN if spec.in_a_column(analysis) else Width.PAGE
+            assert smallest_points(spec.draw(analysis, width), width) >= SMALLEST_POINTS - 0.01, figure
     in_a_column = {figure for figure, width in widths.items() if width == pytest.approx(COLUMN_INCHES, abs=0.001)}
     assert "clock" in in_a_column
     assert ("cost" in in_a_column) is (name != "nested"), "a name beside each line takes room"
@@ -80,26 +71,3 @@ def smallest_points(specification: Specification, width: Width) -> float:
     shrunk = width.points / float(box[1])
     assert shrunk > 0.75 * _LEAST_SHRUNK, "what is drawn is wider than the figure"
     return min(float(one) for one in re.findall(r'font-size="([\d.]+)px"', svg)) * shrunk
-
-
-def drawn_width(figure: Figure) -> tuple[float, float]:
-    """From where to where something is drawn, in inches."""
-    canvas: Any = FigureCanvasAgg(figure)
-    renderer = canvas.get_renderer()
-    figure.draw(renderer)
-    box = figure.get_tightbbox(renderer)
-    return box.x0, box.x1
-
-
-def test_nothing_sticks_out_of_a_figure(name: str, analysis_of: Callable[[str], Analysis]) -> None:
-    analysis = analysis_of(name)
-    for figure, spec in figures_of(analysis, then_and_now(analysis)).items():
-        if spec.why_not(analysis) is not None or not isinstance(spec, OldFigureSpec):
-            continue
-        for settings, width in ((SETTINGS, PAGE_INCHES), (IN_A_COLUMN, COLUMN_INCHES)):
-            if settings is IN_A_COLUMN and not spec.in_a_column(analysis):
-                continue
-            with mpl.rc_context(cast("Any", settings)):
-                left, right = drawn_width(spec.draw(analysis))
-            assert left > -0.02, figure
-            assert right < width + 0.02, figure

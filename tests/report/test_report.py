@@ -24,7 +24,6 @@ from virtoll.report.answer import rankings
 from virtoll.report.drawing import render
 from virtoll.report.exports import export_texts, exports_of
 from virtoll.report.figures import FIGURES, figures_of
-from virtoll.report.figures.old.style import SETTINGS
 from virtoll.report.figures.style import KNOWN, platform_styles
 from virtoll.report.figures.then_and_now import then_and_now_figures
 from virtoll.report.headline import control_line, detectable_line, family_line, platform_words, states_line
@@ -262,10 +261,9 @@ def test_a_brand_is_in_every_table_figure_and_verdict(reports: Callable[[str], R
 
 
 def test_figures_name_the_branded_and_mark_them(
-    reports: Callable[[str], ReportResult], monkeypatch: pytest.MonkeyPatch
+    reports: Callable[[str], ReportResult],
 ) -> None:
-    """Drawn once more with letters as text: the name with its sign, and the legend that says what the sign means."""
-    monkeypatch.setitem(SETTINGS, "svg.fonttype", "none")
+    """The name with its sign, and the legend that says what the sign means."""
     analysis = reports("nested").analysis
     drawn = {name: spec for name, spec in FIGURES.items() if spec.why_not(analysis) is None}
     others = {"scaling", "guests-at-once", "over-vcpus", "isolation", "routers_beside", "listed_rates", "sources"}
@@ -526,8 +524,7 @@ def test_two_lower_bounds_have_no_verdict_and_two_platforms_with_losses_have_one
     assert "netns: no verdict (two lower bounds)" in answer_text(analysis)
 
 
-def test_the_cost_figure_tells_verdicts_by_the_filling(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(SETTINGS, "svg.fonttype", "none")
+def test_the_cost_figure_tells_verdicts_by_the_filling() -> None:
     analysis = analyse(run_data(RUNS["rounds"]))
     svg = render("cost", FIGURES["cost"], analysis).svg
     for meaning in ("slower or faster", "alike within 25 %", "not known", "within 25 % of native"):

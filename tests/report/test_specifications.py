@@ -94,11 +94,11 @@ def routers_of(found: Analysis) -> tuple[RouterBeside, ...]:
 
 @pytest.fixture(scope="module")
 def drawings(analysis: Analysis) -> dict[str, Drawing]:
-    """Every figure of the run that is a specification, drawn."""
+    """Every figure of the run, drawn."""
     return {
         name: render(name, spec, analysis)
         for name, spec in figures_of(analysis).items()
-        if isinstance(spec, FigureSpec) and spec.why_not(analysis) is None
+        if spec.why_not(analysis) is None
     }
 
 

@@ -1,18 +1,16 @@
-"""What a PDF file says of itself, read from its bytes: its page, its fonts, the sizes of its text, its pictures.
+"""What a PDF file says of itself, read from its bytes: its page, its fonts, its pictures.
 
-For files as matplotlib writes them: one page, deflated streams, no encryption.
+For files as the report writes them: one page, no encryption.
 """
 
 import re
-import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 
 @dataclass(frozen=True)
 class PdfFile:
-    """`width`, `height`: of the page, in points; `fonts`: the subtypes of its fonts; `text_points`: the sizes used.
+    """`width`, `height`: of the page, in points; `fonts`: the subtypes of its fonts.
 
     `embedded`: by which keys font files are in it (`FontFile2`: TrueType); `pictures`: how many it is not drawn from.
     """
@@ -21,7 +19,6 @@ class PdfFile:
     height: float
     fonts: frozenset[str]
     embedded: frozenset[str]
-    text_points: frozenset[float]
     pictures: int
 
 
@@ -31,7 +28,6 @@ def read_pdf(path: Path) -> PdfFile:
     box = re.search(rb"/MediaBox \[\s*0 0 ([\d.]+) ([\d.]+)\s*\]", data)
     if box is None:
         raise ValueError(f"{path} has no page")
-    drawn = b"\n".join(_streams(data))
     return PdfFile(
         width=float(box[1]),
         height=float(box[2]),
@@ -39,12 +35,5 @@ def read_pdf(path: Path) -> PdfFile:
             one.decode() for one in re.findall(rb"/Subtype /(Type0|Type1|Type3|TrueType|CIDFontType2)", data)
         ),
         embedded=frozenset(one.decode() for one in re.findall(rb"/(FontFile\d?)\b", data)),
-        text_points=frozenset(float(one) for one in re.findall(rb"/F\d+ ([\d.]+) Tf\b", drawn)),
         pictures=len(re.findall(rb"/Subtype /Image\b", data)),
     )
-
-
-def _streams(data: bytes) -> Iterator[bytes]:
-    """What each deflated stream holds."""
-    for begin in re.finditer(rb"/FlateDecode.{0,200}?>>\s*stream\r?\n", data, re.DOTALL):
-        yield zlib.decompressobj().decompress(data[begin.end() :])

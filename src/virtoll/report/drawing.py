@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from virtoll.report.figures.base import AnyFigure
-from virtoll.report.figures.old.base import OldFigureSpec
-from virtoll.report.figures.old.drawing import render_old
+from virtoll.report.figures.base import FigureSpec
 from virtoll.report.figures.style import FONT, Specification, Width, by_the_page, config, in_light
 from virtoll.stats.analysis import Analysis
 from virtoll.units import printable
@@ -59,13 +57,11 @@ class Drawing:
     narrow: str | None = None
 
 
-def render(name: str, spec: AnyFigure, analysis: Analysis) -> Drawing:
+def render(name: str, spec: FigureSpec, analysis: Analysis) -> Drawing:
     """Draw one figure as SVG for the page, and as PDF for a paper, whose one column or two it is as wide as.
 
     The figure must have something to draw (`spec.why_not` is None).
     """
-    if isinstance(spec, OldFigureSpec):
-        return Drawing(name, *render_old(name, spec, analysis))
     return rendered(name, partial(spec.draw, analysis), in_a_column=spec.in_a_column(analysis))
 
 

@@ -25,7 +25,7 @@ from virtoll.report.explanation import TABLE as EXPLANATION
 from virtoll.report.explanation import explanation_context
 from virtoll.report.exports import Exports, exports_of
 from virtoll.report.figures import figures_of
-from virtoll.report.figures.base import SECTIONS, AnyFigure
+from virtoll.report.figures.base import SECTIONS, FigureSpec
 from virtoll.report.figures.markers import outline
 from virtoll.report.figures.style import DARK, LIGHT, Width, config, platform_styles
 from virtoll.report.guests import guests_context
@@ -194,7 +194,7 @@ def _exported(exports: Exports) -> dict[str, Any]:
     }
 
 
-def _figure(analysis: Analysis, name: str, spec: AnyFigure, drawing: Drawing | None) -> FigureView:
+def _figure(analysis: Analysis, name: str, spec: FigureSpec, drawing: Drawing | None) -> FigureView:
     if drawing is None:
         return FigureView(name, spec.title, spec.section, "", None, spec.why_not(analysis))
     svg, by_width = inline(drawing, html.escape(spec.title)), {"page": drawing.specification, "column": drawing.narrow}

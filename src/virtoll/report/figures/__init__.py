@@ -1,7 +1,7 @@
 """Every figure of a report, in order: one line each. A new figure is one file here and one line below."""
 
 from virtoll.claims import NO_PAPER, ThenAndNow
-from virtoll.report.figures.base import AnyFigure, FigureSeries
+from virtoll.report.figures.base import FigureSeries, FigureSpec
 from virtoll.report.figures.clock import CLOCK
 from virtoll.report.figures.consolidation import CONSOLIDATION
 from virtoll.report.figures.cost import COST
@@ -21,7 +21,7 @@ from virtoll.report.figures.then_and_now import then_and_now_figures
 from virtoll.report.figures.throughput import THROUGHPUT
 from virtoll.stats.analysis import Analysis
 
-FIGURES: dict[str, AnyFigure] = {
+FIGURES: dict[str, FigureSpec] = {
     "cost": COST,
     "forwarding": FORWARDING,
     "listed_rates": LISTED_RATES,
@@ -44,7 +44,7 @@ SERIES: dict[str, FigureSeries] = {
 }
 
 
-def figures_of(analysis: Analysis, beside: ThenAndNow = NO_PAPER) -> dict[str, AnyFigure]:
+def figures_of(analysis: Analysis, beside: ThenAndNow = NO_PAPER) -> dict[str, FigureSpec]:
     """The figures of a run's report by name, drawn or not: those of `FIGURES`, and the parts of each series.
 
     `beside`: what the papers have beside the run; each paper gets a figure.

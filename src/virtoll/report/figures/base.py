@@ -10,11 +10,10 @@ units, which is what a pointer shows (`marks.SAID`). Numbers are in the axis' un
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 from virtoll import units
 from virtoll.report import words
-from virtoll.report.figures.old.base import OldFigureSpec
 from virtoll.report.figures.style import Specification, Width
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.guests import Quantity
@@ -61,9 +60,6 @@ class FigureSpec:
     in_a_column: Callable[[Analysis], bool] = lambda _: False
 
 
-AnyFigure: TypeAlias = FigureSpec | OldFigureSpec
-
-
 @dataclass(frozen=True)
 class FigureSeries:
     """One entry of SERIES: as many figures as a run needs, none where it has nothing of the kind.
@@ -72,7 +68,7 @@ class FigureSeries:
     """
 
     title: str
-    parts: Callable[[Analysis], Mapping[str, AnyFigure]]
+    parts: Callable[[Analysis], Mapping[str, FigureSpec]]
 
 
 def drawn_always(_: Analysis) -> None:
