@@ -7,6 +7,7 @@ letters as text, and colours that the page may set (`figures/style.py`). Files h
 import functools
 import json
 import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,10 +32,12 @@ _EMPTY = re.compile(
 _ALIKE = re.compile(r"<g>((?:<(?:line|path)\b[^>]*/>|<text\b[^>]*>[^<]*</text>)+)</g>")
 _MARK = re.compile(r"<(?:line|path|text)\b[^>]*>")
 _LOOK = re.compile(r' ((?:fill|stroke|stroke-width|stroke-dasharray|font-size|text-anchor))="([^"]*)"')
+_OFTEN = 2
 _TWICE = re.compile(r"(<(?:line|path)\b[^>]*/>)\1+")
 _PLACE = r'transform="translate\((-?[\d.]+),(-?[\d.]+)\)"'
 _STRAIGHT = re.compile(rf'<line {_PLACE} x2="(-?[\d.]+)" y2="(-?[\d.]+)"')
 _CIRCLE = re.compile(rf'<path {_PLACE} d="M([\d.]+),0A\3,\3,0,1,1,-\3,0A\3,\3,0,1,1,\3,0"')
+_SHAPE = re.compile(rf'<path {_PLACE} d="([^"]*Z)"')
 _IDENTIFIER = re.compile(r' id="([^"]+)"')
 _REFERENCE = re.compile(r'((?:xlink:)?href="#|url\(#)([^")]+)')
 _HEAD = re.compile(r'<svg [^>]*?width="([\d.]+)" height="([\d.]+)"[^>]*>')
@@ -65,7 +68,7 @@ def render(name: str, spec: AnyFigure, analysis: Analysis) -> Drawing:
         return Drawing(name, *render_old(name, spec, analysis))
     specification = spec.draw(analysis, Width.PAGE)
     page = drawn(specification, Width.PAGE)
-    in_files = (_named(page, name), _file(page, Width.PAGE.pixels))
+    in_files = (_named(_shapes_once(page), name), _file(page, Width.PAGE.pixels))
     if not spec.in_a_column(analysis):
         return Drawing(name, *in_files, _pdf(page, Width.PAGE), as_json(specification))
     narrow = spec.draw(analysis, Width.COLUMN)
@@ -130,6 +133,20 @@ def _said_once(found: re.Match[str]) -> str:
         return functools.reduce(lambda text, one: text.replace(one, ""), said, tag[0])
 
     return f"<g{''.join(said)}>{_MARK.sub(shorter, found[1])}</g>"
+
+
+def _shapes_once(svg: str) -> str:
+    """A marker's outline that comes often is written once, and used where it stands."""
+    counts = Counter(outline for _, _, outline in _SHAPE.findall(svg))
+    numbers = {outline: number for number, (outline, count) in enumerate(counts.items()) if count > _OFTEN}
+
+    def used(found: re.Match[str]) -> str:
+        x, y, outline = found.groups()
+        return f'<use href="#shape{numbers[outline]}" x="{x}" y="{y}"' if outline in numbers else found[0]
+
+    shapes = "".join(f'<path id="shape{number}" d="{outline}"/>' for outline, number in numbers.items())
+    end = svg.index(">") + 1
+    return f"{svg[:end]}<defs>{shapes}</defs>{_SHAPE.sub(used, svg[end:])}" if numbers else svg
 
 
 def _named(svg: str, name: str) -> str:
