@@ -171,7 +171,8 @@ def test_the_drawing_on_the_page_has_all_that_the_file_has(analysis: Analysis) -
         assert len(identifiers) == len(set(identifiers)), name
         assert referred <= set(identifiers), name
         assert all(one.startswith(f"{name}-") for one in identifiers), name
-        assert small.count("<path") == drawing.svg.count("<path"), name
+        shown = re.sub(r"<defs><path id.*?</defs>", "", small)  # an outline that comes often is defined once
+        assert shown.count("<path") + shown.count("<use") == drawing.svg.count("<path"), name
 
 
 def test_lines_are_read_one_by_one_and_a_torn_one_is_left_out(tmp_path: Path) -> None:

@@ -14,11 +14,11 @@ from tests.support.synthetic_run import REALISTIC, Truth, run_data
 from virtoll import units
 from virtoll.experiment.topology import FUNCTIONAL_ONLY
 from virtoll.report import words
-from virtoll.report.drawing import VEGA_LITE, Drawing, browser_config, inline, render
+from virtoll.report.drawing import VEGA_LITE, Drawing, _shapes_once, browser_config, drawn, inline, render
 from virtoll.report.figures import FIGURES, figures_of
 from virtoll.report.figures.base import FigureSpec
 from virtoll.report.figures.markers import OUTLINES, left_half, shape
-from virtoll.report.figures.style import DARK, KNOWN, LIGHT, SPARE, Specification, Width, config
+from virtoll.report.figures.style import DARK, KNOWN, LIGHT, SPARE, Specification, Width, config, in_light
 from virtoll.runfolder.conditions import Condition
 from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.compare import DIFFERENT, Verdict
@@ -370,6 +370,17 @@ def test_colours_are_a_pages_in_it_and_plain_in_a_file(drawings: dict[str, Drawi
     assert set(re.findall(r"var\((--figure-\w+),", browser_config())) <= DARK.keys()
     paints = {style.paint for style in (*KNOWN.values(), *SPARE)}
     assert all(one == "currentColor" or re.match(r"var\((--figure-\w+),", one) for one in paints)
+
+
+def test_outlines_that_are_written_once_are_drawn_alike(analysis: Analysis) -> None:
+    import vl_convert
+
+    spec = FIGURES["cost"]
+    assert isinstance(spec, FigureSpec)
+    whole = drawn(spec.draw(analysis, Width.PAGE), Width.PAGE)
+    once = _shapes_once(whole)
+    assert len(once) < len(whole)
+    assert vl_convert.svg_to_png(in_light(once)) == vl_convert.svg_to_png(in_light(whole))
 
 
 def test_an_alike_marker_is_half_filled(analysis: Analysis) -> None:

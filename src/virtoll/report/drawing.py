@@ -7,15 +7,15 @@ letters as text, and colours that the page may set (`figures/style.py`). Files h
 import functools
 import json
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from virtoll.report.figures.base import FigureSpec
-from virtoll.report.figures.style import FONT, Specification, Width, by_the_page, config, in_light
+from virtoll.report.figures.style import FONT, Specification, Width, by_the_page, config, in_light, printable_texts
 from virtoll.stats.analysis import Analysis
-from virtoll.units import printable
 
 VEGA_LITE: Final = "6.4"
 """The version of Vega-Lite that draws, of those that are in the converter."""
@@ -32,10 +32,12 @@ _EMPTY = re.compile(
 _ALIKE = re.compile(r"<g>((?:<(?:line|path)\b[^>]*/>|<text\b[^>]*>[^<]*</text>)+)</g>")
 _MARK = re.compile(r"<(?:line|path|text)\b[^>]*>")
 _LOOK = re.compile(r' ((?:fill|stroke|stroke-width|stroke-dasharray|font-size|text-anchor))="([^"]*)"')
+_OFTEN = 2
 _TWICE = re.compile(r"(<(?:line|path)\b[^>]*/>)\1+")
 _PLACE = r'transform="translate\((-?[\d.]+),(-?[\d.]+)\)"'
 _STRAIGHT = re.compile(rf'<line {_PLACE} x2="(-?[\d.]+)" y2="(-?[\d.]+)"')
 _CIRCLE = re.compile(rf'<path {_PLACE} d="M([\d.]+),0A\3,\3,0,1,1,-\3,0A\3,\3,0,1,1,\3,0"')
+_SHAPE = re.compile(rf'<path {_PLACE} d="([^"]*Z)"')
 _IDENTIFIER = re.compile(r' id="([^"]+)"')
 _REFERENCE = re.compile(r'((?:xlink:)?href="#|url\(#)([^")]+)')
 _HEAD = re.compile(r'<svg [^>]*?width="([\d.]+)" height="([\d.]+)"[^>]*>')
@@ -67,23 +69,14 @@ def render(name: str, spec: FigureSpec, analysis: Analysis) -> Drawing:
 
 def rendered(name: str, draw: Callable[[Width], Specification], *, in_a_column: bool = False) -> Drawing:
     """The same of what draws at a width; `in_a_column`: a paper has it in one of its columns."""
-    specification = _printable(draw(Width.PAGE))
+    specification = printable_texts(draw(Width.PAGE))
     page = drawn(specification, Width.PAGE)
-    in_files = (_named(page, name), _file(page, Width.PAGE.pixels))
+    in_files = (_named(_shapes_once(page), name), _file(page, Width.PAGE.pixels))
     if not in_a_column:
         return Drawing(name, *in_files, _pdf(page, Width.PAGE), as_json(specification))
-    narrow = _printable(draw(Width.COLUMN))
+    narrow = printable_texts(draw(Width.COLUMN))
     pdf = _pdf(drawn(narrow, Width.COLUMN), Width.COLUMN)
     return Drawing(name, *in_files, pdf, as_json(specification), as_json(narrow))
-
-
-def _printable(part: Any) -> Any:
-    """With letters that steer written out: the converter takes the whole process along at one that XML has not."""
-    if isinstance(part, str):
-        return part if part.isprintable() else printable(part)
-    if isinstance(part, dict):
-        return {key: _printable(one) for key, one in part.items()}
-    return [_printable(one) for one in part] if isinstance(part, list | tuple) else part
 
 
 def as_json(specification: Specification) -> str:
@@ -143,6 +136,20 @@ def _said_once(found: re.Match[str]) -> str:
         return functools.reduce(lambda text, one: text.replace(one, ""), said, tag[0])
 
     return f"<g{''.join(said)}>{_MARK.sub(shorter, found[1])}</g>"
+
+
+def _shapes_once(svg: str) -> str:
+    """A marker's outline that comes often is written once, and used where it stands."""
+    counts = Counter(outline for _, _, outline in _SHAPE.findall(svg))
+    numbers = {outline: number for number, (outline, count) in enumerate(counts.items()) if count > _OFTEN}
+
+    def used(found: re.Match[str]) -> str:
+        x, y, outline = found.groups()
+        return f'<use href="#shape{numbers[outline]}" x="{x}" y="{y}"' if outline in numbers else found[0]
+
+    shapes = "".join(f'<path id="shape{number}" d="{outline}"/>' for outline, number in numbers.items())
+    end = svg.index(">") + 1
+    return f"{svg[:end]}<defs>{shapes}</defs>{_SHAPE.sub(used, svg[end:])}" if numbers else svg
 
 
 def _named(svg: str, name: str) -> str:

@@ -19,7 +19,7 @@ from virtoll.report.claims import OUTCOME_CLASS, OUTCOMES, claims_document, clai
 from virtoll.report.csv_table import CsvTable
 from virtoll.report.drawing import Drawing, inline, rendered
 from virtoll.report.figures.papers_again import again_figures, caption, titles
-from virtoll.report.figures.style import Specification, Width
+from virtoll.report.figures.style import DARK, LIGHT, Specification, Width
 from virtoll.report.figures.then_and_now import of_run
 from virtoll.report.paper_figures import figure_views, paper_figure_tables
 from virtoll.report.reproduction_runs import Reproduction, RunOf
@@ -101,6 +101,8 @@ def _context(found: Reproduction, drawings: Mapping[str, Drawing]) -> dict[str, 
     told = [one for one in found.joined if one.outcome is not Outcome.NOT_MEASURED]
     return {
         "study": found.study,
+        "light": LIGHT,
+        "dark": DARK,
         "cautions": cautions(found),
         "runs": [_run_view(found, one) for one in found.runs],
         "rule": RULE,

@@ -3,10 +3,10 @@
 The legend says what the sign means. Which platforms these are: `Analysis.caveats`.
 """
 
-import json
 from collections.abc import Iterable
 from typing import Final
 
+from virtoll.report.figures.style import literal
 from virtoll.stats.analysis import Analysis
 
 SIGN: Final = "†"
@@ -19,7 +19,7 @@ def name(analysis: Analysis, platform: str) -> str:
 
 def names_of(analysis: Analysis) -> str:
     """The `labelExpr` of an axis over platforms: each with its sign."""
-    marked = json.dumps(list(analysis.caveats))
+    marked = literal(list(analysis.caveats))
     return (
         f"datum.label + (indexof({marked}, datum.label) >= 0 ? ' {SIGN}' : '')" if analysis.caveats else "datum.label"
     )

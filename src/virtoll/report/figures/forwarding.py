@@ -1,6 +1,5 @@
 """Offered against forwarded rate, one panel a frame size (Schlosser et al. 2011, Figure 3)."""
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,6 +24,7 @@ from virtoll.report.figures.style import (
     SIZES,
     Specification,
     Width,
+    literal,
     nice_log_ticks,
     pixels,
     whole,
@@ -138,7 +138,7 @@ def _layers(
     stroke, fill, shape = by_platform(analysis), by_platform(analysis), by_platform(analysis, "shape")
     floor = f"{number(limits[0])}"
     wide: Specification = {
-        "condition": {"test": f"datum.platform === {json.dumps(analysis.platforms[0])}", "value": 2.6},
+        "condition": {"test": f"datum.platform === {literal(analysis.platforms[0])}", "value": 2.6},
         "value": 1.5,
     }
     diagonal = {"x": {"field": "diagonal", **across}, "y": {"field": "diagonal", **upright}}

@@ -1,6 +1,5 @@
 """Lines over a number, a platform each: markers at the values, their intervals, and a gap where a value is missing."""
 
-import json
 import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +9,7 @@ from typing import Any
 from virtoll.report.figures import caveats
 from virtoll.report.figures.markers import area
 from virtoll.report.figures.marks import SAID, by_platform, crosses, layer, number, text_width
-from virtoll.report.figures.style import SIZES, Specification, Width, pixels
+from virtoll.report.figures.style import SIZES, Specification, Width, literal, pixels
 from virtoll.stats.analysis import Analysis
 
 _AS_IT_IS: Specification = {"field": "width", "type": "quantitative", "scale": None, "legend": None}
@@ -67,7 +66,7 @@ def axis(
     if ticks is not None:
         drawn["values"] = [number(one) for one in ticks]
     if ticks is not None and names is not None:
-        drawn["labelExpr"] = f"{json.dumps(list(names))}[indexof({json.dumps(drawn['values'])}, datum.value)]"
+        drawn["labelExpr"] = f"{literal(list(names))}[indexof({literal(drawn['values'])}, datum.value)]"
         drawn["labelOverlap"] = False
     ends: Specification = {"domain": [number(one) for one in limits], "nice": False}
     return {"type": "quantitative", "scale": ends | ({"zero": False} if scale is None else scale), "axis": drawn}

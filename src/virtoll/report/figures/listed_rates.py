@@ -1,6 +1,5 @@
 """Offered against forwarded in Mbit/s on linear axes, one panel a set of frames (Schlosser et al. 2011, Figure 3)."""
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,7 +17,7 @@ from virtoll.report.figures.marks import (
     panels,
     text_width,
 )
-from virtoll.report.figures.style import MUTED, PAPER, SIZES, Specification, Width, pixels
+from virtoll.report.figures.style import MUTED, PAPER, SIZES, Specification, Width, literal, pixels
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.intervals import Estimate
 from virtoll.stats.listed_rates import ListedCurve, ListedPoint
@@ -72,7 +71,7 @@ def _panel(analysis: Analysis, task: Task, curves: list[ListedCurve], size: tupl
 def _layers(analysis: Analysis, values: list[dict[str, Any]]) -> list[Specification]:
     """Paced points are small and filled, with a line through them; the point flat out is large and open."""
     flat, stroke = {"test": "datum.flat"}, {"stroke": by_platform(analysis)}
-    first = {"test": f"datum.platform === {json.dumps(analysis.platforms[0])}", "value": 2.6}
+    first = {"test": f"datum.platform === {literal(analysis.platforms[0])}", "value": 2.6}
     point: Specification = {
         "shape": by_platform(analysis, "shape"),
         "fill": {"condition": flat | {"value": PAPER}, **by_platform(analysis)},

@@ -3,12 +3,21 @@
 A datum's fields are those of `base`. Positions are given by the caller: `x` and `y` are channels of Vega-Lite.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from virtoll.report.figures import markers
-from virtoll.report.figures.style import INK, MUTED, PAPER, SIZES, Specification, Width, pixels, platform_styles
+from virtoll.report.figures.style import (
+    INK,
+    MUTED,
+    PAPER,
+    SIZES,
+    Specification,
+    Width,
+    literal,
+    pixels,
+    platform_styles,
+)
 from virtoll.stats.analysis import Analysis
 
 SCHEMA: Final = "https://vega.github.io/schema/vega-lite/v6.json"
@@ -55,7 +64,7 @@ def by_platform(analysis: Analysis, kind: str = "paint") -> Specification:
 
 def labels_of(labels: Sequence[str | Sequence[str]]) -> str:
     """The `labelExpr` of an axis over the numbers 0, 1, 2...: each number's label, a list of lines or one."""
-    return f"{json.dumps(list(labels))}[datum.value]"
+    return f"{literal(list(labels))}[datum.value]"
 
 
 def note(text: str, width: Width) -> Specification:

@@ -12,11 +12,14 @@ Lengths are pixels of CSS, 96 in an inch: `pixels` has them of a printer's point
 """
 
 import enum
+import json
 import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
+
+from virtoll.units import printable
 
 Specification: TypeAlias = dict[str, Any]
 """A specification of Vega-Lite or a part of one, as JSON has it."""
@@ -25,6 +28,23 @@ COLUMN_INCHES: Final = 3.5  # of a paper with two columns, as IEEE has it; a fig
 PAGE_INCHES: Final = 7.16
 SMALLEST_POINTS: Final = 6.0  # of text, at the width that a figure is printed at
 _PIXELS_PER_INCH, _POINTS_PER_INCH = 96, 72
+
+
+def printable_texts(part: Any) -> Any:
+    """A part of a specification with letters that steer a terminal written out ('\\x1b').
+
+    XML has no such letters, and at one of them the converter takes the whole process along.
+    """
+    if isinstance(part, str):
+        return part if part.isprintable() else printable(part)
+    if isinstance(part, dict):
+        return {key: printable_texts(one) for key, one in part.items()}
+    return [printable_texts(one) for one in part] if isinstance(part, list | tuple) else part
+
+
+def literal(value: Any) -> str:
+    """A value as an expression of Vega names it; its texts are those that the drawing shows."""
+    return json.dumps(printable_texts(value))
 
 
 def pixels(points: float) -> float:
