@@ -90,11 +90,15 @@ def test_markup_in_a_name_is_text(browser: Browser, marked_up: Path) -> None:
         assert here.page.locator("img").count() == 0
         toggle(here, "Platforms", MARKUP)
         assert MARKUP not in here.visible("#trials th[scope=row]")
-        assert here.page.locator(drawing).inner_text() == "The filter leaves out everything that this figure shows."
+        here.figure("cost")
+        words = "The filter leaves out everything that this figure shows."
+        here.page.locator(drawing).get_by_text(words, exact=True).wait_for()
+        assert here.page.locator(drawing).inner_text() == words
         assert (here.said, here.asked_for) == ([], [marked_up.as_uri()])
 
 
 def test_a_mark_says_its_value_and_interval(opened: Visit) -> None:
+    opened.draw_all()  # a figure that is drawn later may move others away from the pointer
     drawing = opened.figure("cost")
     mark = opened.page.evaluate_handle(SOME_MARK, drawing).as_element()
     assert mark is not None
@@ -208,8 +212,7 @@ def _times(here: Visit, rows: str) -> list[float]:
 
 
 def test_a_lit_platform_is_lit_everywhere(opened: Visit) -> None:
-    for name in ("cost", "forwarding"):
-        opened.figure(name)
+    opened.draw_all()
     opened.page.locator("#trials [data-platform=runc]").hover()
     assert opened.page.evaluate(LIT) == ["runc"]
     assert opened.page.locator(".ranking .place.lit").count() > 0

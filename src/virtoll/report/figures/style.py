@@ -109,7 +109,7 @@ DARK: Mapping[str, str] = {
 }
 """What a dark page sets these properties to; `--figure-paper` is to be what stands behind the drawing."""
 LIGHT: Final[Mapping[str, str]] = {
-    **dict(re.findall(r"var\((--figure-\w+), (#\w+)\)", PAPER + MUTED + BAND + GRID)),
+    **dict(re.findall(r"var\((--figure-\w+), (#\w+)\)", "".join((PAPER, MUTED, BAND, GRID, *TONES)))),
     **{f"--figure-{name}": colour for colour, name in _NAMES.items()},
 }
 """What they are on a light page, as every figure says of itself; the page's own SVGs leave that to the page."""
