@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests.support import experiments
 from tests.support.commands import virtoll
+from tests.support.documented import undocumented_keys
 from tests.support.experiments import fake
 
 from virtoll.errors import StorageError, UsageError
@@ -101,6 +102,19 @@ def test_the_terminal_says_it_in_80_columns_and_in_words(run: Path) -> None:
     assert document["baseline"] == "model"
     sentences = [text for one in document["explanations"] for text in one["sentences"]]
     assert any(text.startswith("slow: 74.0 translated blocks a frame more than model") for text in sentences)
+
+
+def test_the_reports_document_has_it_too(run: Path) -> None:
+    """And docs/report-json.md names every key of it."""
+    assert json.loads(virtoll("report", run, "--json").stdout)["explanations"] == []
+    explained(run)
+    told = json.loads(virtoll("report", run, "--json").stdout)
+    assert told["explanations"] == json.loads(virtoll("explain", run, "--json").stdout)["explanations"]
+    slow = [one for one in told["explanations"] if one["platform"] == "slow"]
+    assert [one["different"][0]["difference"]["value"] for one in slow] == [MORE - BLOCKS] * 2
+    (host,) = (one["reason"] for one in slow[0]["uncounted"] if one["counter"] == "host")
+    assert host.startswith("its guest has no process on this host")
+    assert undocumented_keys(told) == set()
 
 
 def test_nothing_of_it_is_a_result(run: Path) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 from tests.support.commands import REPOSITORY, VIRTOLL, environment, virtoll
+from tests.support.documented import undocumented_keys
 from tests.support.made_up_folder import write_run
 from tests.support.made_up_run import Made, made_up_run
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
@@ -266,17 +267,7 @@ def test_an_end_of_an_interval_that_is_open_is_null_and_said(tmp_path: Path) -> 
 
 def test_the_page_of_the_document_names_every_key(told: dict[str, Any]) -> None:
     """docs/report-json.md is the schema: a key that comes or goes is told there."""
-    text = (REPOSITORY / "docs" / "report-json.md").read_text(encoding="utf-8")
-    documented = set(re.findall(r"`([a-z0-9_]+)`", text))
-
-    def keys(value: object) -> Iterator[str]:
-        if isinstance(value, dict):
-            yield from value
-            yield from (key for one in value.values() for key in keys(one))
-        elif isinstance(value, list):
-            yield from (key for one in value for key in keys(one))
-
-    assert {key for key in keys(told) if not key.endswith("_open")} - documented == set()
+    assert undocumented_keys(told) == set()
 
 
 def test_terminal_and_page_say_the_same(small: Path) -> None:

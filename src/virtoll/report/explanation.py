@@ -149,11 +149,21 @@ def explanation_document(analysis: Analysis) -> dict[str, Any]:
     return {
         "run": analysis.data.manifest.run,
         "baseline": analysis.data.manifest.baseline,
-        "explanations": [
-            {**asdict(one), "caveat": analysis.caveats.get(one.platform), "sentences": _sentences(analysis, one)}
-            for one in explained(analysis)
-        ],
+        "explanations": explanation_records(analysis),
     }
+
+
+def explanation_records(analysis: Analysis) -> list[dict[str, Any]]:
+    """What was observed of each workload on each platform, for a program; none where nothing was observed."""
+    return [
+        {
+            **asdict(one),
+            "uncounted": [{"counter": name, "reason": why} for name, why in one.uncounted.items()],
+            "caveat": analysis.caveats.get(one.platform),
+            "sentences": _sentences(analysis, one),
+        }
+        for one in explained(analysis)
+    ]
 
 
 def _sentences(analysis: Analysis, one: Explanation) -> list[str]:
