@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests.support import experiments
 from tests.support.commands import virtoll
+from tests.support.documented import undocumented_keys
 from tests.support.experiments import fake
 
 from virtoll.errors import StorageError, UsageError
@@ -89,9 +90,10 @@ def test_what_the_models_do_is_found_per_job_and_per_frame(run: Path) -> None:
 def test_the_terminal_says_it_in_80_columns_and_in_words(run: Path) -> None:
     said = virtoll("explain", run, changed={"COLUMNS": "80"})
     assert said.returncode == 0, said.stderr
-    assert "slow: 74.0 translated blocks a job more than model (97.0 against 23.0, 4.22×;" in said.stdout
-    assert "slow: 74.0 translated blocks a frame more than model" in said.stdout
-    assert "host: its guest has no process on this host" in said.stdout
+    words = " ".join(said.stdout.split())
+    assert "slow: 74.0 translated blocks a job more than model (97.0 against 23.0, 4.22×;" in words
+    assert "slow: 74.0 translated blocks a frame more than model" in words
+    assert "host: its guest has no process on this host" in words
     assert max(map(len, said.stdout.splitlines())) <= 80
     assert "observed" in said.stderr
     assert not re.search(r"\d+(\.\d+)? [µmn]s\b", said.stderr), "no duration of a trial with observers on"
@@ -101,6 +103,19 @@ def test_the_terminal_says_it_in_80_columns_and_in_words(run: Path) -> None:
     assert document["baseline"] == "model"
     sentences = [text for one in document["explanations"] for text in one["sentences"]]
     assert any(text.startswith("slow: 74.0 translated blocks a frame more than model") for text in sentences)
+
+
+def test_the_reports_document_has_it_too(run: Path) -> None:
+    """And docs/report-json.md names every key of it."""
+    assert json.loads(virtoll("report", run, "--json").stdout)["explanations"] == []
+    explained(run)
+    told = json.loads(virtoll("report", run, "--json").stdout)
+    assert told["explanations"] == json.loads(virtoll("explain", run, "--json").stdout)["explanations"]
+    slow = [one for one in told["explanations"] if one["platform"] == "slow"]
+    assert [one["different"][0]["difference"]["value"] for one in slow] == [MORE - BLOCKS] * 2
+    (host,) = (one["reason"] for one in slow[0]["uncounted"] if one["counter"] == "host")
+    assert host.startswith("its guest has no process on this host")
+    assert undocumented_keys(told) == set()
 
 
 def test_nothing_of_it_is_a_result(run: Path) -> None:
@@ -118,7 +133,7 @@ def test_nothing_of_it_is_a_result(run: Path) -> None:
     page = after.path.read_text(encoding="utf-8")
     assert page.count('<section id="why" ') == 1
     page = re.sub(r'<section id="why" .*?</section>\n\n', "", page, flags=re.DOTALL)
-    page = page.replace('<li><a href="#why">Why</a></li>\n', "\n")
+    page = page.replace('<li><a href="#why">Why</a></li>', "")
     assert page == whole.path.read_text(encoding="utf-8")
     assert after.ledger == whole.ledger
 

@@ -16,7 +16,7 @@ from virtoll.advise.frame_sizes import frame_cost
 from virtoll.advise.meets import measured
 from virtoll.advise.missing import MOST_BLOCKS
 from virtoll.claims.ratios import Ratios
-from virtoll.cli.advice_words import WIDTH, Told, document, lines
+from virtoll.cli.advice_words import Told, document, experiment_line, lines
 from virtoll.cli.advise import known_workloads
 from virtoll.experiment.parse import parse_experiment
 from virtoll.run.preview import catalogue, plan_of
@@ -70,13 +70,10 @@ def checked(advice: Advice) -> list[dict[str, Any]]:
 
 
 def printed(advice: Advice) -> str:
-    """What a terminal shows; no line of it is too wide, and the document is JSON."""
+    """What a terminal shows before it is folded; the document is JSON."""
     shown = [Told(one.tells, yaml.safe_dump(dict(one.document)), 60.0, "") for one in advice.missing]
-    text = lines(advice, shown)
-    files = {line for one in shown if one.text for line in one.text.splitlines()}
-    assert [one for one in text if len(one) > WIDTH and one not in files] == []
     json.dumps(document(advice, shown), allow_nan=False)
-    return "\n".join(text)
+    return "\n".join([*lines(advice), *map(experiment_line, shown)])
 
 
 def flat(advice: Advice) -> str:

@@ -6,9 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
+from rich.cells import cell_len
 from tests.support import experiments
 from tests.support.commands import virtoll
 from tests.support.experiments import fake
+
+from virtoll.cli.advise import file_text
+from virtoll.units import printable
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +26,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_advice_is_words_of_80_columns_and_the_same_as_json(run: Path) -> None:
-    printed = virtoll("advise", run, "--need", "superpi duration<1s")
+    printed = virtoll("advise", run, "--need", "superpi duration<1s", changed={"COLUMNS": "80"})
     assert printed.returncode == 0, printed.stderr
     lines = printed.stdout.splitlines()
     assert lines[0] == "need: superpi duration<1s"
@@ -51,6 +56,16 @@ def test_what_was_not_measured_comes_with_an_experiment_that_can_be_planned_and_
     shown = virtoll("advise", run, "--need", "router 64B 1kpps loss<0.1%").stdout
     assert "this experiment would tell" in " ".join(shown.split())
     assert told["experiments"][0]["text"] in shown
+
+
+@pytest.mark.parametrize("name", ["plain", "x" * 63, "漢字の名前" * 12, "steers\x1b[31ma\x07terminal\u202e"])
+def test_the_text_of_an_experiment_is_narrow_and_holds_any_name(name: str) -> None:
+    document = {"name": "advise", "platforms": ["native", {"platform": "runc", "label": name}], "baseline": name}
+    text = file_text(document)
+    assert yaml.safe_load(text) == document
+    assert text == printable(text)
+    assert max(map(cell_len, text.splitlines())) <= 80
+    assert ("{platform: runc" in text) is (name == "plain"), "what fits has as few lines as it can"
 
 
 def test_what_no_experiment_tells_is_said_to_be_so(run: Path) -> None:

@@ -146,6 +146,40 @@ def test_a_killed_run_is_resumed_with_each_trial_exactly_once(place: Playground)
     place.check_clean(machine.Family((), frozenset(), frozenset()), again.token)
 
 
+def test_a_study_killed_in_its_second_experiment_goes_on_there(root_place: Playground) -> None:
+    """``virtoll reproduce`` of two experiments in real labs: what was finished stays, and the page is of both."""
+    into, study = root_place.runs / "all", "schlosser2011"
+    command: list[str | Path] = ["reproduce", study, "--into", into]
+    for name, blocks in (("first", 1), ("second", 3)):
+        jobs = [{"workload": "superpi", "digits": 1000}]
+        file = experiments.write(root_place.base, name=name, study=study, workloads=jobs, blocks=blocks)
+        command += ["--experiment", file]
+    with root_place.start(*command) as running:
+        running.wait_for("1/6 ")
+        with machine.frozen(running.process.pid) as seen:
+            running.process.kill()
+        running.end()
+        root_place.check_clean(seen, running.token)
+    first, second = into / "first", into / "second"
+    measured = (first / "trials.jsonl").read_bytes()
+    cut = RunFolder.open(second)
+    finished = cut.trials()
+    assert 1 <= len(finished) < 6
+    assert cut.state().state == "running"
+    again = root_place.run(*command)
+    assert again.process.returncode == 0, again.said
+    assert again.said.count("is finished, and not measured again") == 1
+    assert (first / "trials.jsonl").read_bytes() == measured
+    after = RunFolder.open(second)
+    assert after.manifest == cut.manifest
+    assert after.trials()[: len(finished)] == finished
+    assert sorted((trial.trial, trial.status) for trial in after.trials()) == [(n, "ok") for n in range(6)]
+    assert {one.state().state for one in (RunFolder.open(first), after)} == {"complete"}
+    page = (into / "report" / "index.html").read_text(encoding="utf-8")
+    assert all(f'href="../{name}/report/index.html"' in page for name in ("first", "second"))
+    root_place.check_clean(machine.Family((), frozenset(), frozenset()), again.token)
+
+
 def test_a_launcher_that_survives_says_what_happened(root_place: Playground) -> None:
     file = root_place.base / "example.yaml"
     file.write_text(experiments.every_kind())

@@ -1,17 +1,21 @@
-"""The report's page in Chromium: it requests nothing, complains of nothing, and works by pointer and by keyboard."""
+"""Pages of runs and studies in Chromium: they request nothing, complain of nothing, work by pointer and keyboard."""
 
 import hashlib
+import html
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import yaml
 from playwright.sync_api import Browser
 from tests.support.browsing import Visit, chromium, visit
+from tests.support.made_up_folder import write_run
+from tests.support.made_up_run import Made, made_up_run
 from tests.support.synthetic_run import REALISTIC, Truth, write
 
 from virtoll.report import browser as browser_files
-from virtoll.report import build_report
+from virtoll.report import build_report, build_reproduction
 
 MARKUP = "<img src=x onerror=console.log(1)>&'\""
 SEVERAL = {name: REALISTIC[name] for name in ("native", "native-again", "netns", "runc", "qemu-tcg-e1000")}
@@ -23,6 +27,39 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         tmp_path_factory.mktemp("run") / "run", Truth(SEVERAL, wired=True, weighed=True, frame_sizes=(64, 1500))
     )
     return build_report(folder).path
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A page of one kind: where it is, a figure of it, and the heads of a table's rows of which some are netns's."""
+
+    path: Path
+    figure: str
+    heads: str
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of two runs that repeat a study."""
+    folder = tmp_path_factory.mktemp("study")
+    for name, rates in {"one": {"native": 1e6, "netns": 1e6}, MARKUP[:4]: {"native": 1e6, "netns": 3e5}}.items():
+        measured = [
+            Made(label, "forward", {"frame_size_bytes": 1504}, value=rate, flat_out=rate * 0.99)
+            for label, rate in rates.items()
+        ]
+        experiment = {"name": "schlosser2011", "study": "schlosser2011", "question": MARKUP}
+        labels: dict[str, dict[str, object]] = {"native": {}, "native-again": {}, "netns": {}}
+        write_run(folder / name, made_up_run(labels, measured, calibrated_rate=1e7, experiment=experiment))
+    return build_reproduction("schlosser2011", [folder / "one", folder / MARKUP[:4]], folder / "report").page
+
+
+@pytest.fixture(params=["run", "study"])
+def either(request: pytest.FixtureRequest) -> Kind:
+    """The page of a run, and that of a study."""
+    path = request.getfixturevalue("page" if request.param == "run" else "study")
+    if request.param == "run":
+        return Kind(path, "cost", "#trials th[scope=row]")
+    return Kind(path, "figure-3-1", "#figures details td.of")
 
 
 @pytest.fixture(scope="module")
@@ -60,16 +97,16 @@ def test_the_librarys_files_are_those_of_npm() -> None:
 
 
 @pytest.mark.parametrize("width", [1100, 390])
-def test_it_is_whole_at_every_width_and_in_either_light(browser: Browser, page: Path, width: int) -> None:
-    with visit(browser, page, width=width) as here:
-        assert "figure-cost" in here.draw_all()
+def test_it_is_whole_at_every_width_and_in_either_light(browser: Browser, either: Kind, width: int) -> None:
+    with visit(browser, either.path, width=width) as here:
+        assert f"figure-{either.figure}" in here.draw_all()
         here.page.locator("aside summary").click()
         assert here.page.evaluate("document.documentElement.scrollWidth") <= width
         assert here.violations() == []
         here.page.emulate_media(color_scheme="dark")
         assert here.violations("color-contrast") == [], "nothing else depends on it"
         assert here.said == []
-        assert here.asked_for == [page.as_uri()]
+        assert here.asked_for == [either.path.as_uri()]
 
 
 def test_a_narrow_page_has_narrow_figures_where_they_can_be_read(browser: Browser, page: Path) -> None:
@@ -260,14 +297,44 @@ def test_colours_can_be_chosen(opened: Visit) -> None:
     assert opened.page.evaluate(paper) == light
 
 
-def test_without_scripts_nothing_is_lost_and_no_control_is_dead(browser: Browser, page: Path) -> None:
-    with visit(browser, page, scripts=False) as here:
+def test_without_scripts_nothing_is_lost_and_no_control_is_dead(browser: Browser, either: Kind) -> None:
+    with visit(browser, either.path, scripts=False) as here:
         figures = here.page.locator("figure:has(script.specification)").count()
         assert figures > 0
         assert here.page.locator("figure .static svg").filter(visible=True).count() >= figures
         assert here.page.locator("button, input, select, aside").count() == 0
-        assert "netns" in here.visible("#trials th[scope=row]")
+        assert "netns" in here.page.locator(either.heads).all_text_contents()
         assert here.page.locator("figure:has(script.specification) .static svg text").count() > 0
+
+
+def test_a_studys_page_has_the_library_once_and_lets_nothing_else_run(study: Path) -> None:
+    text = study.read_text(encoding="utf-8")
+    assert f'http-equiv="Content-Security-Policy" content="{browser_files.policy()}"' in html.unescape(text)
+    for one in browser_files.library():
+        assert text.count(one) == 1
+
+
+def test_a_studys_page_filters_and_lights_a_platform_and_tells_its_values(browser: Browser, study: Path) -> None:
+    values = "#figures details td.of"
+    with visit(browser, study) as here:
+        drawing = here.figure("figure-3-1")
+        here.page.locator("#figure-3 details summary").first.click()
+        assert {"native", "netns"} >= set(here.visible(values)) > set()
+        here.page.focus(drawing)
+        here.page.keyboard.press("ArrowRight")
+        assert any(character.isdigit() for character in here.page.inner_text(".unseen"))
+        here.page.locator(f"{values} [data-platform=netns]").first.hover()
+        assert here.page.evaluate(LIT) == ["netns"]
+        assert "netns" in here.page.locator("#figures tr.lit").first.inner_text()
+        here.page.keyboard.press("Escape")
+        assert "netns" in here.page.evaluate(PLATFORMS_DRAWN, drawing)
+        toggle(here, "Platforms", "netns")
+        here.figure("figure-3-1")
+        here.page.wait_for_function(f"one => !({PLATFORMS_DRAWN})(one).includes('netns')", arg=drawing)
+        assert "netns" not in here.visible(values)
+        here.page.locator("#claims thead button").first.click()
+        claims = here.visible("#claims > .scroll tbody th")
+        assert claims == sorted(claims)
 
 
 def test_print_shows_everything_as_it_was_made(opened: Visit) -> None:

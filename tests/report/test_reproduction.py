@@ -165,9 +165,9 @@ def test_the_numbers_of_all_runs_stand_beside_the_papers_with_the_run_that_each_
 
 
 def test_names_with_markup_are_shown_as_text() -> None:
-    page = render_reproduction(reproduced(run("<b>one</b>", forwards(ALIKE, name="<script>"))), {})
+    page = render_reproduction(reproduced(run("<b>one</b>", forwards(ALIKE, name="<script>x"))), {})
     assert "<b>one</b>" not in page
-    assert "<script>" not in page
+    assert "<script>x" not in page
 
 
 def test_a_program_gets_the_same() -> None:
@@ -209,8 +209,8 @@ def test_the_papers_figures_are_drawn_with_its_values_as_hollow_marks() -> None:
     drawings = drawings_of(found)
     assert list(drawings) == ["figure-3-1", "figure-4-0", "then-and-now-1"]
     page = render_reproduction(found, drawings)
-    assert page.count('<figure id="drawn-figure-') == 2
-    assert page.count('<figure id="drawn-then-and-now-') == 1
+    assert page.count('<figure id="figure-figure-') == 2
+    assert page.count('<figure id="figure-then-and-now-') == 1
     assert 'href="figures/figure-4-0.svg"' in page
     data = data_in(drawings["figure-3-1"])
     assert [one["value"] for one in data if one.get("platform") == "netns"] == [pytest.approx(100, abs=5)]

@@ -13,18 +13,22 @@ import struct
 import subprocess
 import termios
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.cells import cell_len
+from tests.stats.test_explanation import trial
 from tests.support.commands import REPOSITORY, VIRTOLL, environment, virtoll
+from tests.support.documented import undocumented_keys
 from tests.support.made_up_folder import write_run
 from tests.support.made_up_run import Made, made_up_run
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 from tests.support.terminal import answer_text, printed
 
-from virtoll.cli.output import MOST_COLUMNS
+from virtoll.cli.output import MOST_COLUMNS, columns, say_in_columns
+from virtoll.report.explanation import explanation_lines
 from virtoll.report.guests_at_once import at_once_terminal
 from virtoll.report.isolation import isolation_terminal
 from virtoll.runfolder.conditions import Condition
@@ -39,6 +43,7 @@ NAMES = [
     "steers\x1b[31ma\x07terminal\u202e",
     *(f"runc-{number}-{'with-parameters-' * (number % 4)}" for number in range(16)),
 ]
+NEEDS = ("--need", "superpi duration<150ms", "--need", "masr duration<150ms", "--need", "router 64B 1kpps")
 WIDTHS = (40, 80, MOST_COLUMNS)
 BESIDE, TWO = Condition("heavy", guests=2), ScalePoint(2, 1, 128 << 20)
 
@@ -116,19 +121,52 @@ def test_a_name_that_is_folded_is_whole(shape: dict[str, dict[str, float]]) -> N
 def test_what_is_piped_has_no_escape_and_80_columns(folder: Path, kind: str) -> None:
     """Neither is there a terminal to ask how wide it is; the page's address alone is never folded."""
     env = {key: value for key, value in environment().items() if key not in ("COLUMNS", "NO_COLOR")}
-    for command in ("report", "claims") if kind == "alone" else ("report",):
+    for command in (("report",), ("claims",), ("advise", *NEEDS)) if kind == "alone" else (("report",),):
         finished = subprocess.run(
-            [*VIRTOLL, command, folder],
+            [*VIRTOLL, command[0], folder, *command[1:]],
             capture_output=True,
             env=env,
             cwd=REPOSITORY,
             check=True,
             stdin=subprocess.DEVNULL,
         )
-        assert b"\x1b" not in finished.stdout
+        assert not set(b"\x1b\x07") & set(finished.stdout)
         lines = [line for line in finished.stdout.decode().splitlines() if not line.startswith("report: ")]
         assert max(map(cell_len, lines)) <= 80
         assert max(map(cell_len, lines)) > 60
+
+
+@pytest.mark.parametrize("kind", ["alone"], indirect=True)
+def test_claims_and_advice_are_folded_as_wide_as_the_terminal(folder: Path) -> None:
+    for command in (("claims", folder), ("advise", folder, *NEEDS)):
+        said = on_a_terminal(60, *command, NO_COLOR="1")
+        assert not {"\x1b", "\x07", "\u202e"} & set(said)
+        if command[0] == "claims":
+            assert max(map(cell_len, said.splitlines())) <= 60
+        else:
+            words, _, file = said.partition("name: advise")
+            assert max(map(cell_len, words.splitlines())) <= 60
+            assert max(map(cell_len, file.splitlines())) <= 80, "the text of a file is never folded"
+            assert all(
+                name in "".join(words.split()) for name in (LONG, NAMES[1], r"steers\x1b[31ma\x07terminal\u202e")
+            )
+
+
+def test_why_it_costs_that_is_folded_and_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    data = many("alone")
+    observed = [
+        trial(label, repetition, {"system_calls": (0, 1000 * number + repetition)})
+        for number, label in enumerate(["native", *NAMES])
+        for repetition in range(3)
+    ]
+    analysis = analyse(replace(data, observed=tuple(observed)))
+    for line in explanation_lines(analysis):
+        say_in_columns(line)
+    said = capsys.readouterr().out
+    assert max(map(cell_len, said.splitlines())) <= columns()
+    assert not {"\x1b", "\x07", "\u202e"} & set(said)
+    text = "".join(said.split())
+    assert all(name in text for name in (LONG, NAMES[1], r"steers\x1b[31ma\x07terminal\u202e:"))
 
 
 def on_a_terminal(columns: int, *arguments: str | Path, **changed: str) -> str:
@@ -266,17 +304,7 @@ def test_an_end_of_an_interval_that_is_open_is_null_and_said(tmp_path: Path) -> 
 
 def test_the_page_of_the_document_names_every_key(told: dict[str, Any]) -> None:
     """docs/report-json.md is the schema: a key that comes or goes is told there."""
-    text = (REPOSITORY / "docs" / "report-json.md").read_text(encoding="utf-8")
-    documented = set(re.findall(r"`([a-z0-9_]+)`", text))
-
-    def keys(value: object) -> Iterator[str]:
-        if isinstance(value, dict):
-            yield from value
-            yield from (key for one in value.values() for key in keys(one))
-        elif isinstance(value, list):
-            yield from (key for one in value for key in keys(one))
-
-    assert {key for key in keys(told) if not key.endswith("_open")} - documented == set()
+    assert undocumented_keys(told) == set()
 
 
 def test_terminal_and_page_say_the_same(small: Path) -> None:

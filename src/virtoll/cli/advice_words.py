@@ -1,4 +1,7 @@
-"""Advice in words for a terminal of 80 columns, and as a document for a program. No numbers are computed here."""
+"""Advice in words, and as a document for a program. No numbers are computed here.
+
+A line is as long as what it says, and set in by what it belongs to: whoever prints it folds it (`say_in_columns`).
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,6 @@ from virtoll import units
 from virtoll.advise import Advice, Answer, Beside, Factor, Finding, Fit, Guests, Margin, PlatformAdvice, Statement
 from virtoll.advise.meets import tightest_of
 
-WIDTH = 80
 _NOTHING = 0.01  # times what is needed: below, it is said to be less than that
 _CAUTION = 150  # characters of a caution; the report has all of it
 _SEVERAL = (
@@ -32,26 +34,33 @@ class Told:
     note: str
 
 
-def lines(advice: Advice, told: Sequence[Told]) -> list[str]:
-    """The advice for the terminal: each platform, those that meet the need first, and what would tell the rest."""
-    found = _wrapped(f"need: {' + '.join(advice.needs)}", 0)
+def lines(advice: Advice) -> list[str]:
+    """The advice for the terminal: each platform, those that meet the need first."""
+    found = [f"need: {' + '.join(advice.needs)}"]
     if len(advice.needs) > 1:
-        found += _wrapped(_SEVERAL, 0)
+        found.append(_SEVERAL)
     intervals = "1 interval" if advice.family == 1 else f"{advice.family} intervals"
-    found += _wrapped(f"{intervals} of 95 % taken together; {_counted(advice.blocks, 'block')} in the run", 0)
+    found.append(f"{intervals} of 95 % taken together; {_counted(advice.blocks, 'block')} in the run")
     alike: dict[tuple[str, ...], list[str]] = {}
     for one in advice.platforms:
         name = f"{one.platform} (the baseline)" if one.platform == advice.baseline else one.platform
         alike.setdefault(tuple(_platform(one, several=len(advice.needs) > 1)), []).append(name)
     for (answer, *rest), platforms in alike.items():
-        found += ["", *_wrapped(f"{', '.join(platforms)}: {answer}", 0), *rest]
+        found += ["", f"{', '.join(platforms)}: {answer}", *rest]
     if advice.cautions:
         found += ["", "cautions of this run:"]
     for caution in advice.cautions:
-        found += _wrapped(textwrap.shorten(caution, _CAUTION, placeholder=" ..."), 2)
-    for one_told in told:
-        found += ["", *_experiment(one_told)]
+        found.append(f"  {textwrap.shorten(caution, _CAUTION, placeholder=' ...')}")
     return found
+
+
+def experiment_line(told: Told) -> str:
+    """What an experiment would tell; its text is to follow as it is."""
+    if told.text is None:
+        return f"not measured: {told.tells}; no experiment of this Virtoll would tell it: {told.note}"
+    minutes = "" if told.seconds is None else f", about {max(told.seconds / 60, 0.1):.1f} minutes"
+    text = f"not measured or not decided: {told.tells}; this experiment would tell{minutes}"
+    return f"{text}{f' ({told.note})' if told.note else ''}:"
 
 
 def _platform(one: PlatformAdvice, *, several: bool) -> list[str]:
@@ -62,7 +71,7 @@ def _platform(one: PlatformAdvice, *, several: bool) -> list[str]:
     for beside in one.beside:
         found += _beside(beside)
     for guests in one.guests:
-        found += _wrapped(f"how many{f', {guests.need}' if several else ''}: {_guests(guests)}", 2)
+        found.append(f"  how many{f', {guests.need}' if several else ''}: {_guests(guests)}")
     return found
 
 
@@ -74,14 +83,14 @@ def _statement(one: Statement, caveat: str | None, *, named: bool) -> list[str]:
     head = f"{one.need}: {_answer(one.answer)}" if named else ""
     tightest = one.tightest
     if tightest is None:
-        return _wrapped(f"{head}: {one.reason}" if head else one.reason, 2)
+        return [f"  {head}: {one.reason}" if head else f"  {one.reason}"]
     margin = _margin(tightest)
-    found = _wrapped(", ".join(filter(None, (head, margin))), 2) if head or margin else []
-    found += _wrapped(_evidence(tightest, caveat), 4)
+    found = [f"  {', '.join(filter(None, (head, margin)))}"] if head or margin else []
+    found.append(f"    {_evidence(tightest, caveat)}")
     if one.reason:
-        found += _wrapped(one.reason, 4)
+        found.append(f"    {one.reason}")
     if len(one.findings) > 1:
-        found += _wrapped(f"the tightest of {len(one.findings)} measured values; --json has all", 4)
+        found.append(f"    the tightest of {len(one.findings)} measured values; --json has all")
     return found
 
 
@@ -151,10 +160,8 @@ def _beside(one: Beside) -> list[str]:
     if tightest is not None:
         text += f"; {'; '.join(filter(None, (_margin(tightest), _evidence(tightest, None))))}"
     told = "" if tightest is not None and one.reason == tightest.reason else one.reason
-    found = _wrapped(text + (f"; {told}" if told else ""), 2)
-    for factor in one.factors:
-        found += _wrapped(_factor(factor), 4)
-    return found
+    head = f"  {text}{f'; {told}' if told else ''}"
+    return [head, *(f"    {_factor(factor)}" for factor in one.factors)]
 
 
 def _factor(one: Factor) -> str:
@@ -185,14 +192,6 @@ def _guests(one: Guests) -> str:
     return "; ".join([*told, measured, *more])
 
 
-def _experiment(told: Told) -> list[str]:
-    if told.text is None:
-        return _wrapped(f"not measured: {told.tells}; no experiment of this Virtoll would tell it: {told.note}", 0)
-    minutes = "" if told.seconds is None else f", about {max(told.seconds / 60, 0.1):.1f} minutes"
-    text = f"not measured or not decided: {told.tells}; this experiment would tell{minutes}"
-    return [*_wrapped(f"{text}{f' ({told.note})' if told.note else ''}:", 0), *told.text.rstrip().splitlines()]
-
-
 def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
@@ -200,18 +199,6 @@ def _counted(number: int, noun: str) -> str:
 def _listed(words: Iterable[str]) -> str:
     *others, last = words
     return f"{', '.join(others)} and {last}" if others else last
-
-
-def _wrapped(text: str, indent: int) -> list[str]:
-    """Lines of at most `WIDTH`; what follows the first is set in."""
-    return textwrap.wrap(
-        text,
-        WIDTH,
-        initial_indent=" " * indent,
-        subsequent_indent=" " * (indent + 2),
-        break_on_hyphens=False,
-        break_long_words=False,
-    )
 
 
 def document(advice: Advice, told: Sequence[Told]) -> dict[str, Any]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from virtoll.cli.folders import find_run
-from virtoll.cli.output import Json, print_json, say
+from virtoll.cli.output import Json, print_json, say, say_in_columns
 from virtoll.cli.runs import RunArgument
 from virtoll.errors import UsageError
+from virtoll.units import printable
 
 if TYPE_CHECKING:
     from virtoll.advise import Known, Missing
@@ -23,6 +25,7 @@ NeedOption = Annotated[
 ]
 NeedsOption = Annotated[Path | None, typer.Option("--needs", help="A YAML file with a list of needs.")]
 _FILE = Path("virtoll advise")
+_MOST, _FOLDED = 80, 60  # columns of an experiment's text, and those from which YAML folds it
 
 
 def advise(
@@ -35,7 +38,7 @@ def advise(
     folder = find_run(run)
     from virtoll.advise import advise as advised
     from virtoll.advise import parse_needs
-    from virtoll.cli.advice_words import document, lines
+    from virtoll.cli.advice_words import document, experiment_line, lines
     from virtoll.report import load_analysis
 
     known = known_workloads()
@@ -48,8 +51,13 @@ def advise(
     if as_json:
         print_json(document(advice, told))
         return
-    for line in lines(advice, told):
-        say(line)
+    for line in lines(advice):
+        say_in_columns(line)
+    for each in told:
+        say("")
+        say_in_columns(experiment_line(each))
+        if each.text is not None:
+            say(each.text.rstrip())
 
 
 def known_workloads() -> Known:
@@ -100,16 +108,12 @@ def _read(path: Path) -> list[str]:
 
 def _told(missing: Missing) -> Told:
     """The experiment as the text of its file, checked as ``virtoll plan`` checks it, and how long it takes."""
-    import yaml
-
     from virtoll.cli.advice_words import Told
     from virtoll.experiment.parse import parse_experiment
     from virtoll.run.preview import catalogue, estimate, plan_of
     from virtoll.run.requirements import possible, why_impossible
 
-    text = yaml.safe_dump(
-        dict(missing.document), sort_keys=False, allow_unicode=True, default_flow_style=None, width=60
-    )
+    text = file_text(missing.document)
     try:
         checked = parse_experiment(text, _FILE, catalogue())
         planned = plan_of(checked)
@@ -119,3 +123,14 @@ def _told(missing: Missing) -> Told:
     if not held.trials:
         return Told(missing.tells, None, None, str(why_impossible(planned.trials[0], checked)))
     return Told(missing.tells, text, estimate(held), missing.note)
+
+
+def file_text(document: Mapping[str, Any]) -> str:
+    """The text of a file; where a name makes lines too long, or would steer a terminal, in more and plainer lines."""
+    import yaml
+    from rich.cells import cell_len
+
+    usual = yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True, default_flow_style=None, width=_FOLDED)
+    if usual == printable(usual) and max(map(cell_len, usual.splitlines())) <= _MOST:
+        return usual
+    return yaml.safe_dump(dict(document), sort_keys=False, default_flow_style=False, width=_FOLDED)

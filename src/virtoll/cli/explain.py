@@ -13,7 +13,7 @@ import typer
 
 from virtoll.cli.folders import find_run
 from virtoll.cli.lab import check_lab, prepare_outside, require_lab
-from virtoll.cli.output import Json, console, print_json, say_on_stderr
+from virtoll.cli.output import Json, print_json, say_in_columns, say_on_stderr
 from virtoll.cli.plan import OnlyOption, PlatformOption, WorkloadOption, chosen
 from virtoll.cli.runs import RunArgument
 from virtoll.errors import Interrupted, LabError, StorageError
@@ -55,7 +55,7 @@ def explain(
         print_json(explanation_document(analysis))
         return
     for line in explanation_lines(analysis):
-        console().print(line, highlight=False, markup=False)
+        say_in_columns(line)
 
 
 def in_lab_explain(into: Path, words: str) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from virtoll.cli.folders import find_run, runs_directory
-from virtoll.cli.output import Json, console, print_json, say_on_stderr
+from virtoll.cli.output import Json, print_json, say, say_in_columns, say_on_stderr
 from virtoll.cli.plan import PlatformOption, SizeOption, WorkloadOption, chosen, load
 from virtoll.cli.runs import measure_into, resume_into
 from virtoll.errors import UsageError, VirtollError
@@ -62,8 +62,8 @@ def reproduce(
         print_json(reproduction_document(found))
         return
     for line in reproduction_lines(found):
-        console().print(line, highlight=False, soft_wrap=True, markup=False)
-    console().print(f"report: {found.page}", highlight=False, soft_wrap=True, markup=False)
+        say_in_columns(line)
+    say(f"report: {found.page}")
 
 
 def _runs_of(name: str) -> list[Path]:

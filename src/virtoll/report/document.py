@@ -15,6 +15,7 @@ from virtoll.report import words
 from virtoll.report.answer import not_known, notes, rankings
 from virtoll.report.claims import claims_document
 from virtoll.report.csv_table import record
+from virtoll.report.explanation import explanation_records
 from virtoll.report.guests_at_once import at_once_tables
 from virtoll.report.headline import host_line
 from virtoll.report.isolation import isolation_tables
@@ -60,6 +61,7 @@ def report_document(
         "neighbours": tables.get("neighbours", []),
         "scale": tables.get("scale", []),
         "groups": tables.get("groups", []),
+        "explanations": explanation_records(analysis),
         "claims": claims_document(ledger),
     }
 

@@ -1,6 +1,5 @@
 """Why it costs that: what observers counted, in sentences for the terminal and the page, as JSON and as CSV."""
 
-import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -14,7 +13,6 @@ from virtoll.stats.analysis import Analysis
 from virtoll.stats.explanation import Counted, Explanation, explanations
 
 TABLE = "explanation"
-_WIDTH = 80
 _MOST = 6  # differences of one workload and platform in the terminal; all are on the page and in explanation.csv
 _MOST_OF_ITS_OWN = 2  # and of what the baseline has not
 _ON_CPUS = "on the guest's CPUs"
@@ -26,7 +24,7 @@ def explained(analysis: Analysis) -> tuple[Explanation, ...]:
 
 
 def explanation_lines(analysis: Analysis) -> list[str]:
-    """For a terminal of 80 columns."""
+    """For the terminal; whoever prints a line folds it."""
     found = explained(analysis)
     if not found:
         return ["no trial with observers on is stored"]
@@ -34,16 +32,14 @@ def explanation_lines(analysis: Analysis) -> list[str]:
     lines: list[str] = []
     for title in dict.fromkeys(one.title for one in found):
         own = [one for one in found if one.title == title]
-        lines += _wrapped(
-            f"{title}: what a {own[0].unit} makes this host do{f', beside {baseline}' if baseline else ''}"
-        )
+        lines.append(f"{title}: what a {own[0].unit} makes this host do{f', beside {baseline}' if baseline else ''}")
         for one in own:
             lines += _platform_lines(analysis, one, baseline)
         lines.append("")
     missing = uncounted(found)
     if missing:
-        lines += ["Not counted", *(line for text in missing for line in _wrapped(text, "  ")), ""]
-    return [*lines, *_wrapped(_reading(found, baseline))]
+        lines += ["Not counted", *(f"  {text}" for text in missing), ""]
+    return [*lines, _reading(found, baseline)]
 
 
 def _platform_lines(analysis: Analysis, one: Explanation, baseline: str | None) -> list[str]:
@@ -60,11 +56,7 @@ def _platform_lines(analysis: Analysis, one: Explanation, baseline: str | None) 
     told += [f"trials gave nothing: {why}" for why in one.lost]
     if left > 0:
         told.append(f"{left} smaller {'one is' if left == 1 else 'ones are'} on the page")
-    return [line for text in told for line in _wrapped(f"{one.platform}{sign}: {text}", "  ")]
-
-
-def _wrapped(text: str, indent: str = "") -> list[str]:
-    return textwrap.wrap(text, _WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  ")
+    return [f"  {one.platform}{sign}: {text}" for text in told]
 
 
 def _reading(found: Sequence[Explanation], baseline: str | None) -> str:
@@ -149,11 +141,21 @@ def explanation_document(analysis: Analysis) -> dict[str, Any]:
     return {
         "run": analysis.data.manifest.run,
         "baseline": analysis.data.manifest.baseline,
-        "explanations": [
-            {**asdict(one), "caveat": analysis.caveats.get(one.platform), "sentences": _sentences(analysis, one)}
-            for one in explained(analysis)
-        ],
+        "explanations": explanation_records(analysis),
     }
+
+
+def explanation_records(analysis: Analysis) -> list[dict[str, Any]]:
+    """What was observed of each workload on each platform, for a program; none where nothing was observed."""
+    return [
+        {
+            **asdict(one),
+            "uncounted": [{"counter": name, "reason": why} for name, why in one.uncounted.items()],
+            "caveat": analysis.caveats.get(one.platform),
+            "sentences": _sentences(analysis, one),
+        }
+        for one in explained(analysis)
+    ]
 
 
 def _sentences(analysis: Analysis, one: Explanation) -> list[str]:

@@ -3,34 +3,30 @@
 The template (`templates/report.html.j2`) holds the words and the order; this module turns values into text.
 """
 
-import html
 import itertools
-import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from virtoll import units
 from virtoll.claims import NO_PAPER, Judged, ThenAndNow
-from virtoll.report import browser, headline, words
+from virtoll.report import headline, words
 from virtoll.report.answer import cost_to_know_line, ranked
 from virtoll.report.claims import claims_context
 from virtoll.report.conditional_throughput import throughput_context
 from virtoll.report.csv_table import CsvTable
-from virtoll.report.drawing import Drawing, as_json, inline
+from virtoll.report.drawing import Drawing
 from virtoll.report.explanation import TABLE as EXPLANATION
 from virtoll.report.explanation import explanation_context
 from virtoll.report.exports import Exports, exports_of
 from virtoll.report.figures import figures_of
 from virtoll.report.figures.base import SECTIONS, FigureSpec
-from virtoll.report.figures.markers import outline
-from virtoll.report.figures.style import DARK, LIGHT, Width, config, platform_styles
 from virtoll.report.guests import guests_context
 from virtoll.report.guests_at_once import at_once_context
 from virtoll.report.isolation import isolation_context
+from virtoll.report.page_parts import FigureView, browser_context, drawn_view, page_text
 from virtoll.report.papers import paper_context, substitutes
 from virtoll.report.routers_beside import routers_beside_context
 from virtoll.report.rows import Shown, TableRow, comparison_cell
@@ -45,24 +41,7 @@ from virtoll.stats.sweeps import CurvePoint, PointValue, Spread
 from virtoll.stats.values import Task
 
 _MOST_LINES = 200  # of the plan and of command lines; all of them are in plan.csv and commands.csv
-_SCRIPT_HERE = "<!-- script -->"
 _LONG_TEXT = 90  # characters of a fact in the table; the whole of it is in equivalence.csv and under the pointer
-
-
-@dataclass(frozen=True)
-class FigureView:
-    """One figure of the page: its SVG, or the reason why there is none.
-
-    `specifications`: what a browser draws it from, by width, `browser.packed`.
-    """
-
-    name: str
-    title: str
-    section: str
-    caption: str
-    svg: str | None
-    why_not: str | None
-    specifications: Mapping[str, str] = field(default_factory=dict)
 
 
 def render_page(
@@ -82,25 +61,9 @@ def render_page(
     ended. `renewed_seconds`: how often a browser is to read the page again, of a run that goes on. `tables`, `exports`:
     those of the report, where they were made already.
     """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-    from markupsafe import Markup
-
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(
-        ns=units.nanoseconds, percent=units.percent, bytes=units.size, command=shlex.join, safe_svg=Markup
-    )
-    environment.filters["in_script"] = lambda value: Markup(as_json(value))  # noqa: S704 - escaped there
     names = [table.name for table in (csv_tables(analysis, ledger, beside) if tables is None else tables)]
     context = _context(analysis, drawings, ledger, beside, names) | _exported(exports or exports_of(analysis))
-    page = environment.get_template("report.html.j2").render(**context, damage=damage, renewed_seconds=renewed_seconds)
-    page = re.sub(r"(?<=\d) (?=[%×])", "\u00a0", page) + "\n"
-    return page.replace(_SCRIPT_HERE, f"<script>{browser.script()}</script>")
+    return page_text("report.html.j2", context | {"damage": damage, "renewed_seconds": renewed_seconds})
 
 
 def _context(
@@ -146,12 +109,12 @@ def _context(
         "medians": [_median_row(analysis, task) for task in analysis.tasks],
         "detectable": [_detectable_row(one) for one in analysis.detectable],
         "figures": figures,
-        "policy": browser.policy(),
-        "licences": browser.licences(),
-        "library": browser.library() if any(view.specifications for view in figures) else (),
-        "page_facts": _page_facts(analysis),
-        "light": LIGHT,
-        "dark": DARK,
+        **browser_context(
+            figures,
+            manifest.run,
+            analysis.platforms,
+            list(dict.fromkeys(trial.workload for trial in manifest.plan.trials)),
+        ),
         "platform_names": set(analysis.platforms),
         "workload_of": {task.label: task.workload for task in analysis.tasks},
         "own_sections": list(dict.fromkeys(spec.section for spec in specs.values() if spec.section not in SECTIONS)),
@@ -197,20 +160,7 @@ def _exported(exports: Exports) -> dict[str, Any]:
 def _figure(analysis: Analysis, name: str, spec: FigureSpec, drawing: Drawing | None) -> FigureView:
     if drawing is None:
         return FigureView(name, spec.title, spec.section, "", None, spec.why_not(analysis))
-    svg, by_width = inline(drawing, html.escape(spec.title)), {"page": drawing.specification, "column": drawing.narrow}
-    packed = {width: browser.packed(text) for width, text in by_width.items() if text is not None}
-    return FigureView(name, spec.title, spec.section, spec.caption(analysis), svg, None, specifications=packed)
-
-
-def _page_facts(analysis: Analysis) -> dict[str, Any]:
-    """What the page's scripts need of the run, beside what its tables and figures say."""
-    styles = platform_styles(analysis.platforms)
-    return {
-        "run": analysis.data.manifest.run,
-        "platforms": [{"name": name, "paint": one.paint, "shape": outline(one.marker)} for name, one in styles.items()],
-        "workloads": list(dict.fromkeys(trial.workload for trial in analysis.data.manifest.plan.trials)),
-        "config": {width.name.lower(): config(width) for width in Width},
-    }
+    return drawn_view(drawing, spec.title, spec.section, spec.caption(analysis))
 
 
 def _compared(analysis: Analysis) -> list[str]:

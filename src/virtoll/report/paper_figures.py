@@ -223,8 +223,8 @@ def _rows(data: PartData) -> Iterator[TableRow]:
             )
         )
     for place, rows in places.items():
-        for number, row in enumerate(rows):
-            yield TableRow(place if number == 0 else "", (Shown(row.head), *row.cells))
+        for row in rows:
+            yield TableRow(place, (Shown(row.head), *row.cells))
 
 
 def _value(part: Part, mark: Mark) -> Shown:

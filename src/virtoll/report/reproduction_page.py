@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import html
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from virtoll import __version__, units
@@ -17,10 +14,11 @@ from virtoll.claims.published_rows import questions, why_not_comparable
 from virtoll.claims.then_and_now import Beside
 from virtoll.report.claims import OUTCOME_CLASS, OUTCOMES, claims_document, claims_tables, outcomes_line, view
 from virtoll.report.csv_table import CsvTable
-from virtoll.report.drawing import Drawing, inline, rendered
-from virtoll.report.figures.papers_again import again_figures, caption, titles
-from virtoll.report.figures.style import DARK, LIGHT, Specification, Width
+from virtoll.report.drawing import Drawing, rendered
+from virtoll.report.figures.papers_again import again_figures, caption, labels, titles
+from virtoll.report.figures.style import Specification, Width
 from virtoll.report.figures.then_and_now import of_run
+from virtoll.report.page_parts import FigureView, browser_context, drawn_view, page_text
 from virtoll.report.paper_figures import figure_views, paper_figure_tables
 from virtoll.report.reproduction_runs import Reproduction, RunOf
 from virtoll.report.then_and_now import BesideView, beside_view, place, then_and_now_tables
@@ -74,7 +72,7 @@ def _then_and_now(found: Reproduction) -> dict[str, tuple[RunOf, Callable[[Width
     made: dict[str, tuple[RunOf, Callable[[Width], Specification], str]] = {}
     for number, run in enumerate(found.runs, 1):
         rows = run.beside.of(found.study.name)
-        own = of_run(rows, [one.label for one in run.manifest.platforms], run.blocks)
+        own = of_run(rows, labels(found), run.blocks)
         if own is not None:
             made[f"then-and-now-{number}"] = (run, *own)
     return made
@@ -82,27 +80,19 @@ def _then_and_now(found: Reproduction) -> dict[str, tuple[RunOf, Callable[[Width
 
 def render_reproduction(found: Reproduction, drawings: Mapping[str, Drawing]) -> str:
     """The whole page as HTML; `drawings`: those of `drawings_of` that are shown."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-    from markupsafe import Markup
-
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(safe_svg=Markup)
-    page = environment.get_template("reproduction.html.j2").render(**_context(found, drawings))
-    return re.sub(r"(?<=\d) (?=[%×])", "\u00a0", page) + "\n"
+    return page_text("reproduction.html.j2", _context(found, drawings))
 
 
 def _context(found: Reproduction, drawings: Mapping[str, Drawing]) -> dict[str, Any]:
     told = [one for one in found.joined if one.outcome is not Outcome.NOT_MEASURED]
+    drawn, beside_drawn = _figures_again(found, drawings), _figures_beside(found, drawings)
+    runs = ", ".join(one.manifest.run for one in found.runs)
     return {
+        **browser_context((*drawn.values(), *beside_drawn), f"{found.study.name}: {runs}", labels(found)),
+        "platform_names": set(labels(found)),
+        "workload_of": {},
+        "caveats": {},
         "study": found.study,
-        "light": LIGHT,
-        "dark": DARK,
         "cautions": cautions(found),
         "runs": [_run_view(found, one) for one in found.runs],
         "rule": RULE,
@@ -110,21 +100,31 @@ def _context(found: Reproduction, drawings: Mapping[str, Drawing]) -> dict[str, 
         "told": [_joined_view(one) for one in sorted(told, key=lambda one: OUTCOMES.index(one.outcome))],
         "untold": [(one.claim.id, one.claim.says, _lacking(one)) for one in found.joined if one not in told],
         "figures": figure_views(found),
-        "drawn": {
-            name: (inline(drawings[name], html.escape(titles(parts))), titles(parts), caption(parts))
-            for name, (parts, _) in again_figures(found).items()
-            if name in drawings
-        },
-        "beside_drawn": [
-            (name, run.name, inline(drawings[name], f"Then and now, run {html.escape(run.name)}"), text)
-            for name, (run, _, text) in _then_and_now(found).items()
-            if name in drawings
-        ],
+        "drawn": drawn,
+        "beside_drawn": beside_drawn,
         "sources": list(_sources(found)),
         "unanswered": list(_unanswered(found)),
         "counts": _counts(found),
         "tables": [one.name for one in reproduction_tables(found)],
     }
+
+
+def _figures_again(found: Reproduction, drawings: Mapping[str, Drawing]) -> dict[str, FigureView]:
+    """The paper's figures again by name."""
+    return {
+        name: drawn_view(drawings[name], titles(parts), "figures", caption(parts))
+        for name, (parts, _) in again_figures(found).items()
+        if name in drawings
+    }
+
+
+def _figures_beside(found: Reproduction, drawings: Mapping[str, Drawing]) -> list[FigureView]:
+    """Then and now, a figure for each run."""
+    return [
+        drawn_view(drawings[name], f"Then and now, run {run.name}", "then and now", text)
+        for name, (run, _, text) in _then_and_now(found).items()
+        if name in drawings
+    ]
 
 
 def cautions(found: Reproduction) -> list[str]:

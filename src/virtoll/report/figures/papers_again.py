@@ -416,12 +416,17 @@ def titles(parts: Sequence[PartData]) -> str:
     return "; ".join([parts[0].title, *(one.title.removeprefix(kind) for one in parts[1:])])
 
 
+def labels(found: Reproduction) -> list[str]:
+    """The platforms of all runs, which the page's colours go by."""
+    return list(dict.fromkeys(one.label for run in found.runs for one in run.manifest.platforms))
+
+
 def again_figures(found: Reproduction) -> dict[str, tuple[tuple[PartData, ...], Callable[[Width], Specification]]]:
     """By the name of its first part, each figure that is drawn again, with its parts and what draws it.
 
     Parts of the same figure in which platforms stand side by side are one drawing.
     """
-    platforms = list(dict.fromkeys(one.label for run in found.runs for one in run.manifest.platforms))
+    platforms = labels(found)
     made: dict[str, tuple[tuple[PartData, ...], Callable[[Width], Specification]]] = {}
     for parts in data_of(found):
         there = [(place, data) for place, data in enumerate(parts) if data.marks]

@@ -69,11 +69,16 @@ function namesIn(place, kind) {
   return [...place.querySelectorAll(`[data-${kind}]`)].map((one) => one.dataset[kind]);
 }
 
+// What a row is of: said by its head, or by the cell that has the class for it.
+function headOf(row) {
+  return row.querySelector(":scope > td.of") ?? row.querySelector(":scope > th[scope=row]");
+}
+
 // Everything that is of certain platforms or workloads: [kind, names, elements], hidden once all names are left out.
 function partsOf(table) {
   const parts = [];
   for (const row of table.querySelectorAll("tbody > tr")) {
-    const head = row.querySelector(":scope > th[scope=row]");
+    const head = headOf(row);
     for (const kind of KINDS) {
       const names = head === null ? [] : namesIn(head, kind);
       if (names.length > 0) parts.push([kind, names, [row]]);
@@ -132,7 +137,7 @@ function startTables() {
   const places = new Map();
   for (const place of document.querySelectorAll("main [data-platform]")) {
     const name = place.dataset.platform;
-    const whole = place.closest("th[scope=row]")?.parentElement ?? place.closest("th, td, dt") ?? place;
+    const whole = place.closest("th[scope=row], td.of")?.parentElement ?? place.closest("th, td, dt") ?? place;
     if (!places.has(name)) places.set(name, new Set());
     places.get(name).add(place.matches(".place") ? place : whole);
   }

@@ -1,0 +1,90 @@
+"""What all pages have in common: how a template becomes a page, its figures, and what the browser needs of it.
+
+Main type: `FigureView`; main functions: `page_text` and `browser_context`. The templates' own common parts are
+`head.html.j2`, `parts.html.j2` and `scripts.html.j2`. No numbers are computed here.
+"""
+
+import html
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from virtoll import units
+from virtoll.report import browser
+from virtoll.report.drawing import Drawing, as_json, inline
+from virtoll.report.figures.markers import outline
+from virtoll.report.figures.style import DARK, LIGHT, Width, config, platform_styles
+
+_SCRIPT_HERE = "<!-- script -->"
+
+
+@dataclass(frozen=True)
+class FigureView:
+    """One figure of a page: its SVG, or the reason why there is none.
+
+    `specifications`: what a browser draws it from, by width, `browser.packed`.
+    """
+
+    name: str
+    title: str
+    section: str
+    caption: str
+    svg: str | None
+    why_not: str | None
+    specifications: Mapping[str, str] = field(default_factory=dict)
+
+
+def drawn_view(drawing: Drawing, title: str, section: str, caption: str) -> FigureView:
+    """A figure that is drawn; `title` and `caption` are plain texts."""
+    by_width = {"page": drawing.specification, "column": drawing.narrow}
+    packed = {width: browser.packed(text) for width, text in by_width.items() if text is not None}
+    svg = inline(drawing, html.escape(title))
+    return FigureView(drawing.name, title, section, caption, svg, None, specifications=packed)
+
+
+def browser_context(
+    figures: Iterable[FigureView], run: str, platforms: Sequence[str], workloads: Sequence[str] = ()
+) -> dict[str, Any]:
+    """What the common templates print: policy, colours, scripts and the library, which is there where figures ask.
+
+    `run`: what the reader's choice is kept by. `platforms`, `workloads`: what the page may be filtered by.
+    """
+    styles = platform_styles(platforms)
+    looks = [{"name": name, "paint": one.paint, "shape": outline(one.marker)} for name, one in styles.items()]
+    return {
+        "policy": browser.policy(),
+        "licences": browser.licences(),
+        "library": browser.library() if any(view.specifications for view in figures) else (),
+        "light": LIGHT,
+        "dark": DARK,
+        "page_facts": {
+            "run": run,
+            "platforms": looks,
+            "workloads": list(workloads),
+            "config": {width.name.lower(): config(width) for width in Width},
+        },
+    }
+
+
+def page_text(template: str, context: Mapping[str, Any]) -> str:
+    """The whole page as HTML; `context` holds that of `browser_context`."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        ns=units.nanoseconds, percent=units.percent, bytes=units.size, command=shlex.join, safe_svg=Markup
+    )
+    environment.filters["in_script"] = lambda value: Markup(as_json(value))  # noqa: S704 - escaped there
+    page = environment.get_template(template).render(**context)
+    page = re.sub(r"(?<=\d) (?=[%×])", "\u00a0", page) + "\n"
+    return page.replace(_SCRIPT_HERE, f"<script>{browser.script()}</script>")
