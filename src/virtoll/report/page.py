@@ -19,7 +19,6 @@ from virtoll.report import browser, headline, words
 from virtoll.report.answer import cost_to_know_line, ranked
 from virtoll.report.claims import claims_context
 from virtoll.report.conditional_throughput import throughput_context
-from virtoll.report.csv_table import CsvTable
 from virtoll.report.drawing import Drawing, as_json, inline
 from virtoll.report.explanation import TABLE as EXPLANATION
 from virtoll.report.explanation import explanation_context
@@ -73,14 +72,14 @@ def render_page(
     *,
     damage: Sequence[str] = (),
     renewed_seconds: int | None = None,
-    tables: Sequence[CsvTable] | None = None,
+    tables: Sequence[str] | None = None,
     exports: Exports | None = None,
 ) -> str:
     """The whole page as HTML; `drawings`: the figures that show something; `ledger`: what the run says about claims.
 
     `beside`: what the papers have beside the run. `damage`: what of the run folder is not as it was when the run
-    ended. `renewed_seconds`: how often a browser is to read the page again, of a run that goes on. `tables`, `exports`:
-    those of the report, where they were made already.
+    ended. `renewed_seconds`: how often a browser is to read the page again, of a run that goes on. `tables`: the names
+    of the report's; `exports`: its own. Both where they were made already.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
@@ -96,7 +95,7 @@ def render_page(
         ns=units.nanoseconds, percent=units.percent, bytes=units.size, command=shlex.join, safe_svg=Markup
     )
     environment.filters["in_script"] = lambda value: Markup(as_json(value))  # noqa: S704 - escaped there
-    names = [table.name for table in (csv_tables(analysis, ledger, beside) if tables is None else tables)]
+    names = [one.name for one in csv_tables(analysis, ledger, beside)] if tables is None else tables
     context = _context(analysis, drawings, ledger, beside, names) | _exported(exports or exports_of(analysis))
     page = environment.get_template("report.html.j2").render(**context, damage=damage, renewed_seconds=renewed_seconds)
     page = re.sub(r"(?<=\d) (?=[%×])", "\u00a0", page) + "\n"

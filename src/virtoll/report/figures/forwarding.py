@@ -147,6 +147,7 @@ def _layers(
     up["transform"] = [
         {"filter": "isValid(datum.platform)"},
         {"calculate": f"max(datum.low, {floor})", "as": "floor"},
+        {"filter": "datum.floor < datum.high"},
     ]
     along = {"x": {"field": "from", **across}, "x2": {"field": "to"}, "y": y, "stroke": stroke}
     onward = {"x": x, "x2": {"field": "next"}, "y": y, "y2": {"field": "next_value"}, "stroke": stroke}
@@ -161,7 +162,7 @@ def _layers(
             "isValid(datum.diagonal)",
         ),
         up,
-        layer(thin, along, "isValid(datum.platform)"),
+        layer(thin, along, "isValid(datum.platform) && datum.from < datum.to"),
         layer({"type": "rule", "strokeWidth": 1, "strokeDash": [1, 2]}, onward, "isValid(datum.next)"),
         layer({"type": "line"}, line, "isValid(datum.platform) && !datum.flat"),
         layer(small, point | {"fill": fill}, "isValid(datum.platform) && !datum.flat"),
