@@ -9,7 +9,8 @@ any run folder; its own report is left alone.
 Each report is made in a process of its own, so that the peak is its own. Printed are wall time, CPU time and the peak
 of memory so far, by stage in the order in which they end: on a busy host CPU time is what to compare. *Import* is what
 Virtoll's report imports at once, *claims* the ledger and then-and-now, *tables* their rows and a paper's exports;
-*write* makes text of them and stores all files. Profile with ``python -m cProfile -o FILE -m virtoll report RUN``.
+they are written there too,
+and *write* stores the other files. Profile with ``python -m cProfile -o FILE -m virtoll report RUN``.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ STAGES = {
     "then_and_now": "claims",
     "figures_of": "figures",
     "render": "figures",
-    "csv_tables": "tables",
+    "_write_tables": "tables",
     "export_texts": "tables",
     "render_page": "page",
     "_write": "write",

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.support.specifications import data_of
+from tests.support.specifications import data_of, panels_of
 from tests.support.synthetic_run import REALISTIC, Truth, run_data, write
 
 from virtoll.errors import RunFolderError
@@ -141,15 +141,21 @@ def test_dots_have_every_value_with_its_place_and_outliers_their_words(analysis:
     found = dataclasses.replace(many(analysis, MOST_MARKERS + 1), caveats={"runc": "no result"})
     spec = FIGURES["order"]
     assert isinstance(spec, FigureSpec)
-    data = data_of(spec.draw(found, Width.PAGE))
+    specification = spec.draw(found, Width.PAGE)
+    panel, data = panels_of(specification)[0], data_of(specification)
     dots, outliers = [one for one in data if "outlier" not in one], [one for one in data if "outlier" in one]
-    seen = {
-        (one["platform"], place, value)
+    drawn = [
+        (one["platform"], float(x), float(y))
         for one in dots
-        for place, value in zip(one["position"], one["value"], strict=True)
-    }
+        for x, y in re.findall(r"M([\d.]+),([\d.]+)h0", one["dots"])
+    ]
     own = [(one.observation, one) for one in found.order]
-    assert seen == {(of.platform, of.position, round(100 * one.relative, 2)) for of, one in own}
+    (left, right), (low, high) = (panel["encoding"][channel]["scale"]["domain"] for channel in "xy")
+    for (of, one), (platform, x, y) in zip(own, sorted(drawn, key=lambda dot: dot[1]), strict=True):
+        assert platform == of.platform
+        assert x == pytest.approx((of.position - left) / (right - left) * panel["width"], abs=0.06)
+        kept = min(max(100 * one.relative, low), high)
+        assert y == pytest.approx((high - kept) / (high - low) * panel["height"], abs=0.06)
     assert [(one["platform"], one["position"]) for one in outliers] == [
         (of.platform, of.position) for of, one in own if one.outlier
     ]

@@ -213,7 +213,7 @@ def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
     specs = figures_of(one.analysis, then_and_now(one.analysis))
     drawn = sum(spec.why_not(one.analysis) is None for spec in specs.values())
     files = sorted(path.relative_to(tmp_path / "one") for path in (tmp_path / "one").rglob("*") if path.is_file())
-    texts = len(csv_tables(one.analysis, one.ledger, then_and_now(one.analysis))) + len(
+    texts = len(list(csv_tables(one.analysis, one.ledger, then_and_now(one.analysis)))) + len(
         export_texts(exports_of(one.analysis))
     )
     assert len(files) == 1 + 2 * drawn + texts

@@ -205,21 +205,21 @@ def _built(
     damage, exports = differences(run_directory), exports_of(analysis)
     beside = then_and_now(analysis)
     specs = {name: spec for name, spec in figures_of(analysis, beside).items() if spec.why_not(analysis) is None}
-    drawings = {name: render(name, spec, analysis) for name, spec in specs.items()}
-    tables = csv_tables(analysis, ledger, beside)
-    page = render_page(
-        analysis,
-        drawings,
-        ledger,
-        beside,
-        damage=damage or (),
-        renewed_seconds=renewed_seconds,
-        tables=tables,
-        exports=exports,
-    )
     target = output if output is not None else run_directory / "report"
     try:
-        _write(target, page, drawings.values(), tables)
+        tables = _write_tables(target, csv_tables(analysis, ledger, beside))
+        drawings = {name: render(name, spec, analysis) for name, spec in specs.items()}
+        page = render_page(
+            analysis,
+            drawings,
+            ledger,
+            beside,
+            damage=damage or (),
+            renewed_seconds=renewed_seconds,
+            tables=tables,
+            exports=exports,
+        )
+        _write(target, page, drawings.values())
         for name, text in export_texts(exports).items():
             (target / name).write_text(text, encoding="utf-8")
     except OSError as error:
@@ -228,13 +228,25 @@ def _built(
     return ReportResult(target / "index.html", ledger, analysis, damage)
 
 
-def _write(target: Path, page: str, drawings: Iterable[Drawing], tables: Iterable[CsvTable]) -> None:
-    for name in ("figures", "tables"):
-        shutil.rmtree(target / name, ignore_errors=True)
-        (target / name).mkdir(parents=True)
-    for drawing in drawings:
-        (target / "figures" / f"{drawing.name}.svg").write_text(drawing.svg, encoding="utf-8")
-        (target / "figures" / f"{drawing.name}.pdf").write_bytes(drawing.pdf)
+def _write_tables(target: Path, tables: Iterable[CsvTable]) -> list[str]:
+    """One by one, so that none is kept when the next is made; their names."""
+    folder = _emptied(target / "tables")
+    names = []
     for table in tables:
-        table.write(target / "tables" / f"{table.name}.csv")
+        table.write(folder / f"{table.name}.csv")
+        names.append(table.name)
+    return names
+
+
+def _emptied(folder: Path) -> Path:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def _write(target: Path, page: str, drawings: Iterable[Drawing]) -> None:
+    folder = _emptied(target / "figures")
+    for drawing in drawings:
+        (folder / f"{drawing.name}.svg").write_text(drawing.svg, encoding="utf-8")
+        (folder / f"{drawing.name}.pdf").write_bytes(drawing.pdf)
     (target / "index.html").write_text(page, encoding="utf-8")

@@ -25,14 +25,16 @@ _NOT_DRAWN = re.compile(
     r' (?:role|aria-\w+|class|pointer-events|xmlns:xlink|version|font-family)="[^"]*"'
     r'| (?:(?:stroke-|fill-)?opacity|stroke-width)="1"| transform="translate\(0,0\)"'
 )
-_LONG_NUMBER = re.compile(r"(\d\.\d\d)\d+")
+_FRACTION = re.compile(r"(?<=\d)(?:(\.\d[1-9]|\.[1-9])\d*|\.0\d*)")  # its first two digits without zeros at the end
 _EMPTY = re.compile(
     r'<path d="M[\d.]+,[\d.]+h-?[\d.]+v-?[\d.]+h-?[\d.]+Z"/>|<path(?: d="[^"]*")?(?: display="none")?/>|<g></g>|<g/>'
+    r'|<line transform="[^"]*" x2="-?0" y2="-?0"(?![^>]*linecap)[^>]*/>'
 )
 _ALIKE = re.compile(r"<g>((?:<(?:line|path)\b[^>]*/>|<text\b[^>]*>[^<]*</text>)+)</g>")
 _MARK = re.compile(r"<(?:line|path|text)\b[^>]*>")
 _LOOK = re.compile(r' ((?:fill|stroke|stroke-width|stroke-dasharray|font-size|text-anchor))="([^"]*)"')
 _OFTEN = 2
+_DOT = re.compile(r"(M([\d.]+,[\d.]+))L\2(?=[M\"])")
 _TWICE = re.compile(r"(<(?:line|path)\b[^>]*/>)\1+")
 _PLACE = r'transform="translate\((-?[\d.]+),(-?[\d.]+)\)"'
 _STRAIGHT = re.compile(rf'<line {_PLACE} x2="(-?[\d.]+)" y2="(-?[\d.]+)"')
@@ -108,10 +110,11 @@ def drawn(specification: Specification, width: Width) -> str:
         raise ValueError("the converter gave no SVG with a width and a height")
     across, down = max(float(head[1]), width.pixels), float(head[2])
     attributes = f'viewBox="0 0 {across:g} {down:g}" font-family="{FONT}"'
-    body = _TAG.sub(lambda tag: _LONG_NUMBER.sub(r"\1", _NOT_DRAWN.sub("", tag[0])), made[head.end() :])
+    body = _TAG.sub(lambda tag: _FRACTION.sub(r"\1", _NOT_DRAWN.sub("", tag[0])), made[head.end() :])
     while (smaller := _EMPTY.sub("", body)) != body:
         body = smaller
     body = _ALIKE.sub(_said_once, _TWICE.sub(r"\1", body))
+    body = _DOT.sub(r"\1Z", body)
     body = _CIRCLE.sub(r'<circle cx="\1" cy="\2" r="\3"', _STRAIGHT.sub(_as_path, body))
     return f'<svg xmlns="http://www.w3.org/2000/svg" {attributes}>{body}'
 

@@ -16,7 +16,6 @@ from virtoll.report import headline, words
 from virtoll.report.answer import cost_to_know_line, ranked
 from virtoll.report.claims import claims_context
 from virtoll.report.conditional_throughput import throughput_context
-from virtoll.report.csv_table import CsvTable
 from virtoll.report.drawing import Drawing
 from virtoll.report.explanation import TABLE as EXPLANATION
 from virtoll.report.explanation import explanation_context
@@ -52,16 +51,16 @@ def render_page(
     *,
     damage: Sequence[str] = (),
     renewed_seconds: int | None = None,
-    tables: Sequence[CsvTable] | None = None,
+    tables: Sequence[str] | None = None,
     exports: Exports | None = None,
 ) -> str:
     """The whole page as HTML; `drawings`: the figures that show something; `ledger`: what the run says about claims.
 
     `beside`: what the papers have beside the run. `damage`: what of the run folder is not as it was when the run
-    ended. `renewed_seconds`: how often a browser is to read the page again, of a run that goes on. `tables`, `exports`:
-    those of the report, where they were made already.
+    ended. `renewed_seconds`: how often a browser is to read the page again, of a run that goes on. `tables`: the names
+    of the report's; `exports`: its own. Both where they were made already.
     """
-    names = [table.name for table in (csv_tables(analysis, ledger, beside) if tables is None else tables)]
+    names = [one.name for one in csv_tables(analysis, ledger, beside)] if tables is None else tables
     context = _context(analysis, drawings, ledger, beside, names) | _exported(exports or exports_of(analysis))
     return page_text("report.html.j2", context | {"damage": damage, "renewed_seconds": renewed_seconds})
 

@@ -1,7 +1,7 @@
 """The report's tables as CSV: raw values per trial, comparisons, points, clock, facts. Column names hold the units."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from virtoll.claims import NO_PAPER, Judged, ThenAndNow
 from virtoll.report.claims import claims_tables
@@ -22,32 +22,31 @@ from virtoll.stats.analysis import Analysis
 from virtoll.stats.values import TasksOf, canonical
 
 
-def csv_tables(
-    analysis: Analysis, ledger: Sequence[Judged] = (), beside: ThenAndNow = NO_PAPER
-) -> tuple[CsvTable, ...]:
-    """Every table of the report; `ledger`: what the run says about claims; `beside`: what the papers have of it."""
-    return (
-        _cells(analysis),
-        comparisons_table(analysis),
-        _points(analysis),
-        *listed_rate_tables(analysis),
-        *pause_tables(analysis),
-        _clock(analysis),
-        *guest_tables(analysis),
-        _equivalence(analysis),
-        *isolation_tables(analysis),
-        *routers_beside_tables(analysis),
-        *at_once_tables(analysis),
-        *scaling_tables(analysis),
-        *parameter_tables(analysis),
-        *throughput_tables(analysis),
-        *then_and_now_tables(beside),
-        *(claims_tables(ledger) if ledger else ()),
-        *paper_tables(analysis),
-        *explanation_tables(analysis),
-        _plan(analysis),
-        _commands(analysis),
-    )
+def csv_tables(analysis: Analysis, ledger: Sequence[Judged] = (), beside: ThenAndNow = NO_PAPER) -> Iterator[CsvTable]:
+    """Every table of the report, each made when it is asked for: those of a large run take 30 MB together.
+
+    `ledger`: what the run says about claims; `beside`: what the papers have of it.
+    """
+    yield _cells(analysis)
+    yield comparisons_table(analysis)
+    yield _points(analysis)
+    yield from listed_rate_tables(analysis)
+    yield from pause_tables(analysis)
+    yield _clock(analysis)
+    yield from guest_tables(analysis)
+    yield _equivalence(analysis)
+    yield from isolation_tables(analysis)
+    yield from routers_beside_tables(analysis)
+    yield from at_once_tables(analysis)
+    yield from scaling_tables(analysis)
+    yield from parameter_tables(analysis)
+    yield from throughput_tables(analysis)
+    yield from then_and_now_tables(beside)
+    yield from claims_tables(ledger) if ledger else ()
+    yield from paper_tables(analysis)
+    yield from explanation_tables(analysis)
+    yield _plan(analysis)
+    yield _commands(analysis)
 
 
 def _cells(analysis: Analysis) -> CsvTable:

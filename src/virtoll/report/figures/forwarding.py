@@ -147,11 +147,12 @@ def _layers(
     up["transform"] = [
         {"filter": "isValid(datum.platform)"},
         {"calculate": f"max(datum.low, {floor})", "as": "floor"},
+        {"filter": "datum.floor < datum.high"},
     ]
     along = {"x": {"field": "from", **across}, "x2": {"field": "to"}, "y": y, "stroke": stroke}
     onward = {"x": x, "x2": {"field": "next"}, "y": y, "y2": {"field": "next_value"}, "stroke": stroke}
     line = {"x": x, "y": y, "stroke": stroke, "strokeDash": by_platform(analysis, "dash"), "strokeWidth": wide}
-    point: Specification = {"x": x, "y": y, "shape": shape, "stroke": stroke, "tooltip": SAID}
+    point: Specification = {"x": x, "y": y, "shape": shape, "tooltip": SAID}
     small: Specification = {"type": "point", "size": markers.area(3.6), "strokeWidth": 0}
     large: Specification = {"type": "point", "size": markers.area(6), "strokeWidth": 1.8, "fill": PAPER}
     found = [
@@ -161,11 +162,11 @@ def _layers(
             "isValid(datum.diagonal)",
         ),
         up,
-        layer(thin, along, "isValid(datum.platform)"),
+        layer(thin, along, "isValid(datum.platform) && datum.from < datum.to"),
         layer({"type": "rule", "strokeWidth": 1, "strokeDash": [1, 2]}, onward, "isValid(datum.next)"),
         layer({"type": "line"}, line, "isValid(datum.platform) && !datum.flat"),
         layer(small, point | {"fill": fill}, "isValid(datum.platform) && !datum.flat"),
-        layer(large, point, "datum.flat"),
+        layer(large, point | {"stroke": stroke}, "datum.flat"),
     ]
     return [*found, crosses({"x": x, "y": y})] if analysis.caveats else found
 
