@@ -83,7 +83,7 @@ def test_what_every_kind_of_guest_certainly_does_is_counted(tmp_path: Path) -> N
     assert differences(tmp_path / "run") == ()
     page = virtoll("report", tmp_path / "run")
     assert page.returncode == 0, page.stderr
-    assert '<section id="why">' in (tmp_path / "run" / "report" / "index.html").read_text(encoding="utf-8")
+    assert '<section id="why" ' in (tmp_path / "run" / "report" / "index.html").read_text(encoding="utf-8")
 
 
 def _of(observed: tuple[ObservedTrial, ...], platform: str) -> ObservedTrial:
