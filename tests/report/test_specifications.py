@@ -14,7 +14,7 @@ from tests.support.synthetic_run import REALISTIC, Truth, run_data
 from virtoll import units
 from virtoll.experiment.topology import FUNCTIONAL_ONLY
 from virtoll.report import words
-from virtoll.report.drawing import VEGA_LITE, Drawing, _shapes_once, browser_config, drawn, inline, render
+from virtoll.report.drawing import VEGA_LITE, Drawing, _shapes_once, as_json, drawn, inline, render
 from virtoll.report.figures import FIGURES, figures_of
 from virtoll.report.figures.base import FigureSpec
 from virtoll.report.figures.markers import OUTLINES, left_half, shape
@@ -370,7 +370,7 @@ def test_colours_are_a_pages_in_it_and_plain_in_a_file(drawings: dict[str, Drawi
         assert not re.search(r"<[^>]*(?:currentColor|var\()", drawing.svg), name
         assert not re.search(r"<[^>]*var\(--figure-\w+,", inline(drawing, "a figure")), name
     assert LIGHT.keys() == DARK.keys()
-    assert set(re.findall(r"var\((--figure-\w+),", browser_config())) <= DARK.keys()
+    assert set(re.findall(r"var\((--figure-\w+),", as_json(config(Width.PAGE)))) <= DARK.keys()
     paints = {style.paint for style in (*KNOWN.values(), *SPARE)}
     assert all(one == "currentColor" or re.match(r"var\((--figure-\w+),", one) for one in paints)
 

@@ -8,7 +8,6 @@ functional only decides nothing. Main types: `Asked` (values and a bound), `Stat
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -274,9 +273,3 @@ def why_not_measured(analysis: Analysis, platform: str, workloads: Iterable[str]
     lost = (one for one in analysis.data.every_trial if one.platform == platform and one.workload in wanted)
     first = next((one for one in lost if one.status != "ok"), None)
     return f"{first.status}: {first.reason}" if first is not None else "it was not measured as the need says"
-
-
-def parameters_of(cell: Cell) -> dict[str, Any]:
-    """The workload's parameters as records have them."""
-    found: dict[str, Any] = json.loads(cell.task.parameters)
-    return found

@@ -17,7 +17,6 @@ from virtoll.claims.model import Compared, PlatformFilter, Wanted
 from virtoll.errors import UsageError
 from virtoll.reference.published import PublishedValue, Relation, published_values, reference_yaml
 
-EVERY: Final = "all"  # the paper's word for a number that is no single platform's
 Printed = Literal["value", "time", "change", "time-change", "share", "loss", "times"]
 _SLOWER: Final = frozenset({"time", "time-change", "loss", "times"})  # a larger number is a smaller share
 _TURNED: Final[Mapping[Relation, Relation]] = {"at_most": "at_least", "at_least": "at_most"}

@@ -87,11 +87,6 @@ def as_json(specification: Specification) -> str:
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
-def browser_config() -> str:
-    """The `config` of every specification that a browser draws, as JSON like `as_json`'s."""
-    return as_json(config(Width.PAGE))
-
-
 def inline(drawing: Drawing, label: str) -> str:
     """The SVG for an HTML page, named for screen readers; `label` is text of HTML.
 

@@ -92,7 +92,7 @@ class PartView:
 
 
 @dataclass(frozen=True)
-class FigureView:
+class PaperFigureView:
     """One figure or table of the paper: `state` says who replays it, or why nobody does; `parts`: what is measured."""
 
     head: str
@@ -116,12 +116,12 @@ def _parts(found: Reproduction, place: int, figure: PaperFigure) -> Iterator[Par
         yield PartData(figure, part, marks, printed_of(figure, part, [mark for _, mark in marks]))
 
 
-def figure_views(found: Reproduction) -> list[FigureView]:
+def figure_views(found: Reproduction) -> list[PaperFigureView]:
     """What the page says of each figure and table of the paper."""
     return [_view(figure, own) for figure, own in zip(figures_of_study(found.study.name), data_of(found), strict=True)]
 
 
-def _view(figure: PaperFigure, parts: Sequence[PartData]) -> FigureView:
+def _view(figure: PaperFigure, parts: Sequence[PartData]) -> PaperFigureView:
     runs = list(dict.fromkeys(run for part in parts for run, _ in part.marks))
     there = [part for part in parts if part.marks]
     if figure.why_not:
@@ -133,7 +133,7 @@ def _view(figure: PaperFigure, parts: Sequence[PartData]) -> FigureView:
         state = f"replayed by {', '.join(runs)}"
         state += f"; {lacking} of {len(parts)} parts not measured" if lacking else ""
     shown = tuple(PartView(place, part.title, tuple(_rows(part))) for place, part in enumerate(parts) if part.marks)
-    return FigureView(
+    return PaperFigureView(
         figure.title_words,
         figure.title,
         figure.note,

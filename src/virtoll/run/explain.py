@@ -24,13 +24,12 @@ from virtoll.host.observe import Observation, observing
 from virtoll.host.observe.base import Watched
 from virtoll.host.observe.host_proc import host_proc
 from virtoll.lab import interrupts
-from virtoll.platforms import EVERY_PLATFORM
 from virtoll.run import manifest
 from virtoll.run.fleet import Fleet
 from virtoll.run.live_guest import LiveGuest
 from virtoll.run.neighbours import Neighbours
 from virtoll.run.observer import Observer
-from virtoll.run.pipeline import measured, open_session_for, probe_all, stored_experiment
+from virtoll.run.pipeline import fleet_of, measured, open_session_for, probe_all, stored_experiment
 from virtoll.run.preview import estimate
 from virtoll.run.progress import Progress
 from virtoll.run.requirements import why_impossible
@@ -145,17 +144,7 @@ def _observe(
     session.observer = watcher = Watcher(session.observer.agents)
     for batch in plan.batches():
         since_ticks = int(time.clock_gettime(time.CLOCK_BOOTTIME) * _TICKS_PER_SECOND)
-        with Fleet(
-            experiment=experiment,
-            block=batch,
-            folder=folder,
-            site_of=session.site_of,
-            pinning=session.pinning,
-            platforms=EVERY_PLATFORM,
-            progress=progress,
-            boots=session.boots,
-            observer=watcher,
-        ) as fleet:
+        with fleet_of(experiment, batch, folder, session, progress) as fleet:
             for trial in batch:
                 progress.trial_begins(trial)
                 guests = _guests(trial, fleet)

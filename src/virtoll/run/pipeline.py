@@ -155,17 +155,7 @@ def _measure_plan(
         for batch in replace(plan, trials=tuple(todo)).batches():
             if _is_decided(experiment, batch[0].block, folder, progress, look):
                 break
-            with Fleet(
-                experiment=experiment,
-                block=batch,
-                folder=folder,
-                site_of=session.site_of,
-                pinning=session.pinning,
-                platforms=EVERY_PLATFORM,
-                progress=progress,
-                boots=session.boots,
-                observer=session.observer,
-            ) as fleet:
+            with fleet_of(experiment, batch, folder, session, progress) as fleet:
                 for trial in batch:
                     progress.trial_begins(trial)
                     record = measured(trial, fleet, session, sizes, neighbours)
@@ -199,6 +189,23 @@ def _calibrate(calibrator: Calibrator | None, when: Literal["start", "end"] | No
     if calibrator is not None and when is not None:
         progress.message(f"calibrating generator and sink ({when})")
         calibrator.run(when)
+
+
+def fleet_of(
+    experiment: Experiment, batch: tuple[Trial, ...], folder: RunFolder, session: RunSession, progress: Progress
+) -> Fleet:
+    """The guests of a batch of trials, to be entered: started when asked for, and ended with it."""
+    return Fleet(
+        experiment=experiment,
+        block=batch,
+        folder=folder,
+        site_of=session.site_of,
+        pinning=session.pinning,
+        platforms=EVERY_PLATFORM,
+        progress=progress,
+        boots=session.boots,
+        observer=session.observer,
+    )
 
 
 def measured(trial: Trial, fleet: Fleet, session: RunSession, sizes: JobSizes, neighbours: Neighbours) -> TrialRecord:

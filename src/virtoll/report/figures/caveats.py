@@ -6,7 +6,6 @@ The legend says what the sign means. Which platforms these are: `Analysis.caveat
 from collections.abc import Iterable
 from typing import Final
 
-from virtoll.report.figures.style import literal
 from virtoll.stats.analysis import Analysis
 
 SIGN: Final = "†"
@@ -15,14 +14,6 @@ SIGN: Final = "†"
 def name(analysis: Analysis, platform: str) -> str:
     """A platform's name in a figure, with the sign where it is marked with a caveat."""
     return f"{platform} {SIGN}" if platform in analysis.caveats else platform
-
-
-def names_of(analysis: Analysis) -> str:
-    """The `labelExpr` of an axis over platforms: each with its sign."""
-    marked = literal(list(analysis.caveats))
-    return (
-        f"datum.label + (indexof({marked}, datum.label) >= 0 ? ' {SIGN}' : '')" if analysis.caveats else "datum.label"
-    )
 
 
 def found(analysis: Analysis, shown: Iterable[str]) -> list[str]:
