@@ -30,6 +30,10 @@ class StorageError(VirtollError):
     """A measurement could not be stored (disk full, read-only): the campaign stops, what is stored stays whole."""
 
 
+class DrawingError(VirtollError):
+    """A figure was not drawn because what draws has ended: no report was written, and the run is as it was."""
+
+
 class LabError(VirtollError):
     """The lab's namespaces could not be made, or something in them could not be set up."""
 

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from tests.support.drawings import render
 from tests.support.specifications import panels_of
 from tests.support.synthetic_run import REALISTIC, Truth, run_data, write
 
 from virtoll import units
 from virtoll.report import build_report, words
-from virtoll.report.drawing import render
 from virtoll.report.figures import FIGURES, figures_of
 from virtoll.report.figures.base import FigureSpec
 from virtoll.report.figures.style import Specification, Width

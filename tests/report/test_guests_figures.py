@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 import vl_convert
+from tests.support.drawings import render
 from tests.support.made_up_run import Made, made_up_run
 from tests.support.specifications import data_of, legend_of, panels_of
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
 from virtoll import units
 from virtoll.experiment.topology import FUNCTIONAL_ONLY
-from virtoll.report.drawing import VEGA_LITE, render
+from virtoll.report.drawer import VEGA_LITE
 from virtoll.report.figures import FIGURES
 from virtoll.report.figures.base import FigureSpec
 from virtoll.report.figures.clock import MOST_MARKERS

@@ -8,12 +8,13 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.support.drawings import render
 from tests.support.specifications import data_of, panels_of
 from tests.support.synthetic_run import REALISTIC, Truth, run_data, write
 
 from virtoll.errors import RunFolderError
 from virtoll.report import build_report
-from virtoll.report.drawing import inline, render
+from virtoll.report.drawing import inline
 from virtoll.report.figures import FIGURES, figures_of
 from virtoll.report.figures.base import FigureSpec
 from virtoll.report.figures.order import MOST_MARKERS

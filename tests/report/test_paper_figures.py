@@ -5,12 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.support.drawings import drawn, render
 from tests.support.pdf_file import read_pdf
 from tests.support.runs_for_papers import RUNS
 from tests.support.synthetic_run import run_data
 
 from virtoll.claims import then_and_now
-from virtoll.report.drawing import drawn, render
 from virtoll.report.figures import figures_of
 from virtoll.report.figures.style import COLUMN_INCHES, PAGE_INCHES, SMALLEST_POINTS, Specification, Width
 from virtoll.stats.analysis import Analysis, analyse

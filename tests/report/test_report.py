@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
+from tests.support.drawings import render
 from tests.support.synthetic_run import REALISTIC, Truth, run_data, write
 from tests.support.terminal import answer_text
 
@@ -21,7 +22,6 @@ from virtoll.errors import StorageError
 from virtoll.experiment.topology import FUNCTIONAL_ONLY
 from virtoll.report import ReportResult, build_report, words
 from virtoll.report.answer import rankings
-from virtoll.report.drawing import render
 from virtoll.report.exports import export_texts, exports_of
 from virtoll.report.figures import FIGURES, figures_of
 from virtoll.report.figures.style import KNOWN, platform_styles

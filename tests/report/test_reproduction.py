@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.report.test_paper_figures import smallest_points
+from tests.support.drawings import files, rendered
 from tests.support.made_up_run import Made, made_up_run
 from tests.support.specifications import data_of, legend_of, panels_of
 
@@ -206,7 +207,7 @@ def data_in(drawing: Drawing) -> list[Mapping[str, Any]]:
 
 def test_the_papers_figures_are_drawn_with_its_values_as_hollow_marks() -> None:
     found = reproduced(run("one", forwards(ALIKE)))
-    drawings = drawings_of(found)
+    drawings = drawings_of(found, rendered)
     assert list(drawings) == ["figure-3-1", "figure-4-0", "then-and-now-1"]
     page = render_reproduction(found, drawings)
     assert page.count('<figure id="figure-figure-') == 2
@@ -225,8 +226,9 @@ def test_the_papers_figures_are_drawn_with_its_values_as_hollow_marks() -> None:
 def test_a_drawing_keeps_what_all_figures_promise() -> None:
     """What is a platform's says so, text is large enough, nothing is wider than the page, and bytes are the same."""
     found = reproduced(run("one", forwards(ALIKE)))
-    drawings = drawings_of(found)
-    assert drawings == drawings_of(found)
+    drawings = drawings_of(found, rendered)
+    again = drawings_of(found, rendered)
+    assert [files(one) for one in drawings.values()] == [files(one) for one in again.values()]
     for name, drawing in drawings.items():
         for datum in data_in(drawing):
             if datum.get("value") is not None:
@@ -243,7 +245,7 @@ def test_lines_are_drawn_over_the_rates_that_were_offered_and_end_with_the_list(
     ]
     experiment = {"name": "schlosser2011", "study": "schlosser2011"}
     data = made_up_run(BASE | {"netns": {}}, made, calibrated_rate=1e6, experiment=experiment)
-    drawing = drawings_of(reproduced(run("one", data)))["figure-3-0"]
+    drawing = drawings_of(reproduced(run("one", data)), rendered)["figure-3-0"]
     own = [one for one in data_in(drawing) if one["platform"] == "netns"]
     assert [one["place"] for one in own] == sorted(one["place"] for one in own)
     assert len(own) == 2
@@ -261,7 +263,7 @@ def test_a_missing_value_is_a_gap_in_a_line_and_the_papers_number_stands_at_each
     made += [Made("uml", "kernel-compile", {}, value=20e9, scale=ScalePoint(4, 1, 2**28))]
     study = load_study("camargos2008")
     own = run_of("one", Path("/runs/one"), analyse(made_up_run(BASE | {"runc": {}, "uml": {}}, made)), study)
-    drawing = drawings_of(together(study, [own], Path("/runs/report")))["figure-12-0"]
+    drawing = drawings_of(together(study, [own], Path("/runs/report")), rendered)["figure-12-0"]
     data = data_in(drawing)
     values = {one["place"]: one["value"] for one in data if one.get("platform") == "runc"}
     assert {place for place, value in values.items() if value is None} == {4}
@@ -281,7 +283,7 @@ def test_parts_in_which_platforms_stand_side_by_side_are_one_drawing() -> None:
     study = load_study("mattos2012")
     own = run_of("one", Path("/runs/one"), analyse(made_up_run(BASE | {"runc": {}}, made)), study)
     found = together(study, [own], Path("/runs/report"))
-    drawings = drawings_of(found)
+    drawings = drawings_of(found, rendered)
     assert list(drawings) == ["figure-5-0"]
     panels = panels_of(json.loads(drawings["figure-5-0"].specification or ""))
     assert [" ".join(panel["title"]) for panel in panels] == [
@@ -301,7 +303,7 @@ def test_what_has_a_caveat_is_open_and_the_legend_says_why() -> None:
     ]
     platforms = BASE | {"netns": {}, "uml": {"host": "nested xen", "caveat": FUNCTIONAL_ONLY}}
     found = reproduced(run("one", made_up_run(platforms, measured, calibrated_rate=1e7)))
-    drawing = drawings_of(found)["figure-3-1"]
+    drawing = drawings_of(found, rendered)["figure-3-1"]
     assert [one["platform"] for one in data_in(drawing) if one.get("caveat")] == ["uml"]
     assert f"†  {FUNCTIONAL_ONLY}" in legend_of(json.loads(drawing.specification or ""))
     assert FUNCTIONAL_ONLY in render_reproduction(found, {})
@@ -309,7 +311,7 @@ def test_what_has_a_caveat_is_open_and_the_legend_says_why() -> None:
 
 def test_then_and_now_is_drawn_for_each_run_by_itself() -> None:
     found = reproduced(run("one", forwards(ALIKE)), run("two", forwards(SLOWER)))
-    drawings = drawings_of(found)
+    drawings = drawings_of(found, rendered)
     assert "Then and now, run two" in render_reproduction(found, drawings)
     for name, share in (("then-and-now-1", 100), ("then-and-now-2", 30)):
         values = [one["value"] for one in data_in(drawings[name]) if one.get("platform") == "netns"]
@@ -319,7 +321,7 @@ def test_then_and_now_is_drawn_for_each_run_by_itself() -> None:
 
 def test_what_two_runs_measured_of_a_figure_is_in_panels_of_its_own() -> None:
     found = reproduced(run("one", forwards(ALIKE)), run("two", on_another_host(forwards(SLOWER))))
-    own = panels_of(json.loads(drawings_of(found)["figure-3-1"].specification or ""))
+    own = panels_of(json.loads(drawings_of(found, rendered)["figure-3-1"].specification or ""))
     assert [panel["title"] for panel in own] == [["run one"], ["run two"]]
     values = [[one["value"] for one in panel["data"]["values"] if one.get("platform") == "netns"] for panel in own]
     assert [round(one[0], -1) for one in values] == [100, 30]

@@ -8,17 +8,19 @@ from xml.etree import ElementTree as ET
 
 import pytest
 import vl_convert
+from tests.support.drawings import drawn, files, render
 from tests.support.specifications import data_of, legend_of, panels_of
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
 from virtoll import units
 from virtoll.experiment.topology import FUNCTIONAL_ONLY
 from virtoll.report import words
-from virtoll.report.drawing import VEGA_LITE, Drawing, _shapes_once, as_json, drawn, inline, render
+from virtoll.report.drawer import VEGA_LITE, in_light, shapes_once
+from virtoll.report.drawing import Drawing, as_json, inline
 from virtoll.report.figures import FIGURES, figures_of
 from virtoll.report.figures.base import FigureSpec
 from virtoll.report.figures.markers import OUTLINES, left_half, shape
-from virtoll.report.figures.style import DARK, KNOWN, LIGHT, SPARE, Specification, Width, config, in_light
+from virtoll.report.figures.style import DARK, KNOWN, LIGHT, SPARE, Specification, Width, config
 from virtoll.runfolder.conditions import Condition
 from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.compare import DIFFERENT, Verdict
@@ -338,7 +340,7 @@ def test_the_moved_ones_are_specifications(drawings: dict[str, Drawing]) -> None
 def test_a_figure_is_the_same_each_time(analysis: Analysis, drawings: dict[str, Drawing]) -> None:
     specs = figures_of(analysis)
     for name, drawing in drawings.items():
-        assert render(name, specs[name], analysis) == drawing, name
+        assert files(render(name, specs[name], analysis)) == files(drawing), name
 
 
 def test_markup_in_a_platforms_name_stays_text(drawings: dict[str, Drawing]) -> None:
@@ -381,7 +383,7 @@ def test_outlines_that_are_written_once_are_drawn_alike(analysis: Analysis) -> N
     spec = FIGURES["cost"]
     assert isinstance(spec, FigureSpec)
     whole = drawn(spec.draw(analysis, Width.PAGE), Width.PAGE)
-    once = _shapes_once(whole)
+    once = shapes_once(whole)
     assert len(once) < len(whole)
     assert vl_convert.svg_to_png(in_light(once)) == vl_convert.svg_to_png(in_light(whole))
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.support.drawings import render
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 from tests.support.terminal import answer_text
 
-from virtoll.report.drawing import render
 from virtoll.report.figures import FIGURES
 from virtoll.report.headline import bound_line
 from virtoll.report.page import render_page

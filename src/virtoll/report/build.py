@@ -1,7 +1,6 @@
 """From a run folder to its report: read, analyse, draw, write. It and `reproduction` alone touch the disk."""
 
 import gc
-import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,10 +11,11 @@ from virtoll.claims import Claim, Judged, judge_claims, published_claims, then_a
 from virtoll.errors import RunFolderError, StorageError, UsageError, VirtollError
 from virtoll.report import words
 from virtoll.report.csv_table import CsvTable
-from virtoll.report.drawing import Drawing, render
+from virtoll.report.drawing import Drawer, Drawing
 from virtoll.report.exports import export_texts, exports_of
 from virtoll.report.figures import figures_of
 from virtoll.report.page import render_page
+from virtoll.report.renewal import renewed
 from virtoll.report.tables import csv_tables
 from virtoll.runfolder.looks import Looks
 from virtoll.runfolder.records import LookRecord, PlannedTrial, TrialRecord
@@ -181,17 +181,18 @@ def build_report(
     """Make the page, `figures/`, `tables/` and the methods in `output` (default: the run folder's `report/`), anew.
 
     `claims`: of a user's own, beside the published ones. `renewed_seconds`: how often a browser is to read the page
-    again, while the run goes on; None: not at all. Raises RunFolderError (the run cannot be read) and
-    StorageError (the report cannot be written).
+    again, while the run goes on; None: not at all. Raises RunFolderError (the run cannot be read), DrawingError (a
+    figure is not drawn) and StorageError (the report cannot be written); the old report is then as it was.
     """
-    with _garbage_left():
-        analysis = analyse(load(run_directory))
-        gc.freeze()  # what figures leave behind is searched for and freed; the records are no part of that search
-    try:
-        with _damage_told(run_directory):
-            return _built(analysis, run_directory, output, claims, renewed_seconds)
-    finally:
-        gc.unfreeze()
+    with Drawer() as drawer:
+        with _garbage_left():
+            analysis = analyse(load(run_directory))
+            gc.freeze()  # what figures leave behind is searched for and freed; the records are no part of that search
+        try:
+            with _damage_told(run_directory):
+                return _built(analysis, run_directory, output, claims, renewed_seconds, drawer=drawer)
+        finally:
+            gc.unfreeze()
 
 
 def _built(
@@ -200,28 +201,31 @@ def _built(
     output: Path | None,
     claims: Sequence[Claim],
     renewed_seconds: int | None,
+    *,
+    drawer: Drawer,
 ) -> ReportResult:
-    ledger = ledger_of(analysis, claims)
-    damage, exports = differences(run_directory), exports_of(analysis)
+    """What the process of `drawer` draws is asked for first, and waited for last."""
     beside = then_and_now(analysis)
     specs = {name: spec for name, spec in figures_of(analysis, beside).items() if spec.why_not(analysis) is None}
+    drawings = {name: drawer.render(name, spec, analysis) for name, spec in specs.items()}
+    ledger = ledger_of(analysis, claims)
+    damage, exports = differences(run_directory), exports_of(analysis)
     target = output if output is not None else run_directory / "report"
     try:
-        tables = _write_tables(target, csv_tables(analysis, ledger, beside))
-        drawings = {name: render(name, spec, analysis) for name, spec in specs.items()}
-        page = render_page(
-            analysis,
-            drawings,
-            ledger,
-            beside,
-            damage=damage or (),
-            renewed_seconds=renewed_seconds,
-            tables=tables,
-            exports=exports,
-        )
-        _write(target, page, drawings.values())
-        for name, text in export_texts(exports).items():
-            (target / name).write_text(text, encoding="utf-8")
+        with renewed(target) as folder:
+            page = render_page(
+                analysis,
+                drawings,
+                ledger,
+                beside,
+                damage=damage or (),
+                renewed_seconds=renewed_seconds,
+                tables=_write_tables(folder, csv_tables(analysis, ledger, beside)),
+                exports=exports,
+            )
+            _write(folder, page, drawings.values())
+            for name, text in export_texts(exports).items():
+                (folder / name).write_text(text, encoding="utf-8")
     except OSError as error:
         reason = error.strerror or str(error)
         raise StorageError(f"cannot write the report to {target}: {reason}. Give another folder.") from error
@@ -230,7 +234,8 @@ def _built(
 
 def _write_tables(target: Path, tables: Iterable[CsvTable]) -> list[str]:
     """One by one, so that none is kept when the next is made; their names."""
-    folder = _emptied(target / "tables")
+    folder = target / "tables"
+    folder.mkdir()
     names = []
     for table in tables:
         table.write(folder / f"{table.name}.csv")
@@ -238,14 +243,9 @@ def _write_tables(target: Path, tables: Iterable[CsvTable]) -> list[str]:
     return names
 
 
-def _emptied(folder: Path) -> Path:
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    return folder
-
-
 def _write(target: Path, page: str, drawings: Iterable[Drawing]) -> None:
-    folder = _emptied(target / "figures")
+    folder = target / "figures"
+    folder.mkdir()
     for drawing in drawings:
         (folder / f"{drawing.name}.svg").write_text(drawing.svg, encoding="utf-8")
         (folder / f"{drawing.name}.pdf").write_bytes(drawing.pdf)

@@ -62,7 +62,8 @@ def render_page(
     """
     names = [one.name for one in csv_tables(analysis, ledger, beside)] if tables is None else tables
     context = _context(analysis, drawings, ledger, beside, names) | _exported(exports or exports_of(analysis))
-    return page_text("report.html.j2", context | {"damage": damage, "renewed_seconds": renewed_seconds})
+    own = {"damage": damage, "renewed_seconds": renewed_seconds}
+    return page_text("report.html.j2", context | own, context["figures"])
 
 
 def _context(

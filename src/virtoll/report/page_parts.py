@@ -19,13 +19,15 @@ from virtoll.report.figures.markers import outline
 from virtoll.report.figures.style import DARK, LIGHT, Width, config, platform_styles
 
 _SCRIPT_HERE = "<!-- script -->"
+_DRAWING_HERE = re.compile("<!-- drawing [^ ]+ -->")
 
 
 @dataclass(frozen=True)
 class FigureView:
-    """One figure of a page: its SVG, or the reason why there is none.
+    """One figure of a page: a mark where its SVG goes in, or the reason why there is none.
 
-    `specifications`: what a browser draws it from, by width, `browser.packed`.
+    `specifications`: what a browser draws it from, by width, `browser.packed`. `drawing`: whose SVG it is, which is
+    waited for when all else of the page is there.
     """
 
     name: str
@@ -35,14 +37,15 @@ class FigureView:
     svg: str | None
     why_not: str | None
     specifications: Mapping[str, str] = field(default_factory=dict)
+    drawing: Drawing | None = None
 
 
 def drawn_view(drawing: Drawing, title: str, section: str, caption: str) -> FigureView:
     """A figure that is drawn; `title` and `caption` are plain texts."""
     by_width = {"page": drawing.specification, "column": drawing.narrow}
     packed = {width: browser.packed(text) for width, text in by_width.items() if text is not None}
-    svg = inline(drawing, html.escape(title))
-    return FigureView(drawing.name, title, section, caption, svg, None, specifications=packed)
+    mark = f"<!-- drawing {drawing.name} -->"
+    return FigureView(drawing.name, title, section, caption, mark, None, specifications=packed, drawing=drawing)
 
 
 def browser_context(
@@ -69,8 +72,11 @@ def browser_context(
     }
 
 
-def page_text(template: str, context: Mapping[str, Any]) -> str:
-    """The whole page as HTML; `context` holds that of `browser_context`."""
+def page_text(template: str, context: Mapping[str, Any], figures: Iterable[FigureView]) -> str:
+    """The whole page as HTML; `context` holds that of `browser_context`, and `figures` are those of the context.
+
+    Raises what their drawings raise.
+    """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -86,5 +92,11 @@ def page_text(template: str, context: Mapping[str, Any]) -> str:
     )
     environment.filters["in_script"] = lambda value: Markup(as_json(value))  # noqa: S704 - escaped there
     page = environment.get_template(template).render(**context)
-    page = re.sub(r"(?<=\d) (?=[%×])", "\u00a0", page) + "\n"
-    return page.replace(_SCRIPT_HERE, f"<script>{browser.script()}</script>")
+    page = _together(page).replace(_SCRIPT_HERE, f"<script>{browser.script()}</script>") + "\n"
+    drawn = {one.svg: inline(one.drawing, html.escape(one.title)) for one in figures if one.drawing and one.svg}
+    return _DRAWING_HERE.sub(lambda mark: _together(drawn[mark[0]]), page)
+
+
+def _together(text: str) -> str:
+    """A number stays beside its sign."""
+    return re.sub(r"(?<=\d) (?=[%×])", "\u00a0", text)

@@ -6,7 +6,6 @@ Each run is read, analysed and judged by itself; outcomes are joined (`claims/jo
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -18,7 +17,8 @@ from virtoll.reference.published import Study, load_study
 from virtoll.report import words
 from virtoll.report.build import load_analysis
 from virtoll.report.csv_table import CsvTable
-from virtoll.report.drawing import Drawing
+from virtoll.report.drawing import Drawer, Drawing
+from virtoll.report.renewal import renewed
 from virtoll.report.reproduction_page import drawings_of, render_reproduction, reproduction_tables
 from virtoll.report.reproduction_runs import Reproduction, RunOf
 from virtoll.runfolder.sums import differences
@@ -28,18 +28,20 @@ from virtoll.stats.analysis import Analysis
 def build_reproduction(study: str, folders: Sequence[Path], target: Path) -> Reproduction:
     """Make the page `index.html`, `figures/` and `tables/` in `target`, anew, from runs that are there.
 
-    UsageError where the study is not known, RunFolderError where a run cannot be read, StorageError where the page
-    cannot be written.
+    UsageError where the study is not known, RunFolderError where a run cannot be read, DrawingError where a figure is
+    not drawn, StorageError where the page cannot be written.
     """
     known = load_study(study)
-    runs = [_read(name, folder, known) for name, folder in named(folders).items()]
-    found = together(known, runs, target)
-    try:
-        drawings = drawings_of(found)
-        _write(target, render_reproduction(found, drawings), reproduction_tables(found), drawings.values())
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise StorageError(f"cannot write the page to {target}: {reason}. Give another folder.") from error
+    with Drawer() as drawer:
+        runs = [_read(name, folder, known) for name, folder in named(folders).items()]
+        found = together(known, runs, target)
+        drawings = drawings_of(found, drawer.rendered)
+        try:
+            with renewed(target) as folder:
+                _write(folder, render_reproduction(found, drawings), reproduction_tables(found), drawings.values())
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise StorageError(f"cannot write the page to {target}: {reason}. Give another folder.") from error
     return found
 
 
@@ -98,8 +100,7 @@ def together(study: Study, runs: Sequence[RunOf], target: Path) -> Reproduction:
 
 def _write(target: Path, page: str, tables: Sequence[CsvTable], drawings: Iterable[Drawing]) -> None:
     for name in ("figures", "tables"):
-        shutil.rmtree(target / name, ignore_errors=True)
-        (target / name).mkdir(parents=True)
+        (target / name).mkdir()
     for drawing in drawings:
         (target / "figures" / f"{drawing.name}.svg").write_text(drawing.svg, encoding="utf-8")
         (target / "figures" / f"{drawing.name}.pdf").write_bytes(drawing.pdf)

@@ -14,7 +14,7 @@ from virtoll.claims.published_rows import questions, why_not_comparable
 from virtoll.claims.then_and_now import Beside
 from virtoll.report.claims import OUTCOME_CLASS, OUTCOMES, claims_document, claims_tables, outcomes_line, view
 from virtoll.report.csv_table import CsvTable
-from virtoll.report.drawing import Drawing, rendered
+from virtoll.report.drawing import Drawing
 from virtoll.report.figures.papers_again import again_figures, caption, labels, titles
 from virtoll.report.figures.style import Specification, Width
 from virtoll.report.figures.then_and_now import of_run
@@ -61,8 +61,13 @@ class JoinedView:
     runs: tuple[tuple[str, str, tuple[tuple[str, str, tuple[str, ...]], ...]], ...]
 
 
-def drawings_of(found: Reproduction) -> dict[str, Drawing]:
-    """Every figure of the page by name: the paper's again, and then and now, of each run by itself."""
+def drawings_of(
+    found: Reproduction, rendered: Callable[[str, Callable[[Width], Specification]], Drawing]
+) -> dict[str, Drawing]:
+    """Every figure of the page by name: the paper's again, and then and now, of each run by itself.
+
+    `rendered`: has it drawn (`drawing.Drawer`).
+    """
     again = {name: rendered(name, draw) for name, (_, draw) in again_figures(found).items()}
     return again | {name: rendered(name, draw) for name, (_, draw, _) in _then_and_now(found).items()}
 
@@ -80,7 +85,8 @@ def _then_and_now(found: Reproduction) -> dict[str, tuple[RunOf, Callable[[Width
 
 def render_reproduction(found: Reproduction, drawings: Mapping[str, Drawing]) -> str:
     """The whole page as HTML; `drawings`: those of `drawings_of` that are shown."""
-    return page_text("reproduction.html.j2", _context(found, drawings))
+    context = _context(found, drawings)
+    return page_text("reproduction.html.j2", context, (*context["drawn"].values(), *context["beside_drawn"]))
 
 
 def _context(found: Reproduction, drawings: Mapping[str, Drawing]) -> dict[str, Any]:

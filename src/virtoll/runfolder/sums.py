@@ -15,6 +15,8 @@ from virtoll.errors import StorageError
 
 SUMS: Final = "SHA256SUMS"
 EXPLANATIONS: Final = "explain"
+UNDER_WAY: Final = ".new-"
+"""What follows the name of a folder that is made anew, in that of the new one beside it."""
 _REPORT = "report"
 _READ = (".json", ".jsonl")  # what a reader takes for records
 _LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
@@ -82,7 +84,12 @@ def _difference(folder: Path, name: str, digest: str) -> list[str]:
 def _files(folder: Path) -> list[str]:
     paths = (path for path in folder.rglob("*") if path.is_file())
     names = (path.relative_to(folder).as_posix() for path in paths)
-    return sorted(name for name in names if name.split("/")[0] not in (_REPORT, EXPLANATIONS, SUMS, f"{SUMS}.new"))
+    left_out = (_REPORT, EXPLANATIONS, SUMS, f"{SUMS}.new")
+    return sorted(
+        name
+        for name in names
+        if (first := name.split("/")[0]) not in left_out and not first.startswith(f".{_REPORT}{UNDER_WAY}")
+    )
 
 
 def _digest(path: Path) -> str:

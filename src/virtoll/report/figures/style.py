@@ -6,7 +6,7 @@ markers and line styles tell platforms apart in grey.
 A page in dark colours draws the same figures. What is ink is `currentColor`. Every other colour is a property of CSS
 with its value in light, such as `var(--figure-blue, #0072B2)`. A page sets `--figure-blue` of an element around the
 drawing, and what it holds is in that colour: the SVG in the page, and what a browser draws (as SVG, not on a canvas).
-`DARK` has the values of a dark page. A file has no page around it: its colours are those in light (`in_light`).
+`DARK` has the values of a dark page. A file has no page around it: its colours are those in light (`drawer.in_light`).
 
 Lengths are pixels of CSS, 96 in an inch: `pixels` has them of a printer's points.
 """
@@ -113,7 +113,6 @@ LIGHT: Final[Mapping[str, str]] = {
     **{f"--figure-{name}": colour for colour, name in _NAMES.items()},
 }
 """What they are on a light page, as every figure says of itself; the page's own SVGs leave that to the page."""
-_LIGHT_INK: Final = "#1a1a1a"
 _TAG = re.compile(r"<[^>]*>")
 _PROPERTY = re.compile(r"var\(--figure-\w+, (#\w+)\)")
 
@@ -121,11 +120,6 @@ _PROPERTY = re.compile(r"var\(--figure-\w+, (#\w+)\)")
 def by_the_page(svg: str) -> str:
     """A drawing for a page that sets the properties itself, as `LIGHT` or `DARK`."""
     return _TAG.sub(lambda tag: _PROPERTY.sub(lambda found: f"{found[0].partition(',')[0]})", tag[0]), svg)
-
-
-def in_light(svg: str) -> str:
-    """A drawing for a file of its own, in the colours of a light page."""
-    return _TAG.sub(lambda tag: _PROPERTY.sub(r"\1", tag[0]).replace(INK, _LIGHT_INK), svg)
 
 
 Line: TypeAlias = Literal["-", "--", ":", "-."]

@@ -1,0 +1,103 @@
+"""A folder that is made anew at once or not at all: whoever reads it finds the old one or the new one, and both whole.
+
+The new one is made beside the old one, and takes its place in one step of the kernel (Linux renameat2 with
+RENAME_EXCHANGE). What an earlier try left when it was killed is removed; a try that is under way holds a lock
+(flock), which the kernel takes from it however it ends. Main function: `renewed`.
+"""
+
+import ctypes
+import errno
+import fcntl
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from virtoll.runfolder.sums import UNDER_WAY
+
+_LAST: Final = "index.html"  # what a reader opens
+_HERE: Final = -100  # AT_FDCWD
+_EXCHANGE: Final = 2  # RENAME_EXCHANGE
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@contextmanager
+def renewed(target: Path) -> Iterator[Path]:
+    """An empty folder, which is `target` when the context ends; where it ends by an exception, nothing has changed.
+
+    Where `target` holds what the new one has not (a file of somebody else), or nothing may be written beside it, each
+    entry takes its predecessor's place by itself, and the page is the last. OSError where it cannot be written.
+    """
+    target = target.resolve()
+    beside = _place_for(target)
+    _clear(beside, target.name)
+    new = beside / f"{_prefix(target.name)}{secrets.token_hex(4)}"
+    new.mkdir()
+    lock = os.open(new, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield new
+        if beside == target or _holds_more(target, new):
+            for one in sorted(new.iterdir(), key=lambda path: path.name == _LAST):
+                _put(one, target / one.name)
+        else:
+            _put(new, target)
+    finally:
+        os.close(lock)
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def _place_for(target: Path) -> Path:
+    """The folder that the new one is made in: where `target` is, or itself."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if target.exists() and (target.is_mount() or not os.access(target.parent, os.W_OK)):
+        return target
+    return target.parent
+
+
+def _prefix(name: str) -> str:
+    return f".{name}{UNDER_WAY}"
+
+
+def _clear(folder: Path, name: str) -> None:
+    """Remove what others began and will not end."""
+    for old in folder.glob(f"{_escaped(_prefix(name))}*"):
+        try:
+            lock = os.open(old, os.O_RDONLY)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(old, ignore_errors=True)
+        except BlockingIOError:
+            pass  # under way
+        finally:
+            os.close(lock)
+
+
+def _escaped(name: str) -> str:
+    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in name)
+
+
+def _holds_more(target: Path, new: Path) -> bool:
+    if not target.exists():
+        return False
+    return bool({one.name for one in target.iterdir()} - {one.name for one in new.iterdir()})
+
+
+def _put(new: Path, target: Path) -> None:
+    """In the other's place, which then is in its own: at once, or by steps where the file system cannot."""
+    if not target.exists():
+        new.rename(target)
+        return
+    if _libc.renameat2(_HERE, os.fsencode(new), _HERE, os.fsencode(target), _EXCHANGE) == 0:
+        return
+    if ctypes.get_errno() not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(target))
+    old = new.with_name(f"{new.name}-old")
+    target.rename(old)
+    new.rename(target)
+    old.rename(new)

@@ -1,0 +1,33 @@
+"""Figures drawn in this process, by what draws them in a report's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from virtoll.report import drawer
+from virtoll.report.drawing import Drawing, as_json, asked
+from virtoll.report.figures.base import FigureSpec
+from virtoll.report.figures.style import Specification, Width, config
+from virtoll.stats.analysis import Analysis
+
+
+def render(name: str, spec: FigureSpec, analysis: Analysis) -> Drawing:
+    """One figure of a run, drawn."""
+    return rendered(name, lambda width: spec.draw(analysis, width), in_a_column=spec.in_a_column(analysis))
+
+
+def rendered(name: str, draw: Callable[[Width], Specification], *, in_a_column: bool = False) -> Drawing:
+    """The same of what draws at a width."""
+    request, drawing = asked(name, draw, in_a_column=in_a_column)
+    drawing.drawn.set_result(drawer.answer(request))
+    return drawing
+
+
+def drawn(specification: Specification, width: Width) -> str:
+    """The SVG of a specification, as it is before it is a page's or a file's."""
+    return drawer.drawn(as_json(specification), config(width), width.pixels)
+
+
+def files(drawing: Drawing) -> tuple[str, str, bytes]:
+    """All that is drawn of it: the page's SVG, an SVG file and a PDF file."""
+    return drawing.page, drawing.svg, drawing.pdf
