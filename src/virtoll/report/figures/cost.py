@@ -1,7 +1,11 @@
-"""What each platform costs: its performance as a share of the baseline's, for every workload."""
+"""What each platform costs: its performance as a share of the baseline's, for every workload.
+
+Of very many sets of parameters it shows the ends (`choice`).
+"""
 
 from virtoll.report import words
 from virtoll.report.figures.base import FigureSpec
+from virtoll.report.figures.choice import chosen_rows, rows_left_out
 from virtoll.report.figures.marks import figure
 from virtoll.report.figures.shares import SharePanel, left_of, share_legend, share_limits, share_panel
 from virtoll.report.figures.style import Specification, Width
@@ -19,13 +23,19 @@ def _shown(analysis: Analysis) -> list[Comparison]:
     return [one for one in (*analysis.control, *analysis.comparisons) if one.share is not None]
 
 
+def _rows(analysis: Analysis) -> dict[Task, dict[str, Comparison]]:
+    """What has a share, of each task and platform."""
+    by_task: dict[Task, dict[str, Comparison]] = {}
+    for one in _shown(analysis):
+        by_task.setdefault(one.task, {})[one.platform] = one
+    return {task: by_task[task] for task in analysis.tasks if task in by_task}
+
+
 def draw(analysis: Analysis, width: Width) -> Specification:
     """Dots on a logarithmic axis, one row a workload and within it one line a platform."""
-    shown = _shown(analysis)
-    by_task: dict[Task, dict[str, Comparison]] = {}
-    for one in shown:
-        by_task.setdefault(one.task, {})[one.platform] = one
-    tasks = [task for task in analysis.tasks if task in by_task]
+    by_task = _rows(analysis)
+    tasks = chosen_rows(by_task)
+    shown = [one for task in tasks for one in by_task[task].values()]
     platforms = [label for label in analysis.platforms if any(one.platform == label for one in shown)]
     panel = SharePanel(
         rows={task.label: by_task[task] for task in tasks},
@@ -48,10 +58,12 @@ def _bound(analysis: Analysis, one: Comparison) -> bool:
 
 def caption(analysis: Analysis) -> str:
     """What to see."""
+    rows = _rows(analysis)
+    left_out = rows_left_out(len(chosen_rows(rows)), len(rows), "The table below")
     if not any(one.interval for one in _shown(analysis)):
         return (
             f"Each dot is the ratio to {analysis.baseline} in the one block that was measured: there are no "
-            "intervals, so there is no verdict."
+            f"intervals, so there is no verdict.{left_out}"
         )
     margin = words.amount(analysis.margin)
     others = f" and, as a second family, {analysis.second_family} others" if analysis.second_family else ""
@@ -60,7 +72,7 @@ def caption(analysis: Analysis) -> str:
         "the 95 % interval, by itself. Filled: slower or faster, after Holm's correction over "
         f"{analysis.family} comparisons of primary metrics{others}. "
         f"Half filled: alike, no difference above {margin} or a smaller margin is left. Open: not known, or no verdict "
-        f"because it is no result; anything on its line is possible. Grey: within {margin} of {analysis.baseline}."
+        f"because it is no result; anything on its line is possible. Grey: within {margin} of {analysis.baseline}.{left_out}"
     )
 
 
@@ -73,8 +85,7 @@ def why_not(analysis: Analysis) -> str | None:
 
 def in_a_column(analysis: Analysis) -> bool:
     """Without platforms' names on the right, and with lines as far apart as a row's name in three lines takes."""
-    shown = _shown(analysis)
-    platforms, tasks = {one.platform for one in shown}, {one.task for one in shown}
+    platforms, tasks = {one.platform for one in _shown(analysis)}, chosen_rows(_rows(analysis))
     return len(platforms) <= _DISTINGUISHABLE and not platforms & analysis.caveats.keys() and len(tasks) <= _ROOMY
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from virtoll import units
 from virtoll.report.figures import legends, markers
 from virtoll.report.figures.base import FigureSpec, blocks_count, blocks_text, frames_title
+from virtoll.report.figures.choice import chosen_panels, panels_left_out
 from virtoll.report.figures.marks import (
     SAID,
     by_platform,
@@ -45,7 +46,7 @@ def _tasks(analysis: Analysis) -> list[Task]:
 
 def draw(analysis: Analysis, width: Width) -> Specification:
     """Log-log, in frames/s on both axes; each panel's title says what 100 kframes/s are on the wire."""
-    tasks = _tasks(analysis)
+    tasks = chosen_panels(_tasks(analysis))
     columns = 1 if len(tasks) == 1 else 2
     limits = _limits(analysis)
     ticks = nice_log_ticks(*limits)
@@ -175,12 +176,14 @@ def caption(analysis: Analysis) -> str:
     """What to see."""
     lengths = sorted({point.duration_ns for point in analysis.points})
     length = " and ".join(units.nanoseconds(value) for value in lengths)
+    tasks = _tasks(analysis)
+    left_out = panels_left_out(len(chosen_panels(tasks)), len(tasks), "tables/points.csv")
     return (
         "Where a curve leaves the dotted diagonal, frames are lost; where it turns down, overload makes it worse. "
         f"Points are medians over {blocks_text(analysis)}, bars the range from the smallest to the largest block; "
         f"large open markers are the point sent flat out (RFC 2285: FRMOL). A point lasts "
         f"{length}. Frame size with FCS; on the wire a frame "
-        f"takes {WIRE_OVERHEAD_BYTES} bytes more. After Schlosser et al. 2011, Figure 3."
+        f"takes {WIRE_OVERHEAD_BYTES} bytes more.{left_out} After Schlosser et al. 2011, Figure 3."
     )
 
 

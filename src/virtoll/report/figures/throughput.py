@@ -4,6 +4,7 @@ from virtoll import units
 from virtoll.report.figures import caveats, legends
 from virtoll.report.figures.bars import Bar, BarPanel, bar_panel, names_width
 from virtoll.report.figures.base import FigureSpec, blocks_text, interval_text, said_cell
+from virtoll.report.figures.choice import chosen_panels, panels_left_out
 from virtoll.report.figures.marks import figure, panel_width, panels
 from virtoll.report.figures.style import COUNTS, SIZES, Specification, Width, pixels
 from virtoll.stats.analysis import Analysis
@@ -20,7 +21,7 @@ def _tasks(analysis: Analysis) -> list[Task]:
 
 def draw(analysis: Analysis, width: Width) -> Specification:
     """Horizontal bars from zero, one panel a frame size; the baseline's median runs through as a line."""
-    tasks = _tasks(analysis)
+    tasks = chosen_panels(_tasks(analysis))
     cells = {(one, task): analysis.cells.get((one, task)) for one in analysis.platforms for task in tasks}
     platforms = [one for one in analysis.platforms if any(cells[one, task] for task in tasks)]
     names = {one: [caveats.name(analysis, one)] for one in platforms}
@@ -86,11 +87,13 @@ def caption(analysis: Analysis) -> str:
     )
     if any(headroom.generator_bound for headroom in analysis.headrooms.values()):
         bound += " Generator-bound: within 10 % of what generator and sink reach with nothing between."
+    tasks = _tasks(analysis)
+    left_out = panels_left_out(len(chosen_panels(tasks)), len(tasks), "tables/cells.csv")
     return (
         f"Bars are medians over {blocks_text(analysis)} with {interval_text(analysis)}. Beside each bar is its "
         f"value{share}.{line}{bound} The maximum need not be at the largest offered rate (there it is "
-        "FRMOL, the rate flat out), and frames may be lost at it: it is not a no-drop rate. "
-        "After Schlosser et al. 2011, Figure 4."
+        "FRMOL, the rate flat out), and frames may be lost at it: it is not a no-drop rate."
+        f"{left_out} After Schlosser et al. 2011, Figure 4."
     )
 
 
