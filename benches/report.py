@@ -8,17 +8,20 @@ any run folder; its own report is left alone.
 
 Each report is made in a process of its own, so that the peak is its own. Printed are wall time, CPU time and the peak
 of memory so far, by stage in the order in which they end: on a busy host CPU time is what to compare. *Import* is what
-Virtoll's report imports at once, *claims* the ledger and then-and-now, *tables* their rows and a paper's exports;
-they are written there too,
-and *write* stores the other files. Profile with ``python -m cProfile -o FILE -m virtoll report RUN``.
+Virtoll's report imports at once, *claims* the ledger and then-and-now, *figures* their specifications, *tables* their
+rows and a paper's exports; they are written there too, *waiting* is for drawings, and *write* stores the other files.
+
+The process that draws has a row of its own. What both have together is the largest sum of their resident memory, read
+every 5 ms: a little more than they have, for it counts the pages that they share twice. Profile with
+``python -m cProfile -o FILE -m virtoll report RUN``.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import resource
+import select
 import subprocess
 import sys
 import tempfile
@@ -36,7 +39,7 @@ STAGES = {
     "ledger_of": "claims",
     "then_and_now": "claims",
     "figures_of": "figures",
-    "render": "figures",
+    "then_and_now_figures": "figures",
     "_write_tables": "tables",
     "export_texts": "tables",
     "render_page": "page",
@@ -95,7 +98,7 @@ def peak_mib() -> float:
 def report(run: Path, output: Path) -> None:
     """In a child: make the report; print what each stage took as one line of JSON: [wall s, CPU s, peak MiB]."""
     begun, used = time.perf_counter(), time.process_time()
-    from virtoll.report import build
+    from virtoll.report import build, drawing
 
     taken = {"import": [time.perf_counter() - begun, time.process_time() - used, peak_mib()]}
     inside: list[list[float]] = []  # of each stage that is under way, what stages inside it took
@@ -121,10 +124,38 @@ def report(run: Path, output: Path) -> None:
     for function, name in STAGES.items():
         if hasattr(build, function):
             setattr(build, function, timed(name, getattr(build, function)))
+    drawing.Drawer.render = timed("figures", drawing.Drawer.render)  # type: ignore[method-assign]
+    drawing.Drawing.page = property(timed("waiting", lambda one: one.drawn.result()["page"]))  # type: ignore[assignment,method-assign]
     build.build_report(run, output)
     whole = [time.perf_counter() - begun, time.process_time() - used, peak_mib()]
     taken["rest"] = [*(whole[which] - sum(one[which] for one in taken.values()) for which in (0, 1)), peak_mib()]
-    print(json.dumps({**taken, "all": whole}))
+    drew = resource.getrusage(resource.RUSAGE_CHILDREN)
+    others = {"all": whole, "drawing process": [None, drew.ru_utime + drew.ru_stime, drew.ru_maxrss / 1024]}
+    print(json.dumps({**taken, **others}))
+
+
+def resident_mib(pid: int) -> float:
+    """Of a process and its children; 0 of one that is gone."""
+    try:
+        tasks = Path(f"/proc/{pid}/task").iterdir()
+        children = [child for task in tasks for child in (task / "children").read_text(encoding="ascii").split()]
+        pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
+    except (OSError, IndexError):
+        return 0.0
+    return pages * resource.getpagesize() / 2**20 + sum(resident_mib(int(child)) for child in children)
+
+
+def watched(argv: list[str]) -> tuple[bytes, float]:
+    """What a program prints, and the most memory that it and its children had at one time, in MiB."""
+    most = 0.0
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        while not select.select([process.stdout], [], [], 0.005)[0]:
+            most = max(most, resident_mib(process.pid))
+        printed = process.stdout.read()
+    if process.returncode != 0:
+        raise SystemExit(process.returncode)
+    return printed, most
 
 
 def megabytes(path: Path) -> float:
@@ -147,14 +178,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder)
         argv = [sys.executable, __file__, str(run), "--into", folder]
-        done = subprocess.run(argv, stdout=subprocess.PIPE, env=os.environ.copy(), check=True)
-        found = json.loads(done.stdout)
+        printed, most = watched(argv)
+        found = json.loads(printed)
         print(f"{run}: {sum(1 for _ in (run / 'trials.jsonl').open('rb'))} trials")
         print("| stage | wall, s | CPU, s | peak so far, MiB |\n| --- | --- | --- | --- |")
         for name, (wall, cpu, mib) in found.items():
-            print(f"| {name} | {wall:.2f} | {cpu:.2f} | {mib:.0f} |")
-        without = found["all"][1] - found["figures"][1]
-        print(f"CPU without figures: {without:.2f} s")
+            print(f"| {name} | {'' if wall is None else f'{wall:.2f}'} | {cpu:.2f} | {mib:.0f} |")
+        cpu = found["all"][1] + found["drawing process"][1]
+        print(f"both processes: {found['all'][0]:.2f} s wall, {cpu:.2f} s CPU, at most {most:.0f} MiB together")
         for name in ("index.html", "figures", "tables"):
             print(f"{name}: {megabytes(output / name):.2f} MB")
 

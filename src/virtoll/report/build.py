@@ -2,7 +2,7 @@
 
 import gc
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,8 @@ from virtoll.report.csv_table import CsvTable
 from virtoll.report.drawing import Drawer, Drawing
 from virtoll.report.exports import export_texts, exports_of
 from virtoll.report.figures import figures_of
+from virtoll.report.figures.base import FigureSpec
+from virtoll.report.figures.then_and_now import then_and_now_figures
 from virtoll.report.page import render_page
 from virtoll.report.renewal import renewed
 from virtoll.report.tables import csv_tables
@@ -205,9 +207,9 @@ def _built(
     drawer: Drawer,
 ) -> ReportResult:
     """What the process of `drawer` draws is asked for first, and waited for last."""
+    drawings = _drawings(drawer, analysis, figures_of(analysis))
     beside = then_and_now(analysis)
-    specs = {name: spec for name, spec in figures_of(analysis, beside).items() if spec.why_not(analysis) is None}
-    drawings = {name: drawer.render(name, spec, analysis) for name, spec in specs.items()}
+    drawings |= _drawings(drawer, analysis, then_and_now_figures(beside))
     ledger = ledger_of(analysis, claims)
     damage, exports = differences(run_directory), exports_of(analysis)
     target = output if output is not None else run_directory / "report"
@@ -230,6 +232,11 @@ def _built(
         reason = error.strerror or str(error)
         raise StorageError(f"cannot write the report to {target}: {reason}. Give another folder.") from error
     return ReportResult(target / "index.html", ledger, analysis, damage)
+
+
+def _drawings(drawer: Drawer, analysis: Analysis, specs: Mapping[str, FigureSpec]) -> dict[str, Drawing]:
+    """Of those that have something to draw, by name."""
+    return {name: drawer.render(name, one, analysis) for name, one in specs.items() if one.why_not(analysis) is None}
 
 
 def _write_tables(target: Path, tables: Iterable[CsvTable]) -> list[str]:

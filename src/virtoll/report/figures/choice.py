@@ -57,9 +57,7 @@ def chosen_panels(tasks: Sequence[Task]) -> list[Task]:
         rest = json.loads(task.parameters)
         size = rest.pop("frame_size_bytes", 0)
         by_rest.setdefault((task.workload, task.metric.name, json.dumps(rest)), []).append((size, task))
-    kept = {
-        find(own, key=lambda one: one[0])[1] for own in by_rest.values() for find in (min, max)
-    }
+    kept = {find(own, key=lambda one: one[0])[1] for own in by_rest.values() for find in (min, max)}
     return [task for task in tasks if task in kept]
 
 

@@ -59,7 +59,7 @@ def _bound(analysis: Analysis, one: Comparison) -> bool:
 def caption(analysis: Analysis) -> str:
     """What to see."""
     rows = _rows(analysis)
-    left_out = rows_left_out(len(chosen_rows(rows)), len(rows), "The table below")
+    left_out = rows_left_out(len(chosen_rows(rows)), len(rows), "tables/comparisons.csv")
     if not any(one.interval for one in _shown(analysis)):
         return (
             f"Each dot is the ratio to {analysis.baseline} in the one block that was measured: there are no "
@@ -72,7 +72,8 @@ def caption(analysis: Analysis) -> str:
         "the 95 % interval, by itself. Filled: slower or faster, after Holm's correction over "
         f"{analysis.family} comparisons of primary metrics{others}. "
         f"Half filled: alike, no difference above {margin} or a smaller margin is left. Open: not known, or no verdict "
-        f"because it is no result; anything on its line is possible. Grey: within {margin} of {analysis.baseline}.{left_out}"
+        f"because it is no result; anything on its line is possible. Grey: within {margin} of {analysis.baseline}."
+        f"{left_out}"
     )
 
 
