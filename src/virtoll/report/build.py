@@ -11,6 +11,7 @@ from pathlib import Path
 from virtoll.claims import Claim, Judged, judge_claims, published_claims, then_and_now
 from virtoll.errors import RunFolderError, StorageError, UsageError, VirtollError
 from virtoll.report import words
+from virtoll.report.advice import AdviceView, Adviser
 from virtoll.report.csv_table import CsvTable
 from virtoll.report.drawing import Drawing, render
 from virtoll.report.exports import export_texts, exports_of
@@ -31,13 +32,15 @@ from virtoll.stats.looks import look
 class ReportResult:
     """Where the page is, the ledger of claims, and the analysis that all came from.
 
-    `damage`: what of the run folder is not as it was when the run ended; None where it has no digests.
+    `damage`: what of the run folder is not as it was when the run ended; None where it has no digests. `advice`: on
+    the needs of a user; None where there are none.
     """
 
     path: Path
     ledger: tuple[Judged, ...]
     analysis: Analysis
     damage: tuple[str, ...] | None
+    advice: AdviceView | None = None
 
 
 def load(run_directory: Path) -> RunData:
@@ -177,19 +180,21 @@ def build_report(
     output: Path | None = None,
     claims: Sequence[Claim] = (),
     renewed_seconds: int | None = None,
+    adviser: Adviser | None = None,
 ) -> ReportResult:
     """Make the page, `figures/`, `tables/` and the methods in `output` (default: the run folder's `report/`), anew.
 
     `claims`: of a user's own, beside the published ones. `renewed_seconds`: how often a browser is to read the page
-    again, while the run goes on; None: not at all. Raises RunFolderError (the run cannot be read) and
-    StorageError (the report cannot be written).
+    again, while the run goes on; None: not at all. `adviser`: who knows the user's needs; None: there
+    are none. Raises RunFolderError (the run cannot be read) and StorageError (the report cannot be written).
     """
     with _garbage_left():
         analysis = analyse(load(run_directory))
         gc.freeze()  # what figures leave behind is searched for and freed; the records are no part of that search
     try:
         with _damage_told(run_directory):
-            return _built(analysis, run_directory, output, claims, renewed_seconds)
+            advice = adviser(analysis) if adviser is not None else None
+            return _built(analysis, run_directory, output, claims, renewed_seconds, advice=advice)
     finally:
         gc.unfreeze()
 
@@ -200,6 +205,8 @@ def _built(
     output: Path | None,
     claims: Sequence[Claim],
     renewed_seconds: int | None,
+    *,
+    advice: AdviceView | None,
 ) -> ReportResult:
     ledger = ledger_of(analysis, claims)
     damage, exports = differences(run_directory), exports_of(analysis)
@@ -218,6 +225,7 @@ def _built(
             renewed_seconds=renewed_seconds,
             tables=tables,
             exports=exports,
+            advice=advice,
         )
         _write(target, page, drawings.values())
         for name, text in export_texts(exports).items():
@@ -225,7 +233,7 @@ def _built(
     except OSError as error:
         reason = error.strerror or str(error)
         raise StorageError(f"cannot write the report to {target}: {reason}. Give another folder.") from error
-    return ReportResult(target / "index.html", ledger, analysis, damage)
+    return ReportResult(target / "index.html", ledger, analysis, damage, advice)
 
 
 def _write_tables(target: Path, tables: Iterable[CsvTable]) -> list[str]:

@@ -13,6 +13,7 @@ from typing import Any
 from virtoll import units
 from virtoll.claims import NO_PAPER, Judged, ThenAndNow
 from virtoll.report import headline, words
+from virtoll.report.advice import AdviceView
 from virtoll.report.answer import cost_to_know_line, ranked
 from virtoll.report.claims import claims_context
 from virtoll.report.conditional_throughput import throughput_context
@@ -53,16 +54,18 @@ def render_page(
     renewed_seconds: int | None = None,
     tables: Sequence[str] | None = None,
     exports: Exports | None = None,
+    advice: AdviceView | None = None,
 ) -> str:
     """The whole page as HTML; `drawings`: the figures that show something; `ledger`: what the run says about claims.
 
     `beside`: what the papers have beside the run. `damage`: what of the run folder is not as it was when the run
     ended. `renewed_seconds`: how often a browser is to read the page again, of a run that goes on. `tables`: the names
-    of the report's; `exports`: its own. Both where they were made already.
+    of the report's; `exports`: its own. Both where they were made already. `advice`: on a user's needs.
     """
     names = [one.name for one in csv_tables(analysis, ledger, beside)] if tables is None else tables
     context = _context(analysis, drawings, ledger, beside, names) | _exported(exports or exports_of(analysis))
-    return page_text("report.html.j2", context | {"damage": damage, "renewed_seconds": renewed_seconds})
+    context |= {"damage": damage, "renewed_seconds": renewed_seconds, "advice": advice}
+    return page_text("report.html.j2", context)
 
 
 def _context(
