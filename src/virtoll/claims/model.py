@@ -168,6 +168,11 @@ class Compared(_Strict):
             raise ValueError("give 'workload'; a clock's error, of all workloads together, is read without one")
         return self
 
+    @property
+    def workloads(self) -> tuple[str, ...]:
+        """Those that are read; none where it is all of them together."""
+        return (self.workload,) if isinstance(self.workload, str) else tuple(self.workload or ())
+
 
 class Test(Compared):
     """One comparison that must hold for all platforms (or `any`) that a run measured it on.

@@ -79,6 +79,7 @@ def _context(
     compared = _compared(analysis)
     specs = figures_of(analysis, beside)
     figures = [_figure(analysis, name, spec, drawings.get(name)) for name, spec in specs.items()]
+    claims = claims_context(ledger)
     blocks = {len(one.pairs) for one in (*analysis.control, *analysis.comparisons) if one.pairs}
     return {
         "analysis": analysis,
@@ -116,6 +117,7 @@ def _context(
             manifest.run,
             analysis.platforms,
             list(dict.fromkeys(trial.workload for trial in manifest.plan.trials)),
+            outcomes=claims["outcomes"],
         ),
         "platform_names": set(analysis.platforms),
         "workload_of": {task.label: task.workload for task in analysis.tasks},
@@ -141,7 +143,7 @@ def _context(
         "throughput": throughput_context(analysis),
         "guests": guests_context(analysis),
         "beside": then_and_now_context(analysis, beside),
-        "claims": claims_context(ledger),
+        "claims": claims,
         "explanation": explanation_context(analysis),
         "paper": paper_context(analysis),
         "substitutes": substitutes(analysis),
