@@ -17,7 +17,7 @@ from virtoll.advise.meets import measured
 from virtoll.advise.missing import MOST_BLOCKS
 from virtoll.claims.ratios import Ratios
 from virtoll.cli.advice_words import Told, document, experiment_line, lines
-from virtoll.cli.advise import known_workloads
+from virtoll.cli.needs import known_workloads
 from virtoll.experiment.parse import parse_experiment
 from virtoll.run.preview import catalogue, plan_of
 from virtoll.run.requirements import possible

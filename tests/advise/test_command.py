@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from tests.support import experiments
 from tests.support.commands import virtoll
 from tests.support.experiments import fake
 
-from virtoll.cli.advise import file_text
+from virtoll.cli.needs import file_text
 from virtoll.units import printable
 
 
@@ -108,3 +109,92 @@ def test_a_file_of_needs_that_is_none_is_told(run: Path, tmp_path: Path, text: s
     printed = virtoll("advise", run, "--needs", file)
     assert printed.returncode == 2
     assert str(file) in printed.stderr
+
+
+NEEDS = ["superpi duration<1s", "router 64B 1kpps loss<0.1%"]
+
+
+@pytest.fixture(scope="module")
+def needing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of two models, whose experiment has needs: of one it measured nothing."""
+    base = tmp_path_factory.mktemp("needing")
+    models = [fake("model"), fake("slow", cost=1.5)]
+    file = experiments.write(base, platforms=models, baseline="model", blocks=3, needs=NEEDS)
+    printed = virtoll("run", file, "--into", base / "run")
+    assert printed.returncode == 0, printed.stderr
+    assert f"need: {' + '.join(NEEDS)}\n  cannot be said: model, slow\n" in printed.stdout
+    return base / "run"
+
+
+def page_of(run: Path) -> str:
+    return (run / "report" / "index.html").read_text(encoding="utf-8")
+
+
+def test_the_needs_of_an_experiment_are_kept_and_answered(needing: Path) -> None:
+    manifest = json.loads((needing / "manifest.json").read_text(encoding="utf-8"))
+    assert manifest["experiment"]["needs"] == NEEDS
+    assert virtoll("report", needing).returncode == 0
+    page = page_of(needing)
+    assert '<section id="advice"' in page
+    assert '<a href="#advice">Your need</a>' in page
+    assert f"<summary>not measured or not decided: {'whether guests side by side meet it'}" in page
+    asked = json.loads(virtoll("advise", needing, "--json").stdout)
+    assert asked["needs"] == NEEDS
+    assert json.loads(virtoll("report", needing, "--json").stdout)["advice"] == asked
+
+
+def test_what_the_report_is_asked_stands_in_the_place_of_the_experiments_needs(needing: Path) -> None:
+    printed = virtoll("report", needing, "--need", "superpi duration<1s")
+    assert printed.returncode == 0, printed.stderr
+    assert "need: superpi duration<1s\n  meets it: model, slow\n" in printed.stdout
+    page = page_of(needing)
+    (section,) = page.split('<section id="advice"')[1:]
+    section = section.split("</section>")[0]
+    assert section.count('<td class="text wrap good">meets it</td>') == 2
+    assert "times what is needed, at least" in section
+    assert "3 blocks, 3 trials" in section
+    assert "question: &#39;How many guests meet this: superpi duration&lt;1s?&#39;" in section
+
+
+def test_without_needs_there_is_no_section_but_a_line_how_to_ask(run: Path) -> None:
+    printed = virtoll("report", run)
+    assert printed.returncode == 0, printed.stderr
+    assert "need:" not in printed.stdout
+    assert '<section id="advice"' not in page_of(run)
+    assert "--need &#34;router" in page_of(run) or '--need "router' in page_of(run)
+    assert json.loads(virtoll("report", run, "--json").stdout)["advice"] is None
+
+
+@pytest.mark.parametrize(
+    ("needs", "complaint"),
+    [
+        (["kettle duration<1s"], "key 'needs': need 'kettle duration<1s': the workload 'kettle' is not known"),
+        (["superpi digits<1"], "key 'needs': need 'superpi digits<1': 'digits' is no figure of superpi"),
+        ([1], "key 'needs.0'"),
+        ("superpi duration<1s", "key 'needs'"),
+    ],
+)
+def test_a_wrong_need_of_an_experiment_is_told_when_it_is_read(tmp_path: Path, needs: object, complaint: str) -> None:
+    file = experiments.write(tmp_path, platforms=[fake("model")], baseline="model", needs=needs)
+    for printed in (virtoll("plan", file), virtoll("run", file, "--into", tmp_path / "run")):
+        assert printed.returncode == 2
+        (line,) = printed.stderr.splitlines()
+        assert f"{file}: {complaint}" in line
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("needs", "complaint"),
+    [(["kettle boils<1s"], "manifest.json: experiment.needs: need 'kettle boils<1s'"), ([1], "needs is not as")],
+)
+def test_a_need_of_a_run_that_cannot_be_understood_is_told(
+    needing: Path, tmp_path: Path, needs: object, complaint: str
+) -> None:
+    copy = tmp_path / "run"
+    shutil.copytree(needing, copy)
+    manifest = json.loads((copy / "manifest.json").read_text(encoding="utf-8"))
+    manifest["experiment"]["needs"] = needs
+    (copy / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    printed = virtoll("report", copy)
+    assert printed.returncode == 2
+    assert complaint in printed.stderr

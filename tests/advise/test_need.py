@@ -4,7 +4,7 @@ import pytest
 
 from virtoll.advise import parse_needs
 from virtoll.advise.need import FigureNeed, Part, RouterNeed
-from virtoll.cli.advise import known_workloads
+from virtoll.cli.needs import known_workloads
 
 KNOWN = known_workloads()
 

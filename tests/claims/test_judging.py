@@ -153,6 +153,34 @@ def test_each_of_several_values_must_be_measured_where_a_test_says_so(
     assert any_counts.outcome is (outcome if outcome is not Outcome.NOT_DECIDED else Outcome.SUPPORTED)
 
 
+@pytest.mark.parametrize(
+    ("seconds", "outcome", "missing"),
+    [
+        ({"netns": {1: 10.0, 2: 6.0, 4: 4.0}, "runc": {1: 10.0, 2: 6.0, 4: 4.0}}, Outcome.SUPPORTED, ""),
+        (
+            {"netns": {1: 10.0, 2: 6.0}, "runc": {1: 10.0, 4: 4.0}},
+            Outcome.NOT_DECIDED,
+            "not measured with jobs 4 on netns",
+        ),
+        ({"netns": {1: 10.0, 2: 10.0}, "runc": {1: 10.0, 2: 6.0, 4: 4.0}}, Outcome.REFUTED, ""),
+    ],
+)
+def test_each_platform_must_have_each_value_where_a_test_is_of_all_platforms(
+    seconds: dict[str, dict[int, float]], outcome: Outcome, missing: str
+) -> None:
+    measured = [
+        Made(label, "kernel-compile", {"jobs": jobs}, value=1e9 * one)
+        for label, own in seconds.items()
+        for jobs, one in own.items()
+    ]
+    found = judged(analyse(made_up_run(BASE | {"netns": {}, "runc": {}}, measured)), EACH)
+    assert (found.outcome, found.tests[0].missing) == (outcome, missing)
+    of_any = judged(
+        analyse(made_up_run(BASE | {"netns": {}, "runc": {}}, measured)), EACH.replace("says:", "holds_for: any, says:")
+    )
+    assert of_any.outcome is Outcome.SUPPORTED, "one platform is enough"
+
+
 def test_a_value_that_only_a_functional_platform_has_is_not_measured() -> None:
     nested = {"platform": "xen", "host": "nested xen", "caveat": "nested: functional only"}
     times = {"runc": {1: 10.0, 2: 6.0}, "xen": {1: 20.0, 2: 12.0, 4: 8.0}}

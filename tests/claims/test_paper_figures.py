@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,6 +21,8 @@ from virtoll.claims.paper_figures import (
 from virtoll.claims.published_rows import questions
 from virtoll.reference.published import published_values, study_names
 from virtoll.runfolder.conditions import Condition
+from virtoll.runfolder.guest_records import CpuReading, CpuSpan, HostCpu, ProcessTime
+from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.scale import ScalePoint
 from virtoll.stats.analysis import Analysis, analyse
 from virtoll.workloads import WORKLOADS
@@ -117,6 +120,35 @@ def test_a_share_stands_at_its_place_beside_the_papers() -> None:
     assert printed["KVM", 4] == pytest.approx(11429.1 / 12476.7)
     assert printed["KVM", 8] == pytest.approx(10724.1 / 12061.8)
     assert len(printed) == 6
+
+
+def test_a_builds_cpu_use_is_drawn_by_cores_and_left_out_where_it_was_not_read() -> None:
+    """Figure 3 of Suresh: of one guest with as many jobs as virtual CPUs, half a CPU of each of them."""
+    builds = [
+        Made("netns", "kernel-compile", {"jobs": "vcpus"}, value=1e10, scale=ScalePoint(1, vcpus, 2**29))
+        for vcpus in (1, 2)
+    ]
+    data = made_up_run(BASE | {"netns": {}}, builds)
+    build = figure("suresh2014", "figure", "3")
+    assert measured(build, analyse(data), 1)[1] == (), "nothing is read as zero"
+    part, marks = measured(build, analyse(replace(data, at_once=tuple(map(with_cpu_use, data.at_once)))), 1)
+    assert not part.share
+    assert {(mark.platform, mark.x, mark.unit, mark.workload) for mark in marks} == {
+        ("netns", 1, "CPUs", "kernel-compile"),
+        ("netns", 2, "CPUs", "kernel-compile"),
+    }
+    assert [mark.value for mark in sorted(marks, key=lambda mark: float(mark.x or 0))] == pytest.approx([0.5, 1.0])
+
+
+def with_cpu_use(trial: TrialRecord) -> TrialRecord:
+    """The same, with half of each virtual CPU used for 10 s."""
+    assert trial.scale is not None
+    used = int(5e9 * trial.scale.vcpus)
+    first, last = (
+        CpuReading(at, (ProcessTime(7, 1, "init", ns, 0, 0, 0, 0),), {}) for at, ns in ((0, 0), (10**10, used))
+    )
+    cpu = HostCpu(first, last, (CpuSpan(first, last),))
+    return replace(trial, members=tuple(replace(one, host_cpu=cpu) for one in trial.members))
 
 
 KERNELS = ("copy", "scale", "add", "triad")

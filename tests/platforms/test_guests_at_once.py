@@ -100,6 +100,18 @@ def assert_at_the_same_time(trial: TrialRecord) -> None:
     assert max(begun for begun, _ in spans) < min(ended for _, ended in spans)
 
 
+def test_cpu_use_is_read_around_the_job_of_one_guest_and_of_no_more(tmp_path: Path) -> None:
+    file = experiments.write(
+        tmp_path, **asked(scale={"guests": [1, 2]}, workloads=[{"workload": "superpi", "digits": 131_072}])
+    )
+    finished = virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
+    assert finished.returncode == 0, finished.stderr
+    trials = RunFolder.open(tmp_path / "run").latest_trials()
+    spans = {len(trial.members): [one.host_cpu.measured for one in trial.members if one.host_cpu] for trial in trials}
+    assert [len(one) for one in spans[1]] == [1]
+    assert spans[2] == [(), ()], "the other guest works while one's processes would be read"
+
+
 def test_each_guest_compiles_a_tree_of_its_own(tmp_path: Path) -> None:
     """The tree comes from beside the peer, which serves one guest after another; what they build is the same."""
     file = experiments.write(

@@ -5,6 +5,7 @@ import html
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -51,6 +52,29 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
         labels: dict[str, dict[str, object]] = {"native": {}, "native-again": {}, "netns": {}}
         write_run(folder / name, made_up_run(labels, measured, calibrated_rate=1e7, experiment=experiment))
     return build_reproduction("schlosser2011", [folder / "one", folder / MARKUP[:4]], folder / "report").page
+
+
+def _shown(workload: str, cost: float) -> float:
+    """Of its primary metric: a rate falls, and rendering is faster in all guests."""
+    return {"stream": 1 / cost, "povray": 1 / cost}.get(workload, cost)
+
+
+@pytest.fixture(scope="module")
+def suresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a run that repeats a study by several workloads; two platforms stand for one of the paper's."""
+    folder = tmp_path_factory.mktemp("suresh")
+    costs = {"native": 1.0, "qemu-kvm": 1.1, "kvm-again": 1.2, "virtualbox": 1.4, "runc": 1.01}
+    kinds: dict[str, dict[str, Any]] = {"povray": {}, "stream": {"threads": 2}, "kernel-operations": {}}
+    measured = [
+        Made(label, workload, parameters, value=1e9 * _shown(workload, cost))
+        for label, cost in costs.items()
+        for workload, parameters in kinds.items()
+    ]
+    own: dict[str, dict[str, object]] = {"kvm-again": {"platform": "qemu-kvm"}}
+    platforms = {label: own.get(label, {}) for label in ("native", "native-again", *costs)}
+    experiment = {"name": "suresh2014", "study": "suresh2014", "question": "?"}
+    write_run(folder / "run", made_up_run(platforms, measured, experiment=experiment))
+    return build_reproduction("suresh2014", [folder / "run"], folder / "report").page
 
 
 @pytest.fixture(params=["run", "study"])
@@ -335,6 +359,82 @@ def test_a_studys_page_filters_and_lights_a_platform_and_tells_its_values(browse
         here.page.locator("#claims thead button").first.click()
         claims = here.visible("#claims > .scroll tbody th")
         assert claims == sorted(claims)
+
+
+def test_a_studys_page_filters_by_workload(browser: Browser, suresh: Path) -> None:
+    with visit(browser, suresh) as here:
+        claims, figures = "#claims > .scroll tbody th", "#figures > section > h3"
+        before = here.visible(claims), here.visible(figures), here.visible("#then-and-now tbody th[scope=row]")
+        assert all(before)
+        toggle(here, "Workloads", "povray")
+        after = here.visible(claims), here.visible(figures), here.visible("#then-and-now tbody th[scope=row]")
+        for some, fewer in zip(before, after, strict=True):
+            assert set(fewer) < set(some)
+        assert not any("rendering" in title for title in after[1])
+        assert here.page.inner_text("aside summary").startswith("Filter: all 6 platforms, 2 of 3 workloads, all ")
+        toggle(here, "Workloads", "povray")
+        assert here.visible(claims) == before[0]
+        assert (here.said, here.asked_for) == ([], [suresh.as_uri()])
+
+
+def test_claims_are_filtered_by_their_outcome(browser: Browser, suresh: Path) -> None:
+    with visit(browser, suresh) as here:
+        outcomes = "#claims > .scroll tbody td:nth-child(3)"
+        told = here.page.eval_on_selector_all(outcomes, "all => all.map(one => one.firstChild.data)")
+        assert len(set(told)) > 1
+        toggle(here, "Claims", told[0])
+        assert not any(one.startswith(told[0]) for one in here.visible(outcomes))
+        assert len(here.visible(outcomes)) == len(told) - told.count(told[0])
+        toggle(here, "Claims", told[0])
+        assert len(here.visible(outcomes)) == len(told)
+
+
+SPANNING = "#then-and-now table.beside tbody:has([rowspan='2'])"
+
+
+def test_a_table_whose_cells_span_rows_is_sorted_below_each_of_its_heads(browser: Browser, suresh: Path) -> None:
+    with visit(browser, suresh) as here:
+        here.page.evaluate("one => document.querySelector(one).id = 'spanning'", SPANNING)
+        body = here.page.locator("#spanning")
+        made = body.locator("> tr").evaluate_all("all => all.map(one => one.outerHTML)")
+        column = here.page.locator("#then-and-now table.beside thead button").last
+        column.focus()
+        here.page.keyboard.press("Enter")
+        assert here.page.locator("#then-and-now th[aria-sort=ascending]").inner_text().startswith("now")
+        shares = _shares(here)
+        assert len(set(shares)) > 1
+        assert shares == sorted(shares)
+        heads = here.page.locator("#then-and-now table.beside tbody > tr:first-child > th[scope=rowgroup]")
+        assert heads.count() == here.page.locator("#then-and-now table.beside tbody").count(), "heads stay above"
+        assert body.locator("tr:not(:has([scope=rowgroup])) > th[scope=row]").count() == len(shares), "all have one"
+        assert body.locator("[rowspan]:not([rowspan='1'])").count() == 0
+        assert here.violations() == []
+        here.page.keyboard.press("Enter")
+        assert _shares(here) == shares[::-1]
+        here.page.keyboard.press("Enter")
+        assert here.page.locator("#then-and-now [aria-sort]").count() == 0
+        assert body.locator("> tr").evaluate_all("all => all.map(one => one.outerHTML)") == made, "as it was"
+
+
+def _shares(here: Visit) -> list[float]:
+    shares = "#spanning td:last-child"
+    texts = here.page.eval_on_selector_all(shares, "all => all.map(one => one.firstChild.textContent)")
+    return [float(one.replace("\xa0", " ").split()[0]) for one in texts]
+
+
+def test_a_row_that_carried_a_cell_of_several_can_be_left_out(browser: Browser, suresh: Path) -> None:
+    with visit(browser, suresh) as here:
+        labels = "#then-and-now td.of"
+        names = here.visible(labels)
+        first = names[0].splitlines()[0]
+        what = here.visible("#then-and-now tbody th[scope=row]")
+        toggle(here, "Platforms", first)
+        left = here.visible(labels)
+        assert left == [one for one in names if one.splitlines()[0] != first]
+        assert 0 < len(left) == len(here.visible("#then-and-now tbody th[scope=row]"))
+        toggle(here, "Platforms", first)
+        assert here.visible(labels) == names
+        assert here.visible("#then-and-now tbody th[scope=row]") == what
 
 
 def test_print_shows_everything_as_it_was_made(opened: Visit) -> None:

@@ -35,7 +35,7 @@ class Reading(StrEnum):
     `FLAT_OUT`: frames/s forwarded of what was sent as fast as could be. `DELIVERED`: the share of those frames that
     came through. `NEIGHBOUR_DELIVERED`: the same of the guest beside that forwards as a load. `LEAST_SHARE`: the least
     source's (or guest's) part of the frames, 1 for an equal one. `CLOCK_ERROR`: of the guest's clock, without its sign,
-    as a share of the time that passes.
+    as a share of the time that passes. `HOST_CPU`: how many of the host's CPUs the guest's processes take meanwhile.
     """
 
     VALUE = "value"
@@ -44,6 +44,7 @@ class Reading(StrEnum):
     NEIGHBOUR_DELIVERED = "neighbour-delivered"
     LEAST_SHARE = "least-share"
     CLOCK_ERROR = "clock-error"
+    HOST_CPU = "host-cpu"
 
 
 class _Strict(BaseModel):
@@ -167,6 +168,11 @@ class Compared(_Strict):
         if (self.workload is None) != (self.reading is Reading.CLOCK_ERROR):
             raise ValueError("give 'workload'; a clock's error, of all workloads together, is read without one")
         return self
+
+    @property
+    def workloads(self) -> tuple[str, ...]:
+        """Those that are read; none where it is all of them together."""
+        return (self.workload,) if isinstance(self.workload, str) else tuple(self.workload or ())
 
 
 class Test(Compared):

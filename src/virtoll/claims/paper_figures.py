@@ -101,6 +101,7 @@ class Mark:
     high: float | None
     unit: str
     blocks: int
+    workload: str
     reason: str = ""
     caveat: str | None = None
 
@@ -201,6 +202,7 @@ def _mark(part: Part, cell: Cell, ratio: Ratio, estimate: float) -> Mark:
         high=interval.high if interval else None,
         unit="" if part.share else ratio.unit,
         blocks=ratio.blocks,
+        workload=cell.task.workload,
         reason=ratio.reason,
         caveat=ratio.caveat,
     )
@@ -229,6 +231,7 @@ def _rates(part: Part, analysis: Analysis) -> Iterator[Mark]:
                 high=interval.high if interval else None,
                 unit=MBIT,
                 blocks=point.blocks,
+                workload=curve.task.workload,
                 caveat=analysis.caveats.get(curve.platform),
             )
 

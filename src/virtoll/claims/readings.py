@@ -22,6 +22,7 @@ from virtoll.runfolder.traffic_records import Point
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.bounds import receiving_apart
 from virtoll.stats.compare import round_values
+from virtoll.stats.guests import cpus_used
 from virtoll.stats.summaries import CellSummary
 from virtoll.stats.values import Task, TasksOf, forwarded_rate
 
@@ -84,6 +85,8 @@ def cells_of(analysis: Analysis, reading: Reading) -> tuple[Cell, ...]:
         found = _values(analysis, attributes)
     elif reading is Reading.NEIGHBOUR_DELIVERED:
         found = _neighbours(analysis, attributes)
+    elif reading is Reading.HOST_CPU:
+        found = _host_cpus(analysis, attributes)
     else:
         found = _points(analysis, reading, attributes)
     platforms = {label: place for place, label in enumerate(analysis.platforms)}
@@ -204,6 +207,20 @@ def _neighbours(analysis: Analysis, attributes: AttributesOf) -> Iterable[Cell]:
             groups.setdefault((trial.platform, task, trial.condition), {})[trial.block, trial.round] = read
     for (platform, task, under), rounds in groups.items():
         yield Cell(platform, task, under, attributes(task, under), rounds, SHARE)
+
+
+def _host_cpus(analysis: Analysis, attributes: AttributesOf) -> Iterable[Cell]:
+    """How many of the host's CPUs a guest takes while it is measured, by its primary task; frames have theirs apart."""
+    groups: dict[tuple[str, Task, Under], dict[tuple[int, int], float]] = {}
+    primary = _primary_of(analysis)
+    for trial in analysis.data.every_trial:
+        task = _task_of(primary, trial)
+        used = [cpus_used(one.host_cpu) for one in (trial.members or (trial,))]
+        if task is not None and task.shape is None and len(used) == 1 and used[0]:
+            key = trial.platform, task, trial.condition or trial.scale or ALONE
+            groups.setdefault(key, {})[trial.block, trial.round] = math.log(used[0])
+    for (platform, task, under), rounds in groups.items():
+        yield Cell(platform, task, under, attributes(task, under), rounds, "CPUs", lower_is_better=True)
 
 
 def _attributes(analysis: Analysis, task: Task, under: Under) -> dict[str, Any]:

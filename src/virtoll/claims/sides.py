@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from virtoll.claims.model import EXTREMES, NOTHING, Against, Compared, Each, PlatformFilter, Range, Reading
+from virtoll.claims.model import EXTREMES, NOTHING, Against, Compared, Each, PlatformFilter, Range, Reading, Test
 from virtoll.claims.readings import OF_OTHERS, USUAL, Cell, by_vcpus, differing
 from virtoll.runfolder.records import Manifest, PlatformEntry
 
@@ -70,12 +70,25 @@ def sides_of(compared: Compared, manifest: Manifest, cells_of: CellsOf) -> list[
 
 
 def not_measured(compared: Compared, sides: Sequence[Sides]) -> str:
-    """In words which of the values that must each be measured is not among the sides; empty where all are."""
+    """In words which of the values that must each be measured is not among the sides; empty where all are.
+
+    Each platform among them must have them all; where a test is of any platform, all together must.
+    """
+    together = isinstance(compared, Test) and compared.holds_for == "any"
     for key, value in compared.where.items():
-        if isinstance(value, Each):
-            lacking = [one for one in value.each if one not in [own.attributes.get(key) for own, _ in sides]]
-            if lacking:
-                return f"not measured with {key.replace('_', ' ')} {', '.join(map(str, lacking))}"
+        if not isinstance(value, Each):
+            continue
+        measured: dict[str, list[Any]] = {}
+        for own, _ in sides:
+            measured.setdefault(own.platform, []).append(own.attributes.get(key))
+        name = key.replace("_", " ")
+        nowhere = [one for one in value.each if all(one not in found for found in measured.values())]
+        if nowhere:
+            return f"not measured with {name} {', '.join(map(str, nowhere))}"
+        for platform, found in measured.items():
+            lacking = [one for one in value.each if one not in found]
+            if lacking and not together:
+                return f"not measured with {name} {', '.join(map(str, lacking))} on {platform}"
     return ""
 
 

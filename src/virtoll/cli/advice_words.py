@@ -15,9 +15,12 @@ from typing import Any
 from virtoll import units
 from virtoll.advise import Advice, Answer, Beside, Factor, Finding, Fit, Guests, Margin, PlatformAdvice, Statement
 from virtoll.advise.meets import tightest_of
+from virtoll.report import AdviceView
+from virtoll.report.rows import Shown, TableRow
 
 _NOTHING = 0.01  # times what is needed: below, it is said to be less than that
 _CAUTION = 150  # characters of a caution; the report has all of it
+_KINDS = {Answer.MEETS: "good", Answer.FAILS: "bad", Answer.OPEN: "warn", Answer.NOT_MEASURED: "missing"}
 _SEVERAL = (
     "'+' asks for guests side by side on this host, one for each part, all of one platform; each must meet its part "
     "while the others work."
@@ -39,8 +42,7 @@ def lines(advice: Advice) -> list[str]:
     found = [f"need: {' + '.join(advice.needs)}"]
     if len(advice.needs) > 1:
         found.append(_SEVERAL)
-    intervals = "1 interval" if advice.family == 1 else f"{advice.family} intervals"
-    found.append(f"{intervals} of 95 % taken together; {_counted(advice.blocks, 'block')} in the run")
+    found.append(_family(advice))
     alike: dict[tuple[str, ...], list[str]] = {}
     for one in advice.platforms:
         name = f"{one.platform} (the baseline)" if one.platform == advice.baseline else one.platform
@@ -52,6 +54,45 @@ def lines(advice: Advice) -> list[str]:
     for caution in advice.cautions:
         found.append(f"  {textwrap.shorten(caution, _CAUTION, placeholder=' ...')}")
     return found
+
+
+def _family(advice: Advice) -> str:
+    intervals = "1 interval" if advice.family == 1 else f"{advice.family} intervals"
+    return f"{intervals} of 95 % taken together; {_counted(advice.blocks, 'block')} in the run"
+
+
+def view(advice: Advice, told: Sequence[Told]) -> AdviceView:
+    """The advice as the report prints it."""
+    named = len(advice.needs) > 1
+    return AdviceView(
+        parts=advice.needs,
+        family_line=_family(advice),
+        rows=tuple(_row(one, named=named) for one in advice.platforms),
+        beside=tuple(
+            (one.platform, tuple(line.strip() for each in one.beside for line in _beside(each)))
+            for one in advice.platforms
+            if one.beside
+        ),
+        cautions=advice.cautions,
+        experiments=tuple((experiment_line(one).removesuffix(":"), one.text) for one in told),
+        document=document(advice, told),
+    )
+
+
+def _row(one: PlatformAdvice, *, named: bool) -> TableRow:
+    """A platform: the whole need, each part alone with the margin that it is sorted by, and how many guests."""
+    cells = [Shown(_answer(one.answer), f"{one.caveat}: it decides nothing" if one.caveat else "", _KINDS[one.answer])]
+    for each in one.alone:
+        tightest = each.tightest
+        told = [] if tightest is None else [_evidence(tightest, one.caveat)]
+        margin = "" if tightest is None else _margin(tightest)
+        head = "; ".join(filter(None, (_answer(each.answer) if named else "", margin))) or _answer(each.answer)
+        times = tightest.margin.times if tightest is not None and tightest.margin is not None else None
+        cells.append(Shown(head, "\n".join(filter(None, (*told, each.reason))), value=times))
+    many = [f"{f'{own.need}: ' if named else ''}{_guests(own)}" for own in one.guests]
+    most = max((own.at_least or 0 for own in one.guests), default=None)
+    cells.append(Shown("; ".join(many) or "–", kind="" if many else "missing", value=most))
+    return TableRow(one.platform, tuple(cells))
 
 
 def experiment_line(told: Told) -> str:

@@ -68,7 +68,12 @@ def load(name: str, selection: Selection | None = None) -> Experiment:
     from virtoll.experiment.selection import EVERYTHING
     from virtoll.run.preview import catalogue
 
-    return load_experiment(file, catalogue(), selection or EVERYTHING)
+    checked = load_experiment(file, catalogue(), selection or EVERYTHING)
+    if checked.needs:
+        from virtoll.cli.needs import parts_of
+
+        parts_of(checked.needs, f"{file}: key 'needs': ")
+    return checked
 
 
 def plan(

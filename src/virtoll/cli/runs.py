@@ -38,6 +38,10 @@ _WATCH_SECONDS = 5
 ClaimsOption = Annotated[
     list[Path] | None, typer.Option("--claims", help="A YAML file of claims of yours (docs/claims.md); repeatable.")
 ]
+NeedOption = Annotated[
+    list[str] | None,
+    typer.Option("--need", help="Such as 'router 64B 200kpps loss<0.1% + oltp p99<20ms'; repeatable."),
+]
 RunArgument = Annotated[str, typer.Argument(help="A run's folder, its name, or 'latest'.", metavar="RUN")]
 
 
@@ -114,7 +118,9 @@ def resume_into(folder: Path) -> None:
 
 def report(
     run: RunArgument = "latest",
+    *,
     claims: ClaimsOption = None,
+    need: NeedOption = None,
     watch: Annotated[
         bool, typer.Option("--watch", help="Write it anew whenever trials have ended, until the run has.")
     ] = False,
@@ -123,8 +129,8 @@ def report(
     """Write the report of a run (again): one HTML page, figures as SVG and PDF, tables as CSV."""
     folder = find_run(run)
     if watch:
-        _watch(folder, claims or [])
-    _report(folder, claims=claims or [], as_json=as_json)
+        _watch(folder, claims or [], need or [])
+    _report(folder, claims=claims or [], needs=need or [], as_json=as_json)
 
 
 def claims(
@@ -346,24 +352,27 @@ def _leave_unless_done(code: int) -> None:
         sys.exit(code)
 
 
-def _watch(folder: Path, claims: Sequence[Path]) -> None:
+def _watch(folder: Path, claims: Sequence[Path], needs: Sequence[str]) -> None:
     """Write the report while the run goes on: at once, and then whenever its records have grown."""
+    from virtoll.cli.needs import adviser_of
     from virtoll.report import build_report
     from virtoll.runfolder.store import RunFolder
 
-    own, seen = own_claims(claims), None
+    own, adviser, seen = own_claims(claims), adviser_of(folder, needs), None
     while RunFolder.open(folder).state().state == "running":
         size = sum(path.stat().st_size for path in folder.glob("*.jsonl"))
         if size != seen:
-            built = build_report(folder, claims=own, renewed_seconds=_WATCH_SECONDS)
+            built = build_report(folder, claims=own, renewed_seconds=_WATCH_SECONDS, adviser=adviser)
             done = len({one.trial for one in built.analysis.data.every_trial})
             say_on_stderr(f"{done} of {len(built.analysis.data.manifest.plan.trials)} trials: {built.path}")
             seen = size
         time.sleep(_WATCH_SECONDS)
 
 
-def _report(folder: Path, *, claims: Sequence[Path] = (), as_json: bool = False) -> None:
+def _report(folder: Path, *, claims: Sequence[Path] = (), needs: Sequence[str] = (), as_json: bool = False) -> None:
+    from virtoll.cli.needs import adviser_of
     from virtoll.report import (
+        advice_lines,
         answer_terminal,
         at_once_terminal,
         build_report,
@@ -373,10 +382,10 @@ def _report(folder: Path, *, claims: Sequence[Path] = (), as_json: bool = False)
         report_document,
     )
 
-    built = build_report(folder, claims=own_claims(claims))
+    built = build_report(folder, claims=own_claims(claims), adviser=adviser_of(folder, needs))
     analysis, damage = built.analysis, built.damage
     if as_json:
-        print_json(report_document(analysis, built.ledger, folder, built.path, damage))
+        print_json(report_document(analysis, built.ledger, folder, built.path, damage, built.advice))
         return
     width = columns()
     if analysis.at_once.points:
@@ -385,6 +394,8 @@ def _report(folder: Path, *, claims: Sequence[Path] = (), as_json: bool = False)
         shown = [*answer_terminal(analysis, width, damage or ()), *isolation_terminal(analysis, width)]
     for part in shown:
         console().print(part, width=width)
+    for line in ["", *advice_lines(built.advice), ""] if built.advice is not None else ():
+        say_in_columns(line)
     for line in (*consolidation_lines(analysis), f"claims: {counts_line(built.ledger)} 'virtoll claims' has them"):
         say_in_columns(line)
     say(f"report: {built.path}")

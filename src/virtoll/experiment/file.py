@@ -129,6 +129,8 @@ class ExperimentFile(Parameters):
     ``neighbours``: with ``scenario: neighbours``, the guests beside the measured one; an entry is a load or a
     mapping (``NeighboursEntry``). ``scale``: with ``scenario: scale``, how many guests do the same at once.
     ``skip``: pairs ``platform:workload`` that are not run, with the shell's wildcards (``selection.py``).
+    ``needs``: what a user asks of the platforms, as ``virtoll advise --need`` takes it; its grammar is checked by who
+    knows it (``cli/plan.py``).
     ``sizes`` stand in the place of other keys (``sizes.py``), and are gone when this model sees the document.
     """
 
@@ -152,6 +154,7 @@ class ExperimentFile(Parameters):
     summary: Literal["mean-t95", "mean-sd", "median-drop-first"] | None = None
     margin: float = Field(default=0.10, ge=0.01, le=0.5)
     skip: list[str] = Field(default_factory=list)
+    needs: list[str] = Field(default_factory=list)
 
 
 class UntilDecided(Parameters):

@@ -142,6 +142,7 @@ class Experiment:
     ``blocks``: how many at most; ``looks``: after how many of them a run ends if all is decided, None: never.
     ``conditions``: under which every trial is measured besides alone (scenario ``neighbours``). ``scale``: how many
     guests do the same at once (scenario ``scale``), None in any other.
+    ``needs``: of the user, as ``virtoll advise`` takes them.
     ``size`` and ``selection`` say which part of it; ``cells`` are the pairs of label and workload that are run.
     """
 
@@ -170,6 +171,7 @@ class Experiment:
     looks: Looks | None = None
     summary: str | None = None
     margin: float = 0.10
+    needs: tuple[str, ...] = ()
     size: str | None = None
     selection: Selection = EVERYTHING
     cells: frozenset[Cell] = frozenset()

@@ -138,6 +138,7 @@ def parse_experiment(text: str, path: Path, catalogue: Catalogue, selection: Sel
         rounds=parsed.rounds,
         summary=parsed.summary,
         margin=parsed.margin,
+        needs=tuple(parsed.needs),
         size=size,
         selection=selection,
         cells=cells,

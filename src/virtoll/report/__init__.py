@@ -6,6 +6,7 @@ are what it prints, and `report_document` all of it for a program. Figures are i
 `figures.SERIES`. Nothing here measures, and nothing here computes a statistic.
 """
 
+from virtoll.report.advice import AdviceView, Adviser, advice_lines
 from virtoll.report.answer import damage_line
 from virtoll.report.build import ReportResult, build_report, load_analysis
 from virtoll.report.claims import claims_lines, counts_line
@@ -20,7 +21,10 @@ from virtoll.report.terminal import answer_terminal
 from virtoll.report.validation import read_tests, validation_table
 
 __all__ = [
+    "AdviceView",
+    "Adviser",
     "ReportResult",
+    "advice_lines",
     "answer_terminal",
     "at_once_terminal",
     "build_report",

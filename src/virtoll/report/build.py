@@ -10,6 +10,7 @@ from pathlib import Path
 from virtoll.claims import Claim, Judged, judge_claims, published_claims, then_and_now
 from virtoll.errors import RunFolderError, StorageError, UsageError, VirtollError
 from virtoll.report import words
+from virtoll.report.advice import AdviceView, Adviser
 from virtoll.report.csv_table import CsvTable
 from virtoll.report.drawing import Drawer, Drawing
 from virtoll.report.exports import export_texts, exports_of
@@ -33,13 +34,15 @@ from virtoll.stats.looks import look
 class ReportResult:
     """Where the page is, the ledger of claims, and the analysis that all came from.
 
-    `damage`: what of the run folder is not as it was when the run ended; None where it has no digests.
+    `damage`: what of the run folder is not as it was when the run ended; None where it has no digests. `advice`: on
+    the needs of a user; None where there are none.
     """
 
     path: Path
     ledger: tuple[Judged, ...]
     analysis: Analysis
     damage: tuple[str, ...] | None
+    advice: AdviceView | None = None
 
 
 def load(run_directory: Path) -> RunData:
@@ -179,12 +182,14 @@ def build_report(
     output: Path | None = None,
     claims: Sequence[Claim] = (),
     renewed_seconds: int | None = None,
+    adviser: Adviser | None = None,
 ) -> ReportResult:
     """Make the page, `figures/`, `tables/` and the methods in `output` (default: the run folder's `report/`), anew.
 
     `claims`: of a user's own, beside the published ones. `renewed_seconds`: how often a browser is to read the page
-    again, while the run goes on; None: not at all. Raises RunFolderError (the run cannot be read), DrawingError (a
-    figure is not drawn) and StorageError (the report cannot be written); the old report is then as it was.
+    again, while the run goes on; None: not at all. `adviser`: who knows the user's needs; None: there are none. Raises
+    RunFolderError (the run cannot be read), DrawingError (a figure is not drawn) and StorageError (the report cannot
+    be written); the old report is then as it was.
     """
     with Drawer() as drawer:
         with _garbage_left():
@@ -192,7 +197,9 @@ def build_report(
             gc.freeze()  # what figures leave behind is searched for and freed; the records are no part of that search
         try:
             with _damage_told(run_directory):
-                return _built(analysis, run_directory, output, claims, renewed_seconds, drawer=drawer)
+                return _built(
+                    analysis, run_directory, output, claims, renewed_seconds, adviser=adviser, drawer=drawer
+                )
         finally:
             gc.unfreeze()
 
@@ -204,12 +211,14 @@ def _built(
     claims: Sequence[Claim],
     renewed_seconds: int | None,
     *,
+    adviser: Adviser | None,
     drawer: Drawer,
 ) -> ReportResult:
     """What the process of `drawer` draws is asked for first, and waited for last."""
     drawings = _drawings(drawer, analysis, figures_of(analysis))
     beside = then_and_now(analysis)
     drawings |= _drawings(drawer, analysis, then_and_now_figures(beside))
+    advice = adviser(analysis) if adviser is not None else None
     ledger = ledger_of(analysis, claims)
     damage, exports = differences(run_directory), exports_of(analysis)
     target = output if output is not None else run_directory / "report"
@@ -224,6 +233,7 @@ def _built(
                 renewed_seconds=renewed_seconds,
                 tables=_write_tables(folder, csv_tables(analysis, ledger, beside)),
                 exports=exports,
+                advice=advice,
             )
             _write(folder, page, drawings.values())
             for name, text in export_texts(exports).items():
@@ -231,7 +241,7 @@ def _built(
     except OSError as error:
         reason = error.strerror or str(error)
         raise StorageError(f"cannot write the report to {target}: {reason}. Give another folder.") from error
-    return ReportResult(target / "index.html", ledger, analysis, damage)
+    return ReportResult(target / "index.html", ledger, analysis, damage, advice)
 
 
 def _drawings(drawer: Drawer, analysis: Analysis, specs: Mapping[str, FigureSpec]) -> dict[str, Drawing]:

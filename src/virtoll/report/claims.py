@@ -32,7 +32,10 @@ _MOST_SHOWN = 4  # findings of one test on the page; claims.csv has all
 
 @dataclass(frozen=True)
 class ClaimView:
-    """One claim of the ledger as the page and the terminal print it: `tests` are (outcome, what it says, findings)."""
+    """One claim of the ledger as the page and the terminal print it: `tests` are (outcome, what it says, findings).
+
+    `workloads`: what its tests are of.
+    """
 
     id: str
     says: str
@@ -42,6 +45,7 @@ class ClaimView:
     outcome: str
     kind: str
     tests: tuple[tuple[str, str, tuple[str, ...]], ...]
+    workloads: tuple[str, ...]
 
 
 def counts_line(ledger: Sequence[Judged]) -> str:
@@ -61,6 +65,7 @@ def claims_context(ledger: Sequence[Judged]) -> dict[str, Any]:
     told = [one for one in ledger if one.outcome is not Outcome.NOT_MEASURED]
     return {
         "line": counts_line(ledger),
+        "outcomes": [str(one) for one in OUTCOMES if any(each.outcome is one for each in told)],
         "told": [view(one) for one in sorted(told, key=lambda one: OUTCOMES.index(one.outcome))],
         "untold": [_untold(one) for one in ledger if one.outcome is Outcome.NOT_MEASURED],
     }
@@ -78,7 +83,13 @@ def view(judged: Judged) -> ClaimView:
         outcome=str(judged.outcome),
         kind=OUTCOME_CLASS[judged.outcome],
         tests=tuple((str(one.outcome), _asked(one), _shown(one)) for one in judged.tests),
+        workloads=workloads_of(judged.claim),
     )
+
+
+def workloads_of(claim: Claim) -> tuple[str, ...]:
+    """The workloads that a claim is about; none where it is about all of them."""
+    return tuple(dict.fromkeys(name for one in claim.tests for name in one.workloads))
 
 
 def source_words(claim: Claim) -> str:

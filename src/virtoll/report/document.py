@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from virtoll.claims import Judged
 from virtoll.report import words
+from virtoll.report.advice import AdviceView
 from virtoll.report.answer import not_known, notes, rankings
 from virtoll.report.claims import claims_document
 from virtoll.report.csv_table import record
@@ -31,9 +32,17 @@ VERSION: Final = 1  # another one where a key goes, or means something else; new
 
 
 def report_document(
-    analysis: Analysis, ledger: Sequence[Judged], folder: Path, page: Path, damage: Sequence[str] | None
+    analysis: Analysis,
+    ledger: Sequence[Judged],
+    folder: Path,
+    page: Path,
+    damage: Sequence[str] | None,
+    advice: AdviceView | None = None,
 ) -> dict[str, Any]:
-    """All of it; `damage`: what of the folder is not as it was when the run ended, None where it has no digests."""
+    """All of it; `damage`: what of the folder is not as it was when the run ended, None where it has no digests.
+
+    `advice`: on a user's needs; None where there are none.
+    """
     tables = {
         table.name: table.records()
         for table in (comparisons_table(analysis), *isolation_tables(analysis), *at_once_tables(analysis))
@@ -63,6 +72,7 @@ def report_document(
         "groups": tables.get("groups", []),
         "explanations": explanation_records(analysis),
         "claims": claims_document(ledger),
+        "advice": None if advice is None else dict(advice.document),
     }
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from virtoll import units
 from virtoll.claims import NO_PAPER, Judged, ThenAndNow
 from virtoll.report import headline, words
+from virtoll.report.advice import AdviceView
 from virtoll.report.answer import cost_to_know_line, ranked
 from virtoll.report.claims import claims_context
 from virtoll.report.conditional_throughput import throughput_context
@@ -53,16 +54,17 @@ def render_page(
     renewed_seconds: int | None = None,
     tables: Sequence[str] | None = None,
     exports: Exports | None = None,
+    advice: AdviceView | None = None,
 ) -> str:
     """The whole page as HTML; `drawings`: the figures that show something; `ledger`: what the run says about claims.
 
     `beside`: what the papers have beside the run. `damage`: what of the run folder is not as it was when the run
     ended. `renewed_seconds`: how often a browser is to read the page again, of a run that goes on. `tables`: the names
-    of the report's; `exports`: its own. Both where they were made already.
+    of the report's; `exports`: its own. Both where they were made already. `advice`: on a user's needs.
     """
     names = [one.name for one in csv_tables(analysis, ledger, beside)] if tables is None else tables
     context = _context(analysis, drawings, ledger, beside, names) | _exported(exports or exports_of(analysis))
-    own = {"damage": damage, "renewed_seconds": renewed_seconds}
+    own = {"damage": damage, "renewed_seconds": renewed_seconds, "advice": advice}
     return page_text("report.html.j2", context | own, context["figures"])
 
 
@@ -77,6 +79,7 @@ def _context(
     compared = _compared(analysis)
     specs = figures_of(analysis, beside)
     figures = [_figure(analysis, name, spec, drawings.get(name)) for name, spec in specs.items()]
+    claims = claims_context(ledger)
     blocks = {len(one.pairs) for one in (*analysis.control, *analysis.comparisons) if one.pairs}
     return {
         "analysis": analysis,
@@ -114,6 +117,7 @@ def _context(
             manifest.run,
             analysis.platforms,
             list(dict.fromkeys(trial.workload for trial in manifest.plan.trials)),
+            outcomes=claims["outcomes"],
         ),
         "platform_names": set(analysis.platforms),
         "workload_of": {task.label: task.workload for task in analysis.tasks},
@@ -139,7 +143,7 @@ def _context(
         "throughput": throughput_context(analysis),
         "guests": guests_context(analysis),
         "beside": then_and_now_context(analysis, beside),
-        "claims": claims_context(ledger),
+        "claims": claims,
         "explanation": explanation_context(analysis),
         "paper": paper_context(analysis),
         "substitutes": substitutes(analysis),

@@ -49,11 +49,17 @@ def drawn_view(drawing: Drawing, title: str, section: str, caption: str) -> Figu
 
 
 def browser_context(
-    figures: Iterable[FigureView], run: str, platforms: Sequence[str], workloads: Sequence[str] = ()
+    figures: Iterable[FigureView],
+    run: str,
+    platforms: Sequence[str],
+    workloads: Sequence[str] = (),
+    *,
+    outcomes: Sequence[str] = (),
 ) -> dict[str, Any]:
     """What the common templates print: policy, colours, scripts and the library, which is there where figures ask.
 
-    `run`: what the reader's choice is kept by. `platforms`, `workloads`: what the page may be filtered by.
+    `run`: what the reader's choice is kept by. `platforms`, `workloads`, `outcomes` (of claims): what the page may be
+    filtered by.
     """
     styles = platform_styles(platforms)
     looks = [{"name": name, "paint": one.paint, "shape": outline(one.marker)} for name, one in styles.items()]
@@ -67,6 +73,7 @@ def browser_context(
             "run": run,
             "platforms": looks,
             "workloads": list(workloads),
+            "outcomes": list(outcomes),
             "config": {width.name.lower(): config(width) for width in Width},
         },
     }

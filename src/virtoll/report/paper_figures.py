@@ -93,7 +93,10 @@ class PartView:
 
 @dataclass(frozen=True)
 class PaperFigureView:
-    """One figure or table of the paper: `state` says who replays it, or why nobody does; `parts`: what is measured."""
+    """One figure or table of the paper: `state` says who replays it, or why nobody does; `parts`: what is measured.
+
+    `workloads`: what it was measured by.
+    """
 
     head: str
     title: str
@@ -102,6 +105,7 @@ class PaperFigureView:
     anchor: str
     measured: bool
     parts: tuple[PartView, ...]
+    workloads: tuple[str, ...]
 
 
 def data_of(found: Reproduction) -> list[list[PartData]]:
@@ -141,6 +145,7 @@ def _view(figure: PaperFigure, parts: Sequence[PartData]) -> PaperFigureView:
         anchor=figure.anchor,
         measured=bool(there),
         parts=shown,
+        workloads=tuple(dict.fromkeys(mark.workload for part in there for _, mark in part.marks)),
     )
 
 

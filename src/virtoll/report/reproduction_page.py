@@ -58,6 +58,7 @@ class JoinedView:
     outcome: str
     kind: str
     error: str
+    workloads: tuple[str, ...]
     runs: tuple[tuple[str, str, tuple[tuple[str, str, tuple[str, ...]], ...]], ...]
 
 
@@ -94,7 +95,13 @@ def _context(found: Reproduction, drawings: Mapping[str, Drawing]) -> dict[str, 
     drawn, beside_drawn = _figures_again(found, drawings), _figures_beside(found, drawings)
     runs = ", ".join(one.manifest.run for one in found.runs)
     return {
-        **browser_context((*drawn.values(), *beside_drawn), f"{found.study.name}: {runs}", labels(found)),
+        **browser_context(
+            (*drawn.values(), *beside_drawn),
+            f"{found.study.name}: {runs}",
+            labels(found),
+            list(dict.fromkeys(one.workload for run in found.runs for one in run.manifest.plan.trials)),
+            outcomes=[str(one) for one in OUTCOMES if any(each.outcome is one for each in told)],
+        ),
         "platform_names": set(labels(found)),
         "workload_of": {},
         "caveats": {},
@@ -209,6 +216,7 @@ def _joined_view(joined: Joined) -> JoinedView:
         note=first.note,
         outcome=str(joined.outcome),
         kind=OUTCOME_CLASS[joined.outcome],
+        workloads=first.workloads,
         error=f"wrong by chance: at most {100 * joined.error:.0f} %" if joined.decided else "",
         runs=tuple((run, str(one.outcome), view(one).tests) for run, one in joined.measured),
     )

@@ -23,7 +23,10 @@ _BARE_HOST = "the bare host"
 
 @dataclass(frozen=True)
 class BesideView:
-    """One question: what, of which of the paper's platforms, its share, and answers (here, how it stands, share)."""
+    """One question: what, of which of the paper's platforms, its share, and answers (here, how it stands, share).
+
+    `workloads`: what was measured of it.
+    """
 
     what: str
     name: str
@@ -31,6 +34,7 @@ class BesideView:
     then: Shown
     notes: tuple[str, ...]
     nows: tuple[tuple[str, str, Shown], ...]
+    workloads: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,7 @@ def beside_view(one: Beside, *, told: bool) -> BesideView:
         Shown(share_words(question.then), small, hint=hint, words=said),
         question.then.notes,
         tuple((now.ratio.platform, _standing(now), _now(now.ratio)) for now in one.nows),
+        question.now.workloads,
     )
 
 

@@ -78,6 +78,7 @@ def build(
             "boot": experiment.boot,
             "summary": experiment.summary,
             "margin": experiment.margin,
+            "needs": list(experiment.needs),
             "guest": {"vcpus": experiment.vcpus, "memory_bytes": experiment.memory_bytes, "marks": experiment.marks},
         },
         command=tuple(command),

@@ -7,6 +7,7 @@ A guest that fails costs the trial and is named; guests that did not begin toget
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Sequence
@@ -143,7 +144,10 @@ def _measure(trial: Trial, member: _Member, session: RunSession) -> None:
             if lacking is not None:
                 raise GuestCannot(lacking)
             bench = replace(live.bench(session.pinning, session.tags), cpus=(), company=member.company)
-            with live.timekeeper.together(line):
+            # Reading one guest's processes would disturb those that still work, so that it is done of one alone.
+            read = used if member.company.guests == 1 else None
+            counted = live.timekeeper.also(read.measuring) if read is not None else contextlib.nullcontext()
+            with live.timekeeper.together(line), counted:
                 outcome = workload.warm_up(bench) if trial.warm_up else workload.measure(bench)
     except GuestError as error:
         member.error = error

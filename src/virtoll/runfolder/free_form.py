@@ -49,7 +49,7 @@ _FACTS: Shape = {"cpu_flags": _texts, "interfaces": _interfaces, "sysctls": _nam
 _HOST: Shape = {"mitigations": _named_texts}
 _IMAGE: Shape = {"tools": _tools, "kernel": _named}
 _PINNING: Shape = {"guest_cpus": _numbers}
-_EXPERIMENT: Shape = {"guest": _named, "conditions": _texts, "looks": _pairs}
+_EXPERIMENT: Shape = {"guest": _named, "conditions": _texts, "looks": _pairs, "needs": _texts}
 
 
 def facts(value: dict[str, Any]) -> dict[str, Any]:

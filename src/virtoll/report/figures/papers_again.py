@@ -256,7 +256,11 @@ def _bar_data(look: _Look, own: _Placed) -> Iterator[Specification]:
 
 def _datum(look: _Look, mark: Mark) -> Specification:
     scale = look.scale
-    made: Specification = {"platform": mark.platform, "workload": mark.task, "said": said_mark(look.data.part, mark)}
+    made: Specification = {
+        "platform": mark.platform,
+        "workload": mark.workload,
+        "said": said_mark(look.data.part, mark),
+    }
     made["value"] = number(mark.value * scale.factor)
     made |= {"caveat": True} if mark.caveat else {}
     if mark.low is not None and mark.high is not None:

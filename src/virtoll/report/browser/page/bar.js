@@ -1,6 +1,6 @@
-// The bar: filters by platform and workload, and the choice of light or dark. The last file: it starts all others.
+// The bar: filters by platform, workload and outcome of claims, and the choice of light or dark. The last file: it starts all others.
 
-const TITLES = { platform: "Platforms", workload: "Workloads" };
+const TITLES = { platform: "Platforms", workload: "Workloads", outcome: "Claims" };
 const THEMES = { "as the system": null, light: "light", dark: "dark" };
 
 function swatch(platform) {

@@ -1,12 +1,12 @@
-// What the reader has chosen: which platforms and workloads are left out, and which platform is lit.
+// What the reader has chosen: which platforms, workloads and outcomes of claims are left out, and which platform is lit.
 //
 // Tables, figures and the bar register with `onChoice` and `onLight`, and change what they show when they are called.
 // All files of this folder stand in one function on the page, in the order that `browser` has.
 
 const PAGE = JSON.parse(document.getElementById("page-facts").textContent);
-const KINDS = ["platform", "workload"];
-const NAMES = { platform: PAGE.platforms.map((one) => one.name), workload: PAGE.workloads };
-const leftOut = { platform: new Set(), workload: new Set() };
+const KINDS = ["platform", "workload", "outcome"];
+const NAMES = { platform: PAGE.platforms.map((one) => one.name), workload: PAGE.workloads, outcome: PAGE.outcomes };
+const leftOut = { platform: new Set(), workload: new Set(), outcome: new Set() };
 const choiceListeners = [];
 const lightListeners = [];
 let theme = null; // "light", "dark", or null: as the system has it

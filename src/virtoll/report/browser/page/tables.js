@@ -31,9 +31,33 @@ function isMissing(cell) {
   return cell === undefined || ["", "–", "not measured", "not recorded"].includes(mainText(cell));
 }
 
+// The cells of rows by column: one that spans several rows or columns is in each of them.
+function gridOf(rows) {
+  const open = [];
+  const grid = new Map();
+  for (const row of rows) {
+    const cells = [];
+    const own = [...row.cells];
+    while (own.length > 0 || open[cells.length]?.rows > 0) {
+      const above = open[cells.length];
+      if (above?.rows > 0) {
+        above.rows -= 1;
+        cells.push(above.cell);
+        continue;
+      }
+      const cell = own.shift();
+      for (let across = 0; across < cell.colSpan; across += 1) {
+        open[cells.length] = { cell, rows: cell.rowSpan - 1 };
+        cells.push(cell);
+      }
+    }
+    grid.set(row, cells);
+  }
+  return grid;
+}
+
 // Rows in the order of a column: numbers where all that is not missing are numbers, else words; missing ones last.
-function sortedRows(rows, column, direction) {
-  const cells = new Map(rows.map((row) => [row, row.cells[column]]));
+function sortedRows(rows, cells, direction) {
   const missing = rows.filter((row) => isMissing(cells.get(row)));
   const told = rows.filter((row) => !missing.includes(row));
   const numbers = new Map(told.map((row) => [row, cells.get(row).tagName === "TH" ? null : numberOf(cells.get(row))]));
@@ -45,11 +69,59 @@ function sortedRows(rows, column, direction) {
   return [...told.sort((one, other) => direction * compare(one, other)), ...missing];
 }
 
+function isGroupHead(row) {
+  return row.querySelector(":scope > th[scope=rowgroup]") !== null;
+}
+
+// A copy of a cell for one of the rows that it spans.
+function copyOf(cell) {
+  const copy = cell.cloneNode(true);
+  copy.removeAttribute("rowspan");
+  for (const one of copy.querySelectorAll("[id]")) one.removeAttribute("id");
+  return copy;
+}
+
+// A part of a table's body that is sorted by itself, below its group's head. While rows are sorted or left out, each
+// has cells of its own: one that spans several is copied into all of them.
+function bodyOf(body) {
+  const rows = [...body.rows].filter((row) => !isGroupHead(row));
+  const grid = gridOf(rows);
+  const spans = rows.flatMap((row) => [...row.cells]).filter((cell) => cell.rowSpan > 1);
+  const heights = new Map(spans.map((cell) => [cell, cell.rowSpan]));
+  const made = new Map(rows.map((row) => [row, [...row.cells]]));
+  let single = null;
+  let sorted = false;
+  let apart = false;
+  const unfold = (wanted) => {
+    if (spans.length === 0 || wanted === apart) return;
+    apart = wanted;
+    const own = (row) =>
+      [...new Set(grid.get(row))].map((cell) => (cell.parentElement === row ? cell : copyOf(cell)));
+    single ??= new Map(rows.map((row) => [row, own(row)]));
+    for (const cell of spans) cell.rowSpan = apart ? 1 : heights.get(cell);
+    for (const row of rows) row.replaceChildren(...(apart ? single : made).get(row));
+  };
+  const isAnyLeftOut = () => rows.some((row) => row.classList.contains("left-out"));
+  return {
+    rows,
+    // `direction`: 1, -1, or 0 for the order in which it was made.
+    sort(column, direction) {
+      sorted = direction !== 0;
+      unfold(sorted || isAnyLeftOut());
+      const cells = new Map(rows.map((row) => [row, grid.get(row)[column]]));
+      body.append(...(sorted ? sortedRows(rows, cells, direction) : rows));
+    },
+    refold() {
+      unfold(sorted || isAnyLeftOut());
+    },
+  };
+}
+
+// Its bodies, each of which is sorted by the heads of the table's columns.
 function makeSortable(table) {
-  const body = table.tBodies[0];
   const heads = table.tHead ? [...table.tHead.rows[0].cells] : [];
-  if (table.tBodies.length !== 1 || body.rows.length < 2 || table.querySelector("[rowspan], [colspan]")) return;
-  const original = [...body.rows];
+  const bodies = [...table.tBodies].map(bodyOf);
+  if (bodies.every((body) => body.rows.length < 2) || table.tHead?.querySelector("[rowspan], [colspan]")) return bodies;
   for (const [column, head] of heads.entries()) {
     if (head.textContent.trim() === "") continue;
     const button = element("button", { type: "button", class: "sort", title: "Sort by this column" });
@@ -60,9 +132,10 @@ function makeSortable(table) {
       const now = { null: "ascending", ascending: "descending", descending: null }[was];
       for (const one of heads) one.removeAttribute("aria-sort");
       if (now !== null) head.setAttribute("aria-sort", now);
-      body.append(...(now === null ? original : sortedRows(original, column, now === "ascending" ? 1 : -1)));
+      for (const body of bodies) body.sort(column, { ascending: 1, descending: -1, null: 0 }[now]);
     });
   }
+  return bodies;
 }
 
 function namesIn(place, kind) {
@@ -75,10 +148,11 @@ function headOf(row) {
 }
 
 // Everything that is of certain platforms or workloads: [kind, names, elements], hidden once all names are left out.
+// The head of a group of rows is of all that these are of.
 function partsOf(table) {
   const parts = [];
   for (const row of table.querySelectorAll("tbody > tr")) {
-    const head = headOf(row);
+    const head = isGroupHead(row) ? row.parentElement : headOf(row);
     for (const kind of KINDS) {
       const names = head === null ? [] : namesIn(head, kind);
       if (names.length > 0) parts.push([kind, names, [row]]);
@@ -92,8 +166,14 @@ function partsOf(table) {
   return parts;
 }
 
+// What else says of what it is: a place of a ranking, a claim, a paper's figure, a platform's phrases.
 function looseParts() {
   const parts = [];
+  for (const row of document.querySelectorAll("tr[data-outcome]")) parts.push(["outcome", [row.dataset.outcome], [row]]);
+  for (const place of document.querySelectorAll("[data-workloads]")) {
+    const names = place.dataset.workloads.split(" ").filter((name) => NAMES.workload.includes(name));
+    parts.push(["workload", names, [place]]);
+  }
   for (const place of document.querySelectorAll(".place[data-platform]")) {
     parts.push(["platform", [place.dataset.platform], [place]]);
   }
@@ -133,7 +213,7 @@ function nameRegion(place, headings) {
 function startTables() {
   const tables = [...document.querySelectorAll("main table")];
   const parts = [...tables.flatMap(partsOf), ...looseParts()];
-  for (const table of tables) makeSortable(table);
+  const bodies = tables.flatMap(makeSortable);
   const places = new Map();
   for (const place of document.querySelectorAll("main [data-platform]")) {
     const name = place.dataset.platform;
@@ -146,6 +226,7 @@ function startTables() {
       parts.filter(([kind, names]) => names.every((name) => isLeftOut(kind, name))).flatMap(([, , found]) => found),
     );
     for (const [, , found] of parts) for (const one of found) one?.classList.toggle("left-out", hidden.has(one));
+    for (const body of bodies) body.refold();
   });
   let before = [];
   onLight((name) => {

@@ -1,0 +1,127 @@
+"""A user's needs for the command line: what they may name, how they are checked, and who advises on them.
+
+Main functions: `parts_of` and `needs_of` (checked), `adviser_of` (for a run's report) and `experiments_of`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from virtoll.errors import UsageError
+from virtoll.units import printable
+
+if TYPE_CHECKING:
+    from virtoll.advise import Advice, Known, Missing
+    from virtoll.advise.need import Part
+    from virtoll.cli.advice_words import Told
+    from virtoll.experiment.model import Parameters
+    from virtoll.report import AdviceView, Adviser
+
+_FILE = Path("virtoll advise")
+_MOST, _FOLDED = 80, 60  # columns of an experiment's text, and those from which YAML folds it
+
+
+def parts_of(texts: Sequence[str], where: str = "", known: Known | None = None) -> tuple[Part, ...]:
+    """The parts of needs; UsageError that begins with ``where`` and names the need that cannot be understood."""
+    from virtoll.advise import parse_needs
+
+    try:
+        return parse_needs(texts, known or known_workloads())
+    except ValueError as error:
+        raise UsageError(f"{where}{error}") from error
+
+
+def needs_of(folder: Path, given: Sequence[str] = ()) -> tuple[Part, ...]:
+    """The parts of what is given, or else of what a run's experiment asks; none where neither is there."""
+    if given:
+        return parts_of(given)
+    from virtoll.runfolder.store import RunFolder
+
+    texts = RunFolder.open(folder).manifest.experiment.get("needs") or ()
+    return parts_of(texts, f"{folder}/manifest.json: experiment.needs: ") if texts else ()
+
+
+def adviser_of(folder: Path, given: Sequence[str] = ()) -> Adviser | None:
+    """Who says in a run's report which platforms meet the needs; None where there are none."""
+    parts = needs_of(folder, given)
+    if not parts:
+        return None
+
+    from virtoll.advise import advise
+
+    known = known_workloads()
+    return lambda analysis: _view(advise(analysis, parts, known))
+
+
+def _view(advice: Advice) -> AdviceView:
+    from virtoll.cli.advice_words import view
+
+    return view(advice, experiments_of(advice))
+
+
+def experiments_of(advice: Advice) -> list[Told]:
+    """The experiments that would tell what a run does not, each checked as ``virtoll plan`` checks it."""
+    return [_told(one) for one in advice.missing]
+
+
+def known_workloads() -> Known:
+    """Every workload's figures and parameters, as a need may name them."""
+    from virtoll.advise import Figure, Known, KnownWorkload
+    from virtoll.platforms import EVERY_PLATFORM
+    from virtoll.runfolder.frame_shape import FrameShape
+    from virtoll.workloads import WORKLOADS
+
+    return Known(
+        workloads={
+            name: KnownWorkload(
+                figures=tuple(Figure(one.name, one.unit, one.better) for one in WORKLOADS[name].metrics),
+                parameters=_usual(WORKLOADS[name].parameter_model),
+                resource=WORKLOADS[name].resource,
+            )
+            for name in WORKLOADS
+        },
+        platforms={name: _usual(EVERY_PLATFORM[name].parameter_model) for name in EVERY_PLATFORM},
+        frames_per_second=lambda size, rate: FrameShape(frame_size_bytes=size).frames_per_second(rate),
+    )
+
+
+def _usual(model: type[Parameters]) -> dict[str, Any]:
+    """Every parameter with its value where it is not given, as records have them; None: it must be given."""
+    from pydantic_core import PydanticUndefined
+
+    found = {name: field.get_default(call_default_factory=True) for name, field in model.model_fields.items()}
+    given = {name: value for name, value in found.items() if value is not PydanticUndefined}
+    usual = model.model_construct(**given).model_dump(mode="json", include=set(given))
+    return {name: usual.get(name) for name in found}
+
+
+def _told(missing: Missing) -> Told:
+    """The experiment as the text of its file, checked as ``virtoll plan`` checks it, and how long it takes."""
+    from virtoll.cli.advice_words import Told
+    from virtoll.experiment.parse import parse_experiment
+    from virtoll.run.preview import catalogue, estimate, plan_of
+    from virtoll.run.requirements import possible, why_impossible
+
+    text = file_text(missing.document)
+    try:
+        checked = parse_experiment(text, _FILE, catalogue())
+        planned = plan_of(checked)
+        held = possible(planned, checked)
+    except UsageError as error:
+        return Told(missing.tells, None, None, str(error))
+    if not held.trials:
+        return Told(missing.tells, None, None, str(why_impossible(planned.trials[0], checked)))
+    return Told(missing.tells, text, estimate(held), missing.note)
+
+
+def file_text(document: Mapping[str, Any]) -> str:
+    """The text of a file; where a name makes lines too long, or would steer a terminal, in more and plainer lines."""
+    import yaml
+    from rich.cells import cell_len
+
+    usual = yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True, default_flow_style=None, width=_FOLDED)
+    if usual == printable(usual) and max(map(cell_len, usual.splitlines())) <= _MOST:
+        return usual
+    return yaml.safe_dump(dict(document), sort_keys=False, default_flow_style=False, width=_FOLDED)
