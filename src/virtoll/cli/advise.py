@@ -11,7 +11,7 @@ import typer
 
 from virtoll.cli.folders import find_run
 from virtoll.cli.output import Json, print_json, say, say_in_columns
-from virtoll.cli.runs import RunArgument
+from virtoll.cli.runs import RunArgument, tell_damage
 from virtoll.errors import UsageError
 from virtoll.units import printable
 
@@ -49,6 +49,7 @@ def advise(
         raise UsageError(str(error)) from error
     advice = advised(load_analysis(folder), parts, known)
     told = [_told(one) for one in advice.missing]
+    tell_damage(folder)
     if as_json:
         print_json(document(advice, told))
         return

@@ -20,7 +20,7 @@ from virtoll.report.tables import csv_tables
 from virtoll.runfolder.looks import Looks
 from virtoll.runfolder.records import LookRecord, PlannedTrial, TrialRecord
 from virtoll.runfolder.store import RunFolder
-from virtoll.runfolder.sums import differences
+from virtoll.runfolder.sums import differences, unchecked
 from virtoll.stats.analysis import Analysis, RunData, analyse
 from virtoll.stats.compare import LEVEL
 from virtoll.stats.foreseen import foreseen
@@ -215,6 +215,7 @@ def _built(
             ledger,
             beside,
             damage=damage or (),
+            unchecked=unchecked(run_directory) if analysis.data.state.state == "complete" else (),
             renewed_seconds=renewed_seconds,
             tables=tables,
             exports=exports,

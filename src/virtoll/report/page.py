@@ -50,6 +50,7 @@ def render_page(
     beside: ThenAndNow = NO_PAPER,
     *,
     damage: Sequence[str] = (),
+    unchecked: Sequence[str] = (),
     renewed_seconds: int | None = None,
     tables: Sequence[str] | None = None,
     exports: Exports | None = None,
@@ -57,12 +58,14 @@ def render_page(
     """The whole page as HTML; `drawings`: the figures that show something; `ledger`: what the run says about claims.
 
     `beside`: what the papers have beside the run. `damage`: what of the run folder is not as it was when the run
-    ended. `renewed_seconds`: how often a browser is to read the page again, of a run that goes on. `tables`: the names
-    of the report's; `exports`: its own. Both where they were made already.
+    ended; `unchecked`: what of it has no digests. `renewed_seconds`: how often a browser is to read the page again, of
+    a run that goes on. `tables`: the names of the report's; `exports`: its own. Both where they were made already.
     """
     names = [one.name for one in csv_tables(analysis, ledger, beside)] if tables is None else tables
     context = _context(analysis, drawings, ledger, beside, names) | _exported(exports or exports_of(analysis))
-    return page_text("report.html.j2", context | {"damage": damage, "renewed_seconds": renewed_seconds})
+    return page_text(
+        "report.html.j2", context | {"damage": damage, "unchecked": unchecked, "renewed_seconds": renewed_seconds}
+    )
 
 
 def _context(
