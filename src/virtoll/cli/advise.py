@@ -96,18 +96,20 @@ def _usual(model: type[Parameters]) -> dict[str, Any]:
 
 def _checked(model: type[Parameters], name: str, given: Any) -> Any:
     """A parameter's value as records have it, or its guest's; raises a ``ValueError`` in words."""
-    from pydantic import ValidationError, create_model
+    from pydantic import BaseModel, ValidationError, create_model
 
     from virtoll.errors import complaint
     from virtoll.experiment.file import GuestSize
 
     of_guest = {"vcpus": "vcpus", "memory_bytes": "memory"}
     field = model.model_fields.get(name) or GuestSize.model_fields[of_guest[name]]
+    alone: dict[str, Any] = {"value": (field.annotation, field)}
+    kind: type[BaseModel] = create_model("Given", **alone)
     try:
-        found = create_model("Given", value=(field.annotation, field)).model_validate({"value": given})
+        found = kind.model_validate({"value": given})
     except ValidationError as error:
         raise ValueError(complaint(error.errors(include_url=False)[0], "", "")) from error
-    value = found.model_dump(mode="json")["value"]
+    value: Any = found.model_dump(mode="json")["value"]
     if isinstance(given, bool) and not isinstance(value, bool):
         raise ValueError("a number is wanted")
     return value

@@ -13,7 +13,7 @@ from typing import Any
 from virtoll import units
 from virtoll.claims import NO_PAPER, Judged, ThenAndNow
 from virtoll.report import headline, words
-from virtoll.report.answer import cost_to_know_line, ranked
+from virtoll.report.answer import PLACES, cost_to_know_line, ranked
 from virtoll.report.claims import claims_context
 from virtoll.report.conditional_throughput import throughput_context
 from virtoll.report.drawing import Drawing
@@ -87,6 +87,7 @@ def _context(
         "planned": sum(not one.warm_up for one in manifest.plan.trials),
         "created": _moment(manifest.created_realtime_ns),
         "ranked": ranked(analysis),
+        "places": PLACES,
         "cost_to_know": cost_to_know_line(analysis),
         "words": headline.platform_words(analysis),
         "order_line": headline.order_line(analysis),
