@@ -14,7 +14,7 @@ from tests.support.commands import virtoll
 from tests.support.experiments import fake
 
 from virtoll.runfolder.store import RunFolder
-from virtoll.runfolder.sums import SUMS, differences, write_sums
+from virtoll.runfolder.sums import EXPLANATIONS, SUMS, differences, unchecked, write_sums
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +76,36 @@ def test_a_change_is_told_by_command_and_page(run: Path) -> None:
     assert "This run folder is not as it was when the run ended: fitness.jsonl: is missing" in reported.stdout
     page = (run / "report" / "index.html").read_text(encoding="utf-8")
     assert "not as it was when the run ended: fitness.jsonl: is missing; trials.jsonl: has changed" in page
+
+
+def test_advice_on_a_changed_folder_says_so_too(run: Path) -> None:
+    trials = run / "trials.jsonl"
+    trials.write_text(trials.read_text(encoding="utf-8").replace('"attempt":1', '"attempt":2', 1), encoding="utf-8")
+    advised = virtoll("advise", run, "--need", "superpi duration<1s")
+    assert advised.returncode == 0
+    assert "not as it was when the run ended: trials.jsonl: has changed" in advised.stderr
+
+
+@pytest.mark.parametrize("place", ["evidence/trials.jsonl", "explaim/observed.jsonl"])
+def test_records_that_were_put_into_a_folder_of_it_are_told(run: Path, place: str) -> None:
+    (run / place).parent.mkdir(exist_ok=True)
+    (run / place).write_text("{}\n")
+    assert differences(run) == (f"{place}: was not there",)
+
+
+def test_what_has_no_digests_is_told_by_command_and_page(run: Path) -> None:
+    (run / EXPLANATIONS).mkdir()
+    (run / EXPLANATIONS / "observed.jsonl").write_text("")
+    verified = virtoll("verify", run)
+    assert verified.returncode == 0
+    assert f"{EXPLANATIONS}/ has no {SUMS}: its trials did not come to their end" in verified.stderr
+    write_sums(run / EXPLANATIONS)
+    assert unchecked(run) == ()
+    (run / SUMS).unlink()
+    assert virtoll("verify", run).returncode == 2
+    assert virtoll("report", run).returncode == 0
+    page = (run / "report" / "index.html").read_text(encoding="utf-8")
+    assert f"The folder has no {SUMS}: an older Virtoll wrote it, or the file was lost." in page
 
 
 def test_a_run_that_goes_on_has_no_digests(run: Path) -> None:

@@ -32,7 +32,7 @@ def test_a_router_has_a_size_a_rate_and_bounds() -> None:
     assert [found.loss, found.p50_ns, found.p99_ns] == pytest.approx([0.001, 100_000, 1_000_000])
     assert not found.plain
     assert router("router 64B 2kpps").plain
-    assert router("router 64B 2kpps loss<=0%").loss == 0
+    assert router("router 64B 2kpps loss<=0%").loss == router("router 64B 2kpps loss<=0").loss == 0
     assert router("router 64B 2kpps sources=2 routes=0").where == {"sources": 2, "routes": 0}
 
 
@@ -94,6 +94,17 @@ def test_an_alias_asks_of_the_workloads_that_have_the_figure() -> None:
     assert figures("oltp threads=2 vcpus=4 p99<20ms p95<10ms").where == {"threads": 2, "vcpus": 4}
 
 
+def test_a_parameter_is_what_records_have_of_it() -> None:
+    assert figures("fio block_bytes=4KiB memory_bytes=256MiB operations>1iops").where == {
+        "block_bytes": 4096,
+        "memory_bytes": 256 * 2**20,
+    }
+    for name, workload in KNOWN.workloads.items():
+        for key, usual in workload.parameters.items():
+            if isinstance(usual, int | float | str):
+                assert workload.checked(key, usual) == usual, f"{name} {key}"
+
+
 def test_parts_and_repeated_needs_are_one_need() -> None:
     joined = parse_needs(["router 64B 200kpps + oltp p99<20ms"], KNOWN)
     assert joined == parse_needs(["router 64B 200kpps", "oltp p99<20ms", "oltp p99 < 20ms"], KNOWN)
@@ -119,20 +130,30 @@ def test_parts_and_repeated_needs_are_one_need() -> None:
         ("router 64B 0kpps", "a rate is above 0, got '0kpps'"),
         ("router 64B 2kpps jitter<1ms", "'jitter' is no bound of a router; known are loss, p50 and p99"),
         ("router 64B 2kpps loss>1%", "less loss is better; write 'loss<1%'"),
-        ("router 64B 2kpps loss<1 loss<2%", "a loss is below 100 %, got '1'"),
+        ("router 64B 2kpps loss<100%", "a loss is below 100 %, got '100%'"),
+        ("router 64B 2kpps loss<0.1", "loss has no unit, got '0.1'; known are %, as in '0.1%'"),
         ("router 64B 2kpps loss<1% loss<2%", "loss is bounded twice"),
         ("router 64B 2kpps loss<0%", "loss must be above 0, got '0%'"),
-        ("router 64B 2kpps loss<1ms", "loss is not given in 'ms'; known are %, a plain number"),
-        ("router 64B 2kpps p99<1", "p99 is not given in ''; known are ns, us, µs, ms, s"),
+        ("router 64B 2kpps loss<1ms", "loss is not given in 'ms'; known are %"),
+        ("router 64B 2kpps p99<1", "p99 has no unit, got '1'; known are ns, us, µs, ms, s"),
         ("router 64B 2kpps p99<", "'' is no number with a unit; give p99 in ns"),
         ("router 64B 2kpps frame_size_bytes=128", "'frame_size_bytes' is no parameter of it"),
         ("router 64B 2kpps kettle=1", "'kettle' is no parameter of it; known are .*sources"),
         ("router 64B 2kpps sources=", "'sources=' has no value"),
+        ("router 64B 2kpps sources=null", "'sources=null' has no value"),
+        ("router 64B 2kpps sources=0", "'sources=0' cannot be: input should be greater than or equal to 1, got 0"),
+        ("router 64B 2kpps sources=x", "'sources=x' cannot be: input should be a valid integer"),
+        ("router 64B 2kpps sources=true", "'sources=true' cannot be: a number is wanted"),
+        ("router 64B 2kpps sources=1 sources=2", "'sources' is given twice; leave one out"),
+        ("router 64B 2kpps vcpus=0", "'vcpus=0' cannot be: input should be greater than or equal to 1"),
+        ("router 64B 2kpps memory_bytes=much", "'memory_bytes=much' cannot be: could not parse value and unit"),
+        ("oltp server=borrowed p99<20ms", "'server=borrowed' cannot be: input should be 'own', 'shared' or"),
+        ("udp received-share>0.99", "received_share has no unit, got '0.99'; known are %"),
         ("router 64B 2kpps sources=[1,2]", "'sources' is one value"),
         ("oltp", "there is no bound; add one of duration, transactions_per_second, latency_average"),
         ("oltp p99", "'p99' is not understood; write bounds as 'figure<number unit'"),
         ("oltp kettle<1ms", "'kettle' is no figure of oltp; known are duration, transactions_per_second"),
-        ("oltp p99<20", "latency_p99 is not given in ''; known are ns"),
+        ("oltp p99<20", "latency_p99 has no unit, got '20'; known are ns"),
         ("oltp p99<20kpps", "latency_p99 is not given in 'kpps'"),
         ("oltp p99<x", "'x' is no number with a unit"),
         ("oltp p99<0ms", "latency_p99 must be above 0"),

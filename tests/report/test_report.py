@@ -363,14 +363,15 @@ def test_many_workloads_stay_readable() -> None:
         comparisons=tuple(replace(some, task=one, share=0.5 + number / 10) for number, one in enumerate(tasks)),
     )
     phrases = next(one for one in platform_words(found) if one.platform == platform).phrases
-    assert phrases == (f"Not known, only one block has both values: {task.metric.title} in 12 sizes (50 to 160 %)",)
+    known = "2.0 times slower to 1.6 times faster"
+    assert phrases == (f"Not known, only one block has both values: {task.metric.title} in 12 sizes ({known})",)
     titled = (replace(one, metric=replace(one.metric, title=f"metric {number}")) for number, one in enumerate(tasks))
     many = replace(
         found, comparisons=tuple(replace(one, task=task) for one, task in zip(found.comparisons, titled, strict=True))
     )
     phrases = next(one for one in platform_words(many) if one.platform == platform).phrases
     lead = "Not known, only one block has both values"
-    assert phrases == (f"{lead}: 12 comparisons (50 to 160 %), one by one in the table of cost",)
+    assert phrases == (f"{lead}: 12 comparisons ({known}), one by one in the table of cost",)
     other = replace(task, workload="another")
     wide = replace(found, tasks=tuple(replace(other, workload=f"another-{number}") for number in range(9)))
     wide = replace(wide, comparisons=tuple(replace(some, task=task) for task in wide.tasks))
@@ -432,15 +433,24 @@ def test_cpu_time_is_more_or_less_and_not_slower() -> None:
         (told(Verdict.ALIKE, 0.98, margin=0.1), "alike within 10 %", ("alike", "within 10%")),
         (
             told(Verdict.UNKNOWN, 0.9, simultaneous=Interval(0.664, 1.144, 0.95, "t")),
-            "not known (66 to 114 %)",
-            ("not known", "66–114%"),
+            "not known (1.5 times slower to 14 % faster)",
+            ("not known", "1.5× slower–14% faster"),
         ),
         (
             told(Verdict.UNKNOWN, 0.9, simultaneous=Interval(0.21, 40.2, 0.95, "t")),
-            "not known (0.21 to 40 times)",
-            ("not known", "0.21–40×"),
+            "not known (4.8 times slower to 40 times faster)",
+            ("not known", "4.8× slower–40× faster"),
         ),
-        (told(Verdict.UNKNOWN, 0.9), "not known (90 % in one block)", ("not known", "90% in one block")),
+        (
+            told(Verdict.UNKNOWN, 1.0, simultaneous=Interval(1e-300, 1.0004, 0.95, "t")),
+            "not known (over 1000 times slower to the same)",
+            ("not known", "over 1000× slower–the same"),
+        ),
+        (
+            told(Verdict.UNKNOWN, 0.9),
+            "not known (11 % slower in one block)",
+            ("not known", "11% slower in one block"),
+        ),
         (told(Verdict.UNKNOWN, 0.9, caveat="two lower bounds"), "no verdict (two lower bounds)", ("no verdict", "")),
         (told(Verdict.NOT_MEASURED, 1.0), "not measured", ("–", "")),
         (told(Verdict.FUNCTIONAL, 0.1, caveat=FUNCTIONAL_ONLY), "functional only", ("functional only", "")),
@@ -491,8 +501,12 @@ def test_what_a_run_can_see_and_its_families_are_sentences() -> None:
     task = next(task for task in analysis.tasks if task.workload == "superpi")
     unsteady = replace(analysis, two_states=(TwoStates(task, 1.45, 0.3),))
     assert states_line(unsteady).startswith(
-        "The host has two states in superpi 16384 digits (30 % of its trials about 45 % slower)."
+        "The host itself has two speeds in superpi 16384 digits (30 % of its trials are about 45 % slower)."
     )
+    many = replace(analysis, two_states=tuple(TwoStates(task, 1.1 + n / 10, 0.3) for n in range(9)))
+    assert "about 90 % slower), " in states_line(many).partition("(30 %")[2]
+    assert states_line(many).count(" slower)") == 4
+    assert ", and 5 more. A difference" in states_line(many)
     shown = analyse(run_data(RUNS["control differs"]))
     assert control_line(shown).startswith("Do not trust this run: the host differs from itself in ")
     assert re.search(r"superpi 16384 digits \((1\.5 times|\d\d %) slower, at least", control_line(shown))
@@ -504,7 +518,7 @@ def test_what_is_not_known_comes_with_what_is_possible() -> None:
     some = told(Verdict.UNKNOWN, 0.2, interval=own, simultaneous=together)
     found = replace(analysis, comparisons=(some,))
     (phrase,) = next(one for one in platform_words(found) if one.platform == some.platform).phrases
-    assert phrase == f"Not known: {some.task.metric.title} {some.task.size} (3.0 to 125 %)"
+    assert phrase == f"Not known: {some.task.metric.title} {some.task.size} (33 times slower to 25 % faster)"
     table = next(table for table in csv_tables(found) if table.name == "comparisons")
     row = dict(zip(table.header, table.rows[-1], strict=True))
     assert (row["verdict"], row["share"], row["low"], row["high"]) == ("not known", 0.2, 0.15, 0.25)

@@ -313,4 +313,26 @@ def test_terminal_and_page_say_the_same(small: Path) -> None:
     for words in ("2.0 times slower, at least 1.9", "alike within 5 %"):
         assert words in said
         assert words in page
-    assert re.search(r"would tell: lxc superpi \S+ digits \d+", said.replace("\n", " "))
+    told = re.sub(r"\s+", " ", said)
+    assert re.search(r"is not known: lxc in superpi \S+ digits\. By this run's noise, \d+ more blocks \(", told)
+
+
+def test_what_the_standard_output_cannot_take_is_one_sentence(small: Path) -> None:
+    """A full disk behind `>`; a pipe whose reader has left is no news."""
+    with Path("/dev/full").open("wb") as full:
+        for command in (["report", small, "--json"], ["advise", small, "--need", "superpi duration<1s"]):
+            told = subprocess.run(
+                [*VIRTOLL, *map(str, command)], stdout=full, stderr=subprocess.PIPE, env=environment(), check=False
+            )
+            assert told.returncode == 1
+            assert told.stderr.decode().splitlines() == [
+                "virtoll: the standard output cannot be written: No space left on device; make room for it"
+            ]
+    with subprocess.Popen(
+        [*VIRTOLL, "report", str(small), "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
+    ) as begun:
+        assert begun.stdout is not None
+        assert begun.stderr is not None
+        begun.stdout.read(1)
+        begun.stdout.close()
+        assert begun.stderr.read() == b""

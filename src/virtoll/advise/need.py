@@ -45,12 +45,14 @@ class Figure:
 class KnownWorkload:
     """What may be asked of a workload: its figures, and its parameters by name with what they are where not given.
 
-    `resource`: what it stresses.
+    `resource`: what it stresses. `checked`: a parameter's or its guest's value as records have it, from its name and
+    what was given; a `ValueError` says why there is no such value.
     """
 
     figures: tuple[Figure, ...]
     parameters: Mapping[str, Any]
     resource: str
+    checked: Callable[[str, Any], Any]
 
 
 @dataclass(frozen=True)
@@ -152,7 +154,7 @@ def _router(words: Sequence[str], known: Known) -> RouterNeed:
         elif named is None:
             rates.append(word)
         elif named[2] == "=":
-            where |= _parameter(text, named[1], named[3], frame.parameters.keys() - {"frame_size_bytes"})
+            _put(text, where, named, {ROUTER: frame}, but="frame_size_bytes")
         else:
             name, limit = _router_bound(text, named)
             if name in bounds:
@@ -202,7 +204,7 @@ def _router_bound(text: str, named: re.Match[str]) -> tuple[str, float]:
         raise ValueError(f"need '{text}': less {name} is better; write '{name}<{given}'")
     if name != "loss":
         return name, quantity(text, name, given, NANOSECONDS)
-    loss = quantity(text, name, given, SCALES[""], zero=sign == "<=")
+    loss = quantity(text, name, "0%" if given == "0" else given, SCALES[""], zero=sign == "<=")
     if loss >= 1:
         raise ValueError(f"need '{text}': a loss is below 100 %, got '{given}'; give one such as 0.1%")
     return name, loss
@@ -225,8 +227,7 @@ def _figures(words: Sequence[str], known: Known) -> FigureNeed:
                 "'name=value'"
             )
         if named[2] == "=":
-            parameters = {key for one in names for key in known.workloads[one].parameters}
-            where |= _parameter(text, named[1], named[3], parameters)
+            _put(text, where, named, {one: known.workloads[one] for one in names})
         else:
             bounds.append(named)
     if not bounds:
@@ -287,17 +288,26 @@ def _bound(text: str, named: re.Match[str], figures: Sequence[Figure]) -> Bound:
     return Bound(figure, quantity(text, figure.name, given, scales_of(figure.unit)), f"{name}{sign}{given}")
 
 
-def _parameter(text: str, name: str, given: str, known: Iterable[str]) -> dict[str, Any]:
-    """A parameter by its name, as JSON where it is, else as a word."""
-    allowed = sorted({*known, *_OF_GUESTS})
+def _put(
+    text: str, where: dict[str, Any], named: re.Match[str], asked: Mapping[str, KnownWorkload], but: str | None = None
+) -> None:
+    """A parameter into `where`, checked by the first of the workloads that has it; `but`: none that may be given."""
+    name, _, given = named.groups()
+    allowed = sorted({key for one in asked.values() for key in one.parameters if key != but} | _OF_GUESTS)
     if name not in allowed:
         raise ValueError(f"need '{text}': '{name}' is no parameter of it; known are {', '.join(allowed)}")
-    if not given:
-        raise ValueError(f"need '{text}': '{name}=' has no value; give one, or leave it out")
+    if name in where:
+        raise ValueError(f"need '{text}': '{name}' is given twice; leave one out")
     try:
         value = json.loads(given)
     except ValueError:
-        return {name: given}
+        value = given
+    if value is None or value == "":
+        raise ValueError(f"need '{text}': '{name}={given}' has no value; give one, or leave it out")
     if isinstance(value, list | dict):
         raise ValueError(f"need '{text}': '{name}' is one value; ask of each in a need of its own")
-    return {name: value}
+    of = next(one for one in asked.values() if name in _OF_GUESTS or name in one.parameters)
+    try:
+        where[name] = of.checked(name, value)
+    except ValueError as error:
+        raise ValueError(f"need '{text}': '{name}={given}' cannot be: {error}; correct it") from error

@@ -20,7 +20,7 @@ SCALES: Final[Mapping[str, Mapping[str, float]]] = {
     "bytes/s": _BYTES,
     "Mbit/s": BITS,
     "frames/s": FRAMES,
-    "": {"%": 0.01, "": 1.0},
+    "": {"%": 0.01},  # a plain 0.1 may be meant as 0.1 % or as 10 %
 }
 NUMBER = r"(\d+\.?\d*|\.\d+)"
 QUANTITY = re.compile(rf"{NUMBER}(\D*)")
@@ -40,17 +40,13 @@ def quantity(text: str, name: str, given: str, scales: Mapping[str, float], *, z
     """What a need's `text` gives for `name`, by the units that it may have; above 0, or 0 where `zero` may be."""
     found = QUANTITY.fullmatch(given)
     if found is None:
-        raise ValueError(f"need '{text}': '{given}' is no number with a unit; give {name} in {_units(scales)}")
+        raise ValueError(f"need '{text}': '{given}' is no number with a unit; give {name} in {', '.join(scales)}")
     if found[2] not in scales:
+        told = f"is not given in '{found[2]}'" if found[2] else f"has no unit, got '{given}'"
         raise ValueError(
-            f"need '{text}': {name} is not given in '{found[2]}'; known are {_units(scales)}, as in "
-            f"'{found[1]}{next(iter(scales))}'"
+            f"need '{text}': {name} {told}; known are {', '.join(scales)}, as in '{found[1]}{next(iter(scales))}'"
         )
     value = float(found[1]) * scales[found[2]]
     if not math.isfinite(value) or (value <= 0 and not zero):
         raise ValueError(f"need '{text}': {name} must be above 0, got '{given}'; give what is needed")
     return value
-
-
-def _units(scales: Mapping[str, float]) -> str:
-    return ", ".join(unit or "a plain number" for unit in scales)

@@ -9,6 +9,7 @@ imported inside it: every start pays for the imports at the top.
 
 from __future__ import annotations
 
+import errno
 import functools
 import os
 import sys
@@ -20,7 +21,7 @@ import typer
 from virtoll import __version__
 from virtoll.cli import advise, explain, host, image, listing, nested, plan, reproduce, runs, selftest
 from virtoll.cli.output import say, say_on_stderr
-from virtoll.errors import Interrupted, VirtollError
+from virtoll.errors import Interrupted, StorageError, VirtollError
 
 app = typer.Typer(
     name="virtoll",
@@ -45,6 +46,11 @@ def main() -> None:
     except KeyboardInterrupt:
         say_on_stderr("virtoll: interrupted")
         sys.exit(Interrupted.exit_code)
+    except OSError as error:
+        if error.errno != errno.ENOSPC or error.filename is not None:  # a file that fails is told by who writes it
+            raise
+        say_on_stderr(f"virtoll: the standard output cannot be written: {error.strerror}; make room for it")
+        sys.exit(StorageError.exit_code)
 
 
 def _tell_version(asked: bool) -> None:

@@ -18,7 +18,7 @@ from virtoll.advise.meets import tightest_of
 from virtoll.report import AdviceView
 from virtoll.report.rows import Shown, TableRow
 
-_NOTHING = 0.01  # times what is needed: below, it is said to be less than that
+_NOTHING, _MANY = 0.01, 100  # times what is needed: beyond, it is said to be less or more than that
 _CAUTION = 150  # characters of a caution; the report has all of it
 _KINDS = {Answer.MEETS: "good", Answer.FAILS: "bad", Answer.OPEN: "warn", Answer.NOT_MEASURED: "missing"}
 _SEVERAL = (
@@ -142,7 +142,7 @@ def _margin(found: Finding) -> str:
         return ""
     text = f"{'less than ' if found.too_much else ''}{_times(margin.times)} times what is needed"
     if found.answer is Answer.MEETS:
-        return f"{text}, at least {_times(margin.at_least)}"
+        return text if margin.at_least >= _MANY else f"{text}, at least {_times(margin.at_least)}"
     if found.answer is Answer.FAILS:
         return f"{text}, at most {_times(margin.at_most)}"
     return f"{text} ({_between(margin)})"
@@ -157,7 +157,7 @@ def _between(margin: Margin) -> str:
 def _times(number: float) -> str:
     if 0 < number < _NOTHING:
         return f"less than {_NOTHING}"
-    return units.significant(number, 2) if number < 100 else "more than 100"
+    return units.significant(number, 2) if number < _MANY else f"more than {_MANY}"
 
 
 def _evidence(found: Finding, caveat: str | None) -> str:

@@ -9,7 +9,7 @@ import typer
 
 from virtoll.cli.folders import find_run
 from virtoll.cli.output import Json, print_json, say, say_in_columns
-from virtoll.cli.runs import NeedOption, RunArgument
+from virtoll.cli.runs import NeedOption, RunArgument, tell_damage
 from virtoll.errors import UsageError
 
 NeedsOption = Annotated[Path | None, typer.Option("--needs", help="A YAML file with a list of needs.")]
@@ -36,6 +36,7 @@ def advise(
         )
     advice = advised(load_analysis(folder), parts, known_workloads())
     told = experiments_of(advice)
+    tell_damage(folder)
     if as_json:
         print_json(document(advice, told))
         return

@@ -15,7 +15,7 @@ from virtoll.cli.folders import find_run
 from virtoll.cli.lab import check_lab, prepare_outside, require_lab
 from virtoll.cli.output import Json, print_json, say_in_columns, say_on_stderr
 from virtoll.cli.plan import OnlyOption, PlatformOption, WorkloadOption, chosen
-from virtoll.cli.runs import RunArgument
+from virtoll.cli.runs import RunArgument, tell_damage
 from virtoll.errors import Interrupted, LabError, StorageError
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def explain(
     selection = chosen(None, platform, workload, only, None, None)
     opened = RunFolder.open(folder)
     experiment = explained_experiment(opened)
+    tell_damage(folder)
     if outstanding(opened, experiment, Wanted(selection, trials)).trials:
         _measure(folder, selection, trials)
     analysis = load_analysis(folder)

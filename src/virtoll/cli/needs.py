@@ -5,6 +5,7 @@ Main functions: `parts_of` and `needs_of` (checked), `adviser_of` (for a run's r
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,6 +80,7 @@ def known_workloads() -> Known:
                 figures=tuple(Figure(one.name, one.unit, one.better) for one in WORKLOADS[name].metrics),
                 parameters=_usual(WORKLOADS[name].parameter_model),
                 resource=WORKLOADS[name].resource,
+                checked=functools.partial(_checked, WORKLOADS[name].parameter_model),
             )
             for name in WORKLOADS
         },
@@ -95,6 +97,27 @@ def _usual(model: type[Parameters]) -> dict[str, Any]:
     given = {name: value for name, value in found.items() if value is not PydanticUndefined}
     usual = model.model_construct(**given).model_dump(mode="json", include=set(given))
     return {name: usual.get(name) for name in found}
+
+
+def _checked(model: type[Parameters], name: str, given: Any) -> Any:
+    """A parameter's value as records have it, or its guest's; raises a ``ValueError`` in words."""
+    from pydantic import BaseModel, ValidationError, create_model
+
+    from virtoll.errors import complaint
+    from virtoll.experiment.file import GuestSize
+
+    of_guest = {"vcpus": "vcpus", "memory_bytes": "memory"}
+    field = model.model_fields.get(name) or GuestSize.model_fields[of_guest[name]]
+    alone: dict[str, Any] = {"value": (field.annotation, field)}
+    kind: type[BaseModel] = create_model("Given", **alone)
+    try:
+        found = kind.model_validate({"value": given})
+    except ValidationError as error:
+        raise ValueError(complaint(error.errors(include_url=False)[0], "", "")) from error
+    value: Any = found.model_dump(mode="json")["value"]
+    if isinstance(given, bool) and not isinstance(value, bool):
+        raise ValueError("a number is wanted")
+    return value
 
 
 def _told(missing: Missing) -> Told:

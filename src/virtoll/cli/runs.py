@@ -143,8 +143,7 @@ def claims(
 ) -> None:
     """Print what a run says about the claims of the four studies, or about those of a file of yours."""
     from virtoll.claims import judge_claims, published_claims
-    from virtoll.report import claims_lines, damage_line, ledger_document, load_analysis
-    from virtoll.runfolder.sums import differences
+    from virtoll.report import claims_lines, ledger_document, load_analysis
 
     if paper is not None and given:
         raise UsageError("--paper chooses among the published claims, and --claims gives yours; leave one out")
@@ -155,9 +154,7 @@ def claims(
     folder = find_run(run)
     analysis = load_analysis(folder)
     ledger = judge_claims(analysis, asked)
-    damage = differences(folder)
-    if damage:
-        say_on_stderr(f"virtoll: {damage_line(damage)}")
+    tell_damage(folder)
     if as_json:
         print_json(ledger_document(analysis, ledger))
         return
@@ -167,7 +164,7 @@ def claims(
 
 def verify(run: RunArgument = "latest", as_json: Json = False) -> None:
     """Check that a finished run's folder is as it was when the run ended; exit code 1 where it is not."""
-    from virtoll.runfolder.sums import SUMS, differences
+    from virtoll.runfolder.sums import SUMS, differences, unchecked
 
     folder = find_run(run)
     found = differences(folder)
@@ -180,8 +177,20 @@ def verify(run: RunArgument = "latest", as_json: Json = False) -> None:
         print_json({"run": str(folder), "whole": not found, "differences": found})
     for line in () if as_json else found or (f"{folder} is as it was when the run ended",):
         say(line)
+    for line in unchecked(folder):
+        say_on_stderr(f"virtoll: {line}")
     if found:
         sys.exit(1)
+
+
+def tell_damage(folder: Path) -> None:
+    """Say on the standard error what of a finished run is not as it was: whatever follows rests on it."""
+    from virtoll.report import damage_line
+    from virtoll.runfolder.sums import differences
+
+    damage = differences(folder)
+    if damage:
+        say_on_stderr(f"virtoll: {damage_line(damage)}")
 
 
 def own_claims(paths: Sequence[Path]) -> list[Claim]:

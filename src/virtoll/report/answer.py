@@ -16,7 +16,8 @@ from virtoll.stats.ranking import Placed, Ranking, ranking
 from virtoll.stats.remaining import MOST_BLOCKS, Remaining, block_seconds, remaining
 from virtoll.stats.verdicts import Rules
 
-_NAMED = 6  # comparisons that more blocks would decide
+_NAMED = 4  # comparisons that more blocks would decide
+PLACES = "A place such as 2 to 4: the intervals of these meet, so that their order is not known."
 
 
 @dataclass(frozen=True)
@@ -151,18 +152,40 @@ def cost_to_know_line(analysis: Analysis) -> str:
         return ""
     seconds = block_seconds(analysis.data.every_trial)
     can = [one for one in left if one.blocks is not None]
-    told = ", ".join(_needs(one, seconds) for one in can[:_NAMED])
-    more = f", and {len(can) - _NAMED} more" if len(can) > _NAMED else ""
     never = len(left) - len(can)
-    rest = f" {never} lie so near to the margin that {MOST_BLOCKS} blocks would not tell." if never else ""
-    lead = f"{len(left)} comparison{' is' if len(left) == 1 else 's are'} not known."
+    rest = (
+        f" {never} {'lies' if never == 1 else 'lie'} so near to the margin that {MOST_BLOCKS} blocks would not tell."
+        if never
+        else ""
+    )
+    if len(left) == 1:
+        lead = f"1 comparison is not known: {_named(left[0])}."
+    else:
+        lead = f"{len(left)} comparisons are not known."
     if not can:
         return lead + rest
-    return f"{lead} By this run's noise, so many blocks more would tell: {told}{more}.{rest}"
+    most = can[-1].blocks or 0
+    what = "it" if len(left) == 1 else "all of them" if not never else "one" if len(can) == 1 else f"{len(can)} of them"
+    lead = f"{lead} By this run's noise, {_more(most, seconds)} would tell {what}"
+    if len(can) == 1:
+        return f"{lead}.{rest}"
+    told = ", ".join(f"{_named(one)} after {_more(one.blocks or 0, seconds)}" for one in can[:_NAMED])
+    others = len(can) - _NAMED
+    return f"{lead}; {'first ' if others > 0 else ''}{told}.{rest}"
 
 
-def _needs(one: Remaining, seconds: float | None) -> str:
-    """'netns superpi 4 (12 min)'."""
-    blocks = one.blocks or 0
-    time = "" if seconds is None else f" ({units.nanoseconds(blocks * seconds * 1e9)})"
-    return f"{one.comparison.platform} {one.comparison.task.short} {blocks}{time}"
+def _named(one: Remaining) -> str:
+    return f"{one.comparison.platform} in {one.comparison.task.short}"
+
+
+def _more(blocks: int, seconds: float | None) -> str:
+    """'4 more blocks (12 min)'."""
+    time = "" if seconds is None else f" ({_about(blocks * seconds)})"
+    return f"{blocks} more block{'' if blocks == 1 else 's'}{time}"
+
+
+def _about(seconds: float) -> str:
+    """A time to come, which nobody knows to the second: '40 s', '12 min', '7.5 h'."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{units.significant(seconds / 3600, 2)} h"

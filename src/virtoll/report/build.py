@@ -23,7 +23,7 @@ from virtoll.report.tables import csv_tables
 from virtoll.runfolder.looks import Looks
 from virtoll.runfolder.records import LookRecord, PlannedTrial, TrialRecord
 from virtoll.runfolder.store import RunFolder
-from virtoll.runfolder.sums import differences
+from virtoll.runfolder.sums import differences, unchecked
 from virtoll.stats.analysis import Analysis, RunData, analyse
 from virtoll.stats.compare import LEVEL
 from virtoll.stats.foreseen import foreseen
@@ -197,9 +197,7 @@ def build_report(
             gc.freeze()  # what figures leave behind is searched for and freed; the records are no part of that search
         try:
             with _damage_told(run_directory):
-                return _built(
-                    analysis, run_directory, output, claims, renewed_seconds, adviser=adviser, drawer=drawer
-                )
+                return _built(analysis, run_directory, output, claims, renewed_seconds, adviser=adviser, drawer=drawer)
         finally:
             gc.unfreeze()
 
@@ -230,6 +228,7 @@ def _built(
                 ledger,
                 beside,
                 damage=damage or (),
+                unchecked=unchecked(run_directory) if analysis.data.state.state == "complete" else (),
                 renewed_seconds=renewed_seconds,
                 tables=_write_tables(folder, csv_tables(analysis, ledger, beside)),
                 exports=exports,

@@ -19,6 +19,7 @@ from virtoll.stats.values import Task
 CAVEAT_SIGN = "†"
 # Of one metric so many sizes are told one by one, and more as a range: the table has each.
 _NAMED_SINGLY = 3
+_STATES_NAMED = 4
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def _guests(analysis: Analysis) -> str:
 
 
 def control_line(analysis: Analysis) -> str:
-    """The host against itself (the A/A control): the shares that it reached, and what a difference there means."""
+    """The host against itself (the A/A control): how far it was from itself, and what a difference there means."""
     control, baseline = analysis.data.manifest.control, analysis.data.manifest.baseline
     measured = [one for one in analysis.control if one.share is not None]
     if control is None or not measured:
@@ -150,14 +151,19 @@ def _precise(one: Comparison) -> str:
 
 
 def states_line(analysis: Analysis) -> str:
-    """The tasks that the host ran in two states, and what follows; empty where there are none."""
+    """The tasks that the host ran in two states, furthest apart first, and what follows; empty where there are none.
+
+    Of many some are named: the methods have all.
+    """
     if not analysis.two_states:
         return ""
     found = ", ".join(
-        f"{one.task.short} ({words.share(one.share_slow)} of its trials about {words.smallest(one.factor)} slower)"
-        for one in analysis.two_states
+        f"{one.task.short} ({words.share(one.share_slow)} of its trials are about {words.smallest(one.factor)} slower)"
+        for one in sorted(analysis.two_states, key=lambda one: -one.factor)[:_STATES_NAMED]
     )
-    return f"The host has two states in {found}. Less than a factor of two is not told there: it wants more blocks."
+    more = len(analysis.two_states) - _STATES_NAMED
+    found += f", and {more} more" if more > 0 else ""
+    return f"The host itself has two speeds in {found}. A difference of less than a factor of two is not told there."
 
 
 def bound_line(analysis: Analysis) -> str:
@@ -296,7 +302,7 @@ def _named(some: Sequence[Comparison]) -> str:
 
 
 def _shares(values: Sequence[float]) -> str:
-    return words.between(min(values), max(values))
+    return words.apart(min(values), max(values))
 
 
 def level_class(level: FitnessLevel) -> str:

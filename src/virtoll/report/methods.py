@@ -158,6 +158,9 @@ def _statistics(analysis: Analysis) -> Iterator[str]:
     if analysis.blocks < 2:
         yield "Only one block was measured, so there are no intervals, no tests and no verdicts."
         return
+    if not any((analysis.family, analysis.second_family, analysis.isolation.family, analysis.at_once.family)):
+        yield "No comparison could be tested, so there are no verdicts."
+        return
     every = (*analysis.comparisons, *analysis.isolation.comparisons, *analysis.at_once.comparisons)
     found = sorted({one.interval.method for one in every if one.interval})
     yield from listed("Tests and 95 % intervals share one standard error:", found)

@@ -14,7 +14,7 @@ from virtoll import units
 from virtoll.claims import NO_PAPER, Judged, ThenAndNow
 from virtoll.report import headline, words
 from virtoll.report.advice import AdviceView
-from virtoll.report.answer import cost_to_know_line, ranked
+from virtoll.report.answer import PLACES, cost_to_know_line, ranked
 from virtoll.report.claims import claims_context
 from virtoll.report.conditional_throughput import throughput_context
 from virtoll.report.drawing import Drawing
@@ -51,6 +51,7 @@ def render_page(
     beside: ThenAndNow = NO_PAPER,
     *,
     damage: Sequence[str] = (),
+    unchecked: Sequence[str] = (),
     renewed_seconds: int | None = None,
     tables: Sequence[str] | None = None,
     exports: Exports | None = None,
@@ -59,12 +60,13 @@ def render_page(
     """The whole page as HTML; `drawings`: the figures that show something; `ledger`: what the run says about claims.
 
     `beside`: what the papers have beside the run. `damage`: what of the run folder is not as it was when the run
-    ended. `renewed_seconds`: how often a browser is to read the page again, of a run that goes on. `tables`: the names
-    of the report's; `exports`: its own. Both where they were made already. `advice`: on a user's needs.
+    ended; `unchecked`: what of it has no digests. `renewed_seconds`: how often a browser is to read the page again, of
+    a run that goes on. `tables`: the names of the report's; `exports`: its own. Both where they were made already.
+    `advice`: on a user's needs.
     """
     names = [one.name for one in csv_tables(analysis, ledger, beside)] if tables is None else tables
     context = _context(analysis, drawings, ledger, beside, names) | _exported(exports or exports_of(analysis))
-    own = {"damage": damage, "renewed_seconds": renewed_seconds, "advice": advice}
+    own = {"damage": damage, "unchecked": unchecked, "renewed_seconds": renewed_seconds, "advice": advice}
     return page_text("report.html.j2", context | own, context["figures"])
 
 
@@ -88,6 +90,7 @@ def _context(
         "planned": sum(not one.warm_up for one in manifest.plan.trials),
         "created": _moment(manifest.created_realtime_ns),
         "ranked": ranked(analysis),
+        "places": PLACES,
         "cost_to_know": cost_to_know_line(analysis),
         "words": headline.platform_words(analysis),
         "order_line": headline.order_line(analysis),

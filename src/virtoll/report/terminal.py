@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from virtoll import units
 from virtoll.report.answer import (
+    PLACES,
     RankedPlatform,
     RankedTask,
     cost_to_know_line,
@@ -54,6 +55,7 @@ def answer_terminal(analysis: Analysis, width: int, damage: Sequence[str] = ()) 
     for row in _rows(analysis):
         shown += [text(""), *_task(row, width)]
     lines = (
+        PLACES if any(" to " in one.place for row in _rows(analysis) for one in row.platforms) else "",
         cost_to_know_line(analysis),
         states_line(analysis),
         caveat_line(analysis),

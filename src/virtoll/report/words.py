@@ -1,8 +1,9 @@
 """What is said of a comparison, in one place: on the page, in the terminal, in figures and tables alike.
 
 A difference is a factor: "2.3 times slower" takes 2.3 times as long, or does 1/2.3 as much in the same time. Below 1.5
-it is given as what is above one: "12 % slower" takes 1.12 times as long. Bounds ("at least") are rounded down. A share
-of the baseline is in percent: 50 % takes twice as long. Main function: `said`. Must not: decide anything.
+it is given as what is above one: "12 % slower" takes 1.12 times as long. Bounds ("at least") are rounded down. What is
+not known lies between two such factors. A share of the baseline is in percent: 50 % takes twice as long. Main function:
+`said`. Must not: decide anything.
 """
 
 import math
@@ -35,7 +36,7 @@ class Said:
 
     @property
     def text(self) -> str:
-        """All of it: '26 times slower, at least 18', 'alike within 10 %', 'not known (66 to 114 %)'."""
+        """All of it: '26 times slower, at least 18', 'alike within 10 %', 'not known (9 % slower to 14 % faster)'."""
         if not self.tail:
             return self.head
         return f"{self.head} ({self.tail})" if self.joint == "(" else f"{self.head}{self.joint}{self.tail}"
@@ -88,17 +89,36 @@ def times(share_of: float, low: float, high: float) -> str:
     return f"{_times(factor)} times {direction}, at least {_times(least, down=True)}"
 
 
+def _directions(comparison: Comparison) -> tuple[str, str]:
+    """'slower' and 'faster'; of CPU time that a frame costs 'more' and 'less'."""
+    return ("more", "less") if comparison.task.metric.source == "cpu_points" else ("slower", "faster")
+
+
 def _direction(comparison: Comparison) -> str:
-    """'slower' or 'faster'; of CPU time that a frame costs 'more' or 'less'."""
-    if comparison.task.metric.source == "cpu_points":
-        return "more" if comparison.verdict is Verdict.SLOWER else "less"
-    return str(comparison.verdict)
+    slower, faster = _directions(comparison)
+    return slower if comparison.verdict is Verdict.SLOWER else faster
 
 
 def _known(comparison: Comparison) -> str:
+    directions = _directions(comparison)
     if comparison.simultaneous is not None:
-        return between(comparison.simultaneous.low, comparison.simultaneous.high)
-    return "one block" if comparison.share is None else f"{share(comparison.share)} in one block"
+        return apart(comparison.simultaneous.low, comparison.simultaneous.high, directions)
+    return "one block" if comparison.share is None else f"{_factor(comparison.share, directions)} in one block"
+
+
+def apart(low: float, high: float, directions: tuple[str, str] = ("slower", "faster")) -> str:
+    """From one share to another, as factors: '1.5 times slower to 14 % faster'."""
+    return " to ".join(dict.fromkeys((_factor(low, directions), _factor(high, directions))))
+
+
+def _factor(of_baseline: float, directions: tuple[str, str]) -> str:
+    """A share as a factor: '1.5 times slower', '14 % faster', 'over 1000 times slower'."""
+    slower, faster = directions
+    factor, direction = (of_baseline, faster) if of_baseline >= 1 else (1 / max(of_baseline, 1e-300), slower)
+    if factor > _MOST_SHOWN:
+        return f"over {_MOST_SHOWN} times {direction}"
+    size = amount(factor - 1) if factor < _IN_PERCENT_BELOW else f"{_times(factor)} times"
+    return "the same" if size == "0 %" else f"{size} {direction}"
 
 
 def between(low: float, high: float) -> str:

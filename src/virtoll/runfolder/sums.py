@@ -1,7 +1,8 @@
 """Whether a finished run folder is as it was when the run ended: `SHA256SUMS`, as `sha256sum` writes and checks it.
 
-Main functions: `write_sums` (at the end of a run), `differences` (since then). The report is left out: it is made anew.
-So is the folder of explanations, which comes after the run's end and has a `SHA256SUMS` of its own.
+Main functions: `write_sums` (at the end of a run), `differences` (since then), `unchecked` (what has no digests). The
+report is left out: it is made anew. So is the folder of explanations, which comes after the run's end and has a
+`SHA256SUMS` of its own.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def remove_sums(folder: Path) -> None:
 def differences(folder: Path) -> tuple[str, ...] | None:
     """What is not as it was, a sentence each; None where the folder has no sums: its run did not end, or is older.
 
-    Explanations that did not come to their end have no sums yet, and are not looked at.
+    Explanations that did not come to their end have no sums yet, and are not looked at: `unchecked` says so.
     """
     try:
         text = (folder / SUMS).read_bytes().decode("utf-8", errors="replace")
@@ -53,6 +54,22 @@ def differences(folder: Path) -> tuple[str, ...] | None:
         return (f"{SUMS}: cannot be read ({error.strerror or error})",)
     explained = differences(folder / EXPLANATIONS) or ()
     return (*_changed(folder, text), *(f"{EXPLANATIONS}/{one}" for one in explained))
+
+
+def unchecked(folder: Path) -> tuple[str, ...]:
+    """What of a run that has ended has no digests, so that nobody knows whether it is as it was; a sentence each."""
+    found = []
+    if not (folder / SUMS).exists():
+        found.append(
+            f"The folder has no {SUMS}: an older Virtoll wrote it, or the file was lost. Whether its files have "
+            "changed since is not known."
+        )
+    if (folder / EXPLANATIONS).is_dir() and not (folder / EXPLANATIONS / SUMS).exists():
+        found.append(
+            f"{EXPLANATIONS}/ has no {SUMS}: its trials did not come to their end, or the file was lost. Whether its "
+            f"files have changed since is not known; 'virtoll explain {folder}' goes on with them."
+        )
+    return tuple(found)
 
 
 def _changed(folder: Path, text: str) -> tuple[str, ...]:
@@ -67,7 +84,7 @@ def _changed(folder: Path, text: str) -> tuple[str, ...]:
         found.append(f"{SUMS}: its end is missing")
     for name, digest in known.items():
         found += _difference(folder, name, digest)
-    extra = [name for name in _files(folder) if name not in known and "/" not in name and name.endswith(_READ)]
+    extra = [name for name in _files(folder) if name not in known and name.endswith(_READ)]
     return (*found, *(f"{name}: was not there" for name in extra))
 
 
