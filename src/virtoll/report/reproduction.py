@@ -13,7 +13,7 @@ from pathlib import Path
 from virtoll.claims import judge_claims, published_claims, then_and_now
 from virtoll.claims.joined import Ledger, join_ledgers
 from virtoll.claims.paper_figures import figures_of_study, marks_of
-from virtoll.errors import StorageError
+from virtoll.errors import StorageError, UsageError
 from virtoll.reference.published import Study, load_study
 from virtoll.report import words
 from virtoll.report.build import load_analysis
@@ -21,6 +21,7 @@ from virtoll.report.csv_table import CsvTable
 from virtoll.report.drawing import Drawing
 from virtoll.report.reproduction_page import drawings_of, render_reproduction, reproduction_tables
 from virtoll.report.reproduction_runs import Reproduction, RunOf
+from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.sums import differences
 from virtoll.stats.analysis import Analysis
 
@@ -28,11 +29,13 @@ from virtoll.stats.analysis import Analysis
 def build_reproduction(study: str, folders: Sequence[Path], target: Path) -> Reproduction:
     """Make the page `index.html`, `figures/` and `tables/` in `target`, anew, from runs that are there.
 
-    UsageError where the study is not known, RunFolderError where a run cannot be read, StorageError where the page
-    cannot be written.
+    UsageError where the study is not known or a run is there twice, RunFolderError where a run cannot be read,
+    StorageError where the page cannot be written.
     """
     known = load_study(study)
-    runs = [_read(name, folder, known) for name, folder in named(folders).items()]
+    asked = named(folders)
+    _refuse_copies(asked.values())
+    runs = [_read(name, folder, known) for name, folder in asked.items()]
     found = together(known, runs, target)
     try:
         drawings = drawings_of(found)
@@ -63,6 +66,16 @@ def named(folders: Sequence[Path]) -> dict[str, Path]:
         )
         found[name] = folder
     return found
+
+
+def _refuse_copies(folders: Iterable[Path]) -> None:
+    """A copy says nothing that the run itself does not, and would count as another run."""
+    seen: dict[str, Path] = {}
+    for folder in folders:
+        run = RunFolder.open(folder).manifest.run
+        if run in seen:
+            raise UsageError(f"{seen[run]} and {folder} are of one run ({run}); leave one of them out")
+        seen[run] = folder
 
 
 def _read(name: str, folder: Path, study: Study) -> RunOf:
