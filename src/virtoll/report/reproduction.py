@@ -70,12 +70,13 @@ def named(folders: Sequence[Path]) -> dict[str, Path]:
 
 def _refuse_copies(folders: Iterable[Path]) -> None:
     """A copy says nothing that the run itself does not, and would count as another run."""
-    seen: dict[str, Path] = {}
+    seen: dict[tuple[str, int], Path] = {}
     for folder in folders:
-        run = RunFolder.open(folder).manifest.run
-        if run in seen:
-            raise UsageError(f"{seen[run]} and {folder} are of one run ({run}); leave one of them out")
-        seen[run] = folder
+        manifest = RunFolder.open(folder).manifest
+        begun = str(manifest.host["fingerprint"]), manifest.created_realtime_ns
+        if begun in seen:
+            raise UsageError(f"{seen[begun]} and {folder} are the same run; leave one of them out")
+        seen[begun] = folder
 
 
 def _read(name: str, folder: Path, study: Study) -> RunOf:
