@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +112,21 @@ def test_a_page_is_made_of_runs_that_are_there_and_measures_nothing(tmp_path: Pa
     assert (tmp_path / "page" / "report" / "tables" / "claims.csv").is_file()
     assert records(tmp_path / "runs" / "jobs") == before
     assert not (tmp_path / "runs" / "jobs" / "report").exists()
+
+
+def test_a_copy_of_a_run_is_no_second_run(tmp_path: Path, files: tuple[Path, Path]) -> None:
+    assert virtoll("run", files[0], "--into", tmp_path / "jobs").returncode == 0
+    shutil.copytree(tmp_path / "jobs", tmp_path / "copy")
+    refused = reproduce(tmp_path / "page", "--from", tmp_path / "jobs", "--from", tmp_path / "copy")
+    assert refused.returncode == 2
+    assert re.search(r"/jobs and \S+/copy are the same run; leave one of them out\n$", refused.stderr)
+    assert not (tmp_path / "page").exists()
+    assert virtoll("run", files[0], "--into", tmp_path / "later" / "jobs").returncode == 0
+    made = reproduce(
+        tmp_path / "page", *("--from", tmp_path / "jobs") * 2, "--from", tmp_path / "later" / "jobs", "--json"
+    )
+    assert made.returncode == 0, made.stderr
+    assert len(json.loads(made.stdout)["runs"]) == 2, "a folder given twice is read once, and a name is no run"
 
 
 def test_what_was_chosen_is_taken_of_each_experiment_that_has_it(tmp_path: Path, files: tuple[Path, Path]) -> None:

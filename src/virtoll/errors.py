@@ -7,7 +7,19 @@ An error below ``GuestError`` costs the trials of one guest, never the campaign.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from reprlib import Repr
+from typing import Any, Final
+
+# What a file of the user's must have at a place, where pydantic's words are those of Python.
+_SHAPES: Final[Mapping[str, str]] = {
+    "model_type": "must be a mapping of keys",
+    "dict_type": "must be a mapping of keys",
+    "list_type": "must be a list",
+    "string_type": "must be a text (in quotes where YAML reads it as something else)",
+    "string_too_short": "must not be empty",
+}
+_SHORT: Final = Repr()  # a few aliases of aliases may stand for more than fits in memory
+_SHORT.maxlevel, _SHORT.maxstring, _SHORT.maxlong, _SHORT.maxother = 2, 100, 100, 100
 
 
 class VirtollError(Exception):
@@ -135,6 +147,11 @@ def complaint(error: Mapping[str, Any], key: str, known: str) -> str:
         said = f"not known; {known}"
     elif error["type"] == "missing":
         said = "is missing; add it"
+    elif error["type"] == "too_short":
+        least = error["ctx"]["min_length"]
+        said = f"must have {least} or more of what it lists, got {error['ctx']['actual_length']}"
+    elif error["type"] in _SHAPES:
+        said = f"{_SHAPES[error['type']]}, got {_SHORT.repr(error['input'])}"
     else:
-        said = f"{error['msg'][:1].lower()}{error['msg'][1:]}, got {error['input']!r}"
+        said = f"{error['msg'][:1].lower()}{error['msg'][1:]}, got {_SHORT.repr(error['input'])}"
     return f"key '{key}': {said}" if key else said

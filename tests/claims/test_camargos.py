@@ -384,8 +384,8 @@ CASES: dict[str, Case] = {
         [
             *transacted_at_once(
                 native={2: 42, 4: 60, 8: 75},
-                vserver={1: 40, 2: 47, 4: 77, 8: 188, 16: 640},
-                xen={2: 55, 4: 85, 8: 188, 16: 400},
+                vserver={1: 40, 2: 47, 4: 77, 8: 188, 16: 640, 32: 1300},
+                xen={1: 40, 2: 55, 4: 85, 8: 188, 16: 400, 32: 900},
                 kvm={4: 160, 8: 200},
                 virtualbox={4: 80, 8: 115, 16: 115},
                 runsc={4: 90, 8: 100},
@@ -394,27 +394,27 @@ CASES: dict[str, Case] = {
             *at_once("mariadb-oltp", {**OLTP, "server": "shared"}, native={4: 60, 8: 70}),
         ],
         "supported",
-        {
-            "vserver/1 guest": 4 * 40 / 77,
-            "vserver/2 guests": 2 * 47 / 77,
-            "vserver/8 guests": 188 / 77 / 2,
-            "xen/16 guests": 400 / 85 / 4,
-        },
+        {"vserver/4 guests": 77 / 40 / 4, "xen/4 guests": 4 * 85 / 400},
     ),
     "C08-refuted-by-vserver": (
         transacted_at_once(native={2: 42, 4: 60}, vserver={2: 47, 4: 77, 8: 100}),
         "refuted",
-        {"vserver/8 guests": 100 / 77 / 2},
+        {"vserver/4 guests": 2 * 77 / 100},
     ),
     "C08-refuted-by-xen-with-32": (
         transacted_at_once(native={4: 60, 32: 300}, xen={4: 80, 32: 512}),
         "refuted",
-        {"xen/32 guests": 0.8},
+        {"xen/4 guests": 1.25},
     ),
     "C08-not-decided": (
         transacted_at_once(native={4: 60}, vserver={2: 40, 4: 77}, xen={4: 85, 8: 170}, spread=0.05),
         "not decided",
-        {"vserver/2 guests": 80 / 77, "xen/8 guests": 1.0},
+        {"vserver/4 guests": 77 / 80, "xen/4 guests": 1.0},
+    ),
+    "C08-not-decided-where-it-rises-as-far-as-it-was-measured": (
+        transacted_at_once(native={4: 60}, vserver={1: 40, 2: 47, 4: 77}),
+        "not decided",
+        {"vserver/4 guests": 77 / 40 / 4},
     ),
     "C08-not-measured": (
         transacted_at_once(

@@ -13,9 +13,12 @@ from tests.support.commands import virtoll
 from tests.support.experiments import fake
 
 from virtoll.claims import Outcome, load_claims, parse_claims, published_claims
+from virtoll.claims.names import unknown_name
+from virtoll.cli.runs import claimed_names
 from virtoll.errors import UsageError
 from virtoll.reference.published import published_values
 
+NAMES = claimed_names()
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "claims.md"
 GOOD = """\
 - id: cheap
@@ -34,6 +37,7 @@ GOOD = """\
   tests:
     - {says: "compresses", workload: bzip2, against: baseline, share: {at_least: 0.9}}
 """
+BOMB = "".join(f"- &{name} [{', '.join([f'*{chr(ord(name) - 1)}'] * 8)}]\n" for name in "bcdefghi")
 TEST = "{says: is, workload: superpi, against: baseline, share: {at_least: 0.5}}"
 
 
@@ -139,6 +143,29 @@ def changed(old: str, new: str) -> str:
         (changed("says: is,", "says: is, platforms: {nic: fast},"), "key 'tests.0.platforms.nic': input should be"),
         (changed("share: {at_least: 0.5}", "times_slower: {at_least: 0}"), "above 0"),
         (one_claim(TEST) * 2, "claim one is there twice"),
+        (changed("says: is,", "says: is, workload: masr,"), "line 4: key 'workload' is there twice"),
+        (one_claim(TEST, "  note: 2026-13-45\n"), "line 4: '2026-13-45' is read as timestamp, and is none"),
+        (one_claim(TEST, "  note: !!int x\n"), "line 4: 'x' is read as int"),
+        (one_claim(TEST, '  note: "\\ud800"\n'), "line 4: '\\ud800' has half of a character"),
+        (one_claim(TEST, "\tnote: x\n"), "line 4: not valid YAML (while scanning for the next token"),
+        (one_claim(TEST) + "---\n" + one_claim(TEST), "line 5: not valid YAML"),
+        ("[" * 5000, "nested too deeply"),
+        ("&a\n- *a\n", "line 1: an alias stands inside of what it is an alias of"),
+        ("- &a [x, x, x, x, x, x, x, x]\n" + BOMB, "its aliases make it too large"),
+        (one_claim(TEST, f"  note: {list(range(5000))}\n"), "key 'note': must be a text"),
+        (changed("0.5", ".nan"), "key 'tests.0.share.at_least': input should be a finite number"),
+        (changed("0.5", "1e400"), "key 'tests.0.share.at_least': input should be a finite number"),
+        (changed("0.5", "yes"), "key 'tests.0.share.at_least': give a number, and not true or false"),
+        (changed("superpi", "[]"), "key 'tests.0.workload': must have 1 or more"),
+        (changed("says: is", "says: ''"), "key 'tests.0.says': must not be empty"),
+        (changed("says: is,", "says: is, platforms: runc,"), "give 'baseline' or a mapping, such as {label: runc}"),
+        (changed("baseline", "native"), "give 'baseline' or a mapping, such as {platforms: {label: native}}"),
+        (changed("says: is,", "says: is, where: {digits: },"), "key 'tests.0.where': 'digits' has no value"),
+        (
+            changed("says: is,", "says: is, where: {digits: {at_least: 4, at_most: 2}},"),
+            "key 'tests.0.where.digits': 'at_least' (4) is above 'at_most' (2)",
+        ),
+        ("- 7\n", "claim number 1: must be a mapping of keys, got 7"),
     ],
 )
 def test_a_file_that_is_wrong_is_told_in_one_sentence(text: str, complaint: str) -> None:
@@ -147,6 +174,52 @@ def test_a_file_that_is_wrong_is_told_in_one_sentence(text: str, complaint: str)
     assert str(raised.value).startswith("mine.yaml: ")
     assert complaint in str(raised.value)
     assert "\n" not in str(raised.value)
+    assert len(str(raised.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("superpi", "superpie", "key 'tests.0.workload': 'superpie' is not known; is it 'superpi'?"),
+        ("says: is,", "says: is, metric: durations,", "key 'tests.0.metric': 'durations' is not known"),
+        ("says: is,", "says: is, where: {digit: 4},", "key 'tests.0.where': 'digit' is not known; is it 'digits'?"),
+        ("says: is,", "says: is, per: thread,", "key 'tests.0.per': 'thread' is not known"),
+        ("says: is,", "says: is, platforms: {product: qemu},", "key 'tests.0.platforms.product': 'qemu' is not known"),
+        ("baseline", "{platforms: {but_not: [{family: os}]}}", "'tests.0.against.platforms.but_not.family': 'os' is"),
+        ("baseline", "{where: {beside_guest: 1}}", "key 'tests.0.against.where': 'beside_guest' is not known"),
+    ],
+)
+def test_a_name_that_there_is_not_is_refused_and_what_is_near_told(old: str, new: str, complaint: str) -> None:
+    assert parse_claims(changed("says: is", "says: is"), "mine.yaml", NAMES)
+    with pytest.raises(UsageError) as raised:
+        parse_claims(changed(old, new), "mine.yaml", NAMES)
+    assert f"mine.yaml: claim one: {'key ' if complaint.startswith(chr(39)) else ''}{complaint}" in str(raised.value)
+
+
+def test_the_papers_claims_name_only_what_there_is() -> None:
+    assert {one.id: unknown_name(one, NAMES) for one in published_claims() if unknown_name(one, NAMES)} == {}
+
+
+def test_anchors_and_merged_keys_are_read_as_yaml_has_them() -> None:
+    text = one_claim("&first {says: is, workload: superpi, against: baseline, share: {at_least: 0.5}}")
+    text = text.replace("}]", "}, {<<: *first, workload: masr}]")
+    ((first, second),) = (one.tests for one in parse_claims(text, "mine.yaml", NAMES))
+    assert (first.workload, second.workload) == ("superpi", "masr")
+    assert second.share == first.share
+
+
+def test_what_is_no_file_of_claims_is_told_before_it_is_read_whole(tmp_path: Path) -> None:
+    large, latin = tmp_path / "large.yaml", tmp_path / "latin.yaml"
+    large.write_text(one_claim(TEST) * 20_000)
+    latin.write_bytes(b"- id: one\n  says: \xe9\n")
+    for given, complaint in (
+        (large, "is larger than 1 MiB"),
+        (latin, "line 2: not UTF-8; save it as UTF-8"),
+        (tmp_path, "cannot be read (Is a directory); give"),
+        (Path("/dev/zero"), "is larger than 1 MiB"),
+    ):
+        with pytest.raises(UsageError, match=re.escape(f"{given}: {complaint}")):
+            load_claims(given)
 
 
 def test_a_file_that_cannot_be_used_exits_with_2_and_leaves_the_report_alone(run: Path, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ Printed numbers are set beside the run's shares of the same (`published_rows`, `
 from virtoll.claims.file import load_claims, parse_claims, published_claims
 from virtoll.claims.judge import Finding, Judged, JudgedTest, Outcome, judge_claims
 from virtoll.claims.model import Claim
+from virtoll.claims.names import Names
 from virtoll.claims.ratios import Ratio
 from virtoll.claims.then_and_now import NO_PAPER, ThenAndNow, then_and_now
 
@@ -18,6 +19,7 @@ __all__ = [
     "Finding",
     "Judged",
     "JudgedTest",
+    "Names",
     "Outcome",
     "Ratio",
     "ThenAndNow",

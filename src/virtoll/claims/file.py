@@ -7,10 +7,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
 from pydantic import ValidationError
 
 from virtoll.claims.model import Claim
+from virtoll.claims.names import Names, unknown_name
+from virtoll.claims.yaml_file import parse_yaml, read_text
 from virtoll.errors import UsageError, complaint
 from virtoll.reference.published import reference_yaml
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _KEYS = ", ".join(Claim.model_fields)
-_TELLING = ("extra_forbidden", "value_error", "missing")
+# Where a key may have one of several types: the errors that say most of what is wrong, these first.
+_TELLING = (("value_error", "too_short"), ("extra_forbidden", "missing"))
 _TYPE = re.compile(r"(bool|int|float|str)$|[A-Z]|(list|literal|function-\w+|union)\[")
 
 
@@ -28,22 +30,22 @@ def published_claims() -> tuple[Claim, ...]:
     return _claims(reference_yaml("claims.yaml"), "reference/claims.yaml")
 
 
-def load_claims(path: Path) -> tuple[Claim, ...]:
-    """The claims of a user's file; a ``UsageError`` that names file, claim and key where there is anything wrong."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: cannot be read ({error}); give a readable UTF-8 YAML file") from error
-    return parse_claims(text, str(path))
+def load_claims(path: Path, names: Names | None = None) -> tuple[Claim, ...]:
+    """The claims of a user's file; a ``UsageError`` that names file, claim and key where there is anything wrong.
+
+    ``names``: what there is to be measured; a claim of anything else is refused. None: not looked at.
+    """
+    return parse_claims(read_text(path), str(path), names)
 
 
-def parse_claims(text: str, name: str) -> tuple[Claim, ...]:
+def parse_claims(text: str, name: str, names: Names | None = None) -> tuple[Claim, ...]:
     """As `load_claims`, from text; ``name`` is only named in complaints."""
-    try:
-        document = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise UsageError(f"{name}: not valid YAML ({' '.join(str(error).split())}); correct it") from error
-    return _claims(document, name)
+    found = _claims(parse_yaml(text, name), name)
+    for claim in found:
+        wrong = None if names is None else unknown_name(claim, names)
+        if wrong is not None:
+            raise UsageError(f"{name}: claim {claim.id}: {wrong}")
+    return found
 
 
 def _claims(document: Any, name: str) -> tuple[Claim, ...]:
@@ -51,7 +53,8 @@ def _claims(document: Any, name: str) -> tuple[Claim, ...]:
         raise UsageError(f"{name}: the file must be a list of claims, each with the keys {_KEYS}")
     found: list[Claim] = []
     for place, given in enumerate(document):
-        where = given["id"] if isinstance(given, dict) and isinstance(given.get("id"), str) else f"number {place + 1}"
+        where = repr(given["id"])[1:-1] if isinstance(given, dict) and isinstance(given.get("id"), str) else ""
+        where = where or f"number {place + 1}"
         try:
             claim = Claim.model_validate(given)
         except ValidationError as error:
@@ -68,7 +71,7 @@ def _complaint(error: ValidationError) -> str:
     Where a key may have one of several types there is an error for each; those that say what is wrong go first.
     """
     found = error.errors(include_url=False)
-    first = min(found, key=lambda one: (one["type"] not in _TELLING, -len(one["loc"])))
+    first = min(found, key=lambda one: ([one["type"] not in types for types in _TELLING], -len(one["loc"])))
     key = ".".join(str(part) for part in _named(first["loc"]))
     return complaint(first, key, "docs/claims.md lists the keys")
 

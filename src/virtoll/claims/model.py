@@ -18,6 +18,7 @@ from pydantic import (
     StrictFloat,
     StrictInt,
     StrictStr,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -27,6 +28,8 @@ EXTREMES: Final = frozenset({"least", "most", "next"})
 NicKind = Literal["para-virtualised", "emulated", "passthrough"]
 # Strict, so that "off" stays a word and 1 a number.
 Scalar = StrictBool | StrictInt | StrictFloat | StrictStr
+Text = Annotated[str, Field(min_length=1)]
+OneOrSeveral = str | Annotated[list[str], Field(min_length=1)]
 
 
 class Reading(StrEnum):
@@ -54,8 +57,15 @@ class _Strict(BaseModel):
 class Range(_Strict):
     """From `at_least` to `at_most`; one of both may be left out."""
 
-    at_least: float | None = None
-    at_most: float | None = None
+    at_least: float | None = Field(default=None, allow_inf_nan=False)
+    at_most: float | None = Field(default=None, allow_inf_nan=False)
+
+    @field_validator("at_least", "at_most", mode="before")
+    @classmethod
+    def _is_a_number(cls, given: object) -> object:
+        if isinstance(given, bool):
+            raise ValueError("give a number, and not true or false")
+        return given
 
     @model_validator(mode="after")
     def _holds_something(self) -> Self:
@@ -93,7 +103,7 @@ class Each(_Strict):
 class Value(Range):
     """Bounds of a value in its metric's `unit`, or in one that it can be turned into: ms of ns, % or ppm of a share."""
 
-    unit: str
+    unit: Text
 
 
 Wanted = Annotated[Scalar | list[Scalar] | Range, Field(union_mode="left_to_right")]
@@ -145,8 +155,8 @@ class Compared(_Strict):
     `together`: of several guests at once, what all do. `relative_to_baseline`: both sides are shares of the baseline's.
     """
 
-    workload: str | list[str] | None = None
-    metric: str | list[str] | None = None
+    workload: OneOrSeveral | None = None
+    metric: OneOrSeveral | None = None
     reading: Reading = Reading.VALUE
     platforms: Literal["baseline"] | PlatformFilter = PlatformFilter()
     where: dict[str, WantedOrEach] = Field(default_factory=dict)
@@ -155,6 +165,22 @@ class Compared(_Strict):
     per: str | None = None
     together: bool = False
     relative_to_baseline: bool = False
+
+    @field_validator("platforms", "against", mode="before")
+    @classmethod
+    def _is_no_label(cls, given: object, info: ValidationInfo) -> object:
+        if isinstance(given, str) and given != "baseline":
+            example = f"{{label: {given}}}" if info.field_name == "platforms" else f"{{platforms: {{label: {given}}}}}"
+            raise ValueError(f"give 'baseline' or a mapping, such as {example}")
+        return given
+
+    @field_validator("where", mode="before")
+    @classmethod
+    def _has_values(cls, where: object) -> object:
+        for key, value in where.items() if isinstance(where, dict) else ():
+            if value is None:
+                raise ValueError(f"'{key}' has no value; give one")
+        return where
 
     @field_validator("where")
     @classmethod
@@ -181,7 +207,7 @@ class Test(Compared):
     `share` and `times_slower` are of performance: that of `against` is 1, and a duration half as long is 2.
     """
 
-    says: str
+    says: Text
     share: Range | None = None
     times_slower: Range | None = None
     value: Value | None = None
@@ -225,9 +251,9 @@ class Claim(_Strict):
 
     id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$")
     paper: str | None = None
-    source: str
+    source: Text
     quotation: str = ""
-    says: str
+    says: Text
     note: str = ""
     bounds: Literal["printed", "ours"] = "printed"
     inferred: bool = False

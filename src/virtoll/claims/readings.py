@@ -39,6 +39,8 @@ PLAIN: Mapping[str, Any] = {
 # Guests beside are of the measured one's own platform, as the papers' are.
 USUAL: Mapping[str, Any] = {**PLAIN, "routes": 0, "beside": NOTHING, "beside_platform": None, "guests": 1}
 SIZES = frozenset({"guests", "vcpus", "memory_bytes"})
+_OF_BESIDE = frozenset({"beside_guests", "beside_affinity", "beside_memory_bytes", "beside_rate_share"})
+ATTRIBUTES = frozenset(USUAL) | SIZES | _OF_BESIDE  # what a cell may have besides its workload's parameters
 OF_OTHERS = "beside"
 SHARE = "share"
 VCPUS = "vcpus"  # a parameter's value: as many as the guest has virtual CPUs

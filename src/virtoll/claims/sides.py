@@ -45,6 +45,8 @@ def sides_of(compared: Compared, manifest: Manifest, cells_of: CellsOf) -> list[
     own = _selected(own, compared.where, free)
     if not own:
         return f"{named} was not measured as it says"
+    if compared.per is not None and not all(one.number(compared.per) for one in own):
+        return f"{named} has no {compared.per.replace('_', ' ')} that its values could be divided by"
     if against is None:
         return [(one, None) for one in own]
     own_metrics = against.metric is None and against.workload is None

@@ -29,7 +29,7 @@ from virtoll.cli.plan import (
 from virtoll.errors import ImageError, Interrupted, LabError, StorageError, UsageError, VirtollError
 
 if TYPE_CHECKING:
-    from virtoll.claims import Claim
+    from virtoll.claims import Claim, Names
     from virtoll.experiment.model import Experiment
     from virtoll.runfolder.records import LookRecord
     from virtoll.runfolder.store import RunFolder
@@ -197,7 +197,22 @@ def own_claims(paths: Sequence[Path]) -> list[Claim]:
     """The claims of a user's files, in order; ``UsageError`` where one cannot be used."""
     from virtoll.claims import load_claims
 
-    return [claim for path in paths for claim in load_claims(path)]
+    names = claimed_names() if paths else None
+    return [claim for path in paths for claim in load_claims(path, names)]
+
+
+def claimed_names() -> Names:
+    """All that a claim may name of what Virtoll measures."""
+    from virtoll.claims import Names
+    from virtoll.platforms import EVERY_PLATFORM
+    from virtoll.workloads import WORKLOADS
+
+    return Names(
+        metrics={name: [one.name for one in kind.metrics] for name, kind in WORKLOADS.items()},
+        parameters={name: list(kind.parameter_model.model_fields) for name, kind in WORKLOADS.items()},
+        products=list(EVERY_PLATFORM),
+        families={kind.family for kind in EVERY_PLATFORM.values()},
+    )
 
 
 def validation(

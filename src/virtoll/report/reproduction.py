@@ -12,7 +12,7 @@ from pathlib import Path
 from virtoll.claims import judge_claims, published_claims, then_and_now
 from virtoll.claims.joined import Ledger, join_ledgers
 from virtoll.claims.paper_figures import figures_of_study, marks_of
-from virtoll.errors import StorageError
+from virtoll.errors import StorageError, UsageError
 from virtoll.reference.published import Study, load_study
 from virtoll.report import words
 from virtoll.report.build import load_analysis
@@ -21,6 +21,7 @@ from virtoll.report.drawing import Drawer, Drawing
 from virtoll.report.renewal import renewed
 from virtoll.report.reproduction_page import drawings_of, render_reproduction, reproduction_tables
 from virtoll.report.reproduction_runs import Reproduction, RunOf
+from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.sums import differences
 from virtoll.stats.analysis import Analysis
 
@@ -28,12 +29,14 @@ from virtoll.stats.analysis import Analysis
 def build_reproduction(study: str, folders: Sequence[Path], target: Path) -> Reproduction:
     """Make the page `index.html`, `figures/` and `tables/` in `target`, anew, from runs that are there.
 
-    UsageError where the study is not known, RunFolderError where a run cannot be read, DrawingError where a figure is
-    not drawn, StorageError where the page cannot be written.
+    UsageError where the study is not known or a run is there twice, RunFolderError where a run cannot be read,
+    DrawingError where a figure is not drawn, StorageError where the page cannot be written.
     """
     known = load_study(study)
+    asked = named(folders)
+    _refuse_copies(asked.values())
     with Drawer() as drawer:
-        runs = [_read(name, folder, known) for name, folder in named(folders).items()]
+        runs = [_read(name, folder, known) for name, folder in asked.items()]
         found = together(known, runs, target)
         drawings = drawings_of(found, drawer.rendered)
         try:
@@ -65,6 +68,17 @@ def named(folders: Sequence[Path]) -> dict[str, Path]:
         )
         found[name] = folder
     return found
+
+
+def _refuse_copies(folders: Iterable[Path]) -> None:
+    """A copy says nothing that the run itself does not, and would count as another run."""
+    seen: dict[tuple[str, int], Path] = {}
+    for folder in folders:
+        manifest = RunFolder.open(folder).manifest
+        begun = str(manifest.host["fingerprint"]), manifest.created_realtime_ns
+        if begun in seen:
+            raise UsageError(f"{seen[begun]} and {folder} are the same run; leave one of them out")
+        seen[begun] = folder
 
 
 def _read(name: str, folder: Path, study: Study) -> RunOf:
