@@ -6,7 +6,8 @@ platforms, 42 sets of parameters (12 sweeps, STREAM with three metrics, jobs) an
 in the folder for temporary files, and `--wired` makes one whose points have the counters of every hop (70 MB). RUN is
 any run folder; its own report is left alone.
 
-Each report is made in a process of its own, so that the peak is its own. Printed are wall time, CPU time and the peak
+Each report is made in a process of its own, so that the peak is its own; one before it writes the modules' bytecode
+where it is none yet, as an installed package has it. Printed are wall time, CPU time and the peak
 of memory so far, by stage in the order in which they end: on a busy host CPU time is what to compare. *Import* is what
 Virtoll's report imports at once, *claims* the ledger and then-and-now, *tables* their rows and a paper's exports;
 they are written there too,
@@ -127,6 +128,14 @@ def report(run: Path, output: Path) -> None:
     print(json.dumps({**taken, "all": whole}))
 
 
+def with_bytecode() -> dict[str, str]:
+    """The environment in which modules are compiled once, whatever this one says of it."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment["PYTHONPYCACHEPREFIX"] = str(Path(tempfile.gettempdir()) / "virtoll-bench-bytecode")
+    environment["PYTHONPATH"] = os.pathsep.join(sys.path[:2])
+    return environment
+
+
 def megabytes(path: Path) -> float:
     """Of a file, or of all files of a folder."""
     files = path.iterdir() if path.is_dir() else [path]
@@ -147,7 +156,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder)
         argv = [sys.executable, __file__, str(run), "--into", folder]
-        done = subprocess.run(argv, stdout=subprocess.PIPE, env=os.environ.copy(), check=True)
+        environment = with_bytecode()
+        subprocess.run([sys.executable, "-c", "import virtoll.report.build"], env=environment, check=True)
+        done = subprocess.run(argv, stdout=subprocess.PIPE, env=environment, check=True)
         found = json.loads(done.stdout)
         print(f"{run}: {sum(1 for _ in (run / 'trials.jsonl').open('rb'))} trials")
         print("| stage | wall, s | CPU, s | peak so far, MiB |\n| --- | --- | --- | --- |")

@@ -20,6 +20,7 @@ The way is a chain of *stations*, each a count of frames that passed it: the gen
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cache
 from typing import Any
 
 from virtoll.runfolder.traffic_records import Hop, Point, SourceCounts
@@ -69,13 +70,23 @@ class Loss:
     @property
     def owner(self) -> Owner:
         """The host's own, the platform's, or unlocated where the segments are not all the same one's."""
-        owners = {Owner.HOST if segment in HOSTS_OWN else Owner.PLATFORM for segment in self.segments}
-        return owners.pop() if len(owners) == 1 else Owner.UNLOCATED
+        return _owner_of(self.segments)
 
     @property
     def words(self) -> str:
         """The place in words."""
-        return self.segments[0] if len(self.segments) == 1 else f"{self.segments[0]} to {self.segments[-1]}"
+        return _words_of(self.segments)
+
+
+@cache
+def _owner_of(segments: tuple[Segment, ...]) -> Owner:
+    owners = {Owner.HOST if segment in HOSTS_OWN else Owner.PLATFORM for segment in segments}
+    return owners.pop() if len(owners) == 1 else Owner.UNLOCATED
+
+
+@cache
+def _words_of(segments: tuple[Segment, ...]) -> str:
+    return segments[0] if len(segments) == 1 else f"{segments[0]} to {segments[-1]}"
 
 
 @dataclass(frozen=True)
