@@ -9,7 +9,7 @@ Printed numbers are set beside the run's shares of the same (`published_rows`, `
 from virtoll.claims.file import load_claims, parse_claims, published_claims
 from virtoll.claims.judge import Finding, Judged, JudgedTest, Outcome, judge_claims
 from virtoll.claims.model import Claim
-from virtoll.claims.ratios import Ratio
+from virtoll.claims.ratios import Ratio, Ratios
 from virtoll.claims.then_and_now import NO_PAPER, ThenAndNow, then_and_now
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "JudgedTest",
     "Outcome",
     "Ratio",
+    "Ratios",
     "ThenAndNow",
     "judge_claims",
     "load_claims",

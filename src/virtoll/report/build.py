@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from virtoll.claims import Claim, Judged, judge_claims, published_claims, then_and_now
+from virtoll.claims import Claim, Judged, Ratios, judge_claims, published_claims, then_and_now
 from virtoll.errors import RunFolderError, StorageError, UsageError, VirtollError
 from virtoll.report import words
 from virtoll.report.csv_table import CsvTable
@@ -160,16 +160,17 @@ def foreseen_by(run_directory: Path, blocks: int, looks: Looks | None) -> Forese
     return Foreseen(run_directory.name, blocks, {task.short: factor for task, factor in found.items()})
 
 
-def ledger_of(analysis: Analysis, claims: Sequence[Claim] = ()) -> tuple[Judged, ...]:
+def ledger_of(analysis: Analysis, claims: Sequence[Claim] = (), ratios: Ratios | None = None) -> tuple[Judged, ...]:
     """What a run says about claims of a user's own, and then about those of the four studies.
 
+    `ratios`: the run's, where they are there already.
     UsageError where two claims have one identifier, or where a value's unit is not what was read.
     """
     every = (*claims, *published_claims())
     twice = [name for name, count in Counter(one.id for one in every).items() if count > 1]
     if twice:
         raise UsageError(f"claim {twice[0]} is there twice; give one of yours another id than the published ones have")
-    return judge_claims(analysis, every)
+    return judge_claims(analysis, every, ratios)
 
 
 def build_report(
@@ -201,9 +202,10 @@ def _built(
     claims: Sequence[Claim],
     renewed_seconds: int | None,
 ) -> ReportResult:
-    ledger = ledger_of(analysis, claims)
+    ratios = Ratios(analysis)
+    ledger = ledger_of(analysis, claims, ratios)
     damage, exports = differences(run_directory), exports_of(analysis)
-    beside = then_and_now(analysis)
+    beside = then_and_now(analysis, ratios)
     specs = {name: spec for name, spec in figures_of(analysis, beside).items() if spec.why_not(analysis) is None}
     target = output if output is not None else run_directory / "report"
     try:
