@@ -6,7 +6,8 @@ platforms, 42 sets of parameters (12 sweeps, STREAM with three metrics, jobs) an
 in the folder for temporary files, and `--wired` makes one whose points have the counters of every hop (70 MB). RUN is
 any run folder; its own report is left alone.
 
-Each report is made in a process of its own, so that the peak is its own. Printed are wall time, CPU time and the peak
+Each report is made in a process of its own, so that the peak is its own; one before it writes the modules' bytecode
+where it is none yet, as an installed package has it. Printed are wall time, CPU time and the peak
 of memory so far, by stage in the order in which they end: on a busy host CPU time is what to compare. *Import* is what
 Virtoll's report imports at once, *claims* the ledger and then-and-now, *figures* their specifications, *tables* their
 rows and a paper's exports; they are written there too, *waiting* is for drawings, and *write* stores the other files.
@@ -145,10 +146,10 @@ def resident_mib(pid: int) -> float:
     return pages * resource.getpagesize() / 2**20 + sum(resident_mib(int(child)) for child in children)
 
 
-def watched(argv: list[str]) -> tuple[bytes, float]:
+def watched(argv: list[str], environment: dict[str, str]) -> tuple[bytes, float]:
     """What a program prints, and the most memory that it and its children had at one time, in MiB."""
     most = 0.0
-    with subprocess.Popen(argv, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, env=environment) as process:
         assert process.stdout is not None
         while not select.select([process.stdout], [], [], 0.005)[0]:
             most = max(most, resident_mib(process.pid))
@@ -156,6 +157,14 @@ def watched(argv: list[str]) -> tuple[bytes, float]:
     if process.returncode != 0:
         raise SystemExit(process.returncode)
     return printed, most
+
+
+def with_bytecode() -> dict[str, str]:
+    """The environment in which modules are compiled once, whatever this one says of it."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment["PYTHONPYCACHEPREFIX"] = str(Path(tempfile.gettempdir()) / "virtoll-bench-bytecode")
+    environment["PYTHONPATH"] = os.pathsep.join(sys.path[:2])
+    return environment
 
 
 def megabytes(path: Path) -> float:
@@ -178,7 +187,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder)
         argv = [sys.executable, __file__, str(run), "--into", folder]
-        printed, most = watched(argv)
+        environment = with_bytecode()
+        subprocess.run([sys.executable, "-c", "import virtoll.report.build"], env=environment, check=True)
+        printed, most = watched(argv, environment)
         found = json.loads(printed)
         print(f"{run}: {sum(1 for _ in (run / 'trials.jsonl').open('rb'))} trials")
         print("| stage | wall, s | CPU, s | peak so far, MiB |\n| --- | --- | --- | --- |")

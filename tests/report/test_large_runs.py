@@ -113,7 +113,7 @@ def many(analysis: Analysis, count: int) -> Analysis:
     dice, first = random.Random(1), analysis.order[0]
     order = tuple(
         OrderedValue(
-            dataclasses.replace(first.observation, platform=dice.choice(analysis.platforms), position=place),
+            first.observation._replace(platform=dice.choice(analysis.platforms), position=place),
             math.exp(dice.gauss(0, 0.01)),
             outlier=place % 100 == 0,
         )

@@ -57,7 +57,7 @@ def test_a_control_that_is_always_slower_is_no_second_state() -> None:
 
 def test_of_a_rate_the_lower_state_is_the_slower_one() -> None:
     task = replace(TASK, metric=replace(TASK.metric, better="higher"))
-    rates = [replace(one, task=task, value=1e4 / one.value) for one in host(1, slow=0.3)]
+    rates = [one._replace(task=task, value=1e4 / one.value) for one in host(1, slow=0.3)]
     found, same = two_states(task, rates), two_states(TASK, host(1, slow=0.3))
     assert found is not None
     assert same is not None

@@ -236,7 +236,7 @@ def _more_blocks(asked: Asked, family: int) -> int | None:
 
     As in `stats.remaining`: (t(1 - level / 2 family) + t(power)) times the standard error is what can be told.
     """
-    from scipy.special import stdtrit
+    from virtoll.stats.arrays import stdtrit
 
     logs = list(by_block(asked.cell.rounds).values())
     if len(logs) < 2 or asked.against is not None or asked.fit is not None or asked.cell.untold:

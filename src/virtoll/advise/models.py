@@ -101,8 +101,9 @@ def fit(model: Model, values: Mapping[float, float]) -> Fit:
 
 def solved(model: Model, values: Mapping[float, float]) -> tuple[float, ...]:
     """The coefficients that make the sum of squared relative errors least, none below 0."""
-    import numpy as np
     from scipy.optimize import nnls
+
+    from virtoll.stats.arrays import np
 
     # Terms are brought to one size: those of many guests or large frames are a thousand times the others.
     terms = np.array([[one / value for one in model.terms(x)] for x, value in values.items()])

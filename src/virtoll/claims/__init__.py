@@ -10,7 +10,7 @@ from virtoll.claims.file import load_claims, parse_claims, published_claims
 from virtoll.claims.judge import Finding, Judged, JudgedTest, Outcome, judge_claims
 from virtoll.claims.model import Claim
 from virtoll.claims.names import Names
-from virtoll.claims.ratios import Ratio
+from virtoll.claims.ratios import Ratio, Ratios
 from virtoll.claims.then_and_now import NO_PAPER, ThenAndNow, then_and_now
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "Names",
     "Outcome",
     "Ratio",
+    "Ratios",
     "ThenAndNow",
     "judge_claims",
     "load_claims",

@@ -59,9 +59,12 @@ class Judged:
     tests: tuple[JudgedTest, ...]
 
 
-def judge_claims(analysis: Analysis, claims: Sequence[Claim]) -> tuple[Judged, ...]:
-    """One `Judged` for each claim, in order. `UsageError` where a value's unit is not what was read."""
-    ratios = Ratios(analysis)
+def judge_claims(analysis: Analysis, claims: Sequence[Claim], ratios: Ratios | None = None) -> tuple[Judged, ...]:
+    """One `Judged` for each claim, in order; `ratios`: the run's, where they are there already.
+
+    `UsageError` where a value's unit is not what was read.
+    """
+    ratios = ratios or Ratios(analysis)
     return tuple(_judged(claim, ratios) for claim in claims)
 
 

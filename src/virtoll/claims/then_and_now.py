@@ -73,11 +73,14 @@ class ThenAndNow:
 NO_PAPER = ThenAndNow()
 
 
-def then_and_now(analysis: Analysis) -> ThenAndNow:
-    """All published numbers of which the run measured the same, in the order of `reference/rows.yaml`."""
+def then_and_now(analysis: Analysis, ratios: Ratios | None = None) -> ThenAndNow:
+    """All published numbers of which the run measured the same, in the order of `reference/rows.yaml`.
+
+    `ratios`: the run's, where they are there already.
+    """
     named = analysis.data.manifest.experiment.get("study")
     study = load_study(named) if named in study_names() else None
-    asking = _Asking(analysis)
+    asking = _Asking(analysis, ratios or Ratios(analysis))
     rows: list[Beside] = []
     untold: dict[str, int] = {}
     for question in questions():
@@ -117,9 +120,9 @@ def standing_for(platform: StudyPlatform, manifest: Manifest) -> dict[str, Stand
 class _Asking:
     """The questions to one run; what several of them compare is compared once."""
 
-    def __init__(self, analysis: Analysis) -> None:
+    def __init__(self, analysis: Analysis, ratios: Ratios) -> None:
         self._manifest = analysis.data.manifest
-        self._ratios = Ratios(analysis)
+        self._ratios = ratios
         self._workloads = {one.workload for one in analysis.tasks}
         self._known: dict[str, list[Ratio] | str] = {}
 

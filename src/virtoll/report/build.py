@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from virtoll.claims import Claim, Judged, judge_claims, published_claims, then_and_now
+from virtoll.claims import Claim, Judged, Ratios, judge_claims, published_claims, then_and_now
 from virtoll.errors import RunFolderError, StorageError, UsageError, VirtollError
 from virtoll.report import words
 from virtoll.report.advice import AdviceView, Adviser
@@ -165,16 +165,17 @@ def foreseen_by(run_directory: Path, blocks: int, looks: Looks | None) -> Forese
     return Foreseen(run_directory.name, blocks, {task.short: factor for task, factor in found.items()})
 
 
-def ledger_of(analysis: Analysis, claims: Sequence[Claim] = ()) -> tuple[Judged, ...]:
+def ledger_of(analysis: Analysis, claims: Sequence[Claim] = (), ratios: Ratios | None = None) -> tuple[Judged, ...]:
     """What a run says about claims of a user's own, and then about those of the four studies.
 
+    `ratios`: the run's, where they are there already.
     UsageError where two claims have one identifier, or where a value's unit is not what was read.
     """
     every = (*claims, *published_claims())
     twice = [name for name, count in Counter(one.id for one in every).items() if count > 1]
     if twice:
         raise UsageError(f"claim {twice[0]} is there twice; give one of yours another id than the published ones have")
-    return judge_claims(analysis, every)
+    return judge_claims(analysis, every, ratios)
 
 
 def build_report(
@@ -214,10 +215,11 @@ def _built(
 ) -> ReportResult:
     """What the process of `drawer` draws is asked for first, and waited for last."""
     drawings = _drawings(drawer, analysis, figures_of(analysis))
-    beside = then_and_now(analysis)
+    ratios = Ratios(analysis)
+    beside = then_and_now(analysis, ratios)
     drawings |= _drawings(drawer, analysis, then_and_now_figures(beside))
     advice = adviser(analysis) if adviser is not None else None
-    ledger = ledger_of(analysis, claims)
+    ledger = ledger_of(analysis, claims, ratios)
     damage, exports = differences(run_directory), exports_of(analysis)
     target = output if output is not None else run_directory / "report"
     try:

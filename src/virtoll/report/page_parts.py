@@ -9,14 +9,18 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from virtoll import units
 from virtoll.report import browser
 from virtoll.report.drawing import Drawing, as_json, inline
 from virtoll.report.figures.markers import outline
 from virtoll.report.figures.style import DARK, LIGHT, Width, config, platform_styles
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 _SCRIPT_HERE = "<!-- script -->"
 _DRAWING_HERE = re.compile("<!-- drawing [^ ]+ -->")
@@ -84,6 +88,20 @@ def page_text(template: str, context: Mapping[str, Any], figures: Iterable[Figur
 
     Raises what their drawings raise.
     """
+    page = _environment().get_template(template).render(**context)
+    page = _together(page).replace(_SCRIPT_HERE, f"<script>{browser.script()}</script>") + "\n"
+    drawn = {one.svg: inline(one.drawing, html.escape(one.title)) for one in figures if one.drawing and one.svg}
+    return _DRAWING_HERE.sub(lambda mark: _together(drawn[mark[0]]), page)
+
+
+def _together(text: str) -> str:
+    """A number stays beside its sign."""
+    return re.sub(r"(?<=\d) (?=[%×])", "\u00a0", text)
+
+
+@cache
+def _environment() -> "Environment":
+    """The templates: each is compiled once, however often a process makes its page."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -98,12 +116,4 @@ def page_text(template: str, context: Mapping[str, Any], figures: Iterable[Figur
         ns=units.nanoseconds, percent=units.percent, bytes=units.size, command=shlex.join, safe_svg=Markup
     )
     environment.filters["in_script"] = lambda value: Markup(as_json(value))  # noqa: S704 - escaped there
-    page = environment.get_template(template).render(**context)
-    page = _together(page).replace(_SCRIPT_HERE, f"<script>{browser.script()}</script>") + "\n"
-    drawn = {one.svg: inline(one.drawing, html.escape(one.title)) for one in figures if one.drawing and one.svg}
-    return _DRAWING_HERE.sub(lambda mark: _together(drawn[mark[0]]), page)
-
-
-def _together(text: str) -> str:
-    """A number stays beside its sign."""
-    return re.sub(r"(?<=\d) (?=[%×])", "\u00a0", text)
+    return environment

@@ -201,7 +201,7 @@ def _points(analysis: Analysis) -> CsvTable:
             one.block,
             one.platform,
             one.frame_size_bytes,
-            one.index,
+            one.place,
             int(one.flat_out),
             one.intended_rate,
             one.duration_ns,

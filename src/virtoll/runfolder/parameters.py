@@ -4,13 +4,14 @@ Main type: `Parameters`, what a record's field holds; `SharedParameters` is what
 """
 
 import json
+import marshal
 from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import AfterValidator
 
 _MOST = 4096
-_KNOWN: dict[str, "SharedParameters"] = {}
+_KNOWN: dict[bytes, "SharedParameters"] = {}
 
 
 class SharedParameters(dict[str, Any]):
@@ -27,8 +28,8 @@ def canonical_text(parameters: Mapping[str, Any]) -> str:
 
 
 def _shared(parameters: dict[str, Any]) -> dict[str, Any]:
-    # Of what JSON holds, equal texts of `repr` are of equal sets with equal types (1, 1.0 and True are not alike).
-    written = repr(parameters)
+    # Of what JSON holds, equal bytes are of equal sets with equal types (1, 1.0 and True are not alike).
+    written = marshal.dumps(parameters, 2)  # version 2 knows no references, which would tell equal sets apart
     found = _KNOWN.get(written)
     if found is None:
         if len(_KNOWN) >= _MOST:

@@ -171,8 +171,7 @@ def theil_sen(y: Sequence[float], x: Sequence[float]) -> tuple[float, float, flo
     Theil 1950, with the interval of Sen 1968 (equation 2.6). It is `scipy.stats.theilslopes` with `method="joint"`, to
     the last digit (`tests/stats/test_clocks.py`): all of `scipy.stats` takes half a second and 50 MB to import.
     """
-    import numpy as np
-    from scipy.special import ndtri
+    from virtoll.stats.arrays import ndtri, np
 
     ys, xs = np.asarray(y, dtype=float), np.asarray(x, dtype=float)
     across, up = xs[:, np.newaxis] - xs, ys[:, np.newaxis] - ys

@@ -27,7 +27,7 @@ def foreseen(
     many as the earlier run tested. Tasks without two blocks are missing. Standard power analysis of a t-test:
     (t(1 - level / 2 family, df) + t(0.8, df)) * sqrt(variance / blocks). ValueError below two blocks.
     """
-    from scipy.special import stdtrit
+    from virtoll.stats.arrays import stdtrit
 
     if blocks < 2:
         raise ValueError(f"{blocks} block has no standard error: at least 2 are needed")

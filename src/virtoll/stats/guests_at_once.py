@@ -201,7 +201,7 @@ def _values(trials: Sequence[TrialRecord], tasks: Sequence[Task]) -> tuple[tuple
     guests = {trial.trial: len(trial.members) for trial in trials}
     order = {trial.trial: place for place, trial in enumerate(in_time)}
     found = [
-        replace(own[0], value=_mean(own[0].task, [one.value for one in own]), position=order[number])
+        own[0]._replace(value=_mean(own[0].task, [one.value for one in own]), position=order[number])
         for (number, _), own in each.items()
         if len(own) == guests[number]
     ]

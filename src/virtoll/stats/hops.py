@@ -18,9 +18,10 @@ The way is a chain of *stations*, each a count of frames that passed it: the gen
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 from virtoll.runfolder.traffic_records import Hop, Point, SourceCounts
 
@@ -52,13 +53,13 @@ class Segment(StrEnum):
 
 
 HOSTS_OWN = (Segment.GENERATOR, Segment.SINK_RING, Segment.SINK)
+_ANYWHERE = tuple(Segment)
 
 
-@dataclass(frozen=True)
-class Loss:
+class Loss(NamedTuple):
     """Frames of one source that vanished at one place, or between the first and the last of several.
 
-    `counters`: the drop counters that grew there, as `interface counter +n`.
+    `counters`: the drop counters that grew there, as `interface counter +n`. A tuple as `sweeps.PointValue` is.
     """
 
     source: int
@@ -69,13 +70,23 @@ class Loss:
     @property
     def owner(self) -> Owner:
         """The host's own, the platform's, or unlocated where the segments are not all the same one's."""
-        owners = {Owner.HOST if segment in HOSTS_OWN else Owner.PLATFORM for segment in self.segments}
-        return owners.pop() if len(owners) == 1 else Owner.UNLOCATED
+        return _owner_of(self.segments)
 
     @property
     def words(self) -> str:
         """The place in words."""
-        return self.segments[0] if len(self.segments) == 1 else f"{self.segments[0]} to {self.segments[-1]}"
+        return _words_of(self.segments)
+
+
+@cache
+def _owner_of(segments: tuple[Segment, ...]) -> Owner:
+    owners = {Owner.HOST if segment in HOSTS_OWN else Owner.PLATFORM for segment in segments}
+    return owners.pop() if len(owners) == 1 else Owner.UNLOCATED
+
+
+@cache
+def _words_of(segments: tuple[Segment, ...]) -> str:
+    return segments[0] if len(segments) == 1 else f"{segments[0]} to {segments[-1]}"
 
 
 @dataclass(frozen=True)
@@ -98,8 +109,10 @@ def locate(point: Point) -> tuple[Loss, ...]:
     losses = [loss for sources, hops in _ways(point) for loss in _locate(point, sources, hops)]
     # The stack's counters are the whole guest's, so they are set against what all ways through it lost.
     stack = _stack(point, sum(loss.frames for loss in losses if Segment.GUEST in loss.segments))
+    if not stack:
+        return tuple(losses)
     return tuple(
-        replace(loss, counters=(*loss.counters, *stack)) if Segment.GUEST in loss.segments else loss for loss in losses
+        loss._replace(counters=(*loss.counters, *stack)) if Segment.GUEST in loss.segments else loss for loss in losses
     )
 
 
@@ -120,7 +133,7 @@ def _locate(point: Point, sources: Sequence[SourceCounts], hops: Sequence[Hop]) 
     socket = (f"sink's socket dropped +{dropped}",) if dropped else ()
     if not hops:
         lost = {one.source: one.offered_frames - arrived[one.source].forwarded_frames for one in sources}
-        return [Loss(number, tuple(Segment), frames, socket) for number, frames in lost.items() if frames > 0]
+        return [Loss(number, _ANYWHERE, frames, socket) for number, frames in lost.items() if frames > 0]
     noise = _noise(point, {source.source for source in sources}, hops)
     losses: list[Loss] = []
     left: dict[int, int] = {}

@@ -67,7 +67,7 @@ def median(values: Sequence[float]) -> float:
 
 def student(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
     """Mean with Student's t interval and test against zero; assumes that the values are normal. n >= 1."""
-    from scipy.special import stdtr, stdtrit
+    from virtoll.stats.arrays import stdtr, stdtrit
 
     n, mean = len(values), statistics.fmean(values)
     if n < 2:

@@ -20,7 +20,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
+from virtoll.stats.arrays import digamma, np, polygamma
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -80,8 +80,6 @@ def common(variances: Array, df: Array, free: int) -> Prior:
     The scatter of their logarithms beyond that of their own degrees of freedom is how unlike they are; `CAUTION` of its
     standard errors are added. `free`: how many of them say something of it; below one nothing is known.
     """
-    from scipy.special import digamma, polygamma
-
     if free < 1:
         return Prior(float(variances.mean()), TINY)
     logs = np.log(variances) - digamma(df / 2) + np.log(df / 2)
@@ -117,8 +115,6 @@ def _structure(own: Array, df: Array) -> tuple[Array, Array]:
 
 def inverse_trigamma(value: float) -> float:
     """x with trigamma(x) = value > 0, by Newton's method on 1 / trigamma (Smyth 2004, appendix)."""
-    from scipy.special import polygamma
-
     if value > 1e7:
         return 1 / math.sqrt(value)
     if value < 1e-6:

@@ -53,7 +53,7 @@ class _Estimate:
 
     def decides(self, blocks: int, rules: Rules) -> bool:
         """Whether so many blocks would tell it from 1, or show it alike within the margin."""
-        from scipy.special import stdtrit
+        from virtoll.stats.arrays import stdtrit
 
         ahead = self.df * (blocks - 1) / (self.blocks - 1)
         error = self.error * math.sqrt(self.blocks / blocks)

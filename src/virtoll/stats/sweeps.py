@@ -3,6 +3,7 @@
 import statistics
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.traffic_records import Point
@@ -11,16 +12,18 @@ from virtoll.stats.values import canonical, forwarded_rate, offered_rate
 LOSSLESS_SHARE = 0.005  # loss at flat out up to which the generator, not the guest, may be what set the rate
 
 
-@dataclass(frozen=True, slots=True)
-class PointValue:
-    """One point of one `ok` trial: rates in frames/s (None where there is none), frames over all sources."""
+class PointValue(NamedTuple):
+    """One point of one `ok` trial: rates in frames/s (None where there is none), frames over all sources.
+
+    A tuple, since a large run has tens of thousands: a frozen dataclass sets each field by a call.
+    """
 
     trial: int
     block: int
     platform: str
     parameters: str
     frame_size_bytes: int
-    index: int
+    place: int
     intended_rate: float | None
     duration_ns: int
     offered_rate: float | None
@@ -117,7 +120,7 @@ def _point_value(trial: TrialRecord, index: int, point: Point) -> PointValue:
         platform=trial.platform,
         parameters=canonical(trial.parameters),
         frame_size_bytes=point.frame_size_bytes,
-        index=index,
+        place=index,
         intended_rate=point.intended_rate_frames_per_second,
         duration_ns=point.duration_ns,
         offered_rate=offered_rate(point),

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from virtoll import units
 from virtoll.runfolder.frame_shape import SWEEP_KEYS, FrameShape, field_words
@@ -70,9 +70,11 @@ class Task:
         return trial.workload == self.workload and canonical(trial.parameters) == self.parameters
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """One trial's value in the metric's unit; `position` is its place in the order measured, from 0."""
+class Observation(NamedTuple):
+    """One trial's value in the metric's unit; `position` is its place in the order measured, from 0.
+
+    A tuple as `sweeps.PointValue` is.
+    """
 
     task: Task
     platform: str

@@ -13,9 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-import numpy as np
-
 from virtoll import units
+from virtoll.stats.arrays import np, stdtr, stdtrit
 from virtoll.stats.compare import LEVEL, Comparison, Verdict, logs_of
 from virtoll.stats.intervals import CONFIDENCE, Interval, holm
 from virtoll.stats.noise import moderated
@@ -81,8 +80,6 @@ def judge(logs: Array, rules: Rules, control: NDArray[np.bool_] | None = None, g
     own. `gaps`: by task, how far apart the host's two states are as a logarithm, 0 where it has one (default: all).
     Intervals and bounds then hold against either state, and no difference below a factor of two is told.
     """
-    from scipy.special import stdtr, stdtrit
-
     count = np.isfinite(logs).sum(axis=2)
     noise = moderated(logs)
     mean = np.where(count >= 2, np.nansum(logs, axis=2) / np.maximum(count, 1), np.nan)

@@ -203,8 +203,11 @@ def delay_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[De
             rates.setdefault(point.intended_rate_frames_per_second, []).append(point)
     rows, places = [], places_of(tasks)
     for (platform, task), rates in sorted(groups.items(), key=lambda item: places[item[0][1]]):
-        clean = [rate for rate, points in rates.items() if statistics.median(map(_missing, points)) <= LOSSLESS_SHARE]
-        chosen = {min(rates): "lowest rate"} | ({max(clean): "highest without loss"} if clean else {})
+        falling = sorted(rates, reverse=True)
+        clean = next(
+            (rate for rate in falling if statistics.median(map(_missing, rates[rate])) <= LOSSLESS_SHARE), None
+        )
+        chosen = {falling[-1]: "lowest rate"} | ({} if clean is None else {clean: "highest without loss"})
         for rate, what in chosen.items():
             reported = [
                 one.delay_ns for point in rates[rate] for one in point.sink.per_source if one.delay_ns is not None
@@ -315,16 +318,12 @@ def _busy_ns(cpu: Cpu, cores: Sequence[int]) -> int | None:
 
 def backend_uses(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[BackendUse, ...]:
     """Every back end and sink that was used, with why nothing better was taken, most used first."""
-    counts: Counter[tuple[str, str, str | None]] = Counter()
-    where: dict[tuple[str, str, str | None], dict[str, None]] = {}
+    points: dict[tuple[str, str, str | None], Counter[str]] = {}
     for _, trial, point in points_of(tasks, trials):
         for key in (
             ("generator", point.backend, point.backend_reason),
             ("sink", point.sink.backend or "not reported", point.sink.backend_reason),
         ):
-            counts[key] += 1
-            where.setdefault(key, {})[trial.platform] = None
-    return tuple(
-        BackendUse(kind, name, count, tuple(where[kind, name, reason]), reason)
-        for (kind, name, reason), count in counts.most_common()
-    )
+            points.setdefault(key, Counter())[trial.platform] += 1
+    ordered = sorted(points.items(), key=lambda item: -item[1].total())
+    return tuple(BackendUse(kind, name, own.total(), tuple(own), reason) for (kind, name, reason), own in ordered)
