@@ -13,7 +13,7 @@ WORKERS ?= 3
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev platforms tools tables demo test test-compiled test-checks lint lint-quick format test-rust test-python test-inside test-outside test-fresh test-extended test-nested agent image fuzz sanitize miri verdicts bench bench-wire clean
+.PHONY: help setup setup-dev platforms tools tables images demo test test-compiled test-checks lint lint-quick format test-rust test-python test-inside test-outside test-fresh test-extended test-nested agent image fuzz sanitize miri verdicts bench bench-wire clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -32,6 +32,9 @@ tools: ## builds the image with the workloads' tools too (a minute, 850 MB)
 
 tables: ## writes the tables of platforms and workloads into the documentation, from their classes
 	@$(BIN)/python tools/tables.py
+
+images: ## draws the pictures of the documentation again, from the runs that the package carries
+	@$(BIN)/python tools/images.py
 
 demo: setup ## measures what virtualisation costs on this host (at most 6 minutes)
 	@$(BIN)/virtoll run quick

@@ -11,10 +11,12 @@ from tests.test_setup import load_tool
 
 from virtoll.experiment.parse import load_experiment
 from virtoll.platforms import PLATFORMS
+from virtoll.report.figures import FIGURES
 from virtoll.run.preview import catalogue, plan_of
 from virtoll.workloads import WORKLOADS
 
 tables: ModuleType = load_tool("tables")
+images: ModuleType = load_tool("images")
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 PRESETS = ROOT / "src" / "virtoll" / "experiment" / "presets"
@@ -133,3 +135,14 @@ def test_the_page_of_the_studies_names_keys_that_there_are() -> None:
     named = re.findall(r"`(\w+): [^`]+`", (ROOT / "docs" / "studies.md").read_text(encoding="utf-8"))
     assert len(named) > 50
     assert [key for key in named if not re.search(rf"\b{key}:|`{key}`", known)] == []
+
+
+def test_every_picture_is_drawn_from_a_run_of_the_package_and_shown_somewhere() -> None:
+    there = {path.name: path for path in (ROOT / "docs" / "images").iterdir()}
+    assert there.keys() == images.IMAGES.keys(), "run 'make images', and delete what nothing draws any more"
+    targets = {match["target"] for page in PAGES for match in _LINK.finditer(page.read_text(encoding="utf-8"))}
+    for name, (run, figure) in images.IMAGES.items():
+        assert (images.RUNS / f"{run}.tar.xz").is_file()
+        assert figure in FIGURES
+        assert any(target.endswith(f"images/{name}") for target in targets), name
+        assert "matplotlib" not in there[name].read_text(encoding="utf-8")
