@@ -203,9 +203,9 @@ def _built(
     renewed_seconds: int | None,
 ) -> ReportResult:
     ratios = Ratios(analysis)
-    ledger = ledger_of(analysis, claims, ratios)
+    ledger, beside = ledger_of(analysis, claims, ratios), then_and_now(analysis, ratios)
+    del ratios  # its cells are of no use to figures
     damage, exports = differences(run_directory), exports_of(analysis)
-    beside = then_and_now(analysis, ratios)
     specs = {name: spec for name, spec in figures_of(analysis, beside).items() if spec.why_not(analysis) is None}
     target = output if output is not None else run_directory / "report"
     try:
