@@ -220,6 +220,7 @@ def _built(
     drawings |= _drawings(drawer, analysis, then_and_now_figures(beside))
     advice = adviser(analysis) if adviser is not None else None
     ledger = ledger_of(analysis, claims, ratios)
+    del ratios  # its cells are of no use to the page
     damage, exports = differences(run_directory), exports_of(analysis)
     target = output if output is not None else run_directory / "report"
     try:
