@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import vl_convert
-from tests.support.drawings import render
+from tests.support.drawings import files, render
 from tests.support.made_up_run import Made, made_up_run
 from tests.support.specifications import data_of, legend_of, panels_of
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
@@ -370,7 +370,7 @@ def test_the_converter_has_nothing_to_warn_of_and_draws_alike(
         vl_convert.vegalite_to_vega(specification, vl_version=VEGA_LITE, config=config(Width.PAGE), show_warnings=True)
     said = capfd.readouterr()
     assert ([str(one.message) for one in found], said.out + said.err) == ([], "")
-    assert render(name, FIGURES[name], analysis) == render(name, FIGURES[name], analysis)
+    assert files(render(name, FIGURES[name], analysis)) == files(render(name, FIGURES[name], analysis))
 
 
 @pytest.mark.parametrize("name", FIVE)

@@ -22,12 +22,14 @@ VEGA_LITE: Final = "6.4"
 """The version of Vega-Lite that draws, of those that are in the converter."""
 LIGHT_INK: Final = "#1a1a1a"
 
-_TAG = re.compile(r"<[^>]*>")
+_TAGS = re.compile(r"(?:<[^>]*>)+")
 _NOT_DRAWN = re.compile(
     r' (?:role|aria-\w+|class|pointer-events|xmlns:xlink|version|font-family)="[^"]*"'
     r'| (?:(?:stroke-|fill-)?opacity|stroke-width)="1"| transform="translate\(0,0\)"'
 )
-_FRACTION = re.compile(r"(?<=\d)(?:(\.\d[1-9]|\.[1-9])\d*|\.0\d*)")  # its first two digits without zeros at the end
+# A fraction's first two digits without zeros at the end: what is more of one, and one that is nothing.
+_MORE = re.compile(r"(?<=\d)(?:(\.\d[1-9])\d+|(\.[1-9])0\d*)")
+_NOTHING = re.compile(r"(?<=\d)\.0(?![1-9])\d*")
 _EMPTY = re.compile(
     r'<path d="M[\d.]+,[\d.]+h-?[\d.]+v-?[\d.]+h-?[\d.]+Z"/>|<path(?: d="[^"]*")?(?: display="none")?/>|<g></g>|<g/>'
     r'|<line transform="[^"]*" x2="-?0" y2="-?0"(?![^>]*linecap)[^>]*/>'
@@ -43,7 +45,7 @@ _STRAIGHT = re.compile(rf'<line {_PLACE} x2="(-?[\d.]+)" y2="(-?[\d.]+)"')
 _CIRCLE = re.compile(rf'<path {_PLACE} d="M([\d.]+),0A\3,\3,0,1,1,-\3,0A\3,\3,0,1,1,\3,0"')
 _SHAPE = re.compile(rf'<path {_PLACE} d="([^"]*Z)"')
 _IDENTIFIER = re.compile(r' id="([^"]+)"')
-_REFERENCE = re.compile(r'((?:xlink:)?href="#|url\(#)([^")]+)')
+_REFERENCE = re.compile(r'#(?:(?<=href="#)|(?<=url\(#))([^")]+)')
 _HEAD = re.compile(r'<svg [^>]*?width="([\d.]+)" height="([\d.]+)"[^>]*>')
 _PROPERTY = re.compile(r"var\(--figure-\w+, (#\w+)\)")
 
@@ -83,7 +85,7 @@ def drawn(specification: str, config: dict[str, Any], pixels: float) -> str:
         raise ValueError("the converter gave no SVG with a width and a height")
     across, down = max(float(head[1]), pixels), float(head[2])
     attributes = f'viewBox="0 0 {across:g} {down:g}" font-family="{config["font"]}"'
-    body = _TAG.sub(lambda tag: _FRACTION.sub(r"\1", _NOT_DRAWN.sub("", tag[0])), made[head.end() :])
+    body = _TAGS.sub(lambda tags: _NOTHING.sub("", _MORE.sub(r"\1\2", _NOT_DRAWN.sub("", tags[0]))), made[head.end() :])
     while (smaller := _EMPTY.sub("", body)) != body:
         body = smaller
     body = _ALIKE.sub(_said_once, _TWICE.sub(r"\1", body))
@@ -132,12 +134,12 @@ def named(svg: str, name: str) -> str:
     """With identifiers that begin with the figure's name, numbered by where they come: the converter counts on."""
     numbers = {own: f"{name}-{place}" for place, own in enumerate(dict.fromkeys(_IDENTIFIER.findall(svg)))}
     svg = _IDENTIFIER.sub(lambda found: f' id="{numbers[found[1]]}"', svg)
-    return _REFERENCE.sub(lambda found: f"{found[1]}{numbers[found[2]]}", svg)
+    return _REFERENCE.sub(lambda found: f"#{numbers[found[1]]}", svg)
 
 
 def in_light(svg: str) -> str:
     """A drawing for a file of its own, in the colours of a light page."""
-    return _TAG.sub(lambda tag: _PROPERTY.sub(r"\1", tag[0]).replace("currentColor", LIGHT_INK), svg)
+    return _TAGS.sub(lambda tags: _PROPERTY.sub(r"\1", tags[0]).replace("currentColor", LIGHT_INK), svg)
 
 
 def _on_paper(svg: str) -> str:
