@@ -140,13 +140,23 @@ def test_a_builds_cpu_use_is_drawn_by_cores_and_left_out_where_it_was_not_read()
     assert [mark.value for mark in sorted(marks, key=lambda mark: float(mark.x or 0))] == pytest.approx([0.5, 1.0])
 
 
+IDLE = ProcessTime(
+    pid=7,
+    started_ticks=1,
+    name="init",
+    cpu_ns=0,
+    user_ns=0,
+    system_ns=0,
+    children_user_ns=0,
+    children_system_ns=0,
+)
+
+
 def with_cpu_use(trial: TrialRecord) -> TrialRecord:
     """The same, with half of each virtual CPU used for 10 s."""
     assert trial.scale is not None
     used = int(5e9 * trial.scale.vcpus)
-    first, last = (
-        CpuReading(at, (ProcessTime(7, 1, "init", ns, 0, 0, 0, 0),), {}) for at, ns in ((0, 0), (10**10, used))
-    )
+    first, last = (CpuReading(at, (replace(IDLE, cpu_ns=ns),), {}) for at, ns in ((0, 0), (10**10, used)))
     cpu = HostCpu(first, last, (CpuSpan(first, last),))
     return replace(trial, members=tuple(replace(one, host_cpu=cpu) for one in trial.members))
 

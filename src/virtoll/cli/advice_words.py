@@ -68,15 +68,21 @@ def view(advice: Advice, told: Sequence[Told]) -> AdviceView:
         parts=advice.needs,
         family_line=_family(advice),
         rows=tuple(_row(one, named=named) for one in advice.platforms),
-        beside=tuple(
-            (one.platform, tuple(line.strip() for each in one.beside for line in _beside(each)))
-            for one in advice.platforms
-            if one.beside
-        ),
+        beside=_gathered(advice),
         cautions=advice.cautions,
         experiments=tuple((experiment_line(one).removesuffix(":"), one.text) for one in told),
         document=document(advice, told),
     )
+
+
+def _gathered(advice: Advice) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
+    """What is said of guests side by side, with all platforms that it is said of."""
+    found: dict[tuple[str, ...], tuple[str, ...]] = {}
+    for one in advice.platforms:
+        lines = tuple(line.strip() for each in one.beside for line in _beside(each))
+        if lines:
+            found[lines] = (*found.get(lines, ()), one.platform)
+    return tuple((platforms, lines) for lines, platforms in found.items())
 
 
 def _row(one: PlatformAdvice, *, named: bool) -> TableRow:

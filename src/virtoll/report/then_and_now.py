@@ -113,7 +113,7 @@ def beside_view(one: Beside, *, told: bool) -> BesideView:
         Shown(share_words(question.then), small, hint=hint, words=said),
         question.then.notes,
         tuple((now.ratio.platform, _standing(now), _now(now.ratio)) for now in one.nows),
-        question.now.workloads,
+        workloads=question.now.workloads,
     )
 
 

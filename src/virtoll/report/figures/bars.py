@@ -5,7 +5,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from virtoll.report.figures import caveats, markers
-from virtoll.report.figures.marks import SAID, by_platform, labels_of, layer, number, on_paper, rule_through, text_width
+from virtoll.report.figures.marks import (
+    bars_from_zero,
+    by_platform,
+    labels_of,
+    layer,
+    number,
+    on_paper,
+    rule_through,
+    text_width,
+)
 from virtoll.report.figures.style import INK, MUTED, PAPER, Specification, pixels
 from virtoll.stats.analysis import Analysis
 
@@ -89,18 +98,10 @@ def _layers(analysis: Analysis, own: BarPanel) -> list[Specification]:
     scale: Specification = {"domain": [0, number(own.reach)], "nice": False}
     axis: Specification = {"title": own.axis, "tickCount": 4, "grid": True} | (own.axis_extra or {})
     across: Specification = {"type": "quantitative", "scale": scale, "axis": axis}
-    caveat = {"test": "datum.caveat"}
-    bar: Specification = {"type": "bar", "size": round(own.size[1] * _THICKNESS, 2), "strokeDash": [3, 2]}
-    value: Specification = {
-        "x": {"field": "value", **across},
-        "fill": {"condition": caveat | {"value": PAPER}, **by_platform(analysis)},
-        "stroke": by_platform(analysis),
-        "strokeWidth": {"condition": caveat | {"value": 1.2}, "value": 0},
-        "tooltip": SAID,
-    }
+    value: Specification = {"x": {"field": "value", **across}}
     found = [
         *([] if own.reference is None else [rule_through("x", own.reference, _DASH)]),
-        layer(bar, value, "isValid(datum.value)"),
+        bars_from_zero(value, by_platform(analysis), own.size[1] * _THICKNESS, upright=False),
     ]
     if any(one.low is not None for one in own.bars.values()):
         found += on_paper({"x": {"field": "from", **across}, "x2": {"field": "to"}}, "isValid(datum.from)")

@@ -7,7 +7,7 @@ from typing import Any
 from virtoll.report.figures import caveats, legends
 from virtoll.report.figures.lines import axis
 from virtoll.report.figures.marks import (
-    SAID,
+    bars_from_zero,
     by_platform,
     figure,
     layer,
@@ -18,7 +18,7 @@ from virtoll.report.figures.marks import (
     rule_through,
     text_width,
 )
-from virtoll.report.figures.style import MUTED, PAPER, SIZES, Specification, Width, pixels
+from virtoll.report.figures.style import MUTED, SIZES, Specification, Width, pixels
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.intervals import Estimate
 
@@ -129,27 +129,13 @@ def _panel(
             "y": {"field": "value", **upright},
         },
         "layer": [
-            layer({"type": "bar", "size": round(min(bar * _FILLED, _MOST_BAR), 2)} | _OPEN, _look(analysis)),
+            bars_from_zero({}, by_platform(analysis), min(bar * _FILLED, _MOST_BAR), upright=True),
             *on_paper({"y": {"field": "from", "type": "quantitative"}, "y2": {"field": "to"}}),
             layer(
                 {"type": "text", "fontSize": pixels(points)} | name,
                 {"y": {"field": "to", "type": "quantitative"}, "text": {"field": "kind"}},
             ),
         ],
-    }
-
-
-_OPEN: Specification = {"orient": "vertical", "strokeDash": [3, 2]}
-
-
-def _look(analysis: Analysis) -> Specification:
-    """Bars of a platform with a caveat are open and dashed."""
-    caveat = {"test": "datum.caveat"}
-    return {
-        "fill": {"condition": caveat | {"value": PAPER}, **by_platform(analysis)},
-        "stroke": by_platform(analysis),
-        "strokeWidth": {"condition": caveat | {"value": 1.2}, "value": 0},
-        "tooltip": SAID,
     }
 
 

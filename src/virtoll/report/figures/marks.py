@@ -80,6 +80,23 @@ def rule_through(channel: str, value: float, dash: Sequence[float] | None = None
     return ONCE | layer(drawn | ({} if dash is None else {"strokeDash": list(dash)}), place)
 
 
+def bars_from_zero(place: Specification, paint: Specification, size: float, *, upright: bool) -> Specification:
+    """A bar for each datum that has a `value`, in its platform's paint; open and dashed where it has a `caveat`.
+
+    `place`: where it stands and how far it goes, as encoded; `paint`: the colour's channel; `size`: in pixels.
+    """
+    caveat = {"test": "datum.caveat"}
+    orient = {"orient": "vertical"} if upright else {}
+    look: Specification = {
+        "fill": {"condition": caveat | {"value": PAPER}, **paint},
+        "stroke": paint,
+        "strokeWidth": {"condition": caveat | {"value": 1.2}, "value": 0},
+        "tooltip": SAID,
+    }
+    mark = {"type": "bar", "size": round(size, 2), "strokeDash": [3, 2]} | orient
+    return layer(mark, place | look, "isValid(datum.value)")
+
+
 def on_paper(channels: Specification, where: str = "isValid(datum.low)") -> list[Specification]:
     """An interval that can be seen on a bar of any colour: a dark line with light edges, in one layer.
 

@@ -22,6 +22,7 @@ from virtoll.report.figures.caveats import SIGN
 from virtoll.report.figures.lines import axis
 from virtoll.report.figures.marks import (
     SAID,
+    bars_from_zero,
     crosses,
     figure,
     layer,
@@ -226,15 +227,14 @@ def _bar_layers(look: _Look, across: Specification, size: float) -> Iterator[tup
     """Each with the field without which it shows nothing."""
     upright, paint = look.upright(), look.by_platform()
     place: Specification = {"x": {"field": "slot", **across}}
-    at = place | {"y": {"field": "value", **upright}, "tooltip": SAID}
+    at = place | {"y": {"field": "value", **upright}}
     bar: Specification = {"type": "bar", "orient": "vertical", "size": size}
-    outline = {"fill": PAPER, "strokeWidth": 1.2, "strokeDash": [3, 2]}
     hollow = {"fill": None, "stroke": INK, "strokeWidth": 1.1, "strokeDash": [2, 1.5], "size": size - 1}
     name: Specification = {"type": "text", "angle": 270, "align": "left", "baseline": "middle", "dx": 4}
     named = place | {"y": {"datum": 0, **upright}, "text": {"field": "name"}}
-    yield "value", layer(bar, at | {"fill": paint}, "isValid(datum.value) && !datum.caveat")
-    yield "caveat", layer(bar | outline, at | {"stroke": paint}, "datum.caveat")
-    yield "then", layer(bar | hollow, at | {"y": {"field": "then", **upright}}, "isValid(datum.then)")
+    then = place | {"y": {"field": "then", **upright}, "tooltip": SAID}
+    yield "value", bars_from_zero(at, paint, size, upright=True)
+    yield "then", layer(bar | hollow, then, "isValid(datum.then)")
     for one in on_paper(place | {"y": {"field": "from", **upright}, "y2": {"field": "to"}}, "isValid(datum.from)"):
         yield "from", one
     yield "name", layer(name | _HALO, named, "datum.name")
