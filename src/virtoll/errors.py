@@ -149,7 +149,7 @@ def complaint(error: Mapping[str, Any], key: str, known: str) -> str:
         said = "is missing; add it"
     elif error["type"] == "too_short":
         least = error["ctx"]["min_length"]
-        said = f"must have {least} or more of what it lists, got {error['ctx']['actual_length']}"
+        said = f"must have at least {least} of what it lists, got {error['ctx']['actual_length']}"
     elif error["type"] in _SHAPES:
         said = f"{_SHAPES[error['type']]}, got {_SHORT.repr(error['input'])}"
     else:

@@ -139,8 +139,12 @@ EACH = (
         ({1: 10.0, 2: 6.0}, Outcome.NOT_DECIDED, "not measured with jobs 4"),
         ({1: 10.0, 4: 4.0, 8: 3.0}, Outcome.NOT_DECIDED, "not measured with jobs 2"),
         ({1: 10.0, 2: 10.0}, Outcome.REFUTED, ""),
-        ({1: 10.0, 8: 3.0}, Outcome.NOT_MEASURED, "kernel-compile was not measured as it says"),
-        ({2: 6.0, 4: 4.0}, Outcome.NOT_MEASURED, "the run has nothing that it could be compared with"),
+        ({1: 10.0, 8: 3.0}, Outcome.NOT_MEASURED, "kernel-compile was not measured with jobs 2 or 4"),
+        (
+            {2: 6.0, 4: 4.0},
+            Outcome.NOT_MEASURED,
+            "the run has nothing that it could be compared with: kernel-compile was not measured with jobs 1",
+        ),
     ],
 )
 def test_each_of_several_values_must_be_measured_where_a_test_says_so(
@@ -179,6 +183,33 @@ def test_each_platform_must_have_each_value_where_a_test_is_of_all_platforms(
         analyse(made_up_run(BASE | {"netns": {}, "runc": {}}, measured)), EACH.replace("says:", "holds_for: any, says:")
     )
     assert of_any.outcome is Outcome.SUPPORTED, "one platform is enough"
+
+
+@pytest.mark.parametrize(
+    ("asked", "missing"),
+    [
+        ("reading: neighbour-delivered", "the run has no value of forward (neighbour delivered)"),
+        ("where: {frame_size_bytes: [504, 500]}", "forward was not measured with frame size bytes 504 or 500"),
+        ("where: {frame_size_bytes: {at_least: 500}}", "forward was not measured with frame size bytes at least 500"),
+        (
+            "where: {frame_size_bytes: 68, sources: 2}",
+            "forward was not measured with frame size bytes 68, sources 2 at once",
+        ),
+        (
+            "where: {vlan: 0}, platforms: {family: emulated}",
+            "forward was not measured on a platform that this is about",
+        ),
+        ("where: {}, metric: cpu_per_frame", "the run has no value of forward (cpu per frame)"),
+    ],
+)
+def test_what_a_run_lacks_for_a_test_is_named(asked: str, missing: str) -> None:
+    measured = [
+        Made("netns", "forward", {"frame_size_bytes": 68}, value=1e5),
+        Made("netns", "forward", {"frame_size_bytes": 128, "sources": 2}, value=1e5),
+    ]
+    test = f"{{says: forwards, workload: forward, {asked}, value: {{at_least: 1, unit: frames/s}}}}"
+    found = judged(analyse(made_up_run(BASE | {"netns": {}}, measured)), test)
+    assert (found.outcome, found.tests[0].missing) == (Outcome.NOT_MEASURED, missing)
 
 
 def test_a_value_that_only_a_functional_platform_has_is_not_measured() -> None:

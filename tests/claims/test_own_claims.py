@@ -156,7 +156,7 @@ def changed(old: str, new: str) -> str:
         (changed("0.5", ".nan"), "key 'tests.0.share.at_least': input should be a finite number"),
         (changed("0.5", "1e400"), "key 'tests.0.share.at_least': input should be a finite number"),
         (changed("0.5", "yes"), "key 'tests.0.share.at_least': give a number, and not true or false"),
-        (changed("superpi", "[]"), "key 'tests.0.workload': must have 1 or more"),
+        (changed("superpi", "[]"), "key 'tests.0.workload': must have at least 1"),
         (changed("says: is", "says: ''"), "key 'tests.0.says': must not be empty"),
         (changed("says: is,", "says: is, platforms: runc,"), "give 'baseline' or a mapping, such as {label: runc}"),
         (changed("baseline", "native"), "give 'baseline' or a mapping, such as {platforms: {label: native}}"),
@@ -214,7 +214,7 @@ def test_what_is_no_file_of_claims_is_told_before_it_is_read_whole(tmp_path: Pat
     latin.write_bytes(b"- id: one\n  says: \xe9\n")
     for given, complaint in (
         (large, "is larger than 1 MiB"),
-        (latin, "line 2: not UTF-8; save it as UTF-8"),
+        (latin, "line 2: cannot be read as UTF-8; save it so"),
         (tmp_path, "cannot be read (Is a directory); give"),
         (Path("/dev/zero"), "is larger than 1 MiB"),
     ):

@@ -41,7 +41,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "gvisor": {"platform": "runsc"},
 }
 PHASES = (None, Condition("idle", guests=2), Condition("heavy", guests=2))
-NO_PLATFORM, NOT_AS_SAID = "not measured on a platform that it is about", "not measured as it says"
+NO_PLATFORM, NOT_AS_SAID = "not measured on a platform that this is about", "was not measured with "
 NO_VALUE, NO_OTHER_SIDE = "the run has no value of", "nothing that it could be compared with"
 Values = float | tuple[float | None, ...]
 Rates = tuple[float, float, float, float]

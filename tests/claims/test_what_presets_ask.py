@@ -22,7 +22,7 @@ from virtoll.runfolder.conditions import ALONE
 from virtoll.runfolder.records import MetricRecord
 from virtoll.stats.values import Task
 
-ANY = MetricRecord("any", "duration", "ns", "lower", "marks", "Duration", "cpu")
+ANY = MetricRecord("any", "duration", "ns", better="lower", source="marks", title="Duration", resource="cpu")
 
 
 def _attributes(experiment: Experiment, trial: Trial) -> dict[str, Any]:

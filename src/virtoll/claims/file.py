@@ -11,9 +11,9 @@ from pydantic import ValidationError
 
 from virtoll.claims.model import Claim
 from virtoll.claims.names import Names, unknown_name
-from virtoll.claims.yaml_file import parse_yaml, read_text
 from virtoll.errors import UsageError, complaint
 from virtoll.reference.published import reference_yaml
+from virtoll.runfolder.yaml_file import parse_yaml, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -96,7 +96,7 @@ class Ratios:
         if compared.reading is not Reading.CLOCK_ERROR:
             return sides_of(compared, manifest, self._cells)
         asked = [one for one in self._analysis.clocks if is_wanted(one.platform, compared.platforms, manifest)]
-        return asked or "no clock of a platform that it is about was read"
+        return asked or "no clock of a platform that this is about was read"
 
     def missing(self, compared: Compared, sides: Sequence[Sides | ClockError]) -> str:
         """What of a comparison was not measured where no caveat makes it no result; empty where all was."""

@@ -37,14 +37,15 @@ def sides_of(compared: Compared, manifest: Manifest, cells_of: CellsOf) -> list[
     free = {*compared.where, *compared.ignoring, *(against.where if against else ())}
     own = [one for one in cells_of(compared.reading) if _is_of(one, workloads, metrics)]
     if not own:
-        what = f" ({' or '.join(metrics).replace('_', ' ')})" if metrics else ""
-        return f"the run has no value of {named}{what}"
+        read = [] if compared.reading is Reading.VALUE else [compared.reading.replace("-", " ")]
+        what = " or ".join(metrics).replace("_", " ") if metrics else "".join(read)
+        return f"the run has no value of {named}" + (f" ({what})" if what else "")
     own = [one for one in own if is_wanted(one.platform, compared.platforms, manifest)]
     if not own:
-        return f"{named} was not measured on a platform that it is about"
-    own = _selected(own, compared.where, free)
+        return f"{named} was not measured on a platform that this is about"
+    every, own = own, _selected(own, compared.where, free)
     if not own:
-        return f"{named} was not measured as it says"
+        return f"{named} was not measured {_lacking(every, compared.where)}"
     if compared.per is not None and not all(one.number(compared.per) for one in own):
         return f"{named} has no {compared.per.replace('_', ' ')} that its values could be divided by"
     if against is None:
@@ -56,7 +57,10 @@ def sides_of(compared: Compared, manifest: Manifest, cells_of: CellsOf) -> list[
     others = [
         one for one in cells_of(against.reading or compared.reading) if _is_of(one, other_workloads, other_metrics)
     ]
-    others = _selected(others, where, free)
+    every, others = others, _selected(others, where, free)
+    if every and not others and against.where:
+        named = " or ".join(other_workloads)
+        return f"the run has nothing that it could be compared with: {named} was not measured {_lacking(every, where)}"
     may_differ = _with_followers({*against.where, *compared.ignoring})
     pairs: list[Sides] = []
     for one in own:
@@ -69,6 +73,30 @@ def sides_of(compared: Compared, manifest: Manifest, cells_of: CellsOf) -> list[
         ]
         pairs += [(one, other) for other in _next(one, found, against)]
     return pairs or "the run has nothing that it could be compared with"
+
+
+def _lacking(cells: Sequence[Cell], where: Mapping[str, Any]) -> str:
+    """In words the first thing asked for that no cell has, or the first of them that none has together."""
+    asked = {key: value for key, value in where.items() if not _is_extreme(value)}
+    for key, value in asked.items():
+        if not any(matches(one.attributes.get(key), value) for one in cells):
+            return f"with {key.replace('_', ' ')} {_in_words(value)}"
+    told: list[str] = []
+    for key, value in asked.items():
+        cells = [one for one in cells if matches(one.attributes.get(key), value)]
+        told.append(f"{key.replace('_', ' ')} {_in_words(value)}")
+        if not cells:
+            return f"with {', '.join(told)} at once"
+    return "in the way that this asks for"
+
+
+def _in_words(wanted: object) -> str:
+    """One value, several or a range: '2', '64 or 68', 'at least 500 and at most 1004'."""
+    if isinstance(wanted, Range):
+        ends = (("at least", wanted.at_least), ("at most", wanted.at_most))
+        return " and ".join(f"{words} {value:g}" for words, value in ends if value is not None)
+    several = wanted.each if isinstance(wanted, Each) else wanted if isinstance(wanted, list) else [wanted]
+    return " or ".join(map(str, several))
 
 
 def not_measured(compared: Compared, sides: Sequence[Sides]) -> str:

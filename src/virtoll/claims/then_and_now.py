@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from virtoll.claims.model import Compared, PlatformFilter, Reading
+from virtoll.claims.model import Compared, PlatformFilter
 from virtoll.claims.published_rows import Question, as_filter, questions, why_not_comparable
 from virtoll.claims.ratios import Ratio, Ratios
 from virtoll.claims.sides import is_wanted
@@ -160,7 +160,7 @@ class _Asking:
     def _compare(self, asked: Compared) -> list[Ratio] | str:
         sides = self._ratios.sides(asked)
         if isinstance(sides, str):
-            return f"{sides} ({asked.reading})" if asked.reading is not Reading.VALUE else sides
+            return sides
         ratios = [self._ratios.ratio(asked, one, 1, value=asked.against is None) for one in sides]
         measured = [one for one in ratios if one.estimate is not None]
         return sorted(measured, key=self._place) or ratios[0].reason

@@ -14,7 +14,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
 from virtoll.errors import UsageError, complaint
@@ -34,6 +33,7 @@ from virtoll.experiment.sizes import at_size
 from virtoll.experiment.topology import HostAddress, Testbed
 from virtoll.runfolder.conditions import Condition
 from virtoll.runfolder.looks import Looks
+from virtoll.runfolder.yaml_file import parse_yaml, read_text
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -59,19 +59,12 @@ def find_experiment(name: str) -> Path:
 
 def load_experiment(path: Path, catalogue: Catalogue, selection: Selection = EVERYTHING) -> Experiment:
     """Read and check one experiment file; raises ``UsageError`` that names file, key and allowed values."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: cannot be read ({error}); give a readable UTF-8 YAML file") from error
-    return parse_experiment(text, path, catalogue, selection)
+    return parse_experiment(read_text(path), path, catalogue, selection)
 
 
 def parse_experiment(text: str, path: Path, catalogue: Catalogue, selection: Selection = EVERYTHING) -> Experiment:
     """As ``load_experiment``, from text; ``path`` is only named in complaints."""
-    try:
-        document = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise UsageError(f"{path}: not valid YAML ({' '.join(str(error).split())}); correct it") from error
+    document = parse_yaml(text, str(path))
     if not isinstance(document, dict):
         raise UsageError(f"{path}: the file must be a mapping with the keys {_keys_of(ExperimentFile)}, sizes")
     file = path

@@ -408,7 +408,7 @@ def caption(parts: Sequence[PartData]) -> str:
     if any(data.printed for data in parts):
         told.append("Hollow: the paper's share, of its own host, with its platform's name; ≤, ≥, ≈: a bound, or about.")
     else:
-        told.append("The paper has no numbers of it, or in units of its machine alone.")
+        told.append("The paper prints no numbers of it, or only some in units of its own machine.")
     if len({run for data in parts for run, _ in data.marks}) > 1:
         told.append("Each run has panels of its own.")
     return " ".join(told)
