@@ -69,6 +69,13 @@ def test_the_text_of_an_experiment_is_narrow_and_holds_any_name(name: str) -> No
     assert ("{platform: runc" in text) is (name == "plain"), "what fits has as few lines as it can"
 
 
+def test_a_long_word_of_a_question_is_folded_before_it() -> None:
+    question = "Is this met: mariadb-oltp-outside transactions_per_second>1transactions/s?"
+    text = file_text({"name": "advise", "question": question})
+    assert yaml.safe_load(text)["question"] == question
+    assert max(map(cell_len, text.splitlines())) <= 80
+
+
 def test_what_no_experiment_tells_is_said_to_be_so(run: Path) -> None:
     told = json.loads(virtoll("advise", run, "--need", "tcp throughput>1Mbit/s", "--json").stdout)
     _, guests = told["experiments"]

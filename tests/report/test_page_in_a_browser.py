@@ -19,6 +19,7 @@ from virtoll.report import browser as browser_files
 from virtoll.report import build_report, build_reproduction
 
 MARKUP = "<img src=x onerror=console.log(1)>&'\""
+LONG = "n" * 300
 SEVERAL = {name: REALISTIC[name] for name in ("native", "native-again", "netns", "runc", "qemu-tcg-e1000")}
 
 
@@ -141,6 +142,17 @@ def test_a_narrow_page_has_narrow_figures_where_they_can_be_read(browser: Browse
             plate = here.page.locator(f"#{name} .plate")
             here.figure(str(name).removeprefix("figure-"))
             assert plate.evaluate("one => one.scrollWidth <= one.clientWidth"), name
+
+
+def test_a_long_name_makes_no_page_wider(browser: Browser, tmp_path: Path) -> None:
+    truth = Truth({"native": {}, LONG: {"cpu": 1.5}}, control=None, frame_sizes=(64,))
+    page = build_report(write(tmp_path / "run", truth)).path
+    for width in (1100, 390):
+        with visit(browser, page, width=width) as here:
+            here.page.locator(".filter summary").click()
+            here.page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+            assert LONG in here.page.inner_text("dl.verdicts")
+            assert here.page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_markup_in_a_name_is_text(browser: Browser, marked_up: Path) -> None:

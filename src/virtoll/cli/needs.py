@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from virtoll.report import AdviceView, Adviser
 
 _FILE = Path("virtoll advise")
-_MOST, _FOLDED = 80, 60  # columns of an experiment's text, and those from which YAML folds it
+_MOST, _FOLDED, _EARLY = 80, 60, 30  # columns of an experiment's text, and those from which YAML folds it
 
 
 def parts_of(texts: Sequence[str], where: str = "", known: Known | None = None) -> tuple[Part, ...]:
@@ -147,4 +147,4 @@ def file_text(document: Mapping[str, Any]) -> str:
     usual = yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True, default_flow_style=None, width=_FOLDED)
     if usual == printable(usual) and max(map(cell_len, usual.splitlines())) <= _MOST:
         return usual
-    return yaml.safe_dump(dict(document), sort_keys=False, default_flow_style=False, width=_FOLDED)
+    return yaml.safe_dump(dict(document), sort_keys=False, default_flow_style=False, width=_EARLY)
