@@ -6,23 +6,15 @@ platforms, 42 sets of parameters (12 sweeps, STREAM with three metrics, jobs) an
 in the folder for temporary files, and `--wired` makes one whose points have the counters of every hop (70 MB). RUN is
 any run folder; its own report is left alone.
 
-<<<<<<< HEAD
-Each report is made in a process of its own, so that the peak is its own; one before it writes the modules' bytecode
-where it is none yet, as an installed package has it. Printed are wall time, CPU time and the peak
-of memory so far, by stage in the order in which they end: on a busy host CPU time is what to compare. *Import* is what
-Virtoll's report imports at once, *claims* the ledger and then-and-now, *figures* their specifications, *tables* their
-rows and a paper's exports; they are written there too, *waiting* is for drawings, and *write* stores the other files.
+Each report is made in a process of its own, so that the peak is its own. Modules have their bytecode, as those of an
+installed package. Printed are wall time, CPU time and the peak of memory so far, by stage in the order in which they
+end: on a busy host CPU time is what to compare. *Import* is what Virtoll's report imports at once, *claims* the ledger
+and then-and-now, *figures* their specifications, *tables* their rows and a paper's exports; they are written there too,
+*waiting* is for drawings, and *write* stores the other files.
 
 The process that draws has a row of its own. What both have together is the largest sum of their resident memory, read
 every 5 ms: a little more than they have, for it counts the pages that they share twice. Profile with
 ``python -m cProfile -o FILE -m virtoll report RUN``.
-=======
-Each report is made in a process of its own, so that the peak is its own. Modules have their bytecode, as those of an
-installed package. Printed are wall time, CPU time and the peak of memory so far, by stage in the order in which they
-end: on a busy host CPU time is what to compare. *Import* is what Virtoll's report imports at once, *claims* the ledger
-and then-and-now, *tables* their rows and a paper's exports; they are written there too, and *write* stores the other
-files. Profile with ``python -m cProfile -o FILE -m virtoll report RUN``.
->>>>>>> lean
 """
 
 from __future__ import annotations
