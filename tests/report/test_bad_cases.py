@@ -17,7 +17,8 @@ from tests.support.made_up_folder import write_run
 from tests.support.made_up_run import Made, made_up_run
 from tests.support.marked_up import compiles, markdown_rows
 
-from virtoll.stats.analysis import RunData
+from virtoll.report.exports import export_texts, exports_of
+from virtoll.stats.analysis import RunData, analyse
 
 LABELS = ("native", "native-again", "runc", "netns")
 NAMES = [
@@ -181,3 +182,12 @@ def test_names_with_markup_are_text_in_the_terminal(marked: tuple[Path, dict[str
     flat = re.sub(r"\s+", "", said)
     for name in NAMES[:3]:
         assert re.sub(r"\s+", "", name) in flat
+
+
+def test_the_methods_of_a_run_without_a_test_claim_none() -> None:
+    made = [Made(label, "superpi", value=1e8) for label in ("native", "runc")]
+    data = made_up_run({"native": {}, "runc": {"host": "ssh bench@box"}}, made)
+    text = export_texts(exports_of(analyse(data)))["methods.md"]
+    assert "No comparison could be tested, so there are no verdicts." in text
+    assert "runc on ssh bench@box" in text
+    assert not re.search("Bonferroni|Schuirmann|Holm", text)

@@ -48,10 +48,10 @@ def explain(
     selection = chosen(None, platform, workload, only, None, None)
     opened = RunFolder.open(folder)
     experiment = explained_experiment(opened)
-    tell_damage(folder)
     if outstanding(opened, experiment, Wanted(selection, trials)).trials:
         _measure(folder, selection, trials)
     analysis = load_analysis(folder)
+    tell_damage(folder)
     if as_json:
         print_json(explanation_document(analysis))
         return
