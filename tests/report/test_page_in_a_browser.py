@@ -3,7 +3,7 @@
 import hashlib
 import html
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,14 +44,16 @@ class Kind:
 def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of two runs that repeat a study."""
     folder = tmp_path_factory.mktemp("study")
-    for name, rates in {"one": {"native": 1e6, "netns": 1e6}, MARKUP[:4]: {"native": 1e6, "netns": 3e5}}.items():
+    runs = {"one": {"native": 1e6, "netns": 1e6}, MARKUP[:4]: {"native": 1e6, "netns": 3e5}}
+    for when, (name, rates) in enumerate(runs.items(), 1):
         measured = [
             Made(label, "forward", {"frame_size_bytes": 1504}, value=rate, flat_out=rate * 0.99)
             for label, rate in rates.items()
         ]
         experiment = {"name": "schlosser2011", "study": "schlosser2011", "question": MARKUP}
         labels: dict[str, dict[str, object]] = {"native": {}, "native-again": {}, "netns": {}}
-        write_run(folder / name, made_up_run(labels, measured, calibrated_rate=1e7, experiment=experiment))
+        data = made_up_run(labels, measured, calibrated_rate=1e7, experiment=experiment)
+        write_run(folder / name, replace(data, manifest=replace(data.manifest, created_realtime_ns=when)))
     return build_reproduction("schlosser2011", [folder / "one", folder / MARKUP[:4]], folder / "report").page
 
 
