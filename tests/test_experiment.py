@@ -344,6 +344,12 @@ COMPLAINTS: list[tuple[str, dict[str, Any], str, list[str]]] = [
         ["5 is not a label"],
     ),
     (
+        "a label with which Vega draws nothing",
+        {"platforms": ["native", {"platform": "netns", "label": "constructor"}]},
+        "platforms[1].label",
+        ["'constructor'", "give another label"],
+    ),
+    (
         "an attachment that is none",
         {"platforms": ["native", {"platform": "netns", "attachment": "ipvlan"}]},
         "platforms[1].attachment",

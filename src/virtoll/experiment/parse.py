@@ -37,6 +37,9 @@ from virtoll.runfolder.yaml_file import parse_yaml, read_text
 
 Model = TypeVar("Model", bound=BaseModel)
 
+_TAKEN = "constructor"
+"""What every object of JavaScript has: Vega cannot tell a datum of this name from it, and draws no figure."""
+
 
 def presets() -> Path:
     """The folder of the experiments that the package carries."""
@@ -510,6 +513,8 @@ def _entry(
 
 def _label(given: object, where: str, path: Path) -> str | None:
     """An entry's own label: it becomes a name in tables and of folders, so it is checked as the experiment's is."""
+    if given == _TAKEN:
+        raise UsageError(f"{path}: key '{where}.label': no figure can be drawn with {_TAKEN!r}; give another label")
     if given is None or (isinstance(given, str) and re.fullmatch(LABEL_PATTERN, given)):
         return given
     raise UsageError(
