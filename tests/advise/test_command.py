@@ -109,7 +109,7 @@ def test_bad_input_is_one_sentence_and_code_2(run: Path, arguments: list[str], c
     assert complaint in line
 
 
-@pytest.mark.parametrize("text", ["needs: 1\n", "[]\n", "- 1\n", "- [\n"])
+@pytest.mark.parametrize("text", ["needs: 1\n", "[]\n", "- 1\n", "- [\n", "- &a [*a]\n"])
 def test_a_file_of_needs_that_is_none_is_told(run: Path, tmp_path: Path, text: str) -> None:
     file = tmp_path / "needs.yaml"
     file.write_text(text, encoding="utf-8")

@@ -51,14 +51,9 @@ def advise(
 
 def _read(path: Path) -> list[str]:
     """The needs of a file."""
-    import yaml
+    from virtoll.runfolder.yaml_file import parse_yaml, read_text
 
-    try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UsageError(
-            f"{path}: cannot be read ({' '.join(str(error).split())}); give a YAML list of needs"
-        ) from error
+    found = parse_yaml(read_text(path), str(path))
     if not isinstance(found, list) or not found or not all(isinstance(one, str) for one in found):
         raise UsageError(f"{path}: must be a list of needs, each a text such as 'oltp p99<20ms'")
     return found

@@ -36,6 +36,7 @@ function chosenLine() {
     .map((kind) => {
       const all = NAMES[kind].length;
       const shown = all - leftOut[kind].size;
+      if (all === 1 && shown === 1) return `one ${kind}`;
       return shown === all ? `all ${all} ${kind}s` : `${shown} of ${all} ${kind}s`;
     })
     .join(", ");
