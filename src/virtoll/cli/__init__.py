@@ -39,7 +39,13 @@ def main() -> None:
     # Looking for plugins of pydantic's, of which none is wanted, reads the metadata of all installed packages.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()  # what is left of it fails here, and not when Python ends
+    except BrokenPipeError:
+        _leave_the_output()
+        sys.exit(StorageError.exit_code)
     except VirtollError as error:
         say_on_stderr(f"virtoll: {error}")
         sys.exit(error.exit_code)
@@ -49,8 +55,14 @@ def main() -> None:
     except OSError as error:
         if error.errno != errno.ENOSPC or error.filename is not None:  # a file that fails is told by who writes it
             raise
+        _leave_the_output()
         say_on_stderr(f"virtoll: the standard output cannot be written: {error.strerror}; make room for it")
         sys.exit(StorageError.exit_code)
+
+
+def _leave_the_output() -> None:
+    """Nothing more of it is written when Python ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _tell_version(asked: bool) -> None:
