@@ -329,6 +329,7 @@ def test_threads_of_the_kernel_are_told_by_link_age_and_number(tmp_path: Path) -
         (folder / "status").write_text(f"Name:\t{name}\n{both}")
         (folder / "schedstat").write_text(f"{ran_ns} 7 8\n")
 
+    thread(2, "kthreadd", 0, 1, 1)
     thread(11, "napi/l0in0-8193", 50, 1000, 1000)  # of a lab before
     thread(12, "napi/l0in0-8200", 100, 22, 3000)
     thread(13, "napi/l0in0-8201", 100, 22, 4000)
@@ -356,6 +357,10 @@ def test_threads_of_the_kernel_are_told_by_link_age_and_number(tmp_path: Path) -
         without = KernelThreads(replace(watched, host_proc=None))
         assert without.applies()
         assert "host's own /proc" in (without.available() or "")
+        shutil.rmtree(tmp_path / "2")
+        hidden = KernelThreads(watched)
+        assert hidden.applies()
+        assert "PID namespace" in (hidden.available() or "")
 
 
 def test_the_hosts_proc_is_handed_in_as_a_folder() -> None:

@@ -25,12 +25,18 @@ class KernelThreads(CounterObserver):
     def applies(self) -> bool:
         """Where it has any; a guest without threaded NAPI and vhost has none."""
         self._threads = self._found() if self.watched.processes and self.watched.host_proc is not None else ()
-        return bool(self.watched.processes) and (self.watched.host_proc is None or bool(self._threads))
+        return bool(self.watched.processes) and (not self._shown() or bool(self._threads))
+
+    def _shown(self) -> bool:
+        """Whether the host's /proc is there, and has the kernel's threads: their parent is process 2."""
+        return self.watched.host_proc is not None and self._name(2) == "kthreadd"
 
     def available(self) -> str | None:
         """Where the host's /proc is there, and each link's thread is one."""
         if self.watched.host_proc is None:
             return "the lab was not given the host's own /proc, in which alone threads of the kernel are seen"
+        if not self._shown():
+            return "the host's /proc shows no thread of the kernel: Virtoll is in a PID namespace of its own"
         for interface in self.watched.interfaces:
             own = sorted(number for name, number in map(self._napi, self._threads) if name == interface)
             # An interface's threads are made by one write and numbered in a row.
