@@ -4,7 +4,7 @@ Main types: `AdviceView` and `Adviser`, who makes one of an analysis. That is th
 workloads that a need may name, and plans the experiments that would tell. No numbers are computed here.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,8 +43,4 @@ def advice_lines(view: AdviceView) -> list[str]:
     by_answer: dict[str, list[str]] = {}
     for row in view.rows:
         by_answer.setdefault(row.cells[0].main, []).append(row.head)
-    return [f"need: {view.need}", *(f"  {answer}: {_listed(platforms)}" for answer, platforms in by_answer.items())]
-
-
-def _listed(platforms: Sequence[str]) -> str:
-    return ", ".join(platforms)
+    return [f"need: {view.need}", *(f"  {answer}: {', '.join(platforms)}" for answer, platforms in by_answer.items())]
