@@ -130,6 +130,18 @@ class ProtocolError(GuestError):
     """What came over the agent's channel is not the protocol, or another version of it."""
 
 
+class ThresholdMissed(VirtollError):
+    """A gate's threshold is missed: all was measured, and a platform does not keep to it."""
+
+    exit_code = 3
+
+
+class ThresholdNotTold(VirtollError):
+    """A gate cannot tell: what was measured leaves a threshold open, or the bare host differs from itself."""
+
+    exit_code = 4
+
+
 class Interrupted(VirtollError):
     """The user ended the run: it is whole on disk and can be resumed."""
 

@@ -143,11 +143,12 @@ def measured(ratios: Ratios, workload: str, metric: str | None, where: Mapping[s
         if isinstance(sides, str):
             reason = sides
         else:
-            found += [_offered(one[0], where) for one in sides if not isinstance(one, ClockError)]
+            found += [as_offered(one[0], where) for one in sides if not isinstance(one, ClockError)]
     return found or reason
 
 
-def _offered(cell: Cell, where: Mapping[str, Any]) -> Cell:
+def as_offered(cell: Cell, where: Mapping[str, Any]) -> Cell:
+    """The cell as what it was given to do lets it be read (`measured`)."""
     limits = [name for name in OFFERED if name not in where and cell.attributes.get(name)]
     if not limits:
         return cell
@@ -206,7 +207,7 @@ def finding(analysis: Analysis, ratios: Ratios, asked: Asked, family: int) -> Fi
         fit=asked.fit,
         note=asked.note,
         too_much=own.estimate is None and value is not None,
-        more_blocks=_more_blocks(asked, family) if answer is Answer.OPEN and own.caveat is None else None,
+        more_blocks=more_blocks_for(asked, family) if answer is Answer.OPEN and own.caveat is None else None,
     )
 
 
@@ -231,7 +232,7 @@ def _margin(asked: Asked, own: Ratio, other: Ratio, value: float | None) -> Marg
     return Margin(performance(value), least, most)
 
 
-def _more_blocks(asked: Asked, family: int) -> int | None:
+def more_blocks_for(asked: Asked, family: int) -> int | None:
     """How many blocks more 80 % of runs would need to tell, were the estimate the truth; None: not known.
 
     As in `stats.remaining`: (t(1 - level / 2 family) + t(power)) times the standard error is what can be told.

@@ -28,7 +28,7 @@ ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 _OF_GUESTS: Final = frozenset({"vcpus", "memory_bytes"})  # what a guest is given: named as a parameter is
 _LEAST_BYTES, _MOST_BYTES = 64, 1518
-_BOUND = re.compile(r"([a-z][\w-]*)(<=|>=|<|>|=)(\S*)")
+BOUND = re.compile(r"([a-z][\w-]*)(<=|>=|<|>|=)(\S*)")
 _LINE = re.compile(rf"{NUMBER}%of{NUMBER}([kMG]?bit/s)")
 
 
@@ -117,7 +117,7 @@ def parse_needs(texts: Sequence[str], known: Known) -> tuple[Part, ...]:
     parts: dict[str, Part] = {}
     for text in texts:
         for piece in f" {text} ".split(AND):
-            words = _words(piece)
+            words = words_of(piece)
             if not words:
                 raise ValueError(f"need '{text}': a part is empty; write it as 'router 64B 200kpps + oltp p99<20ms'")
             part = _router(words, known) if words[0] == ROUTER else _figures(words, known)
@@ -125,7 +125,7 @@ def parse_needs(texts: Sequence[str], known: Known) -> tuple[Part, ...]:
     return tuple(parts.values())
 
 
-def _words(piece: str) -> list[str]:
+def words_of(piece: str) -> list[str]:
     """The words of a part: no space around a sign, between a number and its unit, nor in 'percent of'."""
     text = re.sub(r"\s*(<=|>=|<|>|=)\s*", r"\1", piece.strip())
     text = re.sub(r"%\s*of\s*", "%of", text)
@@ -148,13 +148,13 @@ def _router(words: Sequence[str], known: Known) -> RouterNeed:
     where: dict[str, Any] = {}
     bounds: dict[str, float] = {}
     for word in words[1:]:
-        named = _BOUND.fullmatch(word)
+        named = BOUND.fullmatch(word)
         if named is None and re.fullmatch(r"\d+B", word):
             sizes.append(int(word[:-1]))
         elif named is None:
             rates.append(word)
         elif named[2] == "=":
-            _put(text, where, named, {ROUTER: frame}, but="frame_size_bytes")
+            put_parameter(text, where, named, {ROUTER: frame}, but="frame_size_bytes")
         else:
             name, limit = _router_bound(text, named)
             if name in bounds:
@@ -220,14 +220,14 @@ def _figures(words: Sequence[str], known: Known) -> FigureNeed:
     where: dict[str, Any] = {}
     bounds: list[re.Match[str]] = []
     for word in words[1:]:
-        named = _BOUND.fullmatch(word)
+        named = BOUND.fullmatch(word)
         if named is None:
             raise ValueError(
                 f"need '{text}': '{word}' is not understood; write bounds as 'figure<number unit' and parameters as "
                 "'name=value'"
             )
         if named[2] == "=":
-            _put(text, where, named, {one: known.workloads[one] for one in names})
+            put_parameter(text, where, named, {one: known.workloads[one] for one in names})
         else:
             bounds.append(named)
     if not bounds:
@@ -235,12 +235,12 @@ def _figures(words: Sequence[str], known: Known) -> FigureNeed:
     asked = {
         one: tuple(_bound(text, found, known.workloads[one].figures) for found in bounds)
         for one in names
-        if all(_figure(found[1], known.workloads[one].figures) for found in bounds)
+        if all(figure_of(found[1], known.workloads[one].figures) for found in bounds)
         and where.keys() <= known.workloads[one].parameters.keys() | _OF_GUESTS
     }
     if not asked:
         for found in bounds:
-            if not any(_figure(found[1], known.workloads[one].figures) for one in names):
+            if not any(figure_of(found[1], known.workloads[one].figures) for one in names):
                 raise ValueError(
                     f"need '{text}': '{found[1]}' is no figure of {name}; known are {_named(names, known)}"
                 )
@@ -252,7 +252,7 @@ def _named(names: Iterable[str], known: Known) -> str:
     return ", ".join(dict.fromkeys(figure.name for one in names for figure in known.workloads[one].figures))
 
 
-def _figure(name: str, figures: Sequence[Figure]) -> Figure | None:
+def figure_of(name: str, figures: Sequence[Figure]) -> Figure | None:
     """The figure of that name, or of one that leaves out what all such names have: `p99` of `latency_p99_ns`."""
     wanted = name.replace("-", "_")
     for shorten in (_whole, _short):
@@ -278,7 +278,7 @@ def _short(name: str) -> tuple[str, ...]:
 
 def _bound(text: str, named: re.Match[str], figures: Sequence[Figure]) -> Bound:
     name, sign, given = named.groups()
-    figure = _figure(name, figures)
+    figure = figure_of(name, figures)
     if figure is None:
         raise ValueError(f"need '{text}': '{name}' is no figure of it")
     right = "<" if figure.better == "lower" else ">"
@@ -288,7 +288,7 @@ def _bound(text: str, named: re.Match[str], figures: Sequence[Figure]) -> Bound:
     return Bound(figure, quantity(text, figure.name, given, scales_of(figure.unit)), f"{name}{sign}{given}")
 
 
-def _put(
+def put_parameter(
     text: str, where: dict[str, Any], named: re.Match[str], asked: Mapping[str, KnownWorkload], but: str | None = None
 ) -> None:
     """A parameter into `where`, checked by the first of the workloads that has it; `but`: none that may be given."""

@@ -73,6 +73,10 @@ def load(name: str, selection: Selection | None = None) -> Experiment:
         from virtoll.cli.needs import parts_of
 
         parts_of(checked.needs, f"{file}: key 'needs': ")
+    if checked.thresholds:
+        from virtoll.cli.gate import thresholds_for
+
+        thresholds_for(checked, ())
     return checked
 
 

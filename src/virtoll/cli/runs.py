@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from virtoll.cli.folders import find_run, new_folder
+from virtoll.cli.gate import AllowUnknownOption, FailIfOption, leave_by, tell, thresholds_for, thresholds_of
 from virtoll.cli.lab import check_lab, prepare_outside, require_lab
 from virtoll.cli.output import Json, columns, console, print_json, say, say_in_columns, say_on_stderr
 from virtoll.cli.plan import (
@@ -29,8 +30,10 @@ from virtoll.cli.plan import (
 from virtoll.errors import ImageError, Interrupted, LabError, StorageError, UsageError, VirtollError
 
 if TYPE_CHECKING:
+    from virtoll.advise.gate import Threshold
     from virtoll.claims import Claim, Names
     from virtoll.experiment.model import Experiment
+    from virtoll.report import ReportResult
     from virtoll.runfolder.records import LookRecord
     from virtoll.runfolder.store import RunFolder
 
@@ -55,13 +58,16 @@ def run(
     only: OnlyOption = None,
     skip: SkipOption = None,
     until: UntilOption = None,
+    fail_if: FailIfOption = None,
+    allow_unknown: AllowUnknownOption = False,
 ) -> None:
     """Measure an experiment, or what is chosen of it, and write its report."""
     selection = chosen(size, platform, workload, only, skip, until)
     checked = load(experiment, selection)
+    thresholds = thresholds_for(checked, fail_if or ())
     folder = new_folder(checked.name, into)
     measure_into(checked, folder)
-    _report(folder)
+    _judge(_report(folder), thresholds, allow_unknown)
 
 
 def consolidation(
@@ -93,11 +99,33 @@ def consolidation(
     _report(folder)
 
 
-def resume(run: RunArgument = "latest") -> None:
+def resume(
+    run: RunArgument = "latest", *, fail_if: FailIfOption = None, allow_unknown: AllowUnknownOption = False
+) -> None:
     """Go on with a run that was interrupted or killed: finished trials are kept, the rest is measured."""
     folder = find_run(run)
+    thresholds = _asked_of(folder, fail_if or [])
     resume_into(folder)
-    _report(folder)
+    _judge(_report(folder), thresholds, allow_unknown)
+
+
+def _asked_of(folder: Path, fail_if: Sequence[str]) -> tuple[Threshold, ...]:
+    """The thresholds of a run and of ``--fail-if``; none where neither is there: no gate was asked for."""
+    from virtoll.runfolder.store import RunFolder
+
+    asked = fail_if or RunFolder.open(folder).manifest.experiment.get("thresholds")
+    return thresholds_of(folder, fail_if) if asked else ()
+
+
+def _judge(built: ReportResult, thresholds: Sequence[Threshold], allow_unknown: bool) -> None:
+    """Say what a run says of its thresholds, and end with the exit code of that; nothing where there are none."""
+    if not thresholds:
+        return
+    from virtoll.advise.gate import judge_gate
+
+    judged = judge_gate(built.analysis, thresholds, built.damage or ())
+    tell(judged)
+    leave_by(judged, allow_unknown)
 
 
 def resume_into(folder: Path) -> None:
@@ -393,7 +421,10 @@ def _watch(folder: Path, claims: Sequence[Path], needs: Sequence[str]) -> None:
         time.sleep(_WATCH_SECONDS)
 
 
-def _report(folder: Path, *, claims: Sequence[Path] = (), needs: Sequence[str] = (), as_json: bool = False) -> None:
+def _report(
+    folder: Path, *, claims: Sequence[Path] = (), needs: Sequence[str] = (), as_json: bool = False
+) -> ReportResult:
+    """Write a report and print its first screen, or all of it as JSON; what was made."""
     from virtoll.cli.needs import adviser_of
     from virtoll.report import (
         advice_lines,
@@ -410,7 +441,7 @@ def _report(folder: Path, *, claims: Sequence[Path] = (), needs: Sequence[str] =
     analysis, damage = built.analysis, built.damage
     if as_json:
         print_json(report_document(analysis, built.ledger, folder, built.path, damage, built.advice))
-        return
+        return built
     width = columns()
     if analysis.at_once.points:
         shown = at_once_terminal(analysis, width, damage or ())
@@ -423,3 +454,4 @@ def _report(folder: Path, *, claims: Sequence[Path] = (), needs: Sequence[str] =
     for line in (*consolidation_lines(analysis), f"claims: {counts_line(built.ledger)} 'virtoll claims' has them"):
         say_in_columns(line)
     say(f"report: {built.path}")
+    return built

@@ -131,6 +131,7 @@ class ExperimentFile(Parameters):
     ``skip``: pairs ``platform:workload`` that are not run, with the shell's wildcards (``selection.py``).
     ``needs``: what a user asks of the platforms, as ``virtoll advise --need`` takes it; its grammar is checked by who
     knows it (``cli/plan.py``).
+    ``thresholds``: what must hold of them, as ``virtoll gate`` judges it; its grammar is checked likewise.
     ``sizes`` stand in the place of other keys (``sizes.py``), and are gone when this model sees the document.
     """
 
@@ -155,6 +156,7 @@ class ExperimentFile(Parameters):
     margin: float = Field(default=0.10, ge=0.01, le=0.5)
     skip: list[str] = Field(default_factory=list)
     needs: list[str] = Field(default_factory=list)
+    thresholds: list[str] = Field(default_factory=list)
 
 
 class UntilDecided(Parameters):

@@ -142,7 +142,7 @@ class Experiment:
     ``blocks``: how many at most; ``looks``: after how many of them a run ends if all is decided, None: never.
     ``conditions``: under which every trial is measured besides alone (scenario ``neighbours``). ``scale``: how many
     guests do the same at once (scenario ``scale``), None in any other.
-    ``needs``: of the user, as ``virtoll advise`` takes them.
+    ``needs``: of the user, as ``virtoll advise`` takes them. ``thresholds``: what must hold, as ``virtoll gate`` does.
     ``size`` and ``selection`` say which part of it; ``cells`` are the pairs of label and workload that are run.
     """
 
@@ -172,6 +172,7 @@ class Experiment:
     summary: str | None = None
     margin: float = 0.10
     needs: tuple[str, ...] = ()
+    thresholds: tuple[str, ...] = ()
     size: str | None = None
     selection: Selection = EVERYTHING
     cells: frozenset[Cell] = frozenset()

@@ -135,6 +135,7 @@ def parse_experiment(text: str, path: Path, catalogue: Catalogue, selection: Sel
         summary=parsed.summary,
         margin=parsed.margin,
         needs=tuple(parsed.needs),
+        thresholds=tuple(parsed.thresholds),
         size=size,
         selection=selection,
         cells=cells,

@@ -79,6 +79,7 @@ def build(
             "summary": experiment.summary,
             "margin": experiment.margin,
             "needs": list(experiment.needs),
+            "thresholds": list(experiment.thresholds),
             "guest": {"vcpus": experiment.vcpus, "memory_bytes": experiment.memory_bytes, "marks": experiment.marks},
         },
         command=tuple(command),

@@ -1,0 +1,308 @@
+"""Thresholds that a run must keep to, from text, and whether it does. Pure. The grammar is in docs/gate.md.
+
+A threshold is *met* where the whole simultaneous interval is on its right side, *missed* where it is on the wrong one,
+and else it cannot be told. Slowdowns are the run's own comparisons with the baseline, so that they never contradict its
+verdicts. Other figures have Student's t interval, simultaneous with those of all such thresholds (Bonferroni). Where
+the A/A control differs in a workload, nothing of that workload is told. Main types: `Threshold`, `Check`, `Gate`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+from virtoll.advise.meets import Asked, as_offered, more_blocks_for, why_not_measured
+from virtoll.advise.need import BOUND, Figure, Known, KnownWorkload, figure_of, put_parameter, words_of
+from virtoll.advise.quantities import NUMBER, quantity, scales_of
+from virtoll.claims.model import Compared, PlatformFilter
+from virtoll.claims.ratios import Ratio, Ratios
+from virtoll.claims.readings import Cell
+from virtoll.claims.sides import Sides
+from virtoll.stats.analysis import Analysis
+from virtoll.stats.clocks import ClockError
+from virtoll.stats.intervals import Interval
+
+SLOWDOWN: Final = "slowdown"
+EXAMPLE: Final = "'runc:forward 64B slowdown<1.5x'"
+_WILD = re.compile(r"[*?\[]")
+_HEAD = re.compile(r"([^\s:]+):\s*(\S+)\s+(\S.*)")
+_FACTOR = re.compile(rf"{NUMBER}x")
+_SIZE = "frame_size_bytes"
+
+
+class Outcome(StrEnum):
+    """What may be said of a threshold."""
+
+    MET = "met"
+    MISSED = "missed"
+    UNKNOWN = "cannot tell"
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A limit of a workload's figure (in its unit), or of its slowdown against the baseline (`figure` None, a factor).
+
+    `platform`: a label, or a pattern of labels. `where`: the workload's parameters, and what its guest is given.
+    `text`: as written, for a failure with `--fail-if` before it.
+    """
+
+    text: str
+    platform: str
+    workload: str
+    figure: Figure | None
+    limit: float
+    where: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    def is_of(self, platform: str, baseline: str | None, control: str | None) -> bool:
+        """Whether it is about a platform; a pattern takes in neither the baseline nor its A/A control."""
+        if not _WILD.search(self.platform):
+            return platform == self.platform
+        return platform not in (baseline, control) and fnmatchcase(platform, self.platform)
+
+
+@dataclass(frozen=True)
+class PlannedCell:
+    """What a plan measures: a platform with a workload; `attributes`: its parameters, and what its guest is given."""
+
+    platform: str
+    workload: str
+    attributes: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Check:
+    """A threshold and one platform's values: `low` to `high` hold together with all others; `unit` "x": a slowdown.
+
+    None: nothing is known. `high` infinite: that end is open. `reason`: why it cannot be told. `margin`: how many times
+    as good as the limit asks the estimate is. `more_blocks`: how many more would tell; None: not known.
+    """
+
+    threshold: str
+    platform: str
+    task: str
+    outcome: Outcome
+    limit: float
+    unit: str
+    estimate: float | None = None
+    low: float | None = None
+    high: float | None = None
+    margin: float | None = None
+    blocks: int = 0
+    reason: str = ""
+    more_blocks: int | None = None
+
+
+@dataclass(frozen=True)
+class Gate:
+    """All checks; `doubts`: why the whole run cannot be trusted, in words: the A/A control, or a damaged folder."""
+
+    checks: tuple[Check, ...]
+    doubts: tuple[str, ...]
+
+    @property
+    def outcome(self) -> Outcome:
+        """A threshold that is missed comes first, then what cannot be told."""
+        outcomes = {one.outcome for one in self.checks}
+        if Outcome.MISSED in outcomes:
+            return Outcome.MISSED
+        return Outcome.UNKNOWN if self.doubts or Outcome.UNKNOWN in outcomes else Outcome.MET
+
+    def count(self, outcome: Outcome) -> int:
+        """How many checks came to it."""
+        return sum(one.outcome is outcome for one in self.checks)
+
+
+def parse_threshold(text: str, known: Known, *, fails: bool = False) -> Threshold:
+    """A threshold of text; `fails`: the text says when it is missed, as after `--fail-if`. `ValueError` in words."""
+    what = "--fail-if" if fails else "threshold"
+    try:
+        return _parsed(text, known, fails)
+    except ValueError as error:
+        told = str(error).removeprefix(f"need '{text}': ")
+        raise ValueError(f"{what} '{text}': {told}") from error
+
+
+def _parsed(text: str, known: Known, fails: bool) -> Threshold:
+    head = _HEAD.fullmatch(text.strip())
+    if head is None:
+        raise ValueError(f"is not PLATFORM:WORKLOAD and a bound; write it as {EXAMPLE}")
+    platform, workload, rest = head.groups()
+    if workload not in known.workloads:
+        raise ValueError(f"the workload '{workload}' is not known; known are {', '.join(known.workloads)}")
+    of = known.workloads[workload]
+    where: dict[str, Any] = {}
+    bounds: list[re.Match[str]] = []
+    for given in words_of(rest):
+        word = f"{_SIZE}={given[:-1]}" if re.fullmatch(r"\d+B", given) else given
+        named = BOUND.fullmatch(word)
+        if named is None:
+            raise ValueError(f"'{word}' is not understood; write it as {EXAMPLE}")
+        if named[2] == "=":
+            put_parameter(text, where, named, {workload: of})
+        else:
+            bounds.append(named)
+    if len(bounds) != 1:
+        raise ValueError(f"has {'no bound' if not bounds else 'several bounds'}; give one, as in {EXAMPLE}")
+    figure, limit = _bound(text, bounds[0], of, fails)
+    return Threshold(f"--fail-if {text}" if fails else text, platform, workload, figure, limit, where)
+
+
+def _bound(text: str, named: re.Match[str], of: KnownWorkload, fails: bool) -> tuple[Figure | None, float]:
+    name, sign, given = named.groups()
+    figure = None if name == SLOWDOWN else figure_of(name, of.figures)
+    if figure is None and name == "rate" and of.figures[0].unit.endswith("/s"):
+        figure = of.figures[0]
+    if figure is None and name != SLOWDOWN:
+        names = ", ".join((SLOWDOWN, *(one.name for one in of.figures)))
+        raise ValueError(f"'{name}' is no figure of it; known are {names}")
+    less_is_better = figure is None or figure.better == "lower"
+    right = "<" if less_is_better is not fails else ">"
+    if not sign.startswith(right):
+        better = "less" if less_is_better else "more"
+        says = "when the run fails" if fails else "what must hold"
+        raise ValueError(f"{better} {name} is better, and this says {says}; write '{name}{right}{given}'")
+    if figure is not None:
+        return figure, quantity(text, figure.name, given, scales_of(figure.unit))
+    factor = _FACTOR.fullmatch(given)
+    if factor is None or float(factor[1]) < 1:
+        raise ValueError(f"a slowdown is a factor of 1 or more, got '{given}'; write it as '{SLOWDOWN}{sign}1.5x'")
+    return None, float(factor[1])
+
+
+def refuse_unplanned(
+    thresholds: Iterable[Threshold], planned: Sequence[PlannedCell], baseline: str | None, control: str | None
+) -> None:
+    """`ValueError` for a threshold of which nothing would be measured."""
+    labels = list(dict.fromkeys(one.platform for one in planned))
+    for threshold in thresholds:
+        asked = f"threshold '{threshold.text}'"
+        own = [one for one in planned if threshold.is_of(one.platform, baseline, control)]
+        if not own:
+            raise ValueError(f"{asked}: no such platform here; there are {', '.join(labels)}")
+        if threshold.figure is None and (baseline is None or threshold.platform in (baseline, control)):
+            why = "there is no baseline to compare with" if baseline is None else "that is the bare host itself"
+            raise ValueError(f"{asked}: {why}; ask of a figure, or of another platform")
+        named = [one for one in own if one.workload == threshold.workload]
+        if not named:
+            there = ", ".join(dict.fromkeys(one.workload for one in own))
+            raise ValueError(f"{asked}: {threshold.workload} is not measured there; measured are {there}")
+        for key, value in threshold.where.items():
+            if not any(one.attributes.get(key) == value for one in named):
+                found = ", ".join(dict.fromkeys(str(one.attributes.get(key)) for one in named))
+                raise ValueError(f"{asked}: no trial has {key}={value}; measured are {found}")
+
+
+def judge_gate(analysis: Analysis, thresholds: Sequence[Threshold], damage: Sequence[str] = ()) -> Gate:
+    """Each threshold on each platform that it is about; `damage`: what of the run folder is not as it was."""
+    ratios, manifest = Ratios(analysis), analysis.data.manifest
+    doubts = [f"the run folder is not as it was when the run ended: {'; '.join(damage)}"] if damage else []
+    if analysis.alarms:
+        tasks = ", ".join(one.task.short for one in analysis.alarms)
+        doubts.append(f"the A/A control differs from the baseline itself: {tasks}")
+    if not thresholds and not any(one.p_value is not None for one in analysis.control):
+        doubts.append("the A/A control could not be tested, and there is no threshold")
+    asked: list[tuple[Threshold, str, Compared, list[Sides] | str]] = []
+    for threshold in thresholds:
+        labels = [one.label for one in manifest.platforms]
+        own = [one for one in labels if threshold.is_of(one, manifest.baseline, manifest.control)]
+        for label in own or [threshold.platform]:
+            compared = _compared(threshold, label, manifest.baseline)
+            asked.append((threshold, label, compared, _sides(ratios, compared, threshold)))
+    family = sum(
+        threshold.figure is not None and ratios.caveat(compared, one) is None
+        for threshold, _, compared, sides in asked
+        if not isinstance(sides, str)
+        for one in sides
+    )
+    unsound = {one.task.workload for one in analysis.alarms}
+    checks: list[Check] = []
+    for threshold, label, compared, sides in asked:
+        if isinstance(sides, str):
+            reason = why_not_measured(analysis, label, [threshold.workload])
+            reason = sides if reason.startswith("it was not measured") else reason
+            unit = "x" if threshold.figure is None else threshold.figure.unit
+            found = [Check(threshold.text, label, threshold.workload, Outcome.UNKNOWN, threshold.limit, unit)]
+            checks += [replace(one, reason=reason) for one in found]
+            continue
+        for one in sides:
+            ratio = ratios.ratio(compared, one, family, value=threshold.figure is not None)
+            check = _checked(analysis, threshold, one, ratio, family)
+            doubt = doubts[0] if damage else ""
+            if not doubt and threshold.workload in unsound:
+                doubt = "the A/A control differs from the baseline itself in this workload"
+            checks.append(replace(check, outcome=Outcome.UNKNOWN, reason=doubt, more_blocks=None) if doubt else check)
+    return Gate(tuple(checks), tuple(doubts))
+
+
+def _compared(threshold: Threshold, label: str, baseline: str | None) -> Compared:
+    return Compared.model_validate(
+        {
+            "workload": threshold.workload,
+            "metric": threshold.figure.name if threshold.figure else None,
+            "platforms": "baseline" if label == baseline else PlatformFilter(label=label),
+            "where": dict(threshold.where),
+            "against": None if threshold.figure else "baseline",
+        }
+    )
+
+
+def _sides(ratios: Ratios, compared: Compared, threshold: Threshold) -> list[Sides] | str:
+    """Of rates of which no more was asked than a parameter says, lower bounds (`meets.measured`)."""
+    sides = ratios.sides(compared)
+    if isinstance(sides, str):
+        return sides
+    pairs = [one for one in sides if not isinstance(one, ClockError)]
+    if threshold.figure is None:
+        return pairs
+    return [(as_offered(own, threshold.where), other) for own, other in pairs]
+
+
+def _checked(analysis: Analysis, threshold: Threshold, side: Sides, ratio: Ratio, family: int) -> Check:
+    """What one ratio, or one value, says of a threshold: performance is compared, of which more is better."""
+    own, slowdown = side[0], threshold.figure is None
+    less = slowdown or own.lower_is_better
+    unit = "x" if slowdown else own.unit
+    found = Check(threshold.text, ratio.platform, ratio.task, Outcome.UNKNOWN, threshold.limit, unit)
+    if ratio.estimate is None:
+        return replace(found, blocks=ratio.blocks, reason=ratio.caveat or ratio.reason)
+    estimate, joint = ratio.estimate, ratio.simultaneous
+    if slowdown:
+        estimate, joint = 1 / estimate, _inverse(joint)
+    margin = threshold.limit / estimate if less else estimate / threshold.limit
+    found = replace(found, estimate=estimate, margin=margin, blocks=ratio.blocks)
+    if joint is None or ratio.caveat is not None:
+        return replace(found, reason=ratio.caveat or ratio.reason)
+    found = replace(found, low=joint.low, high=joint.high)
+    good, bad = (joint.high, joint.low) if less else (-joint.low, -joint.high)
+    limit = threshold.limit if less else -threshold.limit
+    if good <= limit:
+        return replace(found, outcome=Outcome.MET)
+    if bad > limit:
+        return replace(found, outcome=Outcome.MISSED)
+    reason = ratio.reason or "to keep to it and not to keep to it both agree with what was measured"
+    return replace(found, reason=reason, more_blocks=_more_blocks(analysis, threshold, own, family))
+
+
+def _inverse(interval: Interval | None) -> Interval | None:
+    if interval is None:
+        return None
+    high = 1 / interval.low if interval.low > 0 else math.inf
+    return replace(interval, low=1 / interval.high, high=high)
+
+
+def _more_blocks(analysis: Analysis, threshold: Threshold, cell: Cell, family: int) -> int | None:
+    """As in `meets`; of a slowdown by the run's own comparison and the size of its family."""
+    if threshold.figure is not None:
+        asked = Asked(threshold.text, threshold.limit, cell.lower_is_better, cell)
+        return more_blocks_for(asked, family)
+    compared = analysis.comparison(cell.platform, cell.task)
+    if compared is None:
+        return None
+    shares = replace(cell, rounds={(block, 0): math.log(share) for block, share in compared.pairs}, untold="")
+    size = analysis.family if cell.task.metric.primary else analysis.second_family
+    return more_blocks_for(Asked(threshold.text, 1 / threshold.limit, False, shares), size)

@@ -1,0 +1,193 @@
+"""``virtoll gate``: whether a run keeps to its thresholds, as an exit code; and options that ``run`` has too.
+
+Main functions: ``thresholds_for`` (checked before anything starts), ``thresholds_of`` (those of a run), ``leave_by``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from virtoll import units
+from virtoll.cli.folders import find_run
+from virtoll.cli.output import Json, print_json, say, say_in_columns
+from virtoll.errors import ThresholdMissed, ThresholdNotTold, UsageError
+
+if TYPE_CHECKING:
+    from virtoll.advise.gate import Check, Gate, PlannedCell, Threshold
+    from virtoll.experiment.model import Experiment
+
+FailIfOption = Annotated[
+    list[str] | None,
+    typer.Option("--fail-if", help="When it fails, such as 'runc:forward 64B slowdown>1.5x'; repeatable."),
+]
+AllowUnknownOption = Annotated[
+    bool, typer.Option("--allow-unknown", help="Exit with 0 where it cannot be told, and not with 4.")
+]
+
+
+def gate(
+    run: Annotated[str, typer.Argument(help="A run's folder, its name, or 'latest'.", metavar="RUN")] = "latest",
+    *,
+    fail_if: FailIfOption = None,
+    allow_unknown: AllowUnknownOption = False,
+    as_json: Json = False,
+) -> None:
+    """Judge a run by its thresholds: exit code 0 where all are met, 3 where one is missed, 4 where it cannot tell."""
+    folder = find_run(run)
+    found = thresholds_of(folder, fail_if or [])
+    from virtoll.advise.gate import judge_gate
+    from virtoll.report import load_analysis
+    from virtoll.runfolder.sums import differences
+
+    judged = judge_gate(load_analysis(folder), found, differences(folder) or ())
+    if as_json:
+        print_json(document(judged))
+    else:
+        tell(judged)
+    leave_by(judged, allow_unknown)
+
+
+def thresholds_for(experiment: Experiment, given: Sequence[str]) -> tuple[Threshold, ...]:
+    """Those of an experiment and of ``--fail-if``; UsageError for one that is wrong, or that its plan never tells."""
+    if not experiment.thresholds and not given:
+        return ()
+    found = _parsed(experiment.thresholds, given, f"{experiment.file}: key 'thresholds': ")
+    from virtoll.advise.gate import PlannedCell
+
+    planned = [
+        PlannedCell(platform.label, workload.workload, _attributes(experiment, platform.label, workload.parameters))
+        for workload in experiment.workloads
+        for platform in experiment.platforms
+        if (platform.label, workload.workload) in experiment.cells
+    ]
+    own = len(experiment.thresholds)
+    whole = not experiment.selection.filters  # what was left out by choice is told by the gate: it was not measured
+    refused = found if whole else found[own:]
+    _refuse(refused, planned, experiment.baseline, experiment.control, where=f"{experiment.file}: ")
+    return found
+
+
+def _attributes(experiment: Experiment, label: str, parameters: Any) -> dict[str, Any]:
+    choice = next(one for one in experiment.platforms if one.label == label)
+    vcpus, memory = experiment.size_of(choice)
+    return {"vcpus": vcpus, "memory_bytes": memory, **parameters.model_dump(mode="json")}
+
+
+def thresholds_of(folder: Path, given: Sequence[str]) -> tuple[Threshold, ...]:
+    """Those that a run's experiment has, and those of ``--fail-if``; UsageError for what cannot be judged."""
+    from virtoll.advise.gate import PlannedCell
+    from virtoll.runfolder.store import RunFolder
+
+    manifest = RunFolder.open(folder).manifest
+    texts = manifest.experiment.get("thresholds") or ()
+    if not texts and not given:
+        if manifest.control is None:
+            raise UsageError(
+                f"{folder}: there is no threshold and no A/A control; give --fail-if, such as "
+                "--fail-if 'runc:forward 64B slowdown>1.5x', or 'thresholds' in an experiment"
+            )
+        return ()
+    found = _parsed(texts, given, f"{folder}/manifest.json: experiment.thresholds: ")
+    size = manifest.experiment.get("guest") or {}
+    planned = [
+        PlannedCell(one.platform, one.workload, {**size, **one.parameters})
+        for one in manifest.plan.trials
+        if one.condition is None
+    ]
+    _refuse(found[len(texts) :], planned, manifest.baseline, manifest.control, where=f"{folder}: ")
+    return found
+
+
+def _parsed(texts: Iterable[str], given: Sequence[str], where: str) -> tuple[Threshold, ...]:
+    from virtoll.advise.gate import parse_threshold
+    from virtoll.cli.needs import known_workloads
+
+    known = known_workloads()
+    found = []
+    for text, fails in [*((one, False) for one in texts), *((one, True) for one in given)]:
+        try:
+            found.append(parse_threshold(text, known, fails=fails))
+        except ValueError as error:
+            raise UsageError(f"{'' if fails else where}{error}") from error
+    return tuple(found)
+
+
+def _refuse(
+    found: Sequence[Threshold], planned: Sequence[PlannedCell], baseline: str | None, control: str | None, *, where: str
+) -> None:
+    from virtoll.advise.gate import refuse_unplanned
+
+    try:
+        refuse_unplanned(found, planned, baseline, control)
+    except ValueError as error:
+        raise UsageError(f"{where}{error}") from error
+
+
+def tell(judged: Gate) -> None:
+    """The outcome of each threshold, with what was measured, why it cannot be told, and what would tell."""
+    say("thresholds:" if judged.checks else "thresholds: none; the A/A control alone is judged")
+    for one in judged.checks:
+        say_in_columns(f"  {one.outcome}: {one.threshold}")
+        for line in _evidence(one):
+            say_in_columns(f"    {line}")
+    for doubt in judged.doubts:
+        say_in_columns(f"  cannot tell: {doubt}")
+
+
+def _evidence(one: Check) -> list[str]:
+    lines = [f"{one.platform}, {one.task}"]
+    if one.estimate is not None:
+        between = f" ({_between(one)})" if one.low is not None else ""
+        blocks = f"{one.blocks} block{'' if one.blocks == 1 else 's'}"
+        lines = [f"{lines[0]}: {_shown(one.estimate, one.unit)}{between} in {blocks}"]
+        if one.margin is not None:
+            lines.append(f"margin: {units.significant(one.margin)} times as good as the limit {_limit(one)}")
+    if one.reason:
+        lines.append(one.reason)
+    if one.more_blocks is not None:
+        lines.append(
+            f"by this run's noise, {one.more_blocks} more block{'' if one.more_blocks == 1 else 's'} would tell"
+        )
+    return lines
+
+
+def _limit(one: Check) -> str:
+    return _shown(one.limit, one.unit)
+
+
+def _shown(value: float, unit: str) -> str:
+    return f"{units.significant(value)}x" if unit == "x" else units.value(value, unit)
+
+
+def _between(one: Check) -> str:
+    low, high = one.low or 0.0, one.high if one.high is not None else float("inf")
+    if high == float("inf"):
+        return f"at least {_shown(low, one.unit)}" if low else "anything"
+    if one.unit == "x":
+        return f"{units.significant(low)} to {units.significant(high)}x"
+    return units.between(low, high, one.unit)
+
+
+def document(judged: Gate) -> dict[str, Any]:
+    """The same for a program; an end that is open is null."""
+    text = json.dumps([{**asdict(one), "outcome": str(one.outcome)} for one in judged.checks])
+    checks = json.loads(text, parse_constant=lambda _: None)
+    return {"outcome": str(judged.outcome), "checks": checks, "doubts": list(judged.doubts)}
+
+
+def leave_by(judged: Gate, allow_unknown: bool) -> None:
+    """End with 3 where a threshold is missed, with 4 where it cannot be told and that is not allowed."""
+    from virtoll.advise.gate import Outcome
+
+    missed, unknown, every = judged.count(Outcome.MISSED), judged.count(Outcome.UNKNOWN), len(judged.checks)
+    if judged.outcome is Outcome.MISSED:
+        raise ThresholdMissed(f"{missed} of {every} thresholds missed; 'virtoll report' has the whole comparison")
+    if judged.outcome is Outcome.UNKNOWN and not allow_unknown:
+        what = f"{unknown} of {every} thresholds cannot be told" if unknown else judged.doubts[0]
+        raise ThresholdNotTold(f"{what}; measure more blocks, or give --allow-unknown")
