@@ -88,7 +88,7 @@ def test_a_run_ends_with_the_exit_code_of_its_gate(tmp_path: Path) -> None:
         ("slow:superpi slowdown>2", "a factor of 1 or more"),
         ("nobody:superpi slowdown>2x", "no such platform here; there are "),
         ("slow:kettle slowdown>2x", "the workload 'kettle' is not known"),
-        ("slow:superpi digits=5 slowdown>2x", "no trial has digits=5"),
+        ("slow:superpi digits=50 slowdown>2x", "no trial has digits=50"),
     ):
         refused = virtoll("gate", run, "--fail-if", wrong)
         assert (refused.returncode, complaint in refused.stderr) == (2, True), refused.stderr
