@@ -24,22 +24,19 @@ _SHORT.maxlevel, _SHORT.maxstring, _SHORT.maxlong, _SHORT.maxother = 2, 100, 100
 
 
 _CLONE_MARKS: Final = ("Cargo.toml", "crates", "tools")  # what a clone of the repository has at its top
-Lack = Literal["agent", "agent and image", "image", "platforms", "other users"]
-"""What an installation lacks, or has of another version: ``other users`` are those who may not enter its folder."""
+Lack = Literal["agent", "agent and image", "image", "platforms"]
+"""What an installation lacks, or has of another version."""
 _IN_A_CLONE: Final[Mapping[Lack, str]] = {
     "agent": "run 'make agent'",
     "agent and image": "rebuild agent and image with 'make agent image'",
     "image": "run 'make image' once with a network",
     "platforms": "'make platforms'",
-    "other users": "move the clone to a folder that all may enter, such as /opt",
 }
 _INSTALLED: Final[Mapping[Lack, str]] = {
     "agent": "install Virtoll again from a wheel of this machine's kind, which carries it",
-    "agent and image": "install the same version of Virtoll on both sides, then 'virtoll setup'",
-    "image": "run 'virtoll setup' once with a network",
-    "platforms": "'virtoll setup --platforms'",
-    "other users": "install it for all users: 'pipx install --global WHEEL', or 'uv tool install WHEEL' with "
-    "UV_TOOL_DIR=/opt/uv and UV_PYTHON_INSTALL_DIR=/opt/uv-python",
+    "agent and image": "install the same version of Virtoll on both sides",
+    "image": "run 'virtoll image build tiny' once with a network",
+    "platforms": "with Go 1.21 or newer, 'python3 -m virtoll.image.third_party' of Virtoll's own Python",
 }
 
 
