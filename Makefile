@@ -13,7 +13,7 @@ WORKERS ?= 3
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev platforms tools tables images demo test test-compiled test-checks lint lint-quick format test-rust test-python test-inside test-outside test-fresh test-extended test-nested agent image fuzz sanitize miri verdicts bench bench-wire clean
+.PHONY: help setup setup-dev platforms tools tables images demo test test-compiled test-checks lint lint-quick format test-rust test-python test-inside test-outside test-fresh test-extended test-nested agent wheel licences image fuzz sanitize miri verdicts bench bench-wire clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -95,6 +95,13 @@ test-nested: setup-dev ## contract tests of every platform in the nested hosts (
 
 agent: ## builds the agent alone
 	@$(PYTHON) tools/setup.py --only agent
+
+wheel: setup ## builds the wheel, which carries the agent, into dist/
+	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	@ls -1 dist/*.whl
+
+licences: ## writes crates/agent/LICENCES.txt, which the wheel carries, from Cargo's list
+	@$(PYTHON) tools/licences.py
 
 image: ## builds the guest images alone
 	@$(PYTHON) tools/setup.py --only image

@@ -11,11 +11,11 @@ Exit codes: 0 ready, 1 a step failed (its output stands above), 2 the user has t
 
 import argparse
 import hashlib
+import importlib.util
 import os
 import platform
 import shlex
 import shutil
-import struct
 import subprocess
 import sys
 import time
@@ -23,8 +23,10 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 
 ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "src" / "virtoll"
 OLDEST_PYTHON = (3, 11)
 SYSTEM_PYTHON = Path("/usr/bin/python3")
 
@@ -232,14 +234,20 @@ def host_triple() -> str:
     raise SetupError(RUST_ADVICE, 2)
 
 
+def load_by_path(file: Path) -> ModuleType:
+    """A module of the package that needs the standard library alone, without importing the package."""
+    specification = importlib.util.spec_from_file_location(f"virtoll_{file.stem}", file)
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
 def is_static(program: bytes) -> bool:
-    """Whether a 64-bit little-endian ELF program needs no dynamic loader (has no PT_INTERP header)."""
-    if program[:6] != b"\x7fELF\x02\x01":
-        return False
-    (table,) = struct.unpack_from("<Q", program, 32)
-    size, count = struct.unpack_from("<HH", program, 54)
-    kinds = (struct.unpack_from("<I", program, table + size * index)[0] for index in range(count))
-    return 3 not in kinds
+    """Whether a 64-bit little-endian ELF program needs no dynamic loader."""
+    head = load_by_path(PACKAGE / "image" / "elf.py").read_head(program)
+    return head is not None and bool(head.static)
 
 
 def place(source: Path, target: Path) -> bool:

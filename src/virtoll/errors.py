@@ -7,8 +7,9 @@ An error below ``GuestError`` costs the trials of one guest, never the campaign.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from reprlib import Repr
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 # What a file of the user's must have at a place, where pydantic's words are those of Python.
 _SHAPES: Final[Mapping[str, str]] = {
@@ -20,6 +21,37 @@ _SHAPES: Final[Mapping[str, str]] = {
 }
 _SHORT: Final = Repr()  # a few aliases of aliases may stand for more than fits in memory
 _SHORT.maxlevel, _SHORT.maxstring, _SHORT.maxlong, _SHORT.maxother = 2, 100, 100, 100
+
+
+_CLONE_MARKS: Final = ("Cargo.toml", "crates", "tools")  # what a clone of the repository has at its top
+Lack = Literal["agent", "agent and image", "image", "platforms"]
+"""What an installation lacks, or has of another version."""
+_IN_A_CLONE: Final[Mapping[Lack, str]] = {
+    "agent": "run 'make agent'",
+    "agent and image": "rebuild agent and image with 'make agent image'",
+    "image": "run 'make image' once with a network",
+    "platforms": "'make platforms'",
+}
+_INSTALLED: Final[Mapping[Lack, str]] = {
+    "agent": "install Virtoll again from a wheel of this machine's kind, which carries it",
+    "agent and image": "install the same version of Virtoll on both sides",
+    "image": "run 'virtoll image build tiny' once with a network",
+    "platforms": "with Go 1.21 or newer, 'python3 -m virtoll.image.third_party' of Virtoll's own Python",
+}
+
+
+def clone_folder() -> Path | None:
+    """The top of the clone of the repository that the package runs from; None where it was installed."""
+    top = Path(__file__).resolve().parents[2]
+    return top if all((top / mark).exists() for mark in _CLONE_MARKS) else None
+
+
+def remedy_for(lack: Lack) -> str:
+    """What to do about it, as a message's end: in a clone by make, elsewhere by what is there.
+
+    Of ``platforms`` it is the command alone, of which the message says more.
+    """
+    return (_INSTALLED if clone_folder() is None else _IN_A_CLONE)[lack]
 
 
 class VirtollError(Exception):
@@ -52,6 +84,12 @@ class LabError(VirtollError):
 
 class ImageError(VirtollError):
     """The guest image could not be built or found."""
+
+
+class AgentUnusable(ImageError):
+    """The agent is not there, is another machine's, or may not be executed: nothing can be measured with it."""
+
+    exit_code = 2
 
 
 class GuestError(VirtollError):

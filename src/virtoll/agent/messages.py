@@ -29,9 +29,9 @@ from typing import (
     get_type_hints,
 )
 
-from virtoll.errors import ProtocolError
+from virtoll.errors import ProtocolError, remedy_for
 
-REBUILD = "rebuild agent and image with 'make agent image'"
+REBUILD = remedy_for("agent and image")
 JsonObject = Mapping[str, Any]
 _Reader = Callable[[Any], object]
 

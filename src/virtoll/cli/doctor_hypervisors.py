@@ -288,7 +288,7 @@ def _esxi(machine: Machine) -> HypervisorFinding:
         "rights to make machines, files and port groups"
     )
     if not machine.python("pyVmomi"):
-        return HypervisorFinding("VMware ESXi", "pyvmomi is missing", False, f"pip install pyvmomi; then {needs}")
+        return HypervisorFinding("VMware ESXi", "pyvmomi is missing", False, f"install 'virtoll[esxi]'; then {needs}")
     return HypervisorFinding("VMware ESXi", "pyvmomi; the product is another machine", True, needs)
 
 

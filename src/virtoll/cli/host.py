@@ -13,7 +13,6 @@ import typer
 from virtoll.cli.lab import check_lab, prepare_outside, require_lab
 from virtoll.cli.output import Json, print_json, say, show
 from virtoll.cli.plan import load
-from virtoll.errors import UsageError
 
 
 def doctor(
@@ -128,11 +127,9 @@ def wire(context: typer.Context) -> None:
 
     All arguments go to the agent's own command line: see 'virtoll wire --help'.
     """
-    from virtoll.image.clone import built_agent
+    from virtoll.image.clone import usable_agent
 
-    agent = built_agent()
-    if not agent.is_file():
-        raise UsageError(f"the agent {agent} is missing; run 'make agent'")
+    agent = usable_agent()
     sys.stdout.flush()
     os.execv(agent, [str(agent), "wire", *context.args])  # noqa: S606 - the agent becomes this process
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
-from virtoll.errors import GuestError, UsageError
+from virtoll.errors import GuestError, UsageError, remedy_for
 from virtoll.experiment.topology import Testbed
 from virtoll.hosts import open_host
 from virtoll.hosts.base import Host, as_usage_error
@@ -152,7 +152,7 @@ def _check_version(host: Host, program: Path, agent: Path) -> None:
     there = host.run([str(program), "--version"], _ROLE)
     if here != there:
         raise GuestError(
-            f"{host.name} runs agent {there.strip()!r}, this machine {here.strip()!r}; rebuild: 'make agent'"
+            f"{host.name} runs agent {there.strip()!r}, this machine {here.strip()!r}; {remedy_for('agent')}"
         )
 
 

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from virtoll.errors import ImageError
+from virtoll.errors import ImageError, remedy_for
 from virtoll.image.cache import Cache, Progress, file_digest
 
 _TIMEOUT_S = 900.0
@@ -74,7 +74,7 @@ def fetch_package(cache: Cache, name: str, *, pattern: str | None, offline: bool
     found = cache.find(reference)
     if found is None:
         if offline:
-            raise ImageError(f"Debian's package {name} is not in the cache: run `make image` once with a network.")
+            raise ImageError(f"Debian's package {name} is not in the cache: {remedy_for('image')}.")
         found = cache.build(reference, lambda folder: _download(folder, name, pattern, progress), progress)
     facts = json.loads((found / "package.json").read_text(encoding="utf-8"))
     return Package(file=found / "package.deb", **facts)

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from virtoll.errors import ImageError, UsageError
+from virtoll.errors import UsageError
 from virtoll.image import debian, initramfs
 from virtoll.image.cache import Cache, Progress, default_cache, file_digest, tree_digest
-from virtoll.image.clone import built_agent
+from virtoll.image.clone import usable_agent
 from virtoll.image.kernel import GuestKernel, prepare_kernel
 from virtoll.image.tools import RECIPES, Recipe, ToolTree, prepare_tools
 
@@ -84,16 +84,14 @@ def prepare_image(
 
     `recipe`: what the tools are, where they are not those of the image's name.
 
-    Raises UsageError for an unknown name, ImageError where the agent is not built, or where something is not cached
-    and cannot be downloaded (`offline` says not to try).
+    Raises UsageError for an unknown name, AgentUnusable where the agent is missing or cannot run here, ImageError where
+    something is not cached and cannot be downloaded (`offline` says not to try).
     """
     if name not in IMAGES:
         raise UsageError(f"There is no image {name!r}: use one of {', '.join(IMAGES)}.")
     cache = cache or default_cache()
     say = progress or (lambda _: None)
-    agent = agent or built_agent()
-    if not agent.is_file():
-        raise ImageError(f"The agent {agent} is missing: run `make agent`.")
+    agent = agent or usable_agent()
     agent_sha256 = file_digest(agent)
     kernel = prepare_kernel(cache, offline=offline, progress=say)
     shell = _shell(cache, offline=offline, progress=say) if name == "debug" else None

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from virtoll.errors import GuestDied, GuestError, LabError
+from virtoll.errors import GuestDied, GuestError, LabError, remedy_for
 from virtoll.lab import cgroups, disks, residue
 from virtoll.lab.commands import (
     PLAIN,
@@ -102,7 +102,7 @@ class Lab(ConnectedHost):
 
     def _known_agent(self, program: str) -> Path:
         if self.agent is None:
-            raise GuestError(f"{program}: the agent starts it in its cgroup and on its CPUs; run 'make agent'")
+            raise GuestError(f"{program}: the agent starts it in its cgroup and on its CPUs; {remedy_for('agent')}")
         return self.agent
 
     def connect(self, path: Path, who: str, deadline_seconds: float = 10.0) -> socket.socket:
@@ -114,7 +114,7 @@ class Lab(ConnectedHost):
 
     def _relay(self, path: Path, who: str) -> socket.socket:
         if self.agent is None:
-            raise GuestError(f"{who}: {path} is reached by the agent, and there is none; run 'make agent'")
+            raise GuestError(f"{who}: {path} is reached by the agent, and there is none; {remedy_for('agent')}")
         ours, theirs = socket.socketpair()
         with theirs:
             self.spawn(

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
+from virtoll.errors import remedy_for
 from virtoll.image.third_party import find_runsc
 from virtoll.platforms.containers.prepared_network import PreparedNetworkPlatform
 from virtoll.platforms.host import Site
@@ -30,7 +31,7 @@ class GVisor(PreparedNetworkPlatform[GVisorParameters]):
     family: ClassVar[str] = "application kernel"
     packages: ClassVar[tuple[str, ...]] = ("runsc",)
     title: ClassVar[str] = "container by gVisor's runsc, whose kernel and network stack are a program"
-    remedy: ClassVar[str] = "'make platforms' builds a version of it that works"
+    remedy: ClassVar[str] = f"{remedy_for('platforms')} builds a version of it that works"
     runtime = "runsc"
     parameter_model = GVisorParameters
     boot_seconds: ClassVar[float] = 1.0

@@ -13,6 +13,7 @@ import contextlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -80,6 +81,8 @@ class Esxi(Platform[EsxiParameters]):
         """Log in and start a guest without network; what the host says decides."""
         if self.parameters.server is None:
             return Probe(False, None, "no ESXi host is named; docs/platforms/esxi.md has the keys of an experiment")
+        if find_spec("pyVmomi") is None:
+            return Probe(False, None, "VMware's library pyvmomi is missing; install 'virtoll[esxi]'")
         from virtoll.platforms.esxi.datastore import Datastore
         from virtoll.platforms.esxi.session import open_session
 

@@ -1,0 +1,137 @@
+"""The wheel: everything that the code reads, the agent for its own machine, the same bytes each time, or a refusal."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from email import message_from_bytes
+from pathlib import Path
+
+import pytest
+from tests.support.commands import REPOSITORY
+
+from virtoll.errors import clone_folder
+
+AGENT = "virtoll/bin/virtoll-agent"
+COPIED = ("pyproject.toml", "setup.py", "LICENSE", "README.md", "crates/agent/LICENCES.txt")
+
+
+def elf(machine: int, *kinds: int) -> bytes:
+    """The smallest ELF program of this machine with program headers of these kinds."""
+    head = b"\x7fELF\x02\x01\x01" + bytes(9) + (3).to_bytes(2, "little") + machine.to_bytes(2, "little") + bytes(12)
+    head += (64).to_bytes(8, "little") + bytes(14) + (56).to_bytes(2, "little") + len(kinds).to_bytes(2, "little")
+    return head.ljust(64, b"\0") + b"".join(kind.to_bytes(4, "little") + bytes(52) for kind in kinds)
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files that git knows and a wheel is made of, in a folder of their own: the clone is not written to."""
+    folder = tmp_path_factory.mktemp("wheel") / "source"
+    for name in (*COPIED, *tracked()):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(REPOSITORY / name, folder / name)
+    return folder
+
+
+def tracked() -> list[str]:
+    """The package's files as git has them."""
+    listing = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "src/virtoll"]
+    names = subprocess.run(listing, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout.splitlines()
+    return [name for name in names if (REPOSITORY / name).is_file()]
+
+
+def build(source: Path, agent: Path, target: Path, umask: int = 0o022) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from setuptools import build_meta as b; import sys; b.build_wheel(sys.argv[1])"]
+    return subprocess.run(
+        [*command, str(target)],
+        cwd=source,
+        env={**os.environ, "VIRTOLL_AGENT": str(agent), "SOURCE_DATE_EPOCH": "1700000000"},
+        capture_output=True,
+        text=True,
+        umask=umask,
+        check=False,
+    )
+
+
+def program(folder: Path, content: bytes, mode: int = 0o755) -> Path:
+    file = folder / "agent"
+    file.write_bytes(content)
+    file.chmod(mode)
+    return file
+
+
+@pytest.fixture(scope="module")
+def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel with a small program in the agent's place, which no test here starts."""
+    folder = tmp_path_factory.mktemp("built")
+    finished = build(source, program(folder, elf(62, 1)), folder / "dist")
+    assert finished.returncode == 0, finished.stderr
+    (made,) = (folder / "dist").iterdir()
+    return made
+
+
+def test_the_wheel_holds_every_file_of_the_package_and_the_agent(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name for name in archive.namelist() if name.startswith("virtoll/")}
+    assert names == {AGENT, *(name.removeprefix("src/") for name in tracked())}, "package-data of pyproject.toml"
+
+
+def test_the_agent_keeps_its_rights_and_the_licences_are_beside_it(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        assert {info.filename for info in archive.infolist() if info.external_attr >> 16 & 0o111} == {AGENT}
+        licences = archive.read("virtoll-0.1.0.dist-info/licenses/crates/agent/LICENCES.txt").decode()
+        facts = message_from_bytes(archive.read("virtoll-0.1.0.dist-info/METADATA"))
+    assert "LGPL-3.0-only" in str(facts["License-Expression"])
+    for part in ("malachite-nz 0.14", "relink the agent", "GNU LESSER GENERAL PUBLIC LICENSE", "Version 2.1"):
+        assert part in licences
+
+
+@pytest.mark.skipif(shutil.which("cargo") is None, reason="needs cargo")
+def test_the_licences_name_what_the_lock_pins() -> None:
+    subprocess.run([sys.executable, "tools/licences.py", "--check"], cwd=REPOSITORY, check=True)
+
+
+@pytest.mark.parametrize(("number", "machine"), [(62, "x86_64"), (183, "aarch64")])
+def test_the_agents_head_decides_the_tag(source: Path, tmp_path: Path, number: int, machine: str) -> None:
+    assert build(source, program(tmp_path, elf(number, 1)), tmp_path / "dist").returncode == 0
+    (made,) = (tmp_path / "dist").iterdir()
+    kinds = ".".join(f"{kind}_{machine}" for kind in ("manylinux_2_17", "manylinux2014", "musllinux_1_1"))
+    assert made.name == f"virtoll-0.1.0-py3-none-{kinds}.whl"
+
+
+def test_the_same_source_gives_the_same_bytes(source: Path, wheel: Path, tmp_path: Path) -> None:
+    (source / "src" / "virtoll" / "left.pyc").write_bytes(b"of an earlier build")
+    for old in (source / "build").rglob("units.py"):
+        (old.parent / "deleted.py").write_text("since then\n", encoding="ascii")
+    finished = build(source, program(tmp_path, elf(62, 1)), tmp_path / "dist", umask=0o077)
+    assert finished.returncode == 0, finished.stderr
+    assert (tmp_path / "dist" / wheel.name).read_bytes() == wheel.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "complaint"),
+    [
+        (None, 0o755, "is missing; build it with 'make agent'"),
+        (b"#!/bin/sh\n", 0o755, "is no 64-bit ELF program"),
+        (elf(243, 1), 0o755, "is for machine 243; wheels are for x86_64, aarch64"),
+        (elf(62, 1, 3), 0o755, "is not static"),
+        (elf(62, 1), 0o644, "may not be executed; chmod 0755"),
+    ],
+)
+def test_no_wheel_without_an_agent_that_runs_everywhere(
+    source: Path, tmp_path: Path, content: bytes | None, mode: int, complaint: str
+) -> None:
+    agent = tmp_path / "agent" if content is None else program(tmp_path, content, mode)
+    refused = build(source, agent, tmp_path / "dist")
+    assert refused.returncode != 0
+    said = [line for line in refused.stderr.splitlines() if line.startswith("virtoll: ")]
+    assert len(said) == 1
+    assert complaint in said[0]
+    assert not (tmp_path / "dist").exists() or not list((tmp_path / "dist").iterdir())
+
+
+def test_this_package_runs_from_a_clone() -> None:
+    assert clone_folder() == REPOSITORY
