@@ -125,7 +125,7 @@ def test_a_damaged_image_is_built_anew(image: GuestImage, backed_cache: Cache, f
     again = prepare_image("debug", kernel=True, cache=backed_cache, agent=fake_agent)
     assert again == image
     assert image.initramfs.read_bytes() == before
-    assert image.digests["initramfs"] == f"sha256:{hashlib.sha256(before).hexdigest()}"
+    assert image.for_machines.digests["initramfs"] == f"sha256:{hashlib.sha256(before).hexdigest()}"
 
 
 @pytest.mark.parametrize(("name", "package"), [("ext4", "e2fsprogs"), ("erofs", "erofs-utils")])
