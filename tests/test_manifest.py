@@ -13,7 +13,7 @@ from virtoll.agent.messages import Message, Request
 from virtoll.agent.operations.session import HelloReply
 from virtoll.errors import UsageError
 from virtoll.host.fingerprint import describe_host
-from virtoll.image import GuestImage, GuestKernel
+from virtoll.image import GuestImage
 from virtoll.platforms.fake.site import ModelPeer, model_site
 from virtoll.run.manifest import refuse_other_host
 
@@ -38,13 +38,10 @@ class Stored:
 
 
 def test_a_run_is_not_resumed_on_other_packages() -> None:
-    kernel: Any = GuestKernel.__new__(GuestKernel)
     image = GuestImage(
         name="full",
         digest="sha256:23",
         root=Path(),
-        initramfs=Path(),
-        kernel=kernel,
         agent=Path(),
         agent_sha256="",
         tools={"packages": {}},

@@ -15,7 +15,7 @@ from virtoll.agent.client import AgentClient
 from virtoll.errors import GuestError
 from virtoll.experiment.model import PlatformChoice
 from virtoll.experiment.topology import HostAddress
-from virtoll.image import GuestImage, GuestKernel
+from virtoll.image import GuestImage
 from virtoll.lab.inside import Lab, wait_until
 from virtoll.platforms.base import Probe
 from virtoll.platforms.fake.driver import Fake, FakeParameters
@@ -49,10 +49,7 @@ def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def site(digest: str = "sha256:23") -> Site:
-    kernel: Any = GuestKernel.__new__(GuestKernel)
-    image = GuestImage(
-        name="tiny", digest=digest, root=Path(), initramfs=Path(), kernel=kernel, agent=Path(), agent_sha256=""
-    )
+    image = GuestImage(name="tiny", digest=digest, root=Path(), agent=Path(), agent_sha256="")
     return dataclasses.replace(model_site(), host=Lab("virtoll-0123456789ab"), image=image)
 
 

@@ -127,7 +127,7 @@ def agent(role: str, *before: str) -> Iterator[tuple[RecordingClient, int]]:
 @contextmanager
 def machine_agent(network: GuestNetwork) -> Iterator[RecordingClient]:
     """The agent of a QEMU machine with a NIC for each link, which leads nowhere."""
-    image = prepare_image("tiny")
+    image = prepare_image("tiny", kernel=True)
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/agent"
         nics = [["-nic", f"user,restrict=on,model=virtio-net-pci,mac={link.guest_mac}"] for link in network.links]

@@ -19,7 +19,7 @@ LINE = "console=ttyS0 virtoll.channel=/dev/ttyS1"
 
 @pytest.fixture
 def image(backed_cache: Cache, fake_agent: Path) -> GuestImage:
-    return prepare_image("tiny", cache=backed_cache, agent=fake_agent)
+    return prepare_image("tiny", kernel=True, cache=backed_cache, agent=fake_agent)
 
 
 def test_it_holds_kernel_initramfs_and_the_line(image: GuestImage, cache: Cache, tmp_path: Path) -> None:

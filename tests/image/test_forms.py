@@ -30,7 +30,7 @@ Found = dict[str, tuple[int, int, int, str]]
 @pytest.fixture
 def image(backed_cache: Cache, fake_agent: Path) -> GuestImage:
     """An image with files, programs and links, whose agent is never started."""
-    return prepare_image("debug", cache=backed_cache, agent=fake_agent)
+    return prepare_image("debug", kernel=True, cache=backed_cache, agent=fake_agent)
 
 
 def require(name: FormName) -> None:
@@ -122,10 +122,10 @@ def test_a_damaged_form_is_made_anew(image: GuestImage, cache: Cache, tmp_path: 
 def test_a_damaged_image_is_built_anew(image: GuestImage, backed_cache: Cache, fake_agent: Path) -> None:
     before = image.initramfs.read_bytes()
     image.initramfs.write_bytes(before[:-1] + b"x")
-    again = prepare_image("debug", cache=backed_cache, agent=fake_agent)
+    again = prepare_image("debug", kernel=True, cache=backed_cache, agent=fake_agent)
     assert again == image
     assert image.initramfs.read_bytes() == before
-    assert image.digests["initramfs"] == f"sha256:{hashlib.sha256(before).hexdigest()}"
+    assert image.for_machines.digests["initramfs"] == f"sha256:{hashlib.sha256(before).hexdigest()}"
 
 
 @pytest.mark.parametrize(("name", "package"), [("ext4", "e2fsprogs"), ("erofs", "erofs-utils")])

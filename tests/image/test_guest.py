@@ -27,7 +27,7 @@ HANG_SECONDS = 600.0
 @pytest.fixture
 def tiny(backed_cache: Cache, fake_agent: Path) -> GuestImage:
     """A tiny image with an agent that is never started."""
-    return prepare_image("tiny", cache=backed_cache, agent=fake_agent)
+    return prepare_image("tiny", kernel=True, cache=backed_cache, agent=fake_agent)
 
 
 def test_tiny_is_the_agent_alone(tiny: GuestImage, fake_agent: Path) -> None:
@@ -63,7 +63,7 @@ def test_the_kernel_is_named_and_whole(tiny: GuestImage) -> None:
 
 def test_the_same_inputs_give_the_same_image(tiny: GuestImage, tmp_path: Path, backed_cache: Cache) -> None:
     other = Cache(tmp_path / "other", backed_cache.others)
-    again = prepare_image("tiny", cache=other, agent=tiny.agent)
+    again = prepare_image("tiny", kernel=True, cache=other, agent=tiny.agent)
     assert again.digest == tiny.digest
     assert again.initramfs.read_bytes() == tiny.initramfs.read_bytes()
     assert again.initramfs != tiny.initramfs
@@ -71,11 +71,11 @@ def test_the_same_inputs_give_the_same_image(tiny: GuestImage, tmp_path: Path, b
 
 def test_another_agent_gives_another_image(tiny: GuestImage, backed_cache: Cache, fake_agent: Path) -> None:
     fake_agent.write_bytes(b"\x7fELF another")
-    assert prepare_image("tiny", cache=backed_cache, agent=fake_agent).digest != tiny.digest
+    assert prepare_image("tiny", kernel=True, cache=backed_cache, agent=fake_agent).digest != tiny.digest
 
 
 def test_debug_has_a_shell(backed_cache: Cache, fake_agent: Path) -> None:
-    image = prepare_image("debug", cache=backed_cache, agent=fake_agent)
+    image = prepare_image("debug", kernel=True, cache=backed_cache, agent=fake_agent)
     said = subprocess.run([image.root / "bin/sh", "-c", "echo $((6 * 7))"], capture_output=True, text=True, check=True)
     assert said.stdout == "42\n"
     assert (image.root / "bin/sh").readlink() == Path("busybox")
@@ -92,7 +92,7 @@ LATER_CALL = """if True:
             opened.append(os.fsdecode(arguments[0]))
     home, other, agent = map(pathlib.Path, sys.argv[1:])
     sys.addaudithook(watch)
-    image = prepare_image("tiny", cache=Cache(home, (other,)), agent=agent, offline=True)
+    image = prepare_image("tiny", kernel=True, cache=Cache(home, (other,)), agent=agent, offline=True)
     print(json.dumps([image.digest, opened]))
 """
 
@@ -101,13 +101,15 @@ def test_what_is_known_to_be_whole_is_not_read_again_and_nothing_is_started(
     tiny: GuestImage, backed_cache: Cache, fake_agent: Path
 ) -> None:
     """That makes it fast: what is in the cache was hashed as it came there, and its state says that it is the same."""
-    assert prepare_image("tiny", cache=backed_cache, agent=fake_agent) == tiny  # notes what the other cache has whole
+    assert (
+        prepare_image("tiny", kernel=True, cache=backed_cache, agent=fake_agent) == tiny
+    )  # notes what the other cache has whole
     places = (backed_cache.home, backed_cache.others[0], fake_agent)
     command: list[str | Path] = [sys.executable, "-c", LATER_CALL, *places]
     answer = subprocess.run(command, capture_output=True, text=True, check=True)
     digest, opened = json.loads(answer.stdout)
     assert digest == tiny.digest
-    known = {tiny.initramfs.with_name("image.json"), fake_agent}
+    known = {tiny.agent.with_name("image.json"), tiny.initramfs.with_name("machine.json"), fake_agent}
     assert known <= set(map(Path, opened)), "which it reads"
     kernel = [tiny.kernel.vmlinuz, *filter(None, [tiny.kernel.vmlinux]), *tiny.kernel.modules]
     content = {path.resolve() for path in (*tiny.root.rglob("*"), tiny.initramfs, tiny.disk_initramfs, *kernel)}
@@ -116,7 +118,7 @@ def test_what_is_known_to_be_whole_is_not_read_again_and_nothing_is_started(
 
 def test_offline_without_a_cache_is_one_sentence(cache: Cache, fake_agent: Path) -> None:
     with pytest.raises(ImageError, match=r"not in the cache: run 'make image' once with a network"):
-        prepare_image("tiny", cache=cache, agent=fake_agent, offline=True)
+        prepare_image("tiny", kernel=True, cache=cache, agent=fake_agent, offline=True)
 
 
 @pytest.mark.root
@@ -147,7 +149,7 @@ def test_an_unknown_image_names_the_known_ones(cache: Cache) -> None:
 @pytest.mark.skipif(not built_agent().exists(), reason="no agent is built: make agent")
 @pytest.mark.parametrize("form", ["vmlinuz", "vmlinux"])
 def test_the_image_boots_to_the_agent(form: str, tmp_path: Path) -> None:
-    image = prepare_image("tiny")
+    image = prepare_image("tiny", kernel=True)
     kernel = image.kernel.vmlinuz if form == "vmlinuz" else image.kernel.vmlinux
     assert kernel is not None
     console = tmp_path / "console"

@@ -98,7 +98,7 @@ def build(mirror: Mirror, backed_cache: Cache, fake_agent: Path) -> Build:
 
     def built(*names: str, cache: Cache = backed_cache, offline: bool = False) -> GuestImage:
         recipe = mirror.recipe(*(names or ("word",)))
-        return prepare_image("full", cache=cache, agent=fake_agent, recipe=recipe, offline=offline)
+        return prepare_image("full", kernel=True, cache=cache, agent=fake_agent, recipe=recipe, offline=offline)
 
     return built
 

@@ -48,7 +48,7 @@ def tools() -> Iterator[RunSession]:
     with guests.run_session() as run_session:
         assert isinstance(run_session.site.network, Network)
         try:
-            run_session.site.image = prepare_image("full", offline=True)
+            run_session.site.image = prepare_image("full", kernel=True, offline=True)
         except ImageError as error:
             pytest.skip(f"{error} (or make tools)")
         with peer_programs(

@@ -80,7 +80,7 @@ def loads() -> list[int]:
 def under_load(monkeypatch: pytest.MonkeyPatch) -> list[tuple[LiveGuest, ...]]:
     """The guests beside of the trial that is measured now, as the last in the list; nothing where it is alone."""
     try:
-        prepare_image("full", offline=True)
+        prepare_image("full", kernel=True, offline=True)
     except ImageError as error:
         pytest.skip(f"{error} (or make tools)")
     found: list[tuple[LiveGuest, ...]] = []

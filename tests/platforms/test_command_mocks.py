@@ -154,7 +154,7 @@ def interfaces() -> set[str]:
 def full() -> GuestImage:
     """The image with the tools, where it is built."""
     try:
-        return prepare_image("full", offline=True)
+        return prepare_image("full", kernel=True, offline=True)
     except ImageError as error:
         pytest.skip(str(error))
 

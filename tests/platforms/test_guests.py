@@ -401,7 +401,7 @@ def test_bandwidth_is_what_came_by_the_outside_clock(live: Connected, given: dic
 
 def test_without_a_shell_none_is_started(run_session: RunSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """The other guests here have busybox, and so the shell that fork-sh starts."""
-    monkeypatch.setattr(run_session.site, "image", prepare_image("tiny", offline=True))
+    monkeypatch.setattr(run_session.site, "image", prepare_image("tiny", kernel=True, offline=True))
     live = guests.start("netns", run_session)
     own = WORKLOADS["kernel-operations"]
     with pytest.raises(AgentError, match="/bin/sh, which is not in this guest: it is in the image full") as refused:

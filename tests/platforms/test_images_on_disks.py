@@ -40,7 +40,7 @@ def run_session() -> Iterator[RunSession]:
     """The lab's run session with the tools in its image, before a nested host is booted."""
     with guests.run_session() as made:
         try:
-            made.site.image = prepare_image("full", offline=True)
+            made.site.image = prepare_image("full", kernel=True, offline=True)
         except ImageError as error:
             pytest.skip(str(error))
         yield made

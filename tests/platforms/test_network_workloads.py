@@ -314,7 +314,7 @@ def tools(run_session: RunSession) -> Iterator[RunSession]:
     assert isinstance(run_session.site.network, Network)
     image = run_session.site.image
     try:
-        run_session.site.image = prepare_image("full", offline=True)
+        run_session.site.image = prepare_image("full", kernel=True, offline=True)
     except ImageError as error:
         pytest.skip(f"{error} (or make tools)")
     volume = run_session.site.this_machine.data_volume("folder", 2**24)

@@ -182,7 +182,8 @@ def test_a_machine_without_a_kernel_says_what_qemu_said(site: Site, tmp_path: Pa
     before = links()
     kernel = tmp_path / "vmlinuz"
     kernel.write_bytes(b"not a kernel")
-    image = dataclasses.replace(site.image, kernel=dataclasses.replace(site.image.kernel, vmlinux=None, vmlinuz=kernel))
+    broken = dataclasses.replace(site.image.kernel, vmlinux=None, vmlinuz=kernel)
+    image = dataclasses.replace(site.image, machine=dataclasses.replace(site.image.for_machines, kernel=broken))
     with pytest.raises(GuestStartError, match="QEMU said: ") as raised:
         guests.driver("qemu-tcg").start(guests.request("qemu-tcg"), dataclasses.replace(site, image=image))
     assert raised.value.evidence["qemu.txt"]
@@ -194,7 +195,7 @@ def test_a_machine_that_ends_before_it_is_ready_keeps_its_console(site: Site, tm
     before = links()
     empty = tmp_path / "initramfs"
     empty.write_bytes(b"")
-    image = dataclasses.replace(site.image, initramfs=empty)
+    image = dataclasses.replace(site.image, machine=dataclasses.replace(site.image.for_machines, initramfs=empty))
     with pytest.raises(GuestStartError, match="ended while it was needed") as raised:
         guests.driver("qemu-tcg").start(guests.request("qemu-tcg"), dataclasses.replace(site, image=image))
     assert b"Kernel panic" in raised.value.evidence["console.txt"]
@@ -218,7 +219,8 @@ def silent(site: Site, tmp_path: Path) -> Site:
     ]
     archive = tmp_path / "initramfs"
     archive.write_bytes(initramfs.write_archive(entries))
-    return dataclasses.replace(site, image=dataclasses.replace(site.image, root=root, initramfs=archive))
+    machine = dataclasses.replace(site.image.for_machines, initramfs=archive)
+    return dataclasses.replace(site, image=dataclasses.replace(site.image, root=root, machine=machine))
 
 
 @pytest.mark.parametrize("kind", ["netns", "crun", "runsc-systrap", "nspawn", "lxc", "qemu-tcg"])

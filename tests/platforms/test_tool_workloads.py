@@ -68,7 +68,7 @@ def on_image(name: str) -> Iterator[RunSession]:
     """The lab's run session on an image that is in the cache: there is no way to a package mirror from inside."""
     with guests.run_session() as made:
         try:
-            made.site.image = prepare_image(name, offline=True)
+            made.site.image = prepare_image(name, kernel=True, offline=True)
         except ImageError as error:
             pytest.skip(str(error))
         yield made

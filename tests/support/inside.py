@@ -170,7 +170,7 @@ def _expected_seconds(items: Sequence[pytest.Item]) -> float:
 def _prepare_images() -> None:
     """There is no way to a package mirror from inside."""
     for name in ("tiny", "debug"):
-        prepare_image(name)
+        prepare_image(name, kernel=True)
 
 
 def _run_inside(labs: Labs, number: int, items: Sequence[pytest.Item]) -> Reports:

@@ -20,4 +20,4 @@ def small_tools_image(folder: Path, busybox: bytes) -> GuestImage:
     mirror.add("word", depends="programs")
     mirror.add("programs", program=busybox)
     cache = Cache(folder / "cache", (default_cache().home, *default_cache().others))
-    return prepare_image("full", cache=cache, recipe=mirror.recipe("word"), offline=False)
+    return prepare_image("full", kernel=True, cache=cache, recipe=mirror.recipe("word"), offline=False)

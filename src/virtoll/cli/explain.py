@@ -73,7 +73,7 @@ def _measure(folder: Path, selection: Selection, trials: int) -> None:
     """Here where all platforms are models, else in a lab that is handed the host's own /proc."""
     from virtoll.run.explain import Wanted, explained_experiment
     from virtoll.run.preview import needs_lab
-    from virtoll.run.requirements import images_of
+    from virtoll.run.requirements import images_of, needs_kernel
     from virtoll.runfolder.store import RunFolder
 
     experiment = explained_experiment(RunFolder.open(folder))
@@ -83,7 +83,7 @@ def _measure(folder: Path, selection: Selection, trials: int) -> None:
     from virtoll.cli.runs import in_lab
     from virtoll.host.observe.host_proc import handed_in
 
-    prepare_outside(*images_of(experiment))
+    prepare_outside(*images_of(experiment), kernel=needs_kernel(experiment))
     check_lab()
     words = json.dumps({"selection": selection.as_record(), "trials": trials})
     with handed_in() as given, _told_how_to_go_on(folder):

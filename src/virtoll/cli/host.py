@@ -50,7 +50,7 @@ def doctor(
     from virtoll.host.tuning import for_the_lab
     from virtoll.lab.launch import run_in_lab
 
-    prepare_outside("tiny")
+    prepare_outside("tiny", kernel=True)
     with asked() as descriptor:
         arguments = ["in-lab-doctor", "--hypervisors", json.dumps(hypervisors), *(["--json"] if as_json else [])]
         if descriptor is not None:
@@ -113,12 +113,13 @@ def shell(
     platform: Annotated[str, typer.Argument(help="A platform, with parameters as NAME or NAME:key=value,key=value.")],
 ) -> None:
     """An interactive shell (busybox) in a guest of the platform, for debugging."""
-    prepare_outside("debug")
-    check_lab()
     from virtoll.cli.shell import parse_platform
     from virtoll.lab.launch import run_in_lab
+    from virtoll.platforms import platform_of
 
-    parse_platform(platform)
+    choice = parse_platform(platform)
+    prepare_outside("debug", kernel=platform_of(choice).needs_kernel)
+    check_lab()
     sys.exit(run_in_lab(["in-lab-shell", platform]))
 
 

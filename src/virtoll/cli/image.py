@@ -24,6 +24,9 @@ def build(
         list[str] | None,
         typer.Option(help="Make this form now (ext4, erofs, oci, tar), not at its first use; repeatable."),
     ] = None,
+    kernel: Annotated[
+        bool, typer.Option("--kernel/--no-kernel", help="With the kernel that machines boot; containers need none.")
+    ] = True,
     offline: Annotated[bool, typer.Option("--offline", help="Never use the network.")] = False,
 ) -> None:
     """Make an image in the cache; a run that needs one does so too. Once built, it needs no network any more."""
@@ -32,7 +35,7 @@ def build(
     for wanted in form or ():
         if wanted not in get_args(FormName):
             raise UsageError(f"there is no form {wanted!r} to be made; use one of {', '.join(get_args(FormName))}")
-    image = prepare_image(name, offline=offline, progress=say)
+    image = prepare_image(name, kernel=kernel, offline=offline, progress=say)
     known: tuple[FormName, ...] = get_args(FormName)
     for one in known:
         if one in (form or ()):
@@ -72,12 +75,13 @@ def list_images(as_json: Json = False) -> None:
 @app.command()
 def show(name: Name = "full", as_json: Json = False) -> None:
     """What is in an image: forms with their hashes, kernel, every package with its version and licences."""
-    from virtoll.image import made_forms, prepare_image
+    from virtoll.image import made_forms, prepare_image, with_kernel_if_there
 
-    image = prepare_image(name, offline=True)
-    forms: dict[str, str] = dict(image.digests)
+    image = with_kernel_if_there(prepare_image(name, offline=True), offline=True)
+    parts = image.machine
+    forms: dict[str, str] = {**image.digests, **(parts.digests if parts is not None else {})}
     forms.update({form.name: form.digest for form in made_forms(image)})
-    kernel = image.kernel
+    kernel = None if parts is None else parts.kernel
     tools: dict[str, Any] = dict(image.tools or {})
     shown = {
         "image": image.name,
@@ -86,14 +90,15 @@ def show(name: Name = "full", as_json: Json = False) -> None:
         "bytes": bytes_of(image),
         "agent_sha256": image.agent_sha256,
         "forms": forms,
-        "kernel": {"package": kernel.package, "version": kernel.version, "sha256": kernel.sha256},
+        "kernel": kernel and {"package": kernel.package, "version": kernel.version, "sha256": kernel.sha256},
         "tools": tools or None,
     }
     if as_json:
         sys.stdout.write(json.dumps(shown, indent=2) + "\n")
         return
     lines = [f"{image.name} {image.digest}", f"root {image.root}", f"{bytes_of(image)} bytes"]
-    lines += [f"kernel {kernel.package} {kernel.version}", f"agent sha256:{image.agent_sha256}"]
+    lines += [f"kernel {kernel.package} {kernel.version}" if kernel else "kernel none yet: machines alone need one"]
+    lines += [f"agent sha256:{image.agent_sha256}"]
     lines += [f"form {form} {digest}" for form, digest in forms.items()]
     for package, version in sorted(tools.get("packages", {}).items()):
         lines.append(f"{package} {version}: {', '.join(tools['licences'][package])}")

@@ -23,9 +23,14 @@ def check_lab() -> None:
         raise UsageError(reason)
 
 
-def prepare_outside(*images: str) -> None:
-    """An image needs the package mirror when it is not cached: the lab has no way there."""
-    from virtoll.image import prepare_image
+def prepare_outside(*images: str, kernel: bool) -> None:
+    """Images and, for machines, their kernel: what is not cached is downloaded here, since the lab has no way there.
+
+    A kernel that cannot be had costs the platforms that need it, and is told; their probes say so too.
+    """
+    from virtoll.image import prepare_image, with_kernel_if_there
 
     for image in images:
-        prepare_image(image, progress=say_on_stderr)
+        made = prepare_image(image, progress=say_on_stderr)
+        if kernel and (made := with_kernel_if_there(made, progress=say_on_stderr)).machine is None:
+            say_on_stderr(f"virtoll: {made.why_no_kernel}")

@@ -29,7 +29,7 @@ def up(kind: Kind) -> None:
     from virtoll.run import interactive_nested
 
     _build(kind)
-    prepare_image("tiny", progress=say)
+    prepare_image("tiny", kernel=True, progress=say)
     one = interactive_nested.start(kind)
     say(f"nested host {kind} is up (lab {one.lab_id}, process {one.pid}); look into it: virtoll nested shell {kind}")
 

@@ -132,14 +132,14 @@ def resume_into(folder: Path) -> None:
     """Measure what a run folder has not yet; no report."""
     from virtoll.run.pipeline import experiment_of
     from virtoll.run.preview import needs_lab
-    from virtoll.run.requirements import images_of
+    from virtoll.run.requirements import images_of, needs_kernel
     from virtoll.runfolder.store import RunFolder
 
     experiment = experiment_of(RunFolder.open(folder))
     if not needs_lab(experiment):
         _resume_here(folder)
     else:
-        prepare_outside(*images_of(experiment))
+        prepare_outside(*images_of(experiment), kernel=needs_kernel(experiment))
         check_lab()
         _leave_unless_done(in_lab(experiment, ["in-lab-resume", str(folder)]))
 
@@ -299,12 +299,12 @@ def measure_into(experiment: Experiment, folder: Path) -> None:
 def _measure(experiment: Experiment, folder: Path, inside: list[str]) -> None:
     """Measure here where all platforms are models, else in a lab by the command ``inside``."""
     from virtoll.run.preview import needs_lab
-    from virtoll.run.requirements import images_of
+    from virtoll.run.requirements import images_of, needs_kernel
 
     if not needs_lab(experiment):
         _measure_here(experiment, folder)
     else:
-        prepare_outside(*images_of(experiment))
+        prepare_outside(*images_of(experiment), kernel=needs_kernel(experiment))
         check_lab()
         _leave_unless_done(in_lab(experiment, inside))
 

@@ -41,7 +41,7 @@ def selftest(
     if unknown:
         raise UsageError(f"--only: there is no check {unknown[0]!r}; choose of: {', '.join(EXPERIMENTS)}")
     check_lab()
-    prepare_outside("tiny")
+    prepare_outside("tiny", kernel=False)
     folder = new_folder("selftest", into)
     if folder.exists() and any(folder.iterdir()):
         raise UsageError(f"{folder} is not empty; give another folder with --into")

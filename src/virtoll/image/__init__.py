@@ -9,7 +9,7 @@ from __future__ import annotations
 from virtoll.image.bootdisk import boot_disk
 from virtoll.image.cache import Cache, default_cache
 from virtoll.image.forms import Form, FormName, image_form, made_forms
-from virtoll.image.guest import IMAGES, GuestImage, prepare_image, prepare_parts
+from virtoll.image.guest import IMAGES, GuestImage, MachineParts, prepare_image, prepare_parts, with_kernel_if_there
 from virtoll.image.kernel import GuestKernel
 from virtoll.image.tools import FULL, RECIPES, Recipe
 
@@ -22,6 +22,7 @@ __all__ = [
     "FormName",
     "GuestImage",
     "GuestKernel",
+    "MachineParts",
     "Recipe",
     "boot_disk",
     "default_cache",
@@ -29,4 +30,5 @@ __all__ = [
     "made_forms",
     "prepare_image",
     "prepare_parts",
+    "with_kernel_if_there",
 ]

@@ -22,7 +22,7 @@ def main() -> int:
             prepare_parts(options.images, offline=options.offline, progress=_say)
             return 0
         for name in options.images:
-            image = prepare_image(name, offline=options.offline, progress=_say)
+            image = prepare_image(name, kernel=True, offline=options.offline, progress=_say)
             if not options.quiet:
                 _show(image)
     except VirtollError as error:

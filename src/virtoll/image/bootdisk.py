@@ -54,7 +54,7 @@ def boot_disk(
         raise ImageError(f"a kernel's line has no line breaks and at most {_LINE_CHARACTERS} characters")
     cache = cache or default_cache()
     initramfs = image.disk_initramfs if drives else image.machine_initramfs
-    recipe = json.dumps([_RECIPE, image.digest, initramfs.name, kernel_line])
+    recipe = json.dumps([_RECIPE, image.digest, image.kernel.sha256, initramfs.name, kernel_line])
     reference = f"bootdisk-{hashlib.sha256(recipe.encode()).hexdigest()[:16]}"
     found = cache.find_whole(reference)
     if found is None:

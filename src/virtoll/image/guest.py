@@ -1,6 +1,7 @@
-"""Puts the guest image together: the same agent and kernel in every form that a platform takes.
+"""Puts the guest image together: the same agent in every form that a platform takes, and for machines one kernel.
 
-Main types: `GuestImage`. Must not: know a platform, or start a guest.
+Main types: `GuestImage` (what all guests share), `MachineParts` (what machines are given besides). Must not: know a
+platform, or start a guest.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ import json
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from virtoll.errors import UsageError
+from virtoll.errors import GuestError, ImageError, UsageError
 from virtoll.image import debian, initramfs
 from virtoll.image.cache import Cache, Progress, default_cache, file_digest, tree_digest
 from virtoll.image.clone import usable_agent
@@ -30,16 +31,31 @@ IMAGES: Mapping[str, str] = {
 
 # Mount points; and usr, because systemd-nspawn takes no folder without it for a root.
 _MOUNT_POINTS = ("data", "dev", "proc", "run", "sys", "tmp", "usr")
-_RECIPE = 3  # raise it when what is made from the same inputs changes
+_RECIPE = 4  # raise it when what is made from the same inputs changes
+
+
+@dataclass(frozen=True)
+class MachineParts:
+    """What a guest with a kernel of its own is given besides the image's folder.
+
+    `initramfs` is the folder as a cpio archive, with /dev/console and the kernel's modules (/lib/modules/order)
+    besides. `disk_initramfs` has the modules for disks too, which the other does not carry. `digests`: of both.
+    """
+
+    kernel: GuestKernel
+    initramfs: Path
+    disk_initramfs: Path
+    digests: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class GuestImage:
     """One image in the cache; every path is read-only by convention.
 
-    `root` is the folder form: /init is the agent, the mount points are empty. `initramfs` is the same as a cpio
-    archive, with /dev/console and the kernel's modules (/lib/modules/order) besides. `digest` stands for all of it, and
-    `digests` has one for each of these forms; those that few platforms take are made by `virtoll.image.forms`.
+    `root` is the folder form, which all guests share: /init is the agent, the mount points are empty. `digest` stands
+    for it, whether a kernel goes with it or not, and `digests` has one for each form; those that few platforms take
+    are made by `virtoll.image.forms`. `machine`: None where no platform of the run needs a kernel, or none can be had;
+    `why_no_kernel` is then the reason.
 
     With `tools` (what `virtoll.image.tools` records of its packages) the root is a Debian file system, far too large
     for a machine's memory. The initramfs then holds the agent alone, and a machine's root is the disk form.
@@ -48,12 +64,12 @@ class GuestImage:
     name: str
     digest: str  # "sha256:<hex>"
     root: Path
-    initramfs: Path
-    kernel: GuestKernel
     agent: Path
     agent_sha256: str
     digests: Mapping[str, str] = field(default_factory=dict)
     tools: Mapping[str, Any] | None = None
+    machine: MachineParts | None = None
+    why_no_kernel: str = "the guest kernel was not asked for"
 
     @property
     def needs_disk(self) -> bool:
@@ -61,9 +77,26 @@ class GuestImage:
         return self.tools is not None
 
     @property
+    def for_machines(self) -> MachineParts:
+        """What machines are given besides; a `GuestError` says why there is none."""
+        if self.machine is None:
+            raise GuestError(self.why_no_kernel)
+        return self.machine
+
+    @property
+    def kernel(self) -> GuestKernel:
+        """The machines' kernel; raises what `for_machines` does."""
+        return self.for_machines.kernel
+
+    @property
+    def initramfs(self) -> Path:
+        """The initramfs of a machine without a disk; raises what `for_machines` does."""
+        return self.for_machines.initramfs
+
+    @property
     def disk_initramfs(self) -> Path:
-        """The initramfs of a machine with a disk: with the modules for disks, which the others do not carry."""
-        return self.initramfs.with_name("initramfs-disk.cpio")
+        """The initramfs of a machine with a disk; raises what `for_machines` does."""
+        return self.for_machines.disk_initramfs
 
     @property
     def machine_initramfs(self) -> Path:
@@ -74,6 +107,7 @@ class GuestImage:
 def prepare_image(
     name: str = "tiny",
     *,
+    kernel: bool = False,
     offline: bool = False,
     progress: Progress | None = None,
     cache: Cache | None = None,
@@ -82,7 +116,8 @@ def prepare_image(
 ) -> GuestImage:
     """The guest image of this name, from the cache or built now; without a subprocess when nothing changed.
 
-    `recipe`: what the tools are, where they are not those of the image's name.
+    `kernel`: with what machines need; containers, namespaces and the bare host need none. `recipe`: what the tools
+    are, where they are not those of the image's name.
 
     Raises UsageError for an unknown name, AgentUnusable where the agent is missing or cannot run here, ImageError where
     something is not cached and cannot be downloaded (`offline` says not to try).
@@ -93,11 +128,10 @@ def prepare_image(
     say = progress or (lambda _: None)
     agent = agent or usable_agent()
     agent_sha256 = file_digest(agent)
-    kernel = prepare_kernel(cache, offline=offline, progress=say)
     shell = _shell(cache, offline=offline, progress=say) if name == "debug" else None
     recipe = recipe or RECIPES.get(name)
     tools = prepare_tools(cache, recipe, name=name, offline=offline, progress=say) if recipe else None
-    inputs = [_RECIPE, name, agent_sha256, kernel.vmlinuz.parent.name, shell and shell.sha256]
+    inputs = [_RECIPE, name, agent_sha256, shell and shell.sha256]
     key = json.dumps([*inputs, tools.digest] if tools else inputs)
     reference = f"image-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
     found = cache.find_whole(reference)
@@ -106,21 +140,44 @@ def prepare_image(
             tools = prepare_tools(cache, recipe, name=name, offline=offline, progress=say, whole=True)
 
         def fill(folder: Path) -> None:
-            _fill(folder, name, agent, kernel, shell=shell, tools=tools, progress=say)
+            _fill(folder, name, agent, shell=shell, tools=tools, progress=say)
 
         found = cache.build(reference, fill, say)
     facts = json.loads((found / "image.json").read_text(encoding="utf-8"))
-    return GuestImage(
+    image = GuestImage(
         name=name,
         digest=f"sha256:{found.name}",
         root=found / "root",
-        initramfs=found / "initramfs.cpio",
-        kernel=kernel,
         agent=found / "virtoll-agent",
         agent_sha256=agent_sha256,
         digests=facts["digests"],
         tools=facts.get("tools"),
     )
+    return with_kernel(image, cache=cache, offline=offline, progress=say) if kernel else image
+
+
+def with_kernel(
+    image: GuestImage, *, offline: bool = False, progress: Progress | None = None, cache: Cache | None = None
+) -> GuestImage:
+    """The image with what machines need, from the cache or made now; ImageError where the kernel cannot be had."""
+    cache, say = cache or default_cache(), progress or (lambda _: None)
+    kernel = prepare_kernel(cache, offline=offline, progress=say)
+    key = json.dumps([_RECIPE, image.digest, kernel.vmlinuz.parent.name])
+    reference = f"machine-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+    found = cache.find_whole(reference)
+    if found is None:
+        found = cache.build(reference, lambda folder: _fill_for_machines(folder, image, kernel, say), say)
+    digests = json.loads((found / "machine.json").read_text(encoding="utf-8"))
+    parts = MachineParts(kernel, found / "initramfs.cpio", found / "initramfs-disk.cpio", digests)
+    return replace(image, machine=parts)
+
+
+def with_kernel_if_there(image: GuestImage, *, offline: bool = False, progress: Progress | None = None) -> GuestImage:
+    """The same; an image whose `why_no_kernel` is the reason where the kernel cannot be had."""
+    try:
+        return with_kernel(image, offline=offline, progress=progress)
+    except ImageError as error:
+        return replace(image, why_no_kernel=str(error))
 
 
 def prepare_parts(names: Sequence[str], *, offline: bool = False, progress: Progress | None = None) -> None:
@@ -147,23 +204,36 @@ def _fill(
     folder: Path,
     name: str,
     agent: Path,
-    kernel: GuestKernel,
     *,
     shell: debian.Package | None,
     tools: ToolTree | None,
     progress: Progress,
 ) -> None:
-    """Fills an object with root/, initramfs.cpio, virtoll-agent and image.json."""
+    """Fills an object with root/, virtoll-agent and image.json."""
     progress(f"building the image {name}")
     program = agent.read_bytes()
-    common = [initramfs.folder(path) for path in _MOUNT_POINTS]
-    common.append(initramfs.program("init", program))
-    if shell is not None:
-        common.extend(_shell_entries(shell, folder.parent / "busybox"))
     if tools is None:
-        _write_folder(folder / "root", common)
+        entries = _common_entries(program)
+        if shell is not None:
+            entries += _shell_entries(shell, folder.parent / "busybox")
+        _write_folder(folder / "root", entries)
     else:
         _add_agent(folder / "root", tools.root, program)
+    (folder / "virtoll-agent").hardlink_to(folder / "root" / "init")
+    facts = {
+        "name": name,
+        "agent_sha256": hashlib.sha256(program).hexdigest(),
+        "busybox": shell and {"version": shell.version, "sha256": shell.sha256},
+        "digests": {"folder": f"sha256:{tree_digest(folder / 'root')}"},
+        **({"tools": {"digest": f"sha256:{tools.digest}", **tools.facts}} if tools else {}),
+    }
+    (folder / "image.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
+
+
+def _fill_for_machines(folder: Path, image: GuestImage, kernel: GuestKernel, progress: Progress) -> None:
+    """Fills an object with initramfs.cpio, initramfs-disk.cpio and machine.json, which has their digests."""
+    progress(f"making the image {image.name} for machines")
+    common = _common_entries(image.agent.read_bytes()) if image.needs_disk else _entries_of(image.root)
     # Uncompressed: a boot under emulation takes as long as with gzip, and the bytes depend on no zlib version.
     archives = {
         "initramfs": initramfs.write_archive([*common, *_machine_entries(kernel, {})]),
@@ -171,19 +241,27 @@ def _fill(
     }
     for form, archive in archives.items():
         (folder / f"{form}.cpio").write_bytes(archive)
-    (folder / "virtoll-agent").hardlink_to(folder / "root" / "init")
-    facts = {
-        "name": name,
-        "agent_sha256": hashlib.sha256(program).hexdigest(),
-        "kernel": {"package": kernel.package, "version": kernel.version, "sha256": kernel.sha256},
-        "busybox": shell and {"version": shell.version, "sha256": shell.sha256},
-        "digests": {
-            "folder": f"sha256:{tree_digest(folder / 'root')}",
-            **{form: f"sha256:{hashlib.sha256(archive).hexdigest()}" for form, archive in archives.items()},
-        },
-        **({"tools": {"digest": f"sha256:{tools.digest}", **tools.facts}} if tools else {}),
-    }
-    (folder / "image.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
+    digests = {form: f"sha256:{hashlib.sha256(archive).hexdigest()}" for form, archive in archives.items()}
+    (folder / "machine.json").write_text(json.dumps(digests, indent=1), encoding="utf-8")
+
+
+def _common_entries(program: bytes) -> list[initramfs.Entry]:
+    """The mount points, and the agent as /init."""
+    return [*(initramfs.folder(path) for path in _MOUNT_POINTS), initramfs.program("init", program)]
+
+
+def _entries_of(root: Path) -> list[initramfs.Entry]:
+    """A small image's folder as entries, each folder before what is in it."""
+    entries = []
+    for path in sorted(root.rglob("*")):
+        name = path.relative_to(root).as_posix()
+        if path.is_symlink():
+            entries.append(initramfs.link(name, str(path.readlink())))
+        elif path.is_dir():
+            entries.append(initramfs.folder(name))
+        else:
+            entries.append(initramfs.program(name, path.read_bytes()))
+    return entries
 
 
 def _machine_entries(kernel: GuestKernel, modules: Mapping[str, tuple[Path, ...]]) -> list[initramfs.Entry]:

@@ -234,6 +234,11 @@ class Platform(ABC, Generic[P_co]):
         """Whether it copies an image as a whole, so that one with tools is too large for it."""
         return False
 
+    @property
+    def needs_kernel(self) -> bool:
+        """Whether its guests are started with the image's kernel or initramfs; else a run need not have them."""
+        return False
+
     @abstractmethod
     def probe(self, site: Site) -> Probe:
         """Find out by trying whether this platform works here; never raises."""

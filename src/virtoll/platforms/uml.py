@@ -103,6 +103,11 @@ class UserModeLinux(Platform[UmlParameters]):
                 found.append(f"{path} {status.st_size} {status.st_mtime_ns} {status.st_mode}")
         return "; ".join([*found, *map(str, os.getgroups())])
 
+    @property
+    def needs_kernel(self) -> bool:
+        """Its kernel is its own, and starts the initramfs."""
+        return True
+
     def probe(self, site: Site) -> Probe:
         """Boot a guest without network and wait for its agent."""
         if shutil.which(_BINARY) is None:

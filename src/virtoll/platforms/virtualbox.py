@@ -108,6 +108,11 @@ class VirtualBox(Platform[VirtualBoxParameters]):
         """By the product's own commands."""
         return remove_leftovers(host, alive)
 
+    @property
+    def needs_kernel(self) -> bool:
+        """Its machines boot it."""
+        return True
+
     def probe(self, site: Site) -> Probe:
         """Ask for its version and its device, then boot a guest without network and wait for its agent."""
         try:

@@ -112,8 +112,16 @@ def refuse_other_host(manifest: Manifest, experiment: Experiment, site: Site, wa
         )
     if not site.is_model and (manifest.image or {}).get("digest") != site.image.digest:
         raise UsageError(
-            f"run {manifest.run} was begun with another image {site.image.name} (its kernel or packages differ); "
-            f"start a new run of {experiment.name}"
+            f"run {manifest.run} was begun with another image {site.image.name} (its packages differ, or Virtoll's "
+            f"version); start a new run of {experiment.name}"
+        )
+    begun_with = ((manifest.image or {}).get("kernel") or {}).get("sha256")
+    here_with = site.image.machine.kernel.sha256 if site.image.machine is not None else None
+    if begun_with is not None and begun_with != here_with:
+        why = site.image.why_no_kernel if here_with is None else "another one is in the cache"
+        raise UsageError(
+            f"run {manifest.run} was begun with a guest kernel that is not here ({why}); start a new run of "
+            f"{experiment.name}"
         )
 
 
@@ -180,13 +188,16 @@ def _images(experiment: Experiment, site: Site, smallest: GuestImage | None) -> 
 
 
 def _image(image: GuestImage) -> dict[str, object]:
-    kernel = image.kernel
+    parts = image.machine
+    more: Mapping[str, str] = {} if parts is None else parts.digests
     described: dict[str, object] = {
         "name": image.name,
         "digest": image.digest,
-        "forms": dict(image.digests) | {form.name: form.digest for form in made_forms(image)},
-        "kernel": {"package": kernel.package, "version": kernel.version, "sha256": kernel.sha256},
+        "forms": dict(image.digests) | dict(more) | {form.name: form.digest for form in made_forms(image)},
     }
+    if parts is not None:
+        kernel = parts.kernel
+        described["kernel"] = {"package": kernel.package, "version": kernel.version, "sha256": kernel.sha256}
     if image.tools is not None:
         described["tools"] = dict(image.tools)
     return described

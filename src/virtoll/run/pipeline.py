@@ -30,7 +30,7 @@ from virtoll.run.neighbours import Loaded, Neighbours
 from virtoll.run.pinning import pinning_for
 from virtoll.run.preview import catalogue, estimate, needs_lab, plan_of
 from virtoll.run.progress import Progress
-from virtoll.run.requirements import images_of, possible, why_impossible
+from virtoll.run.requirements import images_of, needs_kernel, possible, why_impossible
 from virtoll.run.session import RunSession, model_session, open_run_session
 from virtoll.run.sizing import JobSizes
 from virtoll.runfolder.conditions import TRAFFIC_LOADS
@@ -366,6 +366,7 @@ def open_session_for(experiment: Experiment, progress: Progress) -> Iterator[Run
         progress,
         experiment.image,
         experiment.testbed,
+        kernel=needs_kernel(experiment),
         traffic_beside=traffic_beside,
         peer_data_bytes=max((workload_of(one).needs().peer_data_bytes for one in experiment.workloads), default=0),
     ) as session:

@@ -39,7 +39,8 @@ def probe(driver: Platform[Parameters], choice: PlatformChoice, site: Site, *, a
     if isinstance(choice.parameters, OwnLimits) and (unset := choice.parameters.refusal(site)) is not None:
         return Probe(False, None, unset)
     depends_on = driver.depends_on()
-    if depends_on is None or choice.host is not None:
+    without = driver.needs_kernel and site.image.machine is None  # quick, and no fact of this host
+    if depends_on is None or choice.host is not None or without:
         return _tried(driver, site)
     memory = default_cache().home / "probes" / f"{_key(choice, site, depends_on)}.json"
     if not anew:
@@ -70,6 +71,7 @@ def _key(choice: PlatformChoice, site: Site, depends_on: str) -> str:
         _BOOT_ID.read_text(encoding="ascii").strip(),
         host_platform.release(),
         site.image.digest,
+        site.image.machine.kernel.sha256 if site.image.machine is not None else "no kernel",
         choice.platform,
         choice.parameters.model_dump_json(),
         depends_on,

@@ -109,6 +109,11 @@ def images_of(experiment: Experiment) -> tuple[str, ...]:
     return (experiment.image, SMALLEST_IMAGE) if small else (experiment.image,)
 
 
+def needs_kernel(experiment: Experiment) -> bool:
+    """Whether a platform of the experiment starts its guests with the image's kernel."""
+    return any(platform_of(choice).needs_kernel for choice in experiment.platforms)
+
+
 def _why_not_in_its_image(trial: Trial, experiment: Experiment) -> str | None:
     """Which program of a larger image the trial runs in a guest that has the smallest, in one sentence; None: none."""
     workload, condition = workload_of(trial.workload), trial.condition

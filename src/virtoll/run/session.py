@@ -19,7 +19,7 @@ from virtoll.errors import GuestError, LabError
 from virtoll.experiment.model import PlatformChoice
 from virtoll.experiment.topology import Testbed
 from virtoll.hosts.remote_peer import remote_peer
-from virtoll.image import GuestImage, prepare_image
+from virtoll.image import GuestImage, prepare_image, with_kernel_if_there
 from virtoll.lab.data import LocalVolume
 from virtoll.lab.inside import Lab, this_lab
 from virtoll.platforms.fake.site import model_site
@@ -94,7 +94,8 @@ class RunSession:
     @cached_property
     def smallest_image(self) -> GuestImage:
         """Made before the lab was entered, as the run's own (``requirements.images_of``)."""
-        return prepare_image(SMALLEST_IMAGE, offline=True)
+        made = prepare_image(SMALLEST_IMAGE, offline=True)
+        return made if self.site.image.machine is None else with_kernel_if_there(made, offline=True)
 
     def refuse_dead_peer(self, error: GuestError) -> None:
         """Without the network peer no trial can be measured: that ends the run, and is not booked on a guest."""
@@ -114,11 +115,13 @@ def open_run_session(
     image: str = "tiny",
     testbed: Testbed | None = None,
     *,
+    kernel: bool = True,
     traffic_beside: bool = False,
     peer_data_bytes: int = 0,
 ) -> Iterator[RunSession]:
     """Lab, image, network peer, and the testbed's other hosts; ``traffic_beside``: a peer for guests beside too.
 
+    ``kernel``: with what machines need, if it is in the cache; else their probes say why it is not.
     ``peer_data_bytes``: room on a disk for the files of the peer's programs, 0 where no workload needs it.
 
     The image was made, and the other hosts' agents started, before the lab was entered: there is no way out of here.
@@ -126,6 +129,8 @@ def open_run_session(
     commands = CommandLog()
     lab = this_lab(commands.record)
     made = prepare_image(image, offline=True, progress=progress.message)
+    if kernel:
+        made = with_kernel_if_there(made, offline=True)
     lab.agent = made.agent
     with (
         network_peer(lab, made) as (peer, network),

@@ -22,6 +22,7 @@ from virtoll.hosts.remote_host import RemoteHost, open_remote
 from virtoll.hosts.remote_network import RemoteNetwork, RemoteNic
 from virtoll.hosts.session import inherited
 from virtoll.hosts.ssh import connection_from_lab
+from virtoll.image import GuestImage
 from virtoll.lab.commands import Connection
 from virtoll.lab.network import Network, plan_links
 from virtoll.nested import NESTED_HOSTS, nested_machine, prepare_nested_host
@@ -106,8 +107,7 @@ class Sites:
             raise GuestError(str(error)) from error
         image = self.here.image
         disk = root_disk(image) if image.needs_disk else None
-        kernels = [path for path in (image.kernel.vmlinuz, image.kernel.vmlinux) if path is not None]
-        files = (image.agent, *kernels, image.initramfs, image.disk_initramfs)
+        files = (image.agent, *_machine_files(image))
         machine = self.stack.enter_context(nested_machine(made, number, self.lab, files, self.network, disk))
         self.here.peer.ask(peer_request(machine.links))
         remote = self._remote(machine.connection, machine.baked)
@@ -135,6 +135,13 @@ class Sites:
         shared = SharedResources()
         self.stack.callback(shared.close)
         return replace(self.here, host=remote, network=network, counters=counters, far=None, cpus=cpus, shared=shared)
+
+
+def _machine_files(image: GuestImage) -> Iterator[Path]:
+    """What machines on the host are started with; nothing where no platform needs a kernel."""
+    parts = image.machine
+    if parts is not None:
+        yield from filter(None, (parts.kernel.vmlinuz, parts.kernel.vmlinux, parts.initramfs, parts.disk_initramfs))
 
 
 def _quietly(action: Callable[[], None]) -> None:

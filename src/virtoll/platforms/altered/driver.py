@@ -132,6 +132,11 @@ class _Altered(Platform[P]):
     without_root: ClassVar[str] = "as the platform that is altered"
     real: ClassVar[type[NetworkNamespace | QemuTcg]]
 
+    @property
+    def needs_kernel(self) -> bool:
+        """As the real one's do."""
+        return self._platform().needs_kernel
+
     def probe(self, site: Site) -> Probe:
         """As the real one."""
         return self._platform().probe(site)

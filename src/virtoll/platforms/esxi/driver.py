@@ -77,6 +77,11 @@ class Esxi(Platform[EsxiParameters]):
 
         return remove_leftovers_by_api(self.parameters, alive)
 
+    @property
+    def needs_kernel(self) -> bool:
+        """Its machines boot it."""
+        return True
+
     def probe(self, site: Site) -> Probe:
         """Log in and start a guest without network; what the host says decides."""
         if self.parameters.server is None:

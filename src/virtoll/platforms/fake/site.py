@@ -15,7 +15,7 @@ from typing import NoReturn
 from virtoll.agent.client import AgentModel, ChannelMark
 from virtoll.agent.messages import Message, Request
 from virtoll.errors import GuestError
-from virtoll.image import GuestImage, GuestKernel
+from virtoll.image import GuestImage
 from virtoll.lab.attachments import EndpointInterfaces, Port
 from virtoll.lab.commands import PLAIN, RUN_SECONDS, Connection, ProcessOptions
 from virtoll.lab.data import DataBy, DataVolume
@@ -27,10 +27,6 @@ _NO_IMAGE = GuestImage(
     name="none",
     digest="none",
     root=_NOWHERE,
-    initramfs=_NOWHERE,
-    kernel=GuestKernel(
-        package="none", version="none", sha256="none", release="none", vmlinuz=_NOWHERE, vmlinux=None, modules=()
-    ),
     agent=_NOWHERE,
     agent_sha256="",
 )

@@ -168,7 +168,9 @@ def _image(site: Site, folder: Path) -> list[Bind]:
     which the image's are shown.
     """
     image = site.image
-    files = [("kernel", image.kernel.vmlinux or image.kernel.vmlinuz), ("initramfs", image.machine_initramfs)]
+    files = []
+    if image.machine is not None:
+        files += [("kernel", image.kernel.vmlinux or image.kernel.vmlinuz), ("initramfs", image.machine_initramfs)]
     if image.needs_disk:
         files.append(("disk", root_disk(image)))
     for name, _ in files:

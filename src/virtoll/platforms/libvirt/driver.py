@@ -73,6 +73,11 @@ class Libvirt(Platform[LibvirtParameters]):
         """By the product's own commands."""
         return remove_leftovers(host, alive)
 
+    @property
+    def needs_kernel(self) -> bool:
+        """Its machines and domains boot it; its containers have none."""
+        return not self.parameters.container
+
     def probe(self, site: Site) -> Probe:
         """Ask for the versions, then start a guest without network and wait for its agent."""
         if (refusal := self._refusal(site.host)) is not None:

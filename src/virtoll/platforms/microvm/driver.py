@@ -126,6 +126,11 @@ class MicroVm(Platform[MicroVmParameters]):
                 found.append(f"{path} {status.st_size} {status.st_mtime_ns} {status.st_mode} {status.st_rdev}")
         return "; ".join([*found, *map(str, os.getgroups())])
 
+    @property
+    def needs_kernel(self) -> bool:
+        """Its machines boot it."""
+        return True
+
     def probe(self, site: Site) -> Probe:
         """Ask for the version and boot a guest without network."""
         binary = self.parameters.binary

@@ -146,6 +146,11 @@ class Qemu(Platform[QemuParameters]):
                 found.append(f"{path} {status.st_size} {status.st_mtime_ns} {status.st_mode} {status.st_rdev}")
         return "; ".join([*found, *map(str, os.getgroups()), self.parameters.refusal() or "attachable"])
 
+    @property
+    def needs_kernel(self) -> bool:
+        """Its machines boot it."""
+        return True
+
     def probe(self, site: Site) -> Probe:
         """Boot a guest without network and wait for its agent."""
         try:

@@ -110,6 +110,11 @@ class Xen(Platform[XenParameters]):
         """By the product's own commands."""
         return remove_leftovers(host, alive)
 
+    @property
+    def needs_kernel(self) -> bool:
+        """Its domains boot it."""
+        return True
+
     def probe(self, site: Site) -> Probe:
         """Ask the hypervisor what it can do, then boot a guest without network and wait for its agent."""
         try:

@@ -1,0 +1,136 @@
+"""The guest kernel is had where a machine takes part, and nowhere else; without it the other platforms are measured."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.support import experiments
+
+from virtoll.errors import GuestError, ImageError
+from virtoll.image import default_cache, prepare_image
+from virtoll.image.clone import built_agent
+from virtoll.platforms import EVERY_PLATFORM
+from virtoll.run.requirements import needs_kernel
+
+MACHINES = {
+    "uml",
+    "qemu-tcg",
+    "qemu-kvm",
+    "libvirt",
+    "xen",
+    "virtualbox",
+    "firecracker",
+    "cloud-hypervisor",
+    "esxi",
+    "altered-qemu-tcg",
+}
+# Apart from the host's own mounts, apt and dpkg cannot be executed.
+WITHOUT_DEBIAN = """if True:
+    import glob, os, subprocess, sys
+    for path in (*glob.glob("/usr/bin/apt*"), *glob.glob("/usr/bin/dpkg*")):
+        subprocess.run(["mount", "--bind", "/dev/null", os.path.realpath(path)], check=True)
+    os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+def test_each_platform_says_whether_it_needs_the_kernel() -> None:
+    said = {name for name, kind in EVERY_PLATFORM.items() if kind.with_parameters({}).needs_kernel}
+    assert said == MACHINES
+
+
+def test_a_container_of_libvirt_needs_none() -> None:
+    kind = EVERY_PLATFORM["libvirt"]
+    assert not kind.with_parameters({"uri": "lxc:///system"}).needs_kernel
+
+
+@pytest.mark.parametrize(("platforms", "needed"), [(["native", "netns", "runc"], False), (["native", "uml"], True)])
+def test_an_experiment_needs_it_for_a_machine_alone(platforms: list[str], needed: bool) -> None:
+    assert needs_kernel(experiments.parsed(platforms=platforms)) is needed
+
+
+def test_an_image_without_it_has_the_same_digest_and_says_why_it_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VIRTOLL_CACHE", str(tmp_path))
+    agent = tmp_path / "agent"
+    agent.write_bytes(b"\x7fELF")
+    image = prepare_image("tiny", agent=agent, offline=True)
+    assert [path.name.partition("-")[0] for path in (tmp_path / "refs").iterdir()] == ["image"]
+    assert set(image.digests) == {"folder"}
+    with pytest.raises(GuestError, match="the guest kernel was not asked for"):
+        _ = image.kernel
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Any:
+    """Runs platforms with an empty cache where there is neither apt nor dpkg; its manifest and trials."""
+    if not built_agent().exists():
+        pytest.skip("no agent is built: make agent")
+
+    def measured(*platforms: str) -> tuple[dict[str, Any], list[dict[str, Any]], str]:
+        document = {
+            "name": "few",
+            "question": "-",
+            "platforms": list(platforms),
+            "baseline": "native",
+            "blocks": 1,
+            "workloads": [{"workload": "superpi", "digits": 1000}],
+        }
+        file, folder = tmp_path / "few.yaml", tmp_path / "run"
+        file.write_text(yaml.safe_dump(document), encoding="utf-8")
+        command = [sys.executable, "-m", "virtoll", "run", str(file), "--into", str(folder)]
+        answer = subprocess.run(
+            ["unshare", "--mount", sys.executable, "-c", WITHOUT_DEBIAN, *command],
+            env=os.environ | {"VIRTOLL_CACHE": str(tmp_path / "cache")},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert answer.returncode == 0, answer.stdout + answer.stderr
+        trials = [json.loads(line) for line in (folder / "trials.jsonl").read_text(encoding="utf-8").splitlines()]
+        return json.loads((folder / "manifest.json").read_text(encoding="utf-8")), trials, answer.stderr
+
+    return measured
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts of its own without a user namespace need root")
+@pytest.mark.skipif(shutil.which("runc") is None, reason="runc is not installed")
+def test_containers_are_measured_without_debian_and_no_kernel_is_fetched(run: Any, tmp_path: Path) -> None:
+    manifest, trials, _ = run("native", "netns", "runc")
+    assert {(one["platform"], one["status"]) for one in trials} == {(one, "ok") for one in ("native", "netns", "runc")}
+    assert "kernel" not in manifest["image"]
+    assert set(manifest["image"]["forms"]) == {"folder"}
+    kinds = {path.name.partition("-")[0] for path in (tmp_path / "cache" / "refs").iterdir()}
+    assert kinds == {"image"}, "and neither a package, a kernel nor what machines boot"
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts of its own without a user namespace need root")
+@pytest.mark.skipif(shutil.which("qemu-system-x86_64") is None, reason="needs QEMU")
+def test_a_kernel_that_cannot_be_had_costs_the_machines_alone(run: Any) -> None:
+    manifest, trials, said = run("native", "netns", "qemu-tcg")
+    assert "kernel" not in manifest["image"]
+    outcomes = {one["platform"]: (one["status"], one["reason"]) for one in trials}
+    assert outcomes["native"][0] == outcomes["netns"][0] == "ok"
+    status, reason = outcomes["qemu-tcg"]
+    assert (status, "linux-image-" in reason) == ("skipped", True)
+    assert "virtoll: " in said
+
+
+def test_the_machines_own_cache_gives_the_same_image_with_it() -> None:
+    try:
+        with_it = prepare_image("tiny", kernel=True, cache=default_cache(), offline=True)
+    except ImageError as error:
+        pytest.skip(str(error))
+    without = prepare_image("tiny", offline=True)
+    assert with_it.digest == without.digest
+    assert {*with_it.for_machines.digests} == {"initramfs", "initramfs-disk"}
