@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 from tests.support import experiments
-from tests.support.commands import virtoll
+from tests.support.commands import VIRTOLL, environment, virtoll
 from tests.support.experiments import fake
 
 from virtoll.cli.progress import LiveProgress
@@ -101,3 +102,24 @@ def test_the_numbers_of_the_bar_are_never_cut(width: int) -> None:
     assert "95/10080" in bar
     assert "60.0 min left" in bar
     assert "0:00:00" in bar or "-:--:--" in bar
+
+
+def test_a_run_whose_reader_goes_away_is_interrupted_and_resumed(tmp_path: Path) -> None:
+    file = experiments.write(tmp_path, platforms=[fake("model"), fake("other")], baseline="model", blocks=40)
+    run = tmp_path / "run"
+    begun = subprocess.Popen(
+        [*VIRTOLL, "run", file, "--into", run], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment()
+    )
+    try:
+        assert begun.stdout is not None
+        while not begun.stdout.readline().startswith(b"1/80 "):
+            assert begun.poll() is None
+        begun.stdout.close()
+        assert begun.wait() != 0
+    finally:
+        begun.kill()
+        begun.wait()
+    state = RunFolder.open(run).state()
+    assert (state.state, state.reason) == ("interrupted", "who read the standard output closed it")
+    assert virtoll("resume", run).returncode == 0
+    assert overview(run).finished == overview(run).planned == 80

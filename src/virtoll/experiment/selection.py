@@ -65,8 +65,10 @@ class Selection:
     def of_record(cls, record: Mapping[str, Any] | None) -> Self:
         """From JSON; None, as a run of an older Virtoll has it: nothing was asked for."""
         given = dict(record or {})
-        single = {key: given.pop(key, None) for key in ("size", "until", "blocks", "seed")}
-        return cls(**{key: tuple(values) for key, values in given.items()}, **single)
+        size, until = given.pop("size", None), given.pop("until", None)
+        blocks, seed = given.pop("blocks", None), given.pop("seed", None)
+        filters = {key: tuple(values) for key, values in given.items()}
+        return cls(size, **filters, until=until, blocks=blocks, seed=seed)
 
 
 EVERYTHING = Selection()
