@@ -349,7 +349,9 @@ class BreaksEvidence(SilentProgress):
 
 
 def test_evidence_that_cannot_be_stored_ends_the_run_with_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match=r"cannot write .*/evidence/dumb-0/console\.txt: .*What was stored before"):
+    with pytest.raises(
+        StorageError, match=r"cannot write .*/evidence/dumb-0/console\.txt: .*Earlier results are intact"
+    ):
         run(
             tmp_path / "run",
             BreaksEvidence(tmp_path / "run"),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import subprocess
+from contextlib import ExitStack
 from pathlib import Path
 
 from tests.support import experiments
 from tests.support.commands import VIRTOLL, environment, virtoll
 from tests.support.experiments import fake
 
+from virtoll.runfolder.overview import writing
 from virtoll.runfolder.store import RunFolder
 
 REFRESH = '<meta http-equiv="refresh"'
@@ -22,6 +24,8 @@ def test_the_page_grows_with_the_run_and_the_watch_ends_with_it(tmp_path: Path) 
     lines = trials.read_text(encoding="utf-8").splitlines(keepends=True)
     trials.write_text("".join(lines[:2]), encoding="utf-8")
     folder.set_state("running", None)
+    held = ExitStack()
+    held.enter_context(writing(run))  # as who measures holds it
     watching = subprocess.Popen(
         [*VIRTOLL, "report", run, "--watch"],
         stdout=subprocess.PIPE,
@@ -40,6 +44,7 @@ def test_the_page_grows_with_the_run_and_the_watch_ends_with_it(tmp_path: Path) 
         said, _ = watching.communicate()
         assert watching.returncode == 0
     finally:
+        held.close()
         watching.kill()
         watching.wait()
     assert f"report: {page}" in said

@@ -30,8 +30,11 @@ def find_run(name: str) -> Path:
 
 
 def run_folders() -> list[Path]:
-    """The folders of all runs there, by name: oldest first."""
-    return sorted(path.parent for path in runs_directory().glob("*/manifest.json"))
+    """The folders of all runs there, by the time of their creation: oldest first."""
+    from virtoll.runfolder.overview import created_ns
+
+    folders = [path.parent for path in runs_directory().glob("*/manifest.json")]
+    return sorted(folders, key=lambda folder: (created_ns(folder), folder.name))
 
 
 def earlier_run(experiment: str, fingerprint: str) -> Path | None:

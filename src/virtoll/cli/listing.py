@@ -75,25 +75,27 @@ def list_experiments(as_json: Json = False) -> None:
 
 @app.command("runs")
 def list_runs(as_json: Json = False) -> None:
-    """The runs in the runs folder, oldest first."""
-    from virtoll.runfolder.store import RunFolder
+    """The runs in the runs folder, newest last."""
+    from datetime import UTC, datetime
+
+    from virtoll.runfolder.overview import overview
 
     rows: list[dict[str, Any]] = []
     for path in run_folders():
+        row: dict[str, Any] = dict.fromkeys(("run", "experiment", "state", "trials", "created", "host"), "")
         try:
-            folder = RunFolder.open(path)
-            finished, planned = len(folder.finished_trials()), len(folder.manifest.plan.trials)
-            name = folder.manifest.experiment["name"]
-            rows.append(
-                {
-                    "run": path.name,
-                    "experiment": name,
-                    "state": folder.state().state,
-                    "trials": f"{finished} of {planned}",
-                }
-            )
+            one = overview(path)
+            when = datetime.fromtimestamp(one.created_ns / 1e9, UTC)
+            row |= {
+                "experiment": one.experiment,
+                "state": one.state,
+                "trials": f"{one.finished} of {one.planned}",
+                "created": when.strftime("%Y-%m-%dT%H:%M:%SZ") if as_json else f"{when.astimezone():%Y-%m-%d %H:%M}",
+                "host": one.host,
+            }
         except VirtollError as error:
-            rows.append({"run": path.name, "experiment": "", "state": str(error), "trials": ""})
+            row["state"] = f"damaged: {error}"
+        rows.append(row | {"run": path.name})
     show(rows, as_json)
 
 

@@ -25,17 +25,27 @@ SizeOption = Annotated[
 PlatformOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--platform", help="This platform alone, by its label or name; baseline and control stay; repeatable."
+        "--platform",
+        help="Run only this platform (label or name; several with commas). Baseline and A/A control are always "
+        "included. Repeatable.",
     ),
 ]
-WorkloadOption = Annotated[list[str] | None, typer.Option("--workload", help="This workload alone; repeatable.")]
+WorkloadOption = Annotated[
+    list[str] | None, typer.Option("--workload", help="Run only this workload (several with commas). Repeatable.")
+]
 OnlyOption = Annotated[
     list[str] | None,
-    typer.Option("--only", help="What fits PLATFORM:WORKLOAD alone, with wildcards; repeatable.", metavar="PATTERN"),
+    typer.Option(
+        "--only",
+        help="Run only trials that match PLATFORM:WORKLOAD (wildcards allowed). Repeatable.",
+        metavar="PATTERN",
+    ),
 ]
 SkipOption = Annotated[
     list[str] | None,
-    typer.Option("--skip", help="All but what fits PLATFORM:WORKLOAD, baseline too; repeatable.", metavar="PATTERN"),
+    typer.Option(
+        "--skip", help="Skip trials that match PLATFORM:WORKLOAD, the baseline included. Repeatable.", metavar="PATTERN"
+    ),
 ]
 
 
@@ -45,6 +55,12 @@ UntilOption = Annotated[
 ]
 
 
+BlocksOption = Annotated[
+    int | None, typer.Option("--blocks", min=1, max=1000, help="Number of blocks, instead of the file's.")
+]
+SeedOption = Annotated[int | None, typer.Option("--seed", help="Seed of the order, instead of the file's.")]
+
+
 def chosen(
     size: str | None,
     platform: list[str] | None,
@@ -52,12 +68,17 @@ def chosen(
     only: list[str] | None,
     skip: list[str] | None,
     until: str | None,
+    *,
+    blocks: int | None = None,
+    seed: int | None = None,
 ) -> Selection:
-    """The options as one selection."""
+    """The options as one selection; a platform or workload option may hold several names between commas."""
     from virtoll.experiment.selection import Selection
 
-    platforms, workloads, kept, left = (tuple(values or ()) for values in (platform, workload, only, skip))
-    return Selection(size, platforms, workloads, kept, left, until)
+    platforms, workloads = (
+        tuple(name.strip() for value in values or () for name in value.split(",")) for values in (platform, workload)
+    )
+    return Selection(size, platforms, workloads, tuple(only or ()), tuple(skip or ()), until, blocks=blocks, seed=seed)
 
 
 def load(name: str, selection: Selection | None = None) -> Experiment:
@@ -89,10 +110,12 @@ def plan(
     only: OnlyOption = None,
     skip: SkipOption = None,
     until: UntilOption = None,
+    blocks: BlocksOption = None,
+    seed: SeedOption = None,
     as_json: Json = False,
 ) -> None:
     """Print the trials of an experiment, in order, and the time and disk that they will take; starts nothing."""
-    checked = load(experiment, chosen(size, platform, workload, only, skip, until))
+    checked = load(experiment, chosen(size, platform, workload, only, skip, until, blocks=blocks, seed=seed))
     from virtoll.run.preview import estimate, plan_of, planned_trial
     from virtoll.run.progress import describe
     from virtoll.run.requirements import bytes_of, data_bytes, memory_at_once, possible, why_impossible

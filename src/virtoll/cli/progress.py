@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Column
 from rich.text import Text
 
 from virtoll.experiment.plan import Trial
@@ -58,14 +59,14 @@ class LiveProgress:
     def __init__(self, console: Console) -> None:
         """``console`` is a terminal; the display is shown by ``shown``."""
         columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[left]}"),
+            BarColumn(bar_width=None, table_column=Column(ratio=1)),
+            MofNCompleteColumn(table_column=Column(no_wrap=True)),
+            TimeElapsedColumn(table_column=Column(no_wrap=True)),
+            TextColumn("{task.fields[left]}", table_column=Column(no_wrap=True)),
         )
-        self._bar = Progress(*columns, console=console)
-        self._task = self._bar.add_task("setting up", total=None, left="")
+        self._bar = Progress(*columns, console=console, expand=True)
+        self._what = Text("setting up", no_wrap=True, overflow="ellipsis")
+        self._task = self._bar.add_task("", total=None, left="")
         self._last: list[Text] = []
         self._live = Live(console=console, refresh_per_second=4, get_renderable=self._render)
         self._pace = _Pace()
@@ -77,29 +78,31 @@ class LiveProgress:
             yield self
 
     def message(self, text: str) -> None:
-        """What is being done, in the bar's own line."""
-        self._bar.update(self._task, description=text)
+        """What is being done, in the line above the bar."""
+        self._names(text)
 
     def begin(self, done: int, total: int, estimated_seconds: float) -> None:
         """Sets the bar's length."""
         self._pace.begin(done, total, estimated_seconds)
-        self._bar.update(self._task, total=total, completed=done, left=f"about {_minutes(estimated_seconds)} left")
+        self._bar.update(self._task, total=total, completed=done, left=f"{_minutes(estimated_seconds)} left")
 
     def trial_begins(self, trial: Trial) -> None:
         """Names the trial under way."""
-        self._bar.update(self._task, description=describe(trial))
+        self._names(describe(trial))
 
     def trial_ends(self, trial: Trial, record: TrialRecord) -> None:
         """Moves the bar and shows the result among the last four."""
         self._pace.step()
         colour = {"ok": "green", "skipped": "yellow"}.get(record.status, "red")
         self._last = [*self._last[-3:], Text(f"{describe(trial)}: {outcome(record)}", style=colour)]
-        self._bar.update(
-            self._task, completed=self._pace.done, left=f"about {_minutes(self._pace.seconds_left())} left"
-        )
+        self._bar.update(self._task, completed=self._pace.done, left=f"{_minutes(self._pace.seconds_left())} left")
 
     def _render(self) -> Group:
-        return Group(*self._last, self._bar)
+        return Group(*self._last, self._what, self._bar)
+
+    def _names(self, text: str) -> None:
+        """What goes on, in a line of its own that is cut to the terminal's width: the numbers keep theirs."""
+        self._what = Text(text, no_wrap=True, overflow="ellipsis")
 
 
 class _Pace:

@@ -17,9 +17,11 @@ from virtoll.cli.gate import AllowUnknownOption, FailIfOption, leave_by, tell, t
 from virtoll.cli.lab import check_lab, prepare_outside, require_lab
 from virtoll.cli.output import Json, columns, console, print_json, say, say_in_columns, say_on_stderr
 from virtoll.cli.plan import (
+    BlocksOption,
     ExperimentArgument,
     OnlyOption,
     PlatformOption,
+    SeedOption,
     SizeOption,
     SkipOption,
     UntilOption,
@@ -58,11 +60,13 @@ def run(
     only: OnlyOption = None,
     skip: SkipOption = None,
     until: UntilOption = None,
+    blocks: BlocksOption = None,
+    seed: SeedOption = None,
     fail_if: FailIfOption = None,
     allow_unknown: AllowUnknownOption = False,
 ) -> None:
-    """Measure an experiment, or what is chosen of it, and write its report."""
-    selection = chosen(size, platform, workload, only, skip, until)
+    """Run an experiment, or selected parts of it, and write the report."""
+    selection = chosen(size, platform, workload, only, skip, until, blocks=blocks, seed=seed)
     checked = load(experiment, selection)
     thresholds = thresholds_for(checked, fail_if or ())
     folder = new_folder(checked.name, into)
@@ -102,7 +106,7 @@ def consolidation(
 def resume(
     run: RunArgument = "latest", *, fail_if: FailIfOption = None, allow_unknown: AllowUnknownOption = False
 ) -> None:
-    """Go on with a run that was interrupted or killed: finished trials are kept, the rest is measured."""
+    """Continue an interrupted or killed run. Finished trials are kept."""
     folder = find_run(run)
     thresholds = _asked_of(folder, fail_if or [])
     resume_into(folder)
@@ -336,30 +340,45 @@ def _look_at(folder: RunFolder, blocks: int) -> LookRecord:
 
 
 def _with_progress(work: Callable[[Any], None], folder: Path) -> None:
-    """Do the work with a display; an interrupt leaves a whole run folder that says how to go on."""
+    """Do the work with a display; an interrupt leaves a whole run folder that says how to go on.
+
+    The folder is held until its state is final, so that no reader takes a run that is being ended for a killed one.
+    """
     from virtoll.cli.progress import LiveProgress, PlainProgress
     from virtoll.lab.interrupts import interruptible
+    from virtoll.runfolder.overview import writing
+
+    with writing(folder):
+        try:
+            with interruptible():
+                if console().is_terminal:
+                    with LiveProgress(console()).shown() as progress:
+                        work(progress)
+                else:
+                    work(PlainProgress(console()))
+        except KeyboardInterrupt:
+            if _interrupted(folder, "ended by the user"):
+                raise Interrupted(
+                    f"interrupted; what was finished is stored: continue with 'virtoll resume {folder}'"
+                ) from None
+            raise Interrupted("interrupted before the first trial; nothing was stored") from None
+        except (BrokenPipeError, SystemExit):  # rich ends the process where its output is a closed pipe
+            _interrupted(folder, "who read the standard output closed it")
+            raise
+        except (StorageError, LabError) as error:
+            _interrupted(folder, str(error))
+            raise
+
+
+def _interrupted(folder: Path, reason: str) -> bool:
+    """Store that the run was interrupted; False where there is none yet."""
     from virtoll.runfolder.store import RunFolder
 
-    try:
-        with interruptible():
-            if console().is_terminal:
-                with LiveProgress(console()).shown() as progress:
-                    work(progress)
-            else:
-                work(PlainProgress(console()))
-    except KeyboardInterrupt:
-        if (folder / "manifest.json").exists():
-            RunFolder.open(folder).set_state("interrupted", "ended by the user")
-            raise Interrupted(
-                f"interrupted; what was finished is stored: continue with 'virtoll resume {folder}'"
-            ) from None
-        raise Interrupted("interrupted before the first trial; nothing was stored") from None
-    except (StorageError, LabError) as error:
-        if (folder / "manifest.json").exists():
-            with suppress(VirtollError):  # a full disk may not even take this; then the run stays "running"
-                RunFolder.open(folder).set_state("interrupted", str(error))
-        raise
+    if not (folder / "manifest.json").exists():
+        return False
+    with suppress(VirtollError):  # a full disk may not even take this; then the run stays "running"
+        RunFolder.open(folder).set_state("interrupted", reason)
+    return True
 
 
 def in_lab(
@@ -408,10 +427,10 @@ def _watch(folder: Path, claims: Sequence[Path], needs: Sequence[str]) -> None:
     """Write the report while the run goes on: at once, and then whenever its records have grown."""
     from virtoll.cli.needs import adviser_of
     from virtoll.report import build_report
-    from virtoll.runfolder.store import RunFolder
+    from virtoll.runfolder.overview import state_now
 
     own, adviser, seen = own_claims(claims), adviser_of(folder, needs), None
-    while RunFolder.open(folder).state().state == "running":
+    while (state := state_now(folder)) == "running":
         size = sum(path.stat().st_size for path in folder.glob("*.jsonl"))
         if size != seen:
             built = build_report(folder, claims=own, renewed_seconds=_WATCH_SECONDS, adviser=adviser)
@@ -419,6 +438,8 @@ def _watch(folder: Path, claims: Sequence[Path], needs: Sequence[str]) -> None:
             say_on_stderr(f"{done} of {len(built.analysis.data.manifest.plan.trials)} trials: {built.path}")
             seen = size
         time.sleep(_WATCH_SECONDS)
+    if state == "killed":
+        say_on_stderr(f"virtoll: this run was killed, and nothing more comes; continue it: virtoll resume {folder}")
 
 
 def _report(
@@ -437,6 +458,7 @@ def _report(
         report_document,
     )
 
+    say_on_stderr("writing the report ...")
     built = build_report(folder, claims=own_claims(claims), adviser=adviser_of(folder, needs))
     analysis, damage = built.analysis, built.damage
     if as_json:

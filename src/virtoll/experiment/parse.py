@@ -77,7 +77,15 @@ def parse_experiment(text: str, path: Path, catalogue: Catalogue, selection: Sel
     if document.get("scenario") == "consolidation":
         if selection.filters:
             raise UsageError(f"{path}: a consolidation series has no trials to choose from; leave out the filters")
+        if selection.blocks is not None or selection.seed is not None:
+            raise UsageError(
+                f"{path}: a consolidation series has neither blocks nor a seed; leave out --blocks, --seed"
+            )
         return _parse_consolidation(_validate(ConsolidationFile, document, path, ""), text, path, catalogue)
+    if selection.blocks is not None:
+        document = {**document, "blocks": selection.blocks}
+    if selection.seed is not None:
+        document = {**document, "seed": selection.seed}
     document, looks = _looks(document, selection.until, path)
     parsed = _validate(ExperimentFile, document, path, "")
     platforms = _platform_choices(parsed, path, catalogue)

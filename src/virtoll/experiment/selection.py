@@ -11,6 +11,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any, Self
 
@@ -26,6 +27,7 @@ class Selection:
 
     ``only`` and ``skip``: patterns ``platform:workload`` with the shell's wildcards. Empty: nothing is left out.
     ``until``: ``decided`` where blocks are added until every verdict is known; None: as the experiment says.
+    ``blocks`` and ``seed``: in the place of the file's; None: as the experiment says.
     """
 
     size: str | None = None
@@ -34,6 +36,8 @@ class Selection:
     only: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
     until: str | None = None
+    blocks: int | None = None
+    seed: int | None = None
 
     @property
     def filters(self) -> bool:
@@ -48,20 +52,23 @@ class Selection:
             ("--only", self.only),
             ("--skip", self.skip),
         )
-        single = (("--size", self.size), ("--until", self.until))
-        given = [word for option, value in single if value is not None for word in (option, value)]
+        single = (("--size", self.size), ("--until", self.until), ("--blocks", self.blocks), ("--seed", self.seed))
+        given = [word for option, value in single if value is not None for word in (option, str(value))]
         return given + [word for option, values in options for value in values for word in (option, value)]
 
     def as_record(self) -> dict[str, Any]:
-        """As JSON holds it."""
-        return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+        """As JSON holds it; number of blocks and seed only where they were given."""
+        found = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+        return {key: value for key, value in found.items() if value is not None or key not in ("blocks", "seed")}
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any] | None) -> Self:
         """From JSON; None, as a run of an older Virtoll has it: nothing was asked for."""
         given = dict(record or {})
         size, until = given.pop("size", None), given.pop("until", None)
-        return cls(size, **{key: tuple(values) for key, values in given.items()}, until=until)
+        blocks, seed = given.pop("blocks", None), given.pop("seed", None)
+        filters = {key: tuple(values) for key, values in given.items()}
+        return cls(size, **filters, until=until, blocks=blocks, seed=seed)
 
 
 EVERYTHING = Selection()
@@ -113,7 +120,9 @@ def _check(platforms: Mapping[str, str], workloads: Collection[str], selection: 
         for name in asked:
             if name not in known:
                 allowed = ", ".join(platforms if option == "--platform" else workloads)
-                raise UsageError(f"{option} {name!r} is not in this experiment; allowed: {allowed}")
+                near = get_close_matches(name, [*known], 1)
+                meant = f"; did you mean {near[0]}" if near else ""
+                raise UsageError(f"{option} {name!r} is not in this experiment{meant}; allowed: {allowed}")
 
 
 def _matched(

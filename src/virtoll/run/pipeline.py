@@ -109,7 +109,8 @@ def experiment_of(folder: RunFolder) -> Experiment:
     ]
     if planned != begun:
         raise UsageError(
-            f"{folder.path}: this Virtoll plans other trials from the same file; resume with the version that began it"
+            f"{folder.path}: this Virtoll plans other trials from the same file: a version that plans it "
+            "differently began this run; resume it with that version"
         )
     return experiment
 

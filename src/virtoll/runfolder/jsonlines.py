@@ -58,8 +58,8 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 def _write_failure(path: Path, error: OSError) -> StorageError:
     return StorageError(
-        f"cannot write {path}: {error.strerror or error}. What was stored before is whole; make room or fix the "
-        "permission, then `virtoll resume` this run."
+        f"cannot write {path}: {error.strerror or error}. Earlier results are intact. Free space or fix "
+        "the permissions, then run `virtoll resume`."
     )
 
 

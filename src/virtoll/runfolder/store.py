@@ -249,8 +249,8 @@ class RunFolder:
                 (folder / file).write_bytes(content)
             except OSError as error:
                 raise StorageError(
-                    f"cannot write {folder / file}: {error.strerror or error}. What was stored before is whole; "
-                    "make room or fix the permission, then `virtoll resume` this run."
+                    f"cannot write {folder / file}: {error.strerror or error}. Earlier results are intact. "
+                    "Free space or fix the permissions, then run `virtoll resume`."
                 ) from error
         return tuple(f"evidence/{name}/{file}" for file in found)
 

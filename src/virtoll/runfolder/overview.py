@@ -1,0 +1,157 @@
+"""What a list of runs shows of one, without a record of its trials being made; and whether a process still writes it.
+
+Main types: ``Overview``. Main functions: ``overview``, ``created_ns``, ``writing``, ``is_written``.
+
+Who writes a run folder holds a lock (flock) of the folder itself, which the kernel takes away with the process. So a
+run whose state is ``running`` and whose folder nobody holds was killed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from virtoll.errors import RunFolderError, StorageError
+
+_CREATED = re.compile(rb'"created_realtime_ns": ?(\d+)')
+_TRIAL = re.compile(rb'\{"trial": ?(\d+),')
+_HEAD_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class Overview:
+    """One run: `state` is ``running``, ``killed``, ``interrupted`` or ``complete``.
+
+    `finished` and `planned` are numbers of trials, warm-ups among them. `created_ns` is of the host's realtime clock.
+    """
+
+    experiment: str
+    state: str
+    finished: int
+    planned: int
+    created_ns: int
+    host: str
+
+
+def overview(folder: Path) -> Overview:
+    """A run as a list shows it; RunFolderError where its manifest or state is damaged.
+
+    Trials are counted by their numbers at the beginnings of whole lines.
+    """
+    manifest = _json(folder / "manifest.json")
+    try:
+        return Overview(
+            experiment=str(manifest["experiment"]["name"]),
+            state=state_now(folder),
+            finished=_finished(folder / "trials.jsonl"),
+            planned=len(manifest["plan"]["trials"]),
+            created_ns=int(manifest["created_realtime_ns"]),
+            host=str(manifest["host"]["fingerprint"])[:12],
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise RunFolderError(f"{folder}/manifest.json is damaged ({error!r}); restore it.") from error
+
+
+def state_now(folder: Path) -> str:
+    """The state, ``killed`` where it is ``running`` and nobody writes; RunFolderError where it cannot be read."""
+    state = _state(folder)
+    if state == "running" and not is_written(folder):
+        state = _state(folder)  # who ended meanwhile has written how before the lock was free
+        return "killed" if state == "running" else state
+    return state
+
+
+def created_ns(folder: Path) -> int:
+    """When the run was created, by its manifest's first bytes; 0 where these do not tell it."""
+    try:
+        with (folder / "manifest.json").open("rb") as file:
+            found = _CREATED.search(file.read(_HEAD_BYTES))
+    except OSError:
+        return 0
+    return int(found[1]) if found else 0
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Hold the folder, which is made where it is missing, as its only writer; one that stayed empty is removed again.
+
+    RunFolderError where another process does, or the folder cannot be made; StorageError where its disk has no locks.
+    """
+    new = not folder.exists()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise RunFolderError(
+            f"cannot make {folder}: {error.strerror or error}. Choose a folder that can be written."
+        ) from error
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise RunFolderError(f"{folder}: a process writes this run now; wait for its end, or end it") from error
+        except OSError as error:
+            raise StorageError(
+                f"cannot lock {folder}: {error.strerror or error}. Choose a folder on a disk of this host."
+            ) from error
+        yield
+    finally:
+        if new:
+            with suppress(OSError):  # it holds a run
+                folder.rmdir()
+        os.close(descriptor)
+
+
+def is_written(folder: Path) -> bool:
+    """Whether a process holds the folder as its writer; asked by a lock that is free again at once."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _state(folder: Path) -> str:
+    if not (folder / "state.json").exists():
+        return "interrupted"
+    state = _json(folder / "state.json").get("state")
+    if state not in ("running", "interrupted", "complete"):
+        raise RunFolderError(f"{folder}/state.json is damaged: no such state {state!r}; 'virtoll resume' replaces it.")
+    return str(state)
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise RunFolderError(f"{path} is damaged or cannot be read ({error}); restore it.") from error
+    if not isinstance(found, dict):
+        raise RunFolderError(f"{path} is damaged: it is no JSON object; restore it.")
+    return found
+
+
+def _finished(path: Path) -> int:
+    """How many trials have a whole line; one that was repeated counts once."""
+    try:
+        with path.open("rb") as file:
+            heads = (_TRIAL.match(line) for line in file if line.endswith(b"\n"))
+            return len({head[1] for head in heads if head})
+    except FileNotFoundError:
+        return 0
+    except OSError as error:
+        raise RunFolderError(f"cannot read {path}: {error.strerror or error}.") from error
