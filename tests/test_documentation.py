@@ -113,7 +113,7 @@ def test_an_example_of_an_experiment_can_be_planned(path: Path, tmp_path: Path) 
 def test_the_page_of_the_studies_counts_its_rows() -> None:
     """A row's state is in its third column; the table at the top has their numbers, a study and in all."""
     text = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
-    states = ("complete", "in part", "not there", "cannot be had")
+    states = ("complete", "in part", "not there", "discontinued")
     counted = {}
     for section in text.split("\n## ")[1:]:
         cells = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")]

@@ -222,7 +222,7 @@ def test_a_way_of_which_no_part_is_known_is_hollow(weighed: Analysis) -> None:
     figure = of("guests", replace(weighed, guests=unseen))
     told = panels_of(figure)[0]["data"]["values"]
     assert [one["platform"] for one in told] == [row.platform for row in unseen]
-    assert all(one["open"] and one["said"].endswith("its parts cannot be seen") for one in told)
+    assert all(one["open"] and one["said"].endswith("cannot be split into phases") for one in told)
     assert legend_of(figure) == [f"† ×  {FUNCTIONAL_ONLY}"]
     assert legend_of(of("guests", weighed))[:3] == ["spawn", "kernel", "init"]
 

@@ -193,7 +193,7 @@ def _not_overloaded(analysis: Analysis, platform: str, task: Task) -> str:
     headroom = analysis.headrooms.get((platform, task))
     if headroom is not None and headroom.share is not None and not headroom.generator_bound:
         return ""
-    return "hardly a frame was lost flat out, so that it was not sent more than it can forward"
+    return "almost no frames were lost at full load, so it was not offered more than it can forward"
 
 
 def _neighbours(analysis: Analysis, attributes: AttributesOf) -> Iterable[Cell]:

@@ -137,7 +137,7 @@ def _cgroups() -> Check:
     kind = layout.version if layout.controllers else "v2"
     if missing:
         remedy = (
-            "guests that are to be held to their size do not start; enable these controllers (kernel command line "
+            "guests with CPU or memory limits will not start; enable these cgroup controllers (kernel command line "
             "cgroup_enable=memory, or mount their v1 hierarchies)"
         )
         return Check("cgroups", f"{kind}, without {' and '.join(missing)}", False, remedy)

@@ -284,8 +284,8 @@ def _virtualbox(machine: Machine) -> HypervisorFinding:
 
 def _esxi(machine: Machine) -> HypervisorFinding:
     needs = (
-        "an ESXi host with a licence that lets the API write (the free one is read-only by API), an account with the "
-        "rights to make machines, files and port groups"
+        "an ESXi host whose licence allows writes through the API (the free licence is read-only), and an account with "
+        "the rights to create machines, files and port groups"
     )
     if not machine.python("pyVmomi"):
         return HypervisorFinding("VMware ESXi", "pyvmomi is missing", False, f"install 'virtoll[esxi]'; then {needs}")

@@ -26,7 +26,7 @@ def check_lab() -> None:
 def prepare_outside(*images: str, kernel: bool) -> None:
     """Images and, for machines, their kernel: what is not cached is downloaded here, since the lab has no way there.
 
-    A kernel that cannot be had costs the platforms that need it, and is told; their probes say so too.
+    Without a kernel the platforms that need one cannot run: stderr says so, and their probes do.
     """
     from virtoll.image import prepare_image, with_kernel_if_there
 

@@ -164,7 +164,7 @@ class Testbed(_Model):
             if len(roles) > 1 and (not self.hypervisor.host.local or any(one.host.local for one in roles)):
                 raise ValueError(f"{key}: a list is of hosts that are not this one, for guests on this machine")
         if self.generator.host.guests or self.sink.host.guests:
-            raise ValueError("generator and sink: 'guests' is no host of theirs; name it")
+            raise ValueError("generator and sink: 'guests' is none of their hosts; name one")
         if address.guests and self.hypervisor.interfaces != [str(number) for number in range(len(self.near))]:
             raise ValueError("hypervisor: leave it out where each guest names its own 'interfaces'")
         if not self.hypervisor.host.local and not (there and all(here)):

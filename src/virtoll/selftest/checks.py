@@ -32,7 +32,7 @@ _FALSE_LEVEL, _FALSE_TAIL = 0.05, 0.001
 
 
 def findings(name: str, analysis: Analysis, *, short: bool) -> list[Finding]:
-    """The findings of one check; a fault whose guest cannot be had here is not tested."""
+    """The findings of one check; a fault whose guest cannot run here is not tested."""
     planned = [one["label"] for one in put_in.EXPERIMENTS[name](short)["platforms"]]
     reasons = {label: reason for label in planned if (reason := _why_absent(analysis, label)) is not None}
     if put_in.RIGHT in reasons:

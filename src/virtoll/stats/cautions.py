@@ -25,8 +25,8 @@ class Caution(Enum):
     )
     LOSSLESS = (
         "no loss flat out",
-        "hardly a frame was lost: on virtual links the sender may do the forwarding itself; the rate is both's",
-        "take the rate as a lower limit; give generator and router CPUs of their own (threaded NAPI) to part them",
+        "almost no frames were lost at full load: on virtual links the generator's CPU may forward too",
+        "take the rate as a lower bound; give generator and router separate CPUs (threaded NAPI)",
     )
     UNCALIBRATED = (
         "no ceiling known",

@@ -201,7 +201,8 @@ def _unbalanced(point: TrafficReply) -> str | None:
     limit = f"{DRAIN_LIMIT_NS / 1e9:g} s"
     if not point.sink.drained:
         return (
-            f"frames still arrived {limit} after the last was sent: the guest hardly got to run, or a queue is as long"
+            f"frames still arrived {limit} after the last was sent: the guest got almost no CPU time, "
+            "or a queue is as long"
         )
     offered = sum(source.offered_frames for source in point.sources)
     # Overload fills a guest's queues, and what they held comes out afterwards, unless the guest did not run at all.
@@ -217,6 +218,7 @@ def _late(points: Sequence[MeasuredPoint]) -> str | None:
         late = after.traffic.sink.late_trial_frames
         if late > counted:
             return (
-                f"{counted} frames of a point arrived in time and {late} when it was over: the guest hardly got to run"
+                f"{counted} frames of a point arrived in time and {late} when it was over: "
+                "the guest got almost no CPU time"
             )
     return None

@@ -148,7 +148,7 @@ def _way(analysis: Analysis, own: GuestCost, row: int, begin: float) -> Iterable
         found.append(common | {"part": part, **ends, "said": said})
         moment += length
     if not found:
-        said = f"{name}: {total}; its parts cannot be seen"
+        said = f"{name}: {total}; cannot be split into phases"
         ends = {"from": begin, "to": whole["value"]}
         found.append(common | {"part": _HOLLOW, "open": True, **ends, "said": said})
     yield from found[:-1]
@@ -249,7 +249,7 @@ def caption(analysis: Analysis) -> str:
     found = [part for row in analysis.guests for part in (row.ready, row.idle, row.worked) if part is not None]
     return (
         "Left: the way from the first process to the guest's answer, by the outside clock, medians; an open bar with a "
-        "whole outline: its parts cannot be seen. Middle: PSS and page tables of the guest's processes on the host. "
+        "whole outline cannot be split into phases. Middle: PSS and page tables of the guest's processes on the host. "
         "Right: CPU time of those processes over a job, as a multiple of the baseline's in the same block. Left and "
         f"middle: {coverage_text(found)}. Right: 95 % intervals, cut at a factor of three.{jobs} "
         f"{blocks_text(analysis)}."

@@ -264,8 +264,8 @@ def caption(analysis: Analysis) -> str:
         )
     return (
         "A slope would be drift, a dip a disturbed stretch. The order is randomised and ratios are taken within a "
-        f"round, so what is slower than a round falls out of the comparisons.{trend} What lies far out is drawn at the "
-        "edge with its value, or with the range of those side by side. Outliers (modified z-score above 3.5, from "
+        f"round, so what is slower than a round falls out of the comparisons.{trend} Far outliers are drawn at the "
+        "edge, with their value, or with the range of those side by side. Outliers (modified z-score above 3.5, from "
         "five values on) are flagged, never removed."
     )
 

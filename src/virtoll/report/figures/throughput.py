@@ -80,7 +80,7 @@ def caption(analysis: Analysis) -> str:
     share = f", in brackets as a share of {analysis.baseline} (pairs of the same block)" if analysis.baseline else ""
     line = f" The dashed line is {analysis.baseline}." if analysis.baseline else ""
     bound = (
-        " ≥: flat out hardly a frame was lost, so generator and path together set the limit; the "
+        " ≥: almost no frames were lost at full load, so generator and path together set the limit; the "
         "platform's own may be higher."
         if any(curve.lossless for curve in analysis.curves)
         else ""
