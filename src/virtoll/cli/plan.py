@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from virtoll import units
+from virtoll.cli import complete
 from virtoll.cli.output import Json, print_json, say
 from virtoll.errors import ImageError
 
@@ -18,30 +19,68 @@ if TYPE_CHECKING:
     from virtoll.report.build import Foreseen
     from virtoll.runfolder.looks import Looks
 
-ExperimentArgument = Annotated[str, typer.Argument(help="The name of an experiment, or the path of its YAML file.")]
+ExperimentArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="EXPERIMENT",
+        help="The name of an experiment, or the path of its YAML file.",
+        autocompletion=complete.experiments,
+    ),
+]
 SizeOption = Annotated[
-    str | None, typer.Option("--size", help="quick (without it) or paper, in an experiment that has sizes.")
+    str | None,
+    typer.Option(
+        "--size",
+        metavar="SIZE",
+        help="quick (without it) or paper, in an experiment that has sizes.",
+        autocompletion=complete.sizes,
+    ),
 ]
 PlatformOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--platform", help="This platform alone, by its label or name; baseline and control stay; repeatable."
+        "--platform",
+        metavar="PLATFORM",
+        help="Only this platform (label or name). Baseline and A/A control are always included. Repeatable.",
+        autocompletion=complete.platforms_of_it,
     ),
 ]
-WorkloadOption = Annotated[list[str] | None, typer.Option("--workload", help="This workload alone; repeatable.")]
+WorkloadOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--workload",
+        metavar="WORKLOAD",
+        help="Only this workload. Repeatable.",
+        autocompletion=complete.workloads_of_it,
+    ),
+]
 OnlyOption = Annotated[
     list[str] | None,
-    typer.Option("--only", help="What fits PLATFORM:WORKLOAD alone, with wildcards; repeatable.", metavar="PATTERN"),
+    typer.Option(
+        "--only",
+        metavar="PATTERN",
+        help="Only trials that match PLATFORM:WORKLOAD (wildcards allowed). Repeatable.",
+        autocompletion=complete.patterns,
+    ),
 ]
 SkipOption = Annotated[
     list[str] | None,
-    typer.Option("--skip", help="All but what fits PLATFORM:WORKLOAD, baseline too; repeatable.", metavar="PATTERN"),
+    typer.Option(
+        "--skip",
+        metavar="PATTERN",
+        help="Skip trials that match PLATFORM:WORKLOAD, the baseline's too. Repeatable.",
+        autocompletion=complete.patterns,
+    ),
 ]
 
 
 UntilOption = Annotated[
     Literal["decided"] | None,
-    typer.Option("--until", help="Add blocks until every verdict is known: at least the file's number, at most 12."),
+    typer.Option(
+        "--until",
+        metavar="decided",
+        help="Add blocks until every verdict is known: at least the file's number, at most 12.",
+    ),
 ]
 
 
@@ -87,7 +126,10 @@ def plan(
     until: UntilOption = None,
     as_json: Json = False,
 ) -> None:
-    """Print the trials of an experiment, in order, and the time and disk that they will take; starts nothing."""
+    """Print the trials of an experiment; start nothing.
+
+    They are in order, with the time, disk and memory that they will take.
+    """
     checked = load(experiment, chosen(size, platform, workload, only, skip, until))
     from virtoll.run.preview import estimate, plan_of, planned_trial
     from virtoll.run.progress import describe
