@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Mapping
 
 import pytest
 from tests.support.commands import DEADLINE_SECONDS, REPOSITORY, environment
 
-SLOW = frozenset({"numpy", "scipy", "vl_convert", "pyVmomi", "asyncio", "logging"})
+SLOW = frozenset({"numpy", "scipy", "vl_convert", "pyVmomi", "pyroute2", "qemu.qmp", "jinja2", "asyncio", "logging"})
 BY_ITSELF = SLOW | {"pydantic", "rich", "virtoll.experiment.parse", "virtoll.run.pipeline"}
 PROGRAM = """
 import sys
@@ -21,7 +22,7 @@ sys.stderr.write("\\n".join(sys.modules))
 """
 
 
-def imported_by(*arguments: str) -> set[str]:
+def imported_by(*arguments: str, changed: Mapping[str, str] | None = None) -> set[str]:
     """The modules that are imported when ``virtoll ARGUMENTS`` has done its work, in an interpreter of its own.
 
     Without runs, such as 'make demo' leaves here: a plan analyses the noise of an earlier run of its experiment.
@@ -32,7 +33,7 @@ def imported_by(*arguments: str) -> set[str]:
         text=True,
         check=True,
         timeout=DEADLINE_SECONDS,
-        env=environment(VIRTOLL_RUNS="/nonexistent"),
+        env=environment(**{"VIRTOLL_RUNS": "/nonexistent", **(changed or {})}),
         cwd=REPOSITORY,
     )
     assert finished.stdout
@@ -41,9 +42,15 @@ def imported_by(*arguments: str) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("option", ["--version", "--help"])
+@pytest.mark.parametrize("option", ["--version", "--help", "-h"])
 def test_version_and_help_import_the_command_line_alone(option: str) -> None:
     assert imported_by(option) & BY_ITSELF == set()
+
+
+@pytest.mark.parametrize("typed", ["virtoll pl", "virtoll plan qui", "virtoll run quick --platform qe"])
+def test_what_a_shell_is_offered_imports_no_slow_library(typed: str) -> None:
+    asked = {"_VIRTOLL_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
+    assert imported_by(changed=asked) & (SLOW | MEASURES) == set()
 
 
 NAMED = {"virtoll.platforms.containers.native", "virtoll.platforms.qemu.driver", "virtoll.workloads.superpi"}

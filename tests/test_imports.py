@@ -43,8 +43,8 @@ ALLOWED: dict[str, frozenset[str]] = {
         # what a person starts
         "cli": "advise agent claims errors experiment host hosts image lab nested platforms report run runfolder "
         "selftest units workloads",
-        "__main__": "cli",
-        "__init__": "",
+        "__main__": "",
+        "__init__": "cli",
     }.items()
 }
 MOST_ROOMS, MOST_ARROWS = 24, 80

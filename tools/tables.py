@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from virtoll.claims.paper_figures import PaperFigure, paper_figures, printed_of, rows_of
+from virtoll.cli import topics
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import VALIDATION_WORDS
 from virtoll.workloads import WORKLOADS
@@ -22,7 +23,8 @@ from virtoll.workloads.base import Metric
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 FILES: Final = tuple(
-    ROOT / name for name in ("README.md", "docs/platforms/README.md", "docs/studies.md", "docs/workloads.md")
+    ROOT / name
+    for name in ("README.md", "docs/commands.md", "docs/platforms/README.md", "docs/studies.md", "docs/workloads.md")
 )
 PLATFORM_PAGES: Final = ROOT / "docs" / "platforms"
 WORKLOAD_PAGE: Final = ROOT / "docs" / "workloads.md"
@@ -150,7 +152,20 @@ def _again(one: PaperFigure) -> tuple[str, str, str]:
     return ", ".join(words[form] for form in forms), ", ".join(f"`{name}`" for name in names), str(len(numbers) or "–")
 
 
+def codes(folder: Path) -> str:  # noqa: ARG001 - as the other tables
+    """The table of exit codes."""
+    return table(("code", "meaning"), ((str(one.code), one.meaning) for one in topics.EXIT_CODES))
+
+
+def environment(folder: Path) -> str:  # noqa: ARG001 - as the other tables
+    """The table of environment variables."""
+    rows = ((f"`{one.name}`", one.meaning, one.without) for one in topics.ENVIRONMENT)
+    return table(("variable", "meaning", "without it"), rows)
+
+
 TABLES: Final[Mapping[str, Callable[[Path], str]]] = {
+    "codes": codes,
+    "environment": environment,
     "figures": figures,
     "parameters": parameters,
     "platforms": platforms,

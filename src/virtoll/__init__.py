@@ -1,3 +1,29 @@
-"""Virtoll: what a virtualisation platform costs against the bare host, on this machine."""
+"""Virtoll: what a virtualisation platform costs against the bare host, on this machine.
+
+From Python: ``virtoll.load(run)`` and ``virtoll.cli.api.run(experiment)`` (docs/python.md). What is neither there nor
+in ``__all__`` is internal, and may change with each version.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from virtoll.cli import main as main
+    from virtoll.cli.api import Run, load
 
 __version__ = "0.1.0"
+__all__ = ["Run", "__version__", "load"]
+
+
+def __getattr__(name: str) -> Any:
+    """The API and the command line, imported when asked for: everything imports this file first."""
+    if name == "main":
+        from virtoll.cli import main
+
+        return main
+    if name in __all__:
+        from virtoll.cli import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module 'virtoll' has no attribute {name!r}")

@@ -1,6 +1,6 @@
 """``python -m virtoll``: the command line."""
 
-from virtoll.cli import main
+from virtoll import main
 
 if __name__ == "__main__":
     main()

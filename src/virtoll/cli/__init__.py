@@ -20,17 +20,12 @@ import typer
 
 from virtoll import __version__
 from virtoll.cli import advise, explain, gate, host, image, listing, nested, plan, reproduce, runs, selftest
+from virtoll.cli.groups import HELP, HOST, LOOK, MEASURE, READ, Cli
+from virtoll.cli.help import VARIABLE, answer_the_shell, completion, show_help
 from virtoll.cli.output import say, say_on_stderr
 from virtoll.errors import Interrupted, StorageError, VirtollError
 
-app = typer.Typer(
-    name="virtoll",
-    help="What a virtualisation platform costs against the bare host, on this machine.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
+app = Cli(name="virtoll", help="What a virtualisation platform costs against the bare host, on this machine.")
 _TO_THE_AGENT = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
 
@@ -40,7 +35,9 @@ def main() -> None:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     try:
         try:
-            app()
+            if VARIABLE in os.environ:
+                answer_the_shell()
+            app(prog_name="virtoll")
         finally:
             sys.stdout.flush()  # what is left of it fails here, and not when Python ends
     except BrokenPipeError:
@@ -97,27 +94,21 @@ def _under_old_name(old: str, command: Callable[..., None]) -> None:
     app.command(old, hidden=True)(with_hint)
 
 
-app.command()(runs.run)
-app.command()(runs.consolidation)
-app.command()(runs.resume)
-app.command()(reproduce.reproduce)
-app.command()(runs.report)
-app.command()(runs.claims)
-app.command()(advise.advise)
-app.command()(explain.explain)
-app.command()(gate.gate)
-app.command()(runs.verify)
-app.command()(runs.validation)
-app.command()(plan.plan)
-app.command()(host.doctor)
-app.command()(selftest.selftest)
-app.command()(host.clean)
-app.command()(host.shell)
-app.command(context_settings=_TO_THE_AGENT)(host.wire)
-app.add_typer(listing.app, name="list")
-app.add_typer(nested.app, name="nested")
+for _use, _commands in {
+    MEASURE: (runs.run, runs.resume, explain.explain, reproduce.reproduce, runs.consolidation, selftest.selftest),
+    READ: (runs.report, runs.claims, advise.advise, gate.gate, runs.verify, runs.validation),
+    LOOK: (plan.plan,),
+    HOST: (host.doctor, host.clean, host.shell),
+    HELP: (completion,),
+}.items():
+    for _command in _commands:
+        app.command(rich_help_panel=_use)(_command)
+app.command("help", rich_help_panel=HELP)(show_help)
+app.command(context_settings=_TO_THE_AGENT, rich_help_panel=HOST)(host.wire)
+app.add_typer(listing.app, name="list", rich_help_panel=LOOK)
+app.add_typer(image.app, name="image", rich_help_panel=HOST)
+app.add_typer(nested.app, name="nested", rich_help_panel=HOST)
 app.add_typer(nested.app, name="testbed", hidden=True, callback=_renamed("testbed", "nested"))
-app.add_typer(image.app, name="image")
 _under_old_name("density", runs.consolidation)
 _under_old_name("evidence", runs.validation)
 app.command("in-lab-run", hidden=True)(runs.in_lab_run)

@@ -12,13 +12,15 @@ from virtoll.cli.output import Json, print_json, say, say_in_columns
 from virtoll.cli.runs import NeedOption, RunArgument, tell_damage
 from virtoll.errors import UsageError
 
-NeedsOption = Annotated[Path | None, typer.Option("--needs", help="A YAML file with a list of needs.")]
+NeedsOption = Annotated[Path | None, typer.Option("--needs", metavar="FILE", help="A YAML file with a list of needs.")]
 
 
 def advise(
     run: RunArgument = "latest", *, need: NeedOption = None, needs: NeedsOption = None, as_json: Json = False
 ) -> None:
-    """Print which platforms of a run meet a need, with what margin, and what experiment would tell the rest.
+    """Print which platforms of a run meet a need.
+
+    With what margin, and which experiment would tell what is not known.
 
     Without --need and --needs it is the need of the run's experiment.
     """

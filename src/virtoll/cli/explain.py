@@ -32,11 +32,16 @@ def explain(
     workload: WorkloadOption = None,
     only: OnlyOption = None,
     trials: Annotated[
-        int, typer.Option("--trials", min=1, max=30, help="Trials of each platform and workload with observers on.")
+        int,
+        typer.Option(
+            "--trials", metavar="N", min=1, max=30, help="Trials of each platform and workload with observers on."
+        ),
     ] = 3,
     as_json: Json = False,
 ) -> None:
-    """Say why a run's platforms cost what they cost: what each made this host do, beside what the host itself did.
+    """Say why a run's platforms cost what they cost.
+
+    It shows what each made this host do, beside what the host itself did.
 
     Trials with observers on are added to the run's folder, and are never results of it.
     """

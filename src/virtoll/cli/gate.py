@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 FailIfOption = Annotated[
     list[str] | None,
-    typer.Option("--fail-if", help="When it fails, such as 'runc:forward 64B slowdown>1.5x'; repeatable."),
+    typer.Option(
+        "--fail-if", metavar="THRESHOLD", help="When it fails, such as 'runc:forward 64B slowdown>1.5x'; repeatable."
+    ),
 ]
 AllowUnknownOption = Annotated[
     bool, typer.Option("--allow-unknown", help="Exit with 0 where it cannot be told, and not with 4.")
@@ -38,7 +40,10 @@ def gate(
     allow_unknown: AllowUnknownOption = False,
     as_json: Json = False,
 ) -> None:
-    """Judge a run by its thresholds: exit code 0 where all are met, 3 where one is missed, 4 where it cannot tell."""
+    """Judge a run by its thresholds.
+
+    The exit code is 0 where all are met, 3 where one is missed, and 4 where the run cannot tell.
+    """
     folder = find_run(run)
     found = thresholds_of(folder, fail_if or [])
     from virtoll.advise.gate import judge_gate

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from virtoll.cli import complete
 from virtoll.cli.lab import check_lab, prepare_outside, require_lab
 from virtoll.cli.output import Json, print_json, say, show
 from virtoll.cli.plan import load
@@ -18,7 +19,9 @@ from virtoll.cli.plan import load
 def doctor(
     settings: Annotated[
         str | None,
-        typer.Argument(help="With --tune: which of governor,turbo,aslr,irq,smt; all when not given."),
+        typer.Argument(
+            metavar="SETTINGS", help="With --tune: which of governor,turbo,aslr,irq,smt; all when not given."
+        ),
     ] = None,
     tune: Annotated[
         bool,
@@ -32,7 +35,9 @@ def doctor(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Say what works on this host, what does not, why, and what to do about it; or make it quieter for measurements.
+    """Say what works on this host, and how to mend the rest.
+
+    With --tune it makes the host quieter for measurements.
 
     Exit code 1 when nothing can be measured, or when --reset could not put back everything.
     """
@@ -67,12 +72,13 @@ def clean(
         list[str] | None,
         typer.Option(
             "--host",
+            metavar="HOST",
             help="Also what they left in the products there: 'local', user@host of ssh's, or an experiment's file for "
             "the ESXi hosts that it names.",
         ),
     ] = None,
 ) -> None:
-    """Remove what killed runs left on the host (there should be nothing); finished trials are never touched."""
+    """Remove leftovers of killed runs (normally none). Results are never deleted."""
     from virtoll.image import default_cache
     from virtoll.lab.launch import sweep_dead_labs
 
@@ -110,9 +116,16 @@ def _products(hosts: list[str]) -> Callable[[], list[str]]:
 
 
 def shell(
-    platform: Annotated[str, typer.Argument(help="A platform, with parameters as NAME or NAME:key=value,key=value.")],
+    platform: Annotated[
+        str,
+        typer.Argument(
+            metavar="PLATFORM",
+            help="A platform, with parameters as NAME or NAME:key=value,key=value.",
+            autocompletion=complete.platforms,
+        ),
+    ],
 ) -> None:
-    """An interactive shell (busybox) in a guest of the platform, for debugging."""
+    """Open a shell (busybox) in a guest, for debugging."""
     from virtoll.cli.shell import parse_platform
     from virtoll.lab.launch import run_in_lab
     from virtoll.platforms import platform_of
@@ -124,7 +137,7 @@ def shell(
 
 
 def wire(context: typer.Context) -> None:
-    """Generator and sink alone: send, receive, calibrate.
+    """Send, receive or calibrate: generator and sink alone.
 
     All arguments go to the agent's own command line: see 'virtoll wire --help'.
     """

@@ -8,12 +8,14 @@ from typing import Annotated, Any, get_args
 
 import typer
 
+from virtoll.cli import complete
+from virtoll.cli.groups import Cli
 from virtoll.cli.output import console, say
 from virtoll.errors import ImageError, UsageError
 
-app = typer.Typer(help="What guests hold: the agent alone, or the workloads' tools too.", no_args_is_help=True)
+app = Cli(help="Guest images: the agent only, or with the workloads' tools.")
 
-Name = Annotated[str, typer.Argument(help="tiny, debug or full.", metavar="IMAGE")]
+Name = Annotated[str, typer.Argument(metavar="IMAGE", help="tiny, debug or full.", autocompletion=complete.images)]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -22,14 +24,21 @@ def build(
     name: Name = "full",
     form: Annotated[
         list[str] | None,
-        typer.Option(help="Make this form now (ext4, erofs, oci, tar), not at its first use; repeatable."),
+        typer.Option(
+            metavar="FORM",
+            help="Make this form now (ext4, erofs, oci, tar), not at its first use. Repeatable.",
+            autocompletion=complete.forms,
+        ),
     ] = None,
     kernel: Annotated[
         bool, typer.Option("--kernel/--no-kernel", help="With the kernel that machines boot; containers need none.")
     ] = True,
     offline: Annotated[bool, typer.Option("--offline", help="Never use the network.")] = False,
 ) -> None:
-    """Make an image in the cache; a run that needs one does so too. Once built, it needs no network any more."""
+    """Build an image in the cache.
+
+    A run that needs one does so too. Once built, it needs no network any more.
+    """
     from virtoll.image import FormName, image_form, prepare_image
 
     for wanted in form or ():
@@ -45,7 +54,7 @@ def build(
 
 @app.command("list")
 def list_images(as_json: Json = False) -> None:
-    """Every image, whether it is in the cache, and how large it is there."""
+    """List the images, which of them are built, and their sizes."""
     from virtoll.image import IMAGES, prepare_image
 
     rows: list[dict[str, Any]] = []
@@ -74,7 +83,10 @@ def list_images(as_json: Json = False) -> None:
 
 @app.command()
 def show(name: Name = "full", as_json: Json = False) -> None:
-    """What is in an image: forms with their hashes, kernel, every package with its version and licences."""
+    """Show what is in an image.
+
+    Its forms with their hashes, its kernel, and every package with its version and licences.
+    """
     from virtoll.image import made_forms, prepare_image, with_kernel_if_there
 
     image = with_kernel_if_there(prepare_image(name, offline=True), offline=True)

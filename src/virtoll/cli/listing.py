@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-import typer
-
 from virtoll.cli.folders import run_folders
+from virtoll.cli.groups import Cli
 from virtoll.cli.output import Json, show
 from virtoll.cli.plan import load
 from virtoll.errors import VirtollError
 
-app = typer.Typer(help="What there is: platforms, workloads, experiments, runs, figures.", no_args_is_help=True)
+app = Cli(help="List platforms, workloads, experiments, runs or figures.")
 
 
 @app.command("platforms")
 def list_platforms(as_json: Json = False) -> None:
-    """Every way to run a guest that Virtoll knows ('virtoll doctor' tries which of them work here)."""
+    """List every way to run a guest that Virtoll knows.
+
+    'virtoll doctor' tries which of them work here.
+    """
     from virtoll.experiment.parse import describe_parameters
     from virtoll.platforms import PLATFORMS
     from virtoll.platforms.base import VALIDATION_WORDS
@@ -36,7 +38,7 @@ def list_platforms(as_json: Json = False) -> None:
 
 @app.command("workloads")
 def list_workloads(as_json: Json = False) -> None:
-    """Every workload, with its parameters and metrics."""
+    """List every workload, with its parameters and metrics."""
     from virtoll.experiment.parse import describe_parameters
     from virtoll.workloads import WORKLOADS
 
@@ -54,7 +56,7 @@ def list_workloads(as_json: Json = False) -> None:
 
 @app.command("experiments")
 def list_experiments(as_json: Json = False) -> None:
-    """The experiments that come with Virtoll."""
+    """List the experiments that come with Virtoll."""
     from virtoll.experiment.parse import presets
     from virtoll.run.preview import estimate, plan_of
 
@@ -75,7 +77,7 @@ def list_experiments(as_json: Json = False) -> None:
 
 @app.command("runs")
 def list_runs(as_json: Json = False) -> None:
-    """The runs in the runs folder, newest last."""
+    """List the runs in the runs folder, newest last."""
     from datetime import UTC, datetime
 
     from virtoll.runfolder.overview import overview
@@ -101,7 +103,7 @@ def list_runs(as_json: Json = False) -> None:
 
 @app.command("figures")
 def list_figures(as_json: Json = False) -> None:
-    """The figures that a report can hold."""
+    """List the figures that a report can hold."""
     from virtoll.report.figures import FIGURES, SERIES
 
     rows = [{"name": name, "title": figure.title} for name, figure in FIGURES.items()]

@@ -8,23 +8,36 @@ from typing import Annotated
 
 import typer
 
+from virtoll.cli import complete
+from virtoll.cli.groups import Cli
 from virtoll.cli.output import console, say
 from virtoll.errors import UsageError
 
-app = typer.Typer(help="Whole hypervisor hosts, emulated: to try a product by hand.", no_args_is_help=True)
+app = Cli(help="Emulated hypervisor hosts for trying a product by hand.")
 
-Kind = Annotated[str, typer.Argument(help="xen, xen-hvm, xen-pci, kvm or virtualbox.", metavar="KIND")]
+Kind = Annotated[
+    str,
+    typer.Argument(
+        metavar="KIND", help="xen, xen-hvm, xen-pci, kvm or virtualbox.", autocompletion=complete.nested_hosts
+    ),
+]
 
 
 @app.command()
 def build(kind: Kind) -> None:
-    """Make a nested host's files in the cache, without starting it; a run that needs one does so too."""
+    """Make a nested host's files in the cache, and start nothing.
+
+    A run that needs one does so too.
+    """
     _build(kind)
 
 
 @app.command()
 def up(kind: Kind) -> None:
-    """Boot a nested host that stays up until 'down'; runs boot their own."""
+    """Boot a nested host that stays up until 'down'.
+
+    Runs boot their own.
+    """
     from virtoll.image import prepare_image
     from virtoll.run import interactive_nested
 
@@ -37,7 +50,10 @@ def up(kind: Kind) -> None:
 @app.command()
 def down(
     kind: Annotated[
-        str | None, typer.Argument(help="xen, xen-hvm, xen-pci, kvm or virtualbox.", metavar="KIND")
+        str | None,
+        typer.Argument(
+            metavar="KIND", help="xen, xen-hvm, xen-pci, kvm or virtualbox.", autocompletion=complete.nested_hosts
+        ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All that are up.")] = False,
 ) -> None:
@@ -53,7 +69,7 @@ def down(
 
 @app.command("list")
 def list_nested_hosts(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Every kind, whether its files are made, and what is up."""
+    """List the kinds, which of them are built, and what is up."""
     from virtoll.errors import ImageError
     from virtoll.nested import NESTED_HOSTS, prepare_nested_host
     from virtoll.run import interactive_nested
@@ -96,9 +112,14 @@ def list_nested_hosts(as_json: Annotated[bool, typer.Option("--json", help="Prin
 @app.command(context_settings={"ignore_unknown_options": True})
 def shell(
     kind: Kind,
-    argv: Annotated[list[str] | None, typer.Argument(help="A program to run there instead of a shell.")] = None,
+    argv: Annotated[
+        list[str] | None, typer.Argument(metavar="PROGRAM", help="A program to run there instead of a shell.")
+    ] = None,
 ) -> None:
-    """A shell on a nested host that is up, or one program run there (after '--'), whose exit code is returned."""
+    """Open a shell on a nested host that is up, or run a program.
+
+    The program is given after '--'; its exit code is returned.
+    """
     import subprocess
 
     from virtoll.run import interactive_nested

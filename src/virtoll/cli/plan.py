@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from virtoll import units
+from virtoll.cli import complete
 from virtoll.cli.output import Json, print_json, say
 from virtoll.errors import ImageError
 
@@ -18,47 +19,77 @@ if TYPE_CHECKING:
     from virtoll.report.build import Foreseen
     from virtoll.runfolder.looks import Looks
 
-ExperimentArgument = Annotated[str, typer.Argument(help="The name of an experiment, or the path of its YAML file.")]
+ExperimentArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="EXPERIMENT",
+        help="The name of an experiment, or the path of its YAML file.",
+        autocompletion=complete.experiments,
+    ),
+]
 SizeOption = Annotated[
-    str | None, typer.Option("--size", help="quick (without it) or paper, in an experiment that has sizes.")
+    str | None,
+    typer.Option(
+        "--size",
+        metavar="SIZE",
+        help="quick (without it) or paper, in an experiment that has sizes.",
+        autocompletion=complete.sizes,
+    ),
 ]
 PlatformOption = Annotated[
     list[str] | None,
     typer.Option(
         "--platform",
-        help="Run only this platform (label or name; several with commas). Baseline and A/A control are always "
-        "included. Repeatable.",
+        metavar="PLATFORM",
+        help="Only these platforms (labels or names, separated by commas). Baseline and A/A control are always included. Repeatable.",
+        autocompletion=complete.platforms_of_it,
     ),
 ]
 WorkloadOption = Annotated[
-    list[str] | None, typer.Option("--workload", help="Run only this workload (several with commas). Repeatable.")
+    list[str] | None,
+    typer.Option(
+        "--workload",
+        metavar="WORKLOAD",
+        help="Only these workloads (separated by commas). Repeatable.",
+        autocompletion=complete.workloads_of_it,
+    ),
 ]
 OnlyOption = Annotated[
     list[str] | None,
     typer.Option(
         "--only",
-        help="Run only trials that match PLATFORM:WORKLOAD (wildcards allowed). Repeatable.",
         metavar="PATTERN",
+        help="Only trials that match PLATFORM:WORKLOAD (wildcards allowed). Repeatable.",
+        autocompletion=complete.patterns,
     ),
 ]
 SkipOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--skip", help="Skip trials that match PLATFORM:WORKLOAD, the baseline included. Repeatable.", metavar="PATTERN"
+        "--skip",
+        metavar="PATTERN",
+        help="Skip trials that match PLATFORM:WORKLOAD, the baseline's too. Repeatable.",
+        autocompletion=complete.patterns,
     ),
 ]
 
 
 UntilOption = Annotated[
     Literal["decided"] | None,
-    typer.Option("--until", help="Add blocks until every verdict is known: at least the file's number, at most 12."),
+    typer.Option(
+        "--until",
+        metavar="decided",
+        help="Add blocks until every verdict is known: at least the file's number, at most 12.",
+    ),
 ]
 
 
 BlocksOption = Annotated[
-    int | None, typer.Option("--blocks", min=1, max=1000, help="Number of blocks, instead of the file's.")
+    int | None, typer.Option("--blocks", metavar="N", min=1, max=1000, help="Number of blocks, instead of the file's.")
 ]
-SeedOption = Annotated[int | None, typer.Option("--seed", help="Seed of the order, instead of the file's.")]
+SeedOption = Annotated[
+    int | None, typer.Option("--seed", metavar="N", help="Seed of the order, instead of the file's.")
+]
 
 
 def chosen(
@@ -114,7 +145,10 @@ def plan(
     seed: SeedOption = None,
     as_json: Json = False,
 ) -> None:
-    """Print the trials of an experiment, in order, and the time and disk that they will take; starts nothing."""
+    """Print the trials of an experiment; start nothing.
+
+    They are in order, with the time, disk and memory that they will take.
+    """
     checked = load(experiment, chosen(size, platform, workload, only, skip, until, blocks=blocks, seed=seed))
     from virtoll.run.preview import estimate, plan_of, planned_trial
     from virtoll.run.progress import describe

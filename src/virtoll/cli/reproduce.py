@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from virtoll.cli import complete
 from virtoll.cli.folders import find_run, runs_directory
 from virtoll.cli.output import Json, print_json, say, say_in_columns, say_on_stderr
 from virtoll.cli.plan import PlatformOption, SizeOption, WorkloadOption, chosen, load
@@ -21,25 +22,45 @@ if TYPE_CHECKING:
 
 
 def reproduce(
-    study: Annotated[str, typer.Argument(help="schlosser2011, mattos2012, suresh2014 or camargos2008.")],
+    study: Annotated[
+        str,
+        typer.Argument(
+            metavar="STUDY",
+            help="schlosser2011, mattos2012, suresh2014 or camargos2008.",
+            autocompletion=complete.studies,
+        ),
+    ],
     *,
     into: Annotated[
-        Path | None, typer.Option(help="The folder of its runs and page; 'runs/reproduce-STUDY' when not given.")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="The folder of its runs and page; 'runs/reproduce-STUDY' when not given."),
     ] = None,
     size: SizeOption = None,
     platform: PlatformOption = None,
     workload: WorkloadOption = None,
     experiment: Annotated[
         list[str] | None,
-        typer.Option("--experiment", help="In the place of the study's presets: a name or YAML file; repeatable."),
+        typer.Option(
+            "--experiment",
+            metavar="EXPERIMENT",
+            help="In the place of the study's presets: a name or YAML file. Repeatable.",
+            autocompletion=complete.experiments,
+        ),
     ] = None,
     runs: Annotated[
         list[str] | None,
-        typer.Option("--from", help="Measure nothing: a run, or a folder of runs; repeatable.", metavar="RUN"),
+        typer.Option(
+            "--from",
+            metavar="RUN",
+            help="Measure nothing: a run, or a folder of runs. Repeatable.",
+            autocompletion=complete.runs,
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Repeat a paper: all of its experiments, what they say of its claims, and its numbers beside yours, on one page.
+    """Repeat a paper's experiments, with its numbers beside yours.
+
+    One page has all of them, and what they say of the paper's claims.
 
     What is finished in the folder already is kept, and what was interrupted is resumed.
     """

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from virtoll.cli import complete
 from virtoll.cli.folders import find_run, new_folder
 from virtoll.cli.gate import AllowUnknownOption, FailIfOption, leave_by, tell, thresholds_for, thresholds_of
 from virtoll.cli.lab import check_lab, prepare_outside, require_lab
@@ -40,20 +41,28 @@ if TYPE_CHECKING:
     from virtoll.runfolder.store import RunFolder
 
 _WATCH_SECONDS = 5
+IntoOption = Annotated[
+    Path | None,
+    typer.Option("--into", metavar="FOLDER", help="The run's folder; a new one below 'runs' when not given."),
+]
 ClaimsOption = Annotated[
-    list[Path] | None, typer.Option("--claims", help="A YAML file of claims of yours (docs/claims.md); repeatable.")
+    list[Path] | None,
+    typer.Option("--claims", metavar="FILE", help="A YAML file of claims of yours (docs/claims.md). Repeatable."),
 ]
 NeedOption = Annotated[
     list[str] | None,
-    typer.Option("--need", help="Such as 'router 64B 200kpps loss<0.1% + oltp p99<20ms'; repeatable."),
+    typer.Option("--need", metavar="NEED", help="Such as 'router 64B 200kpps loss<0.1% + oltp p99<20ms'. Repeatable."),
 ]
-RunArgument = Annotated[str, typer.Argument(help="A run's folder, its name, or 'latest'.", metavar="RUN")]
+RunArgument = Annotated[
+    str,
+    typer.Argument(metavar="RUN", help="A run's folder, its name, or 'latest'.", autocompletion=complete.runs),
+]
 
 
 def run(
     experiment: ExperimentArgument = "quick",
     *,
-    into: Annotated[Path | None, typer.Option(help="The run's folder; a new one below 'runs' when not given.")] = None,
+    into: IntoOption = None,
     size: SizeOption = None,
     platform: PlatformOption = None,
     workload: WorkloadOption = None,
@@ -65,7 +74,7 @@ def run(
     fail_if: FailIfOption = None,
     allow_unknown: AllowUnknownOption = False,
 ) -> None:
-    """Run an experiment, or selected parts of it, and write the report."""
+    """Run an experiment, or parts of it, and write the report."""
     selection = chosen(size, platform, workload, only, skip, until, blocks=blocks, seed=seed)
     checked = load(experiment, selection)
     thresholds = thresholds_for(checked, fail_if or ())
@@ -75,13 +84,25 @@ def run(
 
 
 def consolidation(
-    platforms: Annotated[list[str], typer.Argument(help="Platforms, each as NAME or NAME:key=value,key=value.")],
-    memory: Annotated[str, typer.Option(help="The host's memory that may be used, such as 2GiB.")] = "1GiB",
-    limit: Annotated[int, typer.Option(help="At most so many guests.")] = 1000,
-    guest_memory: Annotated[str, typer.Option(help="What each guest is given.")] = "128MiB",
-    into: Annotated[Path | None, typer.Option(help="The run's folder; a new one below 'runs' when not given.")] = None,
+    platforms: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="PLATFORM",
+            help="Platforms, each as NAME or NAME:key=value,key=value.",
+            autocompletion=complete.platforms,
+        ),
+    ],
+    memory: Annotated[
+        str, typer.Option(metavar="MEMORY", help="The host's memory that may be used, such as 2GiB.")
+    ] = "1GiB",
+    limit: Annotated[int, typer.Option(metavar="N", help="Maximum number of guests.")] = 1000,
+    guest_memory: Annotated[str, typer.Option(metavar="MEMORY", help="What each guest is given.")] = "128MiB",
+    into: IntoOption = None,
 ) -> None:
-    """Count the idle guests that fit into a budget of the host's memory, and what each takes of it."""
+    """Count the idle guests that fit into a budget of memory.
+
+    The report has what each takes of the host's memory.
+    """
     import yaml
 
     from virtoll.cli.shell import given_platform
@@ -158,7 +179,10 @@ def report(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Write the report of a run (again): one HTML page, figures as SVG and PDF, tables as CSV."""
+    """Write the report of a run again.
+
+    It is one HTML page, with figures as SVG and PDF, and tables as CSV.
+    """
     folder = find_run(run)
     if watch:
         _watch(folder, claims or [], need or [])
@@ -169,11 +193,16 @@ def claims(
     run: RunArgument = "latest",
     given: ClaimsOption = None,
     paper: Annotated[
-        str | None, typer.Option(help="Of the published claims only this study's, such as mattos2012.")
+        str | None,
+        typer.Option(
+            metavar="STUDY",
+            help="Of the published claims only this study's, such as mattos2012.",
+            autocompletion=complete.studies,
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Print what a run says about the claims of the four studies, or about those of a file of yours."""
+    """Print what a run says about the claims of papers, or yours."""
     from virtoll.claims import judge_claims, published_claims
     from virtoll.report import claims_lines, ledger_document, load_analysis
 
@@ -195,7 +224,10 @@ def claims(
 
 
 def verify(run: RunArgument = "latest", as_json: Json = False) -> None:
-    """Check that a finished run's folder is as it was when the run ended; exit code 1 where it is not."""
+    """Check that a finished run's files are unchanged.
+
+    Exit code 1 where they are not.
+    """
     from virtoll.runfolder.sums import SUMS, differences, unchecked
 
     folder = find_run(run)
@@ -248,12 +280,19 @@ def claimed_names() -> Names:
 
 
 def validation(
-    runs: Annotated[list[str], typer.Argument(help="Runs: folders, names, or 'latest'.", metavar="RUN...")],
+    runs: Annotated[
+        list[str],
+        typer.Argument(metavar="RUN", help="Runs: folders, names, or 'latest'.", autocompletion=complete.runs),
+    ],
     tests: Annotated[
-        list[Path] | None, typer.Option(help="JUnit XML of the contract tests ('pytest --junitxml FILE'); repeatable.")
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="JUnit XML of the contract tests ('pytest --junitxml FILE'). Repeatable."),
     ] = None,
 ) -> None:
-    """Print what runs and contract tests show of each platform, whatever its speed, as a Markdown table."""
+    """Print a Markdown table of functional evidence.
+
+    For each platform: contract tests passed, trials, and what else runs show, whatever its speed.
+    """
     from virtoll.platforms import PLATFORMS
     from virtoll.report import load_analysis, read_tests, validation_table
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from virtoll.cli import complete
 from virtoll.cli.folders import new_folder
 from virtoll.cli.lab import check_lab, prepare_outside
 from virtoll.cli.output import Json, print_json, say, say_on_stderr, show
@@ -24,13 +25,21 @@ def selftest(
     *,
     only: Annotated[
         list[str] | None,
-        typer.Option(help="This check alone: cpu, clock, kernel-clock, path, link, disk, facts, nothing; repeatable."),
+        typer.Option(
+            metavar="CHECK",
+            help="Only this check: cpu, clock, kernel-clock, path, link, disk, facts, nothing. Repeatable.",
+            autocompletion=complete.checks,
+        ),
     ] = None,
     short: Annotated[bool, typer.Option("--short", help="Fewer faults and trials: a minute or two.")] = False,
-    into: Annotated[Path | None, typer.Option(help="Where runs and table go; below 'runs' when not given.")] = None,
+    into: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Where runs and table go; below 'runs' when not given.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Put known faults into real guests, measure them as any guest is measured, and say which were found.
+    """Put known faults into real guests, and say which are found.
+
+    They are measured as any guest is measured.
 
     Exit code 1 when one was missed, or when none could be tested.
     """

@@ -10,7 +10,7 @@ from virtoll.report.advice import AdviceView, Adviser, advice_lines
 from virtoll.report.answer import damage_line
 from virtoll.report.build import ReportResult, build_report, load_analysis
 from virtoll.report.claims import claims_lines, counts_line
-from virtoll.report.document import ledger_document, report_document
+from virtoll.report.document import comparison_records, ledger_document, median_records, report_document
 from virtoll.report.explanation import explanation_document, explanation_lines
 from virtoll.report.guests import consolidation_lines
 from virtoll.report.guests_at_once import at_once_terminal
@@ -19,17 +19,26 @@ from virtoll.report.reproduction import build_reproduction, study_presets
 from virtoll.report.reproduction_page import reproduction_document, reproduction_lines
 from virtoll.report.terminal import answer_terminal
 from virtoll.report.validation import read_tests, validation_table
+from virtoll.stats.analysis import Analysis
+from virtoll.stats.compare import Comparison
+from virtoll.stats.summaries import CellSummary
+from virtoll.stats.values import Task
 
 __all__ = [
     "AdviceView",
     "Adviser",
+    "Analysis",
+    "CellSummary",
+    "Comparison",
     "ReportResult",
+    "Task",
     "advice_lines",
     "answer_terminal",
     "at_once_terminal",
     "build_report",
     "build_reproduction",
     "claims_lines",
+    "comparison_records",
     "consolidation_lines",
     "counts_line",
     "damage_line",
@@ -38,6 +47,7 @@ __all__ = [
     "isolation_terminal",
     "ledger_document",
     "load_analysis",
+    "median_records",
     "read_tests",
     "report_document",
     "reproduction_document",

@@ -64,7 +64,7 @@ def report_document(
             }
             for one in analysis.cautions
         ],
-        "medians": [_median(analysis, *cell) for cell in analysis.cells],
+        "medians": median_records(analysis),
         "comparisons": tables["comparisons"],
         "isolation": tables.get("isolation", []),
         "neighbours": tables.get("neighbours", []),
@@ -188,6 +188,16 @@ def _fitness(analysis: Analysis) -> dict[str, Any]:
             for one in analysis.fitness.findings
         ],
     }
+
+
+def median_records(analysis: Analysis) -> list[dict[str, Any]]:
+    """The medians, a row for each platform and task that has values."""
+    return [_median(analysis, *cell) for cell in analysis.cells]
+
+
+def comparison_records(analysis: Analysis) -> list[dict[str, Any]]:
+    """The comparisons with the baseline, a row for each platform and task."""
+    return [dict(one) for one in comparisons_table(analysis).records()]
 
 
 def _median(analysis: Analysis, platform: str, task: Task) -> dict[str, Any]:

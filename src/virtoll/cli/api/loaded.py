@@ -1,0 +1,105 @@
+"""A run folder as an object: `load` finds it, `Run` hands out its records, its analysis and its report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from virtoll.cli.folders import find_run
+
+if TYPE_CHECKING:
+    from virtoll.report import Analysis, CellSummary, Comparison, Task
+    from virtoll.runfolder.records import Manifest, TrialRecord
+
+Rows = Literal["medians", "comparisons", "trials"]
+
+
+def load(run: str | Path = "latest") -> Run:
+    """A run by its folder, its name in the runs folder, or ``latest``; nothing of it is read before it is asked for.
+
+    Raises ``UsageError`` where there is no such run; reading raises ``RunFolderError`` with file and line.
+    """
+    return Run(find_run(str(run)))
+
+
+class Run:
+    """One run: what was measured, and what the analysis says of it. Each part is read or computed once."""
+
+    def __init__(self, folder: Path) -> None:
+        """``folder``: the run's, as ``load`` finds it."""
+        self.folder = folder
+
+    def __repr__(self) -> str:
+        """The run as it can be loaded again."""
+        return f"virtoll.load({str(self.folder)!r})"
+
+    @cached_property
+    def analysis(self) -> Analysis:
+        """All that tables, figures and the page are made of."""
+        from virtoll.report import load_analysis
+
+        return load_analysis(self.folder)
+
+    @property
+    def manifest(self) -> Manifest:
+        """What was to be measured, and on what: experiment, plan, host, image."""
+        return self.analysis.data.manifest
+
+    @property
+    def state(self) -> str:
+        """``complete``, ``running``, ``interrupted`` or ``failed``."""
+        return self.analysis.data.state.state
+
+    @property
+    def trials(self) -> tuple[TrialRecord, ...]:
+        """Every trial that has ended, as it was stored, in the run's order; warm-ups too."""
+        return tuple(sorted(self.analysis.data.every_trial, key=lambda one: one.trial))
+
+    @property
+    def medians(self) -> Mapping[tuple[str, Task], CellSummary]:
+        """The median and interval of each platform's label and task that has values."""
+        return self.analysis.cells
+
+    @property
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """Each platform's share of the baseline's performance, with interval and verdict, a task each."""
+        return self.analysis.comparisons
+
+    def rows(self, of: Rows = "medians") -> list[dict[str, Any]]:
+        """Plain rows, all with the same keys, for ``pandas.DataFrame`` and its like.
+
+        ``medians`` and ``comparisons`` are those of ``virtoll report --json`` (docs/report-json.md). ``trials`` has a
+        row for each trial: its place in the plan, how it ended and why. What is missing is None, and never zero.
+        """
+        if of == "trials":
+            return [
+                {
+                    "trial": one.trial,
+                    "block": one.block,
+                    "platform": one.platform,
+                    "workload": one.workload,
+                    "parameters": dict(one.parameters),
+                    "warm_up": one.warm_up,
+                    "status": one.status,
+                    "reason": one.reason or None,
+                }
+                for one in self.trials
+            ]
+        from virtoll.report import comparison_records, median_records
+
+        return median_records(self.analysis) if of == "medians" else comparison_records(self.analysis)
+
+    def report(self) -> Path:
+        """Write the report anew, as ``virtoll report`` does, and return its page."""
+        from virtoll.cli.needs import adviser_of
+        from virtoll.report import build_report
+
+        built = build_report(self.folder, adviser=adviser_of(self.folder, []))
+        self.__dict__.setdefault("analysis", built.analysis)  # it was computed: not a second time
+        return built.path
+
+    def figures(self) -> dict[str, Path]:
+        """The figures of the report that is there, as SVG, by their file's name; none before ``report``."""
+        return {path.stem: path for path in sorted((self.folder / "report" / "figures").glob("*.svg"))}

@@ -1,0 +1,158 @@
+"""What a shell offers while a command is typed: names that are known without measuring or analysing anything.
+
+Each function is the ``autocompletion`` of options and arguments. It gets what was typed so far, and returns everything
+that fits its place; typer keeps what begins like it. What cannot be read offers nothing: this is no place for a
+complaint.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from virtoll.errors import VirtollError
+
+if TYPE_CHECKING:
+    from virtoll.experiment.model import Experiment
+
+
+def experiments(incomplete: str) -> list[str]:
+    """The presets, and the YAML files of the folder that was begun to be typed."""
+    from virtoll.experiment.parse import presets
+
+    folder = incomplete[: incomplete.rfind("/") + 1]
+    found = [] if folder else sorted(path.stem for path in presets().glob("*.yaml"))
+    with contextlib.suppress(OSError):
+        found += sorted(folder + one.name for one in Path(folder or ".").iterdir() if one.suffix in {".yaml", ".yml"})
+    return found
+
+
+def runs() -> list[str]:
+    """``latest``, then the runs in the runs folder, newest first."""
+    from virtoll.cli.folders import run_folders
+
+    names = [path.name for path in reversed(run_folders())]
+    return ["latest", *names] if names else []
+
+
+def studies() -> list[str]:
+    """The studies of the presets, by the line in which each names its own."""
+    from virtoll.experiment.parse import presets
+
+    found = set()
+    for path in presets().glob("*.yaml"):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            if line.startswith("study:"):
+                found.add(line.partition(":")[2].strip())
+    return sorted(found)
+
+
+def sizes() -> list[str]:
+    """The sizes that an experiment can have."""
+    return ["quick", "paper"]
+
+
+def platforms() -> list[str]:
+    """The platforms that a guest can be started on."""
+    from virtoll.platforms import PLATFORMS
+
+    return list(PLATFORMS)
+
+
+def workloads() -> list[str]:
+    """All workloads."""
+    from virtoll.workloads import WORKLOADS
+
+    return list(WORKLOADS)
+
+
+def platforms_of_it(ctx: typer.Context) -> list[str]:
+    """The labels and names of the platforms of the experiment or run that the command names; else all names."""
+    try:
+        if "run" in ctx.params:
+            return _cells_of_run(_named(ctx, "run"))[0]
+        experiment = _experiment(ctx)
+    except (VirtollError, OSError):
+        return []
+    if experiment is None:
+        return platforms()
+    labels = [one.label for one in experiment.platforms]
+    return list(dict.fromkeys([*labels, *(one.platform for one in experiment.platforms)]))
+
+
+def workloads_of_it(ctx: typer.Context) -> list[str]:
+    """The workloads of the experiment or run that the command names; else all."""
+    try:
+        if "run" in ctx.params:
+            return _cells_of_run(_named(ctx, "run"))[1]
+        experiment = _experiment(ctx)
+    except (VirtollError, OSError):
+        return []
+    return workloads() if experiment is None else list(dict.fromkeys(one.workload for one in experiment.workloads))
+
+
+def patterns(ctx: typer.Context) -> list[str]:
+    """``PLATFORM:WORKLOAD``, each of both also as ``*``."""
+    labels, names = [*platforms_of_it(ctx), "*"], [*workloads_of_it(ctx), "*"]
+    return [f"{label}:{name}" for label in labels for name in names if (label, name) != ("*", "*")]
+
+
+def images() -> list[str]:
+    """The guest images."""
+    from virtoll.image import IMAGES
+
+    return list(IMAGES)
+
+
+def forms() -> list[str]:
+    """The forms that can be made of an image."""
+    from typing import get_args
+
+    from virtoll.image import FormName
+
+    return list(get_args(FormName))
+
+
+def nested_hosts() -> list[str]:
+    """The kinds of nested hosts."""
+    from virtoll.nested import NESTED_HOSTS
+
+    return list(NESTED_HOSTS)
+
+
+def checks() -> list[str]:
+    """The checks of the self-test."""
+    from virtoll.selftest.experiments import EXPERIMENTS
+
+    return list(EXPERIMENTS)
+
+
+def _experiment(ctx: typer.Context) -> Experiment | None:
+    """What the command measures, checked as the command checks it; None where it names none."""
+    from virtoll.cli.plan import load
+    from virtoll.experiment.selection import EVERYTHING, Selection
+
+    if "study" in ctx.params or "experiment" not in ctx.params:
+        return None
+    size = ctx.params.get("size")
+    return load(_named(ctx, "experiment"), Selection(size=size) if size else EVERYTHING)
+
+
+def _named(ctx: typer.Context, argument: str) -> str:
+    """The first argument as typed: an option that has no value yet lets the parser leave it where it stood."""
+    return str(ctx.args[0] if ctx.args else ctx.params[argument])
+
+
+def _cells_of_run(name: str) -> tuple[list[str], list[str]]:
+    """The platforms and workloads of a run's plan."""
+    from virtoll.cli.folders import find_run
+    from virtoll.runfolder.store import RunFolder
+
+    trials = RunFolder.open(find_run(name)).manifest.plan.trials
+    return (
+        sorted({trial.platform for trial in trials}),
+        sorted({trial.workload for trial in trials}),
+    )

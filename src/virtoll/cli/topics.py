@@ -1,0 +1,92 @@
+"""What holds for all commands: exit codes and environment variables, as data.
+
+``virtoll help exit-codes`` and ``virtoll help environment``, the manual page and docs/commands.md are made of it. A
+test holds it to the code: each code of ``errors``, and each variable that the source names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True)
+class ExitCode:
+    """A number that a command ends with, and when."""
+
+    code: int
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Variable:
+    """An environment variable that a person may set, what it is for, and what holds without it."""
+
+    name: str
+    meaning: str
+    without: str
+
+
+EXIT_CODES: Final = (
+    ExitCode(0, "What was asked for is done."),
+    ExitCode(
+        1,
+        "It could not be done, and one sentence says why. Also what doctor, selftest and verify end with where "
+        "something does not work, is not found or has changed.",
+    ),
+    ExitCode(2, "The input was wrong: a file, a key, a setting or an option. Nothing was started, and nothing lost."),
+    ExitCode(3, "The run missed a threshold, of its experiment or of --fail-if. It is complete, and reported."),
+    ExitCode(
+        4, "The run cannot tell whether a threshold is met, or its A/A control differs. It is complete, and reported."
+    ),
+    ExitCode(130, "Interrupted. What was measured is stored: 'virtoll resume' continues."),
+)
+
+ENVIRONMENT: Final = (
+    Variable("VIRTOLL_RUNS", "The folder of runs.", "'runs' in the current folder"),
+    Variable(
+        "VIRTOLL_CACHE",
+        "The folder of guest images and whatever else is built once.",
+        "/var/cache/virtoll for root, else virtoll in $XDG_CACHE_HOME",
+    ),
+    Variable(
+        "VIRTOLL_STATE",
+        "The folder in which it stands what a run or a tuning must undo, also after a crash.",
+        "/run/virtoll for root, else virtoll in $XDG_RUNTIME_DIR or a private folder in /tmp",
+    ),
+    Variable("VIRTOLL_AGENT", "The agent's program.", "build/virtoll-agent of a clone, else the package's own"),
+    Variable("NO_COLOR", "Set to anything: neither colours nor other escapes (https://no-color.org).", "colours"),
+    Variable("XDG_CACHE_HOME", "The user's cache folder.", "~/.cache"),
+    Variable("XDG_RUNTIME_DIR", "The user's folder of what does not outlive the session.", "a private folder in /tmp"),
+    Variable("XDG_CONFIG_HOME", "Where Go's settings are read, when gVisor's runsc is built.", "~/.config"),
+    Variable("GOENV", "The file of Go's settings, when gVisor's runsc is built.", "go/env in $XDG_CONFIG_HOME"),
+    Variable("PATH", "Where programs are looked for; /usr/sbin and /sbin are searched besides.", "these two alone"),
+    Variable("OPENBLAS_NUM_THREADS", "Threads of the statistics' linear algebra.", "1"),
+    Variable(
+        "PYDANTIC_DISABLE_PLUGINS",
+        "Which plug-ins of pydantic's are left out; looking for them makes every start slower.",
+        "all of them",
+    ),
+)
+INTERNAL: Final = frozenset(
+    {
+        "VIRTOLL_HOST_PROC",
+        "VIRTOLL_LAB",
+        "VIRTOLL_LAB_RECORD",
+        "VIRTOLL_OUTSIDE",
+        "VIRTOLL_PINNER",
+        "VIRTOLL_TESTBED",
+        "VIRTOLL_TUNED",
+    }
+)
+"""What Virtoll gives itself in a lab: to set one by hand has no use."""
+
+TOPICS: Final = {"environment": "Environment variables", "exit-codes": "Exit codes"}
+
+
+def lines(topic: str) -> list[tuple[str, str]]:
+    """A topic as terms with what they mean; ``KeyError`` where there is no such topic."""
+    return {
+        "environment": [(one.name, f"{one.meaning} Without it: {one.without}.") for one in ENVIRONMENT],
+        "exit-codes": [(str(one.code), one.meaning) for one in EXIT_CODES],
+    }[topic]
