@@ -21,6 +21,7 @@ import typer
 from virtoll import __version__
 from virtoll.cli import advise, explain, host, image, listing, nested, plan, reproduce, runs, selftest
 from virtoll.cli.output import say, say_on_stderr
+from virtoll.cli.problems import told
 from virtoll.errors import Interrupted, StorageError, VirtollError
 
 app = typer.Typer(
@@ -47,7 +48,8 @@ def main() -> None:
         _leave_the_output()
         sys.exit(StorageError.exit_code)
     except VirtollError as error:
-        say_on_stderr(f"virtoll: {error}")
+        for line in told(error):
+            say_on_stderr(line)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         say_on_stderr("virtoll: interrupted")

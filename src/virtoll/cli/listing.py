@@ -17,7 +17,7 @@ app = typer.Typer(help="What there is: platforms, workloads, experiments, runs, 
 @app.command("platforms")
 def list_platforms(as_json: Json = False) -> None:
     """Every way to run a guest that Virtoll knows ('virtoll doctor' tries which of them work here)."""
-    from virtoll.experiment.parse import describe_parameters
+    from virtoll.experiment.describe import describe_parameters
     from virtoll.platforms import PLATFORMS
     from virtoll.platforms.base import VALIDATION_WORDS
 
@@ -37,7 +37,7 @@ def list_platforms(as_json: Json = False) -> None:
 @app.command("workloads")
 def list_workloads(as_json: Json = False) -> None:
     """Every workload, with its parameters and metrics."""
-    from virtoll.experiment.parse import describe_parameters
+    from virtoll.experiment.describe import describe_parameters
     from virtoll.workloads import WORKLOADS
 
     rows = [

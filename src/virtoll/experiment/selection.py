@@ -15,6 +15,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Self
 
 from virtoll.errors import UsageError
+from virtoll.experiment.near import choices, near
 
 Cell = tuple[str, str]
 """A platform's label and a workload's name."""
@@ -112,8 +113,8 @@ def _check(platforms: Mapping[str, str], workloads: Collection[str], selection: 
     ):
         for name in asked:
             if name not in known:
-                allowed = ", ".join(platforms if option == "--platform" else workloads)
-                raise UsageError(f"{option} {name!r} is not in this experiment; allowed: {allowed}")
+                allowed = choices(name, platforms if option == "--platform" else workloads)
+                raise UsageError(f"{option} {name!r} is not in this experiment; {allowed}")
 
 
 def _matched(
@@ -131,7 +132,11 @@ def _matched(
             if fnmatchcase(label, platform) and fnmatchcase(name, workload)
         }
         if not own:
-            raise UsageError(f"{option} {pattern!r} fits nothing of this experiment; {_allowed(platforms, workloads)}")
+            meant = [*near(platform, platforms), *near(workload, workloads)]
+            asked = f"did you mean {' and '.join(repr(one) for one in meant)}? " if meant else ""
+            raise UsageError(
+                f"{option} {pattern!r} fits nothing of this experiment; {asked}{_allowed(platforms, workloads)}"
+            )
         found |= own
     return frozenset(found)
 
