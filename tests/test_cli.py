@@ -112,7 +112,9 @@ def test_a_record_of_a_platform_is_refused_in_an_experiment(tmp_path: Path) -> N
 
 def test_the_parameters_of_a_platform_are_listed_with_what_is_allowed() -> None:
     rows = {row["name"]: row for row in as_json("list", "platforms")}
-    assert rows["qemu-tcg"]["parameters"]["nic"] == "virtio-net | e1000 | rtl8139 | vmxnet3 (default virtio-net)"
+    assert rows["qemu-tcg"]["parameters"]["nic"] == (
+        "'virtio-net', 'e1000', 'rtl8139' or 'vmxnet3' (default virtio-net)"
+    )
 
 
 def test_runs_are_listed_with_their_state(runs: Path, tmp_path: Path) -> None:
@@ -132,15 +134,15 @@ def test_a_plan_is_printed_and_nothing_is_started(tmp_path: Path) -> None:
     assert document["experiment"] == "quick"
     assert [trial["trial"] for trial in document["trials"]] == list(range(len(document["trials"])))
     assert 0 < document["estimated_seconds"] <= 420
-    finished = virtoll("plan", "quick", runs=tmp_path / "runs")
+    finished = virtoll("plan", "quick", "--trials", runs=tmp_path / "runs")
     lines = finished.stdout.splitlines()
     assert len(lines) == len(document["trials"]) + 3
     assert lines[-3].startswith(
         f"{len(document['trials'])} trials in 3 randomised blocks of 5 rounds, seed 20080407, about "
     )
-    assert lines[-2].startswith("disk: image tiny in the cache ")
+    assert lines[-2].startswith("disk: guest image tiny in the cache ")
     platforms = len({trial["platform"] for trial in document["trials"]})
-    assert lines[-1].startswith(f"memory: {platforms} guests of 256 MiB at one time, ")
+    assert lines[-1].startswith(f"memory: up to {platforms} guests at once, 256 MiB each (")
     assert document["memory"] == {"guests": platforms, "guests_bytes": platforms * 256 * 2**20}
     assert not (tmp_path / "runs").exists()
     reported = [line.split(maxsplit=1)[1] for line in lines[:-3]]
@@ -148,6 +150,33 @@ def test_a_plan_is_printed_and_nothing_is_started(tmp_path: Path) -> None:
     assert {line.split()[4] for line, times in alike.items() if times > 1} == {"native"}, "the host, in its own round"
     assert set(alike.values()) == {1, 2}
     assert any(line.endswith("block 1 round 1 native forkwait processes=1200") for line in reported)
+
+
+def test_a_plan_is_a_table_with_what_the_result_would_lack(tmp_path: Path) -> None:
+    narrow = {"COLUMNS": "80"}
+    shown = virtoll("plan", "quick", changed=narrow).stdout.splitlines()
+    head = next(line for line in shown if line.startswith("trials, time"))
+    assert head.split()[2:] == ["forward", "superpi", "masr", "forkwait"]
+    assert re.search(r"^qemu-tcg-e1000 +\d+, \S+ min +- ", "\n".join(shown), re.MULTILINE)
+    assert max(map(len, shown[1:-2])) <= 80
+    file = experiments.write(
+        tmp_path,
+        platforms=["native", {"platform": "runc", "label": "c"}],
+        guest={"memory": "900GiB", "vcpus": 900},
+        blocks=1,
+    )
+    asked = as_json("plan", str(file))
+    assert asked["version"] == 1
+    said = virtoll("plan", file).stdout
+    assert [line.removeprefix("warning: ") for line in said.splitlines()[-4:]] == asked["warnings"]
+    assert [line.split(",")[0].split(";")[0] for line in asked["warnings"]] == [
+        "no A/A control",
+        "1 block decides next to nothing",
+        "guests at once are given 1.76 TiB",
+        "a guest has 900 virtual CPUs",
+    ]
+    assert "less than a minute if every platform is available" in said
+    assert "1 trials" not in virtoll("plan", "models").stdout
 
 
 @pytest.mark.parametrize("preset", PRESETS)

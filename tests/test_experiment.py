@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,6 @@ from virtoll.experiment.model import Catalogue, Image
 from virtoll.experiment.parse import find_experiment, load_experiment, parse_experiment, presets
 from virtoll.platforms import PLATFORMS
 from virtoll.run.preview import catalogue
-from virtoll.workloads import WORKLOADS
 
 QEMU, FORWARD = {"platform": "qemu-tcg"}, {"workload": "forward"}
 DEVICES = ["0000:01:00.0", "0000:01:00.1"]
@@ -39,10 +39,25 @@ def swept(**changed: Any) -> dict[str, Any]:
 
 # What is wrong -> the key that is named -> words that say what is allowed.
 COMPLAINTS: list[tuple[str, dict[str, Any], str, list[str]]] = [
-    ("unknown platform", {"platforms": ["nativ"]}, "platforms[0].platform", ["'nativ' is not known", *PLATFORMS]),
-    ("unknown workload", {"workloads": ["pi"]}, "workloads[0].workload", ["'pi' is not known", *WORKLOADS]),
+    (
+        "unknown platform",
+        {"platforms": ["nativ"]},
+        "platforms[0].platform",
+        ["'nativ' is not known; did you mean 'native'? 'virtoll list platforms' shows all"],
+    ),
+    (
+        "unknown workload",
+        {"workloads": ["pi"]},
+        "workloads[0].workload",
+        ["'pi' is not known; did you mean 'superpi'?"],
+    ),
     ("unknown key at the top", {"platform": "native"}, "platform", ["not known", "platforms", "workloads", "seed"]),
-    ("unknown key of the guest", {"guest": {"cpus": 1}}, "guest.cpus", ["not known; allowed keys: vcpus, memory"]),
+    (
+        "unknown key of the guest",
+        {"guest": {"cpus": 1}},
+        "guest.cpus",
+        ["not known; did you mean 'vcpus'? allowed keys: vcpus, memory"],
+    ),
     (
         "unknown key of a platform",
         {"platforms": ["native", QEMU | {"bus": "ide"}]},
@@ -56,7 +71,7 @@ COMPLAINTS: list[tuple[str, dict[str, Any], str, list[str]]] = [
         "unknown key of a workload",
         {"workloads": [{"workload": "superpi", "digit": 10}]},
         "workloads[0].digit",
-        ["not known; allowed keys: digits"],
+        ["not known; did you mean 'digits'? allowed keys: digits"],
     ),
     (
         "a value that is not allowed",
@@ -222,7 +237,7 @@ COMPLAINTS: list[tuple[str, dict[str, Any], str, list[str]]] = [
     ),
     ("a factor without values", {"platforms": ["native", QEMU | {"nic": []}]}, "platforms[1].nic", ["at least one"]),
     ("unknown scenario", {"scenario": "beside"}, "scenario", ["'dedicated'", "'neighbours'"]),
-    ("wrong type at the top", {"blocks": "many"}, "blocks", ["integer", "'many'"]),
+    ("wrong type at the top", {"blocks": "many"}, "blocks", ["must be a whole number from 1 to 1000, got 'many'"]),
     ("wrong type of a list", {"platforms": "native"}, "platforms", ["list", "'native'"]),
     ("wrong type of an entry", {"platforms": ["native", 5]}, "platforms[1]", ["a name or a mapping", "5"]),
     ("wrong type of a workload", {"workloads": [["superpi"]]}, "workloads[0]", ["a name or a mapping"]),
@@ -231,7 +246,7 @@ COMPLAINTS: list[tuple[str, dict[str, Any], str, list[str]]] = [
         "wrong type of a parameter",
         {"workloads": [{"workload": "superpi", "digits": "all"}]},
         "workloads[0].digits",
-        ["integer", "'all'"],
+        ["a whole number from 10 to", "'all'"],
     ),
     *(
         (
@@ -241,12 +256,12 @@ COMPLAINTS: list[tuple[str, dict[str, Any], str, list[str]]] = [
             [allowed, str(value)],
         )
         for key, value, allowed in (
-            ("cpu_max", 0, "greater than or equal to 0.01"),
+            ("cpu_max", 0, "from 0.01 to 1024"),
             ("cpu_max", "half", "number"),
-            ("cpu_weight", 0, "greater than or equal to 1"),
-            ("cpu_weight", 10_001, "less than or equal to 10000"),
-            ("memory_max", "1MiB", "greater than or equal to 16777216"),
-            ("io_max", "fast", "byte"),
+            ("cpu_weight", 0, "from 1 to 10 000"),
+            ("cpu_weight", 10_001, "from 1 to 10 000"),
+            ("memory_max", "1MiB", "of at least 16MiB"),
+            ("io_max", "fast", "a size such as 256MiB of at least 4KiB"),
         )
     ),
     (
@@ -255,26 +270,27 @@ COMPLAINTS: list[tuple[str, dict[str, Any], str, list[str]]] = [
         "platforms",
         ["native-again is the A/A control of native and is not given the same", "give both the same keys"],
     ),
-    ("too few blocks", {"blocks": 0}, "blocks", ["greater than or equal to 1", "0"]),
-    ("too many blocks", {"blocks": 1001}, "blocks", ["less than or equal to 1000"]),
-    ("negative seed", {"seed": -1}, "seed", ["greater than or equal to 0"]),
-    ("no virtual CPU", {"guest": {"vcpus": 0}}, "guest.vcpus", ["greater than or equal to 1"]),
-    ("too little memory", {"guest": {"memory": "1MiB"}}, "guest.memory", ["67108864"]),
-    ("no size", {"guest": {"memory": "lots"}}, "guest.memory", ["byte", "'lots'"]),
+    ("too few blocks", {"blocks": 0}, "blocks", ["from 1 to 1000", "0"]),
+    ("too many blocks", {"blocks": 1001}, "blocks", ["from 1 to 1000"]),
+    ("negative seed", {"seed": -1}, "seed", ["of at least 0"]),
+    ("no virtual CPU", {"guest": {"vcpus": 0}}, "guest.vcpus", ["from 1 to 1024"]),
+    ("too little memory", {"guest": {"memory": "1MiB"}}, "guest.memory", ["of at least 64MiB"]),
+    ("no size", {"guest": {"memory": "lots"}}, "guest.memory", ["a size such as 256MiB", "'lots'"]),
     ("too few digits", {"workloads": [{"workload": "superpi", "digits": 5}]}, "workloads[0].digits", ["10"]),
     (
         "too small a frame",
         {"workloads": [FORWARD | {"frame_size_bytes": [64, 63]}]},
         "workloads[0].frame_size_bytes",
-        ["greater than or equal to 64", "63"],
+        ["from 64 to", "63"],
     ),
     ("too many sources", {"workloads": [FORWARD | {"sources": 4}]}, "workloads[0].sources", ["3"]),
-    ("not a multiple", {"workloads": [{"workload": "masr", "size_bytes": 5000}]}, "workloads[0].size_bytes", ["4096"]),
-    ("no name", {"name": None}, "name", ["missing"]),
-    ("no question", {"question": None}, "question", ["missing"]),
-    ("no platforms", {"platforms": None}, "platforms", ["missing"]),
+    (
+        "not a multiple",
+        {"workloads": [{"workload": "masr", "size_bytes": 5000}]},
+        "workloads[0].size_bytes",
+        ["a multiple of 4KiB"],
+    ),
     ("empty platforms", {"platforms": []}, "platforms", ["at least 1"]),
-    ("no workloads", {"workloads": None}, "workloads", ["missing"]),
     (
         "an entry without its name",
         {"platforms": ["native", {"nic": "e1000"}]},
@@ -303,7 +319,7 @@ COMPLAINTS: list[tuple[str, dict[str, Any], str, list[str]]] = [
         "a guest of its own that is too small",
         {"platforms": ["native", {"platform": "netns", "guest": {"memory": "1MiB"}}]},
         "platforms[1].guest.memory",
-        ["greater than or equal"],
+        ["of at least 64MiB"],
     ),
     (
         "a guest of its own beside others",
@@ -325,12 +341,12 @@ COMPLAINTS: list[tuple[str, dict[str, Any], str, list[str]]] = [
         "the same workload twice",
         {"workloads": ["superpi", {"workload": "superpi", "digits": 16384}]},
         "workloads[1]",
-        ["there twice"],
+        ["repeats a trial of workloads[0]: superpi, digits 16384; remove one"],
     ),
     ("baseline not listed", {"baseline": "runc"}, "baseline", ["'runc'", "allowed: native, netns"]),
     ("control not listed", {"control": "native-again"}, "control", ["'native-again'", "allowed: native, netns"]),
     ("control is the baseline", {"control": "native"}, "control", ["the baseline itself", "allowed: netns"]),
-    ("a name that is no label", {"name": "Bad Name"}, "name", ["pattern", "'Bad Name'"]),
+    ("a name that is no label", {"name": "Bad Name"}, "name", ["small letters, digits", "'Bad Name'"]),
     (
         "a label that is a path",
         {"platforms": ["native", {"platform": "netns", "label": "../../etc"}]},
@@ -400,7 +416,7 @@ COMPLAINTS: list[tuple[str, dict[str, Any], str, list[str]]] = [
     (
         "a role in a list of generators that is none",
         {"testbed": SEVERAL | {"generator": [_FAR | {"interfaces": ["eth1"]}, {"host": {"ssh": "bench@second"}}]}},
-        "testbed.more_generators.0.interfaces",
+        "testbed.generator[1].interfaces",
         ["is missing"],
     ),
     (
@@ -446,13 +462,13 @@ COMPLAINTS: list[tuple[str, dict[str, Any], str, list[str]]] = [
         "platforms[1].vfio",
         ["add the section 'testbed'"],
     ),
-    ("a margin of everything", {"margin": 0.6}, "margin", ["less than or equal to 0.5"]),
-    ("a margin of next to nothing", {"margin": 0.005}, "margin", ["greater than or equal to 0.01"]),
+    ("a margin of everything", {"margin": 0.6}, "margin", ["from 0.01 to 0.5"]),
+    ("a margin of next to nothing", {"margin": 0.005}, "margin", ["from 0.01 to 0.5"]),
     (
         "a device that is no address",
         {"platforms": ["native", QEMU | {"attachment": "passthrough", "vfio": ["eth0"]}]},
-        "platforms[1].vfio.0",
-        ["pattern", "'eth0'"],
+        "platforms[1].vfio[0]",
+        ["a PCI address such as 0000:01:00.0", "'eth0'"],
     ),
 ]
 
@@ -475,7 +491,7 @@ def test_a_complaint_names_file_key_and_what_is_allowed(changed: dict[str, Any],
         ("", "a mapping"),
         ("- a\n", "a mapping"),
         ("5\n", "a mapping"),
-        ("a: [\n", "line 2: not valid YAML"),
+        ("a: [\n", "line 1: not valid YAML: the file ends where"),
         ("name: a\nname: b\n", "line 2: key 'name' is there twice"),
         ("name: 2026-13-45\n", "line 1: '2026-13-45' is read as timestamp, and is none"),
         ("a: b: c", "YAML"),
@@ -496,7 +512,9 @@ def test_a_file_that_is_not_text_is_one_sentence(tmp_path: Path) -> None:
 
 
 def test_an_unknown_experiment_names_those_that_there_are() -> None:
-    with pytest.raises(UsageError, match=r"'quik' is not known; choose one of: .*models.*quick"):
+    with pytest.raises(UsageError, match=r"'nothing-alike' is not known; choose one of: .*models.*quick"):
+        find_experiment("nothing-alike")
+    with pytest.raises(UsageError, match=r"'quik' is not known; did you mean 'quick'\? 'virtoll list experiments'"):
         find_experiment("quik")
     with pytest.raises(UsageError, match=r"no/such\.yaml: no such file"):
         find_experiment("no/such.yaml")
@@ -664,8 +682,10 @@ def test_the_command_line_exits_with_2_and_makes_nothing(
     file = experiments.write(tmp_path, **changed)
     finished = virtoll(command, file, runs=tmp_path / "runs")
     assert finished.returncode == 2
-    assert finished.stderr.startswith(f"virtoll: {file}: key '{key}': "), finished.stderr
-    assert finished.stderr.count("\n") == 1
+    first, line, caret = finished.stderr.splitlines()
+    assert re.match(rf"{re.escape(str(file))}:\d+:\d+: key '{re.escape(key)}': ", first), first
+    assert re.match(r" *\d+ \| .", line)
+    assert re.fullmatch(r" +\| +\^+", caret)
     assert finished.stdout == ""
     assert list(tmp_path.iterdir()) == [file]
 
@@ -674,7 +694,7 @@ def test_the_command_line_exits_with_2_and_makes_nothing(
 def test_an_unknown_experiment_exits_with_2(tmp_path: Path, command: str) -> None:
     finished = virtoll(command, "quik", runs=tmp_path / "runs")
     assert finished.returncode == 2
-    assert "experiment 'quik' is not known; choose one of: " in finished.stderr
+    assert "experiment 'quik' is not known; did you mean 'quick'? " in finished.stderr
     assert list(tmp_path.iterdir()) == []
 
 

@@ -194,9 +194,9 @@ def test_a_hypervisor_that_is_driven_by_its_own_api_faces_this_machine() -> None
             {"generator": {"host": {"ssh": "a", "netns": "b"}, "interfaces": ["eth1"]}},
             "testbed.generator.host.*one of .local.",
         ),
-        ({"generator": {"host": {"ssh": "-oProxyCommand=x"}, "interfaces": ["eth1"]}}, "pattern"),
+        ({"generator": {"host": {"ssh": "-oProxyCommand=x"}, "interfaces": ["eth1"]}}, "must be user@host or a name"),
         ({"colour": 1}, "testbed.colour.*not known"),
-        ({"flow_control": "auto"}, "testbed.flow_control.*valid boolean"),
+        ({"flow_control": "auto"}, "testbed.flow_control.*true or false"),
     ],
 )
 def test_a_wrong_section_is_refused_in_one_sentence(changed: dict[str, object], complaint: str) -> None:

@@ -162,7 +162,7 @@ def test_the_package_carries_the_files() -> None:
 def test_an_experiment_names_a_study_that_there_is() -> None:
     assert experiments.parsed(study="schlosser2011").study in study_names()
     assert experiments.parsed().study is None
-    with pytest.raises(UsageError, match=r"key 'study': 'schloser' is not known; allowed: schlosser2011"):
+    with pytest.raises(UsageError, match=r"key 'study': 'schloser' is not known; did you mean 'schlosser2011'"):
         experiments.parsed(study="schloser")
     with pytest.raises(UsageError, match=r"choose one of: schlosser2011"):
         load_study("schloser")

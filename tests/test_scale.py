@@ -74,8 +74,8 @@ def test_what_is_not_said_is_as_the_experiment_says() -> None:
         ({"scale": None}, "key 'scale': is missing; add numbers of guests, such as {guests: [1, 2, 4, 8]}"),
         ({"scenario": None}, "key 'scale': needs 'scenario: scale'"),
         ({"scale": {"guests": []}}, "key 'scale.guests': "),
-        ({"scale": {"guests": [0]}}, "key 'scale.guests.0': "),
-        ({"scale": {"guests": [129]}}, "key 'scale.guests.0': "),
+        ({"scale": {"guests": [0]}}, "key 'scale.guests[0]': "),
+        ({"scale": {"guests": [129]}}, "key 'scale.guests[0]': "),
         ({"scale": {"guests": [2, 2]}}, "'guests' has a number twice; leave one out"),
         ({"scale": {"guests": [1], "vcpus": [1, 1]}}, "'vcpus' has a number twice"),
         ({"scale": {"guests": [1, 2], "memory": {1: "1GiB"}}}, "'memory' says nothing for 2 guests; add it"),
@@ -408,9 +408,9 @@ def test_blocks_are_added_until_each_number_of_guests_is_decided(
 
 def test_plan_says_how_many_are_up_at_once(tmp_path: Path) -> None:
     file = experiments.write(tmp_path, **scale([1, 6], guest={"memory": "128MiB"}))
-    said = virtoll("plan", file, runs=tmp_path).stdout
+    said = virtoll("plan", file, "--trials", runs=tmp_path).stdout
     assert "native superpi digits=131072 in 6 guests at once" in said
-    assert "memory: 6 guests of 128 MiB at one time, 768 MiB if each fills what it is given" in said
+    assert "memory: up to 6 guests at once, 128 MiB each (768 MiB of " in said
 
 
 def test_threads_have_turns_and_wait_at_the_same_time() -> None:

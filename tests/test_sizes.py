@@ -71,10 +71,10 @@ def test_the_quick_size_is_taken_where_there_are_sizes() -> None:
         (
             "paper",
             {"sizes": {"quick": {}, "paper": {"workloads": [{"workload": "superpi", "digit": 1}]}}},
-            "example.yaml, size paper: key 'workloads[0].digit': not known; allowed keys: digits",
+            "example.yaml, size paper: key 'workloads[0].digit': not known; did you mean 'digits'? allowed",
         ),
-        (None, {"order": "sequential", "sizes": None}, "key 'order': input should be 'randomised' or 'paper'"),
-        (None, {"summary": "mode", "sizes": None}, "key 'summary': input should be 'mean-t95', 'mean-sd' or 'median-"),
+        (None, {"order": "sequential", "sizes": None}, "key 'order': must be 'randomised' or 'paper'"),
+        (None, {"summary": "mode", "sizes": None}, "key 'summary': must be 'mean-t95', 'mean-sd' or 'median-"),
     ],
 )
 def test_what_is_wrong_with_a_size_is_one_sentence(size: str | None, changed: dict[str, Any], complaint: str) -> None:
@@ -118,7 +118,10 @@ def test_a_platforms_name_takes_all_its_labels() -> None:
     ("asked", "complaint"),
     [
         ({"platforms": ("xen",)}, "--platform 'xen' is not in this experiment; allowed: native, native-again, netns"),
-        ({"workloads": ("pi",)}, "--workload 'pi' is not in this experiment; allowed: superpi, masr"),
+        (
+            {"workloads": ("pi",)},
+            "--workload 'pi' is not in this experiment; did you mean 'superpi'? allowed: superpi, masr",
+        ),
         ({"only": ("runc",)}, "--only 'runc' is not PLATFORM:WORKLOAD; give both, such as"),
         ({"skip": ("xen*:*",)}, "--skip 'xen*:*' fits nothing of this experiment; platforms: native"),
         ({"only": ("runc:*",), "skip": ("*:*",)}, "nothing of the experiment is left by --only 'runc:*' --skip '*:*'"),
@@ -250,7 +253,7 @@ def test_the_command_line_takes_them(tmp_path: Path) -> None:
     assert plan["disk"]["data_bytes"] == 0
     shown = virtoll("plan", file, "--size", "paper", "--platform", "slow").stdout
     assert "16 trials in 4 repetitions in a row, platform after platform (order: paper)" in shown
-    assert "disk: image tiny in the cache" in shown
+    assert "disk: guest image tiny in the cache" in shown
     ran = virtoll("run", file, "--into", tmp_path / "run", *options)
     assert ran.returncode == 0, ran.stderr
     folder = RunFolder.open(tmp_path / "run")

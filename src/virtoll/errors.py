@@ -7,9 +7,10 @@ An error below ``GuestError`` costs the trials of one guest, never the campaign.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from reprlib import Repr
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 # What a file of the user's must have at a place, where pydantic's words are those of Python.
 _SHAPES: Final[Mapping[str, str]] = {
@@ -60,10 +61,55 @@ class VirtollError(Exception):
     exit_code = 1
 
 
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong in a file of the user's.
+
+    ``file``: as it was given. ``said``: what is wrong and what to do, with the key. ``key``: in words, empty for the
+    whole. ``part``: which part of the file is meant where the file has several, such as ``size paper``.
+    ``line``, ``column``: from 1, the column in characters; None where it is nowhere. ``text``: that line as it stands,
+    empty where it shows nothing; ``length``: how many of its characters are meant.
+    """
+
+    file: str
+    said: str
+    key: str = ""
+    part: str = ""
+    line: int | None = None
+    column: int | None = None
+    length: int = 1
+    text: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """With the file; the key says where, or else the line."""
+        part = f", {self.part}" if self.part else ""
+        line = f"line {self.line}: " if self.line is not None and not self.key and self.text else ""
+        return f"{self.file}{part}: {line}{self.said}"
+
+    @property
+    def located(self) -> str:
+        """``file:line:column: what is wrong``, as editors read it."""
+        at = self.file if self.line is None else f"{self.file}:{self.line}:{self.column}"
+        return f"{at}: {self.part}: {self.said}" if self.part else f"{at}: {self.said}"
+
+
 class UsageError(VirtollError):
-    """Bad input: names the file, key or host setting and what to do; nothing was started and nothing lost."""
+    """Bad input: names the file, key or host setting and what to do; nothing was started and nothing lost.
+
+    ``problems``: what is wrong, one by one and with places, where that is known; the message has a line for each.
+    """
 
     exit_code = 2
+    problems: tuple[Problem, ...] = ()
+
+    @classmethod
+    def of(cls, problems: Sequence[Problem]) -> Self:
+        """An error of all of these; each is told once."""
+        once = tuple(dict.fromkeys(problems))
+        error = cls("\n".join(one.sentence for one in once))
+        error.problems = once
+        return error
 
 
 class RunFolderError(UsageError):

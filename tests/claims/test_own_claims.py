@@ -147,7 +147,7 @@ def changed(old: str, new: str) -> str:
         (one_claim(TEST, "  note: 2026-13-45\n"), "line 4: '2026-13-45' is read as timestamp, and is none"),
         (one_claim(TEST, "  note: !!int x\n"), "line 4: 'x' is read as int"),
         (one_claim(TEST, '  note: "\\ud800"\n'), "line 4: '\\ud800' has half of a character"),
-        (one_claim(TEST, "\tnote: x\n"), "line 4: not valid YAML (while scanning for the next token"),
+        (one_claim(TEST, "\tnote: x\n"), "line 4: not valid YAML: a tab stands where only spaces can"),
         (one_claim(TEST) + "---\n" + one_claim(TEST), "line 5: not valid YAML"),
         ("[" * 5000, "nested too deeply"),
         ("&a\n- *a\n", "line 1: an alias stands inside of what it is an alias of"),

@@ -13,7 +13,7 @@ import errno
 import functools
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated
 
 import typer
@@ -23,6 +23,7 @@ from virtoll.cli import advise, explain, gate, host, image, listing, nested, pla
 from virtoll.cli.groups import HELP, HOST, LOOK, MEASURE, READ, Cli
 from virtoll.cli.help import VARIABLE, answer_the_shell, completion, show_help
 from virtoll.cli.output import say, say_on_stderr
+from virtoll.cli.problems import told
 from virtoll.errors import Interrupted, StorageError, VirtollError
 
 app = Cli(name="virtoll", help="What a virtualisation platform costs against the bare host, on this machine.")
@@ -44,7 +45,8 @@ def main() -> None:
         _leave_the_output()
         sys.exit(StorageError.exit_code)
     except VirtollError as error:
-        say_on_stderr(f"virtoll: {error}")
+        for line in told(error):
+            say_on_stderr(line)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         say_on_stderr("virtoll: interrupted")
@@ -94,13 +96,14 @@ def _under_old_name(old: str, command: Callable[..., None]) -> None:
     app.command(old, hidden=True)(with_hint)
 
 
-for _use, _commands in {
+_COMMANDS: Mapping[str, tuple[Callable[..., None], ...]] = {
     MEASURE: (runs.run, runs.resume, explain.explain, reproduce.reproduce, runs.consolidation, selftest.selftest),
     READ: (runs.report, runs.claims, advise.advise, gate.gate, runs.verify, runs.validation),
     LOOK: (plan.plan,),
     HOST: (host.doctor, host.clean, host.shell),
     HELP: (completion,),
-}.items():
+}
+for _use, _commands in _COMMANDS.items():
     for _command in _commands:
         app.command(rich_help_panel=_use)(_command)
 app.command("help", rich_help_panel=HELP)(show_help)

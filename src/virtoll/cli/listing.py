@@ -19,7 +19,7 @@ def list_platforms(as_json: Json = False) -> None:
 
     'virtoll doctor' tries which of them work here.
     """
-    from virtoll.experiment.parse import describe_parameters
+    from virtoll.experiment.describe import describe_parameters
     from virtoll.platforms import PLATFORMS
     from virtoll.platforms.base import VALIDATION_WORDS
 
@@ -39,7 +39,7 @@ def list_platforms(as_json: Json = False) -> None:
 @app.command("workloads")
 def list_workloads(as_json: Json = False) -> None:
     """List every workload, with its parameters and metrics."""
-    from virtoll.experiment.parse import describe_parameters
+    from virtoll.experiment.describe import describe_parameters
     from virtoll.workloads import WORKLOADS
 
     rows = [

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from virtoll.report.build import Foreseen
     from virtoll.runfolder.looks import Looks
 
+_IMAGE_SIZES = {"full": "850 MB"}  # where it is long in coming: a new user's disk may be short
 ExperimentArgument = Annotated[
     str,
     typer.Argument(
@@ -41,7 +42,8 @@ PlatformOption = Annotated[
     typer.Option(
         "--platform",
         metavar="PLATFORM",
-        help="Only these platforms (labels or names, separated by commas). Baseline and A/A control are always included. Repeatable.",
+        help="Only these platforms (labels or names, with commas). Baseline and A/A control are always included. "
+        "Repeatable.",
         autocompletion=complete.platforms_of_it,
     ),
 ]
@@ -90,6 +92,9 @@ BlocksOption = Annotated[
 SeedOption = Annotated[
     int | None, typer.Option("--seed", metavar="N", help="Seed of the order, instead of the file's.")
 ]
+
+
+TrialsOption = Annotated[bool, typer.Option("--trials", help="List every trial, in order.")]
 
 
 def chosen(
@@ -143,11 +148,12 @@ def plan(
     until: UntilOption = None,
     blocks: BlocksOption = None,
     seed: SeedOption = None,
+    trials: TrialsOption = False,
     as_json: Json = False,
 ) -> None:
-    """Print the trials of an experiment; start nothing.
+    """Print what an experiment will run; start nothing.
 
-    They are in order, with the time, disk and memory that they will take.
+    With how long it will take, its disk and memory, and what its result would lack.
     """
     checked = load(experiment, chosen(size, platform, workload, only, skip, until, blocks=blocks, seed=seed))
     from virtoll.run.preview import estimate, plan_of, planned_trial
@@ -160,8 +166,12 @@ def plan(
     seconds, data, image = estimate(held), data_bytes(held), _image_bytes(checked.image)
     sizes = memory_at_once(held, checked)
     foreseen = _foreseen(checked)
+    from virtoll.cli.plan_words import memory_line, skipped_lines, table_lines, warnings_of
+
+    warnings = warnings_of(checked, bytes_of(sizes))
     if as_json:
         document = {
+            "version": 1,
             "experiment": checked.name,
             "size": checked.size,
             "order": planned.order,
@@ -171,22 +181,27 @@ def plan(
             "disk": {"image": checked.image, "image_bytes": image, "data_bytes": data},
             "memory": {"guests": sizes.total(), "guests_bytes": bytes_of(sizes)},
             "foreseen": asdict(foreseen) if foreseen else None,
+            "warnings": warnings,
             "trials": [{**asdict(planned_trial(trial)), "skipped": reasons[trial.number]} for trial in planned.trials],
         }
         print_json(document)
         return
-    for trial in planned.trials:
-        reason = reasons[trial.number]
-        say(f"{trial.number:5d}  {describe(trial)}" + (f"  skipped: {reason}" if reason else ""))
+    if trials:
+        for trial in planned.trials:
+            reason = reasons[trial.number]
+            say(f"{trial.number:5d}  {describe(trial)}" + (f"  skipped: {reason}" if reason else ""))
     for line in _summary(checked, planned, len(held.trials), seconds):
         say(line)
+    if not trials:
+        for line in (*table_lines(checked, planned, reasons), *skipped_lines(planned, reasons)):
+            say(line)
     if foreseen is not None:
         say(foreseen.line)
     say(_disk_line(checked.image, image, data))
     if checked.scenario != "consolidation":  # which starts guests until a budget of memory is gone
-        number = "1 guest" if sizes.total() == 1 else f"{sizes.total()} guests"
-        each = f" of {units.size(next(iter(sizes)))}" if len(sizes) == 1 else ""
-        say(f"memory: {number}{each} at one time, {units.size(bytes_of(sizes))} if each fills what it is given")
+        say(memory_line(checked, sizes, bytes_of(sizes)))
+    for warning in warnings:
+        say(f"warning: {warning}")
 
 
 def _foreseen(checked: Experiment) -> Foreseen | None:
@@ -214,11 +229,13 @@ def _summary(checked: Experiment, planned: Plan, held: int, seconds: float) -> l
     if planned.boot == "each-workload":
         order = f"{order}, guests booted anew for each workload"
     most = "" if checked.looks is None else "at most "
-    lines = [f"{most}{len(planned.trials)} trials in {order}, about {_minutes(seconds)} if every platform is available"]
+    about = "" if seconds < 57 else "about "
+    time = f"{about}{_minutes(seconds)} if every platform is available"
+    lines = [f"{most}{len(planned.trials)} trials in {order}, {time}"]
     if checked.looks is not None:
         lines.append(f"it ends at the first look that finds all decided: after {_numbers(checked.looks)} blocks")
     if held < len(planned.trials):
-        lines.append(f"{len(planned.trials) - held} of them will be skipped, as said above, and take no time")
+        lines.append(f"{len(planned.trials) - held} trials will be skipped (reasons given with them)")
     return lines
 
 
@@ -229,13 +246,16 @@ def _numbers(looks: Looks) -> str:
 
 
 def _minutes(seconds: float) -> str:
+    if seconds < 57:
+        return "less than a minute"
     return f"{seconds / 60:.1f} minutes" if seconds < 2 * 3600 else f"{seconds / 3600:.1f} hours"
 
 
 def _disk_line(name: str, image: int | None, data: int) -> str:
-    has = "not built yet ('virtoll image list' shows its size once it is)" if image is None else units.size(image)
+    size = f" (about {_IMAGE_SIZES[name]})" if name in _IMAGE_SIZES else ""
+    has = f"is not built yet{size}" if image is None else f"in the cache {units.size(image)}"
     files = f"{units.size(data)} for the workloads' files at one time" if data else "nothing for workloads' files"
-    return f"disk: image {name} in the cache {has}; {files}"
+    return f"disk: guest image {name} {has}; {files}"
 
 
 def _image_bytes(name: str) -> int | None:

@@ -135,10 +135,14 @@ class ExperimentFile(Parameters):
     ``sizes`` stand in the place of other keys (``sizes.py``), and are gone when this model sees the document.
     """
 
-    name: Label
-    question: str = Field(min_length=1)
-    platforms: list[str | dict[str, Any]] = Field(min_length=1)
-    workloads: list[str | dict[str, Any]] = Field(min_length=1)
+    name: Label = Field(description="what the experiment is called, in small letters, such as my-router")
+    question: str = Field(min_length=1, description="one sentence saying what the experiment should answer")
+    platforms: list[str | dict[str, Any]] = Field(
+        min_length=1, description="a list of what is compared, such as [native, native-again, runc]"
+    )
+    workloads: list[str | dict[str, Any]] = Field(
+        min_length=1, description="a list of what is measured, such as [superpi, forward]"
+    )
     baseline: str = "native"
     control: str | None = None
     scenario: Literal["dedicated", "neighbours", "scale"] = "dedicated"

@@ -14,6 +14,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ByteSize, ConfigDict, Field, StringConstraints
 
+from virtoll.experiment.describe import Words
 from virtoll.experiment.selection import EVERYTHING, Cell, Selection
 from virtoll.experiment.topology import HostAddress, Testbed
 from virtoll.runfolder.conditions import Affinity, Condition
@@ -21,7 +22,8 @@ from virtoll.runfolder.looks import Looks
 from virtoll.runfolder.scale import ScalePoint
 
 LABEL_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,62}$"
-Label = Annotated[str, StringConstraints(pattern=LABEL_PATTERN)]
+LABEL_WORDS = "small letters, digits, '.', '_' and '-', a letter or digit first, at most 63"
+Label = Annotated[str, StringConstraints(pattern=LABEL_PATTERN), Words(LABEL_WORDS)]
 Order = Literal["randomised", "paper"]
 BootedFor = Literal["block", "each-workload"]
 """What each platform's guest is booted anew for: a block (in the paper's order: once), or in it each workload."""

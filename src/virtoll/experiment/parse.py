@@ -12,14 +12,16 @@ import typing
 from collections.abc import Collection, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from virtoll.errors import UsageError, complaint
+from virtoll.errors import UsageError
+from virtoll.experiment.complaints import Gathered, located, validated, wrong
 from virtoll.experiment.file import ConsolidationFile, ExperimentFile, NeighboursEntry, OwnSize, UntilDecided
 from virtoll.experiment.model import (
     LABEL_PATTERN,
+    LABEL_WORDS,
     Catalogue,
     Experiment,
     Image,
@@ -28,15 +30,17 @@ from virtoll.experiment.model import (
     Scale,
     WorkloadChoice,
 )
-from virtoll.experiment.selection import EVERYTHING, Selection, kept_cells
-from virtoll.experiment.sizes import at_size
+from virtoll.experiment.near import choices, near
+from virtoll.experiment.selection import EVERYTHING, Cell, Selection, kept_cells
+from virtoll.experiment.sizes import SIZES, at_size
 from virtoll.experiment.topology import HostAddress, Testbed
 from virtoll.runfolder.conditions import Condition
 from virtoll.runfolder.looks import Looks
-from virtoll.runfolder.yaml_file import parse_yaml, read_text
+from virtoll.runfolder.yaml_file import YamlText, read_text, read_yaml
 
 Model = TypeVar("Model", bound=BaseModel)
 
+_NO_SIZES: list[tuple[OwnSize, list[str]]] = [(OwnSize(), [])]
 _TAKEN = "constructor"
 """What every object of JavaScript has: Vega cannot tell a datum of this name from it, and draws no figure."""
 
@@ -56,8 +60,11 @@ def find_experiment(name: str) -> Path:
     candidate = presets() / f"{name}.yaml"
     if candidate.is_file():
         return candidate
-    known = ", ".join(sorted(path.stem for path in presets().glob("*.yaml")))
-    raise UsageError(f"experiment {name!r} is not known; choose one of: {known}; or give the path of a YAML file")
+    known = sorted(path.stem for path in presets().glob("*.yaml"))
+    listed = (
+        choices(name, known, "virtoll list experiments") if near(name, known) else f"choose one of: {', '.join(known)}"
+    )
+    raise UsageError(f"experiment {name!r} is not known; {listed}; or give the path of a YAML file")
 
 
 def load_experiment(path: Path, catalogue: Catalogue, selection: Selection = EVERYTHING) -> Experiment:
@@ -66,8 +73,28 @@ def load_experiment(path: Path, catalogue: Catalogue, selection: Selection = EVE
 
 
 def parse_experiment(text: str, path: Path, catalogue: Catalogue, selection: Selection = EVERYTHING) -> Experiment:
-    """As ``load_experiment``, from text; ``path`` is only named in complaints."""
-    document = parse_yaml(text, str(path))
+    """As ``load_experiment``, from text; ``path`` is only named in complaints, which tell all that is wrong at once."""
+    read = read_yaml(text, str(path))
+    try:
+        return _parsed(read, text, path, catalogue, selection)
+    except UsageError as error:
+        if not error.problems:
+            raise
+        document = read.value
+        size = (selection.size or SIZES[0]) if isinstance(document, dict) and "sizes" in document else None
+        raise located(error, read, path, size) from error
+
+
+def _refuse_choice(selection: Selection, path: Path) -> None:
+    """What cannot be chosen of a consolidation series."""
+    if selection.filters:
+        raise UsageError(f"{path}: a consolidation series has no trials to choose from; leave out the filters")
+    if selection.blocks is not None or selection.seed is not None:
+        raise UsageError(f"{path}: a consolidation series has neither blocks nor a seed; leave out --blocks, --seed")
+
+
+def _parsed(read: YamlText, text: str, path: Path, catalogue: Catalogue, selection: Selection) -> Experiment:
+    document = read.value
     if not isinstance(document, dict):
         raise UsageError(f"{path}: the file must be a mapping with the keys {_keys_of(ExperimentFile)}, sizes")
     file = path
@@ -75,48 +102,48 @@ def parse_experiment(text: str, path: Path, catalogue: Catalogue, selection: Sel
     path = path if size is None else Path(f"{path}, size {size}")  # as complaints name it
     document = _renamed_keys(document, path)
     if document.get("scenario") == "consolidation":
-        if selection.filters:
-            raise UsageError(f"{path}: a consolidation series has no trials to choose from; leave out the filters")
-        if selection.blocks is not None or selection.seed is not None:
-            raise UsageError(
-                f"{path}: a consolidation series has neither blocks nor a seed; leave out --blocks, --seed"
-            )
+        _refuse_choice(selection, path)
         return _parse_consolidation(_validate(ConsolidationFile, document, path, ""), text, path, catalogue)
-    if selection.blocks is not None:
-        document = {**document, "blocks": selection.blocks}
-    if selection.seed is not None:
-        document = {**document, "seed": selection.seed}
-    document, looks = _looks(document, selection.until, path)
-    parsed = _validate(ExperimentFile, document, path, "")
-    platforms = _platform_choices(parsed, path, catalogue)
-    labels = [choice.label for choice in platforms]
-    for key, label in (("baseline", parsed.baseline), ("control", parsed.control)):
-        if label is not None and label not in labels:
-            raise UsageError(
-                f"{path}: key '{key}': {label!r} is not among the platforms; "
-                f"allowed: {', '.join(labels)}; add it to 'platforms' or name another"
-            )
+    given = {"blocks": selection.blocks, "seed": selection.seed}
+    document = {**document, **{key: value for key, value in given.items() if value is not None}}
+    gathered = Gathered()
+    looks = None
+    with gathered.trying():
+        document, looks = _looks(document, selection.until, path)
+    parsed = _keys(document, path, gathered)
+    platforms: tuple[PlatformChoice, ...] = ()
+    workloads: tuple[WorkloadChoice, ...] = ()
+    broken = gathered.keys  # what depends on these is not looked at
+    if "platforms" in document and not broken & {"platforms", "testbed"}:
+        with gathered.trying():
+            platforms = _platform_choices(parsed, path, catalogue)
+    if "workloads" in document and not broken & {"workloads", "testbed"}:
+        with gathered.trying():
+            workloads = _workload_choices(parsed, path, catalogue)
     if parsed.study is not None and parsed.study not in catalogue.studies():
-        allowed = ", ".join(catalogue.studies())
-        raise UsageError(f"{path}: key 'study': {parsed.study!r} is not known; allowed: {allowed}; or leave it out")
-    if parsed.control == parsed.baseline:
-        others = ", ".join(label for label in labels if label != parsed.baseline) or "none"
-        raise UsageError(f"{path}: key 'control': is the baseline itself; name a second entry of it, allowed: {others}")
+        allowed = choices(parsed.study, catalogue.studies())
+        gathered.keep(wrong(path, "study", f"{parsed.study!r} is not known; {allowed}; or leave it out"))
+    if platforms and not broken & {"baseline", "control"}:
+        with gathered.trying():
+            _check_baseline(parsed, [choice.label for choice in platforms], path)
+    if (platforms or parsed.scenario != "neighbours") and not broken & {"neighbours", "scenario", "testbed"}:
+        with gathered.trying():
+            _conditions(parsed, platforms, path)
+    if (platforms or parsed.scenario != "scale") and not broken & {"scale", "scenario", "testbed", "guest"}:
+        with gathered.trying():
+            _scale(parsed, platforms, path)
+    if not broken & {"testbed", "guest"}:
+        with gathered.trying():
+            _marked(parsed, path)
+    gathered.finish()
     control = parsed.control or _own_control(platforms, parsed.baseline, path, catalogue)
-    workloads = _workload_choices(parsed, path, catalogue)
-    cells = kept_cells(
-        {one.label: one.platform for one in platforms},
-        [one.workload for one in workloads],
-        (parsed.baseline, control),
-        selection,
-        (parsed.skip, f"{path}: key 'skip'"),
-    )
+    cells = _kept(parsed, platforms, workloads, control, selection, path)
     conditions, scale = _conditions(parsed, platforms, path), _scale(parsed, platforms, path)
     left, run = {label for label, _ in cells}, {workload for _, workload in cells}
     baseline = parsed.baseline if parsed.baseline in left else None
     if looks is not None and (baseline is None or parsed.order == "paper"):
         what = "the baseline is left out" if baseline is None else "the paper's order has no blocks"
-        raise UsageError(f"{path}: key 'blocks.until': {what}, so nothing can be decided; give a number of blocks")
+        raise wrong(path, "blocks.until", f"{what}, so nothing can be decided; give a number of blocks")
     return Experiment(
         name=parsed.name,
         question=parsed.question.strip(),
@@ -152,23 +179,85 @@ def parse_experiment(text: str, path: Path, catalogue: Catalogue, selection: Sel
     )
 
 
+def _keys(document: dict[str, Any], path: Path, gathered: Gathered) -> ExperimentFile:
+    """The file's own keys; where some are wrong, that is kept, and they stand as if they had not been given."""
+    try:
+        return _validate(ExperimentFile, document, path, "")
+    except UsageError as error:
+        gathered.keep(error)
+    broken = gathered.keys
+    rest = {key: value for key, value in document.items() if key not in broken}
+    stand_ins: dict[str, Any] = {"name": "x", "question": "x", "platforms": ["x"], "workloads": ["x"]}
+    try:
+        return ExperimentFile.model_validate({**stand_ins, **rest})
+    except ValidationError:
+        gathered.finish()
+        raise
+
+
+def _check_baseline(parsed: ExperimentFile, labels: Sequence[str], path: Path) -> None:
+    for key, label in (("baseline", parsed.baseline), ("control", parsed.control)):
+        if label is None or label in labels:
+            continue
+        if key == "baseline" and "baseline" not in parsed.model_fields_set:
+            raise wrong(
+                path,
+                "baseline",
+                f"{label!r} is not among the platforms; add native and native-again to 'platforms', or name another "
+                f"baseline, allowed: {', '.join(labels)}",
+            )
+        raise wrong(
+            path,
+            key,
+            f"{label!r} is not among the platforms; {choices(label, labels)}; add it to 'platforms' or name another",
+        )
+    if parsed.control == parsed.baseline:
+        others = ", ".join(label for label in labels if label != parsed.baseline) or "none"
+        raise wrong(path, "control", f"is the baseline itself; name a second entry of it, allowed: {others}")
+
+
+def _kept(
+    parsed: ExperimentFile,
+    platforms: Sequence[PlatformChoice],
+    workloads: Sequence[WorkloadChoice],
+    control: str | None,
+    selection: Selection,
+    path: Path,
+) -> frozenset[Cell]:
+    """The pairs of label and workload that are run; what is wrong with the file's own patterns is its key's."""
+    start = f"{path}: key 'skip'"
+    try:
+        return kept_cells(
+            {one.label: one.platform for one in platforms},
+            [one.workload for one in workloads],
+            (parsed.baseline, control),
+            selection,
+            (parsed.skip, start),
+        )
+    except UsageError as error:
+        said = str(error)
+        if not said.startswith(start):
+            raise
+        raise wrong(path, "skip", said.removeprefix(start).lstrip(": ")) from error
+
+
 def _conditions(parsed: ExperimentFile, platforms: Sequence[PlatformChoice], path: Path) -> tuple[Condition, ...]:
     """What the guests beside the measured one do, each condition once; empty in the scenario ``dedicated``."""
     if parsed.scenario != "neighbours":
         if parsed.neighbours is not None:
-            raise UsageError(f"{path}: key 'neighbours': needs 'scenario: neighbours'; set it, or leave the key out")
+            raise wrong(path, "neighbours", "needs 'scenario: neighbours'; set it, or leave the key out")
         if parsed.testbed is not None and parsed.testbed.neighbour is not None:
-            raise UsageError(
-                f"{path}: key 'testbed.neighbour': needs 'scenario: neighbours'; set it, or leave the key out"
-            )
+            raise wrong(path, "testbed.neighbour", "needs 'scenario: neighbours'; set it, or leave the key out")
         return ()
     if not parsed.neighbours:
-        raise UsageError(f"{path}: key 'neighbours': is missing; add loads, such as [idle, light, heavy]")
+        raise wrong(path, "neighbours", "is missing; add loads, such as [idle, light, heavy]")
     for place, choice in enumerate(platforms):
         if choice.parameters.pre_provisioned:
-            raise UsageError(
-                f"{path}: key 'platforms[{place}]': its guest is there already, and no other is started beside it; "
-                f"take {choice.label} out, or set 'scenario: dedicated'"
+            raise wrong(
+                path,
+                f"platforms[{place}]",
+                f"its guest is there already, and no other is started beside it; "
+                f"take {choice.label} out, or set 'scenario: dedicated'",
             )
     labels = [choice.label for choice in platforms]
     found: list[Condition] = []
@@ -178,12 +267,13 @@ def _conditions(parsed: ExperimentFile, platforms: Sequence[PlatformChoice], pat
         for combination in _combinations(given, NeighboursEntry, where, path):
             condition = _validate(NeighboursEntry, combination, path, where).condition
             if condition.platform is not None and condition.platform not in labels:
-                raise UsageError(
-                    f"{path}: key '{where}.platform': {condition.platform!r} is not among the platforms; allowed: "
-                    f"{', '.join(labels)}"
+                raise wrong(
+                    path,
+                    f"{where}.platform",
+                    f"{condition.platform!r} is not among the platforms; allowed: {', '.join(labels)}",
                 )
             if condition in found:
-                raise UsageError(f"{path}: key '{where}': '{condition.label}' is there twice; leave one out")
+                raise wrong(path, f"{where}", f"'{condition.label}' is there twice; leave one out")
             found.append(condition)
     return tuple(found)
 
@@ -193,25 +283,24 @@ def _scale(parsed: ExperimentFile, platforms: Sequence[PlatformChoice], path: Pa
     given = parsed.scale
     if parsed.scenario != "scale":
         if given is not None:
-            raise UsageError(f"{path}: key 'scale': needs 'scenario: scale'; set it, or leave the key out")
+            raise wrong(path, "scale", "needs 'scenario: scale'; set it, or leave the key out")
         return None
     if given is None:
-        raise UsageError(f"{path}: key 'scale': is missing; add numbers of guests, such as {{guests: [1, 2, 4, 8]}}")
+        raise wrong(path, "scale", "is missing; add numbers of guests, such as {guests: [1, 2, 4, 8]}")
     if parsed.order == "paper":
-        raise UsageError(f"{path}: key 'order': the scenario scale has blocks in random order; leave 'order' out")
+        raise wrong(path, "order", "the scenario scale has blocks in random order; leave 'order' out")
     _refuse_elsewhere(parsed, platforms, path)
     labels = [choice.label for choice in platforms]
     unknown = [label for label in given.most if label not in labels]
     if unknown:
-        raise UsageError(
-            f"{path}: key 'scale.most': {unknown[0]!r} is not among the platforms; allowed: {', '.join(labels)}"
-        )
+        raise wrong(path, "scale.most", f"{unknown[0]!r} is not among the platforms; allowed: {', '.join(labels)}")
     found = Scale(given.points(parsed.guest), given.most, given.overcommit, given.affinity)
     nothing = [label for label in labels if not found.points_of(label)]
     if nothing:
-        raise UsageError(
-            f"{path}: key 'scale.most': no number of 'scale.guests' is so small for {nothing[0]}; raise it, or take "
-            "the platform out"
+        raise wrong(
+            path,
+            "scale.most",
+            f"no number of 'scale.guests' is so small for {nothing[0]}; raise it, or take the platform out",
         )
     return found
 
@@ -220,15 +309,17 @@ def _refuse_elsewhere(parsed: ExperimentFile, platforms: Sequence[PlatformChoice
     """Guests that do the same at once are all on this machine."""
     which = "guests that do the same at once"
     if parsed.testbed is not None:
-        raise UsageError(
-            f"{path}: key 'testbed': {which} have links of their own, on this machine alone; leave it out, or set "
-            "'scenario: dedicated'"
+        raise wrong(
+            path,
+            "testbed",
+            f"{which} have links of their own, on this machine alone; leave it out, or set 'scenario: dedicated'",
         )
     for place, choice in enumerate(platforms):
         if choice.host is not None or choice.parameters.pre_provisioned:
-            raise UsageError(
-                f"{path}: key 'platforms[{place}]': {which} are started on this machine; take {choice.label} out, or "
-                "set 'scenario: dedicated'"
+            raise wrong(
+                path,
+                f"platforms[{place}]",
+                f"{which} are started on this machine; take {choice.label} out, or set 'scenario: dedicated'",
             )
 
 
@@ -252,14 +343,18 @@ def _image(
             allowed = known[known.index(image) :]
             advice = "" if image == known[-1] else "; or leave the key out"
             holds = "holds the agent alone, and" if asked == known[0] else "holds free software alone, and"
-            raise UsageError(
-                f"{path}: key 'guest.image': {asked!r} {holds} the {kind} {name} runs a program that is in the image "
-                f"{image}; allowed: {', '.join(allowed)}{advice}"
+            raise wrong(
+                path,
+                "guest.image",
+                f"{asked!r} {holds} the {kind} {name} runs a program that is in the image "
+                f"{image}; allowed: {', '.join(allowed)}{advice}",
             )
         if asked is None and image == known[-1]:
-            raise UsageError(
-                f"{path}: key 'workloads': {name} runs a program that Debian does not call free software; "
-                f"if you may use it, add: guest: {{image: {image}}}"
+            raise wrong(
+                path,
+                "workloads",
+                f"{name} runs a program that Debian does not call free software; "
+                f"if you may use it, add: guest: {{image: {image}}}",
             )
         needed = max(needed, image, key=known.index)
     return asked or needed
@@ -286,9 +381,10 @@ def _marked(parsed: ExperimentFile, path: Path) -> ExperimentFile:
     testbed = parsed.testbed
     elsewhere = testbed is not None and not testbed.hypervisor.host.local
     if elsewhere and testbed is not None and testbed.timekeeper is None and parsed.guest.marks == "icmp":
-        raise UsageError(
-            f"{path}: key 'testbed.timekeeper': is missing: marks by ICMP travel on a NIC of their own; add it, or set "
-            "'guest.marks: channel'"
+        raise wrong(
+            path,
+            "testbed.timekeeper",
+            "is missing: marks by ICMP travel on a NIC of their own; add it, or set 'guest.marks: channel'",
         )
     return parsed
 
@@ -328,42 +424,83 @@ def _parse_consolidation(parsed: ConsolidationFile, text: str, path: Path, catal
 def _platform_choices(
     parsed: ExperimentFile | ConsolidationFile, path: Path, catalogue: Catalogue
 ) -> tuple[PlatformChoice, ...]:
-    choices: list[PlatformChoice] = []
+    found: list[PlatformChoice] = []
+    gathered = Gathered()
     for position, entry in enumerate(parsed.platforms):
-        where = f"platforms[{position}]"
-        name, given = _entry(entry, "platform", where, path, catalogue.platforms)
+        with gathered.trying():
+            for choice in _of_entry(entry, f"platforms[{position}]", path, catalogue, parsed):
+                if any(choice.label == other.label for other in found):
+                    raise wrong(
+                        path,
+                        f"platforms[{position}]",
+                        f"{choice.label!r} is there twice; give one of them another 'label'",
+                    )
+                found.append(choice)
+    gathered.finish()
+    return tuple(found)
+
+
+def _of_entry(
+    entry: str | dict[str, Any],
+    where: str,
+    path: Path,
+    catalogue: Catalogue,
+    parsed: ExperimentFile | ConsolidationFile,
+) -> list[PlatformChoice]:
+    """One entry of ``platforms``: a platform for each combination of its factors."""
+    name, given = _entry(entry, "platform", where, path, catalogue.platforms)
+    model = catalogue.platforms[name]
+    gathered = Gathered()
+    label = stands_for = host = None
+    counters, sizes = True, _NO_SIZES
+    with gathered.trying():
         label = _label(given.pop("label", None), where, path)
+    with gathered.trying():
         host = _host(given.pop("host", None), where, path, parsed)
+        _refuse_misplaced(model, host, where, path, parsed)
+    with gathered.trying():
         stands_for = _words(given.pop("stands_for", None), f"{where}.stands_for", path)
+    with gathered.trying():
         counters = _counters(given.pop("counters", None), where, path)
-        sizes = _own_sizes(given.pop("guest", None), catalogue.platforms[name], where, path, parsed)
-        _refuse_misplaced(catalogue.platforms[name], host, where, path, parsed)
-        combinations = _combinations(given, catalogue.platforms[name], where, path)
-        for combination, (size, size_words) in itertools.product(combinations, sizes):
-            parameters = _validate(catalogue.platforms[name], combination, path, where)
-            _refuse_conflict(parameters, _testbed(parsed), where, path)
-            _refuse_without_far_side(parameters, host, _testbed(parsed), where, path)
-            nested = ["nested"] if host is not None and host.nested is not None else []
-            uncounted = [] if counters else ["uncounted"]
-            keys = [key for key in combination if key not in parameters.unlabelled]
-            values = [_in_words(parameters, key) for key in keys]
-            named = label or "-".join([name, *nested, *values, *size_words, *uncounted])
-            if any(named == choice.label for choice in choices):
-                raise UsageError(f"{path}: key '{where}': {named!r} is there twice; give one of them another 'label'")
-            memory_bytes = None if size.memory is None else int(size.memory)
-            choices.append(
-                PlatformChoice(
-                    named,
-                    name,
-                    parameters,
-                    host=host,
-                    stands_for=stands_for,
-                    counters=counters,
-                    vcpus=size.vcpus,
-                    memory_bytes=memory_bytes,
-                )
+    with gathered.trying():
+        sizes = _own_sizes(given.pop("guest", None), model, where, path, parsed)
+    checked: list[tuple[dict[str, Any], Parameters]] = []
+    with gathered.trying():
+        checked = _with_parameters(given, model, where, path)
+    gathered.finish()
+    choices: list[PlatformChoice] = []
+    for (combination, parameters), (size, size_words) in itertools.product(checked, sizes):
+        _refuse_conflict(parameters, _testbed(parsed), where, path)
+        _refuse_without_far_side(parameters, host, _testbed(parsed), where, path)
+        nested = ["nested"] if host is not None and host.nested is not None else []
+        uncounted = [] if counters else ["uncounted"]
+        values = [_in_words(parameters, key) for key in combination if key not in parameters.unlabelled]
+        choices.append(
+            PlatformChoice(
+                label or "-".join([name, *nested, *values, *size_words, *uncounted]),
+                name,
+                parameters,
+                host=host,
+                stands_for=stands_for,
+                counters=counters,
+                vcpus=size.vcpus,
+                memory_bytes=None if size.memory is None else int(size.memory),
             )
-    return tuple(choices)
+        )
+    return choices
+
+
+def _with_parameters(
+    given: dict[str, Any], model: type[Parameters], where: str, path: Path
+) -> list[tuple[dict[str, Any], Parameters]]:
+    """Each combination of an entry's factors with its checked parameters; all that is wrong with any of them."""
+    found: list[tuple[dict[str, Any], Parameters]] = []
+    gathered = Gathered()
+    for combination in _combinations(given, model, where, path):
+        with gathered.trying():
+            found.append((combination, _validate(model, combination, path, where)))
+    gathered.finish()
+    return found
 
 
 def _own_control(
@@ -375,9 +512,11 @@ def _own_control(
     if found is None or own is None:
         return None
     if (found.parameters, found.vcpus, found.memory_bytes) != (own.parameters, own.vcpus, own.memory_bytes):
-        raise UsageError(
-            f"{path}: key 'platforms': {found.label} is the A/A control of {own.label} and is not given the same; give "
-            "both the same keys, or name another 'control'"
+        raise wrong(
+            path,
+            "platforms",
+            f"{found.label} is the A/A control of {own.label} and is not given the same; give "
+            "both the same keys, or name another 'control'",
         )
     return found.label
 
@@ -393,12 +532,12 @@ def _own_sizes(
         return [(OwnSize(), [])]
     where = f"{where}.guest"
     if not isinstance(given, dict):
-        raise UsageError(f"{path}: key '{where}': {given!r} is no mapping; allowed in it: {_keys_of(OwnSize)}")
+        raise wrong(path, f"{where}", f"{given!r} is no mapping; allowed in it: {_keys_of(OwnSize)}")
     if parsed.scenario != "dedicated" or model.pre_provisioned:
         why = (
             "a guest that is found has its size" if model.pre_provisioned else f"scenario {parsed.scenario} has its own"
         )
-        raise UsageError(f"{path}: key '{where}': {why}; leave it out")
+        raise wrong(path, f"{where}", f"{why}; leave it out")
     found = []
     for combination in _combinations(given, OwnSize, where, path):
         size = _validate(OwnSize, combination, path, where)
@@ -419,7 +558,7 @@ def _exactly(memory_bytes: int) -> str:
 def _counters(given: object, where: str, path: Path) -> bool:
     """Whether counters are read around what is measured: yes, unless the entry says ``counters: none``."""
     if given not in (None, "all", "none"):
-        raise UsageError(f"{path}: key '{where}.counters': {given!r} is not known; allowed: all, none")
+        raise wrong(path, f"{where}.counters", f"{given!r} is not known; allowed: all, none")
     return given != "none"
 
 
@@ -431,7 +570,7 @@ def _testbed(parsed: ExperimentFile | ConsolidationFile) -> Testbed | None:
 def _refuse_conflict(parameters: Parameters, testbed: Testbed | None, where: str, path: Path) -> None:
     conflict = parameters.conflict(testbed)
     if conflict is not None:
-        raise UsageError(f"{path}: key '{where}.{conflict[0]}': {conflict[1]}")
+        raise wrong(path, f"{where}.{conflict[0]}", f"{conflict[1]}")
 
 
 def _refuse_without_far_side(
@@ -439,9 +578,10 @@ def _refuse_without_far_side(
 ) -> None:
     key = parameters.needs_far_side
     if key is not None and testbed is None and (host is None or host.nested is None):
-        raise UsageError(
-            f"{path}: key '{where}.{key}': generator and sink must be behind these NICs, on another host; add the "
-            "section 'testbed'"
+        raise wrong(
+            path,
+            f"{where}.{key}",
+            "generator and sink must be behind these NICs, on another host; add the section 'testbed'",
         )
 
 
@@ -452,9 +592,11 @@ def _host(given: object, where: str, path: Path, parsed: ExperimentFile | Consol
         return None if testbed is None or testbed.hypervisor.host.local else testbed.hypervisor.host
     address = _validate(HostAddress, given, path, f"{where}.host")
     if address.nested is None or testbed is not None or isinstance(parsed, ConsolidationFile):
-        raise UsageError(
-            f"{path}: key '{where}.host': allowed: 'local', or 'nested:KIND' (xen, xen-hvm, xen-pci, kvm, virtualbox) "
-            "with trials and without a 'testbed'; a host over SSH is named in 'testbed.hypervisor'"
+        raise wrong(
+            path,
+            f"{where}.host",
+            "allowed: 'local', or 'nested:KIND' (xen, xen-hvm, xen-pci, kvm, virtualbox) "
+            "with trials and without a 'testbed'; a host over SSH is named in 'testbed.hypervisor'",
         )
     return address
 
@@ -469,23 +611,28 @@ def _refuse_misplaced(
     """A guest that is found has no host to choose, no size and no share of a CPU; all others have."""
     if not model.pre_provisioned:
         if host is not None and host.guests:
-            raise UsageError(
-                f"{path}: key '{where}': in a 'testbed' without 'hypervisor' every guest must be one that is there "
-                "already (ssh); take this one out, or add 'testbed.hypervisor'"
+            raise wrong(
+                path,
+                f"{where}",
+                "in a 'testbed' without 'hypervisor' every guest must be one that is there "
+                "already (ssh); take this one out, or add 'testbed.hypervisor'",
             )
         return
     if host is not None and not host.guests:
-        raise UsageError(
-            f"{path}: key '{where}': its guest is there already, on no host of Virtoll's; leave out 'host' and "
-            "'testbed.hypervisor'"
+        raise wrong(
+            path,
+            f"{where}",
+            "its guest is there already, on no host of Virtoll's; leave out 'host' and 'testbed.hypervisor'",
         )
     if isinstance(parsed, ConsolidationFile) or (host is None and _testbed(parsed) is not None):
-        raise UsageError(
-            f"{path}: key '{where}': its guest is there already: no consolidation series takes it, and no "
-            "'testbed' with guests on this machine; take it out"
+        raise wrong(
+            path,
+            f"{where}",
+            "its guest is there already: no consolidation series takes it, and no "
+            "'testbed' with guests on this machine; take it out",
         )
     if parsed.guest.cpu_quota is not None:
-        raise UsageError(f"{path}: key 'guest.cpu_quota': no quota is set on a guest that is found; leave it out")
+        raise wrong(path, "guest.cpu_quota", "no quota is set on a guest that is found; leave it out")
 
 
 def _in_words(parameters: Parameters, key: str) -> str:
@@ -495,17 +642,22 @@ def _in_words(parameters: Parameters, key: str) -> str:
 
 
 def _workload_choices(parsed: ExperimentFile, path: Path, catalogue: Catalogue) -> tuple[WorkloadChoice, ...]:
-    choices: list[WorkloadChoice] = []
+    found: dict[WorkloadChoice, int] = {}
+    gathered = Gathered()
     for position, entry in enumerate(parsed.workloads):
         where = f"workloads[{position}]"
-        name, given = _entry(entry, "workload", where, path, catalogue.workloads)
-        for combination in _combinations(given, catalogue.workloads[name], where, path):
-            choice = WorkloadChoice(name, _validate(catalogue.workloads[name], combination, path, where))
-            _refuse_conflict(choice.parameters, parsed.testbed, where, path)
-            if choice in choices:
-                raise UsageError(f"{path}: key '{where}': the same workload with the same parameters is there twice")
-            choices.append(choice)
-    return tuple(choices)
+        with gathered.trying():
+            name, given = _entry(entry, "workload", where, path, catalogue.workloads)
+            for combination, parameters in _with_parameters(given, catalogue.workloads[name], where, path):
+                choice = WorkloadChoice(name, parameters)
+                _refuse_conflict(choice.parameters, parsed.testbed, where, path)
+                if choice in found:
+                    other = "itself" if found[choice] == position else f"workloads[{found[choice]}]"
+                    trial = ", ".join([name, *(f"{key} {value}" for key, value in combination.items())])
+                    raise wrong(path, where, f"repeats a trial of {other}: {trial}; remove one")
+                found[choice] = position
+    gathered.finish()
+    return tuple(found)
 
 
 def _entry(
@@ -516,33 +668,35 @@ def _entry(
     name = given.pop(key, None)
     if not isinstance(name, str) or name not in known:
         said = f"{name!r} is not known" if name is not None else f"the key '{key}' is missing"
-        raise UsageError(f"{path}: key '{where}.{key}': {said}; allowed: {', '.join(known)}")
+        allowed = choices(name, known, f"virtoll list {key}s")
+        raise wrong(path, f"{where}.{key}", f"{said}; {allowed}")
     return name, given
 
 
 def _label(given: object, where: str, path: Path) -> str | None:
     """An entry's own label: it becomes a name in tables and of folders, so it is checked as the experiment's is."""
     if given == _TAKEN:
-        raise UsageError(f"{path}: key '{where}.label': no figure can be drawn with {_TAKEN!r}; give another label")
+        raise wrong(path, f"{where}.label", f"no figure can be drawn with {_TAKEN!r}; give another label")
     if given is None or (isinstance(given, str) and re.fullmatch(LABEL_PATTERN, given)):
         return given
-    raise UsageError(
-        f"{path}: key '{where}.label': {given!r} is not a label; "
-        "allowed: small letters, digits, '.', '_' and '-', a letter or digit first, at most 63"
+    raise wrong(
+        path,
+        f"{where}.label",
+        f"{given!r} is not a label; allowed: {LABEL_WORDS}",
     )
 
 
 def _words(given: object, where: str, path: Path) -> str | None:
     if given is None or (isinstance(given, str) and given.strip()):
         return given
-    raise UsageError(f"{path}: key '{where}': {given!r} is no text; say in words what of the paper's it stands for")
+    raise wrong(path, f"{where}", f"{given!r} is no text; say in words what of the paper's it stands for")
 
 
 def _combinations(given: dict[str, Any], model: type[Parameters], where: str, path: Path) -> list[dict[str, Any]]:
     """All combinations of the parameters that are given as lists although the model wants one value: the factors."""
     for key, values in given.items():
         if values == []:
-            raise UsageError(f"{path}: key '{where}.{key}': the list is empty; give at least one value")
+            raise wrong(path, f"{where}.{key}", "the list is empty; give at least one value")
     factors = [
         [(key, value) for value in values]
         if isinstance(values, list) and not _wants_list(model, key)
@@ -558,49 +712,8 @@ def _wants_list(model: type[Parameters], key: str) -> bool:
 
 
 def _validate(model: type[Model], document: object, path: Path, where: str) -> Model:
-    try:
-        return model.model_validate(document)
-    except ValidationError as error:
-        raise UsageError(f"{path}: {_complaint(error, model, where)}") from error
-
-
-def _complaint(error: ValidationError, model: type[BaseModel], where: str) -> str:
-    """One sentence for the first of pydantic's errors: key, what is wrong, what is allowed."""
-    first = error.errors(include_url=False)[0]
-    location = first["loc"]
-    if not where and len(location) == 3 and location[0] in ("platforms", "workloads"):
-        return f"key '{location[0]}[{location[1]}]': a name or a mapping is allowed, got {first['input']!r}"
-    key = ".".join(str(part) for part in ([where] if where else []) + list(location))
-    if key == "scenario" and not where:
-        known = "'dedicated', 'neighbours', 'scale' or 'consolidation'"
-        return f"key 'scenario': {first['input']!r} is not known; allowed: {known}"
-    return complaint(first, key, f"allowed keys: {_keys_of(_model_at(model, location[:-1]))}")
-
-
-def _model_at(model: type[BaseModel], location: tuple[int | str, ...]) -> type[BaseModel]:
-    for part in location:
-        annotation = model.model_fields[str(part)].annotation if str(part) in model.model_fields else None
-        inner = [one for one in (annotation, *typing.get_args(annotation)) if isinstance(one, type)]
-        models = [one for one in inner if issubclass(one, BaseModel)]
-        if not models:
-            return model
-        model = models[0]
-    return model
+    return validated(model, document, path, where)
 
 
 def _keys_of(model: type[BaseModel]) -> str:
     return ", ".join(model.model_fields)
-
-
-def describe_parameters(model: type[Parameters]) -> dict[str, str]:
-    """Each parameter's allowed values and default, in words, for ``virtoll list``."""
-    described = {}
-    for key, field in model.model_fields.items():
-        annotation = field.annotation
-        if typing.get_origin(annotation) is Literal:
-            allowed = " | ".join(str(value) for value in typing.get_args(annotation))
-        else:
-            allowed = annotation.__name__ if isinstance(annotation, type) else str(annotation)
-        default = "required" if field.is_required() else f"default {field.default}"
-        described[key] = f"{allowed} ({default})" + (f": {field.description}" if field.description else "")
-    return described

@@ -11,11 +11,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any, Self
 
 from virtoll.errors import UsageError
+from virtoll.experiment.near import choices, near
 
 Cell = tuple[str, str]
 """A platform's label and a workload's name."""
@@ -119,10 +119,8 @@ def _check(platforms: Mapping[str, str], workloads: Collection[str], selection: 
     ):
         for name in asked:
             if name not in known:
-                allowed = ", ".join(platforms if option == "--platform" else workloads)
-                near = get_close_matches(name, [*known], 1)
-                meant = f"; did you mean {near[0]}" if near else ""
-                raise UsageError(f"{option} {name!r} is not in this experiment{meant}; allowed: {allowed}")
+                allowed = choices(name, platforms if option == "--platform" else workloads)
+                raise UsageError(f"{option} {name!r} is not in this experiment; {allowed}")
 
 
 def _matched(
@@ -140,7 +138,11 @@ def _matched(
             if fnmatchcase(label, platform) and fnmatchcase(name, workload)
         }
         if not own:
-            raise UsageError(f"{option} {pattern!r} fits nothing of this experiment; {_allowed(platforms, workloads)}")
+            meant = [*near(platform, platforms), *near(workload, workloads)]
+            asked = f"did you mean {' and '.join(repr(one) for one in meant)}? " if meant else ""
+            raise UsageError(
+                f"{option} {pattern!r} fits nothing of this experiment; {asked}{_allowed(platforms, workloads)}"
+            )
         found |= own
     return frozenset(found)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from virtoll.errors import UsageError
+from virtoll.experiment.complaints import Gathered, unknown_key, wrong
 
 SIZES: Final = ("quick", "paper")
 _KEYS = (
@@ -41,9 +42,12 @@ def at_size(document: dict[str, Any], size: str | None, path: Path) -> tuple[dic
         return document, None
     sizes = document["sizes"]
     if not isinstance(sizes, dict) or set(sizes) != set(SIZES):
-        raise UsageError(f"{path}: key 'sizes': must be a mapping with the keys {' and '.join(SIZES)}")
+        raise wrong(path, "sizes", f"must be a mapping with the keys {' and '.join(SIZES)}")
+    gathered = Gathered()
     for name, given in sizes.items():
-        _check(given, f"sizes.{name}", path)
+        with gathered.trying():
+            _check(given, f"sizes.{name}", path)
+    gathered.finish()
     taken = SIZES[0] if size is None else size
     if taken not in SIZES:
         raise UsageError(f"{path}: there is no size {taken!r}; allowed: {', '.join(SIZES)}")
@@ -58,7 +62,9 @@ def _check(given: object, where: str, path: Path) -> None:
     if given is None:
         return  # an empty mapping, as YAML writes it
     if not isinstance(given, dict):
-        raise UsageError(f"{path}: key '{where}': must be a mapping; allowed keys: {', '.join(_KEYS)}")
+        raise wrong(path, where, f"must be a mapping; allowed keys: {', '.join(_KEYS)}")
+    gathered = Gathered()
     for key in given:
         if key not in _KEYS:
-            raise UsageError(f"{path}: key '{where}.{key}': not known; allowed keys: {', '.join(_KEYS)}")
+            gathered.keep(wrong(path, f"{where}.{key}", unknown_key(key, _KEYS)))
+    gathered.finish()

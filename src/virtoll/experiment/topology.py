@@ -5,9 +5,11 @@ Main types: ``Testbed``, ``Role``, ``NeighbourNics``, ``HostAddress``. Plain, ch
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from virtoll.experiment.describe import Words
 
 
 class _Model(BaseModel):
@@ -26,9 +28,13 @@ class HostAddress(_Model):
     """
 
     local: bool = False
-    ssh: str | None = Field(default=None, pattern=r"^[A-Za-z0-9._@%:\[\]][A-Za-z0-9._@%:\[\]-]*$")
+    ssh: Annotated[str, Words("user@host or a name of ~/.ssh/config")] | None = Field(
+        default=None, pattern=r"^[A-Za-z0-9._@%:\[\]][A-Za-z0-9._@%:\[\]-]*$"
+    )
     netns: str | int | None = None
-    api: str | None = Field(default=None, pattern=r"^[A-Za-z0-9._-]+(:[0-9]+)?$")
+    api: Annotated[str, Words("a host name or address, with :port where it is another")] | None = Field(
+        default=None, pattern=r"^[A-Za-z0-9._-]+(:[0-9]+)?$"
+    )
     nested: Literal["xen", "xen-hvm", "xen-pci", "kvm", "virtualbox"] | None = None
     guests: bool = False
 

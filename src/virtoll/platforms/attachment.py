@@ -14,6 +14,7 @@ from typing import Annotated
 from pydantic import StringConstraints
 
 from virtoll.errors import GuestError
+from virtoll.experiment.describe import Words
 from virtoll.experiment.model import Parameters
 from virtoll.experiment.topology import Testbed
 from virtoll.hosts.links import Links
@@ -38,7 +39,9 @@ class Attached(Parameters):
 class AttachedMachine(Attached):
     """``vfio``: PCI addresses of the NICs that ``attachment: passthrough`` hands in: one a source, then each sink's."""
 
-    vfio: tuple[Annotated[str, StringConstraints(pattern=PCI_ADDRESS)], ...] = ()
+    vfio: tuple[
+        Annotated[str, StringConstraints(pattern=PCI_ADDRESS), Words("a PCI address such as 0000:01:00.0")], ...
+    ] = ()
 
     @property
     def needs_far_side(self) -> str | None:

@@ -12,9 +12,10 @@ from typing import Annotated
 from pydantic import StringConstraints
 
 from virtoll.agent.operations.session import FactsReply
+from virtoll.experiment.describe import Words
 from virtoll.experiment.model import Parameters
 
-KernelWord = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
+KernelWord = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,31}$"), Words("a word as the kernel has it")]
 
 
 class ClockSetting(Parameters):

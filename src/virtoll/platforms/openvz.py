@@ -17,6 +17,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, StringConstraints
 
 from virtoll.errors import CommandFailed, GuestError
+from virtoll.experiment.describe import Words
 from virtoll.experiment.topology import Testbed
 from virtoll.hosts.base import CommandRunner, GuestHost
 from virtoll.lab.data import DataBy
@@ -64,12 +65,17 @@ class OpenVzParameters(Attached):
     """
 
     tool: Literal["vzctl", "prlctl"] = "vzctl"
-    area: Annotated[str, StringConstraints(pattern=r"^/[A-Za-z0-9._/-]+$")] = "/vz"
-    configuration: Annotated[str, StringConstraints(pattern=r"^/[A-Za-z0-9._/-]+$")] = _CONFIGURATION
+    area: Annotated[str, StringConstraints(pattern=r"^/[A-Za-z0-9._/-]+$"), Words("a path from / on")] = "/vz"
+    configuration: Annotated[str, StringConstraints(pattern=r"^/[A-Za-z0-9._/-]+$"), Words("a path from / on")] = (
+        _CONFIGURATION
+    )
     first_ctid: int = Field(default=7001, ge=101, le=2**31 - 1)
     cpu_units: int = Field(default=1000, ge=8, le=500_000)
     memory: Literal["vswap", "ubc"] = "vswap"
-    ostemplate: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] | None = None
+    ostemplate: (
+        Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$"), Words("the name of a template")]
+        | None
+    ) = None
 
     def conflict(self, testbed: Testbed | None) -> tuple[str, str] | None:
         """Links are veth pairs in bridges; venet (``routed`` elsewhere) carries the container's own packets alone."""

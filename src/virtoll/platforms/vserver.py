@@ -13,6 +13,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field, StringConstraints
 
 from virtoll.errors import GuestError
+from virtoll.experiment.describe import Words
 from virtoll.experiment.topology import Testbed
 from virtoll.hosts.base import CommandRunner, GuestHost
 from virtoll.lab.data import DataBy
@@ -36,7 +37,7 @@ _MOUNTS = (
     "none /run tmpfs mode=0755 0 0",
     "none /dev/pts devpts gid=5,mode=620 0 0",
 )
-_PATH = Annotated[str, StringConstraints(pattern=r"^/[A-Za-z0-9._/-]+$")]
+_PATH = Annotated[str, StringConstraints(pattern=r"^/[A-Za-z0-9._/-]+$"), Words("a path from / on")]
 
 
 class VserverParameters(Attached):

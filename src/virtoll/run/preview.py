@@ -68,14 +68,7 @@ def trial_seconds(platform: PlatformChoice, workload: WorkloadChoice, *, warm_up
 def estimate(plan: Plan) -> float:
     """How long a plan will take here, in seconds."""
     real = dict.fromkeys(t.workload for t in plan.trials if EVERY_PLATFORM[t.platform.platform].needs_lab)
-    trials = estimate_seconds(
-        plan,
-        lambda trial: (
-            crowding(trial) * trial_seconds(trial.platform, trial.workload, warm_up=trial.warm_up)
-            + _load_seconds(trial)
-        ),
-        lambda choice: EVERY_PLATFORM[choice.platform].boot_seconds,
-    )
+    trials = estimate_seconds(plan, whole_seconds, lambda choice: EVERY_PLATFORM[choice.platform].boot_seconds)
     for batch in plan.batches():
         first = batch[0]
         if first.scale is not None:  # one start is counted already
@@ -86,6 +79,12 @@ def estimate(plan: Plan) -> float:
         trials += sum(boots.get(label, _BOOT_SECONDS) * count for (label, _, _), count in beside)
         trials += sum(boots[label] * count for (label, _), count in guests_side_by_side(batch).items())
     return trials + calibration_seconds(real)
+
+
+def whole_seconds(trial: Trial) -> float:
+    """How long one trial of a plan takes here, in seconds, without the start of its guests."""
+    own = trial_seconds(trial.platform, trial.workload, warm_up=trial.warm_up)
+    return crowding(trial) * own + _load_seconds(trial)
 
 
 def crowding(trial: Trial) -> float:

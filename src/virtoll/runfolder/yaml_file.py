@@ -7,17 +7,33 @@ and claims are read so, by rooms that import nothing else in common.
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
-from virtoll.errors import UsageError
+from virtoll.errors import Problem, UsageError
 
 MOST_BYTES: Final = 2**20
 _MOST_NODES = 200_000  # with each alias counted as often as it stands there
 _DEEPEST = 50
 _MERGE = "tag:yaml.org,2002:merge"
+_LINE_END = re.compile(r"\r\n|\r|\n")
+Path_ = tuple[str | int, ...]
+"""A place in a file: the keys and the numbers in lists that lead there."""
+# What PyYAML says -> what to do about it.
+_SAID: Final = {
+    "mapping values are not allowed here": "a ':' stands where no key can be; put the text in quotes, or indent as "
+    "the lines above",
+    "could not find expected ':'": "a ':' is missing after a key",
+    "found undefined alias": "an alias (*) has no anchor (&) before it; add one, or put the text in quotes",
+    "expected <block end>": "this is indented or written otherwise than the lines above it; line them up",
+    "expected the node content": "a value is missing here",
+    "but found another document": "a second document begins; give one file for each",
+    "could not determine a constructor": "a tag (!) is not known; take it out, or put the text in quotes",
+}
 
 
 def read_text(path: Path) -> str:
@@ -37,29 +53,138 @@ def read_text(path: Path) -> str:
 
 def parse_yaml(text: str, name: str) -> Any:
     """What a text says; `UsageError` that begins with ``name`` and tells the line where it is no YAML."""
+    return read_yaml(text, name).value
+
+
+def read_yaml(text: str, name: str) -> YamlText:
+    """As `parse_yaml`, with where each key stands."""
+    whole = _Lines(text, name)
     try:
         loader = yaml.SafeLoader(text)
         node = loader.get_single_node()
         if node is None:
-            return None
-        _Checked(loader, name).nodes(node, 0)
-        return loader.construct_document(node)
+            return YamlText(whole, None, None)
+        checked = _Checked(loader, whole)
+        checked.nodes(node, 0)
+        if checked.problems:
+            raise UsageError.of(checked.problems)
+        return YamlText(whole, node, loader.construct_document(node))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        said = " ".join(part for part in (error.context, error.problem) if part)
-        raise UsageError(f"{name}: {_line(mark)}not valid YAML ({' '.join(said.split())}); correct it") from error
+        raise UsageError.of([whole.problem(mark, None, f"not valid YAML: {_in_words(error, whole)}")]) from error
+    except yaml.reader.ReaderError as error:
+        said = f"not valid YAML: no file may hold the character U+{ord(text[error.position]):04X}; take it out"
+        raise UsageError.of([whole.at(error.position, error.position + 1, said)]) from error
     except yaml.YAMLError as error:
         raise UsageError(f"{name}: not valid YAML ({' '.join(str(error).split())}); correct it") from error
     except RecursionError as error:
         raise UsageError(f"{name}: lists and mappings are nested too deeply; nest at most {_DEEPEST}") from error
 
 
+def _in_words(error: yaml.MarkedYAMLError, whole: _Lines) -> str:
+    """What PyYAML found, in words that say what to do; its own words where there are no better ones."""
+    problem, context = error.problem or "", error.context or ""
+    since = ""
+    if error.context_mark is not None:
+        since = f" (it begins in line {whole.line_of(error.context_mark.index)})"
+    if problem.startswith("expected ',' or ']'"):
+        return f"a ',' or the closing ']' of a list is missing{since}"
+    if problem.startswith("expected ',' or '}'"):
+        return f"a ',' or the closing '}}' of a mapping is missing{since}"
+    if "\\t" in problem and "cannot start any token" in problem:
+        return "a tab stands where only spaces can; write spaces"
+    if "quoted scalar" in context and "end of stream" in problem:
+        return f"the closing quote of a text is missing{since}"
+    if "<stream end>" in problem:
+        return f"the file ends where a value or a closing bracket is missing{since}"
+    for found, said in _SAID.items():
+        if found in problem:
+            return said
+    return f"{' '.join(f'{context} {problem}'.split())}; correct it"
+
+
+@dataclass(frozen=True)
+class YamlText:
+    """A file of the user's: what it says, and where in it each key stands."""
+
+    whole: _Lines
+    root: yaml.Node | None
+    value: Any
+
+    def problem(self, path: Path_, said: str, key: str, *, on_key: bool = False, part: str = "") -> Problem:
+        """What is wrong at a place in the file, or at the nearest above it that the file has.
+
+        ``path``: keys and numbers in lists, from the top. ``key``: the same in words. ``on_key``: the key itself is
+        wrong, and not its value.
+        """
+        key_node, node, depth = self.node(path)
+        shown = node
+        if depth < len(path) or on_key or (node is not None and node.start_mark.index == node.end_mark.index):
+            shown = key_node or node
+        mark = None if shown is None else shown.start_mark
+        end = None if shown is None else shown.end_mark
+        found = self.whole.problem(mark, end, said)
+        nowhere = depth == 0  # the file as a whole: no line of it shows what is missing
+        return replace(found, key=key, part=part, text="" if nowhere else found.text)
+
+    def depth(self, path: Path_) -> int:
+        """How many parts of a path the file has."""
+        return self.node(path)[2]
+
+    def node(self, path: Path_) -> tuple[yaml.Node | None, yaml.Node | None, int]:
+        """The key, the value, and how many parts of the path there are in the file."""
+        key: yaml.Node | None = None
+        node = self.root
+        for depth, part in enumerate(path):
+            if isinstance(node, yaml.MappingNode):
+                pairs = [(one, value) for one, value in node.value if one.value == str(part)]
+                if not pairs:
+                    return key, node, depth
+                key, node = pairs[-1]  # what is merged into it stands before its own
+            elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+                key, node = None, node.value[part]
+            else:
+                return key, node, depth
+        return key, node, len(path)
+
+
+class _Lines:
+    """A text with its name, in which places are told by line and column."""
+
+    def __init__(self, text: str, name: str) -> None:
+        self._text = text
+        self.name = name
+
+    def line_of(self, index: int) -> int:
+        """From 1."""
+        return len(_LINE_END.findall(self._text, 0, index)) + 1
+
+    def problem(self, mark: yaml.Mark | None, end: yaml.Mark | None, said: str) -> Problem:
+        """What is wrong from one mark of PyYAML's to another; without any, in the whole file."""
+        if mark is None:
+            return Problem(self.name, said)
+        return self.at(mark.index, mark.index + 1 if end is None else end.index, said)
+
+    def at(self, index: int, end: int, said: str) -> Problem:
+        """What is wrong from a character to another; at the end of the text its last line is meant."""
+        if index >= len(self._text):
+            index = max(len(self._text.rstrip()) - 1, 0)
+        starts = [0, *(found.end() for found in _LINE_END.finditer(self._text, 0, index))]
+        start = starts[-1] + (len(starts) == 1 and self._text.startswith("\ufeff"))
+        after = _LINE_END.search(self._text, index)
+        line = self._text[start : after.start() if after else len(self._text)]
+        column = max(index - start, 0)
+        length = max(min(end - index, len(line.rstrip()) - column), 1)
+        return Problem(self.name, said, line=len(starts), column=column + 1, length=length, text=line)
+
+
 class _Checked:
     """Looks at all nodes of a file before anything is built of them."""
 
-    def __init__(self, loader: yaml.SafeLoader, name: str) -> None:
+    def __init__(self, loader: yaml.SafeLoader, whole: _Lines) -> None:
         self._loader = loader
-        self._name = name
+        self._whole = whole
+        self.problems: list[Problem] = []  # of single keys and values, which hide no other
         self._counts: dict[int, int] = {}
         self._open: set[int] = set()
 
@@ -91,7 +216,8 @@ class _Checked:
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode):
                 if (key.tag, key.value) in keys:
-                    raise self._wrong(key, f"key {key.value!r} is there twice in one mapping; keep one of them")
+                    said = f"key {key.value!r} is there twice in one mapping; keep one of them"
+                    self.problems.append(self._whole.problem(key.start_mark, key.end_mark, said))
                 keys.add((key.tag, key.value))
         return [one for pair in node.value for one in pair]
 
@@ -104,14 +230,11 @@ class _Checked:
             self._loader.construct_object(node)
         except UnicodeEncodeError as error:
             raise self._wrong(node, f"{node.value[:40]!r} has half of a character; take it out") from error
-        except (ValueError, AttributeError) as error:
+        except (ValueError, AttributeError):
             kind = node.tag.rsplit(":", 1)[-1]
             shown = node.value if len(node.value) <= 40 else f"{node.value[:40]}..."
-            raise self._wrong(node, f"{shown!r} is read as {kind}, and is none; write it in quotes") from error
+            said = f"{shown!r} is read as {kind}, and is none; write it in quotes"
+            self.problems.append(self._whole.problem(node.start_mark, node.end_mark, said))
 
     def _wrong(self, node: yaml.Node, said: str) -> UsageError:
-        return UsageError(f"{self._name}: {_line(node.start_mark)}{said}")
-
-
-def _line(mark: yaml.Mark | None) -> str:
-    return "" if mark is None else f"line {mark.line + 1}: "
+        return UsageError.of([self._whole.problem(node.start_mark, node.end_mark, said)])

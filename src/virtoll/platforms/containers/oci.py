@@ -16,6 +16,7 @@ from typing import Annotated, Any, ClassVar, TypeVar
 from pydantic import StringConstraints
 
 from virtoll.errors import GuestDied, GuestError
+from virtoll.experiment.describe import Words
 from virtoll.lab import cgroups
 from virtoll.lab.data import DataBy
 from virtoll.lab.enter import Enter, Hide
@@ -175,7 +176,9 @@ class Crun(OciPlatform[Limited]):
 class AnyRuntimeParameters(Limited):
     """``runtime``: the name of the runtime's binary, found by PATH, that takes runc's arguments."""
 
-    runtime: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")] = "runc"
+    runtime: Annotated[
+        str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$"), Words("the name of a program")
+    ] = "runc"
 
 
 class AnyRuntime(OciPlatform[AnyRuntimeParameters]):

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, NoReturn
 from pydantic import BeforeValidator, Field, StringConstraints, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from virtoll.experiment.describe import Words
 from virtoll.platforms.kernel_settings import KernelSettings
 
 HTTPS_PORT = 443
@@ -51,21 +52,32 @@ class EsxiParameters(KernelSettings):
             "callback",
         }
     )
-    server: Annotated[str, StringConstraints(pattern=_SERVER)] | None = None
+    server: (
+        Annotated[
+            str, StringConstraints(pattern=_SERVER), Words("a host name or address, with :port where it is another")
+        ]
+        | None
+    ) = None
     user: str = "root"
-    password_from: Annotated[str, StringConstraints(pattern=_PASSWORD)] | None = None
+    password_from: Annotated[str, StringConstraints(pattern=_PASSWORD), Words("env:NAME or file:/path")] | None = None
     verify: Annotated[Literal["on", "off"], BeforeValidator(_switch)] = "on"
-    thumbprint: Annotated[str, StringConstraints(pattern=_THUMBPRINT)] | None = None
+    thumbprint: (
+        Annotated[str, StringConstraints(pattern=_THUMBPRINT), Words("an SHA-1 or SHA-256 in hexadecimal")] | None
+    ) = None
     datastore: Name | None = None
     nic: Literal["vmxnet3", "e1000e", "e1000"] = "vmxnet3"
     port_groups: tuple[Name, ...] = ()
-    uplinks: tuple[Annotated[str, StringConstraints(pattern=r"^vmnic[0-9]+$")], ...] = ()
+    uplinks: tuple[
+        Annotated[str, StringConstraints(pattern=r"^vmnic[0-9]+$"), Words("a vmnic such as vmnic1")], ...
+    ] = ()
     cpu_reservation_mhz: int = Field(default=0, ge=0)
     memory_reservation: Literal["none", "full"] = "none"
     latency_sensitivity: Literal["normal", "high"] = "normal"
     serial: Literal["listen", "call"] = "listen"
     serial_port: int = Field(default=20000, ge=1024, le=65000)
-    callback: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]+$")] | None = None
+    callback: (
+        Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]+$"), Words("a host name or address")] | None
+    ) = None
 
     @field_validator("latency_sensitivity")
     @classmethod

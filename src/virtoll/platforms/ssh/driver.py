@@ -25,6 +25,7 @@ from virtoll.agent.client import AgentClient, Reply
 from virtoll.agent.messages import Request
 from virtoll.agent.operations.network import NetworkRequest
 from virtoll.errors import AgentError, GuestError, UsageError
+from virtoll.experiment.describe import Words
 from virtoll.experiment.model import Parameters
 from virtoll.experiment.topology import HostAddress, Testbed
 from virtoll.hosts import open_host
@@ -45,7 +46,7 @@ from virtoll.platforms.ssh.nics import FoundNic, find_nics
 _AGENT = ["--role", "guest", "--channel", "stdio"]
 _PROBE_SECONDS = 60.0
 _ROOT_HERE = "ssh: this needs root on this machine, because a lab of an ordinary user leads to no network; run as root"
-Interface = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.:@-]{1,31}$")]
+Interface = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.:@-]{1,31}$"), Words("a NIC's name or MAC address")]
 
 
 class SshParameters(Unattached):
@@ -55,7 +56,9 @@ class SshParameters(Unattached):
     the timekeeper's. Without them the guest runs the workloads that need no traffic, marked on the agent's channel.
     """
 
-    destination: str | None = Field(default=None, pattern=r"^[A-Za-z0-9._@%:\[\]][A-Za-z0-9._@%:\[\]-]*$")
+    destination: Annotated[str, Words("user@host or a name of ~/.ssh/config")] | None = Field(
+        default=None, pattern=r"^[A-Za-z0-9._@%:\[\]][A-Za-z0-9._@%:\[\]-]*$"
+    )
     interfaces: tuple[Interface, ...] = ()
 
     unlabelled: ClassVar[frozenset[str]] = frozenset({"destination", "interfaces"})

@@ -1,0 +1,133 @@
+"""What ``virtoll plan`` says of a plan in words: a table of its cells, what is skipped and why, and its warnings."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from virtoll import units
+from virtoll.experiment.model import Experiment
+from virtoll.experiment.plan import Plan
+from virtoll.host.readings import memory_bytes
+from virtoll.run.preview import whole_seconds
+
+_FEWEST_BLOCKS = 3
+_MOST_COLUMNS = 120
+Cell = tuple[str, str]
+
+
+def table_lines(experiment: Experiment, plan: Plan, reasons: Mapping[int, str | None]) -> Iterator[str]:
+    """Trials and time of each platform (row) and workload (column), in as many tables as the terminal's width asks.
+
+    ``reasons``: why a trial, by its number, will be skipped; None: it will not.
+    """
+    counts: Counter[Cell] = Counter()
+    seconds: defaultdict[Cell, float] = defaultdict(float)
+    skipped: Counter[Cell] = Counter()
+    for trial in plan.trials:
+        cell = (trial.platform.label, trial.workload.workload)
+        if reasons[trial.number] is not None:
+            skipped[cell] += 1
+            continue
+        counts[cell] += 1
+        seconds[cell] += whole_seconds(trial)
+    labels = [
+        one.label for one in experiment.platforms if any(label == one.label for label, _ in {**counts, **skipped})
+    ]
+    workloads = dict.fromkeys(one.workload for one in experiment.workloads)
+    if not labels:
+        return
+    columns = [
+        [workload, *(_cell(counts[one, workload], seconds[one, workload], skipped[one, workload]) for one in labels)]
+        for workload in workloads
+    ]
+    head = ["trials, time", *labels]
+    width = min(shutil.get_terminal_size((80, 24)).columns, _MOST_COLUMNS)
+    for part in _fitting(head, columns, width):
+        widths = [max(map(len, column)) for column in part]
+        for row in zip(*part, strict=True):
+            yield "  ".join(text.ljust(wide) for text, wide in zip(row, widths, strict=True)).rstrip()
+
+
+def _fitting(head: list[str], columns: Sequence[list[str]], width: int) -> Iterator[list[list[str]]]:
+    """The columns in groups that are no wider than ``width`` with the head; one at least in each."""
+    group = [head]
+    for column in columns:
+        wide = sum(max(map(len, one)) + 2 for one in [*group, column])
+        if len(group) > 1 and wide - 2 > width:
+            yield group
+            group = [head]
+        group.append(column)
+    yield group
+
+
+def _cell(count: int, seconds: float, skipped: int) -> str:
+    if not count:
+        return "skipped" if skipped else "-"
+    if seconds >= 2 * 3600:
+        time = f"{seconds / 3600:.1f} h"
+    else:
+        time = f"{seconds / 60:.1f} min" if seconds >= 3 else "<0.1 min"
+    return f"{count}, {time}" + (f" ({skipped} skipped)" if skipped else "")
+
+
+def skipped_lines(plan: Plan, reasons: Mapping[int, str | None]) -> Iterator[str]:
+    """Each reason once for a platform and a workload, with how many trials it is about."""
+    found = Counter(
+        (trial.platform.label, trial.workload.workload, reason)
+        for trial in plan.trials
+        if (reason := reasons[trial.number]) is not None
+    )
+    for (label, workload, reason), count in found.items():
+        yield f"skipped: {workload} on {label}, {count} trial{'s' if count > 1 else ''}: {reason}"
+
+
+def memory_line(experiment: Experiment, sizes: Counter[int], total: int) -> str:
+    """How many guests are up at once and what they take together; ``sizes``: how many of how many bytes."""
+    number = "1 guest" if sizes.total() == 1 else f"up to {sizes.total()} guests at once"
+    each = f", {units.size(next(iter(sizes)))} each" if len(sizes) == 1 else ""
+    has = _host_memory(experiment)
+    of = f" of {units.size(has)}" if has is not None else ""
+    return f"memory: {number}{each} ({units.size(total)}{of})"
+
+
+def warnings_of(experiment: Experiment, total: int) -> list[str]:
+    """What the result would lack, or the host has not; ``total``: bytes of the memory of all guests at once."""
+    found: list[str] = []
+    if experiment.scenario == "consolidation":
+        return found
+    if experiment.baseline is not None and experiment.control is None:
+        own = next(one for one in experiment.platforms if one.label == experiment.baseline)
+        remedy = (
+            "add native-again to 'platforms'"
+            if own.platform == "native"
+            else f"add a second entry of {own.platform} with a 'label' to 'platforms', and name it as 'control'"
+        )
+        found.append(f"no A/A control, so the report cannot say how much {own.label} differs from itself; {remedy}")
+    if experiment.baseline is not None and experiment.order != "paper" and experiment.blocks < _FEWEST_BLOCKS:
+        blocks = "1 block decides" if experiment.blocks == 1 else f"{experiment.blocks} blocks decide"
+        found.append(
+            f"{blocks} next to nothing, because a verdict compares blocks; give 'blocks: {_FEWEST_BLOCKS}' or more"
+        )
+    has = _host_memory(experiment)
+    if has is not None and total > has:
+        found.append(
+            f"guests at once are given {units.size(total)}, and this host has {units.size(has)}; "
+            "lower 'guest.memory', or choose fewer platforms"
+        )
+    cpus = os.cpu_count()
+    if has is not None and cpus is not None and experiment.most_vcpus > cpus:
+        found.append(
+            f"a guest has {experiment.most_vcpus} virtual CPUs, and this host has {cpus} CPUs; lower 'guest.vcpus'"
+        )
+    return found
+
+
+def _host_memory(experiment: Experiment) -> int | None:
+    """Bytes of this host's memory; None where guests are elsewhere, or it is not told."""
+    if any(one.host is not None or one.parameters.pre_provisioned for one in experiment.platforms):
+        return None
+    return memory_bytes(Path("/"), "MemTotal")

@@ -1,0 +1,191 @@
+"""What is wrong in an experiment's file, in words: all of it at once, each with its key and where that stands.
+
+Main types: ``Gathered`` (keeps what one check raises, so that others follow). ``wrong`` makes an error of one key,
+``validated`` those of a model, and ``located`` adds lines and columns at the end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import typing
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+from virtoll.errors import Problem, UsageError, complaint
+from virtoll.experiment.describe import allowed_values, literal_values
+from virtoll.experiment.near import near
+from virtoll.runfolder.yaml_file import YamlText
+
+Model = TypeVar("Model", bound=BaseModel)
+Place = tuple[str | int, ...]
+
+_PART = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
+# Errors whose own words say more than the key's type does.
+_TELLING = ("value_error", "extra_forbidden", "missing", "too_short", "string_too_short")
+_BY_TYPE = re.compile(
+    r"greater_than|less_than|multiple_of|(int|float|bool)_|byte_size|string_(type|pattern|too_long)|literal_error|finite"
+)
+"""Errors that say no more than the key's type does; its words say all of that."""
+_TRIED = re.compile(r"(str|int|float|bool|constrained-\w+)$|\w+\[|\[key\]$")
+_WHERE_LISTED = {"more_generators": "generator", "more_sinks": "sink"}
+
+
+class Gathered:
+    """What several checks raised; each follows the others, and ``finish`` raises all of it."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+
+    @contextlib.contextmanager
+    def trying(self) -> Iterator[None]:
+        """What is raised in it is kept."""
+        try:
+            yield
+        except UsageError as error:
+            self.keep(error)
+
+    def keep(self, error: UsageError) -> None:
+        """One more error, with all its problems."""
+        self.problems += error.problems or [Problem("", str(error))]
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """The keys at the top of the file in which something is wrong."""
+        return frozenset(str(place(one.key)[0]) for one in self.problems if one.key)
+
+    def finish(self) -> None:
+        """``UsageError`` of all that was kept; nothing where all is right."""
+        if self.problems:
+            raise UsageError.of(self.problems)
+
+
+def place(key: str) -> Place:
+    """The parts of a key as it is written in complaints: ``platforms[1].nic``."""
+    return tuple(int(number) if number else name for number, name in _PART.findall(key))
+
+
+def in_words(parts: Iterable[str | int]) -> str:
+    """A key as it is written in complaints: ``platforms[1].nic``."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).lstrip(".")
+
+
+def wrong(path: Path, key: str, said: str) -> UsageError:
+    """An error of one key; ``path``: the file as complaints name it."""
+    return UsageError.of([Problem(str(path), f"key '{key}': {said}", key)])
+
+
+def unknown_key(key: object, known: Iterable[str]) -> str:
+    """That a key is not known, what was probably meant, and which there are."""
+    names = list(known)
+    meant = near(key, names)
+    asked = f"did you mean {' or '.join(repr(one) for one in meant)}? " if meant else ""
+    return f"not known; {asked}allowed keys: {', '.join(names)}"
+
+
+def located(error: UsageError, text: YamlText, file: Path, size: str | None) -> UsageError:
+    """The same, each problem with where it stands in the file, in its order; ``size``: which size was taken."""
+    found = sorted(
+        (_placed(one, text, file, size) for one in error.problems), key=lambda one: (one.line or 0, one.column or 0)
+    )
+    return UsageError.of(found)
+
+
+def _placed(problem: Problem, text: YamlText, file: Path, size: str | None) -> Problem:
+    parts = place(problem.key)
+    inside = ("sizes", size or "", *parts)
+    if size is not None and text.depth(inside) - 2 >= max(text.depth(parts), 1):
+        parts = inside
+    unknown = problem.said.startswith(f"key '{problem.key}': not known")
+    part = f"size {size}" if size is not None and problem.file != str(file) else ""
+    found = text.problem(parts, problem.said, problem.key, on_key=unknown, part=part)
+    return replace(found, file=str(file))
+
+
+def validated(model: type[Model], document: object, path: Path, where: str) -> Model:
+    """The model of a part of the file, which stands at the key ``where``; else a problem for each of its keys."""
+    try:
+        return model.model_validate(document)
+    except ValidationError as error:
+        raise UsageError.of(list(_problems(error, model, path, where))) from error
+
+
+def _problems(error: ValidationError, model: type[BaseModel], path: Path, where: str) -> Iterator[Problem]:
+    found: dict[Place, list[Any]] = {}
+    of: dict[Place, tuple[FieldInfo | None, type[BaseModel]]] = {}
+    for one in error.errors(include_url=False):
+        parts, field, owner = _resolved(model, one["loc"])
+        found.setdefault(parts, []).append(one)
+        of[parts] = field, owner
+    unknown = [parts for parts, errors in found.items() if errors[0]["type"] == "extra_forbidden"]
+    for parts, errors in found.items():
+        first = min(errors, key=lambda one: one["type"] not in _TELLING)
+        field, owner = of[parts]
+        key = in_words((*place(where), *parts))
+        if first["type"] == "missing":
+            if any(other[:-1] == parts[:-1] and near(other[-1], [str(parts[-1])]) for other in unknown):
+                continue  # it is there, misspelt, and told as that
+            if field is not None and field.description:
+                yield Problem(str(path), f"missing key '{key}': {field.description}", key)
+                continue
+        said = _said(first, parts, field, owner)
+        yield Problem(str(path), f"key '{key}': {said}" if key else said, key)
+
+
+def _said(error: Any, parts: Place, field: FieldInfo | None, owner: type[BaseModel]) -> str:
+    """What is wrong with one key, without the key."""
+    if error["type"] == "extra_forbidden":
+        return unknown_key(parts[-1], owner.model_fields)
+    shown = complaint(error, "", "").rsplit(", got ", 1)[-1]
+    if parts == ("scenario",):
+        known = "'dedicated', 'neighbours', 'scale' or 'consolidation'"
+        return f"{shown} is not known; allowed: {known}"
+    if len(parts) == 2 and parts[0] in ("platforms", "workloads"):
+        return f"a name or a mapping is allowed, got {shown}"
+    if field is None or not _BY_TYPE.match(error["type"]):
+        return complaint(error, "", "")
+    if isinstance(parts[-1], int):  # one of a list
+        inner = [one for one in typing.get_args(field.annotation) if one is not Ellipsis]
+        field = FieldInfo.from_annotation(inner[0]) if inner else field
+    meant = near(error["input"], literal_values(field.annotation))
+    if meant:
+        asked = " or ".join(repr(one) for one in meant)
+        return f"{shown} is not allowed; did you mean {asked}? allowed: {allowed_values(field)}"
+    return f"must be {allowed_values(field)}, got {shown}"
+
+
+def _resolved(
+    model: type[BaseModel], location: tuple[int | str, ...]
+) -> tuple[Place, FieldInfo | None, type[BaseModel]]:
+    """A place of pydantic's without the names of types that it tried, its field, and the model that has that field."""
+    parts: list[int | str] = []
+    owner: type[BaseModel] = model
+    field: FieldInfo | None = None
+    inner: list[type[BaseModel]] = [model]
+    for number, part in enumerate(location):
+        if isinstance(part, int):
+            parts.append(part)
+        elif inner and (part in inner[0].model_fields or (number == len(location) - 1 and not _TRIED.match(part))):
+            owner = inner[0]
+            field = owner.model_fields.get(part)
+            inner = _models(field.annotation) if field is not None else []
+            parts.append(part)
+        elif not inner and not _TRIED.match(part):
+            parts.append(part)
+    if len(parts) > 2 and parts[0] == "testbed" and parts[1] in _WHERE_LISTED and isinstance(parts[2], int):
+        parts[1:3] = [_WHERE_LISTED[str(parts[1])], parts[2] + 1]  # taken apart before it was checked
+    return tuple(parts), field, owner
+
+
+def _models(annotation: Any) -> list[type[BaseModel]]:
+    found: list[type[BaseModel]] = []
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        found.append(annotation)
+    for one in typing.get_args(annotation):
+        found += _models(one)
+    return found

@@ -1,0 +1,170 @@
+"""What a key of a file may be, in words: never a type of Python's, a pattern or a library's name. Pure.
+
+Main types: ``Words`` (on a type whose form a pattern checks: the pattern in words), ``ParameterWords``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ByteSize
+from pydantic.fields import FieldInfo
+
+
+@dataclass(frozen=True)
+class Words:
+    """What a text must look like, in words that follow "must be": ``a PCI address such as 0000:01:00.0``."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class ParameterWords:
+    """One key for a person: its allowed values, what it is without being given, and what it is for (or empty)."""
+
+    name: str
+    allowed: str
+    default: str
+    meaning: str
+
+
+@dataclass
+class _Limits:
+    """The bounds of a number or a list, as pydantic's metadata has them."""
+
+    least: float | None = None
+    most: float | None = None
+    above: float | None = None
+    below: float | None = None
+    step: float | None = None
+    fewest: int | None = None
+    words: str | None = None
+
+    def take(self, metadata: Sequence[object]) -> None:
+        """What this metadata says of it."""
+        names = {"ge": "least", "le": "most", "gt": "above", "lt": "below", "multiple_of": "step"}
+        for one in metadata:
+            if isinstance(one, FieldInfo):
+                self.take(one.metadata)
+            elif isinstance(one, Words):
+                self.words = one.text
+            elif dataclasses.is_dataclass(one) and not isinstance(one, type):
+                given = {field.name: getattr(one, field.name) for field in dataclasses.fields(one)}
+                for key, name in names.items():
+                    if given.get(key) is not None:
+                        setattr(self, name, given[key])
+                if given.get("min_length") is not None:
+                    self.fewest = given["min_length"]
+
+
+def size_words(count: int) -> str:
+    """A number of bytes as a file may have it, exactly: ``256MiB``, ``1500`` for 1500 bytes."""
+    for unit, name in ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+        if count and count % unit == 0:
+            return f"{count // unit}{name}"
+    return str(count)
+
+
+def allowed_values(field: FieldInfo) -> str:
+    """What a key may be, in words that follow "must be"."""
+    limits = _Limits()
+    limits.take(field.metadata)
+    return _words(field.annotation, limits)
+
+
+def literal_values(annotation: Any) -> tuple[str, ...]:
+    """The words that a key may have, where only some are allowed; empty for any other."""
+    if typing.get_origin(annotation) is Annotated:
+        return literal_values(typing.get_args(annotation)[0])
+    if typing.get_origin(annotation) is Literal:
+        return tuple(str(one) for one in typing.get_args(annotation))
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        return tuple(value for one in typing.get_args(annotation) for value in literal_values(one))
+    return ()
+
+
+def _words(annotation: Any, limits: _Limits) -> str:
+    origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is Annotated:
+        limits.take(inner[1:])
+        return _words(inner[0], limits)
+    if limits.words is not None:
+        return limits.words
+    if origin is Literal:
+        return _either([repr(one) if isinstance(one, str) else str(one) for one in inner])
+    if origin in (typing.Union, types.UnionType):
+        kinds = [one for one in inner if one is not type(None)]
+        return _either([_words(one, limits if len(kinds) == 1 else _Limits()) for one in kinds])
+    if origin in (list, tuple):
+        values = [one for one in inner if one is not Ellipsis]
+        each = _words(values[0], _Limits()) if values else "values"
+        fewest = f", at least {limits.fewest} of them" if limits.fewest else ""
+        return f"a list, each {each}{fewest}"
+    if origin is dict or annotation is dict or (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+        return "a mapping of keys"
+    return _of_one(annotation, limits)
+
+
+def _of_one(annotation: Any, limits: _Limits) -> str:
+    if annotation is bool:
+        return "true or false"
+    if annotation is ByteSize:
+        return f"a size such as 256MiB{_range(limits, sizes=True)}"
+    if annotation is int:
+        return f"a whole number{_range(limits)}"
+    if annotation is float:
+        return f"a number{_range(limits)}"
+    return "a text"
+
+
+def _range(limits: _Limits, *, sizes: bool = False) -> str:
+    def shown(number: float) -> str:
+        return size_words(int(number)) if sizes else f"{number:,.12g}".replace(",", " " if number >= 1e4 else "")
+
+    least, most, above, below = limits.least, limits.most, limits.above, limits.below
+    if least is not None and most is not None:
+        said = f" from {shown(least)} to {shown(most)}"
+    else:
+        bounds = (("of at least", least), ("above", above), ("of at most", most), ("below", below))
+        said = " and".join(f" {words} {shown(number)}" for words, number in bounds if number is not None)
+    step = f", a multiple of {shown(limits.step)}" if limits.step is not None else ""
+    return said + step
+
+
+def _either(values: Sequence[str]) -> str:
+    once = list(dict.fromkeys(values))
+    return f"{', '.join(once[:-1])} or {once[-1]}" if len(once) > 1 else "".join(once)
+
+
+def describe(model: type[BaseModel]) -> list[ParameterWords]:
+    """Each key of a model, in order."""
+    return [
+        ParameterWords(key, allowed_values(field), _default(field), field.description or "")
+        for key, field in model.model_fields.items()
+    ]
+
+
+def describe_parameters(model: type[BaseModel]) -> dict[str, str]:
+    """The same in one line each, for a program's table."""
+    return {
+        one.name: f"{one.allowed} ({one.default})" + (f": {one.meaning}" if one.meaning else "")
+        for one in describe(model)
+    }
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    value = field.get_default(call_default_factory=True, validated_data={})
+    if value is None or value in ((), [], {}) or isinstance(value, BaseModel):
+        return "not set"
+    if isinstance(value, bool):
+        return f"default {str(value).lower()}"
+    if isinstance(value, int) and ByteSize in (field.annotation, *typing.get_args(field.annotation)):
+        return f"default {size_words(value)}"
+    return f"default {value}"
