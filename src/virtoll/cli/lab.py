@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from virtoll.cli.output import say_on_stderr
 from virtoll.errors import UsageError
 
@@ -26,11 +28,14 @@ def check_lab() -> None:
 def prepare_outside(*images: str, kernel: bool) -> None:
     """Images and, for machines, their kernel: what is not cached is downloaded here, since the lab has no way there.
 
-    A kernel that cannot be had costs the platforms that need it, and is told; their probes say so too.
+    A kernel that cannot be had costs the platforms that need it, and is told; their probes in the lab say it too.
     """
-    from virtoll.image import prepare_image, with_kernel_if_there
+    from virtoll.image import NO_KERNEL_VARIABLE, prepare_image, with_kernel_if_there
 
+    os.environ.pop(NO_KERNEL_VARIABLE, None)
     for image in images:
         made = prepare_image(image, progress=say_on_stderr)
         if kernel and (made := with_kernel_if_there(made, progress=say_on_stderr)).machine is None:
             say_on_stderr(f"virtoll: {made.why_no_kernel}")
+            os.environ[NO_KERNEL_VARIABLE] = made.why_no_kernel
+            kernel = False  # once is enough: it may have taken long

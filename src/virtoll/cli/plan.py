@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from virtoll.experiment.model import Experiment
     from virtoll.experiment.plan import Plan
     from virtoll.experiment.selection import Selection
+    from virtoll.image import KernelDownload
     from virtoll.report.build import Foreseen
     from virtoll.runfolder.looks import Looks
 
@@ -125,7 +126,7 @@ def plan(
     held = possible(planned, checked)
     seconds, data, image = estimate(held), data_bytes(held), _image_bytes(checked.image)
     sizes = memory_at_once(held, checked)
-    foreseen = _foreseen(checked)
+    foreseen, kernel = _foreseen(checked), _kernel_download(checked)
     if as_json:
         document = {
             "experiment": checked.name,
@@ -135,6 +136,7 @@ def plan(
             "seed": planned.seed,
             "estimated_seconds": seconds,
             "disk": {"image": checked.image, "image_bytes": image, "data_bytes": data},
+            "kernel_download": asdict(kernel) if kernel else None,
             "memory": {"guests": sizes.total(), "guests_bytes": bytes_of(sizes)},
             "foreseen": asdict(foreseen) if foreseen else None,
             "trials": [{**asdict(planned_trial(trial)), "skipped": reasons[trial.number]} for trial in planned.trials],
@@ -149,10 +151,24 @@ def plan(
     if foreseen is not None:
         say(foreseen.line)
     say(_disk_line(checked.image, image, data))
+    if kernel is not None:
+        size = "of some 70 MB" if kernel.bytes is None else f"of {kernel.bytes / 1e6:.0f} MB"
+        say(f"guest kernel: not in the cache; the run begins with a download {size}, {kernel.what}")
     if checked.scenario != "consolidation":  # which starts guests until a budget of memory is gone
         number = "1 guest" if sizes.total() == 1 else f"{sizes.total()} guests"
         each = f" of {units.size(next(iter(sizes)))}" if len(sizes) == 1 else ""
         say(f"memory: {number}{each} at one time, {units.size(bytes_of(sizes))} if each fills what it is given")
+
+
+def _kernel_download(checked: Experiment) -> KernelDownload | None:
+    """What machines of the experiment need and the cache has not; None where it has all, or none is needed."""
+    from virtoll.image import default_cache, kernel_download
+    from virtoll.run.requirements import needs_kernel
+
+    try:
+        return kernel_download(default_cache()) if needs_kernel(checked) else None
+    except ImageError:  # a machine that Debian has no such kernel for: each platform that needs it says so
+        return None
 
 
 def _foreseen(checked: Experiment) -> Foreseen | None:
