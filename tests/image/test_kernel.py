@@ -71,11 +71,11 @@ def test_what_modules_say_that_they_need_is_what_depmod_finds(tmp_path: Path) ->
     lines = (folder.parent / "modules.dep").read_text(encoding="ascii").splitlines()
     assert len(lines) == len(list(folder.iterdir())) > 40
     for line in lines:
-        file, _, needed = line.partition(":")
-        found = tree.in_order([module_name(file)])
-        assert {Path(name).name for name in (file, *needed.split())} == set(found), line
-        named = {name for content in found.values() for name in needed_by(content)}
-        assert {f"{name}.ko" for name in named} <= set(found)
+        name, _, others = line.partition(":")
+        found = tree.in_order([module_name(name)])
+        assert {Path(path).name for path in (name, *others.split())} == set(found), line
+        named = {other for content in found.values() for other in needed_by(content)}
+        assert {f"{other}.ko" for other in named} <= set(found)
 
 
 def test_a_module_is_read_from_its_compressed_file(tmp_path: Path) -> None:
