@@ -124,10 +124,10 @@ def test_a_kernel_that_cannot_be_had_costs_the_machines_alone(run: Any) -> None:
     assert outcomes["native"][0] == outcomes["netns"][0] == "ok"
     status, reason = outcomes["qemu-tcg"]
     assert status == "skipped"
-    assert reason.startswith("The guest kernel linux-image-")
-    assert "deb.debian.org" in reason
-    assert "cannot be reached" in reason, "the download's own words"
-    assert f"virtoll: {reason}" in said
+    words = reason[reason.index("The guest kernel linux-image-") :]
+    assert "deb.debian.org" in words
+    assert "cannot be reached" in words, "the download's own words, in the lab too"
+    assert f"virtoll: {words}" in said
 
 
 @pytest.mark.parametrize(("platforms", "said"), [(["native", "netns"], False), (["native", "qemu-tcg"], True)])

@@ -113,7 +113,7 @@ def _tools() -> Check:
 
 def kernel_check(release: str) -> Check:
     """Whether a kernel of this release (as ``uname -r`` has it) is new enough to measure on."""
-    numbers = tuple(int(part) for part in release.split("-")[0].split(".")[:2] if part.isdigit())
+    numbers = tuple(int(part) for part in release.split("-", maxsplit=1)[0].split(".")[:2] if part.isdigit())
     good = numbers >= _MINIMUM_KERNEL
     least = ".".join(map(str, _MINIMUM_KERNEL))
     return Check("kernel", release, good, "" if good else f"boot a kernel of Linux {least} or newer")
