@@ -90,6 +90,13 @@ def test_a_module_is_read_from_its_compressed_file(tmp_path: Path) -> None:
     }
 
 
+def test_a_module_that_was_built_beside_the_kernel_goes_before_its_own(tmp_path: Path) -> None:
+    for part, depends in {"kernel": "other", "updates/dkms": "vboxdrv"}.items():
+        (tmp_path / "lib/modules/6" / part).mkdir(parents=True)
+        (tmp_path / "lib/modules/6" / part / "vboxnetflt.ko").write_bytes(module(depends))
+    assert ModuleTree(tmp_path, "6").in_order(["vboxnetflt"]) == {"vboxnetflt.ko": module("vboxdrv")}
+
+
 def lzma_stream(data: bytes) -> bytes:
     """As the kernel's build makes it: an xz stream and the plain size behind it."""
     return lzma.compress(data, check=lzma.CHECK_CRC32) + struct.pack("<I", len(data))

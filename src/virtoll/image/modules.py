@@ -14,6 +14,9 @@ from pathlib import Path
 from virtoll.errors import ImageError
 from virtoll.image.unpacking import decompress
 
+# Below a release's folder, in the order of depmod: what was built beside the kernel goes before what came with it.
+_PARTS = ("kernel", "extra", "updates")
+
 
 class ModuleTree:
     """The modules of one kernel below a folder in which its package's files are; each is read once."""
@@ -21,7 +24,7 @@ class ModuleTree:
     def __init__(self, unpacked: Path, release: str) -> None:
         """``ImageError`` where there are none of this release."""
         places = [unpacked / usr / "lib" / "modules" / release for usr in ("", "usr")]
-        found = [file for place in places for file in sorted(place.glob("kernel/**/*.ko*"))]
+        found = [file for place in places for part in _PARTS for file in sorted((place / part).glob("**/*.ko*"))]
         if not found:
             raise ImageError(f"The kernel {release} came without its modules (lib/modules/{release}): use Debian's.")
         self._files = {module_name(file.name): file for file in found}
