@@ -101,7 +101,7 @@ def test_what_failed_is_one_sentence_and_nothing_is_kept(
     (url,) = server.lock(name).urls
     monkeypatch.setenv(kernel_source.VARIABLE, f"{url}#sha256={DIGEST}")
     remedy = "check the network and http_proxy, or let VIRTOLL_KERNEL name another source"
-    with pytest.raises(ImageError, match=rf"^The guest kernel could not be had: {url} {said}: {remedy}\.$"):
+    with pytest.raises(ImageError, match=rf"^The guest kernel is not available: {url} {said}: {remedy}\.$"):
         fetched(cache)
     assert not list((cache.home / "objects").iterdir())
     assert not list((cache.home / "building").iterdir())

@@ -90,7 +90,7 @@ def kernel_package(
         except ImageError as second:
             by_apt = str(second).rstrip(".")
             raise ImageError(
-                f"The guest kernel {locked.package} could not be had ({error}; by apt: {by_apt}): {_REMEDY}."
+                f"The guest kernel {locked.package} is not available ({error}; by apt: {by_apt}): {_REMEDY}."
             ) from second
 
 
@@ -168,7 +168,7 @@ def _fetched(cache: Cache, wanted: LockedKernel, offline: bool, progress: Progre
         except DownloadFailed as error:
             if wanted.version:  # of the lock: another source is tried
                 raise
-            raise ImageError(f"The guest kernel could not be had: {error}: {_REMEDY}.") from error
+            raise ImageError(f"The guest kernel is not available: {error}: {_REMEDY}.") from error
     return _read(found, named)
 
 
