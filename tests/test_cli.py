@@ -18,6 +18,7 @@ from tests.support.playground import Playground, playground
 
 from virtoll import __version__
 from virtoll.cli import doctor_unprivileged
+from virtoll.cli.doctor import kernel_check
 from virtoll.nested import NESTED_HOSTS
 from virtoll.platforms import PLATFORMS
 from virtoll.report.figures import FIGURES, SERIES
@@ -465,3 +466,18 @@ def test_what_belongs_into_a_lab_is_refused_outside(tmp_path: Path, command: str
     assert finished.returncode == 2
     assert "runs inside a lab only" in finished.stderr
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("release", "good"),
+    [
+        ("4.19.0-27-amd64", False),
+        ("5.9.16", False),
+        ("5.10.0-30-amd64", True),
+        ("6.1", True),
+        ("6.18.44-fc-v657", True),
+    ],
+)
+def test_a_kernel_from_5_10_on_is_good_enough(release: str, good: bool) -> None:
+    check = kernel_check(release)
+    assert (check.good, check.remedy) == (good, "" if good else "boot a kernel of Linux 5.10 or newer")

@@ -37,7 +37,6 @@ COMMON_PACKAGES = (
     "e2fsprogs",  # mke2fs: data directories and images as disks
     "gcc",  # the linker that rustc calls
     "iproute2",  # ip, for people who look into the lab
-    "kmod",  # depmod: the order of the guest's modules
     "libc6-dev",  # what a static agent is linked against
     "mount",  # the lab's own mounts, losetup
     "procps",  # ps, by which `virtoll clean` finds what other hosts have left
@@ -50,6 +49,7 @@ DEV_PACKAGES = (
     "cpio",  # tests have the initramfs read by another program than ours
     "ethtool",  # tests look at interfaces with another program than ours
     "iptables",  # tests drop known frames at a known place
+    "kmod",  # depmod, by which tests judge the order of the guest's modules
     "libclang-rt-dev",  # libFuzzer, by which `make fuzz` need not compile its own
     "libxml2-utils",  # xmllint, by which virt-xml-validate judges libvirt's domains
     "openssh-server",  # tests reach hosts by the real SSH; each sshd is started by its test in a namespace

@@ -133,8 +133,9 @@ def test_unreachable_sources_are_one_sentence(cache: Cache) -> None:
         pytest.skip("no agent is built: make agent")
     assert answer.returncode == 1
     (sentence,) = answer.stderr.splitlines()
-    assert sentence.startswith("Debian's package linux-image-")
-    assert sentence.endswith("check the network and the system's apt sources.")
+    assert sentence.startswith("The guest kernel linux-image-")
+    assert all(place in sentence for place in ("http://deb.debian.org/", "http://security.debian.org/", "by apt: "))
+    assert sentence.endswith("check the network and http_proxy, or let VIRTOLL_KERNEL name another source.")
     assert not list((cache.home / "building").iterdir())
 
 

@@ -5,48 +5,96 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import os
+import shutil
 import struct
 import subprocess
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.made_deb import module
 
-from virtoll.image.kernel import load_order, module_name, parse_dependencies
+from virtoll.errors import ImageError
+from virtoll.image import debian, default_cache
+from virtoll.image.kernel import prepare_kernel
+from virtoll.image.modules import ModuleTree, load_order, module_name, needed_by
 from virtoll.image.unpacking import decompress, extract_vmlinux, has_pvh_entry
 
-MODULES_DEP = """\
-kernel/drivers/net/virtio_net.ko.xz: kernel/net/net_failover.ko.xz kernel/net/failover.ko.xz kernel/virtio/virtio.ko.xz
-kernel/net/net_failover.ko.xz: kernel/net/failover.ko.xz
-kernel/net/failover.ko.xz:
-kernel/virtio/virtio.ko.xz:
-kernel/drivers/char/virtio-rng.ko.xz: kernel/virtio/virtio.ko.xz
-"""
+NEEDS = {
+    "virtio_net": ("net_failover", "virtio"),
+    "net_failover": ("failover",),
+    "failover": (),
+    "virtio": (),
+    "virtio_rng": ("virtio",),
+}
 
 
 def test_a_module_comes_after_everything_it_needs_and_once() -> None:
-    order = load_order(["virtio_net", "virtio_rng"], parse_dependencies(MODULES_DEP))
-    assert [module_name(file) for file in order] == ["virtio", "failover", "net_failover", "virtio_net", "virtio_rng"]
+    assert load_order(["virtio_net", "virtio_rng", "virtio_net"], NEEDS.get) == (
+        "failover",
+        "net_failover",
+        "virtio",
+        "virtio_net",
+        "virtio_rng",
+    )
 
 
 def test_a_built_in_module_is_left_out() -> None:
-    assert load_order(["ext4"], parse_dependencies(MODULES_DEP)) == ()
+    assert load_order(["ext4"], NEEDS.get) == ()
 
 
 @given(st.dictionaries(st.integers(0, 15), st.sets(st.integers(0, 15), max_size=4), max_size=16))
 def test_any_graph_without_cycles_is_loaded_in_order(graph: dict[int, set[int]]) -> None:
-    def closure(node: int) -> list[int]:
-        below = sorted(other for other in graph.get(node, ()) if other < node and other in graph)
-        seen: dict[int, None] = {}
-        for other in below:
-            seen.update(dict.fromkeys([*closure(other), other]))
-        return list(seen)
-
-    table = {f"m{node}.ko": [f"m{other}.ko" for other in reversed(closure(node))] for node in graph}
-    order = load_order([f"m{node}" for node in graph], table)
+    table = {f"m{node}": tuple(f"m{other}" for other in sorted(graph[node]) if other < node) for node in graph}
+    order = load_order(table, table.get)
     assert sorted(order) == sorted(table)
-    for file, needed in table.items():
-        assert all(order.index(other) < order.index(file) for other in needed)
+    for name, needed in table.items():
+        assert all(order.index(other) < order.index(name) for other in needed if other in table)
+
+
+def test_what_modules_say_that_they_need_is_what_depmod_finds(tmp_path: Path) -> None:
+    """Of the real kernel that guests are given; each name is there, so nothing that one needs was left out."""
+    if shutil.which("depmod", path=f"{os.environ['PATH']}:/usr/sbin:/sbin") is None:
+        pytest.skip("depmod is missing: apt-get install kmod")
+    try:
+        kernel = prepare_kernel(default_cache(), offline=True, progress=lambda _: None)
+    except ImageError as error:
+        pytest.skip(str(error))
+    folder = tmp_path / "lib" / "modules" / kernel.release / "kernel"
+    folder.mkdir(parents=True)
+    for file in {*kernel.modules, *(file for files in kernel.on_request.values() for file in files)}:
+        shutil.copyfile(file, folder / file.name)
+    debian.run(["depmod", "--basedir", tmp_path, kernel.release])
+    tree = ModuleTree(tmp_path, kernel.release)
+    lines = (folder.parent / "modules.dep").read_text(encoding="ascii").splitlines()
+    assert len(lines) == len(list(folder.iterdir())) > 40
+    for line in lines:
+        name, _, others = line.partition(":")
+        found = tree.in_order([module_name(name)])
+        assert {Path(path).name for path in (name, *others.split())} == set(found), line
+        named = {other for content in found.values() for other in needed_by(content)}
+        assert {f"{other}.ko" for other in named} <= set(found)
+
+
+def test_a_module_is_read_from_its_compressed_file(tmp_path: Path) -> None:
+    folder = tmp_path / "usr" / "lib" / "modules" / "6" / "kernel" / "net"
+    folder.mkdir(parents=True)
+    plain = {"virtio_net": module("net-failover"), "net-failover": module("")}
+    for name, content in plain.items():
+        (folder / f"{name}.ko.xz").write_bytes(lzma.compress(content))
+    assert ModuleTree(tmp_path, "6").in_order(["virtio_net", "of_no_file"]) == {
+        "net_failover.ko": plain["net-failover"],
+        "virtio_net.ko": plain["virtio_net"],
+    }
+
+
+def test_a_module_that_was_built_beside_the_kernel_goes_before_its_own(tmp_path: Path) -> None:
+    for part, depends in {"kernel": "other", "updates/dkms": "vboxdrv"}.items():
+        (tmp_path / "lib/modules/6" / part).mkdir(parents=True)
+        (tmp_path / "lib/modules/6" / part / "vboxnetflt.ko").write_bytes(module(depends))
+    assert ModuleTree(tmp_path, "6").in_order(["vboxnetflt"]) == {"vboxnetflt.ko": module("vboxdrv")}
 
 
 def lzma_stream(data: bytes) -> bytes:

@@ -102,14 +102,19 @@ def show(name: Name = "full", as_json: Json = False) -> None:
         "bytes": bytes_of(image),
         "agent_sha256": image.agent_sha256,
         "forms": forms,
-        "kernel": kernel and {"package": kernel.package, "version": kernel.version, "sha256": kernel.sha256},
+        "kernel": kernel
+        and {"package": kernel.package, "version": kernel.version, "sha256": kernel.sha256, "source": kernel.source},
         "tools": tools or None,
     }
     if as_json:
         sys.stdout.write(json.dumps(shown, indent=2) + "\n")
         return
     lines = [f"{image.name} {image.digest}", f"root {image.root}", f"{bytes_of(image)} bytes"]
-    lines += [f"kernel {kernel.package} {kernel.version}" if kernel else "kernel none yet: machines alone need one"]
+    lines += [
+        f"kernel {kernel.package} {kernel.version} ({kernel.source})"
+        if kernel
+        else "kernel none yet: machines alone need one"
+    ]
     lines += [f"agent sha256:{image.agent_sha256}"]
     lines += [f"form {form} {digest}" for form, digest in forms.items()]
     for package, version in sorted(tools.get("packages", {}).items()):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from virtoll.cli.output import say_on_stderr
 from virtoll.errors import UsageError
 
@@ -28,9 +30,12 @@ def prepare_outside(*images: str, kernel: bool) -> None:
 
     Without a kernel the platforms that need one cannot run: stderr says so, and their probes do.
     """
-    from virtoll.image import prepare_image, with_kernel_if_there
+    from virtoll.image import NO_KERNEL_VARIABLE, prepare_image, with_kernel_if_there
 
+    os.environ.pop(NO_KERNEL_VARIABLE, None)
     for image in images:
         made = prepare_image(image, progress=say_on_stderr)
         if kernel and (made := with_kernel_if_there(made, progress=say_on_stderr)).machine is None:
             say_on_stderr(f"virtoll: {made.why_no_kernel}")
+            os.environ[NO_KERNEL_VARIABLE] = made.why_no_kernel
+            kernel = False  # once is enough: it may have taken long

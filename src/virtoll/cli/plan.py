@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from virtoll.experiment.model import Experiment
     from virtoll.experiment.plan import Plan
     from virtoll.experiment.selection import Selection
+    from virtoll.image import KernelDownload
     from virtoll.report.build import Foreseen
     from virtoll.runfolder.looks import Looks
 
@@ -165,7 +166,7 @@ def plan(
     held = possible(planned, checked)
     seconds, data, image = estimate(held), data_bytes(held), _image_bytes(checked.image)
     sizes = memory_at_once(held, checked)
-    foreseen = _foreseen(checked)
+    foreseen, kernel = _foreseen(checked), _kernel_download(checked)
     from virtoll.cli.plan_words import memory_line, skipped_lines, table_lines, warnings_of
 
     warnings = warnings_of(checked, bytes_of(sizes))
@@ -179,6 +180,7 @@ def plan(
             "seed": planned.seed,
             "estimated_seconds": seconds,
             "disk": {"image": checked.image, "image_bytes": image, "data_bytes": data},
+            "kernel_download": asdict(kernel) if kernel else None,
             "memory": {"guests": sizes.total(), "guests_bytes": bytes_of(sizes)},
             "foreseen": asdict(foreseen) if foreseen else None,
             "warnings": warnings,
@@ -198,10 +200,24 @@ def plan(
     if foreseen is not None:
         say(foreseen.line)
     say(_disk_line(checked.image, image, data))
+    if kernel is not None:
+        size = "of some 70 MB" if kernel.bytes is None else f"of {kernel.bytes / 1e6:.0f} MB"
+        say(f"guest kernel: not in the cache; the run begins with a download {size}, {kernel.what}")
     if checked.scenario != "consolidation":  # which starts guests until a budget of memory is gone
         say(memory_line(checked, sizes, bytes_of(sizes)))
     for warning in warnings:
         say(f"warning: {warning}")
+
+
+def _kernel_download(checked: Experiment) -> KernelDownload | None:
+    """What machines of the experiment need and the cache has not; None where it has all, or none is needed."""
+    from virtoll.image import default_cache, kernel_download
+    from virtoll.run.requirements import needs_kernel
+
+    try:
+        return kernel_download(default_cache()) if needs_kernel(checked) else None
+    except ImageError:  # a machine that Debian has no such kernel for: each platform that needs it says so
+        return None
 
 
 def _foreseen(checked: Experiment) -> Foreseen | None:

@@ -55,6 +55,11 @@ ENVIRONMENT: Final = (
         "/run/virtoll for root, else virtoll in $XDG_RUNTIME_DIR or a private folder in /tmp",
     ),
     Variable("VIRTOLL_AGENT", "The agent's program.", "build/virtoll-agent of a clone, else the package's own"),
+    Variable(
+        "VIRTOLL_KERNEL",
+        "The guest kernel: apt, the path of a .deb file, or URL#sha256=HEX.",
+        "the one in the cache, else the package's list (docs/image.md)",
+    ),
     Variable("NO_COLOR", "Set to anything: neither colours nor other escapes (https://no-color.org).", "colours"),
     Variable("XDG_CACHE_HOME", "The user's cache folder.", "~/.cache"),
     Variable("XDG_RUNTIME_DIR", "The user's folder of what does not outlive the session.", "a private folder in /tmp"),
@@ -72,6 +77,7 @@ INTERNAL: Final = frozenset(
     {
         "VIRTOLL_HOST_PROC",
         "VIRTOLL_LAB",
+        "VIRTOLL_NO_KERNEL",
         "VIRTOLL_LAB_RECORD",
         "VIRTOLL_OUTSIDE",
         "VIRTOLL_PINNER",

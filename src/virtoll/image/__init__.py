@@ -9,24 +9,36 @@ from __future__ import annotations
 from virtoll.image.bootdisk import boot_disk
 from virtoll.image.cache import Cache, default_cache
 from virtoll.image.forms import Form, FormName, image_form, made_forms
-from virtoll.image.guest import IMAGES, GuestImage, MachineParts, prepare_image, prepare_parts, with_kernel_if_there
+from virtoll.image.guest import (
+    IMAGES,
+    NO_KERNEL_VARIABLE,
+    GuestImage,
+    MachineParts,
+    prepare_image,
+    prepare_parts,
+    with_kernel_if_there,
+)
 from virtoll.image.kernel import GuestKernel
+from virtoll.image.kernel_source import KernelDownload, kernel_download
 from virtoll.image.tools import FULL, RECIPES, Recipe
 
 __all__ = [
     "FULL",
     "IMAGES",
+    "NO_KERNEL_VARIABLE",
     "RECIPES",
     "Cache",
     "Form",
     "FormName",
     "GuestImage",
     "GuestKernel",
+    "KernelDownload",
     "MachineParts",
     "Recipe",
     "boot_disk",
     "default_cache",
     "image_form",
+    "kernel_download",
     "made_forms",
     "prepare_image",
     "prepare_parts",

@@ -43,6 +43,7 @@ def _show(image: GuestImage) -> None:
         "initramfs": f"{image.initramfs} ({image.initramfs.stat().st_size} bytes)",
         "agent": f"{image.agent} sha256:{image.agent_sha256}",
         "kernel": f"{kernel.package} {kernel.version} sha256:{kernel.sha256}",
+        "source": f"{kernel.source} sha256:{kernel.package_sha256}",
         "vmlinuz": kernel.vmlinuz,
         "vmlinux": kernel.vmlinux or "none",
         "modules": " ".join(module.stem for module in kernel.modules),

@@ -55,13 +55,14 @@ APT::Default-Release "{suite}";
 
 @dataclass(frozen=True)
 class Package:
-    """A Debian package in the cache; `sha256` is that of the .deb file."""
+    """A Debian package in the cache; `sha256` is that of the .deb file, `source` its address, or apt."""
 
     name: str
     version: str
     architecture: str
     sha256: str
     file: Path
+    source: str = "apt"
 
 
 def fetch_package(cache: Cache, name: str, *, pattern: str | None, offline: bool, progress: Progress) -> Package:
@@ -76,6 +77,11 @@ def fetch_package(cache: Cache, name: str, *, pattern: str | None, offline: bool
         if offline:
             raise ImageError(f"Debian's package {name} is not in the cache: {remedy_for('image')}.")
         found = cache.build(reference, lambda folder: _download(folder, name, pattern, progress), progress)
+    return cached_package(found)
+
+
+def cached_package(found: Path) -> Package:
+    """The package that an object of the cache is."""
     facts = json.loads((found / "package.json").read_text(encoding="utf-8"))
     return Package(file=found / "package.deb", **facts)
 

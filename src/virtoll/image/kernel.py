@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from virtoll.errors import ImageError
-from virtoll.image import debian
+from virtoll.image import deb, debian
 from virtoll.image.cache import Cache, Progress, file_digest
-from virtoll.image.unpacking import decompress, extract_vmlinux
+from virtoll.image.kernel_source import kernel_package
+from virtoll.image.modules import ModuleTree
+from virtoll.image.unpacking import extract_vmlinux
 
 # What a guest can be given: the bus, the agent's channel, the network cards, the disk, entropy, VLANs, IPv6. The order
 # of loading follows from their dependencies; one that is built in or that this architecture does not have is left out.
@@ -52,9 +56,8 @@ ON_REQUEST: Mapping[str, tuple[str, ...]] = {
     HANDED_IN_NICS: ("igb", "igbvf", "ixgbevf", "iavf"),
 }
 
-_METAPACKAGES = {"amd64": "linux-image-amd64", "arm64": "linux-image-arm64"}
-_CONCRETE = r"linux-image-\d[\w.+-]*"
-_RECIPE = 3  # raise it when what is made from the same package changes
+_WANTED: Final = re.compile(r"boot/vmlinuz-.+|(usr/)?lib/modules/[^/]+/(modules\.builtin|kernel/.+\.ko(\.\w+)?)")
+_RECIPE = 4  # raise it when what is made from the same package changes
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,8 @@ class GuestKernel:
 
     package: str
     version: str
+    package_sha256: str  # of the .deb file
+    source: str  # of the package: the address that it is from, "apt", or "file NAME" of the user's own
     sha256: str  # of vmlinuz
     release: str
     vmlinuz: Path
@@ -74,13 +79,9 @@ class GuestKernel:
 def prepare_kernel(cache: Cache, *, offline: bool, progress: Progress) -> GuestKernel:
     """The guest kernel for this machine's architecture; downloads and unpacks it on first use.
 
-    Raises ImageError where it is not cached and cannot be downloaded, or Debian has no kernel for this architecture.
+    Raises what `kernel_package` does, and ImageError where its package is damaged or holds no kernel.
     """
-    architecture = debian.architecture()
-    metapackage = _METAPACKAGES.get(architecture)
-    if metapackage is None:
-        raise ImageError(f"There is no guest kernel for {architecture}: use one of {', '.join(_METAPACKAGES)}.")
-    package = debian.fetch_package(cache, metapackage, pattern=_CONCRETE, offline=offline, progress=progress)
+    package = kernel_package(cache, offline=offline, progress=progress)
     recipe = json.dumps([_RECIPE, package.sha256, MODULES, ON_REQUEST])
     reference = f"kernel-{hashlib.sha256(recipe.encode()).hexdigest()[:16]}"
     found = cache.find_whole(reference) or cache.build(
@@ -91,6 +92,8 @@ def prepare_kernel(cache: Cache, *, offline: bool, progress: Progress) -> GuestK
     return GuestKernel(
         package=package.name,
         version=package.version,
+        package_sha256=package.sha256,
+        source=package.source,
         sha256=facts["sha256"],
         release=facts["release"],
         vmlinuz=found / "vmlinuz",
@@ -100,33 +103,15 @@ def prepare_kernel(cache: Cache, *, offline: bool, progress: Progress) -> GuestK
     )
 
 
-def parse_dependencies(text: str) -> dict[str, tuple[str, ...]]:
-    """modules.dep as depmod writes it: file -> the files that it needs, to be loaded from the last to the first."""
-    lines = (line.partition(":") for line in text.splitlines() if ":" in line)
-    return {file: tuple(needed.split()) for file, _, needed in lines}
-
-
-def module_name(file: str) -> str:
-    """The name that the kernel knows a module file by: kernel/drivers/net/8139too.ko.xz -> 8139too."""
-    return Path(file).name.partition(".")[0].replace("-", "_")
-
-
-def load_order(wanted: Sequence[str], dependencies: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """Files of the wanted modules, each after everything that it needs; a name without a file is left out."""
-    files = {module_name(file): file for file in dependencies}
-    order: dict[str, None] = {}
-    for name in wanted:
-        if name in files:
-            order.update(dict.fromkeys((*reversed(dependencies[files[name]]), files[name])))
-    return tuple(order)
-
-
 def _fill(folder: Path, package: debian.Package, progress: Progress) -> None:
     """Fills an object with vmlinuz, vmlinux, modules/ and kernel.json."""
     progress(f"unpacking {package.name} {package.version}")
     unpacked = folder.parent / "unpacked"
-    debian.unpack(package, unpacked)
-    (kernel,) = (unpacked / "boot").glob("vmlinuz-*")
+    unpack_kernel(package, unpacked)
+    kernels = sorted(unpacked.glob("boot/vmlinuz-*"))
+    if len(kernels) != 1:
+        raise ImageError(f"The package {package.name} of {package.source} holds no kernel: name a linux-image-NUMBER.")
+    (kernel,) = kernels
     release = kernel.name.removeprefix("vmlinuz-")
     image = kernel.read_bytes()
     (folder / "vmlinuz").write_bytes(image)
@@ -136,31 +121,29 @@ def _fill(folder: Path, package: debian.Package, progress: Progress) -> None:
     facts = {
         "release": release,
         "sha256": file_digest(folder / "vmlinuz"),
-        **_copy_modules(unpacked, release, folder / "modules"),
+        **_copy_modules(ModuleTree(unpacked, release), folder / "modules"),
     }
     (folder / "kernel.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
 
 
-def unpacked_modules(unpacked: Path, release: str, wanted: Sequence[str]) -> dict[str, bytes]:
-    """Modules of an unpacked kernel package with those that they need, uncompressed: file name -> content, in order."""
-    base = unpacked / "lib" / "modules" / release
-    if not base.is_dir():
-        base = unpacked / "usr" / "lib" / "modules" / release
-        if not (unpacked / "lib").exists():
-            (unpacked / "lib").symlink_to("usr/lib")  # depmod looks below /lib
-    if not (base / "modules.dep").is_file():
-        debian.run(["depmod", "--basedir", unpacked, release])
-    dependencies = parse_dependencies((base / "modules.dep").read_text(encoding="utf-8"))
-    files = {f"{module_name(file)}.ko": file for file in load_order(wanted, dependencies)}
-    return {name: decompress((base / file).read_bytes()) for name, file in files.items()}
+def unpack_kernel(package: debian.Package, unpacked: Path) -> None:
+    """Unpacks what of a kernel's package a guest can be given: the kernel, its modules, the list of built-in ones.
+
+    `ImageError` where the file is not the one that was checked when it came.
+    """
+    if file_digest(package.file) != package.sha256:
+        raise ImageError(
+            f"{package.file} no longer has SHA-256 {package.sha256}, as it had when it came: 'virtoll clean --cache'."
+        )
+    deb.unpack(package.file, unpacked, lambda path: _WANTED.fullmatch(path) is not None)
 
 
-def _copy_modules(unpacked: Path, release: str, target: Path) -> dict[str, object]:
+def _copy_modules(tree: ModuleTree, target: Path) -> dict[str, object]:
     """Writes the needed modules uncompressed; their names in the order of loading, for kernel.json."""
     target.mkdir()
 
     def copied(wanted: Sequence[str]) -> list[str]:
-        found = unpacked_modules(unpacked, release, wanted)
+        found = tree.in_order(wanted)
         for name, content in found.items():
             (target / name).write_bytes(content)
         return list(found)

@@ -15,7 +15,9 @@ from pathlib import Path
 from virtoll.errors import ImageError
 from virtoll.image import debian, initramfs
 from virtoll.image.cache import Cache, Progress, default_cache
-from virtoll.image.kernel import module_name, prepare_kernel, unpacked_modules
+from virtoll.image.kernel import prepare_kernel, unpack_kernel
+from virtoll.image.kernel_source import kernel_package
+from virtoll.image.modules import ModuleTree, module_name
 from virtoll.image.unpacking import decompress, extract_vmlinux
 from virtoll.nested.emulator import Emulator, prepare_emulator
 from virtoll.nested.kinds import NestedKind
@@ -59,9 +61,7 @@ def prepare_nested_host(
             raise ImageError(
                 f"the nested host {kind.name} is not in the cache: run 'virtoll nested build {kind.name}' first"
             )
-        package = debian.fetch_package(
-            cache, "linux-image-amd64", pattern=r"linux-image-\d[\w.+-]*", offline=offline, progress=say
-        )
+        package = kernel_package(cache, offline=offline, progress=say)
         found = cache.build(reference, lambda folder: _fill(folder, kind, package, kernel.release, say), say)
     hypervisor, own = found / "hypervisor", found / "kernel"
     plain = own if own.exists() else kernel.vmlinux or kernel.vmlinuz
@@ -86,14 +86,14 @@ def _fill(folder: Path, kind: NestedKind, kernel: debian.Package, release: str, 
         tree.mkdir()
         for deb in sorted(debs.glob("*.deb")):
             debian.run(["dpkg-deb", "--extract", deb, tree])
-        debian.unpack(kernel, modules)
+        unpack_kernel(kernel, modules)
     else:
         versions = debian.install(tree, kind.suite, kind.packages, progress)
         modules = tree
         (image,) = (tree / "boot").glob("vmlinuz-*")
         release = image.name.removeprefix("vmlinuz-")
         (folder / "kernel").write_bytes(extract_vmlinux(image.read_bytes()) or image.read_bytes())
-    found = unpacked_modules(modules, release, kind.modules)
+    found = ModuleTree(modules, release).in_order(kind.modules)
     merge(tree)
     built_in = next(modules.glob(f"**/lib/modules/{release}/modules.builtin")).read_text(encoding="utf-8").split()
     there = {*found, *(f"{module_name(line)}.ko" for line in built_in)}

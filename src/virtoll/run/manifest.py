@@ -197,7 +197,13 @@ def _image(image: GuestImage) -> dict[str, object]:
     }
     if parts is not None:
         kernel = parts.kernel
-        described["kernel"] = {"package": kernel.package, "version": kernel.version, "sha256": kernel.sha256}
+        described["kernel"] = {
+            "package": kernel.package,
+            "version": kernel.version,
+            "sha256": kernel.sha256,
+            "source": kernel.source,
+            "package_sha256": kernel.package_sha256,
+        }
     if image.tools is not None:
         described["tools"] = dict(image.tools)
     return described

@@ -1,0 +1,81 @@
+"""Gets one file by its address, and believes it by its digest alone.
+
+A proxy is taken from the environment, as Python's urllib does (http_proxy, https_proxy, no_proxy).
+
+Main functions: `download` and `download_first`. Must not: unpack or keep what has another digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from virtoll.errors import ImageError
+
+_STALL_SECONDS = 30.0  # without a byte
+_MOST_SECONDS = 900.0  # for one file: as long as apt is given
+_PIECE_BYTES = 1 << 20
+
+
+class DownloadFailed(ImageError):
+    """A file was not had from an address: a clause that names the address, what was expected and what came."""
+
+
+def download_first(urls: Sequence[str], file: Path, sha256: str) -> str:
+    """Downloads from the first address that gives the file with this digest, and returns that address.
+
+    `DownloadFailed` says what failed of each.
+    """
+    failed = []
+    for url in urls:
+        try:
+            download(url, file, sha256)
+        except DownloadFailed as error:
+            failed.append(str(error))
+        else:
+            return url
+    raise DownloadFailed("; ".join(failed))
+
+
+def download(url: str, file: Path, sha256: str) -> None:
+    """Writes what is at an address to a file; `DownloadFailed`, and no file, where that has not this SHA-256 (hex)."""
+    digest = hashlib.sha256()
+    try:
+        with file.open("wb") as target:
+            for piece in _pieces(url):
+                target.write(piece)
+                digest.update(piece)
+        if digest.hexdigest() != sha256:
+            raise DownloadFailed(
+                f"{url} gave {file.stat().st_size} bytes with SHA-256 {digest.hexdigest()} where {sha256} is expected"
+            )
+    except DownloadFailed:
+        file.unlink()
+        raise
+
+
+def _pieces(url: str) -> Iterator[bytes]:
+    """The content at an address, as long as the server said that it is; `DownloadFailed` says what went wrong."""
+    import http.client  # these take long to import, and few runs download anything
+    import urllib.error
+    import urllib.request
+
+    began, got = time.monotonic(), 0
+    try:
+        with urllib.request.build_opener().open(url, timeout=_STALL_SECONDS) as answer:
+            said = answer.headers.get("Content-Length")
+            while piece := answer.read(_PIECE_BYTES):
+                got += len(piece)
+                yield piece
+                if time.monotonic() - began > _MOST_SECONDS:
+                    raise DownloadFailed(f"{url} gave {got} bytes in {_MOST_SECONDS:.0f} s and was not at its end")
+    except urllib.error.HTTPError as error:
+        raise DownloadFailed(f"{url} answered {error.code} {error.reason} where a file is expected") from error
+    except urllib.error.URLError as error:
+        raise DownloadFailed(f"{url} cannot be reached ({error.reason})") from error
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        raise DownloadFailed(f"{url} broke off after {got} bytes ({str(error) or type(error).__name__})") from error
+    if said is not None and said.isdigit() and got != int(said):
+        raise DownloadFailed(f"{url} ended after {got} bytes where {said} are expected")

@@ -1,0 +1,214 @@
+"""Where the guest kernel comes from: each source by its digest, the next one where it fails, and what is said then."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from tests.support.made_deb import NAME, kernel_files, made_deb
+
+from virtoll.errors import ImageError, UsageError
+from virtoll.image import debian, kernel_source
+from virtoll.image.cache import Cache
+from virtoll.image.deb import control_fields, unpack
+from virtoll.image.kernel import prepare_kernel, unpack_kernel
+from virtoll.image.kernel_source import LockedKernel, kernel_download, kernel_package
+
+DEB = made_deb(kernel_files())
+DIGEST = hashlib.sha256(DEB).hexdigest()
+NOWHERE = "http://127.0.0.1:9/there-is-no-server.deb"
+
+
+@dataclass
+class Server:
+    """`asked`: the paths that were asked for, in order."""
+
+    address: str
+    asked: list[str] = field(default_factory=list)
+
+    def lock(self, *names: str) -> LockedKernel:
+        urls = tuple(name if "://" in name else f"{self.address}/{name}" for name in names)
+        return LockedKernel(NAME, "6.1.99-1", len(DEB), DIGEST, urls)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """A server of this machine: good, altered (another digest), short (it breaks off); anything else is not found."""
+    monkeypatch.setenv("no_proxy", "*")
+    monkeypatch.delenv(kernel_source.VARIABLE, raising=False)
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            sent = {"/good": DEB, "/altered": DEB[:-1] + b"x", "/short": DEB[:100]}.get(self.path)
+            if sent is None:
+                self.send_error(404)
+                return
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(DEB)))
+            self.end_headers()
+            self.wfile.write(sent)
+
+        def log_message(self, *_: object) -> None:
+            """Nothing: the tests look at what was asked."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
+        thread = threading.Thread(target=listening.serve_forever)
+        thread.start()
+        yield Server(f"http://127.0.0.1:{listening.server_address[1]}", asked)
+        listening.shutdown()
+        thread.join()
+
+
+def fetched(cache: Cache, locked: LockedKernel | None = None, *, offline: bool = False) -> debian.Package:
+    return kernel_package(cache, offline=offline, progress=lambda _: None, locked=locked)
+
+
+def test_the_locks_kernel_is_downloaded_once_and_named_with_its_source(server: Server, cache: Cache) -> None:
+    locked = server.lock("good")
+    package = fetched(cache, locked)
+    assert package.file.read_bytes() == DEB
+    facts = (package.name, package.version, package.architecture, package.sha256, package.source)
+    assert facts == (NAME, "6.1.99-1", debian.architecture(), DIGEST, f"{server.address}/good")
+    assert fetched(cache, locked, offline=True) == package
+    assert server.asked == ["/good"]
+
+
+@pytest.mark.parametrize("bad", ["altered", "short", "missing", NOWHERE])
+def test_where_a_source_fails_the_next_one_is_asked(server: Server, cache: Cache, bad: str) -> None:
+    assert fetched(cache, server.lock(bad, "good")).source == f"{server.address}/good"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("altered", f"gave {len(DEB)} bytes with SHA-256 [0-9a-f]{{64}} where {DIGEST} is expected"),
+        ("short", f"ended after 100 bytes where {len(DEB)} are expected"),
+        ("missing", "answered 404 Not Found where a file is expected"),
+        (NOWHERE, r"cannot be reached \(.*Connection refused\)"),
+    ],
+)
+def test_what_failed_is_one_sentence_and_nothing_is_kept(
+    server: Server, cache: Cache, monkeypatch: pytest.MonkeyPatch, name: str, said: str
+) -> None:
+    (url,) = server.lock(name).urls
+    monkeypatch.setenv(kernel_source.VARIABLE, f"{url}#sha256={DIGEST}")
+    remedy = "check the network and http_proxy, or let VIRTOLL_KERNEL name another source"
+    with pytest.raises(ImageError, match=rf"^The guest kernel is not available: {url} {said}: {remedy}\.$"):
+        fetched(cache)
+    assert not list((cache.home / "objects").iterdir())
+    assert not list((cache.home / "building").iterdir())
+
+
+def test_offline_asks_nobody_and_says_what_is_missing(server: Server, cache: Cache) -> None:
+    with pytest.raises(ImageError, match=rf"^The guest kernel {NAME} is not in the cache: run '"):
+        fetched(cache, server.lock("good"), offline=True)
+    assert server.asked == []
+
+
+def test_a_kernel_that_apt_brought_stays(server: Server, cache: Cache) -> None:
+    def fill(folder: Path) -> None:
+        (folder / "package.deb").write_bytes(b"by apt")
+        facts = {"name": "linux-image-6.1.0-1-amd64", "version": "6.1.1-1", "architecture": "amd64", "sha256": "e" * 64}
+        (folder / "package.json").write_text(json.dumps(facts), encoding="utf-8")
+
+    cache.build(f"package-linux-image-{debian.architecture()}", fill, lambda _: None)
+    package = fetched(cache, server.lock("good"))
+    assert (package.version, package.source, server.asked) == ("6.1.1-1", "apt", [])
+    assert kernel_download(cache) is None
+
+
+def test_a_named_address_goes_before_the_cache(server: Server, cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    fetched(cache, server.lock("good"))
+    other = hashlib.sha256(DEB[:-1] + b"x").hexdigest()
+    monkeypatch.setenv(kernel_source.VARIABLE, f"{server.address}/altered#sha256={other.upper()}")
+    assert fetched(cache).sha256 == other
+    assert fetched(cache, offline=True).source == f"{server.address}/altered"
+    assert server.asked == ["/good", "/altered"]
+
+
+def test_a_file_of_ones_own_is_a_kernel_without_dpkg_and_its_digest_is_kept(
+    server: Server, cache: Cache, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.deb"
+    file.write_bytes(DEB)
+    monkeypatch.setenv(kernel_source.VARIABLE, str(file))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    kernel = prepare_kernel(cache, offline=True, progress=lambda _: None)
+    assert (kernel.source, kernel.package_sha256, kernel.release) == ("file mine.deb", DIGEST, "6.1.0-99-made")
+    assert [module.name for module in kernel.modules] == ["failover.ko", "virtio_net.ko"]
+    assert kernel.vmlinuz.read_bytes() == b"a kernel"
+    assert (kernel_download(cache), server.asked) == (None, [])
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ("/no/such/kernel.deb", "there is no such file; give apt, the path of a .deb file, or http"),
+        ("http://host/kernel.deb", "an address without its digest or of another kind; give apt"),
+        ("file:///kernel.deb#sha256=" + "a" * 64, "an address without its digest or of another kind; give apt"),
+        ("http://host/kernel.deb#sha256=abc", "an address without its digest or of another kind; give apt"),
+    ],
+)
+def test_a_name_that_is_none_is_refused(cache: Cache, monkeypatch: pytest.MonkeyPatch, named: str, said: str) -> None:
+    monkeypatch.setenv(kernel_source.VARIABLE, named)
+    for asked in (fetched, kernel_download):
+        with pytest.raises(UsageError, match=rf"^VIRTOLL_KERNEL is '{named}', (and )?{said}"):
+            asked(cache)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"text", "is no Debian package: it does not begin as an ar archive"),
+        (DEB[:-50], "is damaged: it ends within its data.tar.xz, after"),
+        (made_deb({}, architecture="riscv64"), "is a package for riscv64, and this is"),
+        (made_deb({}), f"The package {NAME} of file mine.deb holds no kernel"),
+        (made_deb({"boot/vmlinuz-6": b""}), "The kernel 6 came without its modules"),
+    ],
+)
+def test_a_file_of_no_use_is_one_sentence(
+    cache: Cache, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: bytes, said: str
+) -> None:
+    file = tmp_path / "mine.deb"
+    file.write_bytes(content)
+    monkeypatch.setenv(kernel_source.VARIABLE, str(file))
+    with pytest.raises((UsageError, ImageError), match=said):
+        prepare_kernel(cache, offline=True, progress=lambda _: None)
+
+
+def test_a_package_that_changed_in_the_cache_is_not_unpacked(server: Server, cache: Cache, tmp_path: Path) -> None:
+    package = replace(fetched(cache, server.lock("good")), sha256="0" * 64)
+    with pytest.raises(ImageError, match=r"no longer has SHA-256 0{64}.*virtoll clean --cache"):
+        unpack_kernel(package, tmp_path / "unpacked")
+    assert not (tmp_path / "unpacked").exists()
+
+
+def test_only_plain_files_below_the_folder_are_taken_from_a_package(tmp_path: Path) -> None:
+    deb = tmp_path / "package.deb"
+    deb.write_bytes(made_deb({"a/b": b"1", "../out": b"2", "a/link@": b"/etc", "a/not": b"3"}))
+    unpack(deb, tmp_path / "into", lambda path: path != "a/not")
+    found = [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()]
+    assert sorted(found) == ["into/a/b", "package.deb"]
+    assert control_fields(deb)["Package"] == NAME
+
+
+def test_the_lock_has_whole_entries_for_each_architecture(monkeypatch: pytest.MonkeyPatch) -> None:
+    for architecture in ("amd64", "arm64"):
+        monkeypatch.setattr(debian, "architecture", lambda name=architecture: name)
+        locked = kernel_source.locked_kernel()
+        assert locked.package.endswith(architecture)
+        assert len(bytes.fromhex(locked.sha256)) == 32
+        assert locked.bytes > 10**7
+        for url in locked.urls:
+            assert url.endswith(f"/{locked.package}_{locked.version}_{architecture}.deb")
+    monkeypatch.setattr(debian, "architecture", lambda: "s390x")
+    with pytest.raises(ImageError, match="There is no guest kernel for s390x: use one of amd64, arm64"):
+        kernel_source.locked_kernel()
