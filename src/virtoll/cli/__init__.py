@@ -19,7 +19,7 @@ from typing import Annotated
 import typer
 
 from virtoll import __version__
-from virtoll.cli import advise, explain, gate, host, image, listing, nested, plan, reproduce, runs, selftest
+from virtoll.cli import advise, explain, export, gate, host, image, listing, nested, plan, reproduce, runs, selftest
 from virtoll.cli.output import say, say_on_stderr
 from virtoll.errors import Interrupted, StorageError, VirtollError
 
@@ -106,6 +106,7 @@ app.command()(runs.claims)
 app.command()(advise.advise)
 app.command()(explain.explain)
 app.command()(gate.gate)
+app.command()(export.export)
 app.command()(runs.verify)
 app.command()(runs.validation)
 app.command()(plan.plan)

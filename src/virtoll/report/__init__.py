@@ -12,6 +12,7 @@ from virtoll.report.build import ReportResult, build_report, load_analysis
 from virtoll.report.claims import claims_lines, counts_line
 from virtoll.report.document import ledger_document, report_document
 from virtoll.report.explanation import explanation_document, explanation_lines
+from virtoll.report.gate import CheckView, GateView, Judge, gate_lines
 from virtoll.report.guests import consolidation_lines
 from virtoll.report.guests_at_once import at_once_terminal
 from virtoll.report.isolation import isolation_terminal
@@ -23,6 +24,9 @@ from virtoll.report.validation import read_tests, validation_table
 __all__ = [
     "AdviceView",
     "Adviser",
+    "CheckView",
+    "GateView",
+    "Judge",
     "ReportResult",
     "advice_lines",
     "answer_terminal",
@@ -35,6 +39,7 @@ __all__ = [
     "damage_line",
     "explanation_document",
     "explanation_lines",
+    "gate_lines",
     "isolation_terminal",
     "ledger_document",
     "load_analysis",
