@@ -7,7 +7,7 @@ each metric that the plan asks is a test case, skipped where it has no result.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 from virtoll import units
 from virtoll.report.answer import damage_line
@@ -35,25 +35,23 @@ def junit(given: Exchanged) -> str:
     cases = list(_checked(given.gate, given.skip_unknown) if given.gate is not None else _measured(given))
     counts = {"tests": str(len(cases))}
     counts |= {f"{one}s": str(sum(case.outcome == one for case in cases)) for one in ("failure", "error")}
-    root = ElementTree.Element("testsuites", {"name": "virtoll", **counts})
-    suite = ElementTree.SubElement(root, "testsuite", {"name": _name(given), **counts})
+    root = ET.Element("testsuites", {"name": "virtoll", **counts})
+    suite = ET.SubElement(root, "testsuite", {"name": _name(given), **counts})
     suite.set("skipped", str(sum(case.outcome == "skipped" for case in cases)))
     begun = datetime.fromtimestamp(manifest.created_realtime_ns / 1e9, tz=UTC)
     suite.set("timestamp", begun.strftime("%Y-%m-%dT%H:%M:%S"))
-    properties = ElementTree.SubElement(suite, "properties")
+    properties = ET.SubElement(suite, "properties")
     for key, value in _properties(given):
-        ElementTree.SubElement(properties, "property", {"name": key, "value": one_line(value)})
+        ET.SubElement(properties, "property", {"name": key, "value": one_line(value)})
     for case in cases:
-        own = ElementTree.SubElement(
-            suite, "testcase", {"name": one_line(case.name), "classname": one_line(case.group)}
-        )
+        own = ET.SubElement(suite, "testcase", {"name": one_line(case.name), "classname": one_line(case.group)})
         if case.outcome:
-            found = ElementTree.SubElement(own, case.outcome, {"message": one_line(case.message)})
+            found = ET.SubElement(own, case.outcome, {"message": one_line(case.message)})
             found.text = units.printable(case.text) or None
         elif case.text:
-            ElementTree.SubElement(own, "system-out").text = units.printable(case.text)
-    ElementTree.indent(root, " ")
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+            ET.SubElement(own, "system-out").text = units.printable(case.text)
+    ET.indent(root, " ")
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 
 
 def _name(given: Exchanged) -> str:

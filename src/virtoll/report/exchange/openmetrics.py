@@ -1,6 +1,6 @@
 """Medians as OpenMetrics 1.0 text, in base units: gauges whose names end in the unit (seconds, bytes, ratio).
 
-A family has the medians of a metric, and two others the ends of their intervals.
+A family has the medians of a metric, and two others the ends of their intervals; a lower bound has no upper end.
 """
 
 import re
@@ -34,8 +34,12 @@ def openmetrics(given: Exchanged) -> str:
     for one, cell in results_of(given.analysis):
         unit, scale = _unit(one.task.metric.unit)
         labels = _labels(
-            {"platform": one.platform, "workload": one.task.workload, "parameters": one.task.parameters}
-            | ({"lower_bound": "true"} if one.lower_bound else {})
+            {
+                "platform": one.platform,
+                "workload": one.task.workload,
+                "size": one.task.size,
+                "parameters": one.task.parameters,
+            }
         )
         for end, value, meaning in (
             ("", cell.median, "Median over blocks"),
