@@ -9,6 +9,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
+from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from tests.support.commands import REPOSITORY
 from tests.support.synthetic_run import Truth, run_data
@@ -72,6 +73,11 @@ def parsed(text: str) -> ET.Element:
     return root
 
 
+def families_of(text: str) -> dict[str, Metric]:
+    """By name, as Prometheus' own reader has them; it refuses what is no OpenMetrics."""
+    return {one.name: one for one in text_string_to_metric_families(text)}  # type: ignore[no-untyped-call]
+
+
 def steers(text: str) -> bool:
     return any(unicodedata.category(one)[0] == "C" for one in text if one != "\n")
 
@@ -132,7 +138,7 @@ def test_medians_for_benchmark_services(analysis: Analysis) -> None:
 
 def test_openmetrics_are_gauges_in_base_units(analysis: Analysis) -> None:
     text = FORMATS["openmetrics"](Exchanged(analysis))
-    families = {one.name: one for one in text_string_to_metric_families(text)}
+    families = families_of(text)
     assert {one.type for one in families.values()} == {"gauge"}
     assert all(one.name.endswith(f"_{one.unit}") for one in families.values())
     seconds = {
@@ -154,7 +160,7 @@ def test_openmetrics_are_gauges_in_base_units(analysis: Analysis) -> None:
 def test_where_nothing_was_measured_nothing_is_zero() -> None:
     nothing = Exchanged(analyse(run_data(Truth({"native": {}, "runc": {}}, control=None, all_fail=True))))
     assert json.loads(FORMATS["bencher"](nothing)) == {}
-    assert len(list(text_string_to_metric_families(FORMATS["openmetrics"](nothing)))) == 1
+    assert list(families_of(FORMATS["openmetrics"](nothing))) == ["virtoll_run_begun_timestamp_seconds"]
     root = parsed(FORMATS["junit"](nothing))
     assert len(root.findall(".//skipped")) == len(root.findall(".//testcase")) > 0
     assert "No trial gave a value" in FORMATS["markdown"](nothing)
