@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from tests.support.made_up_run import Made, made_up_run
 
 from virtoll.advise.gate import Gate, Outcome, judge_gate, parse_threshold
 from virtoll.cli.needs import known_workloads
+from virtoll.report.words import outward
 from virtoll.stats.analysis import analyse
 from virtoll.stats.compare import Verdict
 
@@ -83,6 +85,9 @@ def test_a_run_ends_with_the_exit_code_of_its_gate(tmp_path: Path) -> None:
     wide = ("gate", run, "--fail-if", "slow:superpi slowdown>2x", "--allow-unknown", "--json")
     told = json.loads(virtoll(*wide).stdout)
     assert told["checks"][0]["outcome"] == "met"
+    again = virtoll("resume", run, "--fail-if", "slow:superpi slowdown>1.5x")
+    assert (again.returncode, "1 of 2 thresholds missed" in again.stderr) == (3, True), again.stderr
+    exported(run, tmp_path / "virtoll.xml")
     for wrong, complaint in (
         ("slow:superpi slowdown<2x", "write 'slowdown>2x'"),
         ("slow:superpi slowdown>2", "a factor of 1 or more"),
@@ -92,6 +97,41 @@ def test_a_run_ends_with_the_exit_code_of_its_gate(tmp_path: Path) -> None:
     ):
         refused = virtoll("gate", run, "--fail-if", wrong)
         assert (refused.returncode, complaint in refused.stderr) == (2, True), refused.stderr
+
+
+def exported(run: Path, file: Path) -> None:
+    """To a file or the standard output; what is wrong is one sentence."""
+    by_file = virtoll("export", run, "--format", "junit", "--output", file)
+    assert (by_file.returncode, by_file.stdout) == (0, "")
+    assert virtoll("export", run, "--format", "junit").stdout == file.read_text(encoding="utf-8")
+    wrong = virtoll("export", run, "--format", "xls")
+    assert (wrong.returncode, "choose one of: junit, markdown" in wrong.stderr) == (2, True), wrong.stderr
+    nowhere = virtoll("export", run, "--format", "bencher", "--output", run / "no" / "file")
+    assert nowhere.returncode == 1
+    assert nowhere.stderr.startswith(f"virtoll: cannot write {run}/no/file: ")
+
+
+def test_a_run_that_cannot_tell_ends_with_4(tmp_path: Path) -> None:
+    platforms = [fake("model"), fake("slow", cost=2.0)]
+    file = experiments.write(tmp_path, platforms=platforms, baseline="model", blocks=1)
+    asked = ("--fail-if", "slow:superpi slowdown>9x")
+    ended = virtoll("run", file, "--into", tmp_path / "run", *asked)
+    assert (ended.returncode, "1 of 1 thresholds cannot be told" in ended.stderr) == (4, True), ended.stderr
+    assert virtoll("gate", tmp_path / "run", *asked, "--allow-unknown").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "unit", "told"),
+    [
+        (1.4996, 1.5004, "x", "1.49 to 1.51x"),
+        (1.5, 2.0, "x", "1.50 to 2.00x"),
+        (19_999_999.0, 20_000_001.0, "ns", "19.9 to 20.1 ms"),
+        (2.0, math.inf, "x", "at least 2.00x"),
+        (0.0, 4e6, "ns", "at most 4.00 ms"),
+    ],
+)
+def test_the_ends_of_an_interval_are_rounded_outward(low: float, high: float, unit: str, told: str) -> None:
+    assert outward(low, high, unit) == told
 
 
 def test_a_wrong_threshold_of_a_file_is_told_with_file_and_key(tmp_path: Path) -> None:

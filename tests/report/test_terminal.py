@@ -62,7 +62,9 @@ def many(kind: str) -> RunData:
         made += [Made(label, "superpi", value=value), Made(label, "masr", value=value)]
         if kind == "neighbours":
             made.append(Made(label, "superpi", value=1.5 * value, beside=BESIDE))
-    return made_up_run(platforms, made, baseline=None if kind == "no baseline" else "native", blocks=4)
+    asked = {"thresholds": ["runc-*:superpi slowdown<1.5x"]} if kind == "alone" else {}
+    baseline = None if kind == "no baseline" else "native"
+    return made_up_run(platforms, made, baseline=baseline, blocks=4, experiment=asked)
 
 
 @pytest.fixture(scope="module", params=["alone", "neighbours", "at once", "no baseline"])
@@ -131,6 +133,8 @@ def test_what_is_piped_has_no_escape_and_80_columns(folder: Path, kind: str) -> 
             stdin=subprocess.DEVNULL,
         )
         assert not set(b"\x1b\x07") & set(finished.stdout)
+        gated = command[0] == "report" and kind == "alone"
+        assert (b"\nThresholds: missed (" in finished.stdout) is gated
         lines = [line for line in finished.stdout.decode().splitlines() if not line.startswith("report: ")]
         assert max(map(cell_len, lines)) <= 80
         assert max(map(cell_len, lines)) > 60
@@ -305,6 +309,19 @@ def test_an_end_of_an_interval_that_is_open_is_null_and_said(tmp_path: Path) -> 
 def test_the_page_of_the_document_names_every_key(told: dict[str, Any]) -> None:
     """docs/report-json.md is the schema: a key that comes or goes is told there."""
     assert undocumented_keys(told) == set()
+
+
+@pytest.mark.parametrize("kind", ["alone"], indirect=True)
+def test_thresholds_are_near_the_answer_and_in_the_document(told: dict[str, Any], folder: Path) -> None:
+    """Of a pattern each platform that it takes in; what was asked of one run alone is not among them."""
+    found = {one["platform"]: one["outcome"] for one in told["gate"]["checks"]}
+    assert list(found) == NAMES[4:]
+    assert "missed" in found.values()
+    assert told["gate"]["outcome"] == "missed"
+    page = (folder / "report" / "index.html").read_text(encoding="utf-8")
+    section = page.partition('<section id="thresholds"')[2].partition("</section>")[0]
+    assert section.count("runc-*:superpi slowdown&lt;1.5x") == len(found)
+    assert page.index('id="verdict"') < page.index('<section id="thresholds"') < page.index('id="cost"')
 
 
 def test_terminal_and_page_say_the_same(small: Path) -> None:

@@ -2,7 +2,7 @@
 
 A need is text (`need`). What a platform measured of it is held against it (`meets`, `routers`), also for several guests
 at once (`guests`) and side by side (`beside`). Where nothing was measured, a model answers if it fits (`models`), and
-else `missing` has the experiment that would tell. `advise` is all of it.
+else `missing` has the experiment that would tell. `advise` is all of it. `gate` holds a run to thresholds.
 """
 
 from virtoll.advise.advice import Advice, PlatformAdvice, advise

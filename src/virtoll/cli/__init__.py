@@ -19,7 +19,7 @@ from typing import Annotated
 import typer
 
 from virtoll import __version__
-from virtoll.cli import advise, explain, gate, host, image, listing, nested, plan, reproduce, runs, selftest
+from virtoll.cli import advise, explain, export, gate, host, image, listing, nested, plan, reproduce, runs, selftest
 from virtoll.cli.groups import HELP, HOST, LOOK, MEASURE, READ, Cli
 from virtoll.cli.help import VARIABLE, answer_the_shell, completion, show_help
 from virtoll.cli.output import say, say_on_stderr
@@ -98,7 +98,7 @@ def _under_old_name(old: str, command: Callable[..., None]) -> None:
 
 _COMMANDS: Mapping[str, tuple[Callable[..., None], ...]] = {
     MEASURE: (runs.run, runs.resume, explain.explain, reproduce.reproduce, runs.consolidation, selftest.selftest),
-    READ: (runs.report, runs.claims, advise.advise, gate.gate, runs.verify, runs.validation),
+    READ: (runs.report, runs.claims, advise.advise, gate.gate, export.export, runs.verify, runs.validation),
     LOOK: (plan.plan,),
     HOST: (host.doctor, host.clean, host.shell),
     HELP: (completion,),

@@ -1,12 +1,12 @@
 """``virtoll gate``: whether a run keeps to its thresholds, as an exit code; and options that ``run`` has too.
 
-Main functions: ``thresholds_for`` (checked before anything starts), ``thresholds_of`` (those of a run), ``leave_by``.
+Main functions: ``thresholds_for`` (checked before anything starts), ``thresholds_of`` (those of a run), ``judge_of``
+(for a run's report), ``leave_by``.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,13 +15,15 @@ import typer
 
 from virtoll import units
 from virtoll.cli.folders import find_run
-from virtoll.cli.output import Json, print_json, say, say_in_columns
+from virtoll.cli.output import Json, print_json, say_in_columns
 from virtoll.errors import ThresholdMissed, ThresholdNotTold, UsageError
 
 if TYPE_CHECKING:
     from virtoll.advise.gate import Check, Gate, PlannedCell, Threshold
     from virtoll.experiment.model import Experiment
+    from virtoll.report import GateView, Judge
 
+_KINDS = {"met": "good", "missed": "bad", "cannot tell": "warn"}
 FailIfOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -134,55 +136,86 @@ def _refuse(
         raise UsageError(f"{where}{error}") from error
 
 
+def asked_of(folder: Path, given: Sequence[str] = ()) -> tuple[Threshold, ...]:
+    """As ``thresholds_of``; none where neither is there: no gate was asked for."""
+    from virtoll.runfolder.store import RunFolder
+
+    asked = given or RunFolder.open(folder).manifest.experiment.get("thresholds")
+    return thresholds_of(folder, given) if asked else ()
+
+
+def judge_of(folder: Path, given: Sequence[str] = ()) -> Judge | None:
+    """Who says in a run's report whether it keeps to its thresholds; None where there are none."""
+    thresholds = asked_of(folder, given)
+    if not thresholds:
+        return None
+    from virtoll.advise.gate import judge_gate
+
+    return lambda analysis, damage: view(judge_gate(analysis, thresholds, damage))
+
+
 def tell(judged: Gate) -> None:
-    """The outcome of each threshold, with what was measured, why it cannot be told, and what would tell."""
-    say("thresholds:" if judged.checks else "thresholds: none; the A/A control alone is judged")
-    for one in judged.checks:
-        say_in_columns(f"  {one.outcome}: {one.threshold}")
-        for line in _evidence(one):
-            say_in_columns(f"    {line}")
-    for doubt in judged.doubts:
-        say_in_columns(f"  cannot tell: {doubt}")
+    """Print each threshold's outcome."""
+    from virtoll.report import gate_lines
+
+    for line in gate_lines(view(judged)):
+        say_in_columns(line)
 
 
-def _evidence(one: Check) -> list[str]:
-    lines = [f"{one.platform}, {one.task}"]
-    if one.estimate is not None:
-        between = f" ({_between(one)})" if one.low is not None else ""
-        blocks = f"{one.blocks} block{'' if one.blocks == 1 else 's'}"
-        lines = [f"{lines[0]}: {_shown(one.estimate, one.unit)}{between} in {blocks}"]
-        if one.margin is not None:
-            lines.append(f"margin: {units.significant(one.margin)} times as good as the limit {_limit(one)}")
+def view(judged: Gate) -> GateView:
+    """A gate in words."""
+    from virtoll.report import CheckView, GateView
+
+    return GateView(
+        outcome=str(judged.outcome),
+        kind=_KINDS[str(judged.outcome)],
+        checks=tuple(
+            CheckView(
+                threshold=one.threshold,
+                platform=one.platform,
+                task=one.task,
+                outcome=str(one.outcome),
+                kind=_KINDS[str(one.outcome)],
+                value=_value(one),
+                rest=tuple(_rest(one)),
+            )
+            for one in judged.checks
+        ),
+        doubts=judged.doubts,
+        document=document(judged),
+    )
+
+
+def _value(one: Check) -> str:
+    """'2.00x (1.98 to 2.03x) in 5 blocks'; empty where nothing was measured."""
+    from virtoll.report import words
+
+    if one.estimate is None:
+        return ""
+    ends = "" if one.low is None or one.high is None else f" ({words.outward(one.low, one.high, one.unit)})"
+    return f"{words.figure(one.estimate, one.unit)}{ends} in {one.blocks} block{'' if one.blocks == 1 else 's'}"
+
+
+def _rest(one: Check) -> Iterator[str]:
+    """The margin, why it cannot be told, and what would tell."""
+    from virtoll.report import words
+
+    if one.margin is not None:
+        yield f"{units.significant(one.margin)} times as good as the limit {words.figure(one.limit, one.unit)} asks"
     if one.reason:
-        lines.append(one.reason)
+        yield one.reason
     if one.more_blocks is not None:
-        lines.append(
-            f"by this run's noise, {one.more_blocks} more block{'' if one.more_blocks == 1 else 's'} would tell"
-        )
-    return lines
-
-
-def _limit(one: Check) -> str:
-    return _shown(one.limit, one.unit)
-
-
-def _shown(value: float, unit: str) -> str:
-    return f"{units.significant(value)}x" if unit == "x" else units.value(value, unit)
-
-
-def _between(one: Check) -> str:
-    low, high = one.low or 0.0, one.high if one.high is not None else float("inf")
-    if high == float("inf"):
-        return f"at least {_shown(low, one.unit)}" if low else "anything"
-    if one.unit == "x":
-        return f"{units.significant(low)} to {units.significant(high)}x"
-    return units.between(low, high, one.unit)
+        yield f"by this run's noise, {one.more_blocks} more block{'' if one.more_blocks == 1 else 's'} would tell"
 
 
 def document(judged: Gate) -> dict[str, Any]:
-    """The same for a program; an end that is open is null."""
-    text = json.dumps([{**asdict(one), "outcome": str(one.outcome)} for one in judged.checks])
-    checks = json.loads(text, parse_constant=lambda _: None)
+    """The same for a program; an end that is open is null, and a key beside it says so."""
+    from virtoll.report.csv_table import record
+
+    checks = []
+    for one in judged.checks:
+        told = {**asdict(one), "outcome": str(one.outcome)}
+        checks.append({**told, **record(("low", "high"), (one.low, one.high))})
     return {"outcome": str(judged.outcome), "checks": checks, "doubts": list(judged.doubts)}
 
 

@@ -14,7 +14,7 @@ import typer
 
 from virtoll.cli import complete
 from virtoll.cli.folders import find_run, new_folder
-from virtoll.cli.gate import AllowUnknownOption, FailIfOption, leave_by, tell, thresholds_for, thresholds_of
+from virtoll.cli.gate import AllowUnknownOption, FailIfOption, asked_of, judge_of, leave_by, tell, thresholds_for
 from virtoll.cli.lab import check_lab, prepare_outside, require_lab
 from virtoll.cli.output import Json, columns, console, print_json, say, say_in_columns, say_on_stderr
 from virtoll.cli.plan import (
@@ -80,7 +80,7 @@ def run(
     thresholds = thresholds_for(checked, fail_if or ())
     folder = new_folder(checked.name, into)
     measure_into(checked, folder)
-    _judge(_report(folder), thresholds, allow_unknown)
+    _judge(_report(folder, gated=bool(thresholds)), thresholds, allow_unknown)
 
 
 def consolidation(
@@ -129,17 +129,9 @@ def resume(
 ) -> None:
     """Continue an interrupted or killed run. Finished trials are kept."""
     folder = find_run(run)
-    thresholds = _asked_of(folder, fail_if or [])
+    thresholds = asked_of(folder, fail_if or [])
     resume_into(folder)
-    _judge(_report(folder), thresholds, allow_unknown)
-
-
-def _asked_of(folder: Path, fail_if: Sequence[str]) -> tuple[Threshold, ...]:
-    """The thresholds of a run and of ``--fail-if``; none where neither is there: no gate was asked for."""
-    from virtoll.runfolder.store import RunFolder
-
-    asked = fail_if or RunFolder.open(folder).manifest.experiment.get("thresholds")
-    return thresholds_of(folder, fail_if) if asked else ()
+    _judge(_report(folder, gated=bool(thresholds)), thresholds, allow_unknown)
 
 
 def _judge(built: ReportResult, thresholds: Sequence[Threshold], allow_unknown: bool) -> None:
@@ -468,11 +460,11 @@ def _watch(folder: Path, claims: Sequence[Path], needs: Sequence[str]) -> None:
     from virtoll.report import build_report
     from virtoll.runfolder.overview import state_now
 
-    own, adviser, seen = own_claims(claims), adviser_of(folder, needs), None
+    own, adviser, judge, seen = own_claims(claims), adviser_of(folder, needs), judge_of(folder), None
     while (state := state_now(folder)) == "running":
         size = sum(path.stat().st_size for path in folder.glob("*.jsonl"))
         if size != seen:
-            built = build_report(folder, claims=own, renewed_seconds=_WATCH_SECONDS, adviser=adviser)
+            built = build_report(folder, claims=own, renewed_seconds=_WATCH_SECONDS, adviser=adviser, judge=judge)
             done = len({one.trial for one in built.analysis.data.every_trial})
             say_on_stderr(f"{done} of {len(built.analysis.data.manifest.plan.trials)} trials: {built.path}")
             seen = size
@@ -482,9 +474,14 @@ def _watch(folder: Path, claims: Sequence[Path], needs: Sequence[str]) -> None:
 
 
 def _report(
-    folder: Path, *, claims: Sequence[Path] = (), needs: Sequence[str] = (), as_json: bool = False
+    folder: Path,
+    *,
+    claims: Sequence[Path] = (),
+    needs: Sequence[str] = (),
+    as_json: bool = False,
+    gated: bool = False,
 ) -> ReportResult:
-    """Write a report and print its first screen, or all of it as JSON; what was made."""
+    """Write a report and print its first screen, or all of it as JSON; what was made. `gated`: a gate is told after."""
     from virtoll.cli.needs import adviser_of
     from virtoll.report import (
         advice_lines,
@@ -493,15 +490,16 @@ def _report(
         build_report,
         consolidation_lines,
         counts_line,
+        gate_lines,
         isolation_terminal,
         report_document,
     )
 
     say_on_stderr("writing the report ...")
-    built = build_report(folder, claims=own_claims(claims), adviser=adviser_of(folder, needs))
+    built = build_report(folder, claims=own_claims(claims), adviser=adviser_of(folder, needs), judge=judge_of(folder))
     analysis, damage = built.analysis, built.damage
     if as_json:
-        print_json(report_document(analysis, built.ledger, folder, built.path, damage, built.advice))
+        print_json(report_document(analysis, built.ledger, folder, built.path, damage, built.advice, gate=built.gate))
         return built
     width = columns()
     if analysis.at_once.points:
@@ -510,6 +508,8 @@ def _report(
         shown = [*answer_terminal(analysis, width, damage or ()), *isolation_terminal(analysis, width)]
     for part in shown:
         console().print(part, width=width)
+    for line in ["", *gate_lines(built.gate), ""] if built.gate is not None and not gated else ():
+        say_in_columns(line)
     for line in ["", *advice_lines(built.advice), ""] if built.advice is not None else ():
         say_in_columns(line)
     for line in (*consolidation_lines(analysis), f"claims: {counts_line(built.ledger)} 'virtoll claims' has them"):

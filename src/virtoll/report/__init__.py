@@ -12,6 +12,7 @@ from virtoll.report.build import ReportResult, build_report, load_analysis
 from virtoll.report.claims import claims_lines, counts_line
 from virtoll.report.document import comparison_records, ledger_document, median_records, report_document
 from virtoll.report.explanation import explanation_document, explanation_lines
+from virtoll.report.gate import CheckView, GateView, Judge, gate_lines
 from virtoll.report.guests import consolidation_lines
 from virtoll.report.guests_at_once import at_once_terminal
 from virtoll.report.isolation import isolation_terminal
@@ -29,7 +30,10 @@ __all__ = [
     "Adviser",
     "Analysis",
     "CellSummary",
+    "CheckView",
     "Comparison",
+    "GateView",
+    "Judge",
     "ReportResult",
     "Task",
     "advice_lines",
@@ -44,6 +48,7 @@ __all__ = [
     "damage_line",
     "explanation_document",
     "explanation_lines",
+    "gate_lines",
     "isolation_terminal",
     "ledger_document",
     "load_analysis",

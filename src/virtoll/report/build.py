@@ -17,6 +17,7 @@ from virtoll.report.exports import export_texts, exports_of
 from virtoll.report.figures import figures_of
 from virtoll.report.figures.base import FigureSpec
 from virtoll.report.figures.then_and_now import then_and_now_figures
+from virtoll.report.gate import GateView, Judge
 from virtoll.report.page import render_page
 from virtoll.report.renewal import renewed
 from virtoll.report.tables import csv_tables
@@ -35,7 +36,7 @@ class ReportResult:
     """Where the page is, the ledger of claims, and the analysis that all came from.
 
     `damage`: what of the run folder is not as it was when the run ended; None where it has no digests. `advice`: on
-    the needs of a user; None where there are none.
+    the needs of a user, `gate`: on the run's thresholds; None where there are none.
     """
 
     path: Path
@@ -43,6 +44,7 @@ class ReportResult:
     analysis: Analysis
     damage: tuple[str, ...] | None
     advice: AdviceView | None = None
+    gate: GateView | None = None
 
 
 def load(run_directory: Path) -> RunData:
@@ -184,13 +186,15 @@ def build_report(
     claims: Sequence[Claim] = (),
     renewed_seconds: int | None = None,
     adviser: Adviser | None = None,
+    *,
+    judge: Judge | None = None,
 ) -> ReportResult:
     """Make the page, `figures/`, `tables/` and the methods in `output` (default: the run folder's `report/`), anew.
 
     `claims`: of a user's own, beside the published ones. `renewed_seconds`: how often a browser is to read the page
-    again, while the run goes on; None: not at all. `adviser`: who knows the user's needs; None: there are none. Raises
-    RunFolderError (the run cannot be read), DrawingError (a figure is not drawn) and StorageError (the report cannot
-    be written); the old report is then as it was.
+    again, while the run goes on; None: not at all. `adviser`: who knows the user's needs, `judge`: who knows the run's
+    thresholds; None: there are none. Raises RunFolderError (the run cannot be read), DrawingError (a figure is not
+    drawn) and StorageError (the report cannot be written); the old report is then as it was.
     """
     with Drawer() as drawer:
         with _garbage_left():
@@ -198,7 +202,16 @@ def build_report(
             gc.freeze()  # what figures leave behind is searched for and freed; the records are no part of that search
         try:
             with _damage_told(run_directory):
-                return _built(analysis, run_directory, output, claims, renewed_seconds, adviser=adviser, drawer=drawer)
+                return _built(
+                    analysis,
+                    run_directory,
+                    output,
+                    claims,
+                    renewed_seconds,
+                    adviser=adviser,
+                    judge=judge,
+                    drawer=drawer,
+                )
         finally:
             gc.unfreeze()
 
@@ -211,6 +224,7 @@ def _built(
     renewed_seconds: int | None,
     *,
     adviser: Adviser | None,
+    judge: Judge | None,
     drawer: Drawer,
 ) -> ReportResult:
     """What the process of `drawer` draws is asked for first, and waited for last."""
@@ -222,6 +236,7 @@ def _built(
     ledger = ledger_of(analysis, claims, ratios)
     del ratios  # its cells are of no use to the page
     damage, exports = differences(run_directory), exports_of(analysis)
+    gate = judge(analysis, damage or ()) if judge is not None else None
     target = output if output is not None else run_directory / "report"
     try:
         with renewed(target) as folder:
@@ -236,6 +251,7 @@ def _built(
                 tables=_write_tables(folder, csv_tables(analysis, ledger, beside)),
                 exports=exports,
                 advice=advice,
+                gate=gate,
             )
             _write(folder, page, drawings.values())
             for name, text in export_texts(exports).items():
@@ -243,7 +259,7 @@ def _built(
     except OSError as error:
         reason = error.strerror or str(error)
         raise StorageError(f"cannot write the report to {target}: {reason}. Give another folder.") from error
-    return ReportResult(target / "index.html", ledger, analysis, damage, advice)
+    return ReportResult(target / "index.html", ledger, analysis, damage, advice, gate)
 
 
 def _drawings(drawer: Drawer, analysis: Analysis, specs: Mapping[str, FigureSpec]) -> dict[str, Drawing]:

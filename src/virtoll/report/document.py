@@ -17,6 +17,7 @@ from virtoll.report.answer import not_known, notes, rankings
 from virtoll.report.claims import claims_document
 from virtoll.report.csv_table import record
 from virtoll.report.explanation import explanation_records
+from virtoll.report.gate import GateView
 from virtoll.report.guests_at_once import at_once_tables
 from virtoll.report.headline import host_line
 from virtoll.report.isolation import isolation_tables
@@ -38,10 +39,12 @@ def report_document(
     page: Path,
     damage: Sequence[str] | None,
     advice: AdviceView | None = None,
+    *,
+    gate: GateView | None = None,
 ) -> dict[str, Any]:
     """All of it; `damage`: what of the folder is not as it was when the run ended, None where it has no digests.
 
-    `advice`: on a user's needs; None where there are none.
+    `advice`: on a user's needs, `gate`: on the run's thresholds; None where there are none.
     """
     tables = {
         table.name: table.records()
@@ -73,6 +76,7 @@ def report_document(
         "explanations": explanation_records(analysis),
         "claims": claims_document(ledger),
         "advice": None if advice is None else dict(advice.document),
+        "gate": None if gate is None else dict(gate.document),
     }
 
 

@@ -23,6 +23,7 @@ from virtoll.report.explanation import explanation_context
 from virtoll.report.exports import Exports, exports_of
 from virtoll.report.figures import figures_of
 from virtoll.report.figures.base import SECTIONS, FigureSpec
+from virtoll.report.gate import GateView
 from virtoll.report.guests import guests_context
 from virtoll.report.guests_at_once import at_once_context
 from virtoll.report.isolation import isolation_context
@@ -56,18 +57,19 @@ def render_page(
     tables: Sequence[str] | None = None,
     exports: Exports | None = None,
     advice: AdviceView | None = None,
+    gate: GateView | None = None,
 ) -> str:
     """The whole page as HTML; `drawings`: the figures that show something; `ledger`: what the run says about claims.
 
     `beside`: what the papers have beside the run. `damage`: what of the run folder is not as it was when the run
     ended; `unchecked`: what of it has no digests. `renewed_seconds`: how often a browser is to read the page again, of
     a run that goes on. `tables`: the names of the report's; `exports`: its own. Both where they were made already.
-    `advice`: on a user's needs.
+    `advice`: on a user's needs. `gate`: on the run's thresholds.
     """
     names = [one.name for one in csv_tables(analysis, ledger, beside)] if tables is None else tables
     context = _context(analysis, drawings, ledger, beside, names) | _exported(exports or exports_of(analysis))
-    own = {"damage": damage, "unchecked": unchecked, "renewed_seconds": renewed_seconds, "advice": advice}
-    return page_text("report.html.j2", context | own, context["figures"])
+    own = {"damage": damage, "unchecked": unchecked, "renewed_seconds": renewed_seconds}
+    return page_text("report.html.j2", context | own | {"advice": advice, "gate": gate}, context["figures"])
 
 
 def _context(

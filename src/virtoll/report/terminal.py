@@ -52,10 +52,11 @@ def answer_terminal(analysis: Analysis, width: int, damage: Sequence[str] = ()) 
     `damage`: what of the run folder is not as it was when the run ended.
     """
     shown = beginning(analysis, damage)
-    for row in _rows(analysis):
+    rows = ranked_rows(analysis)
+    for row in rows:
         shown += [text(""), *_task(row, width)]
     lines = (
-        PLACES if any(" to " in one.place for row in _rows(analysis) for one in row.platforms) else "",
+        PLACES if any(" to " in one.place for row in rows for one in row.platforms) else "",
         cost_to_know_line(analysis),
         states_line(analysis),
         caveat_line(analysis),
@@ -123,7 +124,7 @@ def _packed(widths: Sequence[int], room: int) -> Iterator[list[int]]:
         yield lot
 
 
-def _rows(analysis: Analysis) -> tuple[RankedTask, ...]:
+def ranked_rows(analysis: Analysis) -> tuple[RankedTask, ...]:
     """A ranking for each workload, with what is generator-bound; without a baseline the medians."""
     if analysis.baseline is None:
         return tuple(row for task in headline_tasks(analysis) if (row := _medians(analysis, task)).platforms)
@@ -163,14 +164,14 @@ def _task(row: RankedTask, width: int) -> "Iterator[RenderableType]":
     table.add_column(justify="right", no_wrap=True)
     table.add_column(overflow="fold", max_width=2 * width // 5)
     table.add_column(overflow="fold")
-    for one in _gathered(row.platforms):
+    for one in gathered(row.platforms):
         table.add_row(one.place, text(one.platform), text(one.words, _STYLES.get(one.kind, "")))
     yield table
     for others in row.others:
         yield Padding(text(others, "dim"), (0, 0, 0, 2))
 
 
-def _gathered(platforms: Sequence[RankedPlatform]) -> Iterator[RankedPlatform]:
+def gathered(platforms: Sequence[RankedPlatform]) -> Iterator[RankedPlatform]:
     """Neighbours of the same place and words in one line."""
     held: RankedPlatform | None = None
     for one in platforms:

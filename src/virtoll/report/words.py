@@ -137,6 +137,27 @@ def ends(low: float, high: float) -> str:
     return f"at most {share(high)}" if low <= 0 else between(low, high)
 
 
+def figure(value: float, unit: str) -> str:
+    """A value in its unit, or a factor: '20.0 ms', '2.00x' with the unit 'x'."""
+    return f"{units.significant(value)}x" if unit == "x" else units.value(value, unit)
+
+
+def outward(low: float, high: float, unit: str) -> str:
+    """An interval of figures, its ends rounded outward; one of them may be open: '1.98 to 2.03x', 'at least 1.98x'."""
+    if math.isinf(high):
+        return f"at least {figure(_three_digits(low, up=False), unit)}" if low > 0 else "anything"
+    most = _three_digits(high, up=True)
+    if low <= 0:
+        return f"at most {figure(most, unit)}"
+    least = _three_digits(low, up=False)
+    return f"{units.significant(least)} to {figure(most, unit)}" if unit == "x" else units.between(least, most, unit)
+
+
+def _three_digits(value: float, *, up: bool) -> float:
+    step = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return (math.ceil(value / step - 1e-9) if up else math.floor(value / step + 1e-9)) * step
+
+
 def share(value: float) -> str:
     """A share of the baseline's performance: '87 %', '3.8 %', '104 %'."""
     if value >= 0.0995:
