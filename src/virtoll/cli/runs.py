@@ -1,4 +1,4 @@
-"""``virtoll run``, ``consolidation``, ``resume``, ``report``, ``validation``; the first three's halves in the lab."""
+"""``virtoll run``, ``consolidation``, ``resume``, ``extend``, ``report``, ``validation``; halves of them in the lab."""
 
 from __future__ import annotations
 
@@ -110,6 +110,36 @@ def resume(
     folder = find_run(run)
     thresholds = _asked_of(folder, fail_if or [])
     resume_into(folder)
+    _judge(_report(folder), thresholds, allow_unknown)
+
+
+def extend(
+    run: RunArgument = "latest",
+    *,
+    blocks: Annotated[
+        str, typer.Option("--blocks", help="How many more, such as +6, or how many in all.", metavar="+N")
+    ],
+    fail_if: FailIfOption = None,
+    allow_unknown: AllowUnknownOption = False,
+) -> None:
+    """Add blocks to a finished run, in its folder. Verdicts are then tested at a stricter level."""
+    from virtoll.run.extension import asked_blocks, extended_experiment, refuse_unfinished
+    from virtoll.run.preview import needs_lab
+    from virtoll.run.requirements import images_of, needs_kernel
+    from virtoll.runfolder.store import RunFolder
+
+    folder = find_run(run)
+    opened = RunFolder.open(folder)
+    refuse_unfinished(opened)
+    wanted = asked_blocks(opened, blocks)
+    experiment = extended_experiment(opened, wanted)
+    thresholds = _asked_of(folder, fail_if or [])
+    if not needs_lab(experiment):
+        _extend_here(folder, wanted)
+    else:
+        prepare_outside(*images_of(experiment), kernel=needs_kernel(experiment))
+        check_lab()
+        _leave_unless_done(in_lab(experiment, ["in-lab-extend", str(folder), str(wanted)]))
     _judge(_report(folder), thresholds, allow_unknown)
 
 
@@ -294,6 +324,12 @@ def in_lab_resume(into: Path) -> None:
     _resume_here(into)
 
 
+def in_lab_extend(into: Path, blocks: int) -> None:
+    """``extend``, in its lab; ``blocks``: how many in all."""
+    require_lab()
+    _extend_here(into, blocks)
+
+
 def measure_into(experiment: Experiment, folder: Path) -> None:
     """Measure an experiment, or what was chosen of it, into a new run folder; no report."""
     chosen_of_it = json.dumps(experiment.selection.as_record())
@@ -330,6 +366,13 @@ def _resume_here(folder: Path) -> None:
     from virtoll.run.pipeline import resume as resume_run
 
     _with_progress(lambda progress: resume_run(folder, progress, _look_at), folder)
+
+
+def _extend_here(folder: Path, blocks: int) -> None:
+    from virtoll.run.pipeline import extend as extend_run
+
+    command = ["virtoll", "extend", str(folder), "--blocks", str(blocks)]
+    _with_progress(lambda progress: extend_run(folder, blocks, command, progress), folder)
 
 
 def _look_at(folder: RunFolder, blocks: int) -> LookRecord:
@@ -371,10 +414,11 @@ def _with_progress(work: Callable[[Any], None], folder: Path) -> None:
 
 
 def _interrupted(folder: Path, reason: str) -> bool:
-    """Store that the run was interrupted; False where there is none yet."""
+    """Store that the run was interrupted; False where there is none yet, or one that had ended and was not extended."""
+    from virtoll.runfolder.overview import state_now
     from virtoll.runfolder.store import RunFolder
 
-    if not (folder / "manifest.json").exists():
+    if not (folder / "manifest.json").exists() or state_now(folder) == "complete":
         return False
     with suppress(VirtollError):  # a full disk may not even take this; then the run stays "running"
         RunFolder.open(folder).set_state("interrupted", reason)
