@@ -19,7 +19,7 @@ from typing import Annotated
 import typer
 
 from virtoll import __version__
-from virtoll.cli import advise, explain, gate, host, image, listing, nested, plan, reproduce, runs, selftest
+from virtoll.cli import advise, explain, gate, host, image, listing, nested, plan, reproduce, runs, selftest, watch
 from virtoll.cli.output import say, say_on_stderr
 from virtoll.errors import Interrupted, StorageError, VirtollError
 
@@ -101,6 +101,7 @@ app.command()(runs.run)
 app.command()(runs.consolidation)
 app.command()(runs.resume)
 app.command()(runs.extend)
+app.command()(watch.watch)
 app.command()(reproduce.reproduce)
 app.command()(runs.report)
 app.command()(runs.claims)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from virtoll.cli.output import say_on_stderr
+from virtoll.cli.output import say_on_stderr, tell_on_stderr
 from virtoll.errors import UsageError
 
 
@@ -31,6 +31,6 @@ def prepare_outside(*images: str, kernel: bool) -> None:
     from virtoll.image import prepare_image, with_kernel_if_there
 
     for image in images:
-        made = prepare_image(image, progress=say_on_stderr)
-        if kernel and (made := with_kernel_if_there(made, progress=say_on_stderr)).machine is None:
+        made = prepare_image(image, progress=tell_on_stderr)
+        if kernel and (made := with_kernel_if_there(made, progress=tell_on_stderr)).machine is None:
             say_on_stderr(f"virtoll: {made.why_no_kernel}")

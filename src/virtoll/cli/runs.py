@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +14,20 @@ import typer
 from virtoll.cli.folders import find_run, new_folder
 from virtoll.cli.gate import AllowUnknownOption, FailIfOption, leave_by, tell, thresholds_for, thresholds_of
 from virtoll.cli.lab import check_lab, prepare_outside, require_lab
-from virtoll.cli.output import Json, columns, console, print_json, say, say_in_columns, say_on_stderr
+from virtoll.cli.output import (
+    Json,
+    Quiet,
+    columns,
+    console,
+    is_quiet,
+    print_json,
+    say,
+    say_in_columns,
+    say_on_stderr,
+    say_page,
+    show_page,
+    tell_on_stderr,
+)
 from virtoll.cli.plan import (
     BlocksOption,
     ExperimentArgument,
@@ -29,6 +41,7 @@ from virtoll.cli.plan import (
     chosen,
     load,
 )
+from virtoll.cli.watch import grown
 from virtoll.errors import ImageError, Interrupted, LabError, StorageError, UsageError, VirtollError
 
 if TYPE_CHECKING:
@@ -47,6 +60,7 @@ NeedOption = Annotated[
     list[str] | None,
     typer.Option("--need", help="Such as 'router 64B 200kpps loss<0.1% + oltp p99<20ms'; repeatable."),
 ]
+OpenOption = Annotated[bool, typer.Option("--open", help="Open the report in a browser.")]
 RunArgument = Annotated[str, typer.Argument(help="A run's folder, its name, or 'latest'.", metavar="RUN")]
 
 
@@ -64,14 +78,17 @@ def run(
     seed: SeedOption = None,
     fail_if: FailIfOption = None,
     allow_unknown: AllowUnknownOption = False,
+    open_page: OpenOption = False,
+    quiet: Quiet = False,
 ) -> None:
     """Run an experiment, or selected parts of it, and write the report."""
+    del quiet
     selection = chosen(size, platform, workload, only, skip, until, blocks=blocks, seed=seed)
     checked = load(experiment, selection)
     thresholds = thresholds_for(checked, fail_if or ())
     folder = new_folder(checked.name, into)
     measure_into(checked, folder)
-    _judge(_report(folder), thresholds, allow_unknown)
+    _judge(_report(folder, open_page=open_page), thresholds, allow_unknown)
 
 
 def consolidation(
@@ -104,13 +121,19 @@ def consolidation(
 
 
 def resume(
-    run: RunArgument = "latest", *, fail_if: FailIfOption = None, allow_unknown: AllowUnknownOption = False
+    run: RunArgument = "latest",
+    *,
+    fail_if: FailIfOption = None,
+    allow_unknown: AllowUnknownOption = False,
+    open_page: OpenOption = False,
+    quiet: Quiet = False,
 ) -> None:
     """Continue an interrupted or killed run. Finished trials are kept."""
+    del quiet
     folder = find_run(run)
     thresholds = _asked_of(folder, fail_if or [])
     resume_into(folder)
-    _judge(_report(folder), thresholds, allow_unknown)
+    _judge(_report(folder, open_page=open_page), thresholds, allow_unknown)
 
 
 def extend(
@@ -121,8 +144,11 @@ def extend(
     ],
     fail_if: FailIfOption = None,
     allow_unknown: AllowUnknownOption = False,
+    open_page: OpenOption = False,
+    quiet: Quiet = False,
 ) -> None:
     """Add blocks to a finished run, in its folder. Verdicts are then tested at a stricter level."""
+    del quiet
     from virtoll.run.extension import asked_blocks, extended_experiment, refuse_unfinished
     from virtoll.run.preview import needs_lab
     from virtoll.run.requirements import images_of, needs_kernel
@@ -140,7 +166,7 @@ def extend(
         prepare_outside(*images_of(experiment), kernel=needs_kernel(experiment))
         check_lab()
         _leave_unless_done(in_lab(experiment, ["in-lab-extend", str(folder), str(wanted)]))
-    _judge(_report(folder), thresholds, allow_unknown)
+    _judge(_report(folder, open_page=open_page), thresholds, allow_unknown)
 
 
 def _asked_of(folder: Path, fail_if: Sequence[str]) -> tuple[Threshold, ...]:
@@ -158,7 +184,8 @@ def _judge(built: ReportResult, thresholds: Sequence[Threshold], allow_unknown: 
     from virtoll.advise.gate import judge_gate
 
     judged = judge_gate(built.analysis, thresholds, built.damage or ())
-    tell(judged)
+    if not is_quiet():
+        tell(judged)
     leave_by(judged, allow_unknown)
 
 
@@ -186,13 +213,16 @@ def report(
     watch: Annotated[
         bool, typer.Option("--watch", help="Write it anew whenever trials have ended, until the run has.")
     ] = False,
+    open_page: OpenOption = False,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Write the report of a run (again): one HTML page, figures as SVG and PDF, tables as CSV."""
+    del quiet
     folder = find_run(run)
     if watch:
         _watch(folder, claims or [], need or [])
-    _report(folder, claims=claims or [], needs=need or [], as_json=as_json)
+    _report(folder, claims=claims or [], needs=need or [], as_json=as_json, open_page=open_page)
 
 
 def claims(
@@ -354,12 +384,17 @@ def _measure_here(experiment: Experiment, folder: Path) -> None:
     from virtoll.run.preview import estimate, plan_of
     from virtoll.run.requirements import possible
 
-    size = f", size {experiment.size}" if experiment.size else ""
-    console().print(f"{experiment.name}{size}: {experiment.question}")
-    seconds = estimate(possible(plan_of(experiment), experiment))
-    say(f"about {seconds / 60:.1f} minutes if every platform is available; run folder {folder}")
     command = ["virtoll", "run", str(experiment.file), *experiment.selection.arguments()]
-    _with_progress(lambda progress: measure(experiment, folder, command, progress, _look_at), folder)
+
+    def work(progress: Any) -> None:
+        if not is_quiet():
+            size = f", size {experiment.size}" if experiment.size else ""
+            console().print(f"{experiment.name}{size}: {experiment.question}")
+            seconds = estimate(possible(plan_of(experiment), experiment))
+            say(f"about {seconds / 60:.1f} minutes if every platform is available; run folder {folder}")
+        measure(experiment, folder, command, progress, _look_at)
+
+    _with_progress(work, folder)
 
 
 def _resume_here(folder: Path) -> None:
@@ -389,12 +424,15 @@ def _with_progress(work: Callable[[Any], None], folder: Path) -> None:
     """
     from virtoll.cli.progress import LiveProgress, PlainProgress
     from virtoll.lab.interrupts import interruptible
+    from virtoll.run.progress import SilentProgress
     from virtoll.runfolder.overview import writing
 
     with writing(folder):
         try:
             with interruptible():
-                if console().is_terminal:
+                if is_quiet():
+                    work(SilentProgress())
+                elif console().is_terminal:
                     with LiveProgress(console()).shown() as progress:
                         work(progress)
                 else:
@@ -406,7 +444,9 @@ def _with_progress(work: Callable[[Any], None], folder: Path) -> None:
                 ) from None
             raise Interrupted("interrupted before the first trial; nothing was stored") from None
         except (BrokenPipeError, SystemExit):  # rich ends the process where its output is a closed pipe
-            _interrupted(folder, "who read the standard output closed it")
+            stored = _interrupted(folder, "who read the standard output closed it")
+            left = f"continue with 'virtoll resume {folder}'" if stored else "nothing was stored"
+            say_on_stderr(f"virtoll: who read the standard output closed it; {left}")
             raise
         except (StorageError, LabError) as error:
             _interrupted(folder, str(error))
@@ -473,23 +513,24 @@ def _watch(folder: Path, claims: Sequence[Path], needs: Sequence[str]) -> None:
     from virtoll.report import build_report
     from virtoll.runfolder.overview import state_now
 
-    own, adviser, seen = own_claims(claims), adviser_of(folder, needs), None
-    while (state := state_now(folder)) == "running":
-        size = sum(path.stat().st_size for path in folder.glob("*.jsonl"))
-        if size != seen:
-            built = build_report(folder, claims=own, renewed_seconds=_WATCH_SECONDS, adviser=adviser)
-            done = len({one.trial for one in built.analysis.data.every_trial})
-            say_on_stderr(f"{done} of {len(built.analysis.data.manifest.plan.trials)} trials: {built.path}")
-            seen = size
-        time.sleep(_WATCH_SECONDS)
-    if state == "killed":
+    own, adviser = own_claims(claims), adviser_of(folder, needs)
+    for _ in grown(folder, _WATCH_SECONDS):
+        built = build_report(folder, claims=own, renewed_seconds=_WATCH_SECONDS, adviser=adviser)
+        done = len({one.trial for one in built.analysis.data.every_trial})
+        tell_on_stderr(f"{done} of {len(built.analysis.data.manifest.plan.trials)} trials: {built.path}")
+    if state_now(folder) == "killed":
         say_on_stderr(f"virtoll: this run was killed, and nothing more comes; continue it: virtoll resume {folder}")
 
 
 def _report(
-    folder: Path, *, claims: Sequence[Path] = (), needs: Sequence[str] = (), as_json: bool = False
+    folder: Path,
+    *,
+    claims: Sequence[Path] = (),
+    needs: Sequence[str] = (),
+    as_json: bool = False,
+    open_page: bool = False,
 ) -> ReportResult:
-    """Write a report and print its first screen, or all of it as JSON; what was made."""
+    """Write a report and print its first screen, or its path alone, or all of it as JSON; what was made."""
     from virtoll.cli.needs import adviser_of
     from virtoll.report import (
         advice_lines,
@@ -502,11 +543,16 @@ def _report(
         report_document,
     )
 
-    say_on_stderr("writing the report ...")
+    tell_on_stderr("writing the report ...")
     built = build_report(folder, claims=own_claims(claims), adviser=adviser_of(folder, needs))
     analysis, damage = built.analysis, built.damage
+    if open_page:
+        show_page(built.path)
     if as_json:
         print_json(report_document(analysis, built.ledger, folder, built.path, damage, built.advice))
+        return built
+    if is_quiet():
+        say(str(built.path))
         return built
     width = columns()
     if analysis.at_once.points:
@@ -519,5 +565,5 @@ def _report(
         say_in_columns(line)
     for line in (*consolidation_lines(analysis), f"claims: {counts_line(built.ledger)} 'virtoll claims' has them"):
         say_in_columns(line)
-    say(f"report: {built.path}")
+    say_page("report: ", built.path)
     return built
