@@ -108,17 +108,20 @@ def test_a_run_whose_reader_goes_away_is_interrupted_and_resumed(tmp_path: Path)
     file = experiments.write(tmp_path, platforms=[fake("model"), fake("other")], baseline="model", blocks=40)
     run = tmp_path / "run"
     begun = subprocess.Popen(
-        [*VIRTOLL, "run", file, "--into", run], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment()
+        [*VIRTOLL, "run", file, "--into", run], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
     )
     try:
         assert begun.stdout is not None
         while not begun.stdout.readline().startswith(b"1/80 "):
             assert begun.poll() is None
         begun.stdout.close()
+        assert begun.stderr is not None
+        said = begun.stderr.read().decode()
         assert begun.wait() != 0
     finally:
         begun.kill()
         begun.wait()
+    assert said == f"virtoll: who read the standard output closed it; continue with 'virtoll resume {run}'\n"
     state = RunFolder.open(run).state()
     assert (state.state, state.reason) == ("interrupted", "who read the standard output closed it")
     assert virtoll("resume", run).returncode == 0

@@ -16,6 +16,42 @@ from virtoll.runfolder.store import RunFolder
 REFRESH = '<meta http-equiv="refresh"'
 
 
+def test_a_watch_tells_each_trial_and_how_the_run_ended_and_writes_nothing(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    file = experiments.write(tmp_path, platforms=[fake("model"), fake("other")], baseline="model", blocks=2)
+    quiet = virtoll("run", file, "--into", run, "--quiet")
+    page = run / "report" / "index.html"
+    assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, f"{page}\n", "")
+    folder, trials = RunFolder.open(run), run / "trials.jsonl"
+    lines = trials.read_bytes().splitlines(keepends=True)
+    trials.write_bytes(b"".join(lines[:2]))
+    folder.set_state("running", None)
+    held = ExitStack()
+    held.enter_context(writing(run))
+    watching = subprocess.Popen(
+        [*VIRTOLL, "watch", run], stdout=subprocess.PIPE, text=True, env=environment(PYTHONUNBUFFERED="1")
+    )
+    try:
+        assert watching.stdout is not None
+        assert watching.stdout.readline() == f"{run}: running, 2 of 4 trials\n"
+        with trials.open("ab", buffering=0) as more:
+            more.write(lines[2] + lines[3][:9])  # a torn line is not told
+        told = watching.stdout.readline()
+        assert told.startswith("block 2 ")
+        assert told.endswith(" superpi: ok\n")
+        assert watching.stdout.readline() == "3 of 4 trials\n"
+        files = {path: path.stat().st_mtime_ns for path in run.rglob("*")}
+        held.close()  # as a kill of who measures does
+        said, _ = watching.communicate()
+        assert watching.returncode == 0
+        assert said == f"{run}: killed, 3 of 4 trials\ncontinue it: virtoll resume {run}\n"
+        assert {path: path.stat().st_mtime_ns for path in run.rglob("*")} == files
+    finally:
+        held.close()
+        watching.kill()
+        watching.wait()
+
+
 def test_the_page_grows_with_the_run_and_the_watch_ends_with_it(tmp_path: Path) -> None:
     run = tmp_path / "run"
     file = experiments.write(tmp_path, platforms=[fake("model"), fake("other")], baseline="model", blocks=2)

@@ -12,6 +12,7 @@ from tests.support import experiments, machine
 from tests.support.playground import Playground, Running, kill_all
 
 from virtoll.errors import VirtollError
+from virtoll.runfolder.overview import state_now
 from virtoll.runfolder.store import RunFolder
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -133,6 +134,7 @@ def test_a_killed_run_is_resumed_with_each_trial_exactly_once(place: Playground)
         place.check_clean(seen, running.token)
     (path,) = place.runs.iterdir()
     before = RunFolder.open(path)
+    assert state_now(path) == "killed"
     finished = before.trials()
     assert 2 <= len(finished) < 8
     again = place.run("resume", path.name)

@@ -90,13 +90,20 @@ def test_what_has_no_interval_or_is_no_result_has_no_place() -> None:
 def test_more_blocks_tell_what_few_do_not_and_as_many_as_were_said() -> None:
     """Where some n blocks more are said to tell, four times as many do."""
     analysis = computed({"native": 1.0, "runc": 1.1, "uml": 1.0}, spread=0.06, blocks=4, seed=2)
-    left = {one.comparison.platform: one.blocks for one in remaining(analysis.comparisons, analysis.control, Rules())}
+    by_level = analysis.level_after
+    left = {
+        one.comparison.platform: one.blocks
+        for one in remaining(analysis.comparisons, analysis.control, Rules(), by_level)
+    }
     assert left["runc"] is not None
     assert left["runc"] > 1
     after = computed({"native": 1.0, "runc": 1.1, "uml": 1.0}, spread=0.06, blocks=4 + 4 * left["runc"], seed=2)
     verdicts = {one.platform: one.verdict for one in after.comparisons}
     assert verdicts["runc"] in (Verdict.SLOWER, Verdict.ALIKE)
+    at_one_level = remaining(analysis.comparisons, analysis.control, Rules())
+    assert all((one.blocks or 0) < (left[one.comparison.platform] or 0) for one in at_one_level)
     line = cost_to_know_line(analysis)
+    assert line.endswith(f" To measure them: virtoll extend {analysis.data.manifest.run} --blocks +{left['runc']}.")
     assert line.startswith("1 comparison is not known: runc in superpi 16384 digits. ")
     assert f", {left['runc']} more blocks (" in line
     seconds = block_seconds(analysis.data.trials)

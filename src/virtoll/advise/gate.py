@@ -99,10 +99,19 @@ class Check:
 
 @dataclass(frozen=True)
 class Gate:
-    """All checks; `doubts`: why the whole run cannot be trusted, in words: the A/A control, or a damaged folder."""
+    """All checks; `doubts`: why the whole run cannot be trusted, in words: the A/A control, or a damaged folder.
+
+    `extendable`: the run's name where blocks may be added to it; None where not.
+    """
 
     checks: tuple[Check, ...]
     doubts: tuple[str, ...]
+    extendable: str | None = None
+
+    @property
+    def more_blocks(self) -> int | None:
+        """How many more would tell all that more blocks can tell; None: they tell nothing."""
+        return max((one.more_blocks for one in self.checks if one.more_blocks is not None), default=None)
 
     @property
     def outcome(self) -> Outcome:
@@ -236,7 +245,8 @@ def judge_gate(analysis: Analysis, thresholds: Sequence[Threshold], damage: Sequ
             if not doubt and threshold.workload in unsound:
                 doubt = "the A/A control differs from the baseline itself in this workload"
             checks.append(replace(check, outcome=Outcome.UNKNOWN, reason=doubt, more_blocks=None) if doubt else check)
-    return Gate(tuple(checks), tuple(doubts))
+    extendable = manifest.run if analysis.extendable and not damage else None
+    return Gate(tuple(checks), tuple(doubts), extendable)
 
 
 def _compared(threshold: Threshold, label: str, baseline: str | None) -> Compared:
@@ -299,10 +309,10 @@ def _more_blocks(analysis: Analysis, threshold: Threshold, cell: Cell, family: i
     """As in `meets`; of a slowdown by the run's own comparison and the size of its family."""
     if threshold.figure is not None:
         asked = Asked(threshold.text, threshold.limit, cell.lower_is_better, cell)
-        return more_blocks_for(asked, family)
+        return more_blocks_for(asked, family, analysis.level_after)
     compared = analysis.comparison(cell.platform, cell.task)
     if compared is None:
         return None
     shares = replace(cell, rounds={(block, 0): math.log(share) for block, share in compared.pairs}, untold="")
     size = analysis.family if cell.task.metric.primary else analysis.second_family
-    return more_blocks_for(Asked(threshold.text, 1 / threshold.limit, False, shares), size)
+    return more_blocks_for(Asked(threshold.text, 1 / threshold.limit, False, shares), size, analysis.level_after)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -21,7 +21,6 @@ from virtoll.claims.ratios import Ratio, Ratios, by_block
 from virtoll.claims.readings import Cell, trials_of
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.clocks import ClockError
-from virtoll.stats.compare import LEVEL
 from virtoll.stats.remaining import MOST_BLOCKS
 from virtoll.stats.verdicts import POWER
 
@@ -207,7 +206,9 @@ def finding(analysis: Analysis, ratios: Ratios, asked: Asked, family: int) -> Fi
         fit=asked.fit,
         note=asked.note,
         too_much=own.estimate is None and value is not None,
-        more_blocks=more_blocks_for(asked, family) if answer is Answer.OPEN and own.caveat is None else None,
+        more_blocks=more_blocks_for(asked, family, analysis.level_after)
+        if answer is Answer.OPEN and own.caveat is None
+        else None,
     )
 
 
@@ -232,10 +233,11 @@ def _margin(asked: Asked, own: Ratio, other: Ratio, value: float | None) -> Marg
     return Margin(performance(value), least, most)
 
 
-def more_blocks_for(asked: Asked, family: int) -> int | None:
+def more_blocks_for(asked: Asked, family: int, level_after: Callable[[int], float]) -> int | None:
     """How many blocks more 80 % of runs would need to tell, were the estimate the truth; None: not known.
 
     As in `stats.remaining`: (t(1 - level / 2 family) + t(power)) times the standard error is what can be told.
+    `level_after`: the level after so many further blocks (`Analysis.level_after`).
     """
     from virtoll.stats.arrays import stdtrit
 
@@ -245,7 +247,8 @@ def more_blocks_for(asked: Asked, family: int) -> int | None:
     distance = abs(statistics.fmean(logs) - math.log(asked.limit))
     spread = statistics.stdev(logs)
     for blocks in range(len(logs) + 1, MOST_BLOCKS + 1):
-        quantiles = stdtrit(blocks - 1, 1 - LEVEL / (2 * max(family, 1))) + stdtrit(blocks - 1, POWER)
+        level = level_after(blocks - len(logs))
+        quantiles = stdtrit(blocks - 1, 1 - level / (2 * max(family, 1))) + stdtrit(blocks - 1, POWER)
         if distance >= float(quantiles) * spread / math.sqrt(blocks):
             return blocks - len(logs)
     return None

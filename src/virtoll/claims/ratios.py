@@ -24,7 +24,7 @@ from virtoll.stats.bounds import forwarded_elsewhere
 from virtoll.stats.caveats import hosts_of, why_other_host
 from virtoll.stats.clocks import ClockError
 from virtoll.stats.comparability import agents_by_platform, why_platform_incomparable
-from virtoll.stats.compare import LEVEL, Comparison
+from virtoll.stats.compare import Comparison
 from virtoll.stats.intervals import CONFIDENCE, Interval, student
 from virtoll.stats.values import Task
 
@@ -150,7 +150,7 @@ class Ratios:
         if len(blocks) < 2:
             return replace(found, reason="one block alone: no interval")
         gap = max(self._gaps.get(one.task, 0.0) for one in (own, other) if one is not None)
-        single, joint = _intervals(known, list(blocks.values()), family, gap)
+        single, joint = _intervals(known, list(blocks.values()), family, gap, self._analysis.level)
         reason = "a rate of it is a lower bound: more may be possible" if side.at_least or side.at_most else ""
         return replace(found, interval=_opened(single, side), simultaneous=_opened(joint, side), reason=reason)
 
@@ -241,12 +241,17 @@ def _clock(clock: ClockError, caveat: str | None) -> Ratio:
     return replace(found, estimate=abs(slope.rate), interval=interval, simultaneous=interval)
 
 
-def _intervals(known: Comparison | None, logs: Sequence[float], family: int, gap: float) -> tuple[Interval, Interval]:
-    """The 95 % interval of a ratio, and the one simultaneous with its family; `gap`: of the host's two states."""
+def _intervals(
+    known: Comparison | None, logs: Sequence[float], family: int, gap: float, level: float
+) -> tuple[Interval, Interval]:
+    """The 95 % interval of a ratio, and the one simultaneous with its family; `gap`: of the host's two states.
+
+    `level`: of the run, for the family.
+    """
     if known is not None and known.interval is not None and known.simultaneous is not None:
         return known.interval, known.simultaneous
     found = []
-    for confidence in (CONFIDENCE, 1 - LEVEL / max(family, 1)):
+    for confidence in (CONFIDENCE, 1 - level / max(family, 1)):
         own = student(logs, confidence).interval
         if own is None:
             raise ValueError("an interval needs two blocks")

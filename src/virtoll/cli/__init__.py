@@ -19,7 +19,21 @@ from typing import Annotated
 import typer
 
 from virtoll import __version__
-from virtoll.cli import advise, explain, export, gate, host, image, listing, nested, plan, reproduce, runs, selftest
+from virtoll.cli import (
+    advise,
+    explain,
+    export,
+    gate,
+    host,
+    image,
+    listing,
+    nested,
+    plan,
+    reproduce,
+    runs,
+    selftest,
+    watch,
+)
 from virtoll.cli.groups import HELP, HOST, LOOK, MEASURE, READ, Cli
 from virtoll.cli.help import VARIABLE, answer_the_shell, completion, show_help
 from virtoll.cli.output import say, say_on_stderr
@@ -97,7 +111,16 @@ def _under_old_name(old: str, command: Callable[..., None]) -> None:
 
 
 _COMMANDS: Mapping[str, tuple[Callable[..., None], ...]] = {
-    MEASURE: (runs.run, runs.resume, explain.explain, reproduce.reproduce, runs.consolidation, selftest.selftest),
+    MEASURE: (
+        runs.run,
+        runs.resume,
+        runs.extend,
+        watch.watch,
+        explain.explain,
+        reproduce.reproduce,
+        runs.consolidation,
+        selftest.selftest,
+    ),
     READ: (runs.report, runs.claims, advise.advise, gate.gate, export.export, runs.verify, runs.validation),
     LOOK: (plan.plan,),
     HOST: (host.doctor, host.clean, host.shell),
@@ -117,6 +140,7 @@ _under_old_name("evidence", runs.validation)
 app.command("in-lab-run", hidden=True)(runs.in_lab_run)
 app.command("in-lab-consolidation", hidden=True)(runs.in_lab_consolidation)
 app.command("in-lab-resume", hidden=True)(runs.in_lab_resume)
+app.command("in-lab-extend", hidden=True)(runs.in_lab_extend)
 app.command("in-lab-explain", hidden=True)(explain.in_lab_explain)
 app.command("in-lab-doctor", hidden=True)(host.in_lab_doctor)
 app.command("in-lab-shell", hidden=True)(host.in_lab_shell)

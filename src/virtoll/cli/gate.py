@@ -228,4 +228,7 @@ def leave_by(judged: Gate, allow_unknown: bool) -> None:
         raise ThresholdMissed(f"{missed} of {every} thresholds missed; 'virtoll report' has the whole comparison")
     if judged.outcome is Outcome.UNKNOWN and not allow_unknown:
         what = f"{unknown} of {every} thresholds cannot be told" if unknown else judged.doubts[0]
-        raise ThresholdNotTold(f"{what}; measure more blocks, or give --allow-unknown")
+        more = "measure more blocks"
+        if judged.more_blocks is not None and judged.extendable is not None:
+            more = f"'virtoll extend {judged.extendable} --blocks +{judged.more_blocks}' measures more blocks"
+        raise ThresholdNotTold(f"{what}; {more}, or give --allow-unknown")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from virtoll.cli.output import say_on_stderr
+from virtoll.cli.output import say_on_stderr, tell_on_stderr
 from virtoll.errors import UsageError
 
 
@@ -34,8 +34,8 @@ def prepare_outside(*images: str, kernel: bool) -> None:
 
     os.environ.pop(NO_KERNEL_VARIABLE, None)
     for image in images:
-        made = prepare_image(image, progress=say_on_stderr)
-        if kernel and (made := with_kernel_if_there(made, progress=say_on_stderr)).machine is None:
+        made = prepare_image(image, progress=tell_on_stderr)
+        if kernel and (made := with_kernel_if_there(made, progress=tell_on_stderr)).machine is None:
             say_on_stderr(f"virtoll: {made.why_no_kernel}")
             os.environ[NO_KERNEL_VARIABLE] = made.why_no_kernel
             kernel = False  # once is enough: it may have taken long

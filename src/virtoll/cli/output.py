@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -20,7 +21,23 @@ if TYPE_CHECKING:
 
 MOST_COLUMNS = 120
 _DEEPER = 2
+_QUIET = "VIRTOLL_QUIET"  # which the half of a command in the lab inherits
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
+
+
+def _be_quiet(asked: bool) -> None:
+    if asked:
+        os.environ[_QUIET] = "1"
+
+
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print errors and the report's path alone.", callback=_be_quiet)
+]
+
+
+def is_quiet() -> bool:
+    """Whether only errors and the report's path are printed."""
+    return bool(os.environ.get(_QUIET))
 
 
 @cache
@@ -43,6 +60,30 @@ def say(text: str) -> None:
 def say_on_stderr(text: str) -> None:
     """A line to the standard error: beside what a program may read from the standard output."""
     typer.echo(printable(text), err=True)
+
+
+def tell_on_stderr(text: str) -> None:
+    """What goes on, on the standard error; nothing where it is to be quiet."""
+    if not is_quiet():
+        say_on_stderr(text)
+
+
+def say_page(lead: str, page: Path) -> None:
+    """Where a page is; on a terminal its path is a link (OSC 8)."""
+    from rich.text import Text
+
+    line = Text.assemble(lead, (printable(str(page)), f"link {page.as_uri()}"))
+    console().print(line, soft_wrap=True)
+
+
+def show_page(page: Path) -> None:
+    """Open a page in a browser; root by sudo has none of its own, and is told the path."""
+    import webbrowser
+
+    if os.geteuid() == 0 and os.environ.get("SUDO_USER"):
+        say_on_stderr(f"virtoll: a browser is not started as root; open {page} as {os.environ['SUDO_USER']}")
+    elif not webbrowser.open(page.as_uri()):
+        say_on_stderr(f"virtoll: there is no browser here; open {page}")
 
 
 def columns() -> int:

@@ -1,10 +1,9 @@
-"""``virtoll run``, ``consolidation``, ``resume``, ``report``, ``validation``; the first three's halves in the lab."""
+"""``virtoll run``, ``consolidation``, ``resume``, ``extend``, ``report``, ``validation``; halves of them in the lab."""
 
 from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +15,20 @@ from virtoll.cli import complete
 from virtoll.cli.folders import find_run, new_folder
 from virtoll.cli.gate import AllowUnknownOption, FailIfOption, asked_of, judge_of, leave_by, tell, thresholds_for
 from virtoll.cli.lab import check_lab, prepare_outside, require_lab
-from virtoll.cli.output import Json, columns, console, print_json, say, say_in_columns, say_on_stderr
+from virtoll.cli.output import (
+    Json,
+    Quiet,
+    columns,
+    console,
+    is_quiet,
+    print_json,
+    say,
+    say_in_columns,
+    say_on_stderr,
+    say_page,
+    show_page,
+    tell_on_stderr,
+)
 from virtoll.cli.plan import (
     BlocksOption,
     ExperimentArgument,
@@ -30,6 +42,7 @@ from virtoll.cli.plan import (
     chosen,
     load,
 )
+from virtoll.cli.watch import grown
 from virtoll.errors import ImageError, Interrupted, LabError, StorageError, UsageError, VirtollError
 
 if TYPE_CHECKING:
@@ -57,6 +70,7 @@ RunArgument = Annotated[
     str,
     typer.Argument(metavar="RUN", help="A run's folder, its name, or 'latest'.", autocompletion=complete.runs),
 ]
+OpenOption = Annotated[bool, typer.Option("--open", help="Open the report in a browser.")]
 
 
 def run(
@@ -73,14 +87,17 @@ def run(
     seed: SeedOption = None,
     fail_if: FailIfOption = None,
     allow_unknown: AllowUnknownOption = False,
+    open_page: OpenOption = False,
+    quiet: Quiet = False,
 ) -> None:
     """Run an experiment, or parts of it, and write the report."""
+    del quiet
     selection = chosen(size, platform, workload, only, skip, until, blocks=blocks, seed=seed)
     checked = load(experiment, selection)
     thresholds = thresholds_for(checked, fail_if or ())
     folder = new_folder(checked.name, into)
     measure_into(checked, folder)
-    _judge(_report(folder, gated=bool(thresholds)), thresholds, allow_unknown)
+    _judge(_report(folder, gated=bool(thresholds), open_page=open_page), thresholds, allow_unknown)
 
 
 def consolidation(
@@ -125,13 +142,55 @@ def consolidation(
 
 
 def resume(
-    run: RunArgument = "latest", *, fail_if: FailIfOption = None, allow_unknown: AllowUnknownOption = False
+    run: RunArgument = "latest",
+    *,
+    fail_if: FailIfOption = None,
+    allow_unknown: AllowUnknownOption = False,
+    open_page: OpenOption = False,
+    quiet: Quiet = False,
 ) -> None:
     """Continue an interrupted or killed run. Finished trials are kept."""
+    del quiet
     folder = find_run(run)
     thresholds = asked_of(folder, fail_if or [])
     resume_into(folder)
-    _judge(_report(folder, gated=bool(thresholds)), thresholds, allow_unknown)
+    _judge(_report(folder, gated=bool(thresholds), open_page=open_page), thresholds, allow_unknown)
+
+
+def extend(
+    run: RunArgument = "latest",
+    *,
+    blocks: Annotated[
+        str, typer.Option("--blocks", help="How many more, such as +6, or how many in all.", metavar="+N")
+    ],
+    fail_if: FailIfOption = None,
+    allow_unknown: AllowUnknownOption = False,
+    open_page: OpenOption = False,
+    quiet: Quiet = False,
+) -> None:
+    """Add blocks to a finished run, in its folder.
+
+    Verdicts are then tested at a stricter level.
+    """
+    del quiet
+    from virtoll.run.extension import asked_blocks, extended_experiment, refuse_unfinished
+    from virtoll.run.preview import needs_lab
+    from virtoll.run.requirements import images_of, needs_kernel
+    from virtoll.runfolder.store import RunFolder
+
+    folder = find_run(run)
+    opened = RunFolder.open(folder)
+    refuse_unfinished(opened)
+    wanted = asked_blocks(opened, blocks)
+    experiment = extended_experiment(opened, wanted)
+    thresholds = asked_of(folder, fail_if or [])
+    if not needs_lab(experiment):
+        _extend_here(folder, wanted)
+    else:
+        prepare_outside(*images_of(experiment), kernel=needs_kernel(experiment))
+        check_lab()
+        _leave_unless_done(in_lab(experiment, ["in-lab-extend", str(folder), str(wanted)]))
+    _judge(_report(folder, gated=bool(thresholds), open_page=open_page), thresholds, allow_unknown)
 
 
 def _judge(built: ReportResult, thresholds: Sequence[Threshold], allow_unknown: bool) -> None:
@@ -141,7 +200,8 @@ def _judge(built: ReportResult, thresholds: Sequence[Threshold], allow_unknown: 
     from virtoll.advise.gate import judge_gate
 
     judged = judge_gate(built.analysis, thresholds, built.damage or ())
-    tell(judged)
+    if not is_quiet():
+        tell(judged)
     leave_by(judged, allow_unknown)
 
 
@@ -169,16 +229,19 @@ def report(
     watch: Annotated[
         bool, typer.Option("--watch", help="Write it anew whenever trials have ended, until the run has.")
     ] = False,
+    open_page: OpenOption = False,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Write the report of a run again.
 
     It is one HTML page, with figures as SVG and PDF, and tables as CSV.
     """
+    del quiet
     folder = find_run(run)
     if watch:
         _watch(folder, claims or [], need or [])
-    _report(folder, claims=claims or [], needs=need or [], as_json=as_json)
+    _report(folder, claims=claims or [], needs=need or [], as_json=as_json, open_page=open_page)
 
 
 def claims(
@@ -325,6 +388,12 @@ def in_lab_resume(into: Path) -> None:
     _resume_here(into)
 
 
+def in_lab_extend(into: Path, blocks: int) -> None:
+    """``extend``, in its lab; ``blocks``: how many in all."""
+    require_lab()
+    _extend_here(into, blocks)
+
+
 def measure_into(experiment: Experiment, folder: Path) -> None:
     """Measure an experiment, or what was chosen of it, into a new run folder; no report."""
     chosen_of_it = json.dumps(experiment.selection.as_record())
@@ -349,18 +418,30 @@ def _measure_here(experiment: Experiment, folder: Path) -> None:
     from virtoll.run.preview import estimate, plan_of
     from virtoll.run.requirements import possible
 
-    size = f", size {experiment.size}" if experiment.size else ""
-    console().print(f"{experiment.name}{size}: {experiment.question}")
-    seconds = estimate(possible(plan_of(experiment), experiment))
-    say(f"about {seconds / 60:.1f} minutes if every platform is available; run folder {folder}")
     command = ["virtoll", "run", str(experiment.file), *experiment.selection.arguments()]
-    _with_progress(lambda progress: measure(experiment, folder, command, progress, _look_at), folder)
+
+    def work(progress: Any) -> None:
+        if not is_quiet():
+            size = f", size {experiment.size}" if experiment.size else ""
+            console().print(f"{experiment.name}{size}: {experiment.question}")
+            seconds = estimate(possible(plan_of(experiment), experiment))
+            say(f"about {seconds / 60:.1f} minutes if every platform is available; run folder {folder}")
+        measure(experiment, folder, command, progress, _look_at)
+
+    _with_progress(work, folder)
 
 
 def _resume_here(folder: Path) -> None:
     from virtoll.run.pipeline import resume as resume_run
 
     _with_progress(lambda progress: resume_run(folder, progress, _look_at), folder)
+
+
+def _extend_here(folder: Path, blocks: int) -> None:
+    from virtoll.run.pipeline import extend as extend_run
+
+    command = ["virtoll", "extend", str(folder), "--blocks", str(blocks)]
+    _with_progress(lambda progress: extend_run(folder, blocks, command, progress), folder)
 
 
 def _look_at(folder: RunFolder, blocks: int) -> LookRecord:
@@ -377,12 +458,15 @@ def _with_progress(work: Callable[[Any], None], folder: Path) -> None:
     """
     from virtoll.cli.progress import LiveProgress, PlainProgress
     from virtoll.lab.interrupts import interruptible
+    from virtoll.run.progress import SilentProgress
     from virtoll.runfolder.overview import writing
 
     with writing(folder):
         try:
             with interruptible():
-                if console().is_terminal:
+                if is_quiet():
+                    work(SilentProgress())
+                elif console().is_terminal:
                     with LiveProgress(console()).shown() as progress:
                         work(progress)
                 else:
@@ -394,7 +478,9 @@ def _with_progress(work: Callable[[Any], None], folder: Path) -> None:
                 ) from None
             raise Interrupted("interrupted before the first trial; nothing was stored") from None
         except (BrokenPipeError, SystemExit):  # rich ends the process where its output is a closed pipe
-            _interrupted(folder, "who read the standard output closed it")
+            stored = _interrupted(folder, "who read the standard output closed it")
+            left = f"continue with 'virtoll resume {folder}'" if stored else "nothing was stored"
+            say_on_stderr(f"virtoll: who read the standard output closed it; {left}")
             raise
         except (StorageError, LabError) as error:
             _interrupted(folder, str(error))
@@ -402,10 +488,11 @@ def _with_progress(work: Callable[[Any], None], folder: Path) -> None:
 
 
 def _interrupted(folder: Path, reason: str) -> bool:
-    """Store that the run was interrupted; False where there is none yet."""
+    """Store that the run was interrupted; False where there is none yet, or one that had ended and was not extended."""
+    from virtoll.runfolder.overview import state_now
     from virtoll.runfolder.store import RunFolder
 
-    if not (folder / "manifest.json").exists():
+    if not (folder / "manifest.json").exists() or state_now(folder) == "complete":
         return False
     with suppress(VirtollError):  # a full disk may not even take this; then the run stays "running"
         RunFolder.open(folder).set_state("interrupted", reason)
@@ -460,16 +547,12 @@ def _watch(folder: Path, claims: Sequence[Path], needs: Sequence[str]) -> None:
     from virtoll.report import build_report
     from virtoll.runfolder.overview import state_now
 
-    own, adviser, judge, seen = own_claims(claims), adviser_of(folder, needs), judge_of(folder), None
-    while (state := state_now(folder)) == "running":
-        size = sum(path.stat().st_size for path in folder.glob("*.jsonl"))
-        if size != seen:
-            built = build_report(folder, claims=own, renewed_seconds=_WATCH_SECONDS, adviser=adviser, judge=judge)
-            done = len({one.trial for one in built.analysis.data.every_trial})
-            say_on_stderr(f"{done} of {len(built.analysis.data.manifest.plan.trials)} trials: {built.path}")
-            seen = size
-        time.sleep(_WATCH_SECONDS)
-    if state == "killed":
+    own, adviser, judge = own_claims(claims), adviser_of(folder, needs), judge_of(folder)
+    for _ in grown(folder, _WATCH_SECONDS):
+        built = build_report(folder, claims=own, renewed_seconds=_WATCH_SECONDS, adviser=adviser, judge=judge)
+        done = len({one.trial for one in built.analysis.data.every_trial})
+        tell_on_stderr(f"{done} of {len(built.analysis.data.manifest.plan.trials)} trials: {built.path}")
+    if state_now(folder) == "killed":
         say_on_stderr(f"virtoll: this run was killed, and nothing more comes; continue it: virtoll resume {folder}")
 
 
@@ -480,8 +563,12 @@ def _report(
     needs: Sequence[str] = (),
     as_json: bool = False,
     gated: bool = False,
+    open_page: bool = False,
 ) -> ReportResult:
-    """Write a report and print its first screen, or all of it as JSON; what was made. `gated`: a gate is told after."""
+    """Write a report and print its first screen, or its path alone, or all of it as JSON; what was made.
+
+    `gated`: a gate is told after it.
+    """
     from virtoll.cli.needs import adviser_of
     from virtoll.report import (
         advice_lines,
@@ -495,11 +582,16 @@ def _report(
         report_document,
     )
 
-    say_on_stderr("writing the report ...")
+    tell_on_stderr("writing the report ...")
     built = build_report(folder, claims=own_claims(claims), adviser=adviser_of(folder, needs), judge=judge_of(folder))
     analysis, damage = built.analysis, built.damage
+    if open_page:
+        show_page(built.path)
     if as_json:
         print_json(report_document(analysis, built.ledger, folder, built.path, damage, built.advice, gate=built.gate))
+        return built
+    if is_quiet():
+        say(str(built.path))
         return built
     width = columns()
     if analysis.at_once.points:
@@ -514,5 +606,5 @@ def _report(
         say_in_columns(line)
     for line in (*consolidation_lines(analysis), f"claims: {counts_line(built.ledger)} 'virtoll claims' has them"):
         say_in_columns(line)
-    say(f"report: {built.path}")
+    say_page("report: ", built.path)
     return built

@@ -11,7 +11,7 @@ from virtoll import units
 from virtoll.report import words
 from virtoll.report.headline import control_line, headline_tasks, order_line
 from virtoll.stats.analysis import Analysis
-from virtoll.stats.compare import Comparison, Verdict
+from virtoll.stats.compare import LEVEL, Comparison, Verdict
 from virtoll.stats.ranking import Placed, Ranking, ranking
 from virtoll.stats.remaining import MOST_BLOCKS, Remaining, block_seconds, remaining
 from virtoll.stats.verdicts import Rules
@@ -77,6 +77,17 @@ def damage_line(damage: Sequence[str]) -> str:
     return f"This run folder is not as it was when the run ended: {'; '.join(damage)}. Take a copy that is whole."
 
 
+def extended_line(analysis: Analysis) -> str:
+    """That blocks were added after the run had told its verdicts, and what is then still promised."""
+    times = [str(one.blocks) for one in analysis.data.manifest.extensions]
+    return (
+        f"This run was extended after {' and '.join(times)} blocks, when its verdicts were known at "
+        f"{words.amount(LEVEL)}. So those of {analysis.blocks} blocks are tested at {words.amount(analysis.level)}: "
+        "the chance that a family has a false difference at any number of blocks is at most "
+        f"{words.amount(2 * LEVEL)}."
+    )
+
+
 def notes(analysis: Analysis, damage: Sequence[str] = ()) -> tuple[str, ...]:
     """What must be read before any number, a sentence or two each; `damage`: what of the folder is not as it was."""
     data, manifest = analysis.data, analysis.data.manifest
@@ -89,6 +100,8 @@ def notes(analysis: Analysis, damage: Sequence[str] = ()) -> tuple[str, ...]:
         )
     if damage:
         found.append(damage_line(damage))
+    if analysis.extended_from is not None:
+        found.append(extended_line(analysis))
     if analysis.alarms:
         found.append(control_line(analysis))
     if analysis.consolidations and not manifest.plan.trials:
@@ -138,7 +151,7 @@ def not_known(analysis: Analysis) -> tuple[Remaining, ...]:
     """What of the primary comparisons is not known, and how many blocks more would tell, fewest first."""
     rules = Rules(analysis.margin, analysis.level, analysis.level)
     unsteady = {one.task for one in analysis.two_states}
-    every = remaining(analysis.comparisons, analysis.control, rules)
+    every = remaining(analysis.comparisons, analysis.control, rules, analysis.level_after)
     return tuple(one for one in every if one.comparison.task not in unsteady)
 
 
@@ -167,6 +180,8 @@ def cost_to_know_line(analysis: Analysis) -> str:
     most = can[-1].blocks or 0
     what = "it" if len(left) == 1 else "all of them" if not never else "one" if len(can) == 1 else f"{len(can)} of them"
     lead = f"{lead} By this run's noise, {_more(most, seconds)} would tell {what}"
+    if analysis.extendable:
+        rest += f" To measure them: virtoll extend {analysis.data.manifest.run} --blocks +{most}."
     if len(can) == 1:
         return f"{lead}.{rest}"
     told = ", ".join(f"{_named(one)} after {_more(one.blocks or 0, seconds)}" for one in can[:_NAMED])

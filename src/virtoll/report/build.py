@@ -22,7 +22,8 @@ from virtoll.report.page import render_page
 from virtoll.report.renewal import renewed
 from virtoll.report.tables import csv_tables
 from virtoll.runfolder.looks import Looks
-from virtoll.runfolder.records import LookRecord, PlannedTrial, TrialRecord
+from virtoll.runfolder.overview import state_now
+from virtoll.runfolder.records import LookRecord, PlannedTrial, State, TrialRecord
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.sums import differences, unchecked
 from virtoll.stats.analysis import Analysis, RunData, analyse
@@ -57,7 +58,7 @@ def load(run_directory: Path) -> RunData:
     _refuse_unknown(folder, "groups.jsonl", [one.platform for one in groups])
     return RunData(
         manifest=folder.manifest,
-        state=folder.state(),
+        state=_state(folder),
         trials=tuple(one for one in latest if not one.warm_up and one.condition is None and one.scale is None),
         beside=tuple(one for one in latest if not one.warm_up and one.condition is not None),
         at_once=tuple(one for one in latest if not one.warm_up and one.scale is not None),
@@ -72,6 +73,13 @@ def load(run_directory: Path) -> RunData:
         looks=folder.looks(),
         observed=folder.explanations.observed(),
     )
+
+
+def _state(folder: RunFolder) -> State:
+    """The state; of a run that nobody writes any more, and that did not end, that it was killed."""
+    if state_now(folder.path) == "killed":
+        return State("interrupted", "it was killed")
+    return folder.state()
 
 
 def _refuse_foreign(folder: RunFolder, latest: Sequence[TrialRecord]) -> None:

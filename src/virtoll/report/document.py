@@ -109,6 +109,8 @@ def _run(analysis: Analysis, folder: Path, page: Path, damage: Sequence[str] | N
         "control": manifest.control,
         "platforms": list(analysis.platforms),
         "blocks": analysis.blocks,
+        "extended_after": [one.blocks for one in manifest.extensions],
+        "error_level": analysis.level,
         "trials_planned": sum(not one.warm_up for one in manifest.plan.trials),
         "trials_ended": len(analysis.data.every_trial),
         "values": len(values),

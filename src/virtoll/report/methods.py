@@ -119,6 +119,8 @@ def _ends(analysis: Analysis) -> Iterator[str]:
     for status in ("invalid", "failed", "skipped", "not run"):
         own = [f"{counts[status]} of {one}" for one, counts in analysis.statuses.items() if counts.get(status)]
         yield from listed(f"{status.capitalize()}:", own, f"{status.capitalize()} as well:")
+    added = [str(one.blocks) for one in analysis.data.manifest.extensions]
+    yield from listed("Blocks were added, at a level of each number's own, after blocks", added)
     looks = [str(one.blocks) for one in analysis.data.looks]
     yield from listed("The results were looked at, at a level of each look's own, after blocks", looks)
 

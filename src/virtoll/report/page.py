@@ -14,7 +14,7 @@ from virtoll import units
 from virtoll.claims import NO_PAPER, Judged, ThenAndNow
 from virtoll.report import headline, words
 from virtoll.report.advice import AdviceView
-from virtoll.report.answer import PLACES, cost_to_know_line, ranked
+from virtoll.report.answer import PLACES, cost_to_know_line, extended_line, ranked
 from virtoll.report.claims import claims_context
 from virtoll.report.conditional_throughput import throughput_context
 from virtoll.report.drawing import Drawing
@@ -94,6 +94,7 @@ def _context(
         "ranked": ranked(analysis),
         "places": PLACES,
         "cost_to_know": cost_to_know_line(analysis),
+        "extended_line": extended_line(analysis) if analysis.extended_from is not None else "",
         "words": headline.platform_words(analysis),
         "order_line": headline.order_line(analysis),
         "control_line": headline.control_line(analysis),

@@ -29,12 +29,13 @@ from virtoll.run.fleet import Fleet
 from virtoll.run.live_guest import LiveGuest
 from virtoll.run.neighbours import Neighbours
 from virtoll.run.observer import Observer
-from virtoll.run.pipeline import fleet_of, measured, open_session_for, probe_all, stored_experiment
+from virtoll.run.pipeline import fleet_of, measured, open_session_for, probe_all
 from virtoll.run.preview import estimate
 from virtoll.run.progress import Progress
 from virtoll.run.requirements import why_impossible
 from virtoll.run.session import RunSession
 from virtoll.run.sizing import JobSizes
+from virtoll.run.stored import stored_experiment
 from virtoll.runfolder.explain_records import CounterSpan, ObservedTrial
 from virtoll.runfolder.observer_records import ObserverReading
 from virtoll.runfolder.store import RunFolder

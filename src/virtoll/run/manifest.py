@@ -102,8 +102,8 @@ def refuse_other_host(manifest: Manifest, experiment: Experiment, site: Site, wa
     here = describe_host()
     if manifest.host["fingerprint"] != here["fingerprint"]:
         raise UsageError(
-            f"run {manifest.run} was begun on another host or kernel (fingerprint {manifest.host['fingerprint'][:12]}, "
-            f"here {here['fingerprint'][:12]}); {wanted} it there, or start a new run of {experiment.name}"
+            f"run {manifest.run} was begun on another host or kernel ({_unlike(manifest.host, here)}); {wanted} it "
+            f"there, or start a new run of {experiment.name}"
         )
     agent = _agent(site)
     if (manifest.agent or {}).get("sha256") != (agent or {}).get("sha256"):
@@ -123,6 +123,18 @@ def refuse_other_host(manifest: Manifest, experiment: Experiment, site: Site, wa
             f"run {manifest.run} was begun with a guest kernel that is not here ({why}); start a new run of "
             f"{experiment.name}"
         )
+
+
+def _unlike(then: Mapping[str, object], here: Mapping[str, object]) -> str:
+    """What of two hosts differs, of what identifies one: the first is told, as it was and as it is."""
+    for key in ("kernel", "cpu_model", "cpus", "hypervisor", "mitigations"):
+        if key in then and then[key] != here[key]:
+            was, now = then[key], here[key]
+            if isinstance(was, Mapping) and isinstance(now, Mapping):
+                own = sorted(name for name in {*was, *now} if was.get(name) != now.get(name))
+                return f"its mitigations of {', '.join(own)} differ"
+            return f"{key.replace('_', ' ')}: {was}, here {now}"
+    return f"fingerprint {str(then['fingerprint'])[:12]}, here {str(here['fingerprint'])[:12]}"
 
 
 def _caveat(choice: PlatformChoice) -> str | None:

@@ -16,23 +16,22 @@ from typing import TYPE_CHECKING, Literal
 
 from virtoll.errors import AgentError, GuestCannot, GuestError, NeighbourFailed, UsageError
 from virtoll.experiment.model import Experiment, PlatformChoice
-from virtoll.experiment.parse import parse_experiment
 from virtoll.experiment.plan import Plan, Trial
-from virtoll.experiment.selection import Selection
 from virtoll.lab import interrupts
 from virtoll.platforms import EVERY_PLATFORM, platform_of
 from virtoll.platforms.base import Probe
-from virtoll.run import consolidation, manifest, probe_cache, scale
+from virtoll.run import consolidation, extension, manifest, probe_cache, scale
 from virtoll.run.calibration import Calibrator
 from virtoll.run.fleet import Fleet
 from virtoll.run.live_guest import LiveGuest, running
 from virtoll.run.neighbours import Loaded, Neighbours
 from virtoll.run.pinning import pinning_for
-from virtoll.run.preview import catalogue, estimate, needs_lab, plan_of
+from virtoll.run.preview import estimate, needs_lab, plan_of
 from virtoll.run.progress import Progress
 from virtoll.run.requirements import images_of, needs_kernel, possible, why_impossible
 from virtoll.run.session import RunSession, model_session, open_run_session
 from virtoll.run.sizing import JobSizes
+from virtoll.run.stored import stored_experiment
 from virtoll.runfolder.conditions import TRAFFIC_LOADS
 from virtoll.runfolder.store import RunFolder
 from virtoll.workloads import workload_of
@@ -40,7 +39,7 @@ from virtoll.workloads.base import Measurement
 
 if TYPE_CHECKING:
     from virtoll.host.guest_usage import CpuAround
-    from virtoll.runfolder.records import LookRecord, Manifest, Status, TrialRecord
+    from virtoll.runfolder.records import LookRecord, Status, TrialRecord
     from virtoll.runfolder.scale import ScalePoint
 
 
@@ -88,6 +87,23 @@ def resume(into: Path, progress: Progress, look: Look | None = None) -> None:
         _measure_plan(experiment, plan_of(experiment), folder, session, progress, look)
 
 
+def extend(into: Path, blocks: int, command: list[str], progress: Progress) -> None:
+    """Add blocks to a finished run, up to so many in all; refused where anything is not as it was then.
+
+    Its folder is held by the caller. Until the longer plan is stored, nothing of it has changed.
+    """
+    folder = RunFolder.open(into)
+    extension.refuse_unfinished(folder, held=True)
+    experiment = extension.extended_experiment(folder, blocks)
+    with open_session_for(experiment, progress) as session:
+        manifest.refuse_other_host(folder.manifest, experiment, session.site, "extend")
+        extension.refuse_other_platforms(folder.manifest, probe_all(experiment.platforms, session, progress))
+        plan = plan_of(experiment)
+        folder = folder.extend(extension.extended_manifest(folder.manifest, plan, command))
+        session.commands.record_into(folder)
+        _measure_plan(experiment, plan, folder, session, progress, None)
+
+
 def experiment_of(folder: RunFolder) -> Experiment:
     """The experiment that a run folder was made from; refused where this Virtoll plans other trials of it."""
     experiment = stored_experiment(folder.manifest)
@@ -113,13 +129,6 @@ def experiment_of(folder: RunFolder) -> Experiment:
             "differently began this run; resume it with that version"
         )
     return experiment
-
-
-def stored_experiment(manifest: Manifest) -> Experiment:
-    """The experiment of a run's manifest: from the text stored in it, and what of it was chosen."""
-    described = manifest.experiment
-    selection = Selection.of_record(described.get("selection"))
-    return parse_experiment(described["text"], Path(described["file"]), catalogue(), selection)
 
 
 def _frame_size(parameters: Mapping[str, object]) -> object:

@@ -3,7 +3,11 @@
 Testing after every block until something is significant finds 13 % of false differences at a nominal 5 % (simulated).
 So the blocks after which one looks are fixed in advance, and their levels add up to 5 % (Bonferroni over looks, which
 holds whatever depends on what). A run ends at the first look at which all is decided, or at the last one, and what is
-told of it is tested at the level of that look alone. Main types: ``Looks``, ``PLANNED``. Pure.
+told of it is tested at the level of that look alone.
+
+A run of a fixed number of blocks has spent its 5 % when it ends. Whoever extends it chooses how far by what it showed.
+So each further number of blocks has a level of its own, and all of them together have 5 % more. Main types: ``Looks``,
+``PLANNED``. Main function: ``extended_level``. Pure.
 """
 
 from __future__ import annotations
@@ -51,6 +55,15 @@ class Looks:
     def next_after(self, blocks: int) -> int | None:
         """After how many blocks one looks again; None: there is no further look."""
         return next((at for at, _ in self.plan if at > blocks), None)
+
+
+def extended_level(level: float, first: int, blocks: int) -> float:
+    """The level at which a run is tested that was to end after `first` blocks at `level`, and has so many now.
+
+    Beyond the first it is level * first / (blocks * (blocks - 1)), whose sum over all further numbers of blocks is
+    `level`. So it holds whatever number is chosen, by whatever was seen, and however often.
+    """
+    return level if blocks <= first else level * first / (blocks * (blocks - 1))
 
 
 PLANNED = Looks(((3, 0.02), (5, 0.01), (7, 0.01), (9, 0.005), (12, 0.005)))

@@ -98,8 +98,17 @@ class PlanRecord:
 
 
 @dataclass(frozen=True)
+class ExtensionRecord:
+    """That blocks were added to a finished run: how many it had before, when, and by which command."""
+
+    blocks: int
+    realtime_ns: int
+    command: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Manifest:
-    """What a run is: written once, before the first guest starts."""
+    """What a run is: written before the first guest starts, and replaced where the run is extended."""
 
     format: int
     run: str
@@ -120,6 +129,7 @@ class Manifest:
     nested: dict[str, Any] | None = None
     # None in folders of before: their sizes are without FCS as written, and with it as read (frame_shape.with_fcs).
     frame_sizes: Literal["with FCS"] | None = None
+    extensions: tuple[ExtensionRecord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

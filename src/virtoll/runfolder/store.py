@@ -189,6 +189,17 @@ class RunFolder:
         _refuse_unknown_platforms(manifest, where)
         return cls(path, manifest)
 
+    def extend(self, manifest: Manifest) -> RunFolder:
+        """Give a finished run a longer plan; the folder with it, whose state is `running`. StorageError as ever.
+
+        The state comes first. Who is killed between both leaves a run without an unfinished trial, which `resume` ends.
+        """
+        content = to_json(manifest)
+        parsed = _parse(type(manifest), jsonlines.encode(content), "manifest")
+        self.set_state("running", None)
+        jsonlines.replace(self.path / "manifest.json", content)
+        return RunFolder(self.path, parsed)
+
     def append_trial(self, record: TrialRecord) -> None:
         """Store one finished trial durably; raises RunFolderError (not the format) or StorageError (cannot write)."""
         self._append("trials.jsonl", record)
@@ -369,7 +380,12 @@ class RunFolder:
         return frozenset(record.trial for record in self.latest_trials() if record.status in FINISHED)
 
     def repair(self) -> dict[str, int]:
-        """Cut torn last lines off before appending again; gives the bytes cut by file name, only where any were."""
+        """Cut torn last lines off before appending again; gives the bytes cut by file name, only where any were.
+
+        What a replacement left that was killed before its end is removed.
+        """
+        for name in ("manifest.json", "state.json"):
+            (self.path / f"{name}.new").unlink(missing_ok=True)
         cut = {f"{name}.jsonl": jsonlines.repair(self.path / f"{name}.jsonl") for name in _APPENDED}
         return {name: count for name, count in cut.items() if count}
 

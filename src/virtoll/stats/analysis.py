@@ -13,7 +13,7 @@ from functools import cached_property
 from virtoll.runfolder.conditions import ALONE
 from virtoll.runfolder.explain_records import ObservedTrial
 from virtoll.runfolder.guest_records import ConsolidationRecord, FootprintRecord
-from virtoll.runfolder.looks import Looks
+from virtoll.runfolder.looks import Looks, extended_level
 from virtoll.runfolder.records import (
     BootRecord,
     CommandRecord,
@@ -101,7 +101,8 @@ class Analysis:
     than baseline and control and each task; `control` one for each task (A/A), none where there is no control: it is
     shown, and vetoes nothing. `detectable`: the smallest detectable differences (`stats/detectable.py`).
     `two_states`: the tasks that the host ran in two states. `level`: the
-    chance of any false difference in a family, 5 % or what the last look at the run spends (`runfolder/looks.py`).
+    chance of any false difference in a family: 5 %, or what the last look at the run spends, or what an extended run
+    does (`runfolder/looks.py`).
     `observer`: what the instrument used, with counters and without (None: not read); `observer_effects`: what counters
     change. `unlike`: by platform, the facts that should be as the baseline's and are not.
     `caveats`: the platforms whose numbers are no results, with the reason (`stats/caveats.py`). `lower_bounds`: the
@@ -187,6 +188,24 @@ class Analysis:
     def second_family(self) -> int:
         """How many comparisons of other metrics were tested, in a family of their own."""
         return sum(one.p_value is not None for one in self.comparisons if not one.task.metric.primary)
+
+    def level_after(self, more: int) -> float:
+        """The chance of any false difference in a family, were so many blocks added to those that there are."""
+        if Looks.of(self.data.manifest.experiment):
+            return self.level
+        return extended_level(LEVEL, _first_blocks(self.data), _last_block(self.data) + more)
+
+    @property
+    def extendable(self) -> bool:
+        """Whether blocks may be added to the run: it ended, and its number of blocks was fixed."""
+        manifest = self.data.manifest
+        fixed = Looks.of(manifest.experiment) is None and not self.in_paper_order
+        return self.data.state.state == "complete" and fixed and bool(manifest.plan.trials)
+
+    @property
+    def extended_from(self) -> int | None:
+        """After how many blocks the run was first told; None where no block was added since."""
+        return self.data.manifest.extensions[0].blocks if self.data.manifest.extensions else None
 
     @cached_property
     def blocks(self) -> int:
@@ -482,7 +501,22 @@ def _margin(data: RunData) -> float:
 def _level(data: RunData, blocks: int) -> float:
     """The chance of a false difference in a family: 5 %, or what a run with several looks spends at this one."""
     looks = Looks.of(data.manifest.experiment)
-    return looks.level_at(blocks) if looks else LEVEL
+    return looks.level_at(blocks) if looks else extended_level(LEVEL, _first_blocks(data), _last_block(data))
+
+
+def _first_blocks(data: RunData) -> int:
+    """After how many blocks a run was to end before any were added."""
+    extensions = data.manifest.extensions
+    planned = (one.block + 1 for one in data.manifest.plan.trials)
+    return extensions[0].blocks if extensions else max(planned, default=0)
+
+
+def _last_block(data: RunData) -> int:
+    """The number of the last block, from 1, of which a trial gave something; 0 without any.
+
+    One that gave nothing counts where a later one did: it is not looked at twice at one level.
+    """
+    return max((one.block + 1 for one in data.every_trial if one.status == "ok"), default=0)
 
 
 class _Troubles:

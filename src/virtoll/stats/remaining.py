@@ -6,8 +6,8 @@ analysis of the t-tests of `verdicts`, as in `foreseen`. Main functions: `remain
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from virtoll.runfolder.records import TrialRecord
 from virtoll.stats.compare import Comparison
@@ -25,10 +25,16 @@ class Remaining:
     blocks: int | None
 
 
-def remaining(comparisons: Sequence[Comparison], control: Sequence[Comparison], rules: Rules) -> tuple[Remaining, ...]:
+def remaining(
+    comparisons: Sequence[Comparison],
+    control: Sequence[Comparison],
+    rules: Rules,
+    level_after: Callable[[int], float] | None = None,
+) -> tuple[Remaining, ...]:
     """Of each comparison of a primary metric that is not known, those that need fewest blocks first.
 
-    It is decided where its estimate would be told from 1, or be alike within the margin.
+    It is decided where its estimate would be told from 1, or be alike within the margin. `level_after`: the level at
+    which so many further blocks are tested; None: that of the rules, however many.
     """
     primary = [one for one in comparisons if one.task.metric.primary]
     errors = standard_errors(primary, [one for one in control if one.task.metric.primary])
@@ -37,7 +43,7 @@ def remaining(comparisons: Sequence[Comparison], control: Sequence[Comparison], 
     for one in undecided(primary):
         if (one.platform, one.task) in errors and one.share is not None:
             estimate = _Estimate(math.log(one.share), *errors[one.platform, one.task], len(one.pairs), family)
-            found.append(Remaining(one, _blocks(estimate, rules)))
+            found.append(Remaining(one, _blocks(estimate, rules, level_after)))
     return tuple(sorted(found, key=lambda one: (one.blocks is None, one.blocks or 0)))
 
 
@@ -63,14 +69,21 @@ class _Estimate:
         return abs(self.mean) >= differs or abs(self.mean) + alike < math.log1p(rules.margin)
 
 
-def _blocks(estimate: _Estimate, rules: Rules) -> int | None:
+def _blocks(estimate: _Estimate, rules: Rules, level_after: Callable[[int], float] | None) -> int | None:
     """The smallest number of further blocks, by bisection: more blocks never decide less."""
-    if not estimate.decides(MOST_BLOCKS, rules):
+
+    def decides(blocks: int) -> bool:
+        if level_after is None:
+            return estimate.decides(blocks, rules)
+        level = level_after(blocks - estimate.blocks)
+        return estimate.decides(blocks, replace(rules, level=level, alike_level=level))
+
+    if not decides(MOST_BLOCKS):
         return None
     low, high = estimate.blocks, MOST_BLOCKS
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if estimate.decides(middle, rules) else (middle, high)
+        low, high = (low, middle) if decides(middle) else (middle, high)
     return high - estimate.blocks
 
 

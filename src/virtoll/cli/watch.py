@@ -1,0 +1,74 @@
+"""``virtoll watch``: a run that goes on, followed without a byte being written; and what ``report --watch`` waits by.
+
+Main functions: ``watch``, ``grown``.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from virtoll.cli.folders import find_run
+from virtoll.cli.output import say
+
+_WATCH_SECONDS = 1
+
+
+def watch(
+    run: Annotated[str, typer.Argument(help="A run's folder, its name, or 'latest'.", metavar="RUN")] = "latest",
+) -> None:
+    """Follow a run that goes on: a line for each trial that ends, until the run has. Writes nothing."""
+    from virtoll.runfolder.overview import overview
+
+    folder = find_run(run)
+    trials = folder / "trials.jsonl"
+    at = trials.read_bytes().rfind(b"\n") + 1 if trials.exists() else 0
+    begun = overview(folder)
+    say(f"{folder}: {begun.state}, {begun.finished} of {begun.planned} trials")
+    if begun.state == "running":
+        for _ in grown(folder, _WATCH_SECONDS):
+            at = _tell(trials, at, folder)
+        _tell(trials, at, folder)
+        ended = overview(folder)
+        say(f"{folder}: {ended.state}, {ended.finished} of {ended.planned} trials")
+    if overview(folder).state in ("killed", "interrupted"):
+        say(f"continue it: virtoll resume {folder}")
+
+
+def grown(folder: Path, seconds: float) -> Iterator[None]:
+    """Once at once, and then whenever the records have grown, while a process writes them; looked at so often."""
+    from virtoll.runfolder.overview import state_now
+
+    seen = None
+    while state_now(folder) == "running":
+        size = sum(path.stat().st_size for path in folder.glob("*.jsonl"))
+        if size != seen:
+            yield
+            seen = size
+        time.sleep(seconds)
+
+
+def _tell(trials: Path, at: int, folder: Path) -> int:
+    """A line for each whole record from this byte on; the byte after them."""
+    from virtoll.runfolder.overview import overview
+
+    if not trials.exists():
+        return at
+    with trials.open("rb") as file:
+        file.seek(at)
+        data = file.read()
+    whole = data[: data.rfind(b"\n") + 1]
+    lines = whole.splitlines()
+    if lines:
+        now = overview(folder)
+        for line in lines:
+            one = json.loads(line)
+            reason = f" ({one['reason']})" if one["reason"] else ""
+            say(f"block {one['block'] + 1} {one['platform']} {one['workload']}: {one['status']}{reason}")
+        say(f"{now.finished} of {now.planned} trials")
+    return at + len(whole)

@@ -1,0 +1,129 @@
+"""Blocks that are added to a finished run: what is asked for, whether it may be, and the manifest with the longer plan.
+
+Main functions: ``asked_blocks``, ``extended_experiment``, ``extended_manifest``, ``refuse_other_platforms``. It must
+not measure anything.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
+
+from virtoll import __version__
+from virtoll.errors import UsageError
+from virtoll.run.preview import estimate, plan_of, planned_trial
+from virtoll.run.stored import stored_experiment
+from virtoll.runfolder.looks import Looks
+from virtoll.runfolder.overview import state_now
+from virtoll.runfolder.store import RunFolder
+from virtoll.runfolder.sums import differences
+
+if TYPE_CHECKING:
+    from virtoll.experiment.model import Experiment
+    from virtoll.experiment.plan import Plan
+    from virtoll.platforms.base import Probe
+    from virtoll.runfolder.records import Manifest, PlannedTrial
+
+MOST_BLOCKS = 1000
+_ASKED = re.compile(r"(\+?)([1-9][0-9]{0,5})")
+
+
+def asked_blocks(folder: RunFolder, text: str) -> int:
+    """How many blocks a run is to have: ``+6`` is so many more, ``9`` so many in all; UsageError for anything else."""
+    has = _blocks(folder.manifest)
+    found = _ASKED.fullmatch(text)
+    if found is None:
+        raise UsageError(f"--blocks {text!r}: give how many blocks more, such as +6, or how many in all")
+    blocks = int(found[2]) + (has if found[1] else 0)
+    if not has < blocks <= MOST_BLOCKS:
+        raise UsageError(
+            f"--blocks {text}: {folder.path} has {has} blocks; give more than that, and at most {MOST_BLOCKS} in all"
+        )
+    return blocks
+
+
+def refuse_unfinished(folder: RunFolder, *, held: bool = False) -> None:
+    """UsageError where a run did not end, or is not as it was when it did. ``held``: this process writes it."""
+    state = folder.state().state if held else state_now(folder.path)
+    if state == "running" and not held:
+        raise UsageError(f"{folder.path} is being measured; extend it when it has ended ('virtoll watch' follows it)")
+    if state != "complete":
+        raise UsageError(f"{folder.path} did not end; 'virtoll resume {folder.path}' first, and extend it then")
+    changed = differences(folder.path)
+    if changed:
+        raise UsageError(
+            f"{folder.path} is not as it was when the run ended: {'; '.join(changed)}; extend a copy that is whole"
+        )
+
+
+def extended_experiment(folder: RunFolder, blocks: int) -> Experiment:
+    """The experiment of a run with so many blocks; UsageError where none may be added, or other trials were planned."""
+    manifest = folder.manifest
+    described, new = manifest.experiment, f"start a new run of {manifest.experiment['name']}"
+    if described.get("scenario") in ("consolidation", "density") or not manifest.plan.trials:
+        raise UsageError(f"{folder.path} counts idle guests, and has no blocks; {new}")
+    if described.get("order") == "paper":
+        raise UsageError(
+            f"{folder.path} has the order of a paper: each platform's repetitions stand in a row, and none can be "
+            f"added behind them; {new}, or give it 'order: randomised'"
+        )
+    if Looks.of(described) is not None:
+        raise UsageError(
+            f"{folder.path} was measured until all is decided: the looks at it were fixed before it began, the last "
+            f"one after {_blocks(manifest)} blocks; {new} with a larger 'most'"
+        )
+    if manifest.virtoll != __version__:
+        raise UsageError(
+            f"{folder.path} was measured by Virtoll {manifest.virtoll}, and this is {__version__}; extend it with that "
+            f"version, or {new}"
+        )
+    experiment = stored_experiment(manifest, blocks)
+    planned = [_as_text(planned_trial(one)) for one in plan_of(experiment).trials]
+    begun = [_as_text(one) for one in manifest.plan.trials]
+    if planned[: len(begun)] != begun:
+        raise UsageError(
+            f"{folder.path}: this Virtoll plans other trials from the same file: a version that plans it differently "
+            f"made this run; {new}"
+        )
+    return experiment
+
+
+def refuse_other_platforms(manifest: Manifest, probes: Mapping[str, Probe]) -> None:
+    """UsageError naming the first platform that is of another version than the run's, or works no more, or now does."""
+    for entry in manifest.platforms:
+        found = probes[entry.label]
+        then = entry.version if entry.available else f"not available ({entry.reason})"
+        here = found.version if found.available else f"not available ({found.reason})"
+        if (entry.available or found.available) and then != here:
+            raise UsageError(
+                f"run {manifest.run} was measured with {entry.label}: {then}, and here it is {here}; start a new run "
+                f"of {manifest.experiment['name']}"
+            )
+
+
+def extended_manifest(manifest: Manifest, plan: Plan, command: list[str]) -> Manifest:
+    """The manifest with the longer plan, and with what the run had before."""
+    from virtoll.runfolder.records import ExtensionRecord
+
+    return replace(
+        manifest,
+        experiment={**manifest.experiment, "blocks": max(one.block for one in plan.trials) + 1},
+        plan=replace(manifest.plan, estimated_seconds=estimate(plan), trials=tuple(map(planned_trial, plan.trials))),
+        extensions=(
+            *manifest.extensions,
+            ExtensionRecord(_blocks(manifest), time.time_ns(), tuple(command)),
+        ),
+    )
+
+
+def _blocks(manifest: Manifest) -> int:
+    """How many a run has by its plan."""
+    return max((one.block + 1 for one in manifest.plan.trials), default=0)
+
+
+def _as_text(trial: PlannedTrial) -> str:
+    return json.dumps(asdict(trial), sort_keys=True)

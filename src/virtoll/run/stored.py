@@ -1,0 +1,26 @@
+"""The experiment of a run that is there: from the text in its manifest, and from what of it was chosen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from virtoll.experiment.parse import parse_experiment
+from virtoll.experiment.selection import Selection
+from virtoll.run.preview import catalogue
+
+if TYPE_CHECKING:
+    from virtoll.experiment.model import Experiment
+    from virtoll.runfolder.records import Manifest
+
+
+def stored_experiment(manifest: Manifest, blocks: int | None = None) -> Experiment:
+    """The experiment of a run's manifest; ``blocks``: in the place of the run's own number, None: as it has."""
+    described = manifest.experiment
+    selection = Selection.of_record(described.get("selection"))
+    if blocks is None and manifest.extensions:
+        blocks = max(one.block for one in manifest.plan.trials) + 1
+    if blocks is not None:
+        selection = replace(selection, blocks=blocks)
+    return parse_experiment(described["text"], Path(described["file"]), catalogue(), selection)
