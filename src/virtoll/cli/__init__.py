@@ -19,7 +19,7 @@ from typing import Annotated
 import typer
 
 from virtoll import __version__
-from virtoll.cli import advise, explain, host, image, listing, nested, plan, reproduce, runs, selftest
+from virtoll.cli import advise, explain, host, image, listing, nested, plan, reproduce, runs, selftest, setup
 from virtoll.cli.output import say, say_on_stderr
 from virtoll.errors import Interrupted, StorageError, VirtollError
 
@@ -108,6 +108,7 @@ app.command()(explain.explain)
 app.command()(runs.verify)
 app.command()(runs.validation)
 app.command()(plan.plan)
+app.command()(setup.setup)
 app.command()(host.doctor)
 app.command()(selftest.selftest)
 app.command()(host.clean)
