@@ -37,7 +37,7 @@ SHORT = """\
 name: short
 question: Does an installation measure?
 platforms: [native, netns, runc]
-guest: {vcpus: 1, memory: 64MiB}
+guest: {vcpus: 1, memory: 256MiB}
 blocks: 1
 rounds: 1
 seed: 1
