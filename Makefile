@@ -96,7 +96,8 @@ test-nested: setup-dev ## contract tests of every platform in the nested hosts (
 agent: ## builds the agent alone
 	@$(PYTHON) tools/setup.py --only agent
 
-wheel: setup ## builds the wheel, which carries the agent, into dist/
+wheel: agent ## builds the wheel, which carries the agent, into dist/
+	@$(PYTHON) tools/setup.py --only venv
 	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 	@ls -1 dist/*.whl
 
@@ -141,4 +142,4 @@ bench-wire: agent ## generator and sink against their peers, and their exactness
 	@$(PYTHON) benches/wire/bench.py
 
 clean: ## removes what was built (runs/ and the image cache stay; see `virtoll clean`)
-	rm -rf build target fuzz/target .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info
+	rm -rf build dist target fuzz/target .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info

@@ -11,6 +11,8 @@ from types import ModuleType
 
 import pytest
 
+from virtoll.host import packages
+
 SETUP = Path(__file__).resolve().parent.parent / "tools" / "setup.py"
 
 
@@ -29,7 +31,7 @@ setup = load_tool("setup")
 
 def test_only_what_dpkg_calls_installed_counts() -> None:
     listing = "gcc installed\nrunc config-files\nkmod not-installed\n\nlibc6-dev installed\nodd line here\n"
-    assert setup.parse_installed(listing) == {"gcc", "libc6-dev"}
+    assert packages.parse_installed(listing) == {"gcc", "libc6-dev"}
 
 
 def test_each_machine_needs_its_own_emulator() -> None:
@@ -47,7 +49,7 @@ def test_only_those_who_want_the_tools_need_what_makes_their_image() -> None:
 
 
 def test_the_sentence_has_the_exact_command() -> None:
-    assert setup.missing_sentence(["kmod", "runc"]) == (
+    assert packages.missing_sentence(["kmod", "runc"]) == (
         "Debian packages are missing, install them with: "
         "sudo apt-get install -y --no-remove --no-install-recommends kmod runc"
     )
@@ -83,7 +85,7 @@ def test_root_installs_what_is_missing(bare_machine: Path, monkeypatch: pytest.M
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert setup.main(["--only", "packages"]) == 0
     called = (bare_machine / "called").read_text(encoding="ascii").splitlines()
-    assert called == [" ".join(setup.install_command(setup.needed_packages(os.uname().machine))[1:])]
+    assert called == [" ".join(packages.install_command(setup.needed_packages(os.uname().machine))[1:])]
 
 
 def test_root_refreshes_the_lists_when_the_first_try_fails(bare_machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -12,11 +11,11 @@ from pathlib import Path
 
 import pytest
 from tests.support.commands import REPOSITORY
+from tests.support.wheels import build_wheel, copy_source, tracked
 
 from virtoll.errors import clone_folder
 
 AGENT = "virtoll/bin/virtoll-agent"
-COPIED = ("pyproject.toml", "setup.py", "LICENSE", "README.md", "crates/agent/LICENCES.txt")
 
 
 def elf(machine: int, *kinds: int) -> bytes:
@@ -28,32 +27,8 @@ def elf(machine: int, *kinds: int) -> bytes:
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The files that git knows and a wheel is made of, in a folder of their own: the clone is not written to."""
-    folder = tmp_path_factory.mktemp("wheel") / "source"
-    for name in (*COPIED, *tracked()):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(REPOSITORY / name, folder / name)
-    return folder
-
-
-def tracked() -> list[str]:
-    """The package's files as git has them."""
-    listing = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "src/virtoll"]
-    names = subprocess.run(listing, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout.splitlines()
-    return [name for name in names if (REPOSITORY / name).is_file()]
-
-
-def build(source: Path, agent: Path, target: Path, umask: int = 0o022) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from setuptools import build_meta as b; import sys; b.build_wheel(sys.argv[1])"]
-    return subprocess.run(
-        [*command, str(target)],
-        cwd=source,
-        env={**os.environ, "VIRTOLL_AGENT": str(agent), "SOURCE_DATE_EPOCH": "1700000000"},
-        capture_output=True,
-        text=True,
-        umask=umask,
-        check=False,
-    )
+    """What a wheel is made of, but for the agent."""
+    return copy_source(tmp_path_factory.mktemp("wheel") / "source")
 
 
 def program(folder: Path, content: bytes, mode: int = 0o755) -> Path:
@@ -67,7 +42,7 @@ def program(folder: Path, content: bytes, mode: int = 0o755) -> Path:
 def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A wheel with a small program in the agent's place, which no test here starts."""
     folder = tmp_path_factory.mktemp("built")
-    finished = build(source, program(folder, elf(62, 1)), folder / "dist")
+    finished = build_wheel(source, program(folder, elf(62, 1)), folder / "dist")
     assert finished.returncode == 0, finished.stderr
     (made,) = (folder / "dist").iterdir()
     return made
@@ -96,7 +71,7 @@ def test_the_licences_name_what_the_lock_pins() -> None:
 
 @pytest.mark.parametrize(("number", "machine"), [(62, "x86_64"), (183, "aarch64")])
 def test_the_agents_head_decides_the_tag(source: Path, tmp_path: Path, number: int, machine: str) -> None:
-    assert build(source, program(tmp_path, elf(number, 1)), tmp_path / "dist").returncode == 0
+    assert build_wheel(source, program(tmp_path, elf(number, 1)), tmp_path / "dist").returncode == 0
     (made,) = (tmp_path / "dist").iterdir()
     kinds = ".".join(f"{kind}_{machine}" for kind in ("manylinux_2_17", "manylinux2014", "musllinux_1_1"))
     assert made.name == f"virtoll-0.1.0-py3-none-{kinds}.whl"
@@ -106,7 +81,7 @@ def test_the_same_source_gives_the_same_bytes(source: Path, wheel: Path, tmp_pat
     (source / "src" / "virtoll" / "left.pyc").write_bytes(b"of an earlier build")
     for old in (source / "build").rglob("units.py"):
         (old.parent / "deleted.py").write_text("since then\n", encoding="ascii")
-    finished = build(source, program(tmp_path, elf(62, 1)), tmp_path / "dist", umask=0o077)
+    finished = build_wheel(source, program(tmp_path, elf(62, 1)), tmp_path / "dist", umask=0o077)
     assert finished.returncode == 0, finished.stderr
     assert (tmp_path / "dist" / wheel.name).read_bytes() == wheel.read_bytes()
 
@@ -125,7 +100,7 @@ def test_no_wheel_without_an_agent_that_runs_everywhere(
     source: Path, tmp_path: Path, content: bytes | None, mode: int, complaint: str
 ) -> None:
     agent = tmp_path / "agent" if content is None else program(tmp_path, content, mode)
-    refused = build(source, agent, tmp_path / "dist")
+    refused = build_wheel(source, agent, tmp_path / "dist")
     assert refused.returncode != 0
     said = [line for line in refused.stderr.splitlines() if line.startswith("virtoll: ")]
     assert len(said) == 1

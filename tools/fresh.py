@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs commands in a minimal Debian 12, as on a newcomer's machine: only what the README asks for is there.
+"""Runs commands in a minimal Debian, as on a newcomer's machine: only what the README asks for is there.
 
 `python3 tools/fresh.py [--keep FOLDER] [-- COMMAND ...]`: the README's two commands, or another one. Needs root and
 mmdebstrap. The root holds Debian's required packages and apt, Python 3.11 and make; Go and Rust are this machine's
@@ -32,36 +32,44 @@ _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _AUTHORITIES = Path("/usr/local/share/ca-certificates")
 _BUNDLE = Path("/etc/ssl/certs/ca-certificates.crt")
 _HOST_FILES = (Path("/etc/resolv.conf"), Path("/etc/hosts"))
-_KEPT_VARIABLES = ("http_proxy", "https_proxy", "no_proxy", "GOPROXY", "GOSUMDB", "PIP_INDEX_URL", "VIRTOLL_CACHE")
+_CACHES = ("PIP_CACHE_DIR", "VIRTOLL_CACHE")
+_KEPT_VARIABLES = ("http_proxy", "https_proxy", "no_proxy", "GOPROXY", "GOSUMDB", "PIP_INDEX_URL", *_CACHES)
 
 
 class FreshError(Exception):
     """What this machine lacks for a fresh root; the message ends in what to do next."""
 
 
-def make_root(root: Path) -> None:
-    """Installs the minimal Debian 12 into the new folder `root`, without services and without this machine's files."""
+def make_root(root: Path, suite: str = SUITE, packages: Sequence[str] = GIVEN_PACKAGES) -> None:
+    """Installs a minimal Debian into the new folder `root`, without services and without this machine's files."""
     if shutil.which("mmdebstrap") is None:
         raise FreshError("mmdebstrap is missing: apt-get install mmdebstrap")
-    packages = ",".join(GIVEN_PACKAGES)
     command = [
         "mmdebstrap",
         "--mode=root",
         "--variant=minbase",
-        f"--include={packages}",
+        f"--include={','.join(packages)}",
         "--dpkgopt=force-unsafe-io",
         '--aptopt=Acquire::Check-Valid-Until "false"',
         "--quiet",
-        SUITE,
+        suite,
         str(root),
-        f"deb {_mirror()} {SUITE} main",
+        f"deb {_mirror()} {suite} main",
     ]
-    if _apart(command, {}).returncode != 0:
-        raise FreshError(f"mmdebstrap could not install Debian {SUITE}, see above: check the network")
+    inherited = {name: text for name, text in os.environ.items() if name in {"PATH", "LANG", "TMPDIR"}}
+    if subprocess.run(_apart(command), env=inherited, stdin=subprocess.DEVNULL, check=False).returncode != 0:
+        raise FreshError(f"mmdebstrap could not install Debian {suite}, see above: check the network")
     for file in _HOST_FILES:
         shutil.copyfile(file, root / file.relative_to("/"))
     if _AUTHORITIES.is_dir():  # a mirror behind a proxy may have a certificate of this network's own
         shutil.copytree(_AUTHORITIES, root / _AUTHORITIES.relative_to("/"), dirs_exist_ok=True)
+
+
+def trust_authorities(root: Path) -> None:
+    """Gives a root without the package ca-certificates this machine's: a proxy's may be among them."""
+    bundle = root / _BUNDLE.relative_to("/")
+    bundle.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(_BUNDLE, bundle)
 
 
 def clone_into(root: Path) -> None:
@@ -71,21 +79,29 @@ def clone_into(root: Path) -> None:
 
 
 def run_in(root: Path, argv: Sequence[str], folder: Path = CLONE) -> int:
-    """Runs a program of the root, in a folder of it, with the root as its own; its exit code."""
-    order = {"root": str(root), "folder": str(folder), "argv": list(argv), "toolchains": toolchains()}
-    return _apart([sys.executable, __file__, "--inside", json.dumps(order)], _environment()).returncode
+    """Runs a program of the root beside this machine's toolchains, in a folder of the root; its exit code."""
+    places = {source: str(_PLACES[name]) for name, source in toolchains().items()}
+    command = command_in(root, argv, folder, places)
+    return subprocess.run(command, env=environment(), stdin=subprocess.DEVNULL, check=False).returncode
 
 
-def _apart(command: Sequence[str], environment: Mapping[str, str]) -> "subprocess.CompletedProcess[bytes]":
-    """Runs a program in mount and PID namespaces of its own, which end with this process."""
+def command_in(root: Path, argv: Sequence[str], folder: Path, read_only: Mapping[str, str]) -> list[str]:
+    """What runs a program of the root, in a folder of it, with the root as its own; to be started in `environment()`.
+
+    `read_only`: for folders of this machine the places in the root where the program finds them.
+    """
+    order = {"root": str(root), "folder": str(folder), "argv": list(argv), "read_only": dict(read_only)}
+    return _apart([sys.executable, str(Path(__file__).resolve()), "--inside", json.dumps(order)])
+
+
+def _apart(command: Sequence[str]) -> list[str]:
+    """What runs a program in mount and PID namespaces of its own, which end with this process."""
     apart = ["setpriv", "--pdeathsig", "KILL", "--", "unshare", "--mount", "--pid", "--fork", "--kill-child=KILL"]
-    apart += ["--mount-proc", "--propagation", "private", "--"]
-    inherited = {name: text for name, text in os.environ.items() if name in {"PATH", "LANG", "TMPDIR"}}
-    return subprocess.run([*apart, *command], env=dict(environment) or inherited, stdin=subprocess.DEVNULL, check=False)
+    return [*apart, "--mount-proc", "--propagation", "private", "--", *command]
 
 
-def _environment() -> dict[str, str]:
-    """A newcomer's: nothing of this machine's but how it reaches the package registries."""
+def environment() -> dict[str, str]:
+    """A newcomer's: nothing of this machine's but how it reaches the package registries, and its caches."""
     kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
     folders = ":".join(str(place / "bin") for place in _PLACES.values())
     own = {"PATH": f"{folders}:{_SYSTEM_PATH}", "HOME": "/root", "LANG": "C.UTF-8", "TERM": "dumb"}
@@ -114,7 +130,7 @@ def _mirror() -> str:
     raise FreshError(f"this machine's apt sources do not name Debian {SUITE}: add its mirror, then apt-get update")
 
 
-def _inside(root: Path, folder: Path, argv: Sequence[str], toolchains: Mapping[str, str]) -> int:
+def _inside(root: Path, folder: Path, argv: Sequence[str], read_only: Mapping[str, str]) -> int:
     """As the first process of the new namespaces: the root with its file systems becomes `/`, then the program runs.
 
     The root is changed by pivot_root(2), as at boot: from within a chroot nobody may make a user namespace.
@@ -125,14 +141,10 @@ def _inside(root: Path, folder: Path, argv: Sequence[str], toolchains: Mapping[s
         _mount("--rbind", f"/{name}", str(root / name))
     for name in ("run", "tmp"):
         _mount("-t", "tmpfs", "-o", "mode=1777" if name == "tmp" else "mode=0755", "tmpfs", str(root / name))
-    for name, source in toolchains.items():
-        place = root / _PLACES[name].relative_to("/")
-        place.mkdir(parents=True, exist_ok=True)
-        _mount("--bind", "-o", "ro", source, str(place))
-    if cache := os.environ.get("VIRTOLL_CACHE"):
-        place = root / cache.lstrip("/")
-        place.mkdir(parents=True, exist_ok=True)
-        _mount("--bind", cache, str(place))
+    for source, name in read_only.items():
+        _mount("--bind", "-o", "ro", source, str(_folder_in(root, name)))
+    for cache in (os.environ[name] for name in _CACHES if name in os.environ):
+        _mount("--bind", cache, str(_folder_in(root, cache)))
     old = root / "mnt"
     subprocess.run(["pivot_root", str(root), str(old)], check=True)
     os.chdir("/")
@@ -144,6 +156,12 @@ def _inside(root: Path, folder: Path, argv: Sequence[str], toolchains: Mapping[s
         if pid == child:
             code = os.waitstatus_to_exitcode(status)
             return code if code >= 0 else 128 - code
+
+
+def _folder_in(root: Path, name: str) -> Path:
+    folder = root / name.lstrip("/")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def _mount(*arguments: str) -> None:
@@ -169,7 +187,7 @@ def main(arguments: Sequence[str]) -> int:
     """Makes the root, runs the commands in it one after the other; the first exit code that is not 0."""
     if arguments[:1] == ["--inside"]:
         order = json.loads(arguments[1])
-        return _inside(Path(order["root"]), Path(order["folder"]), order["argv"], order["toolchains"])
+        return _inside(Path(order["root"]), Path(order["folder"]), order["argv"], order["read_only"])
     parser = argparse.ArgumentParser(description="Runs commands in a minimal Debian 12.")
     parser.add_argument("--keep", type=Path, help="a folder for the root that stays, and is used again")
     parser.add_argument("command", nargs="*", help="instead of the README's two commands")

@@ -30,19 +30,12 @@ PACKAGE = ROOT / "src" / "virtoll"
 OLDEST_PYTHON = (3, 11)
 SYSTEM_PYTHON = Path("/usr/bin/python3")
 
-QEMU_PACKAGES = {"x86_64": "qemu-system-x86", "aarch64": "qemu-system-arm"}
-COMMON_PACKAGES = (
-    "ca-certificates",  # package downloads over TLS
+# What a clone needs besides what measuring needs (virtoll/host/packages.py).
+BUILD_PACKAGES = (
     "clang",  # compiles the XDP programs of generator and sink
-    "e2fsprogs",  # mke2fs: data directories and images as disks
     "gcc",  # the linker that rustc calls
-    "iproute2",  # ip, for people who look into the lab
     "libc6-dev",  # what a static agent is linked against
-    "mount",  # the lab's own mounts, losetup
-    "procps",  # ps, by which `virtoll clean` finds what other hosts have left
     "python3-venv",
-    "runc",
-    "util-linux",  # nsenter, unshare
 )
 DEV_PACKAGES = (
     "chromium-headless-shell",  # tests open the report in a real browser
@@ -56,32 +49,6 @@ DEV_PACKAGES = (
     "tshark",  # tests have frames judged by another parser than ours
     "zstd",  # tests pack kernels as distributions do
 )
-# What `make platforms` adds; each platform says by its probe when it is missing, so none is needed to measure.
-PLATFORM_PACKAGES = (
-    "crun",
-    "docker.io",
-    "erofs-utils",  # the image as a read-only disk
-    "isolinux",  # the image as a CD-ROM that boots, with xorriso
-    "libvirt-clients",  # virsh; none of these four starts a service
-    "libvirt-daemon",
-    "libvirt-daemon-driver-lxc",
-    "libvirt-daemon-driver-qemu",
-    "lxc",
-    "openssh-client",  # hosts of a testbed, the platform ssh, nested hosts
-    "podman",
-    "syslinux-common",  # isolinux's own modules
-    "systemd-container",  # systemd-nspawn
-    "user-mode-linux",
-    "xorriso",
-)
-# What the image with the workloads' tools is made by (`--tools`): no experiment of the agent's own jobs needs it.
-TOOLS_PACKAGES = (
-    "erofs-utils",  # that image as a machine's root
-    "mmdebstrap",
-    "util-linux",  # setpriv, unshare: an ended build leaves nothing
-)
-# A package that brings the same program and that must not be removed in favour of Debian's own.
-STANDS_IN = {"runc": "containerd.io"}
 RUST_ADVICE = "Rust is missing: install stable Rust (cargo and rustc), for example with rustup, and call this again."
 
 
@@ -100,37 +67,17 @@ def needed_packages(
 
     With `dev` its tests, with `platforms` all platforms, with `tools` the image that holds the workloads' tools.
     """
-    qemu = QEMU_PACKAGES.get(machine)
-    more = (*(DEV_PACKAGES if dev else ()), *(PLATFORM_PACKAGES if dev or platforms else ()))
-    more += TOOLS_PACKAGES if dev or tools else ()
-    return tuple(sorted({*COMMON_PACKAGES, *((qemu,) if qemu else ()), *more}))
-
-
-def parse_installed(listing: str) -> frozenset[str]:
-    """Names of installed packages from `dpkg-query -W -f '${Package} ${db:Status-Status}\\n'`."""
-    rows = (line.split() for line in listing.splitlines())
-    return frozenset(row[0] for row in rows if len(row) == 2 and row[1] == "installed")
+    measuring = host_packages().needed(machine, platforms=dev or platforms, tools=dev or tools)
+    return tuple(sorted({*(one.name for one in measuring), *BUILD_PACKAGES, *(DEV_PACKAGES if dev else ())}))
 
 
 def missing_packages(needed: Sequence[str]) -> tuple[str, ...]:
     """Those of the needed packages that dpkg does not know as installed."""
-    query = ["dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n", *needed, *STANDS_IN.values()]
     try:
-        answer = subprocess.run(query, capture_output=True, text=True, check=False)
+        missing: tuple[str, ...] = host_packages().missing_packages(needed)
     except FileNotFoundError:
         raise SetupError("This is not a Debian system (no dpkg-query): run Virtoll on Debian 12 or later.", 2) from None
-    installed = parse_installed(answer.stdout)
-    return tuple(name for name in needed if name not in installed and STANDS_IN.get(name) not in installed)
-
-
-def install_command(packages: Sequence[str]) -> list[str]:
-    """The command that installs packages and removes none, as an argument list."""
-    return ["apt-get", "install", "-y", "--no-remove", "--no-install-recommends", *packages]
-
-
-def missing_sentence(packages: Sequence[str]) -> str:
-    """What an ordinary user is told: one sentence with the exact command."""
-    return f"Debian packages are missing, install them with: sudo {shlex.join(install_command(packages))}"
+    return missing
 
 
 def install_packages(needed: Sequence[str], *, root: bool) -> None:
@@ -139,12 +86,13 @@ def install_packages(needed: Sequence[str], *, root: bool) -> None:
     if not missing:
         return
     if not root:
-        raise SetupError(missing_sentence(missing), 2)
+        raise SetupError(host_packages().missing_sentence(missing), 2)
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    command: list[str] = host_packages().install_command(missing)
     with step(f"installing {' '.join(missing)}"):
-        if subprocess.run(install_command(missing), env=environment, check=False).returncode != 0:
+        if subprocess.run(command, env=environment, check=False).returncode != 0:
             run(["apt-get", "update"], environment)  # the lists may be missing or older than the mirror
-            run(install_command(missing), environment)
+            run(command, environment)
 
 
 @contextmanager
@@ -242,6 +190,11 @@ def load_by_path(file: Path) -> ModuleType:
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
     return module
+
+
+def host_packages() -> ModuleType:
+    """The list of what measuring needs, which an installation has too."""
+    return load_by_path(PACKAGE / "host" / "packages.py")
 
 
 def is_static(program: bytes) -> bool:

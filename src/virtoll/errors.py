@@ -36,8 +36,8 @@ _IN_A_CLONE: Final[Mapping[Lack, str]] = {
 _INSTALLED: Final[Mapping[Lack, str]] = {
     "agent": "install Virtoll again from a wheel of this machine's kind, which carries it",
     "agent and image": "install the same version of Virtoll on both sides",
-    "image": "run 'virtoll image build tiny' once with a network",
-    "platforms": "with Go 1.21 or newer, 'python3 -m virtoll.image.third_party' of Virtoll's own Python",
+    "image": "run 'virtoll setup' once with a network",
+    "platforms": "'virtoll setup --platforms', with Go 1.21 or newer,",
 }
 
 

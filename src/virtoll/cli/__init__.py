@@ -32,6 +32,7 @@ from virtoll.cli import (
     reproduce,
     runs,
     selftest,
+    setup,
     watch,
 )
 from virtoll.cli.groups import HELP, HOST, LOOK, MEASURE, READ, Cli
@@ -123,7 +124,7 @@ _COMMANDS: Mapping[str, tuple[Callable[..., None], ...]] = {
     ),
     READ: (runs.report, runs.claims, advise.advise, gate.gate, export.export, runs.verify, runs.validation),
     LOOK: (plan.plan,),
-    HOST: (host.doctor, host.clean, host.shell),
+    HOST: (setup.setup, host.doctor, host.clean, host.shell),
     HELP: (completion,),
 }
 for _use, _commands in _COMMANDS.items():

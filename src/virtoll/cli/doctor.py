@@ -107,7 +107,11 @@ def _tools() -> Check:
     missing = [tool for tool in _TOOLS if shutil.which(tool) is None]
     found = f"missing: {', '.join(missing)}" if missing else "all there"
     return Check(
-        "tools", found, not missing, "apt-get install util-linux mount iproute2" if missing else "", bool(missing)
+        "tools",
+        found,
+        not missing,
+        "'virtoll setup' installs them, or names what brings them" if missing else "",
+        bool(missing),
     )
 
 

@@ -34,7 +34,8 @@ from virtoll.lab.outside import OUTSIDE_VARIABLE
 from virtoll.lab.receiving import PINNER_VARIABLE, pin_for_lab
 
 LAB_VARIABLE = "VIRTOLL_LAB"
-_TOOLS = ("setpriv", "unshare", "mount", "ip")
+_TOOLS = {"setpriv": "util-linux", "unshare": "util-linux", "mount": "mount", "ip": "iproute2"}
+"""The programs that make a lab, each with its Debian package."""
 _LAB_END_SECONDS = 180.0
 _PROBE_SECONDS = 120.0
 _RECORD_BYTES = 8192  # a path has at most 4096
@@ -146,7 +147,11 @@ def _missing_tools() -> str | None:
     missing = [tool for tool in _TOOLS if shutil.which(tool) is None]
     if not missing:
         return None
-    return f"{', '.join(missing)}: not found on this host; install them: apt-get install util-linux mount iproute2"
+    packages = " ".join(dict.fromkeys(_TOOLS[tool] for tool in missing))
+    return (
+        f"{', '.join(missing)}: not found on this host; 'virtoll setup' installs what a run needs, or names it "
+        f"(this alone, on Debian: apt-get install {packages})"
+    )
 
 
 @contextlib.contextmanager

@@ -1,0 +1,42 @@
+"""Builds wheels of the files that git knows, in a folder of their own, so that the clone is not written to."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.support.commands import REPOSITORY
+
+_BESIDE = ("pyproject.toml", "setup.py", "LICENSE", "README.md", "crates/agent/LICENCES.txt")
+
+
+def tracked() -> list[str]:
+    """The package's files as git has them."""
+    listing = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "src/virtoll"]
+    names = subprocess.run(listing, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout.splitlines()
+    return [name for name in names if (REPOSITORY / name).is_file()]
+
+
+def copy_source(folder: Path) -> Path:
+    """Everything that a wheel is made of, but for the agent, in the new folder."""
+    for name in (*_BESIDE, *tracked()):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(REPOSITORY / name, folder / name)
+    return folder
+
+
+def build_wheel(source: Path, agent: Path, target: Path, umask: int = 0o022) -> subprocess.CompletedProcess[str]:
+    """Builds the wheel of the source with this agent into the folder ``target``, as pip would."""
+    command = [sys.executable, "-c", "from setuptools import build_meta as b; import sys; b.build_wheel(sys.argv[1])"]
+    return subprocess.run(
+        [*command, str(target)],
+        cwd=source,
+        env={**os.environ, "VIRTOLL_AGENT": str(agent), "SOURCE_DATE_EPOCH": "1700000000"},
+        capture_output=True,
+        text=True,
+        umask=umask,
+        check=False,
+    )
