@@ -61,6 +61,7 @@ ENVIRONMENT: Final = (
         "the one in the cache, else the package's list (docs/image.md)",
     ),
     Variable("NO_COLOR", "Set to anything: neither colours nor other escapes (https://no-color.org).", "colours"),
+    Variable("SUDO_USER", "Set by sudo: root's own browser is then not opened by --open.", "a browser is opened"),
     Variable("XDG_CACHE_HOME", "The user's cache folder.", "~/.cache"),
     Variable("XDG_RUNTIME_DIR", "The user's folder of what does not outlive the session.", "a private folder in /tmp"),
     Variable("XDG_CONFIG_HOME", "Where Go's settings are read, when gVisor's runsc is built.", "~/.config"),
@@ -77,6 +78,7 @@ INTERNAL: Final = frozenset(
     {
         "VIRTOLL_HOST_PROC",
         "VIRTOLL_LAB",
+        "VIRTOLL_QUIET",
         "VIRTOLL_NO_KERNEL",
         "VIRTOLL_LAB_RECORD",
         "VIRTOLL_OUTSIDE",

@@ -22,7 +22,7 @@ _WATCH_SECONDS = 1
 def watch(
     run: Annotated[str, typer.Argument(help="A run's folder, its name, or 'latest'.", metavar="RUN")] = "latest",
 ) -> None:
-    """Follow a run that goes on: a line for each trial that ends, until the run has. Writes nothing."""
+    """Follow a run that goes on: a line for each trial that ends. Writes nothing."""
     from virtoll.runfolder.overview import overview
 
     folder = find_run(run)
