@@ -45,6 +45,12 @@ def say_on_stderr(text: str) -> None:
     typer.echo(printable(text), err=True)
 
 
+def say_progress(text: str) -> None:
+    """A line to the standard error for a person who waits; nothing where it is no terminal."""
+    if sys.stderr.isatty():
+        say_on_stderr(text)
+
+
 def columns() -> int:
     """How wide an answer is printed: as the terminal, but no wider than is read with ease; 80 without a terminal."""
     return min(console().width, MOST_COLUMNS)

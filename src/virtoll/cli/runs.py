@@ -16,7 +16,7 @@ from virtoll.cli import complete
 from virtoll.cli.folders import find_run, new_folder
 from virtoll.cli.gate import AllowUnknownOption, FailIfOption, leave_by, tell, thresholds_for, thresholds_of
 from virtoll.cli.lab import check_lab, prepare_outside, require_lab
-from virtoll.cli.output import Json, columns, console, print_json, say, say_in_columns, say_on_stderr
+from virtoll.cli.output import Json, columns, console, print_json, say, say_in_columns, say_on_stderr, say_progress
 from virtoll.cli.plan import (
     BlocksOption,
     ExperimentArgument,
@@ -497,8 +497,9 @@ def _report(
         report_document,
     )
 
-    say_on_stderr("writing the report ...")
-    built = build_report(folder, claims=own_claims(claims), adviser=adviser_of(folder, needs))
+    own, adviser = own_claims(claims), adviser_of(folder, needs)
+    say_progress("writing the report ...")
+    built = build_report(folder, claims=own, adviser=adviser)
     analysis, damage = built.analysis, built.damage
     if as_json:
         print_json(report_document(analysis, built.ledger, folder, built.path, damage, built.advice))
