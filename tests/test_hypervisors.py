@@ -96,7 +96,7 @@ def finding(of: Machine, name: str) -> HypervisorFinding:
             "KVM has the CPU",
             "rmmod kvm_amd",
         ),
-        ("VMware ESXi", {}, {}, "pyvmomi is missing", "read-only by API"),
+        ("VMware ESXi", {}, {}, "pyvmomi is missing", "free licence is read-only"),
         ("libvirt", {}, {}, "virsh is missing", "libvirt-daemon libvirt-daemon-driver-qemu"),
         ("libvirt", {}, {"programs": ["virsh"]}, "no driver for QEMU or LXC", "no service is needed"),
         ("OpenVZ", {}, {}, "no /proc/vz", "Virtuozzo 7"),

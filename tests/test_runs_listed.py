@@ -85,7 +85,7 @@ def test_a_misspelt_platform_has_a_suggestion(tmp_path: Path) -> None:
     file = experiments.write(tmp_path, platforms=[fake("model"), fake("other")], baseline="model")
     refused = virtoll("plan", file, "--platform", "modle")
     assert refused.returncode == 2
-    assert "did you mean model; allowed: model, other" in refused.stderr
+    assert "did you mean 'model'? allowed: model, other" in refused.stderr
 
 
 @pytest.mark.parametrize("width", [80, 40])

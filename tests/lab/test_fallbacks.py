@@ -101,7 +101,7 @@ def test_a_host_with_v2_alone_and_no_controllers_runs_what_needs_none(file: Path
     assert left == []
     check = cgroup_check(mounts)
     assert (check["found"], check["good"]) == ("v2, without memory and cpu", False)
-    assert "enable these controllers" in str(check["remedy"])
+    assert "enable these cgroup controllers" in str(check["remedy"])
 
 
 def test_a_host_with_v1_alone_runs_everything(file: Path, tmp_path: Path) -> None:

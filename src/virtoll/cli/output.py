@@ -86,6 +86,12 @@ def show_page(page: Path) -> None:
         say_on_stderr(f"virtoll: there is no browser here; open {page}")
 
 
+def say_progress(text: str) -> None:
+    """A line to the standard error for a person who waits; nothing where it is no terminal, or is to be quiet."""
+    if sys.stderr.isatty() and not is_quiet():
+        say_on_stderr(text)
+
+
 def columns() -> int:
     """How wide an answer is printed: as the terminal, but no wider than is read with ease; 80 without a terminal."""
     return min(console().width, MOST_COLUMNS)

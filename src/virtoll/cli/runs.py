@@ -26,6 +26,7 @@ from virtoll.cli.output import (
     say_in_columns,
     say_on_stderr,
     say_page,
+    say_progress,
     show_page,
     tell_on_stderr,
 )
@@ -582,8 +583,9 @@ def _report(
         report_document,
     )
 
-    tell_on_stderr("writing the report ...")
-    built = build_report(folder, claims=own_claims(claims), adviser=adviser_of(folder, needs), judge=judge_of(folder))
+    own, adviser, judge = own_claims(claims), adviser_of(folder, needs), judge_of(folder)
+    say_progress("writing the report ...")
+    built = build_report(folder, claims=own, adviser=adviser, judge=judge)
     analysis, damage = built.analysis, built.damage
     if open_page:
         show_page(built.path)
