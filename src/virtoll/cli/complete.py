@@ -52,7 +52,9 @@ def studies() -> list[str]:
 
 def sizes() -> list[str]:
     """The sizes that an experiment can have."""
-    return ["quick", "paper"]
+    from virtoll.experiment.sizes import SIZES
+
+    return list(SIZES)
 
 
 def platforms() -> list[str]:

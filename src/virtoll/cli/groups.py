@@ -87,7 +87,7 @@ class Cli(typer.Typer):
             name=name,
             cls=Commands,
             help=help,
-            add_completion=False,  # 'virtoll completion' prints the script: see completion.py
+            add_completion=False,  # 'virtoll completion' prints the script: see help.py
             context_settings={"help_option_names": ["-h", "--help"]},
             pretty_exceptions_enable=False,
             rich_markup_mode=None,

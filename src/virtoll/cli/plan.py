@@ -245,8 +245,7 @@ def _summary(checked: Experiment, planned: Plan, held: int, seconds: float) -> l
     if planned.boot == "each-workload":
         order = f"{order}, guests booted anew for each workload"
     most = "" if checked.looks is None else "at most "
-    about = "" if seconds < 57 else "about "
-    time = f"{about}{_minutes(seconds)} if every platform is available"
+    time = f"{_duration(seconds)} if every platform is available"
     lines = [f"{most}{len(planned.trials)} trials in {order}, {time}"]
     if checked.looks is not None:
         lines.append(f"it ends at the first look that finds all decided: after {_numbers(checked.looks)} blocks")
@@ -261,10 +260,10 @@ def _numbers(looks: Looks) -> str:
     return f"{', '.join(others)} or {last}" if others else last
 
 
-def _minutes(seconds: float) -> str:
-    if seconds < 57:
+def _duration(seconds: float) -> str:
+    if seconds < 57:  # from there on it is rounded to 1.0
         return "less than a minute"
-    return f"{seconds / 60:.1f} minutes" if seconds < 2 * 3600 else f"{seconds / 3600:.1f} hours"
+    return f"about {seconds / 60:.1f} minutes" if seconds < 2 * 3600 else f"about {seconds / 3600:.1f} hours"
 
 
 def _disk_line(name: str, image: int | None, data: int) -> str:

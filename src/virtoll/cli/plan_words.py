@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from virtoll import units
+from virtoll.cli.output import MOST_COLUMNS
 from virtoll.experiment.model import Experiment
 from virtoll.experiment.plan import Plan
 from virtoll.host.readings import memory_bytes
 from virtoll.run.preview import whole_seconds
 
 _FEWEST_BLOCKS = 3
-_MOST_COLUMNS = 120
 Cell = tuple[str, str]
 
 
@@ -45,7 +45,7 @@ def table_lines(experiment: Experiment, plan: Plan, reasons: Mapping[int, str | 
         for workload in workloads
     ]
     head = ["trials, time", *labels]
-    width = min(shutil.get_terminal_size((80, 24)).columns, _MOST_COLUMNS)
+    width = min(shutil.get_terminal_size((80, 24)).columns, MOST_COLUMNS)  # without rich
     for part in _fitting(head, columns, width):
         widths = [max(map(len, column)) for column in part]
         for row in zip(*part, strict=True):
