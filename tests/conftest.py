@@ -12,8 +12,8 @@ pytest.register_assert_rewrite("tests.support")
 
 from tests.support import guests, inside  # noqa: E402 - their assertions are rewritten as they are imported
 
+from virtoll.campaign.session import RunSession  # noqa: E402
 from virtoll.lab.launch import inside_lab  # noqa: E402
-from virtoll.run.session import RunSession  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import pytest
 from tests.support.commands import REPOSITORY, environment
 
 import virtoll
-from virtoll.cli.api import run
+from virtoll import run
 from virtoll.errors import UsageError
 
 PAGE = REPOSITORY / "docs" / "python.md"

@@ -23,9 +23,9 @@ from virtoll.agent.operations.jobs import RunRequest
 from virtoll.agent.operations.network import Interface, NetworkRequest
 from virtoll.agent.operations.programs import EndRequest, ExecRequest, SpawnRequest
 from virtoll.agent.operations.session import ClocksRequest
+from virtoll.campaign.requirements import unmet
 from virtoll.errors import AgentError, GuestCannot, GuestDied, GuestError
 from virtoll.lab.network import plan_links
-from virtoll.run.requirements import unmet
 from virtoll.workloads import WORKLOADS, kernel_compile, mariadb_oltp, nginx_httperf
 from virtoll.workloads.base import Bench, DataDirectory, Measurement
 from virtoll.workloads.nginx_server import WebParameters, configuration

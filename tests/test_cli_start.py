@@ -10,7 +10,7 @@ import pytest
 from tests.support.commands import DEADLINE_SECONDS, REPOSITORY, environment
 
 SLOW = frozenset({"numpy", "scipy", "vl_convert", "pyVmomi", "pyroute2", "qemu.qmp", "jinja2", "asyncio", "logging"})
-BY_ITSELF = SLOW | {"pydantic", "rich", "virtoll.experiment.parse", "virtoll.run.pipeline"}
+BY_ITSELF = SLOW | {"pydantic", "rich", "virtoll.experiment.parse", "virtoll.campaign.pipeline"}
 PROGRAM = """
 import sys
 from virtoll.cli import main
@@ -55,7 +55,7 @@ def test_what_a_shell_is_offered_imports_no_slow_library(typed: str) -> None:
 
 NAMED = {"virtoll.platforms.containers.native", "virtoll.platforms.qemu.driver", "virtoll.workloads.superpi"}
 NOT_NAMED = {"virtoll.platforms.containers.docker", "virtoll.platforms.esxi.driver", "virtoll.workloads.povray"}
-MEASURES = {"rich", "virtoll.run.pipeline", "virtoll.run.fleet", "virtoll.runfolder.records"}
+MEASURES = {"rich", "virtoll.campaign.pipeline", "virtoll.campaign.fleet", "virtoll.runfolder.records"}
 
 
 def test_a_plan_imports_what_its_experiment_names_and_nothing_that_measures() -> None:

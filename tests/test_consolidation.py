@@ -12,6 +12,9 @@ from tests.support.commands import virtoll
 from tests.support.experiments import fake
 from tests.test_fake_pipeline import interrupted_but_replaced
 
+from virtoll.campaign.consolidation import MemoryReading, Series
+from virtoll.campaign.pipeline import measure, resume
+from virtoll.campaign.progress import SilentProgress
 from virtoll.errors import UsageError
 from virtoll.lab import interrupts
 from virtoll.platforms import platform_of
@@ -19,9 +22,6 @@ from virtoll.platforms.base import GuestRequest
 from virtoll.platforms.fake.driver import Fake, FakeGuest
 from virtoll.platforms.host import Site
 from virtoll.report.build import load
-from virtoll.run.consolidation import MemoryReading, Series
-from virtoll.run.pipeline import measure, resume
-from virtoll.run.progress import SilentProgress
 from virtoll.runfolder.store import RunFolder
 from virtoll.stats.analysis import analyse
 from virtoll.stats.consolidation import consolidations
@@ -38,8 +38,8 @@ def consolidation(**changed: Any) -> dict[str, Any]:
 @pytest.fixture
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """A host whose memory nobody else uses: what others start or end meanwhile would end a series."""
-    monkeypatch.setattr("virtoll.run.consolidation.available_bytes", lambda: FULL.available)
-    monkeypatch.setattr("virtoll.run.consolidation.swapped_out_pages", lambda: FULL.swapped_out_pages)
+    monkeypatch.setattr("virtoll.campaign.consolidation.available_bytes", lambda: FULL.available)
+    monkeypatch.setattr("virtoll.campaign.consolidation.swapped_out_pages", lambda: FULL.swapped_out_pages)
 
 
 @pytest.fixture

@@ -13,12 +13,12 @@ import typer.main
 import yaml
 from tests.test_setup import load_tool
 
+from virtoll.campaign.preview import catalogue, plan_of
 from virtoll.cli import app
 from virtoll.experiment.parse import load_experiment
 from virtoll.platforms import PLATFORMS
 from virtoll.report.exchange import FORMATS
 from virtoll.report.figures import FIGURES
-from virtoll.run.preview import catalogue, plan_of
 from virtoll.workloads import WORKLOADS
 
 tables: ModuleType = load_tool("tables")

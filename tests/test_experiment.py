@@ -11,11 +11,11 @@ import pytest
 from tests.support import experiments
 from tests.support.commands import virtoll
 
+from virtoll.campaign.preview import catalogue
 from virtoll.errors import UsageError
 from virtoll.experiment.model import Catalogue, Image
 from virtoll.experiment.parse import find_experiment, load_experiment, parse_experiment, presets
 from virtoll.platforms import PLATFORMS
-from virtoll.run.preview import catalogue
 
 QEMU, FORWARD = {"platform": "qemu-tcg"}, {"workload": "forward"}
 DEVICES = ["0000:01:00.0", "0000:01:00.1"]

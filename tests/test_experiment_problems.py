@@ -10,6 +10,7 @@ import pytest
 import yaml
 from tests.support import experiments
 
+from virtoll.campaign.preview import catalogue
 from virtoll.cli.problems import told
 from virtoll.errors import UsageError
 from virtoll.experiment.describe import allowed_values
@@ -17,7 +18,6 @@ from virtoll.experiment.file import ExperimentFile
 from virtoll.experiment.near import near
 from virtoll.experiment.parse import parse_experiment
 from virtoll.platforms import EVERY_PLATFORM
-from virtoll.run.preview import catalogue
 from virtoll.workloads import WORKLOADS
 
 FILE = Path("my.yaml")

@@ -15,14 +15,14 @@ from tests.support.commands import virtoll
 from tests.support.documented import undocumented_keys
 from tests.support.experiments import fake
 
+from virtoll.campaign.explain import Wanted, explain
+from virtoll.campaign.pipeline import measure
+from virtoll.campaign.progress import SilentProgress
 from virtoll.errors import StorageError, UsageError
 from virtoll.experiment.plan import Trial
 from virtoll.experiment.selection import EVERYTHING, Selection
 from virtoll.report.build import build_report, load_analysis
 from virtoll.report.explanation import explanation_lines, sentence
-from virtoll.run.explain import Wanted, explain
-from virtoll.run.pipeline import measure
-from virtoll.run.progress import SilentProgress
 from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.sums import SUMS, differences

@@ -17,11 +17,11 @@ from tests.support import experiments
 from tests.support.commands import REPOSITORY, VIRTOLL, environment, virtoll
 from tests.support.experiments import fake
 
+from virtoll.campaign.pipeline import extend, measure, resume
+from virtoll.campaign.progress import SilentProgress
 from virtoll.errors import UsageError
 from virtoll.report import answer_terminal, load_analysis
 from virtoll.report.answer import notes
-from virtoll.run.pipeline import extend, measure, resume
-from virtoll.run.progress import SilentProgress
 from virtoll.runfolder.looks import extended_level
 from virtoll.runfolder.overview import state_now
 from virtoll.runfolder.store import RunFolder

@@ -8,13 +8,13 @@ from tests.support.experiments import fake
 
 from virtoll.agent.messages import Message, Request
 from virtoll.agent.path_counters import CounterSnapshot, HopReader, knows_counters
+from virtoll.campaign.pipeline import measure
+from virtoll.campaign.progress import SilentProgress
 from virtoll.errors import AgentError, GuestDied
 from virtoll.lab.attachments import EndpointInterfaces
 from virtoll.lab.network import plan_links
 from virtoll.platforms.fake.driver import FakeAgent
 from virtoll.report import build_report
-from virtoll.run.pipeline import measure
-from virtoll.run.progress import SilentProgress
 from virtoll.runfolder.store import RunFolder
 from virtoll.stats.hops import Owner, locate
 

@@ -14,6 +14,11 @@ import pytest
 from tests.support import experiments
 from tests.support.experiments import fake
 
+from virtoll.campaign.fleet import Fleet
+from virtoll.campaign.pinning import Pinning
+from virtoll.campaign.pipeline import measure, resume
+from virtoll.campaign.preview import catalogue, plan_of
+from virtoll.campaign.progress import SilentProgress
 from virtoll.errors import GuestError, StorageError, UsageError
 from virtoll.experiment.parse import find_experiment, load_experiment
 from virtoll.experiment.plan import Trial
@@ -25,11 +30,6 @@ from virtoll.platforms.fake.driver import Fake
 from virtoll.platforms.fake.site import model_site
 from virtoll.report.answer import ranked
 from virtoll.report.build import load
-from virtoll.run.fleet import Fleet
-from virtoll.run.pinning import Pinning
-from virtoll.run.pipeline import measure, resume
-from virtoll.run.preview import catalogue, plan_of
-from virtoll.run.progress import SilentProgress
 from virtoll.runfolder import jsonlines
 from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.store import RunFolder

@@ -12,6 +12,14 @@ from tests.support import experiments
 from tests.support.experiments import fake
 
 from virtoll.agent.operations.session import FactsReply
+from virtoll.campaign.data_directory import DataKeeper
+from virtoll.campaign.fleet import Fleet
+from virtoll.campaign.guest_check import Mismatch, compare
+from virtoll.campaign.pinning import Pinning, choose_pinning
+from virtoll.campaign.pipeline import measure
+from virtoll.campaign.preview import plan_of
+from virtoll.campaign.progress import SilentProgress
+from virtoll.campaign.room import ended_for
 from virtoll.errors import GuestError, StorageError
 from virtoll.host.guest_usage import HostView
 from virtoll.lab.cgroups import Limits
@@ -22,14 +30,6 @@ from virtoll.platforms.base import GuestRequest
 from virtoll.platforms.fake.driver import FakeGuest
 from virtoll.platforms.fake.site import ModelHost, ModelNetwork, model_site
 from virtoll.platforms.host import Site, Sleep
-from virtoll.run.data_directory import DataKeeper
-from virtoll.run.fleet import Fleet
-from virtoll.run.guest_check import Mismatch, compare
-from virtoll.run.pinning import Pinning, choose_pinning
-from virtoll.run.pipeline import measure
-from virtoll.run.preview import plan_of
-from virtoll.run.progress import SilentProgress
-from virtoll.run.room import ended_for
 from virtoll.runfolder.store import RunFolder
 
 MIB = 2**20
@@ -275,8 +275,8 @@ def test_a_guest_that_holds_what_another_needs_is_ended_and_started_anew_when_as
     fleet, up = two_models(tmp_path, model_site()), set[str]()
     before, total, each = len(fleet.folder.boots()), 1100 * MIB, 300 * MIB
     monkeypatch.setattr(ModelHost, "local", object())
-    monkeypatch.setattr("virtoll.run.room.available_bytes", lambda: total - each * len(fleet._live))
-    monkeypatch.setattr("virtoll.run.fleet.held_bytes", lambda _: each)
+    monkeypatch.setattr("virtoll.campaign.room.available_bytes", lambda: total - each * len(fleet._live))
+    monkeypatch.setattr("virtoll.campaign.fleet.held_bytes", lambda _: each)
     stopped.clear()
     with fleet:
         assert stopped == [], "256 MiB are there for the second one"

@@ -59,7 +59,8 @@ def test_after_set_up_a_minimal_debian_has_every_program_that_is_named(tmp_path:
     """What is on this machine and named in a driver or a test, and is not in that root, was installed here by hand."""
     root = tmp_path / "root"
     fresh.make_root(root)
-    shutil.copytree(ROOT / "tools", root / "root/virtoll/tools")
+    for folder in ("src", "tools"):
+        shutil.copytree(ROOT / folder, root / "root/virtoll" / folder)
     command = ["python3", "tools/setup.py", "--dev", "--only", "packages"]
     assert fresh.run_in(root, command) == 0
     there = {path.name for folder in _SYSTEM_FOLDERS for path in (root / folder).iterdir()}

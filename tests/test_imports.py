@@ -39,9 +39,9 @@ ALLOWED: dict[str, frozenset[str]] = {
         "platforms": "agent errors experiment host hosts image lab",
         "workloads": "agent errors experiment lab runfolder",
         "nested": "errors hosts image lab platforms",
-        "run": "agent errors experiment host hosts image lab nested platforms reference runfolder units workloads",
+        "campaign": "agent errors experiment host hosts image lab nested platforms reference runfolder units workloads",
         # what a person starts
-        "cli": "advise agent claims errors experiment host hosts image lab nested platforms report run runfolder "
+        "cli": "advise agent campaign claims errors experiment host hosts image lab nested platforms report runfolder "
         "selftest units workloads",
         "__main__": "",
         "__init__": "cli",
@@ -50,8 +50,8 @@ ALLOWED: dict[str, frozenset[str]] = {
 MOST_ROOMS, MOST_ARROWS = 24, 80
 ROOT = {"__init__", "__main__", "errors", "units"}  # files of the package's own folder; all else is in a folder
 AFTER_THE_BORDER = frozenset({"runfolder", "reference", "stats", "claims", "advise", "report", "units"})
-SEES_PLATFORMS = frozenset({"nested", "run", "cli"})
-SEES_WORKLOADS = frozenset({"run", "cli"})
+SEES_PLATFORMS = frozenset({"nested", "campaign", "cli"})
+SEES_WORKLOADS = frozenset({"campaign", "cli"})
 
 
 def module_name(path: Path, source: Path) -> str:
@@ -142,7 +142,7 @@ def test_the_table_keeps_the_rules() -> None:
     [
         ("platforms/netns.py", "from virtoll.workloads.base import Metric", "platforms imports workloads"),
         ("workloads/masr.py", "import virtoll.platforms.base", "workloads imports platforms"),
-        ("stats/drift.py", "def late() -> None:\n    from virtoll import run\n", "stats imports run"),
+        ("stats/drift.py", "def late() -> None:\n    from virtoll import campaign\n", "stats imports campaign"),
         (
             "report/page.py",
             "if TYPE_CHECKING:\n    from virtoll.platforms import PLATFORMS",

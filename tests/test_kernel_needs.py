@@ -15,11 +15,11 @@ import yaml
 from tests.support import experiments
 from tests.support.commands import virtoll
 
+from virtoll.campaign.requirements import needs_kernel
 from virtoll.errors import GuestError, ImageError
 from virtoll.image import default_cache, prepare_image
 from virtoll.image.clone import built_agent
 from virtoll.platforms import EVERY_PLATFORM
-from virtoll.run.requirements import needs_kernel
 
 MACHINES = {
     "uml",

@@ -11,11 +11,11 @@ from tests.support import experiments
 
 from virtoll.agent.messages import Message, Request
 from virtoll.agent.operations.session import HelloReply
+from virtoll.campaign.manifest import refuse_other_host
 from virtoll.errors import UsageError
 from virtoll.host.fingerprint import describe_host
 from virtoll.image import GuestImage
 from virtoll.platforms.fake.site import ModelPeer, model_site
-from virtoll.run.manifest import refuse_other_host
 
 
 class AnyAgent(ModelPeer):

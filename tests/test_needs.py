@@ -10,15 +10,15 @@ import pytest
 from tests.support import experiments
 from tests.support.experiments import fake
 
+from virtoll.campaign import pipeline, requirements
+from virtoll.campaign.preview import plan_of
+from virtoll.campaign.progress import SilentProgress
+from virtoll.campaign.requirements import data_bytes, images_of, memory_at_once, unmet, why_impossible
 from virtoll.platforms import EVERY_PLATFORM, PLATFORMS
 from virtoll.platforms.base import GuestRequest, Platform, Probe
 from virtoll.platforms.fake.driver import Fake, FakeGuest, FakeParameters
 from virtoll.platforms.host import Site
 from virtoll.platforms.kernel_settings import KernelSettings
-from virtoll.run import pipeline, requirements
-from virtoll.run.preview import plan_of
-from virtoll.run.progress import SilentProgress
-from virtoll.run.requirements import data_bytes, images_of, memory_at_once, unmet, why_impossible
 from virtoll.runfolder.store import RunFolder
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import FEATURES, Needs

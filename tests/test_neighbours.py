@@ -20,17 +20,17 @@ from tests.support.commands import virtoll
 from tests.support.experiments import fake
 from tests.test_fake_pipeline import StopAfter, run
 
+from virtoll.campaign.neighbours import Neighbours
+from virtoll.campaign.pinning import Pinning
+from virtoll.campaign.pipeline import measure, resume
+from virtoll.campaign.preview import catalogue, plan_of
+from virtoll.campaign.progress import SilentProgress
+from virtoll.campaign.requirements import bytes_of, memory_at_once, why_impossible
 from virtoll.errors import GuestCannot, UsageError
 from virtoll.experiment.parse import parse_experiment
 from virtoll.experiment.selection import Selection
 from virtoll.report.build import build_report, load
 from virtoll.report.isolation import control_line
-from virtoll.run.neighbours import Neighbours
-from virtoll.run.pinning import Pinning
-from virtoll.run.pipeline import measure, resume
-from virtoll.run.preview import catalogue, plan_of
-from virtoll.run.progress import SilentProgress
-from virtoll.run.requirements import bytes_of, memory_at_once, why_impossible
 from virtoll.runfolder.conditions import ALONE, Condition, Progress
 from virtoll.runfolder.guest_records import Forwarding
 from virtoll.runfolder.store import RunFolder
@@ -42,8 +42,8 @@ from virtoll.stats.values import forwarded_rate
 from virtoll.workloads.loads import PROGRAM_LOADS, Place, gone_still
 
 if TYPE_CHECKING:
-    from virtoll.run.live_guest import LiveGuest
-    from virtoll.run.session import RunSession
+    from virtoll.campaign.live_guest import LiveGuest
+    from virtoll.campaign.session import RunSession
     from virtoll.stats.values import Task
 
 SECOND = 1_000_000_000
@@ -260,7 +260,7 @@ def test_guests_beside_that_the_host_has_no_memory_for_are_skipped(
     monkeypatch: pytest.MonkeyPatch, gib: float, fit: int | None
 ) -> None:
     """16 of 256 MiB beside one of 256 MiB, and 512 MiB that the host keeps: 4.75 GiB."""
-    monkeypatch.setattr("virtoll.run.requirements.available_bytes", lambda: int(gib * 2**30))
+    monkeypatch.setattr("virtoll.campaign.requirements.available_bytes", lambda: int(gib * 2**30))
     found = reasons(platforms=["netns"], baseline="netns", neighbours=[{"load": "idle", "guests": 16}])
     (said,) = found.values()
     if fit is None:

@@ -17,15 +17,15 @@ from virtoll.agent.messages import Message, Request
 from virtoll.agent.operations.jobs import RunRequest, ServeRequest, StreamExchange
 from virtoll.agent.operations.network import NetworkRequest, Route
 from virtoll.agent.operations.programs import ExecRequest, SpawnRequest
+from virtoll.campaign import session
+from virtoll.campaign.progress import SilentProgress
+from virtoll.campaign.requirements import unmet
 from virtoll.errors import AgentError, GuestCannot, GuestDied, GuestError
 from virtoll.lab.data import DataBy, LocalVolume
 from virtoll.lab.inside import Lab
 from virtoll.lab.network import plan_links
 from virtoll.lab.shaping import Shape
 from virtoll.platforms.containers.native import Native
-from virtoll.run import session
-from virtoll.run.progress import SilentProgress
-from virtoll.run.requirements import unmet
 from virtoll.workloads import WORKLOADS, iperf, rsync
 from virtoll.workloads.base import Bench, DataDirectory, Measurement
 from virtoll.workloads.network_path import peer_with_addresses, peer_without_addresses, route_request

@@ -14,13 +14,13 @@ from tests.support.experiments import fake
 from virtoll.agent.messages import Message, Request
 from virtoll.agent.operations.counters import CountersRequest
 from virtoll.agent.operations.jobs import RunRequest
+from virtoll.campaign.observer import Observer
+from virtoll.campaign.pipeline import measure
+from virtoll.campaign.progress import SilentProgress
 from virtoll.errors import UsageError
 from virtoll.platforms.fake.driver import FakeAgent, FakePeer
 from virtoll.report.build import load
 from virtoll.report.headline import observer_line
-from virtoll.run.observer import Observer
-from virtoll.run.pipeline import measure
-from virtoll.run.progress import SilentProgress
 from virtoll.runfolder.store import RunFolder
 from virtoll.stats.analysis import Analysis, RunData, analyse
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from tests.support import experiments
 
+from virtoll.campaign.pipeline import measure
+from virtoll.campaign.progress import SilentProgress
 from virtoll.report.build import load
-from virtoll.run.pipeline import measure
-from virtoll.run.progress import SilentProgress
 from virtoll.stats.analysis import Analysis, analyse
 
 JOBS = ["superpi", "masr", "forkwait", "sysbench-cpu", "stream", "context-switch", "ipc-bandwidth", "kernel-operations"]

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support import experiments
 
+from virtoll.campaign.preview import estimate, plan_of, trial_seconds
 from virtoll.experiment.model import Experiment, PlatformChoice, WorkloadChoice
 from virtoll.experiment.plan import Plan, Trial, estimate_seconds, make_plan
-from virtoll.run.preview import estimate, plan_of, trial_seconds
 
 PLATFORMS = ["native", "native-again", "netns", "runc", "qemu-tcg", "qemu-kvm"]
 SIZES = [64, 500, 1000, 1500]

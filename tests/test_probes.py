@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from virtoll.agent.client import AgentClient
+from virtoll.campaign import probe_cache
 from virtoll.errors import GuestError
 from virtoll.experiment.model import PlatformChoice
 from virtoll.experiment.topology import HostAddress
@@ -21,7 +22,6 @@ from virtoll.platforms.base import Probe
 from virtoll.platforms.fake.driver import Fake, FakeParameters
 from virtoll.platforms.fake.site import model_site
 from virtoll.platforms.host import Site
-from virtoll.run import probe_cache
 
 
 class Counting(Fake):

@@ -14,9 +14,9 @@ from tests.support.commands import virtoll
 from tests.support.experiments import fake
 from tests.test_fake_pipeline import StopAfter
 
+from virtoll.campaign.pipeline import measure
+from virtoll.campaign.preview import catalogue
 from virtoll.experiment.parse import load_experiment
-from virtoll.run.pipeline import measure
-from virtoll.run.preview import catalogue
 from virtoll.runfolder.store import RunFolder
 
 STUDY = "schlosser2011"

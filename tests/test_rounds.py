@@ -12,13 +12,13 @@ from tests.support import experiments
 from tests.support.experiments import fake
 from tests.test_fake_pipeline import StopAfter
 
+from virtoll.campaign import sizing
+from virtoll.campaign.pipeline import Look, measure, resume
+from virtoll.campaign.progress import SilentProgress
 from virtoll.errors import GuestCannot, GuestDied, UsageError
 from virtoll.experiment.model import WorkloadChoice
 from virtoll.report.build import load, load_analysis
 from virtoll.report.headline import order_line
-from virtoll.run import sizing
-from virtoll.run.pipeline import Look, measure, resume
-from virtoll.run.progress import SilentProgress
 from virtoll.runfolder.records import LookRecord, SizingRun, duration_ns
 from virtoll.runfolder.store import RunFolder
 from virtoll.workloads.base import Bench

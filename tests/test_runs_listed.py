@@ -13,11 +13,11 @@ from tests.support import experiments
 from tests.support.commands import VIRTOLL, environment, virtoll
 from tests.support.experiments import fake
 
+from virtoll.campaign.preview import catalogue, plan_of
 from virtoll.cli.progress import LiveProgress
 from virtoll.errors import RunFolderError
 from virtoll.experiment.parse import parse_experiment
 from virtoll.experiment.selection import Selection
-from virtoll.run.preview import catalogue, plan_of
 from virtoll.runfolder import store
 from virtoll.runfolder.overview import overview, state_now, writing
 from virtoll.runfolder.store import RunFolder

@@ -16,19 +16,19 @@ from tests.support.experiments import fake
 from tests.test_fake_pipeline import StopAfter, run
 
 from virtoll.agent import turns
+from virtoll.campaign import requirements
+from virtoll.campaign.pipeline import measure, resume
+from virtoll.campaign.preview import plan_of
+from virtoll.campaign.progress import SilentProgress
+from virtoll.campaign.requirements import data_bytes, memory_at_once, why_impossible
+from virtoll.campaign.scale import GuestLost, Line
+from virtoll.campaign.threads import at_once
 from virtoll.errors import UsageError
 from virtoll.platforms.fake.driver import FakeHost
 from virtoll.report.build import build_report, load_analysis, look_at
 from virtoll.report.figures import FIGURES
 from virtoll.report.figures.base import FigureSpec
 from virtoll.report.figures.style import Width
-from virtoll.run import requirements
-from virtoll.run.pipeline import measure, resume
-from virtoll.run.preview import plan_of
-from virtoll.run.progress import SilentProgress
-from virtoll.run.requirements import data_bytes, memory_at_once, why_impossible
-from virtoll.run.scale import GuestLost, Line
-from virtoll.run.threads import at_once
 from virtoll.runfolder.records import TrialRecord, start_skew_ns
 from virtoll.runfolder.scale import ScalePoint
 from virtoll.runfolder.store import RunFolder

@@ -11,8 +11,8 @@ import pytest
 import yaml
 from tests.support.commands import virtoll
 
+from virtoll.campaign.preview import catalogue, plan_of
 from virtoll.experiment.parse import parse_experiment
-from virtoll.run.preview import catalogue, plan_of
 from virtoll.selftest.experiments import EXPERIMENTS, RIGHT
 from virtoll.selftest.findings import Finding, Measured, Outcome, at_most, count, effect, not_tested, nothing
 from virtoll.selftest.table import csv_text, document, found_all, rows, summary

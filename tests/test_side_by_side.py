@@ -14,14 +14,14 @@ from tests.support.experiments import fake
 
 from virtoll.agent.operations.network import NetworkRequest
 from virtoll.agent.operations.traffic import ArrivedSource, Destinations, TrafficReply
+from virtoll.campaign.live_guest import LiveGuest
+from virtoll.campaign.pipeline import measure
+from virtoll.campaign.preview import estimate, plan_of
+from virtoll.campaign.progress import SilentProgress
 from virtoll.errors import AgentError, UsageError
 from virtoll.lab.network import plan_links
 from virtoll.platforms import PLATFORMS
 from virtoll.report.build import build_report, load
-from virtoll.run.live_guest import LiveGuest
-from virtoll.run.pipeline import measure
-from virtoll.run.preview import estimate, plan_of
-from virtoll.run.progress import SilentProgress
 from virtoll.runfolder.frame_shape import MOST_DESTINATIONS, FrameShape
 from virtoll.runfolder.store import RunFolder
 from virtoll.stats.analysis import analyse
@@ -33,7 +33,7 @@ from virtoll.workloads.traffic import Lane, Table, TrafficStream
 from virtoll.workloads.transmitters import apart
 
 if TYPE_CHECKING:
-    from virtoll.run.data_directory import DataKeeper
+    from virtoll.campaign.data_directory import DataKeeper
     from virtoll.workloads.base import Bench
 
 LANE = Lane("p0in0", "02:00:00:00:00:01", "02:00:00:00:00:02", "10.64.0.2", "10.64.3.2")

@@ -13,13 +13,13 @@ from tests.support.commands import virtoll
 from tests.support.experiments import fake
 from tests.support.machine import why_not_pinned
 
+from virtoll.campaign.pinning import Pinning, choose_pinning
+from virtoll.campaign.pipeline import measure
+from virtoll.campaign.preview import plan_of
+from virtoll.campaign.progress import SilentProgress
+from virtoll.campaign.requirements import guests_side_by_side, memory_at_once, why_impossible
 from virtoll.experiment.model import Experiment
 from virtoll.report.build import load
-from virtoll.run.pinning import Pinning, choose_pinning
-from virtoll.run.pipeline import measure
-from virtoll.run.preview import plan_of
-from virtoll.run.progress import SilentProgress
-from virtoll.run.requirements import guests_side_by_side, memory_at_once, why_impossible
 from virtoll.runfolder.conditions import Affinity
 from virtoll.runfolder.store import RunFolder
 from virtoll.stats.analysis import analyse

@@ -12,14 +12,14 @@ from tests.support import experiments
 from tests.support.commands import virtoll
 from tests.support.experiments import FILE, fake
 
+from virtoll.campaign.pipeline import experiment_of, measure, resume
+from virtoll.campaign.preview import catalogue, estimate, plan_of
+from virtoll.campaign.progress import SilentProgress
 from virtoll.errors import UsageError
 from virtoll.experiment.model import Experiment
 from virtoll.experiment.parse import parse_experiment
 from virtoll.experiment.plan import Plan
 from virtoll.experiment.selection import EVERYTHING, Selection
-from virtoll.run.pipeline import experiment_of, measure, resume
-from virtoll.run.preview import catalogue, estimate, plan_of
-from virtoll.run.progress import SilentProgress
 from virtoll.runfolder.store import RunFolder
 
 SIZES: dict[str, Any] = {

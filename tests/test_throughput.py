@@ -10,11 +10,11 @@ from pydantic import ValidationError
 from tests.support import experiments
 from tests.support.experiments import fake
 
+from virtoll.campaign.pipeline import measure
+from virtoll.campaign.progress import SilentProgress, outcome
 from virtoll.report import page
 from virtoll.report.build import load_analysis
 from virtoll.report.tables import csv_tables
-from virtoll.run.pipeline import measure
-from virtoll.run.progress import SilentProgress, outcome
 from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.traffic_records import Distribution

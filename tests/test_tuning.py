@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from tests.support.commands import VIRTOLL, virtoll
 
+from virtoll.campaign.pinning import choose_pinning
 from virtoll.cli.doctor import host_checks
 from virtoll.errors import UsageError
 from virtoll.host.fingerprint import describe_host
 from virtoll.host.settings import SETTINGS, CpuRoles, TunedHost, format_cpus, parse_cpus
 from virtoll.host.tuning import TUNED_VARIABLE, in_force, reset, tune, write_value
-from virtoll.run.pinning import choose_pinning
 
 CPU = "sys/devices/system/cpu"
 IRQS = ("0-7", "0-3", "2", "7")

@@ -32,13 +32,13 @@ from virtoll.agent.operations.traffic import (
     TrafficCpu,
     TrafficReply,
 )
+from virtoll.campaign.pinning import Pinning
+from virtoll.campaign.session import CommandLog, RunSession
 from virtoll.errors import AgentError, GuestCannot, GuestDied, GuestError, LabError
 from virtoll.hosts.remote_peer import Apart, RemotePeer, end_at
 from virtoll.hosts.undo import Undo
 from virtoll.lab.shaping import Shape, shaped
 from virtoll.platforms.fake.site import model_site
-from virtoll.run.pinning import Pinning
-from virtoll.run.session import CommandLog, RunSession
 from virtoll.workloads.points import MeasuredPoint
 from virtoll.workloads.traffic import FrameParameters, Lane, TrafficStream, send, unbalanced
 

@@ -1,7 +1,7 @@
 """Virtoll: what a virtualisation platform costs against the bare host, on this machine.
 
-From Python: ``virtoll.load(run)`` and ``virtoll.cli.api.run(experiment)`` (docs/python.md). What is neither there nor
-in ``__all__`` is internal, and may change with each version.
+From Python: ``virtoll.run(experiment)`` and ``virtoll.load(run)`` (docs/python.md). What is not in ``__all__`` is
+internal, and may change with each version.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from virtoll.cli import main as main
-    from virtoll.cli.api import Run, load
+    from virtoll.cli.api import Run, load, run
 
 __version__ = "0.1.0"
-__all__ = ["Run", "__version__", "load"]
+__all__ = ["Run", "__version__", "load", "run"]
 
 
 def __getattr__(name: str) -> Any:

@@ -15,12 +15,12 @@ from virtoll.advise import Advice, Answer, PlatformAdvice, Statement, advise, pa
 from virtoll.advise.frame_sizes import frame_cost
 from virtoll.advise.meets import measured
 from virtoll.advise.missing import MOST_BLOCKS
+from virtoll.campaign.preview import catalogue, plan_of
+from virtoll.campaign.requirements import possible
 from virtoll.claims.ratios import Ratios
 from virtoll.cli.advice_words import Told, document, experiment_line, lines
 from virtoll.cli.needs import known_workloads
 from virtoll.experiment.parse import parse_experiment
-from virtoll.run.preview import catalogue, plan_of
-from virtoll.run.requirements import possible
 from virtoll.runfolder.conditions import Condition
 from virtoll.runfolder.guest_records import Forwarding
 from virtoll.runfolder.scale import ScalePoint

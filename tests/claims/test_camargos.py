@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 from tests.support.made_up_run import Made, made_up_run
 
+from virtoll.campaign.preview import catalogue, plan_of
 from virtoll.claims import Judged, Outcome, judge_claims, published_claims
 from virtoll.experiment.parse import find_experiment, load_experiment
 from virtoll.experiment.selection import Selection
 from virtoll.experiment.topology import FUNCTIONAL_ONLY
-from virtoll.run.preview import catalogue, plan_of
 from virtoll.runfolder.scale import ScalePoint
 from virtoll.stats.analysis import analyse
 from virtoll.workloads import WORKLOADS

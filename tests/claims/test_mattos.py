@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 from tests.support.made_up_run import Made, made_up_run
 
+from virtoll.campaign.preview import catalogue, plan_of
 from virtoll.claims import Finding, Judged, JudgedTest, Outcome, judge_claims, published_claims
 from virtoll.claims.ratios import Ratios
 from virtoll.experiment.model import Experiment
 from virtoll.experiment.parse import find_experiment, load_experiment
 from virtoll.experiment.selection import Selection
 from virtoll.experiment.topology import FUNCTIONAL_ONLY
-from virtoll.run.preview import catalogue, plan_of
 from virtoll.stats.analysis import analyse
 
 SUPPORTED, REFUTED, NOT_DECIDED, NOT_MEASURED = Outcome

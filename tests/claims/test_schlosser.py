@@ -11,10 +11,10 @@ from typing import Any, Literal
 import pytest
 from tests.support.made_up_run import Made, made_up_run
 
+from virtoll.campaign.preview import catalogue, plan_of
 from virtoll.claims import Finding, Judged, Outcome, judge_claims, published_claims
 from virtoll.experiment.parse import load_experiment, presets
 from virtoll.experiment.selection import EVERYTHING
-from virtoll.run.preview import catalogue, plan_of
 from virtoll.runfolder.conditions import Condition
 from virtoll.runfolder.frame_shape import FrameShape
 from virtoll.runfolder.guest_records import Forwarding

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import pytest
 from tests.support.made_up_run import Made, made_up_run
 
+from virtoll.campaign.preview import catalogue, plan_of
 from virtoll.claims import Outcome, judge_claims, published_claims
 from virtoll.claims.ratios import Ratios
 from virtoll.experiment.parse import find_experiment, load_experiment
 from virtoll.experiment.selection import Selection
-from virtoll.run.preview import catalogue, plan_of
 from virtoll.runfolder.conditions import Condition
 from virtoll.runfolder.scale import ScalePoint
 from virtoll.stats.analysis import analyse

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from tests.support.made_up_run import Made, made_up_run
 
+from virtoll.campaign.preview import catalogue
 from virtoll.claims.published_rows import Question, questions, rows_file, why_not_comparable
 from virtoll.claims.then_and_now import Beside, Standing, ThenAndNow, standing_for, then_and_now
 from virtoll.experiment.parse import find_experiment, load_experiment
 from virtoll.experiment.selection import Selection
 from virtoll.experiment.topology import FUNCTIONAL_ONLY
 from virtoll.reference.published import load_study, published_values, study_names
-from virtoll.run.preview import catalogue
 from virtoll.runfolder.conditions import Condition
 from virtoll.runfolder.scale import ScalePoint
 from virtoll.stats.analysis import analyse

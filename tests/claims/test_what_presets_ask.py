@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from virtoll.campaign.preview import catalogue
 from virtoll.claims.model import NOTHING, Against, Compared
 from virtoll.claims.paper_figures import figures_of_study
 from virtoll.claims.published_rows import questions
@@ -17,7 +18,6 @@ from virtoll.experiment.parse import find_experiment, load_experiment
 from virtoll.experiment.plan import Trial, make_plan
 from virtoll.experiment.selection import Selection
 from virtoll.reference.published import load_study, study_names
-from virtoll.run.preview import catalogue
 from virtoll.runfolder.conditions import ALONE
 from virtoll.runfolder.records import MetricRecord
 from virtoll.stats.values import Task

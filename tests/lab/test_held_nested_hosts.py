@@ -14,8 +14,8 @@ import pytest
 from tests.support import commands, experiments, machine
 from tests.support.playground import Playground, Running
 
+from virtoll.campaign.manifest import nested_hosts
 from virtoll.nested import NESTED_HOSTS, prepare_nested_host
-from virtoll.run.manifest import nested_hosts
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(1800)]
 
@@ -136,7 +136,7 @@ def test_bad_input_is_one_sentence(words: list[str], said: str, tmp_path: Path) 
 
 def test_of_two_at_once_one_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The launcher of the second says so; what the first holds is not touched."""
-    from virtoll.run import interactive_nested
+    from virtoll.campaign import interactive_nested
 
     monkeypatch.setenv("VIRTOLL_STATE", str(tmp_path / "state"))
     with interactive_nested.only_one("kvm"):
@@ -150,10 +150,12 @@ def test_of_two_at_once_one_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts")
 def test_of_two_with_folders_of_their_own_none_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A container's /run is another folder of the same path, and may be in the same network."""
-    from virtoll.run import interactive_nested
+    from virtoll.campaign import interactive_nested
 
     monkeypatch.setenv("VIRTOLL_STATE", str(tmp_path / "state"))
-    program = "from virtoll.run import interactive_nested\nwith interactive_nested.only_one('kvm'):\n    print('held')"
+    program = (
+        "from virtoll.campaign import interactive_nested\nwith interactive_nested.only_one('kvm'):\n    print('held')"
+    )
     with interactive_nested.only_one("kvm"):
         said = subprocess.run(
             commands.with_mounts([f"mount -t tmpfs tmpfs {tmp_path}"], sys.executable, "-c", program),

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 from tests.support import guests
 from tests.support.guests import Connected
 
-from virtoll.run.session import RunSession
+from virtoll.campaign.session import RunSession
 from virtoll.runfolder.traffic_records import Point
 from virtoll.stats.hops import Loss, Owner, Segment, locate
 from virtoll.workloads.forward import Forward, ForwardParameters

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from tests.support import guests
 
-from virtoll.run.observer import Observer
-from virtoll.run.session import RunSession
+from virtoll.campaign.observer import Observer
+from virtoll.campaign.session import RunSession
 from virtoll.workloads.forward import Forward
 from virtoll.workloads.superpi import SuperPi
 

@@ -18,13 +18,13 @@ from tests.support.guests import HELD_UP
 from tests.support.machine import END_SECONDS
 from tests.support.ssh_hosts import SshHosts, ip, ssh_hosts
 
+from virtoll.campaign.preview import catalogue
 from virtoll.errors import GuestError, LabError, UsageError
 from virtoll.experiment.parse import load_experiment
 from virtoll.lab.inside import wait_until
 from virtoll.lab.network import plan_links
 from virtoll.platforms.ssh.driver import SshParameters, check_before
 from virtoll.platforms.ssh.nics import Run, find_nics
-from virtoll.run.preview import catalogue
 from virtoll.runfolder.store import RunFolder
 from virtoll.stats.guests import forwarded_frames
 

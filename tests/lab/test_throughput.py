@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from tests.support import guests
 from tests.support.guests import Connected
 
-from virtoll.run.session import RunSession
+from virtoll.campaign.session import RunSession
 from virtoll.stats.conditional_throughput import GoalFound
 from virtoll.workloads.points import MeasuredPoint
 from virtoll.workloads.throughput import DELAY_SHARES, Throughput

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from virtoll.campaign.session import RunSession
 from virtoll.platforms.host import Site
-from virtoll.run.session import RunSession
 
 
 @pytest.fixture

@@ -17,12 +17,12 @@ import pytest
 from tests.support import guests
 
 from virtoll.agent.operations.http import HttpLoadReply, HttpLoadRequest
+from virtoll.campaign.peer import peer_programs
+from virtoll.campaign.session import RunSession
 from virtoll.errors import GuestError, ImageError
 from virtoll.image import prepare_image
 from virtoll.lab.inside import wait_until
 from virtoll.lab.network import Network
-from virtoll.run.peer import peer_programs
-from virtoll.run.session import RunSession
 from virtoll.workloads import WORKLOADS, mariadb_oltp, nginx
 from virtoll.workloads.base import Bench, Measurement
 from virtoll.workloads.network_path import addressed

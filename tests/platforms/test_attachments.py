@@ -12,9 +12,9 @@ from tests.support import experiments, machine
 from tests.support.commands import virtoll
 from tests.support.playground import kill_all, playground
 
+from virtoll.campaign.preview import plan_of
 from virtoll.lab.network import attached, plan_links, with_found_macs
 from virtoll.report import build_report
-from virtoll.run.preview import plan_of
 from virtoll.runfolder.store import RunFolder
 from virtoll.stats.hops import locate
 

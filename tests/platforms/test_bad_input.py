@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from tests.support import guests
 
+from virtoll.campaign.session import RunSession
 from virtoll.errors import GuestError
 from virtoll.experiment.model import Parameters
 from virtoll.lab import residue
@@ -28,7 +29,6 @@ from virtoll.platforms.libvirt.connection import Virsh
 from virtoll.platforms.libvirt.daemon import lab_daemon
 from virtoll.platforms.libvirt.domain_xml import SYSTEM
 from virtoll.platforms.xen.driver import Xen, XenParameters
-from virtoll.run.session import RunSession
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]

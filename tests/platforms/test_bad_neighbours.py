@@ -18,16 +18,16 @@ from tests.support.guests import HELD_UP
 from virtoll.agent.client import AgentClient
 from virtoll.agent.operations.programs import ProgressRequest
 from virtoll.agent.timekeeper import TimedJob
+from virtoll.campaign import neighbours, scale
+from virtoll.campaign.live_guest import LiveGuest
+from virtoll.campaign.pipeline import measure
+from virtoll.campaign.progress import SilentProgress
+from virtoll.campaign.session import RunSession
 from virtoll.errors import ImageError
 from virtoll.experiment.plan import Trial
 from virtoll.host.guest_usage import available_bytes
 from virtoll.image import prepare_image
 from virtoll.lab.inside import wait_until
-from virtoll.run import neighbours, scale
-from virtoll.run.live_guest import LiveGuest
-from virtoll.run.pipeline import measure
-from virtoll.run.progress import SilentProgress
-from virtoll.run.session import RunSession
 from virtoll.runfolder.conditions import Condition
 from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.scale import ScalePoint

@@ -22,6 +22,7 @@ from tests.support.guests import Connected, Kind
 
 from virtoll.agent.operations.programs import ExecRequest
 from virtoll.agent.operations.session import ClocksRequest
+from virtoll.campaign.session import RunSession
 from virtoll.errors import GuestDied, GuestError, ImageError
 from virtoll.image import GuestImage, prepare_image
 from virtoll.lab.data import LocalVolume
@@ -32,7 +33,6 @@ from virtoll.platforms.exec_guest import EnteredMachine
 from virtoll.platforms.host import Site
 from virtoll.platforms.managed_guest import ManagedMachine
 from virtoll.platforms.process_guest import GuestRemains
-from virtoll.run.session import RunSession
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.forward import Forward
 

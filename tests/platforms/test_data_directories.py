@@ -10,12 +10,12 @@ from tests.support import guests
 from tests.support.guests import Connected
 
 from virtoll.agent.operations.programs import DataRequest, ExecRequest
+from virtoll.campaign.data_directory import find_data_volume
+from virtoll.campaign.session import RunSession
 from virtoll.errors import AgentError, GuestError
 from virtoll.lab.data import LocalVolume
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import DATA_PATH
-from virtoll.run.data_directory import find_data_volume
-from virtoll.run.session import RunSession
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import Measurement
 

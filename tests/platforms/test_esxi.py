@@ -37,6 +37,7 @@ from tests.support.tools_image import WORD, small_tools_image
 from virtoll.agent.operations.programs import ExecRequest
 from virtoll.agent.operations.session import ClocksRequest
 from virtoll.agent.timekeeper import echo_request
+from virtoll.campaign.session import RunSession
 from virtoll.errors import GuestDied, GuestError
 from virtoll.image import boot_disk
 from virtoll.lab import residue
@@ -55,7 +56,6 @@ from virtoll.platforms.esxi.specs import BOOT_FILE, ROOT_FILE, TAG, Line, _nic, 
 from virtoll.platforms.esxi.switches import network_of, port_groups
 from virtoll.platforms.host import Site
 from virtoll.platforms.process_guest import root_disk
-from virtoll.run.session import RunSession
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]

@@ -10,9 +10,9 @@ import pytest
 from tests.support import accounting, guests
 from tests.support.guests import Connected
 
+from virtoll.campaign.guest_check import compare
+from virtoll.campaign.session import RunSession
 from virtoll.host.guest_usage import Footprint, cpu_around, read_footprint, view_of_host
-from virtoll.run.guest_check import compare
-from virtoll.run.session import RunSession
 from virtoll.runfolder.guest_records import HostCpu
 from virtoll.stats.guests import used_ns
 

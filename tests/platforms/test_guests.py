@@ -26,6 +26,8 @@ from virtoll.agent.operations.programs import EndRequest, ExecRequest, SpawnRequ
 from virtoll.agent.operations.session import ClocksRequest, FactsRequest
 from virtoll.agent.operations.traffic import Capture, MixPart, TrafficRequest
 from virtoll.agent.timekeeper import PAUSE_NS, Timekeeper, await_path
+from virtoll.campaign.guest_check import compare
+from virtoll.campaign.session import RunSession
 from virtoll.errors import AgentError, GuestDied, GuestError
 from virtoll.host.guest_usage import HostView
 from virtoll.image import prepare_image
@@ -33,8 +35,6 @@ from virtoll.lab import residue
 from virtoll.lab.inside import wait_until
 from virtoll.platforms.containers.guest import NamespacedGuest
 from virtoll.platforms.qemu.driver import QemuGuest
-from virtoll.run.guest_check import compare
-from virtoll.run.session import RunSession
 from virtoll.runfolder.records import Clock, duration_ns
 from virtoll.runfolder.store import parse_record
 from virtoll.runfolder.traffic_records import Point

@@ -13,9 +13,9 @@ from tests.support import guests
 from tests.support.guests import NESTED
 
 from virtoll import nested
+from virtoll.campaign.session import RunSession
 from virtoll.errors import ImageError
 from virtoll.image import prepare_image
-from virtoll.run.session import RunSession
 from virtoll.workloads import WORKLOADS
 
 INSIDE_LAB = True

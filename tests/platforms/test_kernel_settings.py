@@ -10,11 +10,11 @@ from tests.support import guests
 from tests.support.guests import Connected, Kind
 
 from virtoll.agent.operations.programs import ExecRequest
+from virtoll.campaign.session import RunSession
 from virtoll.platforms.kernel_settings import KernelSettings, SchedulerSetting, kernel_words, why_not_in_force
 from virtoll.platforms.libvirt.domain_xml import LibvirtParameters
 from virtoll.platforms.qemu.command import QemuParameters, kernel_arguments
 from virtoll.platforms.virtualbox import VirtualBoxParameters, kernel_line
-from virtoll.run.session import RunSession
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]

@@ -14,6 +14,9 @@ from tests.support import accounting, guests
 from tests.support.guests import Connected, Kind
 
 from virtoll.agent.operations.programs import SpawnRequest
+from virtoll.campaign import probe_cache
+from virtoll.campaign.guest_check import compare
+from virtoll.campaign.session import RunSession
 from virtoll.errors import GuestError
 from virtoll.host.guest_usage import view_of_host
 from virtoll.lab import cgroups
@@ -23,9 +26,6 @@ from virtoll.lab.inside import Lab, wait_until
 from virtoll.platforms import platform_of
 from virtoll.platforms.host import Site
 from virtoll.platforms.limits import Limited
-from virtoll.run import probe_cache
-from virtoll.run.guest_check import compare
-from virtoll.run.session import RunSession
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]

@@ -10,10 +10,10 @@ from tests.support import guests
 from tests.support.guests import Connected, Kind
 
 from virtoll.agent.operations.programs import ExecRequest
+from virtoll.campaign.session import RunSession
 from virtoll.image import image_form
 from virtoll.image.cache import file_digest
 from virtoll.lab.network import plan_links
-from virtoll.run.session import RunSession
 from virtoll.workloads.forward import Forward
 
 INSIDE_LAB = True

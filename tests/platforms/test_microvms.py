@@ -14,13 +14,13 @@ from tests.support import guests, machine
 from tests.support.guests import Connected, Kind
 
 from virtoll.agent.operations.session import ClocksRequest
+from virtoll.campaign.session import RunSession
 from virtoll.errors import GuestDied
 from virtoll.lab.inside import wait_until
 from virtoll.platforms.base import GuestStartError
 from virtoll.platforms.host import Site
 from virtoll.platforms.microvm import driver
 from virtoll.platforms.process_guest import AgentGuest
-from virtoll.run.session import RunSession
 from virtoll.workloads.forward import Forward
 
 INSIDE_LAB = True

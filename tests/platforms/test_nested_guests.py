@@ -17,11 +17,11 @@ from virtoll import nested
 from virtoll.agent.operations.programs import ExecRequest
 from virtoll.agent.operations.session import ClocksRequest
 from virtoll.agent.timekeeper import echo_request
+from virtoll.campaign.session import RunSession
 from virtoll.errors import GuestDied, GuestError
 from virtoll.experiment.topology import FUNCTIONAL_ONLY, HostAddress
 from virtoll.lab.inside import wait_until
 from virtoll.platforms.base import DATA_PATH
-from virtoll.run.session import RunSession
 from virtoll.workloads.forward import Forward
 
 INSIDE_LAB = True

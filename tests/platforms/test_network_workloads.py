@@ -17,13 +17,13 @@ from tests.support import guests
 from tests.support.guests import Connected
 
 from virtoll.agent.operations.counters import CountersRequest
+from virtoll.campaign.data_directory import DataKeeper
+from virtoll.campaign.peer import peer_programs
+from virtoll.campaign.session import RunSession
 from virtoll.errors import AgentError, GuestError, ImageError
 from virtoll.image import prepare_image
 from virtoll.lab.network import Link, Network, plan_links
 from virtoll.lab.shaping import Shape
-from virtoll.run.data_directory import DataKeeper
-from virtoll.run.peer import peer_programs
-from virtoll.run.session import RunSession
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import Bench, Measurement
 from virtoll.workloads.programs import ListeningPort, succeeds

@@ -11,8 +11,8 @@ from tests.support import experiments, machine
 from tests.support.commands import virtoll
 from tests.support.playground import kill_all, playground
 
+from virtoll.campaign.preview import plan_of
 from virtoll.experiment.plan import Trial
-from virtoll.run.preview import plan_of
 from virtoll.runfolder.store import RunFolder
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(1800)]

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.support import guests, machine
 
+from virtoll.campaign.session import RunSession
 from virtoll.errors import GuestError
 from virtoll.image import initramfs
 from virtoll.platforms import PLATFORMS
@@ -18,7 +19,6 @@ from virtoll.platforms.base import GuestStartError
 from virtoll.platforms.containers import docker, oci, podman
 from virtoll.platforms.fake.site import model_site
 from virtoll.platforms.host import Site
-from virtoll.run.session import RunSession
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab]

@@ -17,10 +17,10 @@ from tests.support.guests import Connected
 from virtoll.agent.operations.network import NetworkRequest, Route
 from virtoll.agent.operations.programs import ExecRequest
 from virtoll.agent.operations.traffic import Traffic
+from virtoll.campaign.session import RunSession
 from virtoll.errors import AgentError, GuestCannot
 from virtoll.lab.inside import wait_until
 from virtoll.lab.network import plan_links
-from virtoll.run.session import RunSession
 from virtoll.workloads import traffic
 from virtoll.workloads.base import Measurement
 from virtoll.workloads.forward import Forward, ForwardParameters

@@ -12,12 +12,12 @@ import pytest
 from tests.support import guests
 from tests.support.guests import Connected
 
+from virtoll.campaign.peer import peer_programs
+from virtoll.campaign.session import RunSession
 from virtoll.errors import GuestCannot, ImageError
 from virtoll.image import prepare_image
 from virtoll.lab.network import Network
 from virtoll.platforms import PLATFORMS
-from virtoll.run.peer import peer_programs
-from virtoll.run.session import RunSession
 from virtoll.workloads import WORKLOADS, bonnie
 from virtoll.workloads.lmbench import TESTS
 

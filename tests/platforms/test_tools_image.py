@@ -15,6 +15,7 @@ from tests.support.tools_image import WORD, small_tools_image
 from virtoll.agent.client import AgentClient
 from virtoll.agent.operations.programs import ExecRequest
 from virtoll.agent.operations.session import ShutdownRequest
+from virtoll.campaign.session import RunSession
 from virtoll.hosts.base import LocalHost
 from virtoll.image import boot_disk
 from virtoll.image.cache import tree_digest
@@ -24,7 +25,6 @@ from virtoll.lab.inside import end_process
 from virtoll.lab.priority import preferred
 from virtoll.platforms.process_guest import root_disk, socket_session
 from virtoll.platforms.virtualbox import VirtualBoxParameters, kernel_line
-from virtoll.run.session import RunSession
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from virtoll.campaign.preview import catalogue
 from virtoll.experiment.parse import parse_experiment
 from virtoll.report import build_report
-from virtoll.run.preview import catalogue
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.traffic_records import Point
 

@@ -20,6 +20,10 @@ from virtoll.agent.operations.session import FactsReply, FactsRequest
 from virtoll.agent.operations.traffic import Traffic
 from virtoll.agent.path_counters import HopReader
 from virtoll.agent.timekeeper import TimedJob, Timekeeper, await_path
+from virtoll.campaign.data_directory import DataKeeper, find_data_volume
+from virtoll.campaign.pinning import Pinning, choose_pinning
+from virtoll.campaign.progress import SilentProgress
+from virtoll.campaign.session import RunSession, open_run_session
 from virtoll.experiment.model import Parameters, PlatformChoice
 from virtoll.experiment.topology import HostAddress
 from virtoll.lab import residue
@@ -35,10 +39,6 @@ from virtoll.platforms.managed_guest import ManagedMachine
 from virtoll.platforms.process_guest import AgentGuest
 from virtoll.platforms.virtualbox import machines
 from virtoll.platforms.xen.dom0 import domains
-from virtoll.run.data_directory import DataKeeper, find_data_volume
-from virtoll.run.pinning import Pinning, choose_pinning
-from virtoll.run.progress import SilentProgress
-from virtoll.run.session import RunSession, open_run_session
 from virtoll.workloads import ipc_bandwidth, kernel, traffic
 from virtoll.workloads.base import Bench, Measurement, Workload
 from virtoll.workloads.forward import ForwardParameters

@@ -15,9 +15,9 @@ from tests.support.made_up_points import calibrated_at
 from tests.support.made_up_trials import Made, Planned, boots_of, named, trial_of
 from tests.support.synthetic_run import EPOCH_NS, boot, fitness, instrument
 
+from virtoll.campaign.manifest import metric_records
 from virtoll.experiment.plan import _around, _shuffled
 from virtoll.platforms import EVERY_PLATFORM
-from virtoll.run.manifest import metric_records
 from virtoll.runfolder.records import BootRecord, FitnessRecord, Manifest, State, TrialRecord
 from virtoll.runfolder.scale import GroupRecord, ScalePoint
 from virtoll.runfolder.store import parse_record, to_json

@@ -60,12 +60,12 @@ def platform_checks(unprivileged: int | None = None) -> list[dict[str, Any]]:
     ``without_root``: ``yes``, ``no: REASON`` or ``not tried: REASON``. An ordinary user's is his own result; root's is
     what an ordinary user found out, read from the descriptor ``unprivileged``.
     """
+    from virtoll.campaign import probe_cache
+    from virtoll.campaign.pinning import choose_pinning
+    from virtoll.campaign.progress import SilentProgress
+    from virtoll.campaign.session import open_run_session
     from virtoll.experiment.model import PlatformChoice
     from virtoll.platforms import PLATFORMS, platform_of
-    from virtoll.run import probe_cache
-    from virtoll.run.pinning import choose_pinning
-    from virtoll.run.progress import SilentProgress
-    from virtoll.run.session import open_run_session
 
     rows: list[dict[str, Any]] = []
     with open_run_session(choose_pinning(1), SilentProgress()) as session:

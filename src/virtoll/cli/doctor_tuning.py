@@ -51,7 +51,7 @@ def change(settings: str | None, *, tune: bool, reset: bool, dry_run: bool, as_j
 
 def _roles(cpus: tuple[int, ...]) -> CpuRoles:
     """As a run of guests with one CPU pins them."""
-    from virtoll.run.pinning import choose_pinning
+    from virtoll.campaign.pinning import choose_pinning
 
     pinning = choose_pinning(1, tuple(cpu for cpu in cpus if cpu in os.sched_getaffinity(0)))
     generator = () if pinning.generator_cpu is None else (pinning.generator_cpu,)

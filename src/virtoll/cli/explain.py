@@ -19,9 +19,9 @@ from virtoll.cli.runs import RunArgument, tell_damage
 from virtoll.errors import Interrupted, LabError, StorageError
 
 if TYPE_CHECKING:
+    from virtoll.campaign.explain import Wanted
     from virtoll.experiment.plan import Trial
     from virtoll.experiment.selection import Selection
-    from virtoll.run.explain import Wanted
     from virtoll.runfolder.records import TrialRecord
 
 
@@ -45,8 +45,8 @@ def explain(
 
     Trials with observers on are added to the run's folder, and are never results of it.
     """
+    from virtoll.campaign.explain import Wanted, explained_experiment, outstanding
     from virtoll.report import explanation_document, explanation_lines, load_analysis
-    from virtoll.run.explain import Wanted, explained_experiment, outstanding
     from virtoll.runfolder.store import RunFolder
 
     folder = find_run(run)
@@ -67,8 +67,8 @@ def explain(
 def in_lab_explain(into: Path, words: str) -> None:
     """``explain``, in its lab; ``words``: JSON of the selection and the number of trials."""
     require_lab()
+    from virtoll.campaign.explain import Wanted
     from virtoll.experiment.selection import Selection
-    from virtoll.run.explain import Wanted
 
     asked = json.loads(words)
     _measure_here(into, Wanted(Selection.of_record(asked["selection"]), asked["trials"]))
@@ -76,9 +76,9 @@ def in_lab_explain(into: Path, words: str) -> None:
 
 def _measure(folder: Path, selection: Selection, trials: int) -> None:
     """Here where all platforms are models, else in a lab that is handed the host's own /proc."""
-    from virtoll.run.explain import Wanted, explained_experiment
-    from virtoll.run.preview import needs_lab
-    from virtoll.run.requirements import images_of, needs_kernel
+    from virtoll.campaign.explain import Wanted, explained_experiment
+    from virtoll.campaign.preview import needs_lab
+    from virtoll.campaign.requirements import images_of, needs_kernel
     from virtoll.runfolder.store import RunFolder
 
     experiment = explained_experiment(RunFolder.open(folder))
@@ -113,14 +113,14 @@ class ToldOnStderr:
 
     def trial_ends(self, trial: Trial, record: TrialRecord) -> None:
         """The trial and how it ended."""
-        from virtoll.run.progress import describe
+        from virtoll.campaign.progress import describe
 
         say_on_stderr(f"{describe(trial)}: {record.reason or 'observed'}")
 
 
 def _measure_here(folder: Path, wanted: Wanted) -> None:
+    from virtoll.campaign.explain import explain as explain_run
     from virtoll.lab.interrupts import interruptible
-    from virtoll.run.explain import explain as explain_run
     from virtoll.runfolder.store import RunFolder
 
     with _told_how_to_go_on(folder), interruptible():

@@ -57,8 +57,8 @@ def list_workloads(as_json: Json = False) -> None:
 @app.command("experiments")
 def list_experiments(as_json: Json = False) -> None:
     """List the experiments that come with Virtoll."""
+    from virtoll.campaign.preview import estimate, plan_of
     from virtoll.experiment.parse import presets
-    from virtoll.run.preview import estimate, plan_of
 
     rows = []
     for path in sorted(presets().glob("*.yaml"), key=lambda path: path.stem):

@@ -122,10 +122,10 @@ def _checked(model: type[Parameters], name: str, given: Any) -> Any:
 
 def _told(missing: Missing) -> Told:
     """The experiment as the text of its file, checked as ``virtoll plan`` checks it, and how long it takes."""
+    from virtoll.campaign.preview import catalogue, estimate, plan_of
+    from virtoll.campaign.requirements import possible, why_impossible
     from virtoll.cli.advice_words import Told
     from virtoll.experiment.parse import parse_experiment
-    from virtoll.run.preview import catalogue, estimate, plan_of
-    from virtoll.run.requirements import possible, why_impossible
 
     text = file_text(missing.document)
     try:

@@ -38,8 +38,8 @@ def up(kind: Kind) -> None:
 
     Runs boot their own.
     """
+    from virtoll.campaign import interactive_nested
     from virtoll.image import prepare_image
-    from virtoll.run import interactive_nested
 
     _build(kind)
     prepare_image("tiny", kernel=True, progress=say)
@@ -58,7 +58,7 @@ def down(
     everything: Annotated[bool, typer.Option("--all", help="All that are up.")] = False,
 ) -> None:
     """End a nested host with all that is on it."""
-    from virtoll.run import interactive_nested
+    from virtoll.campaign import interactive_nested
 
     if everything == (kind is not None):
         raise UsageError("name one kind of nested host, or give --all; 'virtoll nested list' shows what is up")
@@ -70,9 +70,9 @@ def down(
 @app.command("list")
 def list_nested_hosts(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """List the kinds, which of them are built, and what is up."""
+    from virtoll.campaign import interactive_nested
     from virtoll.errors import ImageError
     from virtoll.nested import NESTED_HOSTS, prepare_nested_host
-    from virtoll.run import interactive_nested
 
     running = {one.kind: one for one in interactive_nested.held()}
     rows = []
@@ -122,7 +122,7 @@ def shell(
     """
     import subprocess
 
-    from virtoll.run import interactive_nested
+    from virtoll.campaign import interactive_nested
 
     one = interactive_nested.find(kind)
     words = interactive_nested.command(one, argv or [], terminal=not argv and sys.stdin.isatty())
@@ -132,8 +132,8 @@ def shell(
 @app.command(hidden=True)
 def hold(kind: Kind) -> None:
     """What 'up' leaves in the background: first outside a lab, then in it."""
+    from virtoll.campaign import interactive_nested
     from virtoll.lab.launch import inside_lab, run_in_lab
-    from virtoll.run import interactive_nested
 
     interactive_nested.known_kind(kind)
     if inside_lab() is None:
@@ -143,7 +143,7 @@ def hold(kind: Kind) -> None:
 
 
 def _build(kind: str) -> None:
+    from virtoll.campaign import interactive_nested
     from virtoll.nested import NESTED_HOSTS, prepare_nested_host
-    from virtoll.run import interactive_nested
 
     prepare_nested_host(NESTED_HOSTS[interactive_nested.known_kind(kind)], progress=say)

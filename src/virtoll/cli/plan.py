@@ -123,8 +123,8 @@ def load(name: str, selection: Selection | None = None) -> Experiment:
     from virtoll.experiment.parse import find_experiment, load_experiment
 
     file = find_experiment(name)  # before what takes long to import: a name is easily misspelt
+    from virtoll.campaign.preview import catalogue
     from virtoll.experiment.selection import EVERYTHING
-    from virtoll.run.preview import catalogue
 
     checked = load_experiment(file, catalogue(), selection or EVERYTHING)
     if checked.needs:
@@ -157,9 +157,9 @@ def plan(
     With how long it will take, its disk and memory, and what its result would lack.
     """
     checked = load(experiment, chosen(size, platform, workload, only, skip, until, blocks=blocks, seed=seed))
-    from virtoll.run.preview import estimate, plan_of, planned_trial
-    from virtoll.run.progress import describe
-    from virtoll.run.requirements import bytes_of, data_bytes, memory_at_once, possible, why_impossible
+    from virtoll.campaign.preview import estimate, plan_of, planned_trial
+    from virtoll.campaign.progress import describe
+    from virtoll.campaign.requirements import bytes_of, data_bytes, memory_at_once, possible, why_impossible
 
     planned = plan_of(checked)
     reasons = {trial.number: why_impossible(trial, checked) for trial in planned.trials}
@@ -211,8 +211,8 @@ def plan(
 
 def _kernel_download(checked: Experiment) -> KernelDownload | None:
     """What machines of the experiment need and the cache has not; None where it has all, or none is needed."""
+    from virtoll.campaign.requirements import needs_kernel
     from virtoll.image import default_cache, kernel_download
-    from virtoll.run.requirements import needs_kernel
 
     try:
         return kernel_download(default_cache()) if needs_kernel(checked) else None

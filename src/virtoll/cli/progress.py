@@ -16,8 +16,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Column
 from rich.text import Text
 
+from virtoll.campaign.progress import describe, outcome
 from virtoll.experiment.plan import Trial
-from virtoll.run.progress import describe, outcome
 
 if TYPE_CHECKING:
     from virtoll.runfolder.records import TrialRecord

@@ -123,9 +123,9 @@ def consolidation(
     """
     import yaml
 
+    from virtoll.campaign.preview import catalogue
     from virtoll.cli.shell import given_platform
     from virtoll.experiment.parse import parse_experiment
-    from virtoll.run.preview import catalogue
 
     document = {
         "name": "consolidation",
@@ -174,9 +174,9 @@ def extend(
     Verdicts are then tested at a stricter level.
     """
     del quiet
-    from virtoll.run.extension import asked_blocks, extended_experiment, refuse_unfinished
-    from virtoll.run.preview import needs_lab
-    from virtoll.run.requirements import images_of, needs_kernel
+    from virtoll.campaign.extension import asked_blocks, extended_experiment, refuse_unfinished
+    from virtoll.campaign.preview import needs_lab
+    from virtoll.campaign.requirements import images_of, needs_kernel
     from virtoll.runfolder.store import RunFolder
 
     folder = find_run(run)
@@ -208,9 +208,9 @@ def _judge(built: ReportResult, thresholds: Sequence[Threshold], allow_unknown: 
 
 def resume_into(folder: Path) -> None:
     """Measure what a run folder has not yet; no report."""
-    from virtoll.run.pipeline import experiment_of
-    from virtoll.run.preview import needs_lab
-    from virtoll.run.requirements import images_of, needs_kernel
+    from virtoll.campaign.pipeline import experiment_of
+    from virtoll.campaign.preview import needs_lab
+    from virtoll.campaign.requirements import images_of, needs_kernel
     from virtoll.runfolder.store import RunFolder
 
     experiment = experiment_of(RunFolder.open(folder))
@@ -377,8 +377,8 @@ def in_lab_run(experiment: str, into: Path, selection: str) -> None:
 def in_lab_consolidation(text: str, into: Path) -> None:
     """``consolidation``, in its lab; ``text``: the experiment's YAML."""
     require_lab()
+    from virtoll.campaign.preview import catalogue
     from virtoll.experiment.parse import parse_experiment
-    from virtoll.run.preview import catalogue
 
     _measure_here(parse_experiment(text, Path("virtoll consolidation"), catalogue()), into)
 
@@ -403,8 +403,8 @@ def measure_into(experiment: Experiment, folder: Path) -> None:
 
 def _measure(experiment: Experiment, folder: Path, inside: list[str]) -> None:
     """Measure here where all platforms are models, else in a lab by the command ``inside``."""
-    from virtoll.run.preview import needs_lab
-    from virtoll.run.requirements import images_of, needs_kernel
+    from virtoll.campaign.preview import needs_lab
+    from virtoll.campaign.requirements import images_of, needs_kernel
 
     if not needs_lab(experiment):
         _measure_here(experiment, folder)
@@ -415,9 +415,9 @@ def _measure(experiment: Experiment, folder: Path, inside: list[str]) -> None:
 
 
 def _measure_here(experiment: Experiment, folder: Path) -> None:
-    from virtoll.run.pipeline import measure
-    from virtoll.run.preview import estimate, plan_of
-    from virtoll.run.requirements import possible
+    from virtoll.campaign.pipeline import measure
+    from virtoll.campaign.preview import estimate, plan_of
+    from virtoll.campaign.requirements import possible
 
     command = ["virtoll", "run", str(experiment.file), *experiment.selection.arguments()]
 
@@ -433,13 +433,13 @@ def _measure_here(experiment: Experiment, folder: Path) -> None:
 
 
 def _resume_here(folder: Path) -> None:
-    from virtoll.run.pipeline import resume as resume_run
+    from virtoll.campaign.pipeline import resume as resume_run
 
     _with_progress(lambda progress: resume_run(folder, progress, _look_at), folder)
 
 
 def _extend_here(folder: Path, blocks: int) -> None:
-    from virtoll.run.pipeline import extend as extend_run
+    from virtoll.campaign.pipeline import extend as extend_run
 
     command = ["virtoll", "extend", str(folder), "--blocks", str(blocks)]
     _with_progress(lambda progress: extend_run(folder, blocks, command, progress), folder)
@@ -457,9 +457,9 @@ def _with_progress(work: Callable[[Any], None], folder: Path) -> None:
 
     The folder is held until its state is final, so that no reader takes a run that is being ended for a killed one.
     """
+    from virtoll.campaign.progress import SilentProgress
     from virtoll.cli.progress import LiveProgress, PlainProgress
     from virtoll.lab.interrupts import interruptible
-    from virtoll.run.progress import SilentProgress
     from virtoll.runfolder.overview import writing
 
     with writing(folder):

@@ -16,6 +16,10 @@ from pathlib import Path
 from virtoll.agent.client import AgentClient
 from virtoll.agent.links import network_request
 from virtoll.agent.operations.session import TerminalExit, TerminalInputRequest, TerminalRequest
+from virtoll.campaign.pinning import choose_pinning
+from virtoll.campaign.preview import catalogue
+from virtoll.campaign.progress import SilentProgress
+from virtoll.campaign.session import open_run_session
 from virtoll.errors import AgentError, UsageError
 from virtoll.experiment.model import PlatformChoice
 from virtoll.experiment.parse import parse_experiment
@@ -24,10 +28,6 @@ from virtoll.platforms import platform_of
 from virtoll.platforms.attachment import attach
 from virtoll.platforms.base import GuestRequest
 from virtoll.platforms.limits import limit
-from virtoll.run.pinning import choose_pinning
-from virtoll.run.preview import catalogue
-from virtoll.run.progress import SilentProgress
-from virtoll.run.session import open_run_session
 
 _MEMORY_BYTES = 256 * 2**20
 _END_OF_TRANSMISSION = b"\x04"

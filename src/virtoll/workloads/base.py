@@ -47,7 +47,7 @@ class Metric:
 
 DURATION = Metric("duration", "ns", "lower", "marks")
 SIZED_NS = 200_000_000
-"""A job that can be repeated is, until the host takes so long for it (``virtoll.run.sizing``)."""
+"""A job that can be repeated is, until the host takes so long for it (``virtoll.campaign.sizing``)."""
 
 
 @dataclass(frozen=True)

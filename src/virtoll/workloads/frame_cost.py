@@ -1,8 +1,8 @@
 """The CPU time that a frame costs: two points at which the host's CPUs are read, with a few frames and with many.
 
 Between them all is equal but the number of frames: the sender wakes equally often, sends what is due and sleeps. So the
-difference of the CPUs' busy times over that of the frames is the time of one frame, whoever's core does the work. From
-it comes off what generator and sink take with nothing between (``run/calibration.py``), in ``stats/frame_cost.py``.
+difference of the CPUs' busy times over that of the frames is the time of one frame, whoever's core does the work. What
+generator and sink take with nothing between (``campaign/calibration.py``) is taken off in ``stats/frame_cost.py``.
 
 Live frames cannot sleep, and send each frame by itself, which costs a router more. So packet sockets take their place.
 """

@@ -17,6 +17,9 @@ from pathlib import Path
 from typing import Literal
 
 from virtoll.agent.operations.session import ClocksRequest
+from virtoll.campaign.progress import Progress
+from virtoll.campaign.requirements import RESERVE_BYTES
+from virtoll.campaign.session import RunSession
 from virtoll.errors import GuestError
 from virtoll.experiment.model import ConsolidationBudget, Experiment, Parameters, PlatformChoice
 from virtoll.host.guest_usage import available_bytes, read_footprint, swapped_out_pages
@@ -24,9 +27,6 @@ from virtoll.lab import interrupts
 from virtoll.lab.network import GuestNetwork
 from virtoll.platforms.base import Guest, GuestRequest, GuestStartError, Platform
 from virtoll.platforms.limits import limit
-from virtoll.run.progress import Progress
-from virtoll.run.requirements import RESERVE_BYTES
-from virtoll.run.session import RunSession
 from virtoll.runfolder.store import RunFolder
 
 _MIB = 2**20

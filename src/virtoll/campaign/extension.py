@@ -14,9 +14,9 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from virtoll import __version__
+from virtoll.campaign.preview import estimate, plan_of, planned_trial
+from virtoll.campaign.stored import stored_experiment
 from virtoll.errors import UsageError
-from virtoll.run.preview import estimate, plan_of, planned_trial
-from virtoll.run.stored import stored_experiment
 from virtoll.runfolder.looks import Looks
 from virtoll.runfolder.overview import state_now
 from virtoll.runfolder.store import RunFolder

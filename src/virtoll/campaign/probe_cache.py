@@ -16,13 +16,13 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
+from virtoll.campaign.requirements import why_not_there
 from virtoll.experiment.model import Parameters, PlatformChoice
 from virtoll.image import default_cache
 from virtoll.lab import interrupts
 from virtoll.platforms.base import Platform, Probe
 from virtoll.platforms.host import Site
 from virtoll.platforms.limits import OwnLimits
-from virtoll.run.requirements import why_not_there
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 # As every deadline of Virtoll is told, and most of others' programs.

@@ -14,6 +14,7 @@ from pathlib import Path
 from virtoll.agent.client import Caller
 from virtoll.agent.links import peer_request
 from virtoll.agent.operations.session import FactsRequest
+from virtoll.campaign.peer import ready_agent
 from virtoll.errors import GuestError, ImageError, LabError
 from virtoll.experiment.topology import HostAddress, Testbed
 from virtoll.hosts.base import LocalHost
@@ -28,7 +29,6 @@ from virtoll.lab.network import Network, plan_links
 from virtoll.nested import NESTED_HOSTS, nested_machine, prepare_nested_host
 from virtoll.platforms.host import SharedResources, Site, Sleep
 from virtoll.platforms.process_guest import root_disk
-from virtoll.run.peer import ready_agent
 
 _READY_SECONDS = 60.0
 

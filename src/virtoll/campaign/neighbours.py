@@ -18,13 +18,13 @@ from virtoll.agent.operations.programs import EndReply, EndRequest, ProgressRequ
 from virtoll.agent.operations.session import ClocksRequest
 from virtoll.agent.operations.traffic import TrafficStartRequest, TrafficStopRequest
 from virtoll.agent.path_counters import read_counters
+from virtoll.campaign.live_guest import LiveGuest, named, running
+from virtoll.campaign.progress import Progress
+from virtoll.campaign.session import RunSession
 from virtoll.errors import GuestCannot, GuestError
 from virtoll.lab.disks import DISKS
 from virtoll.lab.inside import wait_until
 from virtoll.platforms.base import DATA_PATH
-from virtoll.run.live_guest import LiveGuest, named, running
-from virtoll.run.progress import Progress
-from virtoll.run.session import RunSession
 from virtoll.runfolder.conditions import TRAFFIC_LOADS, Condition
 from virtoll.runfolder.store import RunFolder, parse_record
 from virtoll.workloads.base import Bench

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Final
 from virtoll import units
 from virtoll.agent import turns
 from virtoll.agent.timekeeper import PAUSE_NS
+from virtoll.campaign.live_guest import LiveGuest, named, running
+from virtoll.campaign.session import RunSession
+from virtoll.campaign.threads import at_once
 from virtoll.errors import GuestCannot, GuestError
 from virtoll.experiment.plan import Trial
 from virtoll.lab import interrupts
-from virtoll.run.live_guest import LiveGuest, named, running
-from virtoll.run.session import RunSession
-from virtoll.run.threads import at_once
 from virtoll.runfolder.scale import ScalePoint
 from virtoll.runfolder.store import parse_record
 from virtoll.workloads import workload_of

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
+from virtoll.campaign.requirements import RESERVE_BYTES
 from virtoll.host.guest_usage import available_bytes, read_footprint
 from virtoll.platforms.base import Guest
-from virtoll.run.requirements import RESERVE_BYTES
 
 Key = TypeVar("Key")
 

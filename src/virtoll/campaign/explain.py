@@ -16,6 +16,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from virtoll.campaign import manifest
+from virtoll.campaign.fleet import Fleet
+from virtoll.campaign.live_guest import LiveGuest
+from virtoll.campaign.neighbours import Neighbours
+from virtoll.campaign.observer import Observer
+from virtoll.campaign.pipeline import fleet_of, measured, open_session_for, probe_all
+from virtoll.campaign.preview import estimate
+from virtoll.campaign.progress import Progress
+from virtoll.campaign.requirements import why_impossible
+from virtoll.campaign.session import RunSession
+from virtoll.campaign.sizing import JobSizes
+from virtoll.campaign.stored import stored_experiment
 from virtoll.errors import GuestError, UsageError
 from virtoll.experiment.model import Experiment
 from virtoll.experiment.plan import Plan, Trial
@@ -24,18 +36,6 @@ from virtoll.host.observe import Observation, observing
 from virtoll.host.observe.base import Watched
 from virtoll.host.observe.host_proc import host_proc
 from virtoll.lab import interrupts
-from virtoll.run import manifest
-from virtoll.run.fleet import Fleet
-from virtoll.run.live_guest import LiveGuest
-from virtoll.run.neighbours import Neighbours
-from virtoll.run.observer import Observer
-from virtoll.run.pipeline import fleet_of, measured, open_session_for, probe_all
-from virtoll.run.preview import estimate
-from virtoll.run.progress import Progress
-from virtoll.run.requirements import why_impossible
-from virtoll.run.session import RunSession
-from virtoll.run.sizing import JobSizes
-from virtoll.run.stored import stored_experiment
 from virtoll.runfolder.explain_records import CounterSpan, ObservedTrial
 from virtoll.runfolder.observer_records import ObserverReading
 from virtoll.runfolder.store import RunFolder
@@ -127,7 +127,7 @@ def _observe(
     progress: Progress,
 ) -> None:
     """Each trial's record; what cannot run has one at once, with the reason."""
-    from virtoll.run.drafts import skipped_trial
+    from virtoll.campaign.drafts import skipped_trial
 
     able = []
     for trial in todo.trials:

@@ -14,24 +14,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from virtoll.campaign import consolidation, extension, manifest, probe_cache, scale
+from virtoll.campaign.calibration import Calibrator
+from virtoll.campaign.fleet import Fleet
+from virtoll.campaign.live_guest import LiveGuest, running
+from virtoll.campaign.neighbours import Loaded, Neighbours
+from virtoll.campaign.pinning import pinning_for
+from virtoll.campaign.preview import estimate, needs_lab, plan_of
+from virtoll.campaign.progress import Progress
+from virtoll.campaign.requirements import images_of, needs_kernel, possible, why_impossible
+from virtoll.campaign.session import RunSession, model_session, open_run_session
+from virtoll.campaign.sizing import JobSizes
+from virtoll.campaign.stored import stored_experiment
 from virtoll.errors import AgentError, GuestCannot, GuestError, NeighbourFailed, UsageError
 from virtoll.experiment.model import Experiment, PlatformChoice
 from virtoll.experiment.plan import Plan, Trial
 from virtoll.lab import interrupts
 from virtoll.platforms import EVERY_PLATFORM, platform_of
 from virtoll.platforms.base import Probe
-from virtoll.run import consolidation, extension, manifest, probe_cache, scale
-from virtoll.run.calibration import Calibrator
-from virtoll.run.fleet import Fleet
-from virtoll.run.live_guest import LiveGuest, running
-from virtoll.run.neighbours import Loaded, Neighbours
-from virtoll.run.pinning import pinning_for
-from virtoll.run.preview import estimate, needs_lab, plan_of
-from virtoll.run.progress import Progress
-from virtoll.run.requirements import images_of, needs_kernel, possible, why_impossible
-from virtoll.run.session import RunSession, model_session, open_run_session
-from virtoll.run.sizing import JobSizes
-from virtoll.run.stored import stored_experiment
 from virtoll.runfolder.conditions import TRAFFIC_LOADS
 from virtoll.runfolder.store import RunFolder
 from virtoll.workloads import workload_of
@@ -220,7 +220,7 @@ def fleet_of(
 
 def measured(trial: Trial, fleet: Fleet, session: RunSession, sizes: JobSizes, neighbours: Neighbours) -> TrialRecord:
     """One trial's record, whatever becomes of it: a failing guest costs its own trials only."""
-    from virtoll.run.drafts import skipped_trial
+    from virtoll.campaign.drafts import skipped_trial
 
     session.attempts[trial.number] += 1
     refused = fleet.refuses(trial.platform.label, trial.workload)
@@ -235,7 +235,7 @@ def _measure_trial(
     trial: Trial, fleet: Fleet, session: RunSession, sizes: JobSizes, neighbours: Neighbours
 ) -> TrialRecord:
     """The record of a trial of one guest, or of those that its workload measures side by side."""
-    from virtoll.run.drafts import skipped_trial, with_outcome
+    from virtoll.campaign.drafts import skipped_trial, with_outcome
 
     started = time.time_ns()
     outcome, evidence = Measurement(), tuple[str, ...]()
@@ -305,7 +305,7 @@ def _measure_trial(
 
 def _measure_at_once(trial: Trial, point: ScalePoint, fleet: Fleet, session: RunSession) -> TrialRecord:
     """The record of a trial of several guests at once."""
-    from virtoll.run.drafts import skipped_trial
+    from virtoll.campaign.drafts import skipped_trial
 
     started = time.time_ns()
     status: Status = "ok"
@@ -351,7 +351,7 @@ def _skip_impossible(experiment: Experiment, plan: Plan, folder: RunFolder, sess
 
     Its platform cannot be used here, or has not what the workload needs.
     """
-    from virtoll.run.drafts import skipped_trial
+    from virtoll.campaign.drafts import skipped_trial
 
     reasons = {entry.label: entry.reason for entry in folder.manifest.platforms if not entry.available}
     for trial in plan.trials:

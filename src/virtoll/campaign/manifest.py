@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING
 from virtoll import __version__, units
 from virtoll.agent.client import PROTOCOL
 from virtoll.agent.operations.session import HelloRequest
+from virtoll.campaign.pinning import Pinning
+from virtoll.campaign.preview import planned_trial
+from virtoll.campaign.requirements import has_smallest_image
 from virtoll.errors import ImageError, UsageError
 from virtoll.experiment.model import Experiment, PlatformChoice
 from virtoll.experiment.plan import Plan
@@ -24,9 +27,6 @@ from virtoll.nested import NESTED_HOSTS, prepare_nested_host
 from virtoll.platforms import EVERY_PLATFORM, PLATFORMS
 from virtoll.platforms.base import VALIDATION_WORDS, Probe
 from virtoll.platforms.host import Site
-from virtoll.run.pinning import Pinning
-from virtoll.run.preview import planned_trial
-from virtoll.run.requirements import has_smallest_image
 from virtoll.runfolder.store import FORMAT, parse_record
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import Metric

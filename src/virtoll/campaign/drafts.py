@@ -19,12 +19,12 @@ from virtoll.runfolder.traffic_records import Point
 
 if TYPE_CHECKING:
     from virtoll.agent.operations.session import FactsReply, HelloReply
+    from virtoll.campaign.guest_check import Mismatch
+    from virtoll.campaign.live_guest import Slot
     from virtoll.host.guest_usage import HostView
     from virtoll.lab.network import GuestNetwork
     from virtoll.lab.receiving import ReceivingCpus
     from virtoll.platforms.base import Guest, GuestRequest
-    from virtoll.run.guest_check import Mismatch
-    from virtoll.run.live_guest import Slot
     from virtoll.workloads.base import Measurement
     from virtoll.workloads.points import MeasuredPoint
 

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Literal
 from virtoll.agent.client import Caller, TrafficAgents
 from virtoll.agent.links import bare_interfaces
 from virtoll.agent.path_counters import knows_counters
+from virtoll.campaign.pinning import Pinning
+from virtoll.campaign.preview import CALIBRATION_POINT_NS, CPU_PAIRS, CPU_POINT_NS, shapes
 from virtoll.errors import GuestError
 from virtoll.experiment.model import Experiment, WorkloadChoice
 from virtoll.hosts.remote_peer import Apart
 from virtoll.platforms.host import Site
-from virtoll.run.pinning import Pinning
-from virtoll.run.preview import CALIBRATION_POINT_NS, CPU_PAIRS, CPU_POINT_NS, shapes
 from virtoll.runfolder.frame_shape import FrameShape
 from virtoll.runfolder.store import RunFolder, parse_record
 from virtoll.workloads.frame_cost import Meter

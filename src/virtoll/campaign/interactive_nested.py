@@ -22,13 +22,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from virtoll.campaign.pinning import choose_pinning
+from virtoll.campaign.progress import SilentProgress
+from virtoll.campaign.session import open_run_session
 from virtoll.errors import GuestError, LabError, UsageError
 from virtoll.experiment.topology import HostAddress
 from virtoll.lab import residue
 from virtoll.nested import NESTED_HOSTS
-from virtoll.run.pinning import choose_pinning
-from virtoll.run.progress import SilentProgress
-from virtoll.run.session import open_run_session
 
 _FILE = "nested.json"
 _UP_SECONDS = 400.0

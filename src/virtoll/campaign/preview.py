@@ -9,10 +9,10 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from virtoll.campaign.requirements import guests_beside, guests_side_by_side
 from virtoll.experiment.model import Catalogue, Experiment, PlatformChoice, WorkloadChoice
 from virtoll.experiment.plan import Plan, Trial, estimate_seconds, make_plan
 from virtoll.platforms import EVERY_PLATFORM
-from virtoll.run.requirements import guests_beside, guests_side_by_side
 from virtoll.workloads import WORKLOADS, workload_of
 from virtoll.workloads.loads import image_of
 from virtoll.workloads.traffic import RESIDUAL_NS, FrameParameters

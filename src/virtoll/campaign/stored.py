@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from virtoll.campaign.preview import catalogue
 from virtoll.experiment.parse import parse_experiment
 from virtoll.experiment.selection import Selection
-from virtoll.run.preview import catalogue
 
 if TYPE_CHECKING:
     from virtoll.experiment.model import Experiment

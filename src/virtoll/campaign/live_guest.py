@@ -14,14 +14,14 @@ from virtoll.agent.client import TrafficAgents
 from virtoll.agent.operations.session import ClocksRequest
 from virtoll.agent.path_counters import HopReader
 from virtoll.agent.timekeeper import Timekeeper
+from virtoll.campaign.data_directory import DataKeeper
+from virtoll.campaign.pinning import Pinning
+from virtoll.campaign.requirements import why_not_in_memory
 from virtoll.errors import AgentError, GuestError, NeighbourFailed
 from virtoll.host.guest_usage import CpuAround, cpu_around
 from virtoll.lab.network import GuestNetwork
 from virtoll.platforms.base import Guest
 from virtoll.platforms.host import Site
-from virtoll.run.data_directory import DataKeeper
-from virtoll.run.pinning import Pinning
-from virtoll.run.requirements import why_not_in_memory
 from virtoll.runfolder.conditions import Affinity
 from virtoll.runfolder.scale import ScalePoint
 from virtoll.workloads.base import Bench, DataDirectory, Needs

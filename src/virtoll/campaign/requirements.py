@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from virtoll import units
+from virtoll.campaign.pinning import cpus_at_once, pinning_for
 from virtoll.experiment.model import Experiment, Image, Parameters, PlatformChoice
 from virtoll.experiment.plan import Plan, Trial
 from virtoll.experiment.topology import Testbed
@@ -23,7 +24,6 @@ from virtoll.platforms import EVERY_PLATFORM, platform_of
 from virtoll.platforms.attachment import AttachedMachine
 from virtoll.platforms.base import Platform
 from virtoll.platforms.limits import OwnLimits
-from virtoll.run.pinning import cpus_at_once, pinning_for
 from virtoll.runfolder.conditions import TRAFFIC_LOADS, Affinity, Condition
 from virtoll.workloads import workload_of
 from virtoll.workloads.base import FEATURES, Needs

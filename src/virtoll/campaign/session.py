@@ -15,6 +15,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from virtoll.agent.client import Caller
+from virtoll.campaign.observer import Observer
+from virtoll.campaign.peer import far_programs, lab_agent, load_peer, network_peer, peer_programs
+from virtoll.campaign.pinning import LoadCpus, Pinning
+from virtoll.campaign.progress import Progress
+from virtoll.campaign.requirements import SMALLEST_IMAGE, has_smallest_image
+from virtoll.campaign.sites import Sites
 from virtoll.errors import GuestError, LabError
 from virtoll.experiment.model import PlatformChoice
 from virtoll.experiment.topology import Testbed
@@ -24,12 +30,6 @@ from virtoll.lab.data import LocalVolume
 from virtoll.lab.inside import Lab, this_lab
 from virtoll.platforms.fake.site import model_site
 from virtoll.platforms.host import Site
-from virtoll.run.observer import Observer
-from virtoll.run.peer import far_programs, lab_agent, load_peer, network_peer, peer_programs
-from virtoll.run.pinning import LoadCpus, Pinning
-from virtoll.run.progress import Progress
-from virtoll.run.requirements import SMALLEST_IMAGE, has_smallest_image
-from virtoll.run.sites import Sites
 from virtoll.runfolder.store import RunFolder
 
 if TYPE_CHECKING:

@@ -23,6 +23,14 @@ from virtoll.agent.links import network_request, peer_request
 from virtoll.agent.operations.session import FactsRequest, HelloRequest
 from virtoll.agent.path_counters import HopReader
 from virtoll.agent.timekeeper import Timekeeper, await_path
+from virtoll.campaign.data_directory import DataKeeper, find_data_volume
+from virtoll.campaign.guest_check import compare, compare_pre_provisioned
+from virtoll.campaign.live_guest import LiveGuest, NeighbourKey, Placement, Slot
+from virtoll.campaign.observer import Observer
+from virtoll.campaign.pinning import Pinning, cpus_at_once
+from virtoll.campaign.progress import Progress
+from virtoll.campaign.room import ended_for, held_bytes, lacking_bytes
+from virtoll.campaign.threads import at_once
 from virtoll.errors import AgentError, GuestCannot, GuestDied, GuestError, LabError, NeighbourFailed
 from virtoll.experiment.model import Experiment, Parameters, PlatformChoice, WorkloadChoice
 from virtoll.experiment.plan import Trial
@@ -36,14 +44,6 @@ from virtoll.platforms.host import Site
 from virtoll.platforms.kernel_settings import why_not_in_force
 from virtoll.platforms.last_words import with_last_words
 from virtoll.platforms.limits import limit
-from virtoll.run.data_directory import DataKeeper, find_data_volume
-from virtoll.run.guest_check import compare, compare_pre_provisioned
-from virtoll.run.live_guest import LiveGuest, NeighbourKey, Placement, Slot
-from virtoll.run.observer import Observer
-from virtoll.run.pinning import Pinning, cpus_at_once
-from virtoll.run.progress import Progress
-from virtoll.run.room import ended_for, held_bytes, lacking_bytes
-from virtoll.run.threads import at_once
 from virtoll.runfolder.conditions import Affinity, Condition
 from virtoll.runfolder.scale import ScalePoint
 from virtoll.runfolder.store import RunFolder
@@ -52,7 +52,7 @@ from virtoll.workloads.base import Needs
 from virtoll.workloads.loads import data_bytes_of
 
 if TYPE_CHECKING:
-    from virtoll.run.drafts import BootDraft
+    from virtoll.campaign.drafts import BootDraft
 
 _STARTS_PER_BLOCK = 3
 _REFUSALS_PER_BLOCK = 2  # a second try, since what refused may have been a busy host
@@ -426,7 +426,7 @@ class Fleet:
 
     def _start_at(self, choice: PlatformChoice, site: Site, slot: Slot) -> LiveGuest | None:
         """Start one guest, measure what it is, park it, and write its boot record; failure is recorded, not raised."""
-        from virtoll.run.drafts import BootDraft
+        from virtoll.campaign.drafts import BootDraft
 
         number = self.block[0].block
         self.boots[choice.label, number] += 1

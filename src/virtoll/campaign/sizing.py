@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from virtoll.campaign.fleet import Fleet
+from virtoll.campaign.live_guest import running
+from virtoll.campaign.progress import Progress
+from virtoll.campaign.session import RunSession
 from virtoll.errors import AgentError, GuestError
 from virtoll.experiment.model import Experiment, WorkloadChoice
 from virtoll.experiment.plan import Trial
-from virtoll.run.fleet import Fleet
-from virtoll.run.live_guest import running
-from virtoll.run.progress import Progress
-from virtoll.run.session import RunSession
 from virtoll.runfolder.store import RunFolder, parse_record
 from virtoll.workloads import workload_of
 from virtoll.workloads.base import SIZED_NS, Bench
