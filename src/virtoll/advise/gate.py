@@ -79,7 +79,7 @@ class Check:
     """A threshold and one platform's values: `low` to `high` hold together with all others; `unit` "x": a slowdown.
 
     None: nothing is known. `high` infinite: that end is open. `reason`: why it cannot be told. `margin`: how many times
-    as good as the limit asks the estimate is. `more_blocks`: how many more would tell; None: not known.
+    better than the limit the estimate is; below 1 it is worse. `more_blocks`: how many would tell; None: not known.
     """
 
     threshold: str

@@ -201,7 +201,8 @@ def _rest(one: Check) -> Iterator[str]:
     from virtoll.report import words
 
     if one.margin is not None:
-        yield f"{units.significant(one.margin)} times as good as the limit {words.figure(one.limit, one.unit)} asks"
+        times, side = (one.margin, "better") if one.margin >= 1 else (1 / one.margin, "worse")
+        yield f"{units.significant(times)} times {side} than the limit {words.figure(one.limit, one.unit)}"
     if one.reason:
         yield one.reason
     if one.more_blocks is not None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import UTC, datetime
+from pathlib import Path
 
 from virtoll.cli.folders import run_folders
 from virtoll.cli.groups import Cli
@@ -77,28 +78,41 @@ def list_experiments(as_json: Json = False) -> None:
 
 @app.command("runs")
 def list_runs(as_json: Json = False) -> None:
-    """List the runs in the runs folder, newest last."""
-    from datetime import UTC, datetime
+    """List the runs in the runs folder, newest last.
 
+    The host, by its fingerprint, is in the list where the runs are of several; --json has it always.
+    """
+    rows = [_run_row(path) for path in run_folders()]
+    if as_json:
+        show(rows, as_json)
+        return
+    lines = [{"run": row["run"], "state": row["state"]} for row in rows]
+    for line, row in zip(lines, rows, strict=True):
+        if row["trials"]:
+            line["state"] += f", {row['trials']} trials"
+        line["created"] = row["created"] and f"{datetime.fromisoformat(row['created']).astimezone():%Y-%m-%d %H:%M}"
+        if len({one["host"] for one in rows}) > 1:
+            line["host"] = row["host"]
+    show(lines, as_json)
+
+
+def _run_row(path: Path) -> dict[str, str]:
+    """What a list has of a run; of one that is damaged the reason alone."""
     from virtoll.runfolder.overview import overview
 
-    rows: list[dict[str, Any]] = []
-    for path in run_folders():
-        row: dict[str, Any] = dict.fromkeys(("run", "experiment", "state", "trials", "created", "host"), "")
-        try:
-            one = overview(path)
-            when = datetime.fromtimestamp(one.created_ns / 1e9, UTC)
-            row |= {
-                "experiment": one.experiment,
-                "state": one.state,
-                "trials": f"{one.finished} of {one.planned}",
-                "created": when.strftime("%Y-%m-%dT%H:%M:%SZ") if as_json else f"{when.astimezone():%Y-%m-%d %H:%M}",
-                "host": one.host,
-            }
-        except VirtollError as error:
-            row["state"] = f"damaged: {error}"
-        rows.append(row | {"run": path.name})
-    show(rows, as_json)
+    row = dict.fromkeys(("run", "experiment", "state", "trials", "created", "host"), "")
+    try:
+        one = overview(path)
+    except VirtollError as error:
+        return row | {"run": path.name, "state": f"damaged: {error}"}
+    return {
+        "run": path.name,
+        "experiment": one.experiment,
+        "state": one.state,
+        "trials": f"{one.finished} of {one.planned}",
+        "created": datetime.fromtimestamp(one.created_ns / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "host": one.host,
+    }
 
 
 @app.command("figures")

@@ -60,12 +60,13 @@ def _guests(analysis: Analysis) -> str:
 
 
 def control_line(analysis: Analysis) -> str:
-    """The host against itself (the A/A control): how far it was from itself, and what a difference there means."""
+    """The host against itself (the A/A control): how far it was from itself in what verdicts of platforms are about,
+    the primary metrics, and what a difference there means.
+    """
     control, baseline = analysis.data.manifest.control, analysis.data.manifest.baseline
-    measured = [one for one in analysis.control if one.share is not None]
-    if control is None or not measured:
+    shares = [one.share for one in analysis.control if one.task.metric.primary and one.share is not None]
+    if control is None or not shares:
         return "There is no A/A control: the host was not compared with itself."
-    shares = [one.share for one in measured if one.share is not None]
     line = f"The host against itself ({control} against {baseline}): {_shares(shares)}."
     if not analysis.alarms:
         return line
