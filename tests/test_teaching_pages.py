@@ -23,7 +23,7 @@ import typer.core
 import typer.main
 import yaml
 from tests.support.commands import environment
-from tests.test_documentation import ROOT, command_lines, experiments, name_of
+from tests.test_documentation import ROOT, experiments, name_of
 from tests.test_setup import load_tool
 
 from virtoll.advise.gate import parse_threshold
@@ -48,6 +48,14 @@ MOST_WORDS = 25  # of a sentence
 def blocks(path: Path, kind: str) -> list[str]:
     """The page's blocks of code of a kind."""
     return [one["text"] for one in _BLOCK.finditer(path.read_text(encoding="utf-8")) if one["kind"] == kind]
+
+
+def command_lines(value: object) -> list[str]:
+    """Every line of a CI's file that starts Virtoll, wherever it stands in it."""
+    if isinstance(value, dict | list):
+        return [line for one in (value.values() if isinstance(value, dict) else value) for line in command_lines(one)]
+    lines = value.splitlines() if isinstance(value, str) else []
+    return [line for line in lines if line.startswith("virtoll ")]
 
 
 def commands(path: Path) -> list[str]:
@@ -101,7 +109,16 @@ def test_every_command_line_is_understood(path: Path) -> None:
         parse_needs(texts(given.get("need")), known)
 
 
-@pytest.mark.parametrize("line", ["virtoll run x --block 3", "virtoll plan a b", "virtoll lists", "virtoll gate --fail-if"])
+def test_the_files_of_ci_measure_and_export() -> None:
+    lines = [
+        line for block in blocks(DOCS / "how-to" / "ci.md", "yaml") for line in command_lines(yaml.safe_load(block))
+    ]
+    assert {line.split()[1] for line in lines} == {"run", "export"}
+
+
+@pytest.mark.parametrize(
+    "line", ["virtoll run x --block 3", "virtoll plan a b", "virtoll lists", "virtoll gate --fail-if"]
+)
 def test_a_command_line_that_is_wrong_is_found(line: str) -> None:
     with pytest.raises(Exception, match=r"--block\b|unexpected|no command|requires"):
         understood(line)

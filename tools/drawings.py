@@ -84,7 +84,7 @@ _METRIC: Final = MetricRecord("superpi", "duration", "ns", "lower", "marks", tit
 
 
 def made_up(name: str, factor: float, noise: float) -> Comparison:
-    """A platform whose jobs take `factor` times as long as the baseline's; `noise`: the standard deviation of blocks."""
+    """A platform whose jobs take `factor` times as long as the baseline's; `noise`: the SD of blocks."""
     pairs = tuple((block, math.exp(-math.log(factor) + noise * own)) for block, own in enumerate(_NINE))
     return Comparison(name, Task("superpi", _METRIC, "{}", ""), Verdict.UNKNOWN, pairs, 1 / factor)
 
@@ -222,7 +222,9 @@ def outside_clock() -> Drawing:
     drawing.arrow((459, 173), (206, 173), ORANGE)
     drawing.arrow((459, 173), (712, 173), ORANGE)
     drawing.text((459, 196), "duration: between two stamps of one kernel, less the pause", ORANGE, "middle")
-    drawing.text((14, 224), "The guest's clock is read too. How far it differs is a result, and corrects nothing.", GREY)
+    drawing.text(
+        (14, 224), "The guest's clock is read too: how far it differs is a result, and corrects nothing.", GREY
+    )
     return drawing
 
 
