@@ -15,6 +15,7 @@ from typing import Final
 from virtoll.report.words import said
 from virtoll.runfolder.records import MetricRecord
 from virtoll.stats.compare import Comparison, Verdict
+from virtoll.stats.hops import HOSTS_OWN, Owner, Segment
 from virtoll.stats.values import Task
 from virtoll.stats.verdicts import Rules, decide
 
@@ -153,7 +154,7 @@ def noise() -> Drawing:
     told: list[tuple[str, Comparison]] = []
     for host, spread in (("quiet host", 0.04), ("noisy host", 0.28)):
         compared, control = decide([made_up("runc", 1.2, spread)], [made_up("native-again", 1.01, spread)], Rules())
-        told += [(f"{host}: native-again", *control), (f"{host}: runc", *compared)]
+        told += [(f"{host}: {one.platform}", one) for one in (*control, *compared)]
     return rows("A container that is 20 % slower, on two hosts, made up", told, "grey: within 10 %")
 
 
@@ -230,31 +231,36 @@ def outside_clock() -> Drawing:
 
 def lost_frames() -> Drawing:
     """The books of one point, made up, and what two neighbours' counters tell."""
-    drawing = Drawing(880, 222, "Where frames are lost: what one station counted and the next did not")
+    drawing = Drawing(880, 240, "Where frames are lost: what one station counted and the next did not")
     stations = (
         ("generator", "sent", 1000),
-        ("link", "received", 1000),
+        ("guest's link", "received", 1000),
         ("guest, in", "received", 960),
         ("guest, out", "sent", 910),
+        ("sink's link", "received", 910),
         ("sink", "received", 907),
     )
-    whose = ("", "in front of the guest", "inside the guest", "the host's own")
+    between = (Segment.ENTRY_RING, Segment.PORT, Segment.GUEST, Segment.ATTACHMENT_OUT, Segment.SINK_RING)
     for place, (name, counted, frames) in enumerate(stations):
-        left = 14 + place * 176
-        drawing.box((left, 40), (124, 58), PALE, GREY)
-        drawing.text((left + 62, 63), name, INK, "middle")
-        drawing.text((left + 62, 85), f"{counted} {frames}", GREY, "middle")
-        if place < len(whose):
-            drawing.arrow((left + 126, 69), (left + 172, 69))
-            lost = frames - stations[place + 1][2]
-            if lost:
-                drawing.arrow((left + 149, 72), (left + 149, 122), ORANGE)
-                drawing.text((left + 149, 140), f"{lost} lost", ORANGE, "middle")
-                drawing.text((left + 149, 158), whose[place], GREY, "middle")
-    lost = stations[0][2] - stations[-1][2]
+        left = 14 + place * 148
+        drawing.box((left, 40), (108, 58), PALE, GREY)
+        drawing.text((left + 54, 63), name, INK, "middle")
+        drawing.text((left + 54, 85), f"{counted} {frames}", GREY, "middle")
+        if place == len(between):
+            break
+        drawing.arrow((left + 110, 69), (left + 145, 69))
+        lost = frames - stations[place + 1][2]
+        if lost:
+            middle = left + 128
+            drawing.arrow((middle, 72), (middle, 118), ORANGE)
+            drawing.text((middle, 135), f"{lost} lost", ORANGE, "middle")
+            drawing.text((middle, 153), between[place], GREY, "middle")
+            owner = Owner.HOST if between[place] in HOSTS_OWN else "the platform's"
+            drawing.text((middle, 171), owner, INK, "middle")
     drawing.text((14, 24), "One point, 1000 frames, made up")
-    drawing.text((14, 188), f"The books: offered 1000 = forwarded {stations[-1][2]} + lost {lost}.")
-    drawing.text((14, 208), "Losses at generator and sink are never the platform's.", GREY)
+    lost = stations[0][2] - stations[-1][2]
+    drawing.text((14, 204), f"The books: offered 1000 = forwarded {stations[-1][2]} + lost {lost}.")
+    drawing.text((14, 224), "Losses at the generator, in the sink's ring and in the sink are the host's own.", GREY)
     return drawing
 
 
