@@ -7,6 +7,7 @@ lines go through the parser of the command line, which does not start them.
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.util
 import re
 import shlex
@@ -17,6 +18,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import typer.core
@@ -67,13 +69,21 @@ def commands(path: Path) -> list[str]:
     return found + [line for block in blocks(path, "yaml") for line in command_lines(yaml.safe_load(block))]
 
 
+@functools.cache
+def whole() -> typer.core.TyperGroup:
+    """The command line, made once."""
+    made = typer.main.get_command(app)
+    assert isinstance(made, typer.core.TyperGroup)
+    return made
+
+
 def understood(line: str) -> dict[str, object]:
     """What the command line's own parser makes of it, without starting it; it raises where it understands nothing.
 
     A command that is only named, without a word behind it, has to be there.
     """
     _, *words = shlex.split(line, comments=True)
-    command = typer.main.get_command(app)
+    command: Any = whole()
     while isinstance(command, typer.core.TyperGroup) and words:
         name, *words = words
         assert name in command.commands, f"{line}: no command {name}"
