@@ -33,8 +33,9 @@ tools: ## builds the image with the workloads' tools too (a minute, 850 MB)
 tables: ## writes the tables of platforms and workloads into the documentation, from their classes
 	@$(BIN)/python tools/tables.py
 
-images: ## draws the pictures of the documentation again, from the runs that the package carries
+images: ## draws the pictures of the documentation again, from the runs that the package carries and made up
 	@$(BIN)/python tools/images.py
+	@$(BIN)/python tools/drawings.py
 
 demo: setup ## measures what virtualisation costs on this host (at most 6 minutes)
 	@$(BIN)/virtoll run quick

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import re
-import shlex
 from pathlib import Path
 from types import ModuleType
 
 import pytest
-import typer.core
-import typer.main
-import yaml
 from tests.test_setup import load_tool
 
 from virtoll.campaign.preview import catalogue, plan_of
-from virtoll.cli import app
 from virtoll.experiment.parse import load_experiment
 from virtoll.platforms import PLATFORMS
-from virtoll.report.exchange import FORMATS
 from virtoll.report.figures import FIGURES
 from virtoll.workloads import WORKLOADS
 
@@ -143,30 +137,8 @@ def test_the_page_of_the_studies_names_keys_that_there_are() -> None:
     assert [key for key in named if not re.search(rf"\b{key}:|`{key}`", known)] == []
 
 
-def command_lines(value: object) -> list[str]:
-    """Every line of a CI's file that starts Virtoll, wherever it stands in it."""
-    if isinstance(value, dict | list):
-        return [line for one in (value.values() if isinstance(value, dict) else value) for line in command_lines(one)]
-    lines = value.splitlines() if isinstance(value, str) else []
-    return [line for line in lines if line.startswith("virtoll ")]
-
-
-def test_the_command_lines_of_ci_examples_are_understood() -> None:
-    """None of them is started: each is what the parser of the command line takes, and a format that there is."""
-    text = (ROOT / "docs" / "gate.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    lines = [line for block in blocks for line in command_lines(yaml.safe_load(block))]
-    assert {line.split()[1] for line in lines} == {"run", "export"}
-    group = typer.main.get_command(app)
-    assert isinstance(group, typer.core.TyperGroup)
-    for line in lines:
-        _, name, *rest = shlex.split(line)
-        given = group.commands[name].make_context(name, rest).params
-        assert given.get("form", "junit") in FORMATS, line
-
-
 def test_every_picture_is_drawn_from_a_run_of_the_package_and_shown_somewhere() -> None:
-    there = {path.name: path for path in (ROOT / "docs" / "images").iterdir()}
+    there = {path.name: path for path in (ROOT / "docs" / "images").iterdir() if path.is_file()}
     assert there.keys() == images.IMAGES.keys(), "run 'make images', and delete what nothing draws any more"
     targets = {match["target"] for page in PAGES for match in _LINK.finditer(page.read_text(encoding="utf-8"))}
     for name, (run, figure) in images.IMAGES.items():
