@@ -62,8 +62,10 @@ class Parameters(BaseModel):
 class ConsolidationBudget(Parameters):
     """When a consolidation series ends: so much of the host's memory gone, or so many guests."""
 
-    memory: ByteSize = Field(default=ByteSize(2**30), ge=2**20)
-    guests: int = Field(default=1000, ge=1, le=100_000)
+    memory: ByteSize = Field(
+        default=ByteSize(2**30), ge=2**20, description="memory of the host that the guests may use together"
+    )
+    guests: int = Field(default=1000, ge=1, le=100_000, description="guests at most")
 
 
 @dataclass(frozen=True)

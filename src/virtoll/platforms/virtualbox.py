@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 
 from virtoll.agent.client import AgentClient
 from virtoll.errors import CommandFailed, GuestError, ImageError
@@ -72,9 +72,13 @@ def _switch(value: Any) -> Any:
 class VirtualBoxParameters(KernelSettings, Attached):
     """``nic`` of every link; ``nested_paging`` and ``paravirt_provider`` as VBoxManage has them."""
 
-    nic: Literal["virtio", "82540EM"] = "virtio"
-    nested_paging: Annotated[Literal["on", "off"], BeforeValidator(_switch)] = "on"
-    paravirt_provider: Literal["default", "none", "legacy", "minimal", "hyperv", "kvm"] = "default"
+    nic: Literal["virtio", "82540EM"] = Field(default="virtio", description="model of every link's NIC")
+    nested_paging: Annotated[Literal["on", "off"], BeforeValidator(_switch)] = Field(
+        default="on", description="whether the CPU's nested paging is used, as VBoxManage has it"
+    )
+    paravirt_provider: Literal["default", "none", "legacy", "minimal", "hyperv", "kvm"] = Field(
+        default="default", description="paravirtualisation interface, as VBoxManage has it"
+    )
 
     def conflict(self, testbed: Testbed | None) -> tuple[str, str] | None:
         """Bridged adapters alone."""

@@ -123,9 +123,15 @@ class KernelCompileParameters(Parameters):
     then the build.
     """
 
-    size: Literal["quick", "paper"] = "quick"
-    jobs: Annotated[int, Field(ge=1, le=1024)] | Literal["vcpus"] = 1
-    timed: Literal["build", "unpack-and-build"] = "build"
+    size: Literal["quick", "paper"] = Field(
+        default="quick", description="quick: lib/math/ of the smallest configuration; paper: all of defconfig"
+    )
+    jobs: Annotated[int, Field(ge=1, le=1024)] | Literal["vcpus"] = Field(
+        default=1, description="commands that make runs at once; vcpus: as many as the guest has CPUs"
+    )
+    timed: Literal["build", "unpack-and-build"] = Field(
+        default="build", description="the build alone, or unpacking too"
+    )
 
 
 class KernelCompile(ProgramWorkload[KernelCompileParameters]):

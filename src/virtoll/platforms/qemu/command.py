@@ -49,15 +49,32 @@ class QemuParameters(KernelSettings, AttachedMachine):
     host's page cache and for flushes.
     """
 
-    machine: Machine = _DEFAULT_MACHINE
-    nic: Literal["virtio-net", "e1000", "rtl8139", "vmxnet3"] = "virtio-net"
-    vhost: Annotated[Literal["off", "on"], BeforeValidator(_switch)] = "off"
-    queues: int = Field(default=1, ge=1, le=64)
-    disk: Literal["none", "virtio-blk", "ide", "nvme"] = "none"
-    cache: Literal["none", "writeback", "writethrough", "directsync", "unsafe"] = "writeback"
-    root: Literal["initramfs", "disk"] = "initramfs"
-    filesystem: Literal["ext4", "erofs"] = "ext4"
-    channel: Literal["virtio-serial", "serial"] = "virtio-serial"
+    machine: Machine = Field(default=_DEFAULT_MACHINE, description="machine type")
+    nic: Literal["virtio-net", "e1000", "rtl8139", "vmxnet3"] = Field(
+        default="virtio-net", description="model of every link's NIC"
+    )
+    vhost: Annotated[Literal["off", "on"], BeforeValidator(_switch)] = Field(
+        default="off", description="whether the host's kernel moves the frames of virtio NICs"
+    )
+    queues: int = Field(
+        default=1,
+        ge=1,
+        le=64,
+        description="pairs of queues of each virtio NIC; its driver uses as many as the guest has CPUs",
+    )
+    disk: Literal["none", "virtio-blk", "ide", "nvme"] = Field(
+        default="none", description="how the image's disk form is attached; none: not at all"
+    )
+    cache: Literal["none", "writeback", "writethrough", "directsync", "unsafe"] = Field(
+        default="writeback", description="QEMU's mode for the host's page cache and for flushes"
+    )
+    root: Literal["initramfs", "disk"] = Field(
+        default="initramfs", description="the guest's root: the initramfs (the disk is then at /mnt), or the disk"
+    )
+    filesystem: Literal["ext4", "erofs"] = Field(default="ext4", description="file system of the image's disk form")
+    channel: Literal["virtio-serial", "serial"] = Field(
+        default="virtio-serial", description="the device by which the agent is reached"
+    )
 
     @field_validator("nic", "disk", "channel")
     @classmethod
