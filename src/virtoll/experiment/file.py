@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ByteSize, Field, model_validator
 
 from virtoll.experiment.model import BootedFor, ConsolidationBudget, Image, Label, Order, Parameters
-from virtoll.experiment.topology import Testbed
+from virtoll.experiment.topology import HostAddress, Testbed
 from virtoll.runfolder.conditions import TRAFFIC_LOADS, Affinity, Condition, Load
 from virtoll.runfolder.scale import MOST_GUESTS, ScalePoint
 
@@ -48,6 +48,24 @@ class GuestSize(Parameters):
     )
     image: Image | None = Field(
         default=None, description="what is in the guests' file system; without it, the smallest that the workloads need"
+    )
+
+
+class PlatformEntry(Parameters):
+    """What an entry of ``platforms`` may say besides its platform's own parameters (``parse.py`` takes them out)."""
+
+    label: Label | None = Field(
+        default=None, description="its name in every table; without it, the platform with the factors' values"
+    )
+    guest: OwnSize | None = Field(default=None, description="size of its guests, in place of all guests'")
+    host: HostAddress | None = Field(
+        default=None, description="where its guests are: 'local', or 'nested:KIND' for an emulated hypervisor host"
+    )
+    counters: Literal["all", "none"] = Field(
+        default="all", description="whether counters are read around what is measured"
+    )
+    stands_for: str | None = Field(
+        default=None, description="in a study's repetition: which of the paper's platforms it replaces, in words"
     )
 
 

@@ -5,9 +5,11 @@ Main types: ``Testbed``, ``Role``, ``NeighbourNics``, ``HostAddress``. Plain, ch
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, field_validator, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from virtoll.experiment.describe import Words
 
@@ -41,6 +43,16 @@ class HostAddress(_Model):
         default=None, description="a hypervisor host emulated for the run, of this kind"
     )
     guests: bool = Field(default=False, description="each guest has NICs of its own, that its user wired")
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """A file names a host by a word, or by a mapping of one key."""
+        properties = handler.resolve_ref_schema(handler(core))["properties"]
+        kinds = get_args(get_args(cls.model_fields["nested"].annotation)[0])
+        words = {"enum": ["local", "guests", *(f"{NESTED}{kind}" for kind in kinds)]}
+        keys = {key: properties[key] for key in ("ssh", "api", "netns")}
+        mapping = {"type": "object", "properties": keys, "additionalProperties": False, "minProperties": 1}
+        return {"anyOf": [words, {**mapping, "maxProperties": 1}]}
 
     @model_validator(mode="before")
     @classmethod
@@ -146,6 +158,17 @@ class Testbed(_Model):
     flow_control: bool | None = Field(
         default=None, description="whether this machine's NICs obey and send pause frames; without it, as they are"
     )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """A file has further generators and sinks in a list, and may leave the hypervisor out."""
+        schema = handler.resolve_ref_schema(handler(core))
+        properties = {key: dict(value) for key, value in schema["properties"].items()}
+        for key, more in (("generator", "more_generators"), ("sink", "more_sinks")):
+            role = properties.pop(more)["items"]
+            said = {"description": properties[key]["description"]}
+            properties[key] = {**said, "anyOf": [role, {"type": "array", "items": role, "minItems": 1}]}
+        return {**schema, "properties": properties, "required": ["generator", "sink"]}
 
     @model_validator(mode="before")
     @classmethod

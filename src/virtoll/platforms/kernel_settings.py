@@ -38,7 +38,7 @@ class SchedulerSetting(Parameters):
 
     io_scheduler: KernelWord | None = Field(
         default=None,
-        description="who orders requests to the data directory's disk, such as none or mq-deadline; else its kernel chooses",
+        description="who orders requests to the data disk, such as none or mq-deadline; else its kernel chooses",
     )
 
 

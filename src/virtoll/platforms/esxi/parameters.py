@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal, NoReturn
 
-from pydantic import BeforeValidator, Field, StringConstraints, field_validator, model_validator
+from pydantic import Field, StringConstraints, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from virtoll.experiment.describe import Words
+from virtoll.experiment.model import Switch
 from virtoll.platforms.kernel_settings import KernelSettings
 
 HTTPS_PORT = 443
@@ -18,11 +19,6 @@ _THUMBPRINT = r"^([0-9A-Fa-f]{2}:?){19}[0-9A-Fa-f]{2}$|^([0-9A-Fa-f]{2}:?){31}[0
 _PASSWORD = r"^(env:[A-Za-z_][A-Za-z0-9_]*|file:/.+)$"  # noqa: S105 - where a password is found, not one
 _SERVER = r"^[A-Za-z0-9._-]+(:[0-9]{1,5})?$"
 Name = Annotated[str, StringConstraints(min_length=1, max_length=80)]
-
-
-def _switch(value: Any) -> Any:
-    """``on`` and ``off`` without quotes are truth values in YAML."""
-    return {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
 
 
 class EsxiParameters(KernelSettings):
@@ -62,7 +58,7 @@ class EsxiParameters(KernelSettings):
     password_from: Annotated[str, StringConstraints(pattern=_PASSWORD), Words("env:NAME or file:/path")] | None = Field(
         default=None, description="where the password is: a variable, or a file that its owner alone may read"
     )
-    verify: Annotated[Literal["on", "off"], BeforeValidator(_switch)] = Field(
+    verify: Switch = Field(
         default="on", description="whether the host's certificate must be one that this machine trusts"
     )
     thumbprint: (
