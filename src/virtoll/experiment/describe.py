@@ -132,7 +132,7 @@ def _of_one(annotation: Any, limits: _Limits) -> str:
 
 def _range(limits: _Limits, *, sizes: bool = False) -> str:
     def shown(number: float) -> str:
-        return size_words(int(number)) if sizes else f"{number:,.12g}".replace(",", " " if number >= 1e4 else "")
+        return size_words(int(number)) if sizes else f"{number:,.15g}".replace(",", " " if number >= 1e4 else "")
 
     least, most, above, below = limits.least, limits.most, limits.above, limits.below
     if least is not None and most is not None:
@@ -180,10 +180,15 @@ def _default(field: FieldInfo) -> str:
     value = field.get_default(call_default_factory=True, validated_data={})
     if value is None or value in ((), [], {}) or isinstance(value, BaseModel):
         return "not set"
-    if isinstance(value, bool):
-        return f"default {str(value).lower()}"
-    if isinstance(value, int) and ByteSize in (field.annotation, *typing.get_args(field.annotation)):
-        return f"default {size_words(value)}"
+    return f"default {value_words(field, value)}"
+
+
+def value_words(field: FieldInfo, value: Any) -> str:
+    """A key's value as a file has it."""
     if isinstance(value, list | tuple):
-        return f"default {', '.join(map(str, value))}"
-    return f"default {value}"
+        return ", ".join(map(str, value))
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int) and ByteSize in (field.annotation, *typing.get_args(field.annotation)):
+        return size_words(value)
+    return f"{value:.15g}" if isinstance(value, float) else str(value)

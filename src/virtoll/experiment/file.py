@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import ByteSize, Field, model_validator
 
+from virtoll.experiment.describe import Words
 from virtoll.experiment.model import BootedFor, ConsolidationBudget, Image, Label, Order, Parameters
 from virtoll.experiment.topology import HostAddress, Testbed
 from virtoll.runfolder.conditions import TRAFFIC_LOADS, Affinity, Condition, Load
@@ -58,8 +59,8 @@ class PlatformEntry(Parameters):
         default=None, description="its name in every table; without it, the platform with the factors' values"
     )
     guest: OwnSize | None = Field(default=None, description="size of its guests, in place of all guests'")
-    host: HostAddress | None = Field(
-        default=None, description="where its guests are: 'local', or 'nested:KIND' for an emulated hypervisor host"
+    host: Annotated[HostAddress, Words("'local', or 'nested:KIND' such as nested:xen")] | None = Field(
+        default=None, description="where its guests are: here, or on a hypervisor host that is emulated for the run"
     )
     counters: Literal["all", "none"] = Field(
         default="all", description="whether counters are read around what is measured"

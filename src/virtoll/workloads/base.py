@@ -44,6 +44,12 @@ class Metric:
     better: str
     source: str
 
+    @property
+    def words(self) -> str:
+        """Name, unit and direction: "duration in ns, lower is better"."""
+        unit = f" in {self.unit}" if self.unit else ""
+        return f"{self.name}{unit}, {self.better} is better"
+
 
 DURATION = Metric("duration", "ns", "lower", "marks")
 SIZED_NS = 200_000_000
