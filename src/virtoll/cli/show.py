@@ -174,6 +174,7 @@ def show_experiment(
     from virtoll.campaign.preview import estimate, plan_of
 
     planned = plan_of(checked)
+    platforms = [_platform(one.label, one.platform, one.stands_for) for one in checked.platforms]
     document = {
         "version": 1,
         "name": checked.name,
@@ -185,7 +186,7 @@ def show_experiment(
         "baseline": checked.baseline,
         "control": checked.control,
         "guest": {"vcpus": checked.vcpus, "memory_bytes": checked.memory_bytes, "image": checked.image},
-        "platforms": [_platform(one.label, one.platform, one.stands_for) for one in checked.platforms],
+        "platforms": platforms,
         "workloads": [{"workload": one.workload, "parameters": _given(one.parameters)} for one in checked.workloads],
         "blocks": checked.blocks,
         "rounds": checked.rounds,
@@ -203,7 +204,7 @@ def show_experiment(
     _fields(_about(checked, len(planned.trials), estimate(planned)))
     say("")
     say("platforms:")
-    for platform in document["platforms"]:
+    for platform in platforms:
         _text(_platform_words(platform), _DEEP)
     if checked.workloads:
         say("")

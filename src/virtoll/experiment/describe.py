@@ -132,7 +132,10 @@ def _of_one(annotation: Any, limits: _Limits) -> str:
 
 def _range(limits: _Limits, *, sizes: bool = False) -> str:
     def shown(number: float) -> str:
-        return size_words(int(number)) if sizes else f"{number:,.15g}".replace(",", " " if number >= 1e4 else "")
+        if sizes:
+            return size_words(int(number))
+        exact = f"{int(number):,}" if number == int(number) else f"{number:,.15g}"
+        return exact.replace(",", " " if number >= 1e4 else "")
 
     least, most, above, below = limits.least, limits.most, limits.above, limits.below
     if least is not None and most is not None:

@@ -37,7 +37,7 @@ _SIZE: Final = r"^\s*\d*\.?\d+\s*([kKmMgGtTpPeE]?[iI]?([bB]|[bB][iI][tT]))?\s*$"
 # Bounds of a type that JSON Schema has not, by the names that pydantic leaves them.
 _BOUNDS: Final = {"ge": "minimum", "le": "maximum", "gt": "exclusiveMinimum", "lt": "exclusiveMaximum"}
 _DROPPED: Final = frozenset({"title", "multiple_of"})
-_NOT_SET: Final = (None, (), [], {})
+_NOT_SET: Final[tuple[object, ...]] = (None, (), [], {})
 
 
 @dataclass(frozen=True)
