@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from virtoll.platforms.base import Platform
     from virtoll.workloads.base import Needs
 
-app = Cli(help="Show all of one platform, workload or experiment, or the schema.")
+app = Cli(help="Show all of one platform, workload or experiment.")
 
 PAGES: Final = {
     "docs/platforms/gvisor.md": ("runsc",),
