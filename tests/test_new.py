@@ -83,12 +83,12 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert finished.stderr.endswith("mine.yaml cannot be written: No such file or directory; name another file\n")
 
 
-def test_a_person_is_asked_until_each_answer_is_right(tmp_path: Path) -> None:
-    answers = ["What costs less?", "docker, nothing", "runc", "superpi", "0", "4", ""]
+def answered(typed: str, folder: Path) -> tuple[int, str]:
+    """The exit code of ``virtoll new`` on a terminal in a folder, and all that was shown there."""
     ours, theirs = pty.openpty()
-    os.write(ours, "".join(f"{one}\n" for one in answers).encode())
+    os.write(ours, typed.encode())
     asking = subprocess.Popen(
-        [*VIRTOLL, "new"], stdin=theirs, stdout=theirs, stderr=theirs, cwd=tmp_path, env=environment()
+        [*VIRTOLL, "new"], stdin=theirs, stdout=theirs, stderr=theirs, cwd=folder, env=environment()
     )
     os.close(theirs)
     said = b""
@@ -96,11 +96,24 @@ def test_a_person_is_asked_until_each_answer_is_right(tmp_path: Path) -> None:
         while part := os.read(ours, 4096):
             said += part
     os.close(ours)
-    assert asking.wait(DEADLINE_SECONDS) == 0, said.decode()
-    shown = said.decode()
+    return asking.wait(DEADLINE_SECONDS), said.decode()
+
+
+def test_a_person_is_asked_until_each_answer_is_right(tmp_path: Path) -> None:
+    (tmp_path / "taken.yaml").touch()
+    answers = ["What costs less?", "docker, nothing", "runc", "superpi", "0", "4", "taken", ""]
+    code, shown = answered("".join(f"{one}\n" for one in answers), tmp_path)
+    assert code == 0, shown
     assert "platform 'nothing' is not known" in shown
     assert "'0' is no number of blocks; give a whole number from 1 to 1000" in shown
+    assert "taken.yaml is there already" in shown
     assert "written: my-experiment.yaml; next: virtoll plan my-experiment.yaml" in shown
     made = loaded(tmp_path / "my-experiment.yaml")
     assert (made.question, made.blocks) == ("What costs less?", 4)
     assert [one.label for one in made.platforms] == ["native", "native-again", "runc"]
+
+
+def test_a_person_who_gives_up_has_no_file(tmp_path: Path) -> None:
+    code, shown = answered("What costs less?\n\x04", tmp_path)
+    assert (code, list(tmp_path.iterdir())) == (130, [])
+    assert shown.endswith("virtoll: nothing was written\r\n")

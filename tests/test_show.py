@@ -86,6 +86,7 @@ def test_what_a_platform_stands_for_comes_from_the_studies() -> None:
 
 def test_all_of_a_workload_is_shown() -> None:
     shown = virtoll("show", "workload", "fio").stdout
+    assert re.search(r"^fio: fio\n  measures +reads and writes of one file by fio\n  as in +Suresh 2014\n", shown)
     assert re.search(r"\n  metric of verdicts +duration in ns, lower is better\n", shown)
     assert re.search(r"\n  further metrics +bytes_per_second in B/s, higher is better; operations", shown)
     assert re.search(r"\n  image +full or larger, for Debian's fio\n  needs +16 MiB on a disk\n", shown)

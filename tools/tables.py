@@ -237,7 +237,7 @@ def schema_text() -> str:
     """The JSON Schema of an experiment's file."""
     kinds = (
         {name: Kind(kind.title, kind.parameter_model) for name, kind in PLATFORMS.items()},
-        {name: Kind(kind.title, kind.parameter_model) for name, kind in WORKLOADS.items()},
+        {name: Kind(kind.about, kind.parameter_model) for name, kind in WORKLOADS.items()},
     )
     return json.dumps(experiment_schema(*kinds), indent=1) + "\n"
 

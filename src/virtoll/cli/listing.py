@@ -49,8 +49,8 @@ def list_workloads(as_json: Json = False) -> None:
     from virtoll.workloads import WORKLOADS
 
     if not as_json:
-        lines = [(name, one.resource, one.title) for name, one in WORKLOADS.items()]
-        show_lines(("name", "stresses", "what it is"), lines)
+        lines = [(name, one.resource, one.about) for name, one in WORKLOADS.items()]
+        show_lines(("name", "stresses", "what is measured"), lines)
         return
     from virtoll.experiment.describe import describe_parameters
 
@@ -58,6 +58,7 @@ def list_workloads(as_json: Json = False) -> None:
         {
             "name": name,
             "title": workload.title,
+            "about": workload.about,
             "resource": workload.resource,
             "metric": ", ".join(one.words for one in workload.metrics),
             "parameters": describe_parameters(workload.parameter_model),

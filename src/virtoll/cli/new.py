@@ -12,7 +12,7 @@ import typer
 
 from virtoll.cli import complete
 from virtoll.cli.output import say
-from virtoll.errors import UsageError
+from virtoll.errors import Interrupted, UsageError
 
 Answer = TypeVar("Answer")
 _BASELINE, _CONTROL = "native", "native-again"
@@ -91,11 +91,15 @@ def new(
     if blocks is None:
         blocks = _asked("Blocks: more find smaller differences", str(_BLOCKS), _number) if ask else _BLOCKS
     suggested = _label_of(file.stem) if file is not None else _NAME
+
+    def free(given: str) -> str:
+        _refuse_what_is_there(file if file is not None else _file_of(given), force)
+        return _label(given)
+
     if name is None:
-        name = _asked("Name", suggested, _label) if ask else suggested
-    name = _label(name)
-    file = file if file is not None else Path(f"{name}.yaml")
-    _refuse_what_is_there(file, force)
+        name = _asked("Name", suggested, free) if ask else suggested
+    name = free(name)
+    file = file if file is not None else _file_of(name)
     added = [one for one in (_BASELINE, _CONTROL) if one not in platforms]
     whole = [_BASELINE, _CONTROL, *(one for one in platforms if one not in _ROLES)]
     text = "".join(f"{line}\n" for line in _lines(name, question, whole, workloads, blocks))
@@ -104,6 +108,10 @@ def new(
     if added:
         say(f"added: {' and '.join(f'{one} ({_ROLES[one]})' for one in added)}")
     say(f"written: {file}; next: virtoll plan {file}")
+
+
+def _file_of(name: str) -> Path:
+    return Path(f"{name}.yaml")
 
 
 def _refuse_what_is_there(file: Path, force: bool) -> None:
@@ -120,7 +128,10 @@ def _asked(question: str, suggested: str | None, check: Callable[[str], Answer])
         except UsageError as error:
             raise typer.BadParameter(str(error)) from error
 
-    answer: Answer = typer.prompt(question, default=suggested, value_proc=checked)
+    try:
+        answer: Answer = typer.prompt(question, default=suggested, value_proc=checked)
+    except typer.Abort as end:
+        raise Interrupted("nothing was written") from end
     return answer
 
 

@@ -121,6 +121,8 @@ def show_workload(
         "version": 1,
         "name": name,
         "title": kind.title,
+        "about": kind.about,
+        "origin": kind.origin,
         "resource": kind.resource,
         "metrics": [{"name": one.name, "unit": one.unit, "better": one.better} for one in kind.metrics],
         "image": kind.image,
@@ -138,6 +140,8 @@ def show_workload(
     programs = f", for Debian's {', '.join(kind.packages)}" if kind.packages else ""
     _fields(
         (
+            ("measures", kind.about),
+            ("as in", kind.origin),
             ("stresses", kind.resource),
             ("metric of verdicts", first),
             ("further metrics", "; ".join(others)),

@@ -44,7 +44,7 @@ _NOT_SET: Final[tuple[object, ...]] = (None, (), [], {})
 class Kind:
     """A platform or a workload: what it is, in a few words, and the model of its parameters."""
 
-    title: str
+    about: str
     parameters: type[Parameters]
 
 
@@ -102,8 +102,8 @@ def _list_of(key: str, kinds: Mapping[str, Kind], found: Schema, common: Sequenc
     entries: list[Schema] = [{"enum": list(kinds)}]
     for name, kind in kinds.items():
         entry = _object(kind.parameters, found, factors=kind.parameters.model_fields)
-        entry["description"] = kind.title
-        entry["properties"] = {key: {"const": name, "description": kind.title}, **entry["properties"], **shared}
+        entry["description"] = kind.about
+        entry["properties"] = {key: {"const": name, "description": kind.about}, **entry["properties"], **shared}
         entry["required"] = [key]
         entries.append(entry)
     return {"type": "array", "minItems": 1, "items": {"anyOf": entries}}

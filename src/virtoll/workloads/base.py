@@ -231,7 +231,9 @@ class Workload(ABC, Generic[P_co]):
     """One workload with its parameters. A subclass names their model as type argument and as ``parameter_model``.
 
     ``loads_peer``: whether the peer's CPU works for it while it is measured (it generates, counts, serves or asks).
-    ``name``: in experiments and records; ``title``: in tables; ``resource``: what of a host it stresses, in a word.
+    ``name``: in experiments and records; ``title``: in tables; ``about``: what is measured, in a few words for who
+    chooses; ``origin``: whose experiment it was, empty where it is in no paper; ``resource``: what of a host it
+    stresses, in a word.
     ``metrics``: the first is its primary one, which verdicts are about; the others describe the same trials.
     ``image``: the smallest guest image that holds what it runs. ``packages``: Debian packages of that image it uses.
     ``repeatable``: whether its job may run several times between its marks, each time from the same state.
@@ -239,6 +241,8 @@ class Workload(ABC, Generic[P_co]):
 
     name: ClassVar[str]
     title: ClassVar[str]
+    about: ClassVar[str]
+    origin: ClassVar[str] = ""
     resource: ClassVar[str]
     metrics: ClassVar[tuple[Metric, ...]]
     image: ClassVar[Image] = "tiny"

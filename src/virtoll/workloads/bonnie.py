@@ -110,6 +110,8 @@ class Bonnie(DiskWorkload[BonnieParameters]):
 
     name: ClassVar[str] = "bonnie"
     title: ClassVar[str] = "bonnie++"
+    about: ClassVar[str] = "large and small files by bonnie++"
+    origin: ClassVar[str] = "Mattos 2012, Suresh 2014"
     resource: ClassVar[str] = "disk"
     parameter_model = BonnieParameters
     metrics: ClassVar[tuple[Metric, ...]] = (DURATION,)

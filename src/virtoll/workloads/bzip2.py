@@ -45,6 +45,8 @@ class Bzip2(DiskWorkload[Bzip2Parameters]):
 
     name: ClassVar[str] = "bzip2"
     title: ClassVar[str] = "bzip2 -9"
+    about: ClassVar[str] = "a file compressed"
+    origin: ClassVar[str] = "Camargos 2008"
     resource: ClassVar[str] = "CPU"
     parameter_model = Bzip2Parameters
     packages: ClassVar[tuple[str, ...]] = ("bzip2", KERNEL_SOURCE)

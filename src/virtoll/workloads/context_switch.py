@@ -61,6 +61,8 @@ class ContextSwitch(TimedJobWorkload[ContextSwitchParameters]):
     name: ClassVar[str] = "context-switch"
     job: ClassVar[str] = "context-switch"
     title: ClassVar[str] = "Context switch"
+    about: ClassVar[str] = "a token passed round a ring of processes"
+    origin: ClassVar[str] = "Suresh 2014"
     resource: ClassVar[str] = "kernel"
     repeatable: ClassVar[bool] = True
     parameter_model = ContextSwitchParameters

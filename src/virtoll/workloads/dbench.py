@@ -48,6 +48,8 @@ class Dbench(DiskWorkload[DbenchParameters]):
 
     name: ClassVar[str] = "dbench"
     title: ClassVar[str] = "dbench"
+    about: ClassVar[str] = "a file server's load by dbench"
+    origin: ClassVar[str] = "Camargos 2008"
     resource: ClassVar[str] = "disk"
     parameter_model = DbenchParameters
     metrics: ClassVar[tuple[Metric, ...]] = (RATE,)

@@ -54,6 +54,8 @@ class Dd(DiskWorkload[DdParameters]):
 
     name: ClassVar[str] = "dd"
     title: ClassVar[str] = "dd"
+    about: ClassVar[str] = "a file copied, or zeros read, by dd"
+    origin: ClassVar[str] = "Camargos 2008"
     resource: ClassVar[str] = "disk"
     parameter_model = DdParameters
     metrics: ClassVar[tuple[Metric, ...]] = (DURATION, RATE)

@@ -81,6 +81,8 @@ class Fio(DiskWorkload[FioParameters]):
 
     name: ClassVar[str] = "fio"
     title: ClassVar[str] = "fio"
+    about: ClassVar[str] = "reads and writes of one file by fio"
+    origin: ClassVar[str] = "Suresh 2014"
     resource: ClassVar[str] = "disk"
     parameter_model = FioParameters
     metrics: ClassVar[tuple[Metric, ...]] = (DURATION, RATE, OPERATIONS)

@@ -34,6 +34,8 @@ class ForkWait(TimedJobWorkload[ForkWaitParameters]):
     name: ClassVar[str] = "forkwait"
     job: ClassVar[str] = "forkwait"
     title: ClassVar[str] = "forkwait"
+    about: ClassVar[str] = "processes created and waited for"
+    origin: ClassVar[str] = "Suresh 2014"
     resource: ClassVar[str] = "kernel"
     repeatable: ClassVar[bool] = True
     parameter_model = ForkWaitParameters

@@ -103,6 +103,8 @@ class Forward(Workload[ForwardParameters]):
 
     name: ClassVar[str] = "forward"
     title: ClassVar[str] = "IP forwarding"
+    about: ClassVar[str] = "frames forwarded per second, CPU time of one"
+    origin: ClassVar[str] = "Schlosser 2011, Mattos 2012"
     resource: ClassVar[str] = "packet path"
     loads_peer: ClassVar[bool] = True
     parameter_model = ForwardParameters

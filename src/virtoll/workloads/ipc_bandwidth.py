@@ -74,6 +74,8 @@ class IpcBandwidth(TimedJobWorkload[IpcBandwidthParameters]):
     name: ClassVar[str] = "ipc-bandwidth"
     job: ClassVar[str] = "ipc-bandwidth"
     title: ClassVar[str] = "IPC bandwidth"
+    about: ClassVar[str] = "bytes between two processes of the guest"
+    origin: ClassVar[str] = "Suresh 2014"
     resource: ClassVar[str] = "kernel"
     repeatable: ClassVar[bool] = True
     parameter_model = IpcBandwidthParameters

@@ -45,6 +45,8 @@ class IperfUdp(NetworkWorkload[IperfUdpParameters]):
 
     name: ClassVar[str] = "iperf-udp"
     title: ClassVar[str] = "iperf UDP"
+    about: ClassVar[str] = "datagrams at a fixed rate by iperf"
+    origin: ClassVar[str] = "Mattos 2012"
     parameter_model = IperfUdpParameters
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("received_rate", "Mbit/s", "higher", "figures"),

@@ -101,6 +101,8 @@ class KernelOperations(TimedJobWorkload[KernelOperationsParameters]):
     name: ClassVar[str] = "kernel-operations"
     job: ClassVar[str] = "kernel"
     title: ClassVar[str] = "Kernel operations"
+    about: ClassVar[str] = "one system call or process operation"
+    origin: ClassVar[str] = "Suresh 2014"
     resource: ClassVar[str] = "kernel"
     repeatable: ClassVar[bool] = True
     parameter_model = KernelOperationsParameters

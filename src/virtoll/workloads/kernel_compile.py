@@ -141,6 +141,8 @@ class KernelCompile(ProgramWorkload[KernelCompileParameters]):
 
     name: ClassVar[str] = "kernel-compile"
     title: ClassVar[str] = "compiling Linux"
+    about: ClassVar[str] = "a Linux kernel, or a part of it, compiled"
+    origin: ClassVar[str] = "Camargos 2008, Suresh 2014"
     resource: ClassVar[str] = "application"
     parameter_model = KernelCompileParameters
     limit_bytes: ClassVar[int] = 2 * _MIB

@@ -66,6 +66,8 @@ class Lmbench(ProgramWorkload[LmbenchParameters]):
 
     name: ClassVar[str] = "lmbench"
     title: ClassVar[str] = "lmbench latency"
+    about: ClassVar[str] = "one operation of the kernel by lmbench"
+    origin: ClassVar[str] = "Suresh 2014"
     resource: ClassVar[str] = "kernel"
     parameter_model = LmbenchParameters
     metrics: ClassVar[tuple[Metric, ...]] = (Metric("operation_time", "ns", "lower", "figures"), DURATION)

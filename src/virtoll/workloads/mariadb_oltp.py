@@ -91,6 +91,8 @@ class MariadbOltp(ProgramWorkload[MariadbOltpParameters]):
 
     name: ClassVar[str] = "mariadb-oltp"
     title: ClassVar[str] = "MariaDB, sysbench OLTP"
+    about: ClassVar[str] = "database transactions, client in the guest"
+    origin: ClassVar[str] = "Camargos 2008"
     resource: ClassVar[str] = "application"
     parameter_model = MariadbOltpParameters
     metrics: ClassVar[tuple[Metric, ...]] = (

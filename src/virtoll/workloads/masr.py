@@ -31,6 +31,8 @@ class Masr(TimedJobWorkload[MasrParameters]):
     name: ClassVar[str] = "masr"
     job: ClassVar[str] = "masr"
     title: ClassVar[str] = "MASR"
+    about: ClassVar[str] = "memory allocated, set and read"
+    origin: ClassVar[str] = "Mattos 2012"
     resource: ClassVar[str] = "memory"
     repeatable: ClassVar[bool] = True
     parameter_model = MasrParameters

@@ -120,6 +120,8 @@ class NetperfStream(_Netperf[NetperfStreamParameters]):
 
     name: ClassVar[str] = "netperf-tcp-stream"
     title: ClassVar[str] = "netperf TCP_STREAM"
+    about: ClassVar[str] = "bytes one way by netperf"
+    origin: ClassVar[str] = "Camargos 2008, Suresh 2014"
     parameter_model = NetperfStreamParameters
     metrics: ClassVar[tuple[Metric, ...]] = (DURATION, Metric("throughput", "Mbit/s", "higher", "figures"))
 
@@ -145,6 +147,8 @@ class NetperfRequestResponse(_Netperf[NetperfRequestResponseParameters]):
 
     name: ClassVar[str] = "netperf-tcp-rr"
     title: ClassVar[str] = "netperf TCP_RR"
+    about: ClassVar[str] = "requests and answers by netperf"
+    origin: ClassVar[str] = "Suresh 2014"
     parameter_model = NetperfRequestResponseParameters
     metrics: ClassVar[tuple[Metric, ...]] = (DURATION, Metric("transaction_rate", "1/s", "higher", "figures"))
 

@@ -89,6 +89,8 @@ class PovRay(ProgramWorkload[PovRayParameters]):
 
     name: ClassVar[str] = "povray"
     title: ClassVar[str] = "POV-Ray benchmark"
+    about: ClassVar[str] = "a picture ray-traced"
+    origin: ClassVar[str] = "Suresh 2014"
     resource: ClassVar[str] = "CPU"
     parameter_model = PovRayParameters
     packages: ClassVar[tuple[str, ...]] = ("povray", "povray-examples", "povray-includes")

@@ -271,6 +271,8 @@ class RsyncTree(_Rsync[RsyncTreeParameters]):
 
     name: ClassVar[str] = "rsync-tree"
     title: ClassVar[str] = "rsync of a source tree"
+    about: ClassVar[str] = "many small files moved by rsync"
+    origin: ClassVar[str] = "Camargos 2008"
     parameter_model = RsyncTreeParameters
 
     def sizes(self) -> tuple[int, int]:
@@ -297,6 +299,8 @@ class RsyncFile(_Rsync[RsyncFileParameters]):
 
     name: ClassVar[str] = "rsync-file"
     title: ClassVar[str] = "rsync of a large file"
+    about: ClassVar[str] = "one large file moved by rsync"
+    origin: ClassVar[str] = "Camargos 2008"
     parameter_model = RsyncFileParameters
 
     def sizes(self) -> tuple[int, int]:

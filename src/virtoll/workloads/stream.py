@@ -43,6 +43,8 @@ class Stream(TimedJobWorkload[StreamParameters]):
     name: ClassVar[str] = "stream"
     job: ClassVar[str] = "stream"
     title: ClassVar[str] = "STREAM"
+    about: ClassVar[str] = "memory bandwidth: copy, scale, add, triad"
+    origin: ClassVar[str] = "Suresh 2014"
     resource: ClassVar[str] = "memory"
     parameter_model = StreamParameters
     metrics: ClassVar[tuple[Metric, ...]] = (

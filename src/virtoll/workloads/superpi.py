@@ -32,6 +32,8 @@ class SuperPi(TimedJobWorkload[SuperPiParameters]):
     name: ClassVar[str] = "superpi"
     job: ClassVar[str] = "superpi"
     title: ClassVar[str] = "Super Pi"
+    about: ClassVar[str] = "digits of pi on large integers"
+    origin: ClassVar[str] = "Mattos 2012"
     resource: ClassVar[str] = "CPU"
     repeatable: ClassVar[bool] = True
     parameter_model = SuperPiParameters

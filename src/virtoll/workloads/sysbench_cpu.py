@@ -46,6 +46,7 @@ class SysbenchCpu(ProgramWorkload[SysbenchCpuParameters]):
 
     name: ClassVar[str] = "sysbench-cpu"
     title: ClassVar[str] = "sysbench cpu"
+    about: ClassVar[str] = "prime numbers sought by sysbench"
     resource: ClassVar[str] = "CPU"
     parameter_model = SysbenchCpuParameters
     packages: ClassVar[tuple[str, ...]] = ("sysbench",)

@@ -152,6 +152,7 @@ class TcpStream(_Tcp[TcpStreamParameters]):
 
     name: ClassVar[str] = "tcp-stream"
     title: ClassVar[str] = "TCP stream"
+    about: ClassVar[str] = "bytes one way over TCP"
     parameter_model = TcpStreamParameters
     metrics: ClassVar[tuple[Metric, ...]] = (DURATION, Metric("throughput", "Mbit/s", "higher", "figures"))
 
@@ -186,6 +187,7 @@ class TcpRequestResponse(_Tcp[TcpRequestResponseParameters]):
 
     name: ClassVar[str] = "tcp-request-response"
     title: ClassVar[str] = "TCP request and response"
+    about: ClassVar[str] = "requests and answers over TCP, their latency"
     parameter_model = TcpRequestResponseParameters
     metrics: ClassVar[tuple[Metric, ...]] = (
         DURATION,

@@ -85,6 +85,8 @@ class Throughput(Workload[ThroughputParameters]):
 
     name: ClassVar[str] = "throughput"
     title: ClassVar[str] = "IP forwarding without loss"
+    about: ClassVar[str] = "highest rates without loss, and their delay"
+    origin: ClassVar[str] = "RFC 2544, MLRsearch"
     resource: ClassVar[str] = "packet path"
     loads_peer: ClassVar[bool] = True
     parameter_model = ThroughputParameters

@@ -98,6 +98,8 @@ class Transmitters(Workload[TransmittersParameters]):
 
     name: ClassVar[str] = "transmitters"
     title: ClassVar[str] = "Transmitting guests side by side"
+    about: ClassVar[str] = "several guests that send at once"
+    origin: ClassVar[str] = "Mattos 2012"
     resource: ClassVar[str] = "packet path"
     loads_peer: ClassVar[bool] = True
     parameter_model = TransmittersParameters

@@ -69,6 +69,8 @@ class VirtualRouters(Workload[VirtualRoutersParameters]):
 
     name: ClassVar[str] = "virtual-routers"
     title: ClassVar[str] = "Virtual routers side by side"
+    about: ClassVar[str] = "several guests that forward at once"
+    origin: ClassVar[str] = "Mattos 2012"
     resource: ClassVar[str] = "packet path"
     loads_peer: ClassVar[bool] = True
     parameter_model = VirtualRoutersParameters

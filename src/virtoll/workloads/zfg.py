@@ -42,6 +42,8 @@ class Zfg(TimedJobWorkload[ZfgParameters]):
     name: ClassVar[str] = "zfg"
     job: ClassVar[str] = "zfg"
     title: ClassVar[str] = "ZFG"
+    about: ClassVar[str] = "a file of zeros written again and again"
+    origin: ClassVar[str] = "Mattos 2012"
     resource: ClassVar[str] = "disk"
     parameter_model = ZfgParameters
     metrics: ClassVar[tuple[Metric, ...]] = (DURATION, RATE)
