@@ -16,6 +16,7 @@ from pydantic import BaseModel, ByteSize
 from pydantic.fields import FieldInfo
 
 from virtoll.experiment.describe import DefaultWords, meaning, size_words
+from virtoll.experiment.entries import wants_list
 from virtoll.experiment.file import (
     ConsolidationFile,
     ExperimentFile,
@@ -84,11 +85,6 @@ def experiment_schema(platforms: Mapping[str, Kind], workloads: Mapping[str, Kin
     }
 
 
-def wants_list(field: FieldInfo) -> bool:
-    """Whether a list is one value of the key, and not a factor of several."""
-    return typing.get_origin(field.annotation) in (list, tuple)
-
-
 def _ref(name: str) -> Schema:
     return {"$ref": f"{_DEFINITIONS}{name}"}
 
@@ -142,7 +138,7 @@ def _object(
     for key, field in model.model_fields.items():
         own = replaced.get(key) or _plain(whole["properties"][key])
         own = {name: value for name, value in own.items() if name not in ("description", "default")}
-        if key in factors and not wants_list(field):
+        if key in factors and not wants_list(model, key):
             own = {"anyOf": [*_alternatives(own), {"type": "array", "minItems": 1, "items": own}]}
         properties[key] = {"description": meaning(model, key), **_default(field), **own}
     required = whole.get("required", [])
