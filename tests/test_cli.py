@@ -114,7 +114,7 @@ def test_a_record_of_a_platform_is_refused_in_an_experiment(tmp_path: Path) -> N
 def test_the_parameters_of_a_platform_are_listed_with_what_is_allowed() -> None:
     rows = {row["name"]: row for row in as_json("list", "platforms")}
     assert rows["qemu-tcg"]["parameters"]["nic"] == (
-        "'virtio-net', 'e1000', 'rtl8139' or 'vmxnet3' (default virtio-net)"
+        "'virtio-net', 'e1000', 'rtl8139' or 'vmxnet3' (default virtio-net): model of every link's NIC"
     )
 
 

@@ -155,6 +155,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("reproduce", "ma"), ["mattos2012"]),
         (("image", "show", "deb"), ["debug"]),
         (("shell", "runs"), ["runsc"]),
+        (("show", "platform", "qemu"), ["qemu-tcg", "qemu-kvm"]),
+        (("show", "workload", "net"), ["netperf-tcp-stream", "netperf-tcp-rr"]),
+        (("new", "--workload", "super"), ["superpi"]),
         (("run", "--si"), ["--size"]),
         (("explain", "latest", "--platform", ""), []),  # its manifest cannot be read: nothing is said of it
     ],

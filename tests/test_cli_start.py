@@ -71,6 +71,8 @@ def test_a_plan_imports_what_its_experiment_names_and_nothing_that_measures() ->
         (["plan", "quick", "--json"], {"virtoll.platforms", "virtoll.workloads"}),
         (["list", "platforms"], {"virtoll.platforms"}),
         (["list", "workloads"], {"virtoll.workloads"}),
+        (["show", "platform", "runc"], {"virtoll.platforms"}),
+        (["show", "workload", "superpi"], {"virtoll.workloads"}),
     ],
 )
 def test_what_measures_and_analyses_nothing_imports_no_slow_library(arguments: list[str], shown: set[str]) -> None:

@@ -2,11 +2,13 @@
 """Writes the tables of platforms, workloads and the papers' figures into the documentation, from what declares them.
 
 `.venv/bin/python tools/tables.py` rewrites the text between `<!-- generated: platforms -->` (or another name of
-`TABLES`) and `<!-- end -->` in each of `FILES`. With `--check` it changes nothing and names the files that differ.
+`TABLES`) and `<!-- end -->` in each of `FILES`, and the JSON Schema of experiments that the package carries. With
+`--check` it changes nothing and names the files that differ.
 Exit codes: 0 the tables are up to date or were written, 1 a table differs (`--check`) or a marker is missing.
 """
 
 import argparse
+import json
 import os
 import re
 import sys
@@ -14,8 +16,25 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from pydantic import BaseModel
+
 from virtoll.claims.paper_figures import PaperFigure, paper_figures, printed_of, rows_of
 from virtoll.cli import topics
+from virtoll.experiment.describe import ParameterWords, describe
+from virtoll.experiment.file import (
+    ConsolidationFile,
+    ExperimentFile,
+    GuestSize,
+    NeighboursEntry,
+    OwnSize,
+    PlatformEntry,
+    ScaleEntry,
+    UntilDecided,
+)
+from virtoll.experiment.model import ConsolidationBudget, Parameters
+from virtoll.experiment.schema import SCHEMA_FILE, Kind, experiment_schema
+from virtoll.experiment.sizes import SIZES_MEANING
+from virtoll.experiment.topology import HostAddress, NeighbourNics, Role, Testbed
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import VALIDATION_WORDS
 from virtoll.workloads import WORKLOADS
@@ -24,13 +43,20 @@ from virtoll.workloads.base import Metric
 ROOT: Final = Path(__file__).resolve().parent.parent
 FILES: Final = tuple(
     ROOT / name
-    for name in ("README.md", "docs/commands.md", "docs/platforms/README.md", "docs/studies.md", "docs/workloads.md")
+    for name in (
+        "README.md",
+        "docs/commands.md",
+        "docs/experiment-file.md",
+        "docs/platforms/README.md",
+        "docs/studies.md",
+        "docs/workloads.md",
+    )
 )
 PLATFORM_PAGES: Final = ROOT / "docs" / "platforms"
 WORKLOAD_PAGE: Final = ROOT / "docs" / "workloads.md"
 
 _MARKED: Final = re.compile(
-    r"(?P<begin>^<!-- generated: (?P<table>[a-z]+) -->\n).*?(?P<end>^<!-- end -->$)", re.MULTILINE | re.DOTALL
+    r"(?P<begin>^<!-- generated: (?P<table>[a-z-]+) -->\n).*?(?P<end>^<!-- end -->$)", re.MULTILINE | re.DOTALL
 )
 _HEADING: Final = re.compile(r"^#+ +(?P<title>.+?) *$", re.MULTILINE)
 _CODE: Final = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
@@ -163,9 +189,79 @@ def environment(folder: Path) -> str:  # noqa: ARG001 - as the other tables
     return table(("variable", "meaning", "without it"), rows)
 
 
+def keys(model: type[BaseModel], *, without: Iterable[str] = (), more: Iterable[ParameterWords] = ()) -> str:
+    """The table of a model's keys: what each is for, what it may be, and what it is without being given."""
+    words = [one for one in describe(model) if one.name not in set(without)]
+    return table(("key", "what it is for", "it is", "without it"), (_row(one) for one in (*words, *more)))
+
+
+def _row(one: ParameterWords) -> tuple[str, str, str, str]:
+    return f"`{one.name}`", one.meaning, one.allowed, _without(one)
+
+
+def _without(one: ParameterWords) -> str:
+    return {"not set": "–"}.get(one.default, one.default.removeprefix("default "))
+
+
+def file_keys(folder: Path) -> str:  # noqa: ARG001 - as the other tables
+    """The table of the keys at a file's top."""
+    sizes = ParameterWords("sizes", "a mapping of quick and paper", "not set", SIZES_MEANING)
+    return keys(ExperimentFile, more=[sizes])
+
+
+def _common(models: Mapping[str, type[Parameters]], what: str) -> str:
+    """A table of the parameters of several; those that are alike in all are one row."""
+    found: dict[ParameterWords, list[str]] = {}
+    for name, model in models.items():
+        for one in describe(model):
+            found.setdefault(one, []).append(name)
+    rows = (
+        (key, ", ".join(f"`{name}`" for name in found[one]), meaning, allowed, without)
+        for one in sorted(found, key=lambda one: one.name)
+        for key, meaning, allowed, without in [_row(one)]
+    )
+    return table(("key", what, "what it is for", "it is", "without it"), rows)
+
+
+def platform_keys(folder: Path) -> str:  # noqa: ARG001 - as the other tables
+    """The table of all platforms' parameters; the model's, which are for tests, are left out."""
+    return _common({name: kind.parameter_model for name, kind in PLATFORMS.items() if name != "fake"}, "platforms")
+
+
+def workload_keys(folder: Path) -> str:  # noqa: ARG001 - as the other tables
+    """The table of all workloads' parameters."""
+    return _common({name: kind.parameter_model for name, kind in WORKLOADS.items()}, "workloads")
+
+
+def schema_text() -> str:
+    """The JSON Schema of an experiment's file."""
+    kinds = (
+        {name: Kind(kind.title, kind.parameter_model) for name, kind in PLATFORMS.items()},
+        {name: Kind(kind.about, kind.parameter_model) for name, kind in WORKLOADS.items()},
+    )
+    return json.dumps(experiment_schema(*kinds), indent=1) + "\n"
+
+
+_LISTS: Final = ("more_generators", "more_sinks")  # in a file, what a list of generators or sinks has after the first
+_BY_NAME: Final = ("local", "guests", "nested")  # in a file, a word
 TABLES: Final[Mapping[str, Callable[[Path], str]]] = {
     "codes": codes,
     "environment": environment,
+    "experiment": file_keys,
+    "experiment-blocks": lambda _: keys(UntilDecided),
+    "experiment-consolidation": lambda _: keys(ConsolidationFile),
+    "experiment-consolidation-budget": lambda _: keys(ConsolidationBudget),
+    "experiment-entry": lambda _: keys(PlatformEntry),
+    "experiment-entry-guest": lambda _: keys(OwnSize),
+    "experiment-guest": lambda _: keys(GuestSize),
+    "experiment-neighbours": lambda _: keys(NeighboursEntry),
+    "experiment-platforms": platform_keys,
+    "experiment-scale": lambda _: keys(ScaleEntry),
+    "experiment-testbed": lambda _: keys(Testbed, without=_LISTS),
+    "experiment-testbed-host": lambda _: keys(HostAddress, without=_BY_NAME),
+    "experiment-testbed-neighbour": lambda _: keys(NeighbourNics),
+    "experiment-testbed-role": lambda _: keys(Role),
+    "experiment-workloads": workload_keys,
     "figures": figures,
     "parameters": parameters,
     "platforms": platforms,
@@ -191,13 +287,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="change nothing; exit code 1 if a table differs")
     check: bool = parser.parse_args(arguments).check
     differ = False
-    for path in FILES:
-        try:
-            text = rewritten(path)
-        except MarkerMissing as error:
-            print(f"tables: {error}", file=sys.stderr)
-            return 1
-        if text == path.read_text(encoding="utf-8"):
+    try:
+        texts = {path: rewritten(path) for path in FILES} | {SCHEMA_FILE: schema_text()}
+    except MarkerMissing as error:
+        print(f"tables: {error}", file=sys.stderr)
+        return 1
+    for path, text in texts.items():
+        if path.is_file() and text == path.read_text(encoding="utf-8"):
             continue
         differ = True
         if check:

@@ -28,11 +28,13 @@ from virtoll.cli import (
     image,
     listing,
     nested,
+    new,
     plan,
     reproduce,
     runs,
     selftest,
     setup,
+    show,
     watch,
 )
 from virtoll.cli.groups import HELP, HOST, LOOK, MEASURE, READ, Cli
@@ -123,7 +125,7 @@ _COMMANDS: Mapping[str, tuple[Callable[..., None], ...]] = {
         selftest.selftest,
     ),
     READ: (runs.report, runs.claims, advise.advise, gate.gate, export.export, runs.verify, runs.validation),
-    LOOK: (plan.plan,),
+    LOOK: (plan.plan, new.new),
     HOST: (setup.setup, host.doctor, host.clean, host.shell),
     HELP: (completion,),
 }
@@ -133,6 +135,7 @@ for _use, _commands in _COMMANDS.items():
 app.command("help", rich_help_panel=HELP)(show_help)
 app.command(context_settings=_TO_THE_AGENT, rich_help_panel=HOST)(host.wire)
 app.add_typer(listing.app, name="list", rich_help_panel=LOOK)
+app.add_typer(show.app, name="show", rich_help_panel=LOOK)
 app.add_typer(image.app, name="image", rich_help_panel=HOST)
 app.add_typer(nested.app, name="nested", rich_help_panel=HOST)
 app.add_typer(nested.app, name="testbed", hidden=True, callback=_renamed("testbed", "nested"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from virtoll.cli.folders import run_folders
 from virtoll.cli.groups import Cli
-from virtoll.cli.output import Json, show
+from virtoll.cli.output import Json, print_json, show, show_lines
 from virtoll.cli.plan import load
 from virtoll.errors import VirtollError
 
@@ -18,11 +18,15 @@ app = Cli(help="List platforms, workloads, experiments, runs or figures.")
 def list_platforms(as_json: Json = False) -> None:
     """List every way to run a guest that Virtoll knows.
 
-    'virtoll doctor' tries which of them work here.
+    'virtoll show platform NAME' has all of one, 'virtoll doctor' tries which of them work here.
     """
-    from virtoll.experiment.describe import describe_parameters
     from virtoll.platforms import PLATFORMS
     from virtoll.platforms.base import VALIDATION_WORDS
+
+    if not as_json:
+        show_lines(("name", "what it is"), [(name, kind.title) for name, kind in PLATFORMS.items()])
+        return
+    from virtoll.experiment.describe import describe_parameters
 
     rows = [
         {
@@ -34,34 +38,47 @@ def list_platforms(as_json: Json = False) -> None:
         }
         for name, kind in PLATFORMS.items()
     ]
-    show(rows, as_json)
+    print_json(rows)
 
 
 @app.command("workloads")
 def list_workloads(as_json: Json = False) -> None:
-    """List every workload, with its parameters and metrics."""
-    from virtoll.experiment.describe import describe_parameters
+    """List every workload, by what of a host it stresses.
+
+    'virtoll show workload NAME' has all of one.
+    """
     from virtoll.workloads import WORKLOADS
+
+    if not as_json:
+        lines = [(name, one.resource, one.about) for name, one in WORKLOADS.items()]
+        show_lines(("name", "stresses", "what is measured"), lines)
+        return
+    from virtoll.experiment.describe import describe_parameters
 
     rows = [
         {
             "name": name,
+            "title": workload.title,
+            "about": workload.about,
             "resource": workload.resource,
-            "metric": ", ".join(f"{m.name} in {m.unit}, {m.better} is better" for m in workload.metrics),
+            "metric": ", ".join(one.words for one in workload.metrics),
             "parameters": describe_parameters(workload.parameter_model),
         }
         for name, workload in WORKLOADS.items()
     ]
-    show(rows, as_json)
+    print_json(rows)
 
 
 @app.command("experiments")
 def list_experiments(as_json: Json = False) -> None:
-    """List the experiments that come with Virtoll."""
+    """List the experiments that come with Virtoll.
+
+    'virtoll show experiment NAME' has all of one, with its whole question.
+    """
     from virtoll.campaign.preview import estimate, plan_of
     from virtoll.experiment.parse import presets
 
-    rows = []
+    rows: list[dict[str, Any]] = []
     for path in sorted(presets().glob("*.yaml"), key=lambda path: path.stem):
         experiment = load(str(path))
         planned = plan_of(experiment)
@@ -69,11 +86,17 @@ def list_experiments(as_json: Json = False) -> None:
             {
                 "name": experiment.name,
                 "question": experiment.question,
+                "platforms": len(experiment.platforms),
+                "workloads": len(experiment.workloads),
                 "trials": len(planned.trials),
                 "minutes": round(estimate(planned) / 60, 1),
             }
         )
-    show(rows, as_json)
+    if as_json:
+        print_json(rows)
+        return
+    lines = [(one["name"], f"{one['platforms']} x {one['workloads']}", one["question"]) for one in rows]
+    show_lines(("name", "cells", "question (cells: platforms x workloads)"), lines)
 
 
 @app.command("runs")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 MOST_COLUMNS = 120
 _DEEPER = 2
+_GAP, _LEAST_COLUMNS = "  ", 20  # between columns; of the last one
 _QUIET = "VIRTOLL_QUIET"  # which the half of a command in the lab inherits
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 
@@ -128,6 +130,21 @@ def show(rows: list[dict[str, Any]], as_json: bool) -> None:
     for row in rows:
         table.add_row(*(_cell(value) for value in row.values()))
     console().print(table)
+
+
+def show_lines(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Rows of text, a line each: the last column is cut where it is longer than the terminal is wide, a name never."""
+    from rich.cells import cell_len, set_cell_size
+    from rich.text import Text
+
+    widths = [max(cell_len(row[number]) for row in (titles, *rows)) for number in range(len(titles) - 1)]
+    rest = max(console().width - sum(wide + len(_GAP) for wide in widths), _LEAST_COLUMNS)
+    for row in (titles, *rows):
+        last = Text(printable(row[-1]))
+        last.truncate(rest, overflow="ellipsis")
+        cells = [set_cell_size(printable(cell), wide) for cell, wide in zip(row[:-1], widths, strict=True)]
+        line = Text(_GAP.join([*cells, last.plain]), style="bold" if row is titles else "")
+        console().print(line, soft_wrap=True)
 
 
 def _cell(value: object) -> str:

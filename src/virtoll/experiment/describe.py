@@ -1,6 +1,7 @@
 """What a key of a file may be, in words: never a type of Python's, a pattern or a library's name. Pure.
 
-Main types: ``Words`` (on a type whose form a pattern checks: the pattern in words), ``ParameterWords``.
+Main types: ``Words`` (on a type whose form a pattern checks: the pattern in words), ``DefaultWords``,
+``ParameterWords``.
 """
 
 from __future__ import annotations
@@ -24,8 +25,15 @@ class Words:
 
 
 @dataclass(frozen=True)
+class DefaultWords:
+    """What a key is without being given where that depends on the machine: ``q35, on aarch64 virt``."""
+
+    text: str
+
+
+@dataclass(frozen=True)
 class ParameterWords:
-    """One key for a person: its allowed values, what it is without being given, and what it is for (or empty)."""
+    """One key for a person: its allowed values, what it is without being given, and what it is for."""
 
     name: str
     allowed: str
@@ -124,7 +132,10 @@ def _of_one(annotation: Any, limits: _Limits) -> str:
 
 def _range(limits: _Limits, *, sizes: bool = False) -> str:
     def shown(number: float) -> str:
-        return size_words(int(number)) if sizes else f"{number:,.12g}".replace(",", " " if number >= 1e4 else "")
+        if sizes:
+            return size_words(int(number))
+        exact = f"{int(number):,}" if number == int(number) else f"{number:,.15g}"
+        return exact.replace(",", " " if number >= 1e4 else "")
 
     least, most, above, below = limits.least, limits.most, limits.above, limits.below
     if least is not None and most is not None:
@@ -144,9 +155,15 @@ def _either(values: Sequence[str]) -> str:
 def describe(model: type[BaseModel]) -> list[ParameterWords]:
     """Each key of a model, in order."""
     return [
-        ParameterWords(key, allowed_values(field), _default(field), field.description or "")
+        ParameterWords(key, allowed_values(field), _default(field), meaning(model, key))
         for key, field in model.model_fields.items()
     ]
+
+
+def meaning(model: type[BaseModel], key: str) -> str:
+    """What a key is for, in words; a model that changes what another allows need not say it again."""
+    declared = (kind.model_fields.get(key) for kind in model.__mro__ if issubclass(kind, BaseModel))
+    return next((field.description for field in declared if field is not None and field.description), "")
 
 
 def describe_parameters(model: type[BaseModel]) -> dict[str, str]:
@@ -160,11 +177,21 @@ def describe_parameters(model: type[BaseModel]) -> dict[str, str]:
 def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "required"
+    own = [one.text for one in field.metadata if isinstance(one, DefaultWords)]
+    if own:
+        return f"default {own[0]}"
     value = field.get_default(call_default_factory=True, validated_data={})
     if value is None or value in ((), [], {}) or isinstance(value, BaseModel):
         return "not set"
+    return f"default {value_words(field, value)}"
+
+
+def value_words(field: FieldInfo, value: Any) -> str:
+    """A key's value as a file has it."""
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
     if isinstance(value, bool):
-        return f"default {str(value).lower()}"
+        return str(value).lower()
     if isinstance(value, int) and ByteSize in (field.annotation, *typing.get_args(field.annotation)):
-        return f"default {size_words(value)}"
-    return f"default {value}"
+        return size_words(value)
+    return f"{value:.15g}" if isinstance(value, float) else str(value)

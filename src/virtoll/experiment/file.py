@@ -10,8 +10,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import ByteSize, Field, model_validator
 
+from virtoll.experiment.describe import Words
 from virtoll.experiment.model import BootedFor, ConsolidationBudget, Image, Label, Order, Parameters
-from virtoll.experiment.topology import Testbed
+from virtoll.experiment.topology import HostAddress, Testbed
 from virtoll.runfolder.conditions import TRAFFIC_LOADS, Affinity, Condition, Load
 from virtoll.runfolder.scale import MOST_GUESTS, ScalePoint
 
@@ -23,8 +24,8 @@ VcpuCount = Annotated[int, Field(ge=1, le=1024)]
 class OwnSize(Parameters):
     """What the guests of one platform's entry are given in the place of all guests' (``guest`` of an entry)."""
 
-    vcpus: VcpuCount | None = None
-    memory: ByteSize | None = Field(default=None, ge=LEAST_MEMORY_BYTES)
+    vcpus: VcpuCount | None = Field(default=None, description="virtual CPUs of each of its guests")
+    memory: ByteSize | None = Field(default=None, ge=LEAST_MEMORY_BYTES, description="memory of each of its guests")
 
 
 class GuestSize(Parameters):
@@ -35,11 +36,38 @@ class GuestSize(Parameters):
     ``image``: what is in its file system; without it, the smallest one that holds what the workloads need.
     """
 
-    vcpus: VcpuCount = 1
-    memory: ByteSize = Field(default=ByteSize(256 * 2**20), ge=LEAST_MEMORY_BYTES)
-    marks: Literal["icmp", "channel"] = "icmp"
-    cpu_quota: float | None = Field(default=None, ge=0.01, le=1024)
-    image: Image | None = None
+    vcpus: VcpuCount = Field(default=1, description="virtual CPUs of every guest")
+    memory: ByteSize = Field(default=ByteSize(256 * 2**20), ge=LEAST_MEMORY_BYTES, description="memory of every guest")
+    marks: Literal["icmp", "channel"] = Field(
+        default="icmp", description="how marks travel: on a link of their own (icmp), or on the agent's channel"
+    )
+    cpu_quota: float | None = Field(
+        default=None,
+        ge=0.01,
+        le=1024,
+        description="CPU time per wall time at most, in CPUs (0.2: a fifth of one); without it, no limit",
+    )
+    image: Image | None = Field(
+        default=None, description="what is in the guests' file system; without it, the smallest that the workloads need"
+    )
+
+
+class PlatformEntry(Parameters):
+    """What an entry of ``platforms`` may say besides its platform's own parameters (``parse.py`` takes them out)."""
+
+    label: Label | None = Field(
+        default=None, description="its name in every table; without it, the platform with the factors' values"
+    )
+    guest: OwnSize | None = Field(default=None, description="size of its guests, in place of all guests'")
+    host: Annotated[HostAddress, Words("'local', or 'nested:KIND' such as nested:xen")] | None = Field(
+        default=None, description="where its guests are: here, or on a hypervisor host that is emulated for the run"
+    )
+    counters: Literal["all", "none"] = Field(
+        default="all", description="whether counters are read around what is measured"
+    )
+    stands_for: str | None = Field(
+        default=None, description="in a study's repetition: which of the paper's platforms it replaces, in words"
+    )
 
 
 class NeighboursEntry(Parameters):
@@ -50,12 +78,19 @@ class NeighboursEntry(Parameters):
     ``memory``: of each, in place of ``guest.memory``. ``rate_share``: for ``forward``, of its own maximum.
     """
 
-    load: Load
-    affinity: Affinity = "shared"
-    guests: int = Field(default=1, ge=1, le=31)
-    platform: Label | None = None
-    memory: ByteSize | None = Field(default=None, ge=LEAST_MEMORY_BYTES)
-    rate_share: float | None = Field(default=None, gt=0, le=1)
+    load: Load = Field(description="what each guest beside the measured one does")
+    affinity: Affinity = Field(default="shared", description="its host CPUs: the measured guest's, others, or any")
+    guests: int = Field(default=1, ge=1, le=31, description="how many guests there are beside it")
+    platform: Label | None = Field(
+        default=None,
+        description="a label of platforms, where they are another platform's; else the measured guest's own",
+    )
+    memory: ByteSize | None = Field(
+        default=None, ge=LEAST_MEMORY_BYTES, description="memory of each, in place of guest.memory"
+    )
+    rate_share: float | None = Field(
+        default=None, gt=0, le=1, description="for load forward: the share of its own maximum that it forwards"
+    )
 
     @model_validator(mode="after")
     def _forwards(self) -> Self:
@@ -89,12 +124,25 @@ class ScaleEntry(Parameters):
     those of one guest, each on its own, or on any.
     """
 
-    guests: list[GuestCount] = Field(min_length=1)
-    vcpus: list[VcpuCount] | None = Field(default=None, min_length=1)
-    memory: dict[GuestCount, ByteSize] | None = None
-    most: dict[Label, GuestCount] = Field(default_factory=dict)
-    overcommit: bool = False
-    affinity: Affinity = "unpinned"
+    guests: list[GuestCount] = Field(
+        min_length=1, description="numbers of guests that do the same at once; each is measured"
+    )
+    vcpus: list[VcpuCount] | None = Field(
+        default=None, min_length=1, description="numbers of virtual CPUs; each is measured; else guest.vcpus"
+    )
+    memory: dict[GuestCount, ByteSize] | None = Field(
+        default=None,
+        description="memory of each guest by their number, such as {1: 2039MiB, 2: 1622MiB}; else guest.memory",
+    )
+    most: dict[Label, GuestCount] = Field(
+        default_factory=dict, description="largest number for a platform, by its label"
+    )
+    overcommit: bool = Field(
+        default=False, description="whether numbers are tried for which the host has not the memory"
+    )
+    affinity: Affinity = Field(
+        default="unpinned", description="host CPUs of each guest: any, all on those of one, or each on its own"
+    )
 
     @model_validator(mode="after")
     def _of_each(self) -> Self:
@@ -143,32 +191,71 @@ class ExperimentFile(Parameters):
     workloads: list[str | dict[str, Any]] = Field(
         min_length=1, description="a list of what is measured, such as [superpi, forward]"
     )
-    baseline: str = "native"
-    control: str | None = None
-    scenario: Literal["dedicated", "neighbours", "scale"] = "dedicated"
-    neighbours: list[str | dict[str, Any]] | None = None
-    scale: ScaleEntry | None = None
-    guest: GuestSize = Field(default_factory=GuestSize)
-    blocks: int = Field(default=3, ge=1, le=1000)
-    rounds: int = Field(default=5, ge=1, le=100)
-    seed: int = Field(default=1, ge=0, lt=2**63)
-    testbed: Testbed | None = None
-    study: str | None = None
-    order: Order = "randomised"
-    boot: BootedFor = "block"
-    summary: Literal["mean-t95", "mean-sd", "median-drop-first"] | None = None
-    margin: float = Field(default=0.10, ge=0.01, le=0.5)
-    skip: list[str] = Field(default_factory=list)
-    needs: list[str] = Field(default_factory=list)
-    thresholds: list[str] = Field(default_factory=list)
+    baseline: str = Field(default="native", description="label of the platform that all others are compared with")
+    control: str | None = Field(
+        default=None, description="label of the baseline's A/A control; without it, native-again is native's"
+    )
+    scenario: Literal["dedicated", "neighbours", "scale"] = Field(
+        default="dedicated", description="what runs at once: one guest, one beside others, or several that do the same"
+    )
+    neighbours: list[str | dict[str, Any]] | None = Field(
+        default=None, description="with scenario neighbours: what the guests beside the measured one do"
+    )
+    scale: ScaleEntry | None = Field(
+        default=None, description="with scenario scale: how many guests do the same at once"
+    )
+    guest: GuestSize = Field(default_factory=GuestSize, description="what every guest is given")
+    blocks: int = Field(
+        default=3,
+        ge=1,
+        le=1000,
+        description="number of blocks, each one boot of every platform, or a mapping with until",
+    )
+    rounds: int = Field(
+        default=5,
+        ge=1,
+        le=100,
+        description="rounds of each workload in a block; 1: each platform once, without warm-up",
+    )
+    seed: int = Field(default=1, ge=0, lt=2**63, description="seed of the random order")
+    testbed: Testbed | None = Field(
+        default=None, description="other hosts and NICs that generate, count or hold guests"
+    )
+    study: str | None = Field(
+        default=None, description="the published study whose numbers stand beside this run's, such as mattos2012"
+    )
+    order: Order = Field(
+        default="randomised", description="blocks in random order, or as papers ran: platform after platform"
+    )
+    boot: BootedFor = Field(
+        default="block", description="what each guest is booted anew for: a block, or in it each workload"
+    )
+    summary: Literal["mean-t95", "mean-sd", "median-drop-first"] | None = Field(
+        default=None, description="a paper's way to sum up, reported beside the project's own"
+    )
+    margin: float = Field(
+        default=0.10,
+        ge=0.01,
+        le=0.5,
+        description="within how much of the baseline a platform is called alike; 0.1 is 10 %",
+    )
+    skip: list[str] = Field(
+        default_factory=list, description="pairs platform:workload that are not run, with wildcards"
+    )
+    needs: list[str] = Field(
+        default_factory=list, description="what you ask of the platforms, as 'virtoll advise --need' takes it"
+    )
+    thresholds: list[str] = Field(
+        default_factory=list, description="what must hold, as 'virtoll gate --fail-if' takes it"
+    )
 
 
 class UntilDecided(Parameters):
     """``blocks`` as a mapping: so many at least and at most, until the verdict of every primary metric is known."""
 
-    least: int = Field(default=3, ge=2, le=1000)
-    most: int = Field(default=12, ge=2, le=1000)
-    until: Literal["decided"]
+    least: int = Field(default=3, ge=2, le=1000, description="blocks at least")
+    most: int = Field(default=12, ge=2, le=1000, description="blocks at most")
+    until: Literal["decided"] = Field(description="the run ends when the verdict of every primary metric is known")
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -180,9 +267,13 @@ class UntilDecided(Parameters):
 class ConsolidationFile(Parameters):
     """The keys of a file with ``scenario: consolidation``: idle guests are counted, and no workload is run."""
 
-    name: Label
-    question: str = Field(min_length=1)
-    scenario: Literal["consolidation"]
-    platforms: list[str | dict[str, Any]] = Field(min_length=1)
-    guest: GuestSize = Field(default_factory=GuestSize)
-    consolidation: ConsolidationBudget = Field(default_factory=ConsolidationBudget)
+    name: Label = Field(description="what the experiment is called, in small letters, such as my-density")
+    question: str = Field(min_length=1, description="one sentence saying what the experiment should answer")
+    scenario: Literal["consolidation"] = Field(
+        description="idle guests are started and counted until the budget is used"
+    )
+    platforms: list[str | dict[str, Any]] = Field(
+        min_length=1, description="a list of what is counted, such as [netns, runc]"
+    )
+    guest: GuestSize = Field(default_factory=GuestSize, description="what every guest is given")
+    consolidation: ConsolidationBudget = Field(default_factory=ConsolidationBudget, description="when a series ends")

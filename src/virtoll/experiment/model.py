@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ByteSize, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ByteSize, ConfigDict, Field, StringConstraints
 
 from virtoll.experiment.describe import Words
 from virtoll.experiment.selection import EVERYTHING, Cell, Selection
@@ -29,6 +29,14 @@ BootedFor = Literal["block", "each-workload"]
 """What each platform's guest is booted anew for: a block (in the paper's order: once), or in it each workload."""
 # Guest images that an experiment may ask for, each with all that the one before it holds.
 Image = Literal["tiny", "full", "full-non-free"]
+
+
+def _switch(value: Any) -> Any:
+    """``on`` and ``off`` without quotes are truth values in YAML."""
+    return {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
+
+
+Switch = Annotated[Literal["on", "off"], BeforeValidator(_switch, json_schema_input_type=Literal["on", "off"] | bool)]
 
 
 class Parameters(BaseModel):
@@ -62,8 +70,10 @@ class Parameters(BaseModel):
 class ConsolidationBudget(Parameters):
     """When a consolidation series ends: so much of the host's memory gone, or so many guests."""
 
-    memory: ByteSize = Field(default=ByteSize(2**30), ge=2**20)
-    guests: int = Field(default=1000, ge=1, le=100_000)
+    memory: ByteSize = Field(
+        default=ByteSize(2**30), ge=2**20, description="memory of the host that the guests may use together"
+    )
+    guests: int = Field(default=1000, ge=1, le=100_000, description="guests at most")
 
 
 @dataclass(frozen=True)

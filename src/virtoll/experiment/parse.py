@@ -6,26 +6,22 @@ Every complaint names file, key and allowed values and is a ``UsageError``. Noth
 
 from __future__ import annotations
 
-import itertools
-import re
 import typing
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from virtoll.errors import UsageError
 from virtoll.experiment.complaints import Gathered, located, validated, wrong
-from virtoll.experiment.file import ConsolidationFile, ExperimentFile, NeighboursEntry, OwnSize, UntilDecided
+from virtoll.experiment.entries import combinations, own_control, platform_choices, workload_choices
+from virtoll.experiment.file import ConsolidationFile, ExperimentFile, NeighboursEntry, UntilDecided
 from virtoll.experiment.model import (
-    LABEL_PATTERN,
-    LABEL_WORDS,
     Catalogue,
     Experiment,
     Image,
-    Parameters,
     PlatformChoice,
     Scale,
     WorkloadChoice,
@@ -33,16 +29,9 @@ from virtoll.experiment.model import (
 from virtoll.experiment.near import choices, near
 from virtoll.experiment.selection import EVERYTHING, Cell, Selection, kept_cells
 from virtoll.experiment.sizes import SIZES, at_size
-from virtoll.experiment.topology import HostAddress, Testbed
 from virtoll.runfolder.conditions import Condition
 from virtoll.runfolder.looks import Looks
 from virtoll.runfolder.yaml_file import YamlText, read_text, read_yaml
-
-Model = TypeVar("Model", bound=BaseModel)
-
-_NO_SIZES: list[tuple[OwnSize, list[str]]] = [(OwnSize(), [])]
-_TAKEN = "constructor"
-"""What every object of JavaScript has: Vega cannot tell a datum of this name from it, and draws no figure."""
 
 
 def presets() -> Path:
@@ -103,7 +92,7 @@ def _parsed(read: YamlText, text: str, path: Path, catalogue: Catalogue, selecti
     document = _renamed_keys(document, path)
     if document.get("scenario") == "consolidation":
         _refuse_choice(selection, path)
-        return _parse_consolidation(_validate(ConsolidationFile, document, path, ""), text, path, catalogue)
+        return _parse_consolidation(validated(ConsolidationFile, document, path, ""), text, path, catalogue)
     given = {"blocks": selection.blocks, "seed": selection.seed}
     document = {**document, **{key: value for key, value in given.items() if value is not None}}
     gathered = Gathered()
@@ -116,10 +105,10 @@ def _parsed(read: YamlText, text: str, path: Path, catalogue: Catalogue, selecti
     broken = gathered.keys  # what depends on these is not looked at
     if "platforms" in document and not broken & {"platforms", "testbed"}:
         with gathered.trying():
-            platforms = _platform_choices(parsed, path, catalogue)
+            platforms = platform_choices(parsed, path, catalogue)
     if "workloads" in document and not broken & {"workloads", "testbed"}:
         with gathered.trying():
-            workloads = _workload_choices(parsed, path, catalogue)
+            workloads = workload_choices(parsed, path, catalogue)
     if parsed.study is not None and parsed.study not in catalogue.studies():
         allowed = choices(parsed.study, catalogue.studies())
         gathered.keep(wrong(path, "study", f"{parsed.study!r} is not known; {allowed}; or leave it out"))
@@ -136,7 +125,7 @@ def _parsed(read: YamlText, text: str, path: Path, catalogue: Catalogue, selecti
         with gathered.trying():
             _marked(parsed, path)
     gathered.finish()
-    control = parsed.control or _own_control(platforms, parsed.baseline, path, catalogue)
+    control = parsed.control or own_control(platforms, parsed.baseline, path, catalogue)
     cells = _kept(parsed, platforms, workloads, control, selection, path)
     conditions, scale = _conditions(parsed, platforms, path), _scale(parsed, platforms, path)
     left, run = {label for label, _ in cells}, {workload for _, workload in cells}
@@ -182,7 +171,7 @@ def _parsed(read: YamlText, text: str, path: Path, catalogue: Catalogue, selecti
 def _keys(document: dict[str, Any], path: Path, gathered: Gathered) -> ExperimentFile:
     """The file's own keys; where some are wrong, that is kept, and they stand as if they had not been given."""
     try:
-        return _validate(ExperimentFile, document, path, "")
+        return validated(ExperimentFile, document, path, "")
     except UsageError as error:
         gathered.keep(error)
     broken = gathered.keys
@@ -264,8 +253,8 @@ def _conditions(parsed: ExperimentFile, platforms: Sequence[PlatformChoice], pat
     for place, entry in enumerate(parsed.neighbours):
         where = f"neighbours[{place}]"
         given = {"load": entry} if isinstance(entry, str) else dict(entry)
-        for combination in _combinations(given, NeighboursEntry, where, path):
-            condition = _validate(NeighboursEntry, combination, path, where).condition
+        for combination in combinations(given, NeighboursEntry, where, path):
+            condition = validated(NeighboursEntry, combination, path, where).condition
             if condition.platform is not None and condition.platform not in labels:
                 raise wrong(
                     path,
@@ -367,10 +356,10 @@ def _looks(document: dict[str, Any], until: str | None, path: Path) -> tuple[dic
     """
     given = document.get("blocks", ExperimentFile.model_fields["blocks"].default)
     if isinstance(given, dict):
-        wanted = _validate(UntilDecided, given, path, "blocks")
+        wanted = validated(UntilDecided, given, path, "blocks")
     elif until is not None and isinstance(given, int):
         most = UntilDecided.model_fields["most"].default
-        wanted = _validate(UntilDecided, {"least": given, "most": max(most, given), "until": until}, path, "blocks")
+        wanted = validated(UntilDecided, {"least": given, "most": max(most, given), "until": until}, path, "blocks")
     else:
         return document, None
     return {**document, "blocks": wanted.most}, Looks.between(wanted.least, wanted.most)
@@ -405,7 +394,7 @@ def _parse_consolidation(parsed: ConsolidationFile, text: str, path: Path, catal
         question=parsed.question.strip(),
         file=path,
         text=text,
-        platforms=_platform_choices(parsed, path, catalogue),
+        platforms=platform_choices(parsed, path, catalogue),
         workloads=(),
         baseline=None,
         control=None,
@@ -419,300 +408,6 @@ def _parse_consolidation(parsed: ConsolidationFile, text: str, path: Path, catal
         consolidation=parsed.consolidation,
         image=parsed.guest.image or "tiny",
     )
-
-
-def _platform_choices(
-    parsed: ExperimentFile | ConsolidationFile, path: Path, catalogue: Catalogue
-) -> tuple[PlatformChoice, ...]:
-    found: list[PlatformChoice] = []
-    gathered = Gathered()
-    for position, entry in enumerate(parsed.platforms):
-        with gathered.trying():
-            for choice in _of_entry(entry, f"platforms[{position}]", path, catalogue, parsed):
-                if any(choice.label == other.label for other in found):
-                    raise wrong(
-                        path,
-                        f"platforms[{position}]",
-                        f"{choice.label!r} is there twice; give one of them another 'label'",
-                    )
-                found.append(choice)
-    gathered.finish()
-    return tuple(found)
-
-
-def _of_entry(
-    entry: str | dict[str, Any],
-    where: str,
-    path: Path,
-    catalogue: Catalogue,
-    parsed: ExperimentFile | ConsolidationFile,
-) -> list[PlatformChoice]:
-    """One entry of ``platforms``: a platform for each combination of its factors."""
-    name, given = _entry(entry, "platform", where, path, catalogue.platforms)
-    model = catalogue.platforms[name]
-    gathered = Gathered()
-    label = stands_for = host = None
-    counters, sizes = True, _NO_SIZES
-    with gathered.trying():
-        label = _label(given.pop("label", None), where, path)
-    with gathered.trying():
-        host = _host(given.pop("host", None), where, path, parsed)
-        _refuse_misplaced(model, host, where, path, parsed)
-    with gathered.trying():
-        stands_for = _words(given.pop("stands_for", None), f"{where}.stands_for", path)
-    with gathered.trying():
-        counters = _counters(given.pop("counters", None), where, path)
-    with gathered.trying():
-        sizes = _own_sizes(given.pop("guest", None), model, where, path, parsed)
-    checked: list[tuple[dict[str, Any], Parameters]] = []
-    with gathered.trying():
-        checked = _with_parameters(given, model, where, path)
-    gathered.finish()
-    choices: list[PlatformChoice] = []
-    for (combination, parameters), (size, size_words) in itertools.product(checked, sizes):
-        _refuse_conflict(parameters, _testbed(parsed), where, path)
-        _refuse_without_far_side(parameters, host, _testbed(parsed), where, path)
-        nested = ["nested"] if host is not None and host.nested is not None else []
-        uncounted = [] if counters else ["uncounted"]
-        values = [_in_words(parameters, key) for key in combination if key not in parameters.unlabelled]
-        choices.append(
-            PlatformChoice(
-                label or "-".join([name, *nested, *values, *size_words, *uncounted]),
-                name,
-                parameters,
-                host=host,
-                stands_for=stands_for,
-                counters=counters,
-                vcpus=size.vcpus,
-                memory_bytes=None if size.memory is None else int(size.memory),
-            )
-        )
-    return choices
-
-
-def _with_parameters(
-    given: dict[str, Any], model: type[Parameters], where: str, path: Path
-) -> list[tuple[dict[str, Any], Parameters]]:
-    """Each combination of an entry's factors with its checked parameters; all that is wrong with any of them."""
-    found: list[tuple[dict[str, Any], Parameters]] = []
-    gathered = Gathered()
-    for combination in _combinations(given, model, where, path):
-        with gathered.trying():
-            found.append((combination, _validate(model, combination, path, where)))
-    gathered.finish()
-    return found
-
-
-def _own_control(
-    platforms: Sequence[PlatformChoice], baseline: str | None, path: Path, catalogue: Catalogue
-) -> str | None:
-    """The label of the baseline's A/A control, which must be given what the baseline is; None: there is none."""
-    found = next((one for one in platforms if catalogue.controls.get(one.platform) == baseline), None)
-    own = next((one for one in platforms if one.label == baseline), None)
-    if found is None or own is None:
-        return None
-    if (found.parameters, found.vcpus, found.memory_bytes) != (own.parameters, own.vcpus, own.memory_bytes):
-        raise wrong(
-            path,
-            "platforms",
-            f"{found.label} is the A/A control of {own.label} and is not given the same; give "
-            "both the same keys, or name another 'control'",
-        )
-    return found.label
-
-
-def _own_sizes(
-    given: object, model: type[Parameters], where: str, path: Path, parsed: ExperimentFile | ConsolidationFile
-) -> list[tuple[OwnSize, list[str]]]:
-    """What an entry's guests are given of their own, a list of a key's values being a factor, with words for a label.
-
-    Where they have nothing of their own, one that is empty.
-    """
-    if given is None:
-        return [(OwnSize(), [])]
-    where = f"{where}.guest"
-    if not isinstance(given, dict):
-        raise wrong(path, f"{where}", f"{given!r} is no mapping; allowed in it: {_keys_of(OwnSize)}")
-    if parsed.scenario != "dedicated" or model.pre_provisioned:
-        why = (
-            "a guest that is found has its size" if model.pre_provisioned else f"scenario {parsed.scenario} has its own"
-        )
-        raise wrong(path, f"{where}", f"{why}; leave it out")
-    found = []
-    for combination in _combinations(given, OwnSize, where, path):
-        size = _validate(OwnSize, combination, path, where)
-        words = [] if size.vcpus is None else [f"{size.vcpus}vcpu" + ("s" if size.vcpus > 1 else "")]
-        words += [] if size.memory is None else [_exactly(size.memory)]
-        found.append((size, words))
-    return found
-
-
-def _exactly(memory_bytes: int) -> str:
-    """A size as a part of a label: in the largest unit that leaves no fraction."""
-    for unit, letter in ((2**30, "gib"), (2**20, "mib")):
-        if memory_bytes % unit == 0:
-            return f"{memory_bytes // unit}{letter}"
-    return f"{memory_bytes}b"
-
-
-def _counters(given: object, where: str, path: Path) -> bool:
-    """Whether counters are read around what is measured: yes, unless the entry says ``counters: none``."""
-    if given not in (None, "all", "none"):
-        raise wrong(path, f"{where}.counters", f"{given!r} is not known; allowed: all, none")
-    return given != "none"
-
-
-def _testbed(parsed: ExperimentFile | ConsolidationFile) -> Testbed | None:
-    """The file's section ``testbed``, which a consolidation series has not."""
-    return parsed.testbed if isinstance(parsed, ExperimentFile) else None
-
-
-def _refuse_conflict(parameters: Parameters, testbed: Testbed | None, where: str, path: Path) -> None:
-    conflict = parameters.conflict(testbed)
-    if conflict is not None:
-        raise wrong(path, f"{where}.{conflict[0]}", f"{conflict[1]}")
-
-
-def _refuse_without_far_side(
-    parameters: Parameters, host: HostAddress | None, testbed: Testbed | None, where: str, path: Path
-) -> None:
-    key = parameters.needs_far_side
-    if key is not None and testbed is None and (host is None or host.nested is None):
-        raise wrong(
-            path,
-            f"{where}.{key}",
-            "generator and sink must be behind these NICs, on another host; add the section 'testbed'",
-        )
-
-
-def _host(given: object, where: str, path: Path, parsed: ExperimentFile | ConsolidationFile) -> HostAddress | None:
-    """Where a platform's guests are: its own ``host``, or the testbed's hypervisor; None: this machine."""
-    testbed = _testbed(parsed)
-    if given is None or given == "local":
-        return None if testbed is None or testbed.hypervisor.host.local else testbed.hypervisor.host
-    address = _validate(HostAddress, given, path, f"{where}.host")
-    if address.nested is None or testbed is not None or isinstance(parsed, ConsolidationFile):
-        raise wrong(
-            path,
-            f"{where}.host",
-            "allowed: 'local', or 'nested:KIND' (xen, xen-hvm, xen-pci, kvm, virtualbox) "
-            "with trials and without a 'testbed'; a host over SSH is named in 'testbed.hypervisor'",
-        )
-    return address
-
-
-def _refuse_misplaced(
-    model: type[Parameters],
-    host: HostAddress | None,
-    where: str,
-    path: Path,
-    parsed: ExperimentFile | ConsolidationFile,
-) -> None:
-    """A guest that is found has no host to choose, no size and no share of a CPU; all others have."""
-    if not model.pre_provisioned:
-        if host is not None and host.guests:
-            raise wrong(
-                path,
-                f"{where}",
-                "in a 'testbed' without 'hypervisor' every guest must be one that is there "
-                "already (ssh); take this one out, or add 'testbed.hypervisor'",
-            )
-        return
-    if host is not None and not host.guests:
-        raise wrong(
-            path,
-            f"{where}",
-            "its guest is there already, on no host of Virtoll's; leave out 'host' and 'testbed.hypervisor'",
-        )
-    if isinstance(parsed, ConsolidationFile) or (host is None and _testbed(parsed) is not None):
-        raise wrong(
-            path,
-            f"{where}",
-            "its guest is there already: no consolidation series takes it, and no "
-            "'testbed' with guests on this machine; take it out",
-        )
-    if parsed.guest.cpu_quota is not None:
-        raise wrong(path, "guest.cpu_quota", "no quota is set on a guest that is found; leave it out")
-
-
-def _in_words(parameters: Parameters, key: str) -> str:
-    """A parameter's checked value: what was written may say the same in another way (``on`` and ``true``)."""
-    value = getattr(parameters, key)
-    return "+".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-
-
-def _workload_choices(parsed: ExperimentFile, path: Path, catalogue: Catalogue) -> tuple[WorkloadChoice, ...]:
-    found: dict[WorkloadChoice, int] = {}
-    gathered = Gathered()
-    for position, entry in enumerate(parsed.workloads):
-        where = f"workloads[{position}]"
-        with gathered.trying():
-            name, given = _entry(entry, "workload", where, path, catalogue.workloads)
-            for combination, parameters in _with_parameters(given, catalogue.workloads[name], where, path):
-                choice = WorkloadChoice(name, parameters)
-                _refuse_conflict(choice.parameters, parsed.testbed, where, path)
-                if choice in found:
-                    other = "itself" if found[choice] == position else f"workloads[{found[choice]}]"
-                    trial = ", ".join([name, *(f"{key} {value}" for key, value in combination.items())])
-                    raise wrong(path, where, f"repeats a trial of {other}: {trial}; remove one")
-                found[choice] = position
-    gathered.finish()
-    return tuple(found)
-
-
-def _entry(
-    entry: str | dict[str, Any], key: str, where: str, path: Path, known: Mapping[str, type[Parameters]]
-) -> tuple[str, dict[str, Any]]:
-    """Split an entry (``runc`` or ``{platform: runc, ...}``) into its checked name and its parameters."""
-    given: dict[str, Any] = {key: entry} if isinstance(entry, str) else dict(entry)
-    name = given.pop(key, None)
-    if not isinstance(name, str) or name not in known:
-        said = f"{name!r} is not known" if name is not None else f"the key '{key}' is missing"
-        allowed = choices(name, known, f"virtoll list {key}s")
-        raise wrong(path, f"{where}.{key}", f"{said}; {allowed}")
-    return name, given
-
-
-def _label(given: object, where: str, path: Path) -> str | None:
-    """An entry's own label: it becomes a name in tables and of folders, so it is checked as the experiment's is."""
-    if given == _TAKEN:
-        raise wrong(path, f"{where}.label", f"no figure can be drawn with {_TAKEN!r}; give another label")
-    if given is None or (isinstance(given, str) and re.fullmatch(LABEL_PATTERN, given)):
-        return given
-    raise wrong(
-        path,
-        f"{where}.label",
-        f"{given!r} is not a label; allowed: {LABEL_WORDS}",
-    )
-
-
-def _words(given: object, where: str, path: Path) -> str | None:
-    if given is None or (isinstance(given, str) and given.strip()):
-        return given
-    raise wrong(path, f"{where}", f"{given!r} is no text; say in words what of the paper's it stands for")
-
-
-def _combinations(given: dict[str, Any], model: type[Parameters], where: str, path: Path) -> list[dict[str, Any]]:
-    """All combinations of the parameters that are given as lists although the model wants one value: the factors."""
-    for key, values in given.items():
-        if values == []:
-            raise wrong(path, f"{where}.{key}", "the list is empty; give at least one value")
-    factors = [
-        [(key, value) for value in values]
-        if isinstance(values, list) and not _wants_list(model, key)
-        else [(key, values)]
-        for key, values in given.items()
-    ]
-    return [dict(combination) for combination in itertools.product(*factors)]
-
-
-def _wants_list(model: type[Parameters], key: str) -> bool:
-    field = model.model_fields.get(key)
-    return field is not None and typing.get_origin(field.annotation) in (list, tuple)
-
-
-def _validate(model: type[Model], document: object, path: Path, where: str) -> Model:
-    return validated(model, document, path, where)
 
 
 def _keys_of(model: type[BaseModel]) -> str:

@@ -13,7 +13,7 @@ from virtoll.errors import UsageError
 from virtoll.experiment.complaints import Gathered, unknown_key, wrong
 
 SIZES: Final = ("quick", "paper")
-_KEYS = (
+SIZE_KEYS: Final = (
     "platforms",
     "workloads",
     "neighbours",
@@ -26,6 +26,8 @@ _KEYS = (
     "summary",
     "skip",
 )
+"""The keys that a size may have."""
+SIZES_MEANING: Final = "the experiment's sizes: keys that stand in place of the file's own, for each of both"
 
 
 def at_size(document: dict[str, Any], size: str | None, path: Path) -> tuple[dict[str, Any], str | None]:
@@ -62,9 +64,9 @@ def _check(given: object, where: str, path: Path) -> None:
     if given is None:
         return  # an empty mapping, as YAML writes it
     if not isinstance(given, dict):
-        raise wrong(path, where, f"must be a mapping; allowed keys: {', '.join(_KEYS)}")
+        raise wrong(path, where, f"must be a mapping; allowed keys: {', '.join(SIZE_KEYS)}")
     gathered = Gathered()
     for key in given:
-        if key not in _KEYS:
-            gathered.keep(wrong(path, f"{where}.{key}", unknown_key(key, _KEYS)))
+        if key not in SIZE_KEYS:
+            gathered.keep(wrong(path, f"{where}.{key}", unknown_key(key, SIZE_KEYS)))
     gathered.finish()

@@ -5,9 +5,11 @@ Main types: ``Testbed``, ``Role``, ``NeighbourNics``, ``HostAddress``. Plain, ch
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, field_validator, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from virtoll.experiment.describe import Words
 
@@ -27,16 +29,30 @@ class HostAddress(_Model):
     its user wired), or for tests ``netns`` (a name or a process's number).
     """
 
-    local: bool = False
+    local: bool = Field(default=False, description="this machine")
     ssh: Annotated[str, Words("user@host or a name of ~/.ssh/config")] | None = Field(
-        default=None, pattern=r"^[A-Za-z0-9._@%:\[\]][A-Za-z0-9._@%:\[\]-]*$"
+        default=None, pattern=r"^[A-Za-z0-9._@%:\[\]][A-Za-z0-9._@%:\[\]-]*$", description="a host over SSH"
     )
-    netns: str | int | None = None
+    netns: str | int | None = Field(
+        default=None, description="for tests: a network namespace's name, or a process's number"
+    )
     api: Annotated[str, Words("a host name or address, with :port where it is another")] | None = Field(
-        default=None, pattern=r"^[A-Za-z0-9._-]+(:[0-9]+)?$"
+        default=None, pattern=r"^[A-Za-z0-9._-]+(:[0-9]+)?$", description="a host that its product's own API drives"
     )
-    nested: Literal["xen", "xen-hvm", "xen-pci", "kvm", "virtualbox"] | None = None
-    guests: bool = False
+    nested: Literal["xen", "xen-hvm", "xen-pci", "kvm", "virtualbox"] | None = Field(
+        default=None, description="a hypervisor host emulated for the run, of this kind"
+    )
+    guests: bool = Field(default=False, description="each guest has NICs of its own, that its user wired")
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """A file names a host by a word, or by a mapping of one key."""
+        properties = handler.resolve_ref_schema(handler(core))["properties"]
+        kinds = get_args(get_args(cls.model_fields["nested"].annotation)[0])
+        words = {"enum": ["local", "guests", *(f"{NESTED}{kind}" for kind in kinds)]}
+        keys = {key: properties[key] for key in ("ssh", "api", "netns")}
+        mapping = {"type": "object", "properties": keys, "additionalProperties": False, "minProperties": 1}
+        return {"anyOf": [words, {**mapping, "maxProperties": 1}]}
 
     @model_validator(mode="before")
     @classmethod
@@ -81,8 +97,8 @@ class HostAddress(_Model):
 class Role(_Model):
     """Who plays a part: a host, and its NICs for it in order."""
 
-    host: HostAddress
-    interfaces: list[str] = Field(min_length=1, max_length=7)
+    host: HostAddress = Field(description="the host: local, {ssh: user@host} or {api: host}")
+    interfaces: list[str] = Field(min_length=1, max_length=7, description="its NICs by name, in order")
 
 
 class NeighbourNics(_Model):
@@ -91,9 +107,9 @@ class NeighbourNics(_Model):
     ``hypervisor`` has the two that face them, in this order.
     """
 
-    generator: str
-    sink: str
-    hypervisor: list[str]
+    generator: str = Field(description="NIC to send from, on the generator's host")
+    sink: str = Field(description="NIC to count at, on the sink's host")
+    hypervisor: list[str] = Field(description="the hypervisor's two NICs that face them, in this order")
 
     @field_validator("generator", "sink", mode="before")
     @classmethod
@@ -128,14 +144,31 @@ class Testbed(_Model):
     ``flow_control``: whether this machine's NICs obey and send pause frames (IEEE 802.3) meanwhile; None: as they are.
     """
 
-    generator: Role
-    more_generators: tuple[Role, ...] = ()
-    sink: Role
-    more_sinks: tuple[Role, ...] = ()
-    hypervisor: Role
-    timekeeper: Role | None = None
-    neighbour: NeighbourNics | None = None
-    flow_control: bool | None = None
+    generator: Role = Field(description="who sends, with a NIC a source; or a list of such hosts")
+    more_generators: tuple[Role, ...] = Field(default=(), description="further generators, from a list")
+    sink: Role = Field(description="who counts, with one NIC for all sources or one a source; or a list of such hosts")
+    more_sinks: tuple[Role, ...] = Field(default=(), description="further sinks, from a list")
+    hypervisor: Role = Field(
+        description="who holds the guests, with the NICs that face the generator's, the sink's, the timekeeper's"
+    )
+    timekeeper: Role | None = Field(
+        default=None, description="this machine's NIC for marks, which faces one more of the hypervisor's"
+    )
+    neighbour: NeighbourNics | None = Field(default=None, description="NICs of one guest beside the measured one")
+    flow_control: bool | None = Field(
+        default=None, description="whether this machine's NICs obey and send pause frames; without it, as they are"
+    )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """A file has further generators and sinks in a list, and may leave the hypervisor out."""
+        schema = handler.resolve_ref_schema(handler(core))
+        properties = {key: dict(value) for key, value in schema["properties"].items()}
+        for key, more in (("generator", "more_generators"), ("sink", "more_sinks")):
+            role = properties.pop(more)["items"]
+            said = {"description": properties[key]["description"]}
+            properties[key] = {**said, "anyOf": [role, {"type": "array", "items": role, "minItems": 1}]}
+        return {**schema, "properties": properties, "required": ["generator", "sink"]}
 
     @model_validator(mode="before")
     @classmethod

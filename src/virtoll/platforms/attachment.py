@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Annotated
 
-from pydantic import StringConstraints
+from pydantic import Field, StringConstraints
 
 from virtoll.errors import GuestError
 from virtoll.experiment.describe import Words
@@ -27,7 +27,10 @@ from virtoll.lab.vfio import PCI_ADDRESS, PciBus
 class Attached(Parameters):
     """How the links that carry traffic reach the guest; the link for marks keeps its bridge."""
 
-    attachment: Attachment = "bridge"
+    attachment: Attachment = Field(
+        default="bridge",
+        description="how the links that carry traffic reach the guest; the link for marks keeps its bridge",
+    )
 
     def conflict(self, testbed: Testbed | None) -> tuple[str, str] | None:
         """A testbed's NICs are shared by all guests, each at a port of their bridges."""
@@ -41,7 +44,7 @@ class AttachedMachine(Attached):
 
     vfio: tuple[
         Annotated[str, StringConstraints(pattern=PCI_ADDRESS), Words("a PCI address such as 0000:01:00.0")], ...
-    ] = ()
+    ] = Field(default=(), description="NICs that attachment passthrough hands in: one a source, then each sink's")
 
     @property
     def needs_far_side(self) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import StringConstraints
+from pydantic import Field, StringConstraints
 
 from virtoll.agent.operations.session import FactsReply
 from virtoll.experiment.describe import Words
@@ -24,7 +24,10 @@ class ClockSetting(Parameters):
     None: as its kernel chooses.
     """
 
-    clocksource: KernelWord | None = None
+    clocksource: KernelWord | None = Field(
+        default=None,
+        description="what the guest's clocks count, such as tsc, hpet, acpi_pm or kvm-clock; else its kernel chooses",
+    )
 
 
 class SchedulerSetting(Parameters):
@@ -33,7 +36,10 @@ class SchedulerSetting(Parameters):
     None: as its kernel chooses.
     """
 
-    io_scheduler: KernelWord | None = None
+    io_scheduler: KernelWord | None = Field(
+        default=None,
+        description="who orders requests to the data disk, such as none or mq-deadline; else its kernel chooses",
+    )
 
 
 class KernelSettings(SchedulerSetting, ClockSetting):

@@ -30,10 +30,26 @@ class OwnLimits(Parameters):
     that it reads at most of the disk with the guests' data, and as many that it writes.
     """
 
-    cpu_max: float | None = Field(default=None, ge=0.01, le=1024)
-    cpu_weight: int | None = Field(default=None, ge=1, le=10_000)
-    memory_max: ByteSize | None = Field(default=None, ge=16 * 2**20)
-    io_max: ByteSize | None = Field(default=None, ge=4096)
+    cpu_max: float | None = Field(
+        default=None,
+        ge=0.01,
+        le=1024,
+        description="CPU time per wall time at most, in CPUs, by a quota over 100 ms; without it, as all guests",
+    )
+    cpu_weight: int | None = Field(
+        default=None,
+        ge=1,
+        le=10_000,
+        description="weight by which it shares a CPU with other guests; the kernel's default is 100",
+    )
+    memory_max: ByteSize | None = Field(
+        default=None, ge=16 * 2**20, description="memory at most, in place of all guests'"
+    )
+    io_max: ByteSize | None = Field(
+        default=None,
+        ge=4096,
+        description="bytes per second that it reads at most of the guests' disk, and as many that it writes",
+    )
 
     def own_limits(self) -> Limits:
         """They; ``GuestError`` where there is no one disk to limit."""

@@ -64,18 +64,26 @@ class OpenVzParameters(Attached):
     before 042stab042, user beancounters. ``ostemplate``: for prlctl, an installed template under the image.
     """
 
-    tool: Literal["vzctl", "prlctl"] = "vzctl"
-    area: Annotated[str, StringConstraints(pattern=r"^/[A-Za-z0-9._/-]+$"), Words("a path from / on")] = "/vz"
-    configuration: Annotated[str, StringConstraints(pattern=r"^/[A-Za-z0-9._/-]+$"), Words("a path from / on")] = (
-        _CONFIGURATION
+    tool: Literal["vzctl", "prlctl"] = Field(
+        default="vzctl", description="the command that makes and holds the container"
     )
-    first_ctid: int = Field(default=7001, ge=101, le=2**31 - 1)
-    cpu_units: int = Field(default=1000, ge=8, le=500_000)
-    memory: Literal["vswap", "ubc"] = "vswap"
+    area: Annotated[str, StringConstraints(pattern=r"^/[A-Za-z0-9._/-]+$"), Words("a path from / on")] = Field(
+        default="/vz", description="folder of template, private and root, as in vz.conf"
+    )
+    configuration: Annotated[str, StringConstraints(pattern=r"^/[A-Za-z0-9._/-]+$"), Words("a path from / on")] = Field(
+        default=_CONFIGURATION, description="folder of vzctl's own files for each container"
+    )
+    first_ctid: int = Field(
+        default=7001, ge=101, le=2**31 - 1, description="containers get the first free numbers from here on"
+    )
+    cpu_units: int = Field(default=1000, ge=8, le=500_000, description="CPU weight of the container, in vzctl's units")
+    memory: Literal["vswap", "ubc"] = Field(
+        default="vswap", description="VSwap's two numbers, or user beancounters for kernels before 042stab042"
+    )
     ostemplate: (
         Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$"), Words("the name of a template")]
         | None
-    ) = None
+    ) = Field(default=None, description="for prlctl, an installed template under the image")
 
     def conflict(self, testbed: Testbed | None) -> tuple[str, str] | None:
         """Links are veth pairs in bridges; venet (``routed`` elsewhere) carries the container's own packets alone."""

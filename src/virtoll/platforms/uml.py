@@ -21,6 +21,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar, Literal
 
+from pydantic import Field
+
 from virtoll.errors import GuestError
 from virtoll.lab.commands import ProcessOptions
 from virtoll.lab.data import DataBy
@@ -48,7 +50,9 @@ _WAKE_SECONDS = 0.5
 class UmlParameters(SchedulerSetting):
     """``transport`` of every link: ``raw`` (a packet socket on a veth) or ``tap``."""
 
-    transport: Literal["raw", "tap"] = "raw"
+    transport: Literal["raw", "tap"] = Field(
+        default="raw", description="of every link: a packet socket on a veth (raw), or a tap"
+    )
 
 
 class UmlGuest(AgentGuest):

@@ -17,12 +17,13 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import BeforeValidator
+from pydantic import Field
 
 from virtoll.agent.client import AgentClient
 from virtoll.errors import CommandFailed, GuestError, ImageError
+from virtoll.experiment.model import Switch
 from virtoll.experiment.topology import Testbed
 from virtoll.hosts.base import CommandRunner, GuestHost
 from virtoll.hosts.links import Links
@@ -64,17 +65,16 @@ _MACHINE = re.compile(r"VBoxHeadless --comment (\S+) ")
 _OFFLOADS = ("rx", "tx", "tso", "gso", "gro")
 
 
-def _switch(value: Any) -> Any:
-    """``on`` and ``off`` without quotes are truth values in YAML."""
-    return {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
-
-
 class VirtualBoxParameters(KernelSettings, Attached):
     """``nic`` of every link; ``nested_paging`` and ``paravirt_provider`` as VBoxManage has them."""
 
-    nic: Literal["virtio", "82540EM"] = "virtio"
-    nested_paging: Annotated[Literal["on", "off"], BeforeValidator(_switch)] = "on"
-    paravirt_provider: Literal["default", "none", "legacy", "minimal", "hyperv", "kvm"] = "default"
+    nic: Literal["virtio", "82540EM"] = Field(default="virtio", description="model of every link's NIC")
+    nested_paging: Switch = Field(
+        default="on", description="whether the CPU's nested paging is used, as VBoxManage has it"
+    )
+    paravirt_provider: Literal["default", "none", "legacy", "minimal", "hyperv", "kvm"] = Field(
+        default="default", description="paravirtualisation interface, as VBoxManage has it"
+    )
 
     def conflict(self, testbed: Testbed | None) -> tuple[str, str] | None:
         """Bridged adapters alone."""

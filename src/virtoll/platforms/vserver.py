@@ -45,9 +45,11 @@ class VserverParameters(Attached):
     numbers from here on, one a guest.
     """
 
-    area: _PATH = "/vservers"
-    configuration: _PATH = "/etc/vservers"
-    first_context: int = Field(default=7001, ge=2, le=49_000)
+    area: _PATH = Field(default="/vservers", description="folder of the guests' roots")
+    configuration: _PATH = Field(default="/etc/vservers", description="folder of the guests' settings")
+    first_context: int = Field(
+        default=7001, ge=2, le=49_000, description="static context numbers from here on, one a guest"
+    )
 
     def conflict(self, testbed: Testbed | None) -> tuple[str, str] | None:
         """Links are veth pairs in bridges."""

@@ -39,15 +39,36 @@ class FrameShape(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
-    frame_size_bytes: int = Field(default=64, ge=SMALLEST_FRAME_BYTES, le=LARGEST_FRAME_BYTES)
-    sources: int = Field(default=1, ge=1, le=MOST_SOURCES)
-    mix: Literal["none", "imix"] = "none"
-    ip_version: Literal[4, 6] = 4
+    frame_size_bytes: int = Field(
+        default=64,
+        ge=SMALLEST_FRAME_BYTES,
+        le=LARGEST_FRAME_BYTES,
+        description="frame size with FCS (RFC 2544), in bytes",
+    )
+    sources: int = Field(default=1, ge=1, le=MOST_SOURCES, description="links that frames come in by, at once")
+    mix: Literal["none", "imix"] = Field(
+        default="none", description="a mix of frame sizes in place of one; imix: 7 small, 4 middle and 1 large"
+    )
+    ip_version: Literal[4, 6] = Field(default=4, description="IP version of the frames")
     vlan: int = Field(default=0, ge=0, le=4094, description="802.1Q tag, 1 to 4094; 0 for none")
-    batch_frames: int = Field(default=0, ge=0, le=256)
-    destinations: int = Field(default=1, ge=1, le=MOST_DESTINATIONS)
-    directions: Literal["one", "both"] = "one"
-    egress: Literal["one", "each"] = "one"
+    batch_frames: int = Field(
+        default=0,
+        ge=0,
+        le=256,
+        description="frames handed to the kernel at once by live frames; 0: the fewest that keep the rate",
+    )
+    destinations: int = Field(
+        default=1,
+        ge=1,
+        le=MOST_DESTINATIONS,
+        description="addresses that frames go to in turn, spread over a table of routes; 1: the sink's alone",
+    )
+    directions: Literal["one", "both"] = Field(
+        default="one", description="both: as many frames come from the sink's end at once (RFC 2544, section 14)"
+    )
+    egress: Literal["one", "each"] = Field(
+        default="one", description="each: source k leaves the guest by a link of its own; one: all share one"
+    )
 
     @model_validator(mode="after")
     def _holds_a_test_frame(self) -> Self:

@@ -44,6 +44,12 @@ class Metric:
     better: str
     source: str
 
+    @property
+    def words(self) -> str:
+        """Name, unit and direction: "duration in ns, lower is better"."""
+        unit = f" in {self.unit}" if self.unit else ""
+        return f"{self.name}{unit}, {self.better} is better"
+
 
 DURATION = Metric("duration", "ns", "lower", "marks")
 SIZED_NS = 200_000_000
@@ -225,7 +231,9 @@ class Workload(ABC, Generic[P_co]):
     """One workload with its parameters. A subclass names their model as type argument and as ``parameter_model``.
 
     ``loads_peer``: whether the peer's CPU works for it while it is measured (it generates, counts, serves or asks).
-    ``name``: in experiments and records; ``title``: in tables; ``resource``: what of a host it stresses, in a word.
+    ``name``: in experiments and records; ``title``: in tables; ``about``: what is measured, in a few words for who
+    chooses; ``origin``: whose experiment it was, empty where it is in no paper; ``resource``: what of a host it
+    stresses, in a word.
     ``metrics``: the first is its primary one, which verdicts are about; the others describe the same trials.
     ``image``: the smallest guest image that holds what it runs. ``packages``: Debian packages of that image it uses.
     ``repeatable``: whether its job may run several times between its marks, each time from the same state.
@@ -233,6 +241,8 @@ class Workload(ABC, Generic[P_co]):
 
     name: ClassVar[str]
     title: ClassVar[str]
+    about: ClassVar[str]
+    origin: ClassVar[str] = ""
     resource: ClassVar[str]
     metrics: ClassVar[tuple[Metric, ...]]
     image: ClassVar[Image] = "tiny"

@@ -76,12 +76,22 @@ class BonnieParameters(Parameters):
     ``processes``: how many at once, each with an equal part of the large file, of the small ones and of the seeks.
     """
 
-    file_bytes: ByteSize = Field(default=ByteSize(64 * _MIB), ge=2 * _MIB, le=2**44, multiple_of=2 * _MIB)
-    chunk_bytes: ByteSize = Field(default=ByteSize(8192), ge=256, le=_MIB)
-    small_files: int = Field(default=_FILES_UNIT, ge=0, le=2**24, multiple_of=_FILES_UNIT)
-    small_file_bytes: ByteSize = Field(default=ByteSize(0), ge=0, le=2**24)
-    per_character: bool = False
-    processes: int = Field(default=1, ge=1, le=64)
+    file_bytes: ByteSize = Field(
+        default=ByteSize(64 * _MIB),
+        ge=2 * _MIB,
+        le=2**44,
+        multiple_of=2 * _MIB,
+        description="size of the large file; Suresh's is 5GB",
+    )
+    chunk_bytes: ByteSize = Field(
+        default=ByteSize(8192), ge=256, le=_MIB, description="size of a read or write; Suresh's is 32KiB"
+    )
+    small_files: int = Field(
+        default=_FILES_UNIT, ge=0, le=2**24, multiple_of=_FILES_UNIT, description="how many small files; 0: none"
+    )
+    small_file_bytes: ByteSize = Field(default=ByteSize(0), ge=0, le=2**24, description="size of a small file")
+    per_character: bool = Field(default=False, description="whether putc() and getc() are timed too")
+    processes: int = Field(default=1, ge=1, le=64, description="processes at once, each with an equal part")
 
     @model_validator(mode="after")
     def _parts_are_whole(self) -> Self:
@@ -100,6 +110,8 @@ class Bonnie(DiskWorkload[BonnieParameters]):
 
     name: ClassVar[str] = "bonnie"
     title: ClassVar[str] = "bonnie++"
+    about: ClassVar[str] = "large and small files by bonnie++"
+    origin: ClassVar[str] = "Mattos 2012, Suresh 2014"
     resource: ClassVar[str] = "disk"
     parameter_model = BonnieParameters
     metrics: ClassVar[tuple[Metric, ...]] = (DURATION,)

@@ -28,8 +28,16 @@ class Bzip2Parameters(Parameters):
     the file, its compressed form and 8 MB of bzip2's own.
     """
 
-    size_bytes: ByteSize = Field(default=ByteSize(4 * 2**20), ge=BLOCK_BYTES, le=2**34, multiple_of=BLOCK_BYTES)
-    files: Literal["memory", "disk"] = "memory"
+    size_bytes: ByteSize = Field(
+        default=ByteSize(4 * 2**20),
+        ge=BLOCK_BYTES,
+        le=2**34,
+        multiple_of=BLOCK_BYTES,
+        description="how much is compressed; the paper's disc had 433 MB",
+    )
+    files: Literal["memory", "disk"] = Field(
+        default="memory", description="where the files are: in the guest's memory, or in its data directory"
+    )
 
 
 class Bzip2(DiskWorkload[Bzip2Parameters]):
@@ -37,6 +45,8 @@ class Bzip2(DiskWorkload[Bzip2Parameters]):
 
     name: ClassVar[str] = "bzip2"
     title: ClassVar[str] = "bzip2 -9"
+    about: ClassVar[str] = "a file compressed"
+    origin: ClassVar[str] = "Camargos 2008"
     resource: ClassVar[str] = "CPU"
     parameter_model = Bzip2Parameters
     packages: ClassVar[tuple[str, ...]] = ("bzip2", KERNEL_SOURCE)

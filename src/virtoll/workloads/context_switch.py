@@ -27,10 +27,14 @@ class ContextSwitchParameters(Parameters):
     how many rings do all of them at once, as lmbench's ``-P``; with at most 4096 processes in all.
     """
 
-    processes: int = Field(default=2, ge=2, le=256)
-    working_set_bytes: ByteSize = Field(default=ByteSize(0), ge=0, le=2**30, multiple_of=8)
-    switches: int = Field(default=10_000, ge=1, le=8_000_000)
-    workers: int = Field(default=1, ge=1, le=256)
+    processes: int = Field(default=2, ge=2, le=256, description="processes in the ring")
+    working_set_bytes: ByteSize = Field(
+        default=ByteSize(0), ge=0, le=2**30, multiple_of=8, description="memory that each process reads in its turn"
+    )
+    switches: int = Field(
+        default=10_000, ge=1, le=8_000_000, description="switches in a ring, rounded up to whole laps"
+    )
+    workers: int = Field(default=1, ge=1, le=256, description="rings at once, as lmbench's -P")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -57,6 +61,8 @@ class ContextSwitch(TimedJobWorkload[ContextSwitchParameters]):
     name: ClassVar[str] = "context-switch"
     job: ClassVar[str] = "context-switch"
     title: ClassVar[str] = "Context switch"
+    about: ClassVar[str] = "a token passed round a ring of processes"
+    origin: ClassVar[str] = "Suresh 2014"
     resource: ClassVar[str] = "kernel"
     repeatable: ClassVar[bool] = True
     parameter_model = ContextSwitchParameters

@@ -38,9 +38,9 @@ class DbenchParameters(Parameters):
     ``synced``: every write is flushed (``-F``); the paper's are not, but for the load's own flushes.
     """
 
-    clients: int = Field(default=1, ge=1, le=10_000)
-    seconds: int = Field(default=3, ge=2, le=86_400)
-    synced: bool = False
+    clients: int = Field(default=1, ge=1, le=10_000, description="clients at once; the paper's number is 100")
+    seconds: int = Field(default=3, ge=2, le=86_400, description="how long they run, in s; the paper's time is 300")
+    synced: bool = Field(default=False, description="whether every write is flushed, dbench's -F")
 
 
 class Dbench(DiskWorkload[DbenchParameters]):
@@ -48,6 +48,8 @@ class Dbench(DiskWorkload[DbenchParameters]):
 
     name: ClassVar[str] = "dbench"
     title: ClassVar[str] = "dbench"
+    about: ClassVar[str] = "a file server's load by dbench"
+    origin: ClassVar[str] = "Camargos 2008"
     resource: ClassVar[str] = "disk"
     parameter_model = DbenchParameters
     metrics: ClassVar[tuple[Metric, ...]] = (RATE,)

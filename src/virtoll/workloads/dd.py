@@ -29,10 +29,14 @@ class DdParameters(Parameters):
     64 KiB for the image. ``synced``: the copy is flushed before the end mark; the paper's command does not.
     """
 
-    source: Literal["image", "zeros"] = "image"
-    block_bytes: ByteSize = Field(default=ByteSize(512), ge=1, le=2**30)
-    size_bytes: ByteSize = Field(default=ByteSize(32 * 2**20), ge=1, le=2**44)
-    synced: bool = False
+    source: Literal["image", "zeros"] = Field(
+        default="image", description="image: copies a file of packed data; zeros: reads /dev/zero and writes /dev/null"
+    )
+    block_bytes: ByteSize = Field(default=ByteSize(512), ge=1, le=2**30, description="size of a block, dd's bs")
+    size_bytes: ByteSize = Field(
+        default=ByteSize(32 * 2**20), ge=1, le=2**44, description="bytes in all, of an image a multiple of 64KiB"
+    )
+    synced: bool = Field(default=False, description="whether the copy is flushed before the end mark")
 
     @field_validator("size_bytes")
     @classmethod
@@ -50,6 +54,8 @@ class Dd(DiskWorkload[DdParameters]):
 
     name: ClassVar[str] = "dd"
     title: ClassVar[str] = "dd"
+    about: ClassVar[str] = "a file copied, or zeros read, by dd"
+    origin: ClassVar[str] = "Camargos 2008"
     resource: ClassVar[str] = "disk"
     parameter_model = DdParameters
     metrics: ClassVar[tuple[Metric, ...]] = (DURATION, RATE)

@@ -32,14 +32,27 @@ class FioParameters(Parameters):
     ``direct``: past the guest's page cache. ``jobs``: threads at once, each with a part of the file of its own.
     """
 
-    pattern: Literal["read", "write", "randread", "randwrite", "readwrite", "randrw"] = "randread"
-    size_bytes: ByteSize = Field(default=ByteSize(16 * 2**20), ge=4096, le=2**40)
-    block_bytes: ByteSize = Field(default=ByteSize(4096), ge=512, le=2**26, validate_default=True)
-    engine: Literal["psync", "sync", "libaio", "io_uring"] = "psync"
-    depth: int = Field(default=1, ge=1, le=1024)
-    direct: bool = False
-    synced: bool = True
-    jobs: int = Field(default=1, ge=1, le=256)
+    pattern: Literal["read", "write", "randread", "randwrite", "readwrite", "randrw"] = Field(
+        default="randread", description="order of reads and writes, fio's rw"
+    )
+    size_bytes: ByteSize = Field(
+        default=ByteSize(16 * 2**20),
+        ge=4096,
+        le=2**40,
+        description="size of the file, all of which is read or written once",
+    )
+    block_bytes: ByteSize = Field(
+        default=ByteSize(4096), ge=512, le=2**26, validate_default=True, description="size of a request"
+    )
+    engine: Literal["psync", "sync", "libaio", "io_uring"] = Field(
+        default="psync", description="how requests are made, fio's ioengine"
+    )
+    depth: int = Field(default=1, ge=1, le=1024, description="requests at once, of asynchronous engines")
+    direct: bool = Field(default=False, description="whether requests go past the guest's page cache")
+    synced: bool = Field(
+        default=True, description="whether what was written is flushed to the disk before the end mark"
+    )
+    jobs: int = Field(default=1, ge=1, le=256, description="threads at once, each with its own part of the file")
 
     @model_validator(mode="after")
     def _parts_are_alike(self) -> Self:
@@ -68,6 +81,8 @@ class Fio(DiskWorkload[FioParameters]):
 
     name: ClassVar[str] = "fio"
     title: ClassVar[str] = "fio"
+    about: ClassVar[str] = "reads and writes of one file by fio"
+    origin: ClassVar[str] = "Suresh 2014"
     resource: ClassVar[str] = "disk"
     parameter_model = FioParameters
     metrics: ClassVar[tuple[Metric, ...]] = (DURATION, RATE, OPERATIONS)

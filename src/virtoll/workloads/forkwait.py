@@ -13,8 +13,13 @@ from virtoll.workloads.base import TimedJobWorkload
 class ForkWaitParameters(Parameters):
     """``processes``: quick 500, the paper's size 40 000; ``workers``: how many create them at once, each its part."""
 
-    processes: int = Field(default=500, ge=1, le=10_000_000)
-    workers: int = Field(default=1, ge=1, le=256)
+    processes: int = Field(
+        default=500,
+        ge=1,
+        le=10_000_000,
+        description="processes that are created and waited for; the paper's size is 40000",
+    )
+    workers: int = Field(default=1, ge=1, le=256, description="how many create them at once, each its part")
 
     @model_validator(mode="after")
     def _each_has_some(self) -> Self:
@@ -29,6 +34,8 @@ class ForkWait(TimedJobWorkload[ForkWaitParameters]):
     name: ClassVar[str] = "forkwait"
     job: ClassVar[str] = "forkwait"
     title: ClassVar[str] = "forkwait"
+    about: ClassVar[str] = "processes created and waited for"
+    origin: ClassVar[str] = "Suresh 2014"
     resource: ClassVar[str] = "kernel"
     repeatable: ClassVar[bool] = True
     parameter_model = ForkWaitParameters

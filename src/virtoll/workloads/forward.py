@@ -45,11 +45,23 @@ class ForwardParameters(SweepParameters):
     most ``cpu_rate_frames_per_second`` of each source.
     """
 
-    sources: int = Field(default=1, ge=1, le=MAXIMUM_SOURCES)
-    routes: int = Field(default=0, ge=0, le=MOST_ROUTES)
-    routes_seed: int = Field(default=1, ge=0, lt=2**63)
-    cpu_milliseconds: int = Field(default=200, ge=0, le=600_000)
-    cpu_rate_frames_per_second: float = Field(default=100_000, gt=0, le=200_000)
+    sources: int = Field(default=1, ge=1, le=MAXIMUM_SOURCES, description="links that frames come in by, at once")
+    routes: int = Field(
+        default=0,
+        ge=0,
+        le=MOST_ROUTES,
+        description="size of the guest's routing table besides the routes to its links; 0: none",
+    )
+    routes_seed: int = Field(default=1, ge=0, lt=2**63, description="seed that the routing table is made from")
+    cpu_milliseconds: int = Field(
+        default=200,
+        ge=0,
+        le=600_000,
+        description="length of each of the two points that give the CPU time of a frame, in ms; 0: none",
+    )
+    cpu_rate_frames_per_second: float = Field(
+        default=100_000, gt=0, le=200_000, description="rate of these two points at most, of each source, in frames/s"
+    )
 
     def conflict(self, testbed: Testbed | None) -> tuple[str, str] | None:
         """Each source sends from a NIC of its own, and may arrive at one of its own."""
@@ -91,6 +103,8 @@ class Forward(Workload[ForwardParameters]):
 
     name: ClassVar[str] = "forward"
     title: ClassVar[str] = "IP forwarding"
+    about: ClassVar[str] = "frames forwarded per second, CPU time of one"
+    origin: ClassVar[str] = "Schlosser 2011, Mattos 2012"
     resource: ClassVar[str] = "packet path"
     loads_peer: ClassVar[bool] = True
     parameter_model = ForwardParameters

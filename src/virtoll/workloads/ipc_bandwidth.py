@@ -40,10 +40,20 @@ class IpcBandwidthParameters(Parameters):
     ``size_bytes`` is a multiple. ``workers``: how many pairs of processes move all of it at once, as lmbench's ``-P``.
     """
 
-    channel: Channel = "pipe"
-    size_bytes: ByteSize = Field(default=ByteSize(64 * 2**20), ge=_WORD_BYTES, le=2**44)
-    chunk_bytes: ByteSize = Field(default=ByteSize(64 * 2**10), ge=_WORD_BYTES, le=2**30, multiple_of=_WORD_BYTES)
-    workers: int = Field(default=1, ge=1, le=256)
+    channel: Channel = Field(default="pipe", description="what the bytes go through")
+    size_bytes: ByteSize = Field(
+        default=ByteSize(64 * 2**20), ge=_WORD_BYTES, le=2**44, description="bytes in all, a multiple of chunk_bytes"
+    )
+    chunk_bytes: ByteSize = Field(
+        default=ByteSize(64 * 2**10),
+        ge=_WORD_BYTES,
+        le=2**30,
+        multiple_of=_WORD_BYTES,
+        description="bytes that are handed over at once",
+    )
+    workers: int = Field(
+        default=1, ge=1, le=256, description="pairs of processes that move all of it at once, as lmbench's -P"
+    )
 
     @model_validator(mode="after")
     def _whole_chunks(self) -> Self:
@@ -64,6 +74,8 @@ class IpcBandwidth(TimedJobWorkload[IpcBandwidthParameters]):
     name: ClassVar[str] = "ipc-bandwidth"
     job: ClassVar[str] = "ipc-bandwidth"
     title: ClassVar[str] = "IPC bandwidth"
+    about: ClassVar[str] = "bytes between two processes of the guest"
+    origin: ClassVar[str] = "Suresh 2014"
     resource: ClassVar[str] = "kernel"
     repeatable: ClassVar[bool] = True
     parameter_model = IpcBandwidthParameters

@@ -32,10 +32,12 @@ class IperfUdpParameters(PathParameters):
     Quick: 50 Mbit/s for a second. The paper's: gigabit Ethernet, which is 957 087 379 bit/s of such payload.
     """
 
-    direction: Literal["to-guest", "from-guest"] = "from-guest"
-    rate_bits_per_second: int = Field(default=50_000_000, ge=10_000, le=10**11)
-    datagrams: int = Field(default=4246, ge=10, le=10**9)
-    datagram_bytes: int = Field(default=_DATAGRAM_BYTES, ge=64, le=1472)
+    direction: Literal["to-guest", "from-guest"] = Field(default="from-guest", description="which way the datagrams go")
+    rate_bits_per_second: int = Field(
+        default=50_000_000, ge=10_000, le=10**11, description="payload that the sender is to send, in bit/s"
+    )
+    datagrams: int = Field(default=4246, ge=10, le=10**9, description="datagrams in all")
+    datagram_bytes: int = Field(default=_DATAGRAM_BYTES, ge=64, le=1472, description="payload of a datagram, in bytes")
 
 
 class IperfUdp(NetworkWorkload[IperfUdpParameters]):
@@ -43,6 +45,8 @@ class IperfUdp(NetworkWorkload[IperfUdpParameters]):
 
     name: ClassVar[str] = "iperf-udp"
     title: ClassVar[str] = "iperf UDP"
+    about: ClassVar[str] = "datagrams at a fixed rate by iperf"
+    origin: ClassVar[str] = "Mattos 2012"
     parameter_model = IperfUdpParameters
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("received_rate", "Mbit/s", "higher", "figures"),

@@ -66,10 +66,14 @@ class KernelOperationsParameters(Parameters):
     ``workers``: how many processes do all of them at once, as lmbench's ``-P``; the first one's batches are kept.
     """
 
-    operation: Operation = "null-call"
-    operations: int = Field(default=0, ge=0, le=10**10, description="0 for the kind's quick number")
-    batch_operations: int = Field(default=0, ge=0, le=10**6, description="0 for what suits the kind")
-    workers: int = Field(default=1, ge=1, le=256)
+    operation: Operation = Field(default="null-call", description="which operation of the kernel is timed")
+    operations: int = Field(
+        default=0, ge=0, le=10**10, description="how many; 0: the kind's quick number (100 to 100000)"
+    )
+    batch_operations: int = Field(
+        default=0, ge=0, le=10**6, description="how many are timed together; 0: what suits the kind"
+    )
+    workers: int = Field(default=1, ge=1, le=256, description="processes that do all of them at once, as lmbench's -P")
 
     @model_validator(mode="after")
     def _whole_batches(self) -> Self:
@@ -97,6 +101,8 @@ class KernelOperations(TimedJobWorkload[KernelOperationsParameters]):
     name: ClassVar[str] = "kernel-operations"
     job: ClassVar[str] = "kernel"
     title: ClassVar[str] = "Kernel operations"
+    about: ClassVar[str] = "one system call or process operation"
+    origin: ClassVar[str] = "Suresh 2014"
     resource: ClassVar[str] = "kernel"
     repeatable: ClassVar[bool] = True
     parameter_model = KernelOperationsParameters

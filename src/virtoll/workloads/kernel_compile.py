@@ -123,9 +123,15 @@ class KernelCompileParameters(Parameters):
     then the build.
     """
 
-    size: Literal["quick", "paper"] = "quick"
-    jobs: Annotated[int, Field(ge=1, le=1024)] | Literal["vcpus"] = 1
-    timed: Literal["build", "unpack-and-build"] = "build"
+    size: Literal["quick", "paper"] = Field(
+        default="quick", description="quick: lib/math/ of the smallest configuration; paper: all of defconfig"
+    )
+    jobs: Annotated[int, Field(ge=1, le=1024)] | Literal["vcpus"] = Field(
+        default=1, description="commands that make runs at once; vcpus: as many as the guest has CPUs"
+    )
+    timed: Literal["build", "unpack-and-build"] = Field(
+        default="build", description="the build alone, or unpacking too"
+    )
 
 
 class KernelCompile(ProgramWorkload[KernelCompileParameters]):
@@ -135,6 +141,8 @@ class KernelCompile(ProgramWorkload[KernelCompileParameters]):
 
     name: ClassVar[str] = "kernel-compile"
     title: ClassVar[str] = "compiling Linux"
+    about: ClassVar[str] = "a Linux kernel, or a part of it, compiled"
+    origin: ClassVar[str] = "Camargos 2008, Suresh 2014"
     resource: ClassVar[str] = "application"
     parameter_model = KernelCompileParameters
     limit_bytes: ClassVar[int] = 2 * _MIB

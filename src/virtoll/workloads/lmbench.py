@@ -54,9 +54,11 @@ TESTS: Final[dict[str, Test]] = {
 class LmbenchParameters(Parameters):
     """``repetitions`` of ``repetition_microseconds`` each, of whose figures the tool prints the median."""
 
-    operation: Operation = "null-call"
-    repetitions: int = Field(default=11, ge=1, le=1000)
-    repetition_microseconds: int = Field(default=20_000, ge=1000, le=60_000_000)
+    operation: Operation = Field(default="null-call", description="which operation of the kernel is timed")
+    repetitions: int = Field(default=11, ge=1, le=1000, description="how often it is timed; the tool prints the median")
+    repetition_microseconds: int = Field(
+        default=20_000, ge=1000, le=60_000_000, description="length of a repetition, in microseconds"
+    )
 
 
 class Lmbench(ProgramWorkload[LmbenchParameters]):
@@ -64,6 +66,8 @@ class Lmbench(ProgramWorkload[LmbenchParameters]):
 
     name: ClassVar[str] = "lmbench"
     title: ClassVar[str] = "lmbench latency"
+    about: ClassVar[str] = "one operation of the kernel by lmbench"
+    origin: ClassVar[str] = "Suresh 2014"
     resource: ClassVar[str] = "kernel"
     parameter_model = LmbenchParameters
     metrics: ClassVar[tuple[Metric, ...]] = (Metric("operation_time", "ns", "lower", "figures"), DURATION)

@@ -59,10 +59,10 @@ class OltpParameters(Parameters):
     Camargos: 10 000 transactions on 10 000 rows by 1 thread. Suresh: 2, 4 and 8 threads on what fits in memory.
     """
 
-    mode: Literal["read-only", "read-write"] = "read-write"
-    threads: int = Field(default=1, ge=1, le=256)
-    transactions: int = Field(default=200, ge=1, le=100_000_000)
-    rows: int = Field(default=1000, ge=100, le=10_000_000)
+    mode: Literal["read-only", "read-write"] = Field(default="read-write", description="sysbench's script of that name")
+    threads: int = Field(default=1, ge=1, le=256, description="threads of the client")
+    transactions: int = Field(default=200, ge=1, le=100_000_000, description="transactions in all")
+    rows: int = Field(default=1000, ge=100, le=10_000_000, description="rows of the table")
 
 
 class MariadbOltpParameters(OltpParameters):
@@ -72,7 +72,10 @@ class MariadbOltpParameters(OltpParameters):
     other's rows.
     """
 
-    server: Literal["own", "shared", "shared-database"] = "own"
+    server: Literal["own", "shared", "shared-database"] = Field(
+        default="own",
+        description="each guest has its own, or all guests at once share one of the host, or its database too",
+    )
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,8 @@ class MariadbOltp(ProgramWorkload[MariadbOltpParameters]):
 
     name: ClassVar[str] = "mariadb-oltp"
     title: ClassVar[str] = "MariaDB, sysbench OLTP"
+    about: ClassVar[str] = "database transactions, client in the guest"
+    origin: ClassVar[str] = "Camargos 2008"
     resource: ClassVar[str] = "application"
     parameter_model = MariadbOltpParameters
     metrics: ClassVar[tuple[Metric, ...]] = (

@@ -47,6 +47,8 @@ class MariadbOltpOutside(Workload[MariadbOltpOutsideParameters]):
 
     name: ClassVar[str] = "mariadb-oltp-outside"
     title: ClassVar[str] = "MariaDB, sysbench OLTP from outside"
+    about: ClassVar[str] = "database transactions, client outside"
+    origin: ClassVar[str] = "Suresh 2014"
     resource: ClassVar[str] = "application"
     loads_peer: ClassVar[bool] = True
     parameter_model = MariadbOltpOutsideParameters

@@ -17,7 +17,12 @@ _SLACK_BYTES = 64 * 2**20
 class MasrParameters(Parameters):
     """``size_bytes``: quick 64 MiB, the paper's size ``2GiB``; text such as that is taken. A multiple of 4096."""
 
-    size_bytes: ByteSize = Field(default=ByteSize(64 * 2**20), ge=4096, multiple_of=4096)
+    size_bytes: ByteSize = Field(
+        default=ByteSize(64 * 2**20),
+        ge=4096,
+        multiple_of=4096,
+        description="memory that is allocated, set and read; the paper's size is 2GiB",
+    )
 
 
 class Masr(TimedJobWorkload[MasrParameters]):
@@ -26,6 +31,8 @@ class Masr(TimedJobWorkload[MasrParameters]):
     name: ClassVar[str] = "masr"
     job: ClassVar[str] = "masr"
     title: ClassVar[str] = "MASR"
+    about: ClassVar[str] = "memory allocated, set and read"
+    origin: ClassVar[str] = "Mattos 2012"
     resource: ClassVar[str] = "memory"
     repeatable: ClassVar[bool] = True
     parameter_model = MasrParameters

@@ -28,14 +28,16 @@ _NATIVE_BYTES_PER_SECOND, _NATIVE_TRANSACTIONS_PER_SECOND = 3e8, 2e4
 class NetperfStreamParameters(PathParameters):
     """``size``: bytes sent; quick 64 MiB. Messages and socket buffers are netperf's defaults."""
 
-    direction: Literal["to-guest", "from-guest"] = "from-guest"
-    size: ByteSize = Field(default=ByteSize(64 * 2**20), ge=1, le=2**42)
+    direction: Literal["to-guest", "from-guest"] = Field(default="from-guest", description="which way the bytes go")
+    size: ByteSize = Field(default=ByteSize(64 * 2**20), ge=1, le=2**42, description="bytes in all")
 
 
 class NetperfRequestResponseParameters(PathParameters):
     """``transactions`` that the guest asks for, of one byte each way: netperf's default."""
 
-    transactions: int = Field(default=5000, ge=1, le=10**9)
+    transactions: int = Field(
+        default=5000, ge=1, le=10**9, description="requests with their answers of one byte each, in all"
+    )
 
 
 class _Netperf(NetworkWorkload[Path_co]):
@@ -118,6 +120,8 @@ class NetperfStream(_Netperf[NetperfStreamParameters]):
 
     name: ClassVar[str] = "netperf-tcp-stream"
     title: ClassVar[str] = "netperf TCP_STREAM"
+    about: ClassVar[str] = "bytes one way by netperf"
+    origin: ClassVar[str] = "Camargos 2008, Suresh 2014"
     parameter_model = NetperfStreamParameters
     metrics: ClassVar[tuple[Metric, ...]] = (DURATION, Metric("throughput", "Mbit/s", "higher", "figures"))
 
@@ -143,6 +147,8 @@ class NetperfRequestResponse(_Netperf[NetperfRequestResponseParameters]):
 
     name: ClassVar[str] = "netperf-tcp-rr"
     title: ClassVar[str] = "netperf TCP_RR"
+    about: ClassVar[str] = "requests and answers by netperf"
+    origin: ClassVar[str] = "Suresh 2014"
     parameter_model = NetperfRequestResponseParameters
     metrics: ClassVar[tuple[Metric, ...]] = (DURATION, Metric("transaction_rate", "1/s", "higher", "figures"))
 

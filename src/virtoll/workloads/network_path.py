@@ -28,9 +28,13 @@ from virtoll.workloads.base import Bench, Needs, Workload
 class LinkParameters(Parameters):
     """``link_...``: the guest's link, each way: bit/s (0: not limited), one-way delay, share of frames lost."""
 
-    link_rate_bits_per_second: int = Field(default=0, ge=0, le=10**12)
-    link_delay_ms: float = Field(default=0.0, ge=0, le=10_000)
-    link_loss_percent: float = Field(default=0.0, ge=0, lt=100)
+    link_rate_bits_per_second: int = Field(
+        default=0, ge=0, le=10**12, description="rate of the guest's link each way, in bit/s; 0: not limited"
+    )
+    link_delay_ms: float = Field(default=0.0, ge=0, le=10_000, description="delay of the guest's link one way, in ms")
+    link_loss_percent: float = Field(
+        default=0.0, ge=0, lt=100, description="frames that the guest's link loses each way, in percent"
+    )
 
     @property
     def shape(self) -> Shape:
@@ -44,8 +48,12 @@ class PathParameters(LinkParameters):
     ``path``: from guest to guest by the ``peer``, which routes, or over one ``bridge`` of the host.
     """
 
-    between: Literal["peer", "guests"] = "peer"
-    path: Literal["peer", "bridge"] = "peer"
+    between: Literal["peer", "guests"] = Field(
+        default="peer", description="the other end: the peer (the host), or a second guest of the same kind"
+    )
+    path: Literal["peer", "bridge"] = Field(
+        default="peer", description="from guest to guest by the peer, which routes, or over one bridge of the host"
+    )
 
     @model_validator(mode="after")
     def _bridge_joins_guests(self) -> Self:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from pydantic import Field
+
 from virtoll.agent.client import Caller
 from virtoll.agent.operations.http import HttpLoadReply, HttpLoadRequest
 from virtoll.experiment.model import Image
@@ -27,7 +29,9 @@ class NginxParameters(LinkParameters, WebParameters):
     ``link_...``: the link between client and server, as network workloads have it.
     """
 
-    keep_alive: bool = False
+    keep_alive: bool = Field(
+        default=False, description="whether a connection serves many requests; else each request makes its own"
+    )
 
 
 class Nginx(Workload[NginxParameters]):
@@ -38,6 +42,7 @@ class Nginx(Workload[NginxParameters]):
 
     name: ClassVar[str] = "nginx"
     title: ClassVar[str] = "nginx, requests at a fixed rate from outside"
+    about: ClassVar[str] = "latency of web requests, client outside"
     resource: ClassVar[str] = "application"
     loads_peer: ClassVar[bool] = True
     parameter_model = NginxParameters

@@ -43,6 +43,8 @@ class NginxHttperf(ProgramWorkload[NginxHttperfParameters]):
 
     name: ClassVar[str] = "nginx-httperf"
     title: ClassVar[str] = "nginx, httperf in the guest"
+    about: ClassVar[str] = "web requests by httperf in the guest"
+    origin: ClassVar[str] = "Suresh 2014"
     resource: ClassVar[str] = "application"
     loads_peer: ClassVar[bool] = True
     parameter_model = NginxHttperfParameters

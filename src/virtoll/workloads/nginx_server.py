@@ -28,12 +28,18 @@ class WebParameters(Parameters):
     ``connections``: the most that are open at once; ``workers``: nginx's processes that serve.
     """
 
-    rate_requests_per_second: float = Field(default=200.0, gt=0, le=1e6)
-    requests: int = Field(default=400, ge=10, le=100_000_000)
-    size_bytes: ByteSize = Field(default=ByteSize(1024), ge=_BLOCK_BYTES, le=16 * 2**20, multiple_of=_BLOCK_BYTES)
-    connections: int = Field(default=256, ge=1, le=900)
-    workers: int = Field(default=1, ge=1, le=64)
-    timeout_milliseconds: int = Field(default=2000, ge=1, le=600_000)
+    rate_requests_per_second: float = Field(default=200.0, gt=0, le=1e6, description="requests per second")
+    requests: int = Field(default=400, ge=10, le=100_000_000, description="requests in all")
+    size_bytes: ByteSize = Field(
+        default=ByteSize(1024),
+        ge=_BLOCK_BYTES,
+        le=16 * 2**20,
+        multiple_of=_BLOCK_BYTES,
+        description="size of the file that is asked for",
+    )
+    connections: int = Field(default=256, ge=1, le=900, description="connections that are open at once at most")
+    workers: int = Field(default=1, ge=1, le=64, description="nginx's processes that serve")
+    timeout_milliseconds: int = Field(default=2000, ge=1, le=600_000, description="when a request is given up, in ms")
 
     @property
     def schedule_seconds(self) -> float:

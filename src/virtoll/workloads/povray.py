@@ -74,8 +74,14 @@ _FIGURES = {
 class PovRayParameters(Parameters):
     """``pixels``: of the picture's side; quick 16, the standard's and the paper's 512. ``threads`` that trace it."""
 
-    pixels: int = Field(default=16, ge=16, le=4096, multiple_of=_FIELDS)
-    threads: int = Field(default=1, ge=1, le=512)
+    pixels: int = Field(
+        default=16,
+        ge=16,
+        le=4096,
+        multiple_of=_FIELDS,
+        description="side of the picture, in pixels; the paper's size is 512",
+    )
+    threads: int = Field(default=1, ge=1, le=512, description="threads that trace it")
 
 
 class PovRay(ProgramWorkload[PovRayParameters]):
@@ -83,6 +89,8 @@ class PovRay(ProgramWorkload[PovRayParameters]):
 
     name: ClassVar[str] = "povray"
     title: ClassVar[str] = "POV-Ray benchmark"
+    about: ClassVar[str] = "a picture ray-traced"
+    origin: ClassVar[str] = "Suresh 2014"
     resource: ClassVar[str] = "CPU"
     parameter_model = PovRayParameters
     packages: ClassVar[tuple[str, ...]] = ("povray", "povray-examples", "povray-includes")

@@ -63,10 +63,16 @@ class RsyncParameters(PathParameters):
     ``peer_files``: where the peer's lie: in memory, or on this machine's disk, likewise.
     """
 
-    direction: Literal["to-guest", "from-guest"] = "to-guest"
-    client: Literal["guest", "peer"] = "guest"
-    files: Literal["memory", "disk"] = "memory"
-    peer_files: Literal["memory", "disk"] = "memory"
+    direction: Literal["to-guest", "from-guest"] = Field(default="to-guest", description="which way the files go")
+    client: Literal["guest", "peer"] = Field(
+        default="guest", description="whose rsync opens the connection; the other end's is the daemon"
+    )
+    files: Literal["memory", "disk"] = Field(
+        default="memory", description="where the guest's files are: in its memory, or in its data directory"
+    )
+    peer_files: Literal["memory", "disk"] = Field(
+        default="memory", description="where the peer's files are: in memory, or on this machine's disk"
+    )
 
     @field_validator("client", "files", "peer_files")
     @classmethod
@@ -87,13 +93,21 @@ class RsyncParameters(PathParameters):
 class RsyncTreeParameters(RsyncParameters):
     """``tree``: ``small``: the source's lib (536 files); ``paper``: as many files and bytes as the paper had."""
 
-    tree: Literal["small", "paper", "whole"] = "small"
+    tree: Literal["small", "paper", "whole"] = Field(
+        default="small", description="small: the kernel source's lib; paper: as many files and bytes as the paper had"
+    )
 
 
 class RsyncFileParameters(RsyncParameters):
     """``size_bytes``: quick 32 MiB, a multiple of 64 KiB; the paper's file had 433 MB."""
 
-    size_bytes: ByteSize = Field(default=ByteSize(32 * 2**20), ge=BLOCK_BYTES, le=2**34, multiple_of=BLOCK_BYTES)
+    size_bytes: ByteSize = Field(
+        default=ByteSize(32 * 2**20),
+        ge=BLOCK_BYTES,
+        le=2**34,
+        multiple_of=BLOCK_BYTES,
+        description="size of the file; the paper's had 433 MB",
+    )
 
 
 @dataclass(frozen=True)
@@ -257,6 +271,8 @@ class RsyncTree(_Rsync[RsyncTreeParameters]):
 
     name: ClassVar[str] = "rsync-tree"
     title: ClassVar[str] = "rsync of a source tree"
+    about: ClassVar[str] = "many small files moved by rsync"
+    origin: ClassVar[str] = "Camargos 2008"
     parameter_model = RsyncTreeParameters
 
     def sizes(self) -> tuple[int, int]:
@@ -283,6 +299,8 @@ class RsyncFile(_Rsync[RsyncFileParameters]):
 
     name: ClassVar[str] = "rsync-file"
     title: ClassVar[str] = "rsync of a large file"
+    about: ClassVar[str] = "one large file moved by rsync"
+    origin: ClassVar[str] = "Camargos 2008"
     parameter_model = RsyncFileParameters
 
     def sizes(self) -> tuple[int, int]:

@@ -27,9 +27,14 @@ class StreamParameters(Parameters):
     caches together. The paper ran it with 2, 4 and 8 threads and does not say how large.
     """
 
-    elements: int = Field(default=2_000_000, ge=1000, le=2**36)
-    rounds: int = Field(default=10, ge=2, le=200)
-    threads: int = Field(default=1, ge=1, le=1024)
+    elements: int = Field(
+        default=2_000_000,
+        ge=1000,
+        le=2**36,
+        description="elements of 8 bytes in each of three arrays; STREAM's own number is 10000000",
+    )
+    rounds: int = Field(default=10, ge=2, le=200, description="how often the four kernels run")
+    threads: int = Field(default=1, ge=1, le=1024, description="threads, one a CPU")
 
 
 class Stream(TimedJobWorkload[StreamParameters]):
@@ -38,6 +43,8 @@ class Stream(TimedJobWorkload[StreamParameters]):
     name: ClassVar[str] = "stream"
     job: ClassVar[str] = "stream"
     title: ClassVar[str] = "STREAM"
+    about: ClassVar[str] = "memory bandwidth: copy, scale, add, triad"
+    origin: ClassVar[str] = "Suresh 2014"
     resource: ClassVar[str] = "memory"
     parameter_model = StreamParameters
     metrics: ClassVar[tuple[Metric, ...]] = (

@@ -23,7 +23,7 @@ _SLACK_BYTES, _BYTES_PER_DIGIT = 64 * 2**20, 32
 class SuperPiParameters(Parameters):
     """``digits``: quick 2^14, the paper's size 2^22."""
 
-    digits: int = Field(default=2**14, ge=10, le=2**24)
+    digits: int = Field(default=2**14, ge=10, le=2**24, description="digits of pi; the paper's size is 4194304")
 
 
 class SuperPi(TimedJobWorkload[SuperPiParameters]):
@@ -32,6 +32,8 @@ class SuperPi(TimedJobWorkload[SuperPiParameters]):
     name: ClassVar[str] = "superpi"
     job: ClassVar[str] = "superpi"
     title: ClassVar[str] = "Super Pi"
+    about: ClassVar[str] = "digits of pi on large integers"
+    origin: ClassVar[str] = "Mattos 2012"
     resource: ClassVar[str] = "CPU"
     repeatable: ClassVar[bool] = True
     parameter_model = SuperPiParameters

@@ -42,12 +42,21 @@ class SweepParameters(FrameParameters):
     ``rates_mbit_per_second``: what the sweep ``rates`` offers, of each source, on the wire (``FrameShape``).
     """
 
-    sweep: Literal["rising", "from-flat-out", "rates"] = "rising"
-    rates_mbit_per_second: tuple[float, ...] = Field(default=(), description="of each source, for the sweep 'rates'")
-    first_rate_frames_per_second: float = Field(default=4000, gt=0)
-    rate_factor: float = Field(default=2.0, gt=1)
-    point_milliseconds: int = Field(default=150, ge=10, le=600_000)
-    stop_below_share: float = Field(default=0.7, ge=0, le=1)
+    sweep: Literal["rising", "from-flat-out", "rates"] = Field(
+        default="rising",
+        description="which way the rates go: up until frames are lost, down from flat out, or over a list",
+    )
+    rates_mbit_per_second: tuple[float, ...] = Field(
+        default=(), description="for the sweep 'rates': rates of each source on the wire, in Mbit/s"
+    )
+    first_rate_frames_per_second: float = Field(
+        default=4000, gt=0, description="rate of each source at a rising sweep's first point, in frames/s"
+    )
+    rate_factor: float = Field(default=2.0, gt=1, description="by how much the rate grows from point to point")
+    point_milliseconds: int = Field(default=150, ge=10, le=600_000, description="length of a point, in ms")
+    stop_below_share: float = Field(
+        default=0.7, ge=0, le=1, description="a rising sweep ends when less than this share of the frames is forwarded"
+    )
 
     @field_validator("rates_mbit_per_second", mode="before")
     @classmethod

@@ -36,9 +36,9 @@ _FIGURES: dict[str, tuple[str, Callable[[str], float | None]]] = {
 class SysbenchCpuParameters(Parameters):
     """``events``: how often all primes up to ``maximum_prime`` are sought, by ``threads`` together."""
 
-    events: int = Field(default=1000, ge=1, le=100_000_000)
-    maximum_prime: int = Field(default=10_000, ge=3, le=10_000_000)
-    threads: int = Field(default=1, ge=1, le=1024)
+    events: int = Field(default=1000, ge=1, le=100_000_000, description="how often all primes are sought")
+    maximum_prime: int = Field(default=10_000, ge=3, le=10_000_000, description="up to which number primes are sought")
+    threads: int = Field(default=1, ge=1, le=1024, description="threads that seek them together")
 
 
 class SysbenchCpu(ProgramWorkload[SysbenchCpuParameters]):
@@ -46,6 +46,7 @@ class SysbenchCpu(ProgramWorkload[SysbenchCpuParameters]):
 
     name: ClassVar[str] = "sysbench-cpu"
     title: ClassVar[str] = "sysbench cpu"
+    about: ClassVar[str] = "prime numbers sought by sysbench"
     resource: ClassVar[str] = "CPU"
     parameter_model = SysbenchCpuParameters
     packages: ClassVar[tuple[str, ...]] = ("sysbench",)

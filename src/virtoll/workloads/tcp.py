@@ -50,10 +50,14 @@ class TcpStreamParameters(PathParameters):
     ``connections``: how many send at once, each its part of ``size``.
     """
 
-    direction: Direction = "from-guest"
-    size: ByteSize = Field(default=ByteSize(64 * 2**20), ge=1, le=2**42)
-    message_bytes: int = Field(default=16_384, ge=8, le=2**24)
-    connections: int = Field(default=1, ge=1, le=_MOST_CONNECTIONS)
+    direction: Direction = Field(default="from-guest", description="which way the bytes go")
+    size: ByteSize = Field(default=ByteSize(64 * 2**20), ge=1, le=2**42, description="bytes in all")
+    message_bytes: int = Field(
+        default=16_384, ge=8, le=2**24, description="bytes that are handed to the kernel at once"
+    )
+    connections: int = Field(
+        default=1, ge=1, le=_MOST_CONNECTIONS, description="connections at once, each its part of size"
+    )
 
     @model_validator(mode="after")
     def _each_has_some(self) -> Self:
@@ -68,11 +72,13 @@ class TcpRequestResponseParameters(PathParameters):
     ``connections``: by how many at once, each its part of ``transactions``, one after the other.
     """
 
-    direction: Direction = "to-guest"
-    transactions: int = Field(default=5000, ge=1, le=10**9)
-    request_bytes: int = Field(default=1, ge=1, le=2**24)
-    response_bytes: int = Field(default=1, ge=1, le=2**24)
-    connections: int = Field(default=1, ge=1, le=_MOST_CONNECTIONS)
+    direction: Direction = Field(default="to-guest", description="which way the requests go")
+    transactions: int = Field(default=5000, ge=1, le=10**9, description="requests with their answers, in all")
+    request_bytes: int = Field(default=1, ge=1, le=2**24, description="size of a request, in bytes")
+    response_bytes: int = Field(default=1, ge=1, le=2**24, description="size of an answer, in bytes")
+    connections: int = Field(
+        default=1, ge=1, le=_MOST_CONNECTIONS, description="connections at once, each its part of the transactions"
+    )
 
     @model_validator(mode="after")
     def _each_has_some(self) -> Self:
@@ -146,6 +152,7 @@ class TcpStream(_Tcp[TcpStreamParameters]):
 
     name: ClassVar[str] = "tcp-stream"
     title: ClassVar[str] = "TCP stream"
+    about: ClassVar[str] = "bytes one way over TCP"
     parameter_model = TcpStreamParameters
     metrics: ClassVar[tuple[Metric, ...]] = (DURATION, Metric("throughput", "Mbit/s", "higher", "figures"))
 
@@ -180,6 +187,7 @@ class TcpRequestResponse(_Tcp[TcpRequestResponseParameters]):
 
     name: ClassVar[str] = "tcp-request-response"
     title: ClassVar[str] = "TCP request and response"
+    about: ClassVar[str] = "requests and answers over TCP, their latency"
     parameter_model = TcpRequestResponseParameters
     metrics: ClassVar[tuple[Metric, ...]] = (
         DURATION,

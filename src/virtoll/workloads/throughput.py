@@ -38,15 +38,30 @@ class ThroughputParameters(FrameParameters):
     sources: Literal[1] = 1
     destinations: Literal[1] = 1
     egress: Literal["one"] = "one"
-    partial_drop_ratio: float = Field(default=0.005, gt=0, lt=1)
-    exceed_ratio: float = Field(default=0.5, ge=0, lt=1)
-    relative_width: float = Field(default=0.02, gt=0, lt=1)
-    trial_seconds: float = Field(default=1.0, ge=0.05)
-    sum_seconds: float = Field(default=5.0, gt=0)
-    longest_trial_seconds: float = Field(default=10.0, gt=0)
-    queue_frames: int = Field(default=1256, ge=0)
-    search_seconds: float = Field(default=120.0, gt=0)
-    least_rate_frames_per_second: float = Field(default=1000.0, gt=0)
+    partial_drop_ratio: float = Field(
+        default=0.005, gt=0, lt=1, description="share of frames that may be lost at the PDR"
+    )
+    exceed_ratio: float = Field(
+        default=0.5,
+        ge=0,
+        lt=1,
+        description="share of a rate's trials that may lose more, and the rate still be a lower bound",
+    )
+    relative_width: float = Field(
+        default=0.02, gt=0, lt=1, description="how far the two bounds of a found rate may be apart, as a share"
+    )
+    trial_seconds: float = Field(default=1.0, ge=0.05, description="length of a trial, in s")
+    sum_seconds: float = Field(
+        default=5.0, gt=0, description="trials of this length together decide about a rate, in s"
+    )
+    longest_trial_seconds: float = Field(default=10.0, gt=0, description="length of a trial at most, in s")
+    queue_frames: int = Field(
+        default=1256, ge=0, description="frames that queues of the path hold; slow rates are tried longer for them"
+    )
+    search_seconds: float = Field(default=120.0, gt=0, description="trials of this length together end a search, in s")
+    least_rate_frames_per_second: float = Field(
+        default=1000.0, gt=0, description="rate at which a search gives up, in frames/s"
+    )
 
     @model_validator(mode="after")
     def _lengths_agree(self) -> Self:
@@ -70,6 +85,8 @@ class Throughput(Workload[ThroughputParameters]):
 
     name: ClassVar[str] = "throughput"
     title: ClassVar[str] = "IP forwarding without loss"
+    about: ClassVar[str] = "highest rates without loss, and their delay"
+    origin: ClassVar[str] = "RFC 2544, MLRsearch"
     resource: ClassVar[str] = "packet path"
     loads_peer: ClassVar[bool] = True
     parameter_model = ThroughputParameters

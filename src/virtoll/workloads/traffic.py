@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from pydantic import Field
+
 from virtoll.agent.client import TrafficAgents
 from virtoll.agent.operations.traffic import (
     Destinations,
@@ -40,8 +42,10 @@ MOST_ROUTES = 2_000_000  # as in the agent (crates/wire/src/routes.rs)
 class FrameParameters(Parameters, FrameShape):
     """The shape of frames, what sends and what counts (``auto``: the best that the host allows)."""
 
-    backend: Backend = "auto"
-    sink: Literal["auto", "xdp", "tpacket"] = "auto"
+    backend: Backend = Field(default="auto", description="what sends the frames; auto: the best that the host allows")
+    sink: Literal["auto", "xdp", "tpacket"] = Field(
+        default="auto", description="what counts the frames; auto: the best that the host allows"
+    )
 
     def conflict(self, testbed: Testbed | None) -> tuple[str, str] | None:
         """The end that sends and the one that counts are one agent's for both directions."""

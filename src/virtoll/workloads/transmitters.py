@@ -54,14 +54,27 @@ class TransmittersParameters(Parameters):
     of one, each on its own, or all on any.
     """
 
-    transmitters: int = Field(default=2, ge=1, le=MOST_SOURCES)
-    frame_size_bytes: int = Field(default=LARGEST_FRAME_BYTES, ge=SMALLEST_FRAME_BYTES, le=LARGEST_FRAME_BYTES)
-    rate_frames_per_second: float = Field(default=0, ge=0, le=1e8)
-    duration_milliseconds: int = Field(default=1000, ge=100, le=600_000)
-    backend: Backend = "af-packet"
-    nic: Literal["own", "shared"] = "own"
-    link_rate_bits_per_second: int = Field(default=0, ge=0, le=10**12)
-    affinity: Affinity = "shared"
+    transmitters: int = Field(default=2, ge=1, le=MOST_SOURCES, description="how many guests send at once")
+    frame_size_bytes: int = Field(
+        default=LARGEST_FRAME_BYTES,
+        ge=SMALLEST_FRAME_BYTES,
+        le=LARGEST_FRAME_BYTES,
+        description="frame size with FCS (RFC 2544), in bytes",
+    )
+    rate_frames_per_second: float = Field(
+        default=0, ge=0, le=1e8, description="rate of each guest, in frames/s; 0: as fast as it goes"
+    )
+    duration_milliseconds: int = Field(default=1000, ge=100, le=600_000, description="how long they send, in ms")
+    backend: Backend = Field(
+        default="af-packet", description="what sends inside the guests; the default is what all kernels have"
+    )
+    nic: Literal["own", "shared"] = Field(default="own", description="own: a link for each guest; shared: one for all")
+    link_rate_bits_per_second: int = Field(
+        default=0, ge=0, le=10**12, description="rate of the shared link, in bit/s; 0: as fast as the host makes it"
+    )
+    affinity: Affinity = Field(
+        default="shared", description="host CPUs of the guests: all on one guest's, each on its own, or all on any"
+    )
 
     @model_validator(mode="after")
     def _rate_is_of_the_shared_nic(self) -> Self:
@@ -85,6 +98,8 @@ class Transmitters(Workload[TransmittersParameters]):
 
     name: ClassVar[str] = "transmitters"
     title: ClassVar[str] = "Transmitting guests side by side"
+    about: ClassVar[str] = "several guests that send at once"
+    origin: ClassVar[str] = "Mattos 2012"
     resource: ClassVar[str] = "packet path"
     loads_peer: ClassVar[bool] = True
     parameter_model = TransmittersParameters

@@ -43,9 +43,13 @@ class VirtualRoutersParameters(SweepParameters):
     destinations: Literal[1] = 1
     directions: Literal["one"] = "one"
     egress: Literal["one"] = "one"
-    routers: int = Field(default=2, ge=1, le=MOST_SOURCES)
-    total_rate_frames_per_second: float = Field(default=0, ge=0, le=1e9)
-    affinity: Affinity = "shared"
+    routers: int = Field(default=2, ge=1, le=MOST_SOURCES, description="how many guests forward at once")
+    total_rate_frames_per_second: float = Field(
+        default=0, ge=0, le=1e9, description="rate that all are offered together, in frames/s; 0: a sweep instead"
+    )
+    affinity: Affinity = Field(
+        default="shared", description="host CPUs of the guests: all on one guest's, each on its own, or all on any"
+    )
 
     @model_validator(mode="after")
     def _a_total_has_no_sweep(self) -> Self:
@@ -65,6 +69,8 @@ class VirtualRouters(Workload[VirtualRoutersParameters]):
 
     name: ClassVar[str] = "virtual-routers"
     title: ClassVar[str] = "Virtual routers side by side"
+    about: ClassVar[str] = "several guests that forward at once"
+    origin: ClassVar[str] = "Mattos 2012"
     resource: ClassVar[str] = "packet path"
     loads_peer: ClassVar[bool] = True
     parameter_model = VirtualRoutersParameters

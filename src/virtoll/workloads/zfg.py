@@ -26,10 +26,14 @@ class ZfgParameters(Parameters):
     with ``fsync``, as part of its time; the paper does not say so.
     """
 
-    size_bytes: ByteSize = Field(default=ByteSize(32 * 2**20), ge=1, le=2**40)
-    rounds: int = Field(default=3, ge=1, le=1000)
-    dump_bytes: ByteSize = Field(default=ByteSize(8 * 2**20), ge=1, le=2**40)
-    synced: bool = True
+    size_bytes: ByteSize = Field(
+        default=ByteSize(32 * 2**20), ge=1, le=2**40, description="size of the file of zeros; the paper's is 2GB"
+    )
+    rounds: int = Field(default=3, ge=1, le=1000, description="how often it is written; the paper's number is 10")
+    dump_bytes: ByteSize = Field(
+        default=ByteSize(8 * 2**20), ge=1, le=2**40, description="what is written between two rounds"
+    )
+    synced: bool = Field(default=True, description="whether each round ends with fsync, as part of its time")
 
 
 class Zfg(TimedJobWorkload[ZfgParameters]):
@@ -38,6 +42,8 @@ class Zfg(TimedJobWorkload[ZfgParameters]):
     name: ClassVar[str] = "zfg"
     job: ClassVar[str] = "zfg"
     title: ClassVar[str] = "ZFG"
+    about: ClassVar[str] = "a file of zeros written again and again"
+    origin: ClassVar[str] = "Mattos 2012"
     resource: ClassVar[str] = "disk"
     parameter_model = ZfgParameters
     metrics: ClassVar[tuple[Metric, ...]] = (DURATION, RATE)

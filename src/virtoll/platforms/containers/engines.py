@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal
 
+from pydantic import Field
+
 from virtoll.errors import GuestDied
 from virtoll.lab import cgroups
 from virtoll.lab.cgroups import Limits
@@ -29,8 +31,10 @@ _PID_SECONDS = 60.0
 class EngineParameters(Limited):
     """``runtime``: the OCI runtime below the engine. ``seccomp``: ``default`` is the engine's own profile."""
 
-    runtime: Literal["runc", "crun"] = "runc"
-    seccomp: Literal["unconfined", "default"] = "unconfined"
+    runtime: Literal["runc", "crun"] = Field(default="runc", description="the OCI runtime below the engine")
+    seccomp: Literal["unconfined", "default"] = Field(
+        default="unconfined", description="profile of system calls; default is the engine's own"
+    )
 
 
 def container_options(site: Site, request: GuestRequest | None, parameters: EngineParameters) -> list[str]:

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
+from pydantic import Field
+
 from virtoll.errors import remedy_for
 from virtoll.image.third_party import find_runsc
 from virtoll.platforms.containers.prepared_network import PreparedNetworkPlatform
@@ -21,7 +23,9 @@ from virtoll.platforms.limits import Limited
 class GVisorParameters(Limited):
     """``gvisor_platform``: how system calls reach gVisor's kernel, by seccomp's traps or by ptrace."""
 
-    gvisor_platform: Literal["systrap", "ptrace"] = "systrap"
+    gvisor_platform: Literal["systrap", "ptrace"] = Field(
+        default="systrap", description="how system calls reach gVisor's kernel"
+    )
 
 
 class GVisor(PreparedNetworkPlatform[GVisorParameters]):

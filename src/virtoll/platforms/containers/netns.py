@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
+from pydantic import Field
+
 from virtoll.errors import GuestError
 from virtoll.lab.data import DataBy
 from virtoll.lab.enter import Enter, Namespace
@@ -22,7 +24,10 @@ _NAMESPACES: tuple[Namespace, ...] = ("mount", "net", "ipc", "uts", "pid")
 class NetworkNamespaceParameters(Limited):
     """``limits``: ``cgroup`` holds it to all guests' memory; a CPU quota and limits of its own are set either way."""
 
-    limits: Literal["none", "cgroup"] = "none"
+    limits: Literal["none", "cgroup"] = Field(
+        default="none",
+        description="cgroup: limited to all guests' memory; a CPU quota and limits of its own are set either way",
+    )
 
 
 class NetworkNamespace(Platform[NetworkNamespaceParameters]):

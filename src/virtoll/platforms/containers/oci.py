@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar
 
-from pydantic import StringConstraints
+from pydantic import Field, StringConstraints
 
 from virtoll.errors import GuestDied, GuestError
 from virtoll.experiment.describe import Words
@@ -178,7 +178,7 @@ class AnyRuntimeParameters(Limited):
 
     runtime: Annotated[
         str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$"), Words("the name of a program")
-    ] = "runc"
+    ] = Field(default="runc", description="the runtime's program, found by PATH, that takes runc's arguments")
 
 
 class AnyRuntime(OciPlatform[AnyRuntimeParameters]):

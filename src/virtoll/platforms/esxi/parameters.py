@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal, NoReturn
 
-from pydantic import BeforeValidator, Field, StringConstraints, field_validator, model_validator
+from pydantic import Field, StringConstraints, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from virtoll.experiment.describe import Words
+from virtoll.experiment.model import Switch
 from virtoll.platforms.kernel_settings import KernelSettings
 
 HTTPS_PORT = 443
@@ -18,11 +19,6 @@ _THUMBPRINT = r"^([0-9A-Fa-f]{2}:?){19}[0-9A-Fa-f]{2}$|^([0-9A-Fa-f]{2}:?){31}[0
 _PASSWORD = r"^(env:[A-Za-z_][A-Za-z0-9_]*|file:/.+)$"  # noqa: S105 - where a password is found, not one
 _SERVER = r"^[A-Za-z0-9._-]+(:[0-9]{1,5})?$"
 Name = Annotated[str, StringConstraints(min_length=1, max_length=80)]
-
-
-def _switch(value: Any) -> Any:
-    """``on`` and ``off`` without quotes are truth values in YAML."""
-    return {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
 
 
 class EsxiParameters(KernelSettings):
@@ -57,27 +53,39 @@ class EsxiParameters(KernelSettings):
             str, StringConstraints(pattern=_SERVER), Words("a host name or address, with :port where it is another")
         ]
         | None
-    ) = None
-    user: str = "root"
-    password_from: Annotated[str, StringConstraints(pattern=_PASSWORD), Words("env:NAME or file:/path")] | None = None
-    verify: Annotated[Literal["on", "off"], BeforeValidator(_switch)] = "on"
+    ) = Field(default=None, description="the ESXi host")
+    user: str = Field(default="root", description="user of the host's API")
+    password_from: Annotated[str, StringConstraints(pattern=_PASSWORD), Words("env:NAME or file:/path")] | None = Field(
+        default=None, description="where the password is: a variable, or a file that its owner alone may read"
+    )
+    verify: Switch = Field(
+        default="on", description="whether the host's certificate must be one that this machine trusts"
+    )
     thumbprint: (
         Annotated[str, StringConstraints(pattern=_THUMBPRINT), Words("an SHA-1 or SHA-256 in hexadecimal")] | None
-    ) = None
-    datastore: Name | None = None
-    nic: Literal["vmxnet3", "e1000e", "e1000"] = "vmxnet3"
-    port_groups: tuple[Name, ...] = ()
+    ) = Field(default=None, description="fingerprint of the only certificate that is trusted")
+    datastore: Name | None = Field(default=None, description="datastore for the guests' files")
+    nic: Literal["vmxnet3", "e1000e", "e1000"] = Field(default="vmxnet3", description="model of every link's NIC")
+    port_groups: tuple[Name, ...] = Field(
+        default=(), description="port groups that are there, one a link: sources, sinks, marks"
+    )
     uplinks: tuple[
         Annotated[str, StringConstraints(pattern=r"^vmnic[0-9]+$"), Words("a vmnic such as vmnic1")], ...
-    ] = ()
-    cpu_reservation_mhz: int = Field(default=0, ge=0)
-    memory_reservation: Literal["none", "full"] = "none"
-    latency_sensitivity: Literal["normal", "high"] = "normal"
-    serial: Literal["listen", "call"] = "listen"
-    serial_port: int = Field(default=20000, ge=1024, le=65000)
+    ] = Field(default=(), description="the host's NICs, one a link, each on a virtual switch that Virtoll makes")
+    cpu_reservation_mhz: int = Field(default=0, ge=0, description="CPU that is reserved for the guest, in MHz")
+    memory_reservation: Literal["none", "full"] = Field(
+        default="none", description="whether all of the guest's memory is reserved"
+    )
+    latency_sensitivity: Literal["normal", "high"] = Field(
+        default="normal", description="latency sensitivity, as ESXi has it"
+    )
+    serial: Literal["listen", "call"] = Field(
+        default="listen", description="the agent's channel: the host listens for it, or calls this machine"
+    )
+    serial_port: int = Field(default=20000, ge=1024, le=65000, description="first TCP port of the agents' channels")
     callback: (
         Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]+$"), Words("a host name or address")] | None
-    ) = None
+    ) = Field(default=None, description="address of this machine that the host calls")
 
     @field_validator("latency_sensitivity")
     @classmethod

@@ -78,12 +78,14 @@ class FakeParameters(Parameters):
     later than asked it begins with others. ``failing_instance``: of several guests the one that the failure is of.
     """
 
-    cost: float = Field(default=1.0, gt=0)
-    jitter: float = Field(default=0.01, ge=0, le=1)
-    loss: float = Field(default=0.0, ge=0, lt=1)
-    lost_at: LostAt = "guest"
-    clock_error: float = Field(default=0.0, gt=-1)
-    interference: float = Field(default=0.0, ge=0)
+    cost: float = Field(default=1.0, gt=0, description="multiplies durations and divides rates")
+    jitter: float = Field(default=0.01, ge=0, le=1, description="relative spread of its results (log-normal)")
+    loss: float = Field(default=0.0, ge=0, lt=1, description="share of the frames that are lost")
+    lost_at: LostAt = Field(default="guest", description="where frames are lost")
+    clock_error: float = Field(default=0.0, gt=-1, description="relative error of its clock")
+    interference: float = Field(
+        default=0.0, ge=0, description="what each loaded guest beside it adds to its cost; 0.5: half as much again"
+    )
     failure: Literal[
         "none",
         "unavailable",
@@ -99,14 +101,22 @@ class FakeParameters(Parameters):
         "load-stands-still",
         "dies-under-load",
         "dies-at-rest",
-    ] = "none"
-    dies_at_job: int = Field(default=3, ge=1)
-    refused_job: str = "masr"
-    host_cpus: int = Field(default=0, ge=0)
-    late_milliseconds: int = Field(default=0, ge=0)
-    failing_instance: int | None = Field(default=None, ge=0)
-    translated_blocks: int | None = Field(default=None, ge=0)
-    seed: int = Field(default=1, ge=0)
+    ] = Field(default="none", description="what goes wrong with it")
+    dies_at_job: int = Field(default=3, ge=1, description="for failure dies: at which job, from 1")
+    refused_job: str = Field(default="masr", description="for failure refuses-job: which job")
+    host_cpus: int = Field(
+        default=0, ge=0, description="CPUs that guests which begin together share; 0: each has its own"
+    )
+    late_milliseconds: int = Field(
+        default=0, ge=0, description="how much later than asked it begins with others, in ms"
+    )
+    failing_instance: int | None = Field(
+        default=None, ge=0, description="of several guests the one that fails, from 0; else all"
+    )
+    translated_blocks: int | None = Field(
+        default=None, ge=0, description="how many blocks an emulator says it translated; else it says nothing"
+    )
+    seed: int = Field(default=1, ge=0, description="seed of its random numbers")
 
 
 @dataclass

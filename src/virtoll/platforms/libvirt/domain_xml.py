@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal, NoReturn
 from xml.etree import ElementTree as ET
 
-from pydantic import field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from virtoll.experiment.topology import Testbed
@@ -44,11 +44,19 @@ class LibvirtParameters(ClockSetting, Attached):
     ``nic``: the model of every NIC. ``channel``: the way to the agent of a machine under QEMU.
     """
 
-    uri: str = EMBEDDED
-    domain_type: Literal["qemu", "kvm"] = "qemu"
-    machine: Literal["q35", "pc", "virt", "xenpv", "xenpvh"] | None = None
-    nic: Literal["virtio-net", "e1000", "e1000e", "rtl8139", "vmxnet3"] = "virtio-net"
-    channel: Literal["virtio-serial", "serial"] = "virtio-serial"
+    uri: str = Field(default=EMBEDDED, description="which of libvirt's drivers, as virsh's --connect takes it")
+    domain_type: Literal["qemu", "kvm"] = Field(
+        default="qemu", description="qemu emulates the CPU; kvm is never assumed"
+    )
+    machine: Literal["q35", "pc", "virt", "xenpv", "xenpvh"] | None = Field(
+        default=None, description="machine type by QEMU's name, else the architecture's; of Xen xenpv (else) or xenpvh"
+    )
+    nic: Literal["virtio-net", "e1000", "e1000e", "rtl8139", "vmxnet3"] = Field(
+        default="virtio-net", description="model of every link's NIC"
+    )
+    channel: Literal["virtio-serial", "serial"] = Field(
+        default="virtio-serial", description="the device by which the agent of a machine under QEMU is reached"
+    )
 
     @field_validator("uri")
     @classmethod

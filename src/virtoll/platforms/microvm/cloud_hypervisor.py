@@ -11,6 +11,8 @@ import subprocess
 from pathlib import Path
 from typing import Any, ClassVar
 
+from pydantic import Field
+
 from virtoll.agent.client import AgentClient
 from virtoll.image import GuestImage
 from virtoll.lab.inside import await_listener
@@ -26,7 +28,7 @@ _CONSOLES = {"aarch64": "ttyAMA0"}
 class CloudHypervisorParameters(MicroVmParameters):
     """``binary``: the program, a path or a name; ``root``: in memory, or the image as a read-only disk."""
 
-    binary: str = "cloud-hypervisor"
+    binary: str = Field(default="cloud-hypervisor", description="Cloud Hypervisor's program, a path or a name")
 
 
 class CloudHypervisor(MicroVm):

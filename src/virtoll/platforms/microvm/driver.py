@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
+from pydantic import Field
+
 from virtoll.agent.client import AgentClient
 from virtoll.errors import GuestError
 from virtoll.image import GuestImage
@@ -39,8 +41,10 @@ KVM_DEVICE = Path("/dev/kvm")
 class MicroVmParameters(ClockSetting):
     """``binary``: the product's program, a path or a name; ``root``: in memory, or the image as a read-only disk."""
 
-    binary: str
-    root: Literal["initramfs", "disk"] = "initramfs"
+    binary: str = Field(description="the product's program, a path or a name")
+    root: Literal["initramfs", "disk"] = Field(
+        default="initramfs", description="the guest's root: in memory, or the image as a read-only disk"
+    )
 
 
 @dataclass(kw_only=True)

@@ -10,6 +10,8 @@ import subprocess
 from pathlib import Path
 from typing import Any, ClassVar
 
+from pydantic import Field
+
 from virtoll.agent.client import AgentClient
 from virtoll.image import GuestImage
 from virtoll.platforms.base import GuestRequest
@@ -24,7 +26,7 @@ _RESET = ("panic=-1", "reboot=k", "virtoll.end=reset")  # it ends with its guest
 class FirecrackerParameters(MicroVmParameters):
     """``binary``: the program, a path or a name; ``root``: in memory, or the image as a read-only disk."""
 
-    binary: str = "firecracker"
+    binary: str = Field(default="firecracker", description="Firecracker's program, a path or a name")
 
 
 class Firecracker(MicroVm):

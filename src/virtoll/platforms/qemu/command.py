@@ -8,11 +8,13 @@ from __future__ import annotations
 import platform
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Annotated, Literal, NoReturn
 
-from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
+from virtoll.experiment.describe import DefaultWords
+from virtoll.experiment.model import Switch
 from virtoll.image.kernel import HANDED_IN_NICS
 from virtoll.lab.attachments import Port
 from virtoll.lab.network import Link
@@ -35,11 +37,6 @@ Machine = Literal["q35", "pc", "microvm", "virt"]
 _DEFAULT_MACHINE: Machine = "virt" if platform.machine() == "aarch64" else "q35"
 
 
-def _switch(value: Any) -> Any:
-    """``on`` and ``off`` without quotes are truth values in YAML."""
-    return {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
-
-
 class QemuParameters(KernelSettings, AttachedMachine):
     """Machine type, NIC of every link, disk, and ``channel``: the way to the agent.
 
@@ -49,15 +46,32 @@ class QemuParameters(KernelSettings, AttachedMachine):
     host's page cache and for flushes.
     """
 
-    machine: Machine = _DEFAULT_MACHINE
-    nic: Literal["virtio-net", "e1000", "rtl8139", "vmxnet3"] = "virtio-net"
-    vhost: Annotated[Literal["off", "on"], BeforeValidator(_switch)] = "off"
-    queues: int = Field(default=1, ge=1, le=64)
-    disk: Literal["none", "virtio-blk", "ide", "nvme"] = "none"
-    cache: Literal["none", "writeback", "writethrough", "directsync", "unsafe"] = "writeback"
-    root: Literal["initramfs", "disk"] = "initramfs"
-    filesystem: Literal["ext4", "erofs"] = "ext4"
-    channel: Literal["virtio-serial", "serial"] = "virtio-serial"
+    machine: Annotated[Machine, DefaultWords("q35, on aarch64 virt")] = Field(
+        default=_DEFAULT_MACHINE, description="machine type"
+    )
+    nic: Literal["virtio-net", "e1000", "rtl8139", "vmxnet3"] = Field(
+        default="virtio-net", description="model of every link's NIC"
+    )
+    vhost: Switch = Field(default="off", description="whether the host's kernel moves the frames of virtio NICs")
+    queues: int = Field(
+        default=1,
+        ge=1,
+        le=64,
+        description="pairs of queues of each virtio NIC; its driver uses as many as the guest has CPUs",
+    )
+    disk: Literal["none", "virtio-blk", "ide", "nvme"] = Field(
+        default="none", description="how the image's disk form is attached; none: not at all"
+    )
+    cache: Literal["none", "writeback", "writethrough", "directsync", "unsafe"] = Field(
+        default="writeback", description="QEMU's mode for the host's page cache and for flushes"
+    )
+    root: Literal["initramfs", "disk"] = Field(
+        default="initramfs", description="the guest's root: the initramfs (the disk is then at /mnt), or the disk"
+    )
+    filesystem: Literal["ext4", "erofs"] = Field(default="ext4", description="file system of the image's disk form")
+    channel: Literal["virtio-serial", "serial"] = Field(
+        default="virtio-serial", description="the device by which the agent is reached"
+    )
 
     @field_validator("nic", "disk", "channel")
     @classmethod

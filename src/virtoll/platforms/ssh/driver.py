@@ -57,9 +57,13 @@ class SshParameters(Unattached):
     """
 
     destination: Annotated[str, Words("user@host or a name of ~/.ssh/config")] | None = Field(
-        default=None, pattern=r"^[A-Za-z0-9._@%:\[\]][A-Za-z0-9._@%:\[\]-]*$"
+        default=None,
+        pattern=r"^[A-Za-z0-9._@%:\[\]][A-Za-z0-9._@%:\[\]-]*$",
+        description="the guest, as ssh reaches it",
     )
-    interfaces: tuple[Interface, ...] = ()
+    interfaces: tuple[Interface, ...] = Field(
+        default=(), description="the guest's NICs that face the testbed's: each source's, each sink's, the timekeeper's"
+    )
 
     unlabelled: ClassVar[frozenset[str]] = frozenset({"destination", "interfaces"})
     pre_provisioned: ClassVar[bool] = True

@@ -65,12 +65,24 @@ class XenParameters(KernelSettings, AttachedMachine):
     ``dom0_cpus``: the CPUs that dom0 is pinned to while the guest runs; then it is put back where it was.
     """
 
-    type: Literal["pv", "pvh", "hvm"] = "pv"
-    nic: Literal["netfront", "e1000", "rtl8139"] = "netfront"
-    root: Literal["initramfs", "disk"] = "initramfs"
-    weight: int = Field(default=256, ge=1, le=65535)
-    cap: int = Field(default=0, ge=0, le=100_000)
-    dom0_cpus: tuple[int, ...] = ()
+    type: Literal["pv", "pvh", "hvm"] = Field(default="pv", description="type of the guest")
+    nic: Literal["netfront", "e1000", "rtl8139"] = Field(
+        default="netfront",
+        description="the paravirtualised NIC (netfront), or for HVM one that its device model emulates",
+    )
+    root: Literal["initramfs", "disk"] = Field(
+        default="initramfs", description="the guest's root: in memory, or the image's disk form, read-only"
+    )
+    weight: int = Field(default=256, ge=1, le=65535, description="weight of the credit scheduler")
+    cap: int = Field(
+        default=0,
+        ge=0,
+        le=100_000,
+        description="cap of the credit scheduler, in percent of a CPU; 0: none; a CPU quota sets it too",
+    )
+    dom0_cpus: tuple[int, ...] = Field(
+        default=(), description="CPUs that dom0 is pinned to while the guest runs; without it, it stays where it is"
+    )
 
     def conflict(self, testbed: Testbed | None) -> tuple[str, str] | None:
         """Xen's own three ways, and the NIC that goes with the type."""

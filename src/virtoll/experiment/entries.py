@@ -1,0 +1,327 @@
+"""The entries of ``platforms`` and ``workloads``: each with its factors expanded and its parameters checked.
+
+Main functions: ``platform_choices``, ``workload_choices``, ``combinations`` and ``own_control``. The names that an
+entry may use are handed in as a ``Catalogue``. Every complaint names file, key and allowed values and is a
+``UsageError``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import typing
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from virtoll.experiment.complaints import Gathered, validated, wrong
+from virtoll.experiment.file import ConsolidationFile, ExperimentFile, OwnSize
+from virtoll.experiment.model import (
+    LABEL_PATTERN,
+    LABEL_WORDS,
+    Catalogue,
+    Parameters,
+    PlatformChoice,
+    WorkloadChoice,
+)
+from virtoll.experiment.near import choices
+from virtoll.experiment.topology import HostAddress, Testbed
+
+_NO_SIZES: list[tuple[OwnSize, list[str]]] = [(OwnSize(), [])]
+_TAKEN = "constructor"
+"""What every object of JavaScript has: Vega cannot tell a datum of this name from it, and draws no figure."""
+
+
+def platform_choices(
+    parsed: ExperimentFile | ConsolidationFile, path: Path, catalogue: Catalogue
+) -> tuple[PlatformChoice, ...]:
+    """The platforms of a file; all that is wrong with any of its entries is raised at once."""
+    found: list[PlatformChoice] = []
+    gathered = Gathered()
+    for position, entry in enumerate(parsed.platforms):
+        with gathered.trying():
+            for choice in _of_entry(entry, f"platforms[{position}]", path, catalogue, parsed):
+                if any(choice.label == other.label for other in found):
+                    raise wrong(
+                        path,
+                        f"platforms[{position}]",
+                        f"{choice.label!r} is there twice; give one of them another 'label'",
+                    )
+                found.append(choice)
+    gathered.finish()
+    return tuple(found)
+
+
+def _of_entry(
+    entry: str | dict[str, Any],
+    where: str,
+    path: Path,
+    catalogue: Catalogue,
+    parsed: ExperimentFile | ConsolidationFile,
+) -> list[PlatformChoice]:
+    """One entry of ``platforms``: a platform for each combination of its factors."""
+    name, given = _entry(entry, "platform", where, path, catalogue.platforms)
+    model = catalogue.platforms[name]
+    gathered = Gathered()
+    label = stands_for = host = None
+    counters, sizes = True, _NO_SIZES
+    with gathered.trying():
+        label = _label(given.pop("label", None), where, path)
+    with gathered.trying():
+        host = _host(given.pop("host", None), where, path, parsed)
+        _refuse_misplaced(model, host, where, path, parsed)
+    with gathered.trying():
+        stands_for = _words(given.pop("stands_for", None), f"{where}.stands_for", path)
+    with gathered.trying():
+        counters = _counters(given.pop("counters", None), where, path)
+    with gathered.trying():
+        sizes = _own_sizes(given.pop("guest", None), model, where, path, parsed)
+    checked: list[tuple[dict[str, Any], Parameters]] = []
+    with gathered.trying():
+        checked = _with_parameters(given, model, where, path)
+    gathered.finish()
+    choices: list[PlatformChoice] = []
+    for (combination, parameters), (size, size_words) in itertools.product(checked, sizes):
+        _refuse_conflict(parameters, _testbed(parsed), where, path)
+        _refuse_without_far_side(parameters, host, _testbed(parsed), where, path)
+        nested = ["nested"] if host is not None and host.nested is not None else []
+        uncounted = [] if counters else ["uncounted"]
+        values = [_in_words(parameters, key) for key in combination if key not in parameters.unlabelled]
+        choices.append(
+            PlatformChoice(
+                label or "-".join([name, *nested, *values, *size_words, *uncounted]),
+                name,
+                parameters,
+                host=host,
+                stands_for=stands_for,
+                counters=counters,
+                vcpus=size.vcpus,
+                memory_bytes=None if size.memory is None else int(size.memory),
+            )
+        )
+    return choices
+
+
+def _with_parameters(
+    given: dict[str, Any], model: type[Parameters], where: str, path: Path
+) -> list[tuple[dict[str, Any], Parameters]]:
+    """Each combination of an entry's factors with its checked parameters; all that is wrong with any of them."""
+    found: list[tuple[dict[str, Any], Parameters]] = []
+    gathered = Gathered()
+    for combination in combinations(given, model, where, path):
+        with gathered.trying():
+            found.append((combination, validated(model, combination, path, where)))
+    gathered.finish()
+    return found
+
+
+def own_control(
+    platforms: Sequence[PlatformChoice], baseline: str | None, path: Path, catalogue: Catalogue
+) -> str | None:
+    """The label of the baseline's A/A control, which must be given what the baseline is; None: there is none."""
+    found = next((one for one in platforms if catalogue.controls.get(one.platform) == baseline), None)
+    own = next((one for one in platforms if one.label == baseline), None)
+    if found is None or own is None:
+        return None
+    if (found.parameters, found.vcpus, found.memory_bytes) != (own.parameters, own.vcpus, own.memory_bytes):
+        raise wrong(
+            path,
+            "platforms",
+            f"{found.label} is the A/A control of {own.label} and is not given the same; give "
+            "both the same keys, or name another 'control'",
+        )
+    return found.label
+
+
+def _own_sizes(
+    given: object, model: type[Parameters], where: str, path: Path, parsed: ExperimentFile | ConsolidationFile
+) -> list[tuple[OwnSize, list[str]]]:
+    """What an entry's guests are given of their own, a list of a key's values being a factor, with words for a label.
+
+    Where they have nothing of their own, one that is empty.
+    """
+    if given is None:
+        return [(OwnSize(), [])]
+    where = f"{where}.guest"
+    if not isinstance(given, dict):
+        raise wrong(path, f"{where}", f"{given!r} is no mapping; allowed in it: {', '.join(OwnSize.model_fields)}")
+    if parsed.scenario != "dedicated" or model.pre_provisioned:
+        why = (
+            "a guest that is found has its size" if model.pre_provisioned else f"scenario {parsed.scenario} has its own"
+        )
+        raise wrong(path, f"{where}", f"{why}; leave it out")
+    found = []
+    for combination in combinations(given, OwnSize, where, path):
+        size = validated(OwnSize, combination, path, where)
+        words = [] if size.vcpus is None else [f"{size.vcpus}vcpu" + ("s" if size.vcpus > 1 else "")]
+        words += [] if size.memory is None else [_exactly(size.memory)]
+        found.append((size, words))
+    return found
+
+
+def _exactly(memory_bytes: int) -> str:
+    """A size as a part of a label: in the largest unit that leaves no fraction."""
+    for unit, letter in ((2**30, "gib"), (2**20, "mib")):
+        if memory_bytes % unit == 0:
+            return f"{memory_bytes // unit}{letter}"
+    return f"{memory_bytes}b"
+
+
+def _counters(given: object, where: str, path: Path) -> bool:
+    """Whether counters are read around what is measured: yes, unless the entry says ``counters: none``."""
+    if given not in (None, "all", "none"):
+        raise wrong(path, f"{where}.counters", f"{given!r} is not known; allowed: all, none")
+    return given != "none"
+
+
+def _testbed(parsed: ExperimentFile | ConsolidationFile) -> Testbed | None:
+    """The file's section ``testbed``, which a consolidation series has not."""
+    return parsed.testbed if isinstance(parsed, ExperimentFile) else None
+
+
+def _refuse_conflict(parameters: Parameters, testbed: Testbed | None, where: str, path: Path) -> None:
+    conflict = parameters.conflict(testbed)
+    if conflict is not None:
+        raise wrong(path, f"{where}.{conflict[0]}", f"{conflict[1]}")
+
+
+def _refuse_without_far_side(
+    parameters: Parameters, host: HostAddress | None, testbed: Testbed | None, where: str, path: Path
+) -> None:
+    key = parameters.needs_far_side
+    if key is not None and testbed is None and (host is None or host.nested is None):
+        raise wrong(
+            path,
+            f"{where}.{key}",
+            "generator and sink must be behind these NICs, on another host; add the section 'testbed'",
+        )
+
+
+def _host(given: object, where: str, path: Path, parsed: ExperimentFile | ConsolidationFile) -> HostAddress | None:
+    """Where a platform's guests are: its own ``host``, or the testbed's hypervisor; None: this machine."""
+    testbed = _testbed(parsed)
+    if given is None or given == "local":
+        return None if testbed is None or testbed.hypervisor.host.local else testbed.hypervisor.host
+    address = validated(HostAddress, given, path, f"{where}.host")
+    if address.nested is None or testbed is not None or isinstance(parsed, ConsolidationFile):
+        raise wrong(
+            path,
+            f"{where}.host",
+            "allowed: 'local', or 'nested:KIND' (xen, xen-hvm, xen-pci, kvm, virtualbox) "
+            "with trials and without a 'testbed'; a host over SSH is named in 'testbed.hypervisor'",
+        )
+    return address
+
+
+def _refuse_misplaced(
+    model: type[Parameters],
+    host: HostAddress | None,
+    where: str,
+    path: Path,
+    parsed: ExperimentFile | ConsolidationFile,
+) -> None:
+    """A guest that is found has no host to choose, no size and no share of a CPU; all others have."""
+    if not model.pre_provisioned:
+        if host is not None and host.guests:
+            raise wrong(
+                path,
+                f"{where}",
+                "in a 'testbed' without 'hypervisor' every guest must be one that is there "
+                "already (ssh); take this one out, or add 'testbed.hypervisor'",
+            )
+        return
+    if host is not None and not host.guests:
+        raise wrong(
+            path,
+            f"{where}",
+            "its guest is there already, on no host of Virtoll's; leave out 'host' and 'testbed.hypervisor'",
+        )
+    if isinstance(parsed, ConsolidationFile) or (host is None and _testbed(parsed) is not None):
+        raise wrong(
+            path,
+            f"{where}",
+            "its guest is there already: no consolidation series takes it, and no "
+            "'testbed' with guests on this machine; take it out",
+        )
+    if parsed.guest.cpu_quota is not None:
+        raise wrong(path, "guest.cpu_quota", "no quota is set on a guest that is found; leave it out")
+
+
+def _in_words(parameters: Parameters, key: str) -> str:
+    """A parameter's checked value: what was written may say the same in another way (``on`` and ``true``)."""
+    value = getattr(parameters, key)
+    return "+".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def workload_choices(parsed: ExperimentFile, path: Path, catalogue: Catalogue) -> tuple[WorkloadChoice, ...]:
+    """The workloads of a file, each once; all that is wrong with any of its entries is raised at once."""
+    found: dict[WorkloadChoice, int] = {}
+    gathered = Gathered()
+    for position, entry in enumerate(parsed.workloads):
+        where = f"workloads[{position}]"
+        with gathered.trying():
+            name, given = _entry(entry, "workload", where, path, catalogue.workloads)
+            for combination, parameters in _with_parameters(given, catalogue.workloads[name], where, path):
+                choice = WorkloadChoice(name, parameters)
+                _refuse_conflict(choice.parameters, parsed.testbed, where, path)
+                if choice in found:
+                    other = "itself" if found[choice] == position else f"workloads[{found[choice]}]"
+                    trial = ", ".join([name, *(f"{key} {value}" for key, value in combination.items())])
+                    raise wrong(path, where, f"repeats a trial of {other}: {trial}; remove one")
+                found[choice] = position
+    gathered.finish()
+    return tuple(found)
+
+
+def _entry(
+    entry: str | dict[str, Any], key: str, where: str, path: Path, known: Mapping[str, type[Parameters]]
+) -> tuple[str, dict[str, Any]]:
+    """Split an entry (``runc`` or ``{platform: runc, ...}``) into its checked name and its parameters."""
+    given: dict[str, Any] = {key: entry} if isinstance(entry, str) else dict(entry)
+    name = given.pop(key, None)
+    if not isinstance(name, str) or name not in known:
+        said = f"{name!r} is not known" if name is not None else f"the key '{key}' is missing"
+        allowed = choices(name, known, f"virtoll list {key}s")
+        raise wrong(path, f"{where}.{key}", f"{said}; {allowed}")
+    return name, given
+
+
+def _label(given: object, where: str, path: Path) -> str | None:
+    """An entry's own label: it becomes a name in tables and of folders, so it is checked as the experiment's is."""
+    if given == _TAKEN:
+        raise wrong(path, f"{where}.label", f"no figure can be drawn with {_TAKEN!r}; give another label")
+    if given is None or (isinstance(given, str) and re.fullmatch(LABEL_PATTERN, given)):
+        return given
+    raise wrong(
+        path,
+        f"{where}.label",
+        f"{given!r} is not a label; allowed: {LABEL_WORDS}",
+    )
+
+
+def _words(given: object, where: str, path: Path) -> str | None:
+    if given is None or (isinstance(given, str) and given.strip()):
+        return given
+    raise wrong(path, f"{where}", f"{given!r} is no text; say in words what of the paper's it stands for")
+
+
+def combinations(given: dict[str, Any], model: type[Parameters], where: str, path: Path) -> list[dict[str, Any]]:
+    """All combinations of the parameters that are given as lists although the model wants one value: the factors."""
+    for key, values in given.items():
+        if values == []:
+            raise wrong(path, f"{where}.{key}", "the list is empty; give at least one value")
+    factors = [
+        [(key, value) for value in values]
+        if isinstance(values, list) and not wants_list(model, key)
+        else [(key, values)]
+        for key, values in given.items()
+    ]
+    return [dict(combination) for combination in itertools.product(*factors)]
+
+
+def wants_list(model: type[BaseModel], key: str) -> bool:
+    """Whether a list is one value of the key, and not a factor of several."""
+    field = model.model_fields.get(key)
+    return field is not None and typing.get_origin(field.annotation) in (list, tuple)
