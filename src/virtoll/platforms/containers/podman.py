@@ -36,7 +36,7 @@ class Podman(Platform[PodmanParameters]):
 
     name: ClassVar[str] = "podman"
     packages: ClassVar[tuple[str, ...]] = ("podman",)
-    remedy: ClassVar[str] = "apt-get install podman"
+    install: ClassVar[tuple[str, ...]] = ("podman",)
     without_root: ClassVar[str] = "yes, without limits"
     family: ClassVar[str] = "os-level"
     validation: ClassVar[Validation] = "real"
@@ -51,7 +51,7 @@ class Podman(Platform[PodmanParameters]):
         version = None
         for program in ("podman", "conmon", self.parameters.runtime):
             if shutil.which(program) is None:
-                return Probe(False, version, f"{program}: not found on this host; apt-get install {program}")
+                return self.without_program(program, install=(program,))
         try:
             version = site.host.run(["podman", "--version"], "probe").strip().replace(" version", "")
             runtime = site.host.run([self.parameters.runtime, "--version"], "probe").splitlines()[0]
