@@ -12,6 +12,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 
@@ -189,7 +190,7 @@ def beyond_path(program: str) -> str | None:
 def how_to_reach(path: str) -> str:
     """What a person does so that PATH finds this program, as a sentence ends."""
     by_sudo = " (sudo sets its own: secure_path in /etc/sudoers)" if os.environ.get("SUDO_USER") else ""
-    return f"add {os.path.dirname(path)} to PATH{by_sudo}"
+    return f"add {Path(path).parent} to PATH{by_sudo}"
 
 
 def missing_program(program: str, debian: Sequence[str]) -> tuple[str, str, tuple[str, ...]]:
@@ -199,7 +200,7 @@ def missing_program(program: str, debian: Sequence[str]) -> tuple[str, str, tupl
     """
     there = beyond_path(program)
     if there is not None:
-        return f"{program} is in {os.path.dirname(there)}, where PATH does not look", how_to_reach(there), ()
+        return f"{program} is in {Path(there).parent}, where PATH does not look", how_to_reach(there), ()
     return f"{program}: not found on this host", how_to_install(*debian), tuple(debian)
 
 

@@ -36,6 +36,7 @@ from virtoll.lab.receiving import PINNER_VARIABLE, pin_for_lab
 LAB_VARIABLE = "VIRTOLL_LAB"
 _TOOLS = {"setpriv": "util-linux", "unshare": "util-linux", "mount": "mount", "ip": "iproute2"}
 """The programs that make a lab, each with its Debian package."""
+_SYSTEM_FOLDERS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _FORBIDDING = (
     ("user.max_user_namespaces", "0", "15000"),
     ("kernel.unprivileged_userns_clone", "0", "1"),
@@ -160,10 +161,14 @@ def _missing_tools() -> str | None:
     missing = [tool for tool in _TOOLS if shutil.which(tool) is None]
     if not missing:
         return None
-    packages = " ".join(dict.fromkeys(_TOOLS[tool] for tool in missing))
+    hidden = {tool: found for tool in missing if (found := shutil.which(tool, path=_SYSTEM_FOLDERS)) is not None}
+    if len(hidden) == len(missing):
+        folders = ":".join(dict.fromkeys(str(Path(found).parent) for found in hidden.values()))
+        return f"{', '.join(missing)}: installed, where PATH does not look; add {folders} to PATH"
+    packages = " and ".join(dict.fromkeys(_TOOLS[tool] for tool in missing))
     return (
         f"{', '.join(missing)}: not found on this host; 'virtoll setup' installs what a run needs, or names it "
-        f"(this alone: {packages}, as Debian calls it; a PATH without /usr/sbin or /usr/bin hides it too)"
+        f"(this alone: {packages}, as Debian calls it)"
     )
 
 

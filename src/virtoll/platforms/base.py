@@ -214,9 +214,9 @@ class Platform(ABC, Generic[P_co]):
     can have; None: as many as the host. ``least_memory_bytes``: in less no guest's kernel starts, by the image's name;
     an image that is not there: not known. ``packages``: Debian packages of the product, whose versions a run's manifest
     has. ``install``: those that bring it where it is missing, as ``host/packages.py`` names them. ``remedy``: what to
-    do instead where no package has it, the end of the probe's reason; None: nothing. ``without_root``: what of it an ordinary user can have, in a few words. ``remote_hosts``: whether
-    its guests may be on another host. ``quota_by_cgroup``: whether their CPU quota is a cgroup of this machine, so
-    that they have none on another host.
+    do instead where no package has it, the end of the probe's reason; None: nothing. ``without_root``: what of it an
+    ordinary user can have, in a few words. ``remote_hosts``: whether its guests may be on another host.
+    ``quota_by_cgroup``: whether their CPU quota is a cgroup of this machine, so that they have none on another host.
     ``cleaned_by_api``: leftovers are removed over the product's API, and by no command.
     """
 
