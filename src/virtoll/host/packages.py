@@ -187,10 +187,11 @@ def beyond_path(program: str) -> str | None:
     return None if shutil.which(program) is not None else shutil.which(program, path=_SYSTEM_FOLDERS)
 
 
-def how_to_reach(path: str) -> str:
-    """What a person does so that PATH finds this program, as a sentence ends."""
+def how_to_reach(*found: str) -> str:
+    """What a person does so that PATH finds programs that are there, as a sentence ends."""
     by_sudo = " (sudo sets its own: secure_path in /etc/sudoers)" if os.environ.get("SUDO_USER") else ""
-    return f"add {Path(path).parent} to PATH{by_sudo}"
+    folders = os.pathsep.join(dict.fromkeys(str(Path(path).parent) for path in found))
+    return f"add {folders} to PATH{by_sudo}"
 
 
 def missing_program(program: str, debian: Sequence[str]) -> tuple[str, str, tuple[str, ...]]:

@@ -134,7 +134,7 @@ class ManagedContainer(Platform[Limited]):
         except GuestError as error:
             return self.without(error, site.host)
         if site.host.local is not None and site.host.local.cgroup is None:
-            return Probe.unusable(version, f"{self.program} needs root and cgroups", "run as root")
+            return Probe.unusable(version, "it needs root and cgroups", "run as root")
         try:
             with contextlib.ExitStack() as undo:
                 group = self._group(site, "probe", Limits())
