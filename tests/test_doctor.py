@@ -16,7 +16,7 @@ from tests.support.playground import playground
 from virtoll.cli import doctor, doctor_page, output
 from virtoll.cli.doctor import Check, Diagnosis, Tried, chosen, install_commands, needs_kernel, settled
 from virtoll.cli.doctor_hypervisors import HypervisorFinding
-from virtoll.cli.doctor_unprivileged import NOT_ASKED, WithoutRoot, closed_folder, command, parse
+from virtoll.cli.doctor_unprivileged import WithoutRoot, closed_folder, command, parse
 from virtoll.cli.progress import waiting
 from virtoll.errors import UsageError
 from virtoll.host import packages
@@ -28,12 +28,16 @@ NESTED = HypervisorFinding("KVM", "a virtual machine without nested virtualisati
 GOOD_KVM = HypervisorFinding("KVM", "/dev/kvm, vhost_net there", True)
 
 
+_ROW_OF_NETNS = '{"platform": "netns", "available": true, "reason": null, "remedy": ""}'
+_ROW_OF_LXC = '{"platform": "lxc", "available": false, "reason": "it needs root", "remedy": "be root"}'
+
+
 def works(name: str, without_root: WithoutRoot = AS_USER) -> Tried:
-    return Tried(name, name, "os-level", True, f"{name} 1", None, "", (), without_root)
+    return Tried(name, name, "os-level", True, f"{name} 1", without_root=without_root)
 
 
 def fails(name: str, reason: str, remedy: str, *install: str) -> Tried:
-    return Tried(name, name, "emulated", False, None, reason, remedy, install, NOT_ASKED)
+    return Tried(name, name, "emulated", False, reason=reason, remedy=remedy, install=install)
 
 
 HOST = (
@@ -51,7 +55,7 @@ MIXED = Diagnosis(
         fails("docker", "dockerd: not found on this host", "apt-get install docker.io", "docker.io"),
         fails("qemu-kvm", "no guest boots with KVM: no nesting", "allow it"),
         fails("firecracker", "no guest boots with KVM: no nesting", "allow it"),
-        Tried("fake", "fake", "model", True, "model 1", None, "", (), AS_USER),
+        Tried("fake", "fake", "model", True, "model 1", without_root=AS_USER),
     ),
 )
 
@@ -104,7 +108,7 @@ def test_what_works_is_one_line_and_each_remedy_stands_once(
     assert lines[-1].strip().removeprefix("sudo ") == "apt-get install docker.io"
 
 
-def test_one_command_installs_everything(debian: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_command_installs_everything(debian: Path) -> None:
     everything = [one.name for one in packages.needed(os.uname().machine, platforms=True)]
     assert install_commands(["crun", "lxc"])[0].endswith("apt-get install crun lxc")
     assert install_commands(everything)[0].endswith(" setup --platforms"), "which does the same"
@@ -184,8 +188,7 @@ def test_an_unknown_platform_exits_with_2() -> None:
     ("said", "expected"),
     [
         (
-            'building\n{"host": [], "platforms": [{"platform": "netns", "available": true, "reason": null, '
-            '"remedy": ""}, {"platform": "lxc", "available": false, "reason": "it needs root", "remedy": "be root"}]}',
+            f'building\n{{"host": [], "platforms": [{_ROW_OF_NETNS}, {_ROW_OF_LXC}]}}',
             {"netns": WithoutRoot(True), "lxc": WithoutRoot(False, "it needs root", "be root")},
         ),
         (

@@ -73,7 +73,7 @@ def finding(of: Machine, name: str) -> HypervisorFinding:
         ("Xen", DOM0, {}, "Xen 4.17, no xl", "xen-utils"),
         ("Xen", DOM0, {"programs": ["xl"], "is_root": False}, "Xen 4.17", "run as root"),
         ("VirtualBox", {}, {}, "VBoxManage is missing", "install VirtualBox 7"),
-        ("VirtualBox", {}, {"programs": ["VBoxManage"]}, "vboxdrv absent", "virtualbox-dkms"),
+        ("VirtualBox", {}, {"programs": ["VBoxManage"]}, "vboxdrv absent", "module by dkms"),
         (
             "VirtualBox",
             {"lib/modules/6.1.0-56-amd64/modules.dep": "misc/vboxdrv.ko: \n"},
@@ -96,7 +96,7 @@ def finding(of: Machine, name: str) -> HypervisorFinding:
             "rmmod kvm_amd",
         ),
         ("VMware ESXi", {}, {}, "pyvmomi is missing", "free licence is read-only"),
-        ("libvirt", {}, {}, "virsh is missing", "libvirt-daemon libvirt-daemon-driver-qemu"),
+        ("libvirt", {}, {}, "virsh is missing", "libvirt-daemon-driver-qemu"),
         ("libvirt", {}, {"programs": ["virsh"]}, "no driver for QEMU or LXC", "no service is needed"),
         ("OpenVZ", {}, {}, "no /proc/vz", "Virtuozzo 7"),
         ("OpenVZ", {"proc/vz/vestat": ""}, {}, "no vzctl", "install vzctl"),

@@ -81,11 +81,11 @@ class Tried:
     kind: str
     family: str
     available: bool
-    version: str | None
-    reason: str | None
-    remedy: str
-    install: tuple[str, ...]
-    without_root: WithoutRoot
+    version: str | None = None
+    reason: str | None = None
+    remedy: str = ""
+    install: tuple[str, ...] = ()
+    without_root: WithoutRoot = NOT_ASKED
 
 
 @dataclass(frozen=True)
