@@ -147,10 +147,12 @@ def test_in_a_bare_debian_12_what_the_message_names_is_enough(wheel: Path, tmp_p
     root = bare(tmp_path / "root", "bookworm")
     installed(root, wheel)
     plans_and_models(root)
-    named = re.search(r"ip: not found .*: apt-get install (?P<packages>[a-z0-9 -]+)\)$", what_is_missing(root))
+    named = re.search(
+        r"ip: not found .*this alone: (?P<packages>[a-z0-9 -]+), as Debian calls it\)$", what_is_missing(root)
+    )
     assert named is not None
     done_in(root, "apt-get", "update")
-    done_in(root, *INSTALL, *named["packages"].split())
+    done_in(root, *INSTALL, *named["packages"].split(" and "))
     measures(root)
 
 

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from virtoll.experiment.model import Parameters
 from virtoll.experiment.registry import Registry
+from virtoll.host import packages
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import Platform
 from virtoll.workloads.base import FEATURES
@@ -63,9 +64,11 @@ def test_a_platform_takes_its_own_parameters_and_no_others(kind: type[Platform[P
 
 
 def test_a_product_is_installed_from_packages_or_says_how() -> None:
-    bare = {name for name, kind in PLATFORMS.items() if kind.needs_lab and kind.remedy is None}
+    bare = {name for name, kind in PLATFORMS.items() if kind.needs_lab and not (kind.remedy or kind.install)}
     assert bare == {
         *("native", "native-again", "netns", "esxi", "ssh"),  # the host itself, or what a user names
         "kqemu",  # a record
     }
-    assert [name for name, kind in PLATFORMS.items() if kind.packages and kind.remedy is None] == []
+    assert [name for name, kind in PLATFORMS.items() if kind.packages and not (kind.remedy or kind.install)] == []
+    known = {one.name for machine in packages.EMULATORS for one in packages.needed(machine, platforms=True, tools=True)}
+    assert {package for kind in PLATFORMS.values() for package in kind.install} <= known

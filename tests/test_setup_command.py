@@ -42,6 +42,12 @@ def qemu() -> str:
     return packages.EMULATORS[platform.machine()].name
 
 
+def _dnf(debian: str) -> str:
+    """What dnf calls a package."""
+    ((name,), _) = packages.names_for("dnf", [debian])
+    return name
+
+
 def calls(host: Path, name: str) -> list[str]:
     lines = (host / "called").read_text(encoding="ascii").splitlines()
     return [line.split(" ", 1)[1] for line in lines if line.startswith(f"{host}/{name} ")]
@@ -86,7 +92,7 @@ def test_an_installation_that_fails_twice_names_its_command(debian: Path, monkey
 def test_without_apt_the_programs_are_named_with_their_purpose(host: Path, capsys: pytest.CaptureFixture[str]) -> None:
     program(host, "pacman", "exit 1")
     program(host, "ip", "exit 0")
-    with pytest.raises(UsageError, match="this host has no apt"):
+    with pytest.raises(UsageError, match="this host lacks mount and util-linux, and has no apt"):
         setup()
     first, *lines, last = capsys.readouterr().out.splitlines()
     assert first == "missing on this host:"
@@ -94,6 +100,49 @@ def test_without_apt_the_programs_are_named_with_their_purpose(host: Path, capsy
     assert not [line for line in lines if line.split()[0] == "ip"]
     assert last.startswith("with pacman: pacman -S e2fsprogs util-linux ")
     assert last.split().count("util-linux") == 1
+
+
+@pytest.fixture
+def measuring(host: Path) -> Path:
+    """A host without apt that has what measuring takes, and neither QEMU nor a container's runtime."""
+    for package in packages.TO_RUN:
+        for name in package.programs if package.name in packages.TO_MEASURE else ():
+            program(host, name, "exit 0")
+    return host
+
+
+def test_without_apt_and_qemu_containers_are_not_refused(measuring: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program(measuring, "dnf", "exit 1")
+    setup()
+    first, *lines, left_out, last = capsys.readouterr().out.splitlines()
+    assert first == "missing on this host:"
+    assert f"with dnf: dnf install e2fsprogs procps-ng {_dnf(qemu())} runc" in lines
+    assert left_out.startswith("left out until then: ")
+    assert {"machines", "containers"} <= set(left_out.removeprefix("left out until then: ").split(", "))
+    assert last.startswith("what needs none of these packages is there")
+
+
+def test_the_kernel_is_fetched_only_where_a_machine_can_boot_it(
+    measuring: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("VIRTOLL_KERNEL", str(tmp_path / "none.deb"))  # which is read where the kernel is wanted
+    setup()
+    program(measuring, packages.EMULATORS[platform.machine()].programs[0], "exit 0")
+    with pytest.raises(UsageError, match=r"none\.deb.* there is no such file"):
+        setup()
+
+
+def test_an_ordinary_user_without_qemu_is_told_the_command_and_goes_on(
+    debian: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there = sorted({one.name for one in packages.needed(platform.machine())} - {qemu()})
+    program(debian, "dpkg-query", "\n".join(f"echo {name} installed" for name in there))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    setup()
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].endswith(f"sudo {' '.join(packages.install_command([qemu()]))}")
+    assert said[1] == "left out until then: machines"
+    assert calls(debian, "apt-get") == []
 
 
 def test_without_any_known_manager_all_names_are_there(host: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,3 +170,44 @@ def test_every_program_is_of_its_package(monkeypatch: pytest.MonkeyPatch) -> Non
     missing = packages.missing_packages([one.name for one in needed])
     there = [one for one in needed if one.name not in missing]
     assert packages.without_programs(there) == ()
+
+
+@pytest.mark.parametrize(
+    ("manager", "expected"),
+    [
+        ("apt-get", "apt-get install runc docker.io"),
+        ("dnf", "dnf install runc moby-engine"),
+        ("pacman", "pacman -S runc docker"),
+        ("zypper", "zypper install runc docker"),
+        ("apk", "apk add runc docker"),
+        ("emerge", "install runc and docker.io (as Debian calls them)"),
+    ],
+)
+def test_a_remedy_is_in_the_words_of_the_hosts_package_manager(host: Path, manager: str, expected: str) -> None:
+    program(host, manager, "exit 0")
+    if manager == "apt-get":
+        program(host, "dpkg-query", "exit 0")
+    assert packages.how_to_install("runc", "docker.io") == expected
+    assert packages.how_to_install("runc", here=False) == "install runc (as Debian calls it) there"
+
+
+def test_a_package_without_a_certain_name_is_named_as_debian_does(host: Path) -> None:
+    program(host, "apk", "exit 0")
+    said = packages.how_to_install("lxc", "user-mode-linux")
+    assert said == "apk add lxc, and install user-mode-linux (as Debian calls it)"
+
+
+def test_a_program_that_path_does_not_find_is_no_missing_package(
+    host: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As behind sudo, whose PATH is its own, and for an ordinary user without the system's folders."""
+    (tmp_path / "sbin").mkdir()
+    program(tmp_path / "sbin", "runc", "exit 0")
+    program(host, "apk", "exit 0")
+    monkeypatch.setattr(packages, "_SYSTEM_FOLDERS", str(tmp_path / "sbin"))
+    monkeypatch.setenv("SUDO_USER", "somebody")
+    why, remedy, install = packages.missing_program("runc", ("runc",))
+    assert why == f"runc is in {tmp_path / 'sbin'}, where PATH does not look"
+    assert remedy == f"add {tmp_path / 'sbin'} to PATH (sudo sets its own: secure_path in /etc/sudoers)"
+    assert install == ()
+    assert packages.missing_program("crun", ("crun",)) == ("crun: not found on this host", "apk add crun", ("crun",))

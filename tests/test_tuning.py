@@ -334,7 +334,7 @@ def test_host_and_doctor_say_what_is_in_force(host: TunedHost, state: Path, monk
     [
         (["--tune", "--reset"], "give either --tune or --reset"),
         (["--dry-run"], "give either --tune or --reset"),
-        (["governor"], "give either --tune or --reset"),
+        (["governor"], "there is no platform 'governor'; for a setting give either --tune or --reset"),
         (["--reset", "governor"], "--reset puts back everything"),
         (["--tune", "governor,turbos"], "'turbos' is no setting; choose from governor, turbo, aslr, irq, smt"),
     ],

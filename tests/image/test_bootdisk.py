@@ -64,7 +64,7 @@ def test_it_is_made_once_for_each_line(
     assert boot_disk(image, f"{LINE} quiet", cache=cache) != disk
     monkeypatch.setattr(bootdisk, "_LOADER", (tmp_path / "isolinux.bin",))
     assert boot_disk(image, LINE, cache=cache) == disk
-    with pytest.raises(ImageError, match=r"isolinux\.bin: apt-get install xorriso isolinux syslinux-common"):
+    with pytest.raises(ImageError, match=r"isolinux\.bin: .*installs or names xorriso, isolinux and syslinux-common"):
         boot_disk(image, f"{LINE} debug", cache=cache)
 
 

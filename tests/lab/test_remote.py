@@ -213,7 +213,9 @@ def test_files_that_a_host_has_no_room_or_program_for(host: RemoteHost, monkeypa
     with pytest.raises(GuestError, match="make room there or choose a smaller size"):
         host.data_volume("folder", MIB, promised_bytes=2**60)
     monkeypatch.setattr("virtoll.lab.data.MKE2FS", "no-such-program")
-    said = "^a data disk could not be made: no-such-program: not found on a shell; install it there; apt-get install"
+    said = (
+        "^a data disk could not be made: no-such-program: not found on a shell; install it there .Debian's package e2fs"
+    )
     with pytest.raises(GuestError, match=said):
         host.data_volume("disk", MIB)
     assert not list(Path("/var/tmp").glob(f"{host.lab_id}*"))

@@ -10,6 +10,7 @@ import pytest
 from tests.support import guests
 
 from virtoll.errors import GuestError
+from virtoll.host.packages import how_to_install
 from virtoll.lab import residue
 from virtoll.lab.inside import Lab, wait_until
 from virtoll.platforms.host import Site
@@ -104,5 +105,5 @@ def test_without_libvirtd_it_says_what_to_install(site: Site, monkeypatch: pytes
     monkeypatch.setenv("PATH", str(tmp_path))
     found = Libvirt(LibvirtParameters(uri=CONTAINERS)).probe(site)
     assert found.reason == (
-        f"no domain of type lxc starts by {CONTAINERS}: libvirtd: not found on this host; install it: {DEBIAN}"
+        f"no domain of type lxc starts by {CONTAINERS}: libvirtd: not found on this host; {how_to_install(*DEBIAN)}"
     )

@@ -28,18 +28,36 @@ def links() -> set[str]:
     return {line.partition(":")[0].strip() for line in Path("/proc/net/dev").read_text().splitlines()[2:]}
 
 
-@pytest.mark.parametrize("kind", [name for name, kind in PLATFORMS.items() if kind.remedy is not None])
+@pytest.mark.parametrize("kind", [name for name, kind in PLATFORMS.items() if kind.remedy or kind.install])
 def test_a_missing_program_is_named_with_its_remedy(
     site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("VIRTOLL_CACHE", str(tmp_path))
+    monkeypatch.setattr("virtoll.host.packages._SYSTEM_FOLDERS", str(tmp_path))
     found = guests.driver(kind).probe(site)
     assert not found.available
     assert found.reason is not None
     assert re.search(
-        rf"\S: not found(?: on this host)?; (?:.*: )?{re.escape(str(PLATFORMS[kind].remedy))}$", found.reason
+        rf"\S: not found(?: on this host)?; (?:.*: )?{re.escape(PLATFORMS[kind].how_to_get())}$", found.reason
     )
+    assert found.remedy
+    assert found.why is not None
+    assert found.reason.startswith(found.why)
+    assert found.remedy not in found.why
+    assert found.install == PLATFORMS[kind].install
+
+
+def test_a_program_that_path_does_not_find_is_not_to_be_installed(
+    site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "runc").symlink_to("/bin/true")
+    monkeypatch.setattr("virtoll.host.packages._SYSTEM_FOLDERS", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    found = guests.driver("runc").probe(site)
+    assert (found.why, found.install) == (f"runc is in {tmp_path}, where PATH does not look", ())
+    assert str(found.remedy).startswith(f"add {tmp_path} to PATH")
 
 
 def test_what_cannot_be_installed_has_its_reason(site: Site) -> None:

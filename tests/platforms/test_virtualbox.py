@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from virtoll.errors import CommandFailed, GuestError
+from virtoll.errors import CommandFailed, GuestError, ProgramMissing
 from virtoll.lab.data import LocalVolume
 from virtoll.lab.inside import Lab
 from virtoll.lab.network import GuestNetwork
@@ -65,8 +65,8 @@ def probed(**said: str | GuestError) -> str:
 
 
 def test_a_host_without_the_product_is_told_what_to_install() -> None:
-    reason = probed(VBoxManage=GuestError("VBoxManage: not found on this host; install it"))
-    assert reason == "VBoxManage: not found on this host; install it: VirtualBox with its kernel module"
+    reason = probed(VBoxManage=ProgramMissing("VBoxManage", "VBoxManage: not found on this host; install it"))
+    assert reason == "VBoxManage: not found on this host; install VirtualBox with its kernel module"
 
 
 def test_a_host_whose_module_is_not_loaded_is_told_so() -> None:

@@ -1,7 +1,8 @@
 """What works on this host and what does not, found out by trying; each "no" has its reason and its remedy.
 
-Main types: ``Check``. ``host_checks`` looks at the host from outside the lab, ``platform_checks`` probes every
-platform inside. It must not change anything.
+Main types: ``Check`` (one property of the host), ``Tried`` (one platform) and ``Diagnosis`` (all of it, and what the
+exit code says). ``host_checks`` looks at the host from outside the lab, ``try_platforms`` probes inside. ``settled``
+makes one statement of what a machine lacks and of what really boots. It must not change anything, nor print.
 """
 
 from __future__ import annotations
@@ -9,110 +10,302 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import sys
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from virtoll.cli.doctor_hypervisors import hypervisor_checks, this_machine
-from virtoll.cli.doctor_unprivileged import answer, is_host_root
+from virtoll.cli.doctor_hypervisors import HypervisorFinding
+from virtoll.cli.doctor_unprivileged import NOT_ASKED, WithoutRoot, answer, is_host_root
+from virtoll.errors import UsageError
+from virtoll.host import packages
 from virtoll.host.tuning import in_force
 from virtoll.lab import cgroups
 from virtoll.lab.launch import inside_lab, probe_namespaces
 
 if TYPE_CHECKING:
+    from virtoll.experiment.model import PlatformChoice
     from virtoll.platforms.base import Probe
 
-_TOOLS = ("setpriv", "unshare", "mount", "ip", "nsenter")
+VERSION = 2
 _MINIMUM_KERNEL = (5, 10)
 """What all that is measured needs; what later kernels add (threaded NAPI, live frames) is done without there."""
+_TO_MEASURE = ("native", "netns")
+"""The baseline and a namespace: where these work, something can be compared."""
+_EXPLAINED_BY = {
+    "qemu-kvm": "KVM",
+    "firecracker": "KVM",
+    "cloud-hypervisor": "KVM",
+    "xen": "Xen",
+    "virtualbox": "VirtualBox",
+    "esxi": "VMware ESXi",
+    "libvirt": "libvirt",
+    "openvz": "OpenVZ",
+    "vserver": "Linux-VServer",
+}
+"""Of which hypervisor a platform's guests are."""
+_BOOT_THE_KERNEL = ("linux.uml", "xl", "VBoxManage", "virsh", "firecracker", "cloud-hypervisor")
+"""Programs, besides QEMU's, of which one must be there before a guest boots the image's kernel."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One property of the host; ``blocks`` means that nothing can be measured without it."""
+    """One property of the host. ``remedy`` is empty where it is good, ``note`` is then what could be better.
+
+    ``blocks``: nothing can be measured without it. ``install``: the Debian packages that the remedy installs.
+    """
 
     check: str
     found: str
     good: bool
-    remedy: str
+    remedy: str = ""
+    note: str = ""
     blocks: bool = False
+    install: tuple[str, ...] = ()
 
     def as_row(self) -> dict[str, Any]:
-        """As a table's row."""
-        return {key: value for key, value in asdict(self).items() if key != "blocks"}
+        """As JSON has it."""
+        return {key: value for key, value in asdict(self).items() if key not in {"blocks", "install"}}
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One platform: whether it works, else why not and what to do. ``install``: Debian packages of the remedy.
+
+    ``kind``: its registered name, ``platform``: as it was asked for.
+    """
+
+    platform: str
+    kind: str
+    family: str
+    available: bool
+    version: str | None = None
+    reason: str | None = None
+    remedy: str = ""
+    install: tuple[str, ...] = ()
+    without_root: WithoutRoot = NOT_ASKED
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """All that was found out. ``asked``: the platforms that were named; empty: all were tried."""
+
+    host: tuple[Check, ...]
+    hypervisors: tuple[HypervisorFinding, ...]
+    platforms: tuple[Tried, ...] = ()
+    asked: tuple[str, ...] = ()
+
+    @property
+    def works(self) -> bool:
+        """Whether each platform that was named works; without names, whether something can be compared here."""
+        if any(check.blocks for check in self.host):
+            return False
+        if self.asked:
+            return all(one.available for one in self.platforms)
+        there = {one.kind for one in self.platforms if one.available}
+        return there.issuperset(_TO_MEASURE)
+
+    @property
+    def lacking(self) -> tuple[str, ...]:
+        """The Debian packages that all remedies together install, sorted."""
+        of_host = {name for check in self.host for name in check.install}
+        return tuple(sorted(of_host.union(*(one.install for one in self.platforms))))
+
+    def as_document(self) -> dict[str, Any]:
+        """As ``--json`` prints it (docs/commands.md)."""
+        return {
+            "schema": "virtoll-doctor",
+            "version": VERSION,
+            "works": self.works,
+            "host": [check.as_row() for check in self.host],
+            "hypervisors": [asdict(one) for one in self.hypervisors],
+            "platforms": [asdict(one) for one in self.platforms],
+            "install": install_commands(self.lacking),
+        }
+
+
+def install_commands(debian: Sequence[str]) -> list[str]:
+    """One command, or none, that installs these Debian packages here: this host's package manager's, or Virtoll's."""
+    kind = packages.manager()
+    if kind is None or not debian:
+        return []
+    before = [] if is_host_root() else ["sudo"]
+    if kind == "apt":
+        all_needed = [one.name for one in packages.needed(platform.machine(), platforms=True)]
+        if set(packages.missing_packages(all_needed)) == set(debian):
+            return [" ".join([*before, this_program(), "setup", "--platforms"])]
+    names, _ = packages.names_for(kind, debian)
+    return [" ".join([*before, *packages.command_of(kind, names)])] if names else []
+
+
+def this_program() -> str:
+    """How a person starts Virtoll: by its path where there is one, since sudo looks in folders of its own."""
+    beside = Path(sys.executable).with_name("virtoll")
+    return str(beside) if beside.exists() else f"{sys.executable} -m virtoll"
+
+
+def chosen(names: Sequence[str]) -> list[PlatformChoice]:
+    """The platforms of these names, of NAME:key=value,key=value, or of labels of the experiments; all without names.
+
+    ``UsageError`` for one that there is not, with what was probably meant.
+    """
+    from virtoll.experiment.model import PlatformChoice
+    from virtoll.experiment.near import choices
+    from virtoll.host.settings import SETTINGS
+    from virtoll.platforms import EVERY_PLATFORM, PLATFORMS
+
+    found: list[PlatformChoice] = []
+    labels: dict[str, PlatformChoice] = {}
+    for name in dict.fromkeys(names or PLATFORMS):
+        if name in EVERY_PLATFORM:
+            found.append(PlatformChoice(name, name, EVERY_PLATFORM[name].parameter_model()))
+        elif name.partition(":")[0] in EVERY_PLATFORM:
+            from virtoll.cli.shell import parse_platform
+
+            found.append(parse_platform(name))
+        else:
+            labels = labels or _labels()
+            if name not in labels:
+                tuned = name.partition(",")[0] in SETTINGS
+                hint = "for a setting give either --tune or --reset" if tuned else ""
+                near = choices(name, [*PLATFORMS, *labels], "virtoll list platforms")
+                raise UsageError(f"doctor: there is no platform '{name}'; {hint or near}")
+            found.append(labels[name])
+    return found
+
+
+def _labels() -> dict[str, PlatformChoice]:
+    """The labels of the experiments that come with Virtoll."""
+    from virtoll.cli.plan import load
+    from virtoll.experiment.parse import presets
+
+    files = sorted(presets().glob("*.yaml"))
+    return {choice.label: choice for file in files for choice in load(str(file)).platforms}
+
+
+def needs_kernel(choices: Sequence[PlatformChoice]) -> bool:
+    """Whether a platform is among these, and a program on this host, that boots the image's kernel."""
+    from virtoll.platforms import platform_of
+
+    programs = (f"qemu-system-{platform.machine()}", *_BOOT_THE_KERNEL)
+    return any(platform_of(one).needs_kernel for one in choices) and any(map(shutil.which, programs))
 
 
 def host_checks() -> list[Check]:
     """The host's settings, each by looking or trying."""
-    checks = [_user(), _tools(), kernel_check(platform.release()), _cpus(), _cgroups(), _kvm(), _tuning()]
-    return checks if inside_lab() else [*checks, _namespaces()]
+    tools = _tools()
+    checks = [_user(), tools, kernel_check(platform.release()), _cpus(), _cgroups(), _tuning()]
+    return checks if inside_lab() or not tools.good else [*checks, _namespaces()]
 
 
-def hypervisors_here() -> list[dict[str, Any]]:
-    """What this machine lacks for each hypervisor; looked at from outside the lab, which has a /run of its own."""
-    return [asdict(one) for one in hypervisor_checks(this_machine())]
+def try_platforms(
+    choices: Sequence[PlatformChoice], say: Callable[[str], None], unprivileged: int | None = None
+) -> tuple[Tried, ...]:
+    """Each of these platforms, probed inside this lab; ``say`` is told what goes on.
 
-
-def platform_checks(unprivileged: int | None = None) -> list[dict[str, Any]]:
-    """Every platform with its default parameters, probed inside this lab.
-
-    ``without_root``: ``yes``, ``no: REASON`` or ``not tried: REASON``. An ordinary user's is his own result; root's is
-    what an ordinary user found out, read from the descriptor ``unprivileged``.
+    ``without_root``: an ordinary user's is his own result; root's is what an ordinary user found out, read from the
+    descriptor ``unprivileged``.
     """
     from virtoll.campaign import probe_cache
     from virtoll.campaign.pinning import choose_pinning
     from virtoll.campaign.progress import SilentProgress
     from virtoll.campaign.session import open_run_session
-    from virtoll.experiment.model import PlatformChoice
-    from virtoll.platforms import PLATFORMS, platform_of
+    from virtoll.platforms import EVERY_PLATFORM, platform_of
 
-    rows: list[dict[str, Any]] = []
+    rows: list[Tried] = []
     with open_run_session(choose_pinning(1), SilentProgress()) as session:
-        for name, kind in PLATFORMS.items():
-            choice = PlatformChoice(name, name, kind.parameter_model())
-            probe = probe_cache.probe(platform_of(choice), choice, session.site, anew=True)
-            rows.append(
-                {
-                    "platform": name,
-                    "available": probe.available,
-                    "without_root": _in_words(probe),
-                    "version": probe.version,
-                    "reason": probe.reason,
-                }
+        for number, choice in enumerate(choices, 1):
+            say(f"{number} of {len(choices)}: {choice.label}")
+            found = probe_cache.probe(platform_of(choice), choice, session.site, anew=True)
+            rows.append(_tried(choice, EVERY_PLATFORM[choice.platform].family, found))
+    if is_host_root() and unprivileged is not None:
+        say("as nobody: what works without root")
+        reported = answer(unprivileged)
+        unheard = WithoutRoot(None, "it was not among the answers")
+        rows = [
+            replace(
+                row,
+                without_root=reported if isinstance(reported, WithoutRoot) else reported.get(row.platform, unheard),
             )
-    if is_host_root():
-        found = answer(unprivileged) if unprivileged is not None else "nobody was asked"
-        for row in rows:
-            reported = found if isinstance(found, str) else found.get(row["platform"], "it was not among the answers")
-            row["without_root"] = reported if reported.startswith(("yes", "no: ")) else f"not tried: {reported}"
-    return rows
+            for row in rows
+        ]
+    return tuple(rows)
 
 
-def _in_words(probe: Probe) -> str:
-    return "yes" if probe.available else f"no: {probe.reason}"
+def _tried(choice: PlatformChoice, family: str, probe: Probe) -> Tried:
+    remedy = "" if probe.available else probe.remedy or f"{choice.platform}'s page in docs/platforms has what it needs"
+    own = NOT_ASKED if is_host_root() else WithoutRoot(probe.available, probe.why, remedy)
+    return Tried(
+        platform=choice.label,
+        kind=choice.platform,
+        family=family,
+        available=probe.available,
+        version=probe.version,
+        reason=None if probe.available else probe.why or "it does not say why",
+        remedy=remedy,
+        install=() if probe.available else probe.install,
+        without_root=own,
+    )
+
+
+def settled(
+    findings: Sequence[HypervisorFinding], platforms: Sequence[Tried]
+) -> tuple[tuple[HypervisorFinding, ...], tuple[Tried, ...]]:
+    """One statement of each hypervisor: what really boots decides, what the machine lacks explains. Pure.
+
+    A finding of a hypervisor none of whose platforms was tried is left out.
+    """
+    by_name = {one.check: one for one in findings}
+    explained = tuple(_explained(one, by_name.get(_EXPLAINED_BY.get(one.kind, ""))) for one in platforms)
+    kept = []
+    for finding in findings:
+        own = [one for one in explained if _EXPLAINED_BY.get(one.kind) == finding.check]
+        if any(one.available for one in own):
+            kept.append(replace(finding, good=True, remedy="", note=finding.note if finding.good else ""))
+        elif own and finding.good:
+            found = f"{finding.found}; {own[0].platform}: {own[0].reason}"
+            kept.append(replace(finding, found=found, good=False, remedy=own[0].remedy, note=""))
+        elif own:
+            kept.append(finding)
+    return tuple(kept), explained
+
+
+def _explained(one: Tried, finding: HypervisorFinding | None) -> Tried:
+    """The platform with what the machine lacks as its reason, where that is why; without KVM no program helps."""
+    if one.available or finding is None or finding.good:
+        return one
+    if finding.check == "KVM":
+        return replace(one, reason=f"no guest boots with KVM: {finding.found}", remedy=finding.remedy, install=())
+    return one if one.install else replace(one, reason=finding.found, remedy=finding.remedy)
 
 
 def _user() -> Check:
-    root = is_host_root()
-    return Check(
-        "user",
-        "root" if root else "ordinary user (user namespace)",
-        True,
-        "" if root else "as root cgroup limits can be set on guests as well",
-    )
+    if is_host_root():
+        return Check("user", "root", True)
+    note = f"as root guests can be limited as well: sudo {this_program()} doctor"
+    return Check("user", "ordinary user (user namespace)", True, note=note)
 
 
 def _tools() -> Check:
-    missing = [tool for tool in _TOOLS if shutil.which(tool) is None]
-    found = f"missing: {', '.join(missing)}" if missing else "all there"
-    return Check(
-        "tools",
-        found,
-        not missing,
-        "'virtoll setup' installs them, or names what brings them" if missing else "",
-        bool(missing),
-    )
+    """The programs that make a lab; where they are only hidden from PATH, that is the remedy."""
+    lacking = [
+        (tool, one.name)
+        for one in packages.TO_RUN
+        if one.name in packages.TO_MEASURE
+        for tool in one.programs
+        if shutil.which(tool) is None
+    ]
+    if not lacking:
+        return Check("tools", "all there", True)
+    tools = ", ".join(tool for tool, _ in lacking)
+    hidden = [packages.beyond_path(tool) for tool, _ in lacking]
+    if all(hidden):
+        remedy = packages.how_to_reach(*(path for path in hidden if path))
+        return Check("tools", f"installed, where PATH does not look: {tools}", False, remedy, blocks=True)
+    names = tuple(dict.fromkeys(name for _, name in lacking))
+    return Check("tools", f"missing: {tools}", False, packages.how_to_install(*names), blocks=True, install=names)
 
 
 def kernel_check(release: str) -> Check:
@@ -125,20 +318,17 @@ def kernel_check(release: str) -> Check:
 
 def _cpus() -> Check:
     count = len(os.sched_getaffinity(0))
-    remedy = ""
     if count < 2:
-        remedy = "nothing is pinned: guest and load share the CPU; give the machine more CPUs"
-    elif count < 3:
-        remedy = "generator and sink share a CPU; with three or more each has its own"
-    return Check("CPUs", str(count), count >= 2, remedy)
+        return Check("CPUs", f"{count}, which guest and load share", False, "give this machine more CPUs")
+    note = "" if count > 2 else "generator and sink share a CPU; with three or more CPUs each has its own"
+    return Check("CPUs", str(count), True, note=note)
 
 
 def _cgroups() -> Check:
     layout = cgroups.detect()
     if not layout.controllers and layout.unified is None:
-        return Check(
-            "cgroups", "none", False, "mount the cgroup file system; containers run without limits or not at all"
-        )
+        remedy = "mount the cgroup file system; containers run without limits or not at all"
+        return Check("cgroups", "none", False, remedy)
     missing = [name for name in ("memory", "cpu") if name not in layout.controllers]
     kind = layout.version if layout.controllers else "v2"
     if missing:
@@ -149,39 +339,22 @@ def _cgroups() -> Check:
         return Check("cgroups", f"{kind}, without {' and '.join(missing)}", False, remedy)
     writable = os.access(layout.controllers["memory"], os.W_OK) and os.geteuid() == 0
     found = "hybrid (v1 controllers)" if kind == "hybrid" else kind
-    return Check("cgroups", found, True, "" if writable else "no limits on containers without root")
-
-
-def _kvm() -> Check:
-    device = Path("/dev/kvm")
-    if not device.exists():
-        remedy = (
-            "switch on VT-x or AMD-V in the firmware and load kvm_intel or kvm_amd (a virtual machine: allow nesting)"
-        )
-        return Check("/dev/kvm", "not there", False, remedy)
-    if not os.access(device, os.R_OK | os.W_OK):
-        return Check(
-            "/dev/kvm", "not accessible", False, "join the group kvm (usermod --append --groups kvm USER), log in again"
-        )
-    return Check("/dev/kvm", "there and accessible", True, "whether a guest boots is tried by the platform qemu-kvm")
+    return Check("cgroups", found, True, note="" if writable else "no limits on containers without root")
 
 
 def _tuning() -> Check:
     """A host that is not tuned is as good as any: what the measurements say of it counts."""
     record = in_force()
     if record is None:
-        return Check("tuning", "none in force", True, "'virtoll doctor --tune' makes the host quieter, as root")
+        return Check("tuning", "none in force", True, note="'virtoll doctor --tune' makes the host quieter, as root")
     since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(record.since_realtime_ns / 1e9))
     found = f"{', '.join(record.settings)} since {since}"
-    return Check("tuning", found, True, "'virtoll doctor --reset' puts back what was there")
+    return Check("tuning", found, True, note="'virtoll doctor --reset' puts back what was there")
 
 
 def _namespaces() -> Check:
     reason = probe_namespaces()
-    return Check(
-        "namespaces",
-        "a lab can be made" if reason is None else reason,
-        reason is None,
-        reason or "",
-        reason is not None,
-    )
+    if reason is None:
+        return Check("namespaces", "a lab can be made", True)
+    why, _, remedy = reason.rpartition("; ")
+    return Check("namespaces", why, False, remedy, blocks=True)

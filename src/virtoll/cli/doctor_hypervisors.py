@@ -1,7 +1,8 @@
 """What this machine lacks for each hypervisor, and how to get it: CPU, firmware, module, group, product, licence.
 
 Main types: ``Machine`` (a machine by its trees /proc, /sys, /dev and a few facts, so that any machine can be described)
-and ``HypervisorFinding``. Everything but ``this_machine`` is pure: it reads the given tree and starts nothing.
+and ``HypervisorFinding``. Everything but ``this_machine`` reads the given tree and starts nothing. Packages are named
+as this host names them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-_PROGRAMS = ("qemu-system-x86_64", "xl", "VBoxManage", "virsh", "libvirtd", "vzctl", "prlctl", "vserver")
+from virtoll.host.packages import how_to_install
+
+_PROGRAMS = ("xl", "VBoxManage", "virsh", "libvirtd", "vzctl", "prlctl", "vserver")
 _INTEL_FEATURE_CONTROL = 0x3A  # Intel SDM 4, table 2-2: bit 0 lock, bit 2 VMX outside SMX
 _AMD_VM_CR = 0xC001_0114  # AMD APM 2, 15.30.1: bit 4 SVMDIS
 _ENABLED_AT_LOAD = (6, 12)  # since then KVM keeps the CPUs in virtualisation mode from its load on
@@ -26,12 +29,16 @@ _LENT_OUT, _BORROWED = (6, 16), (7, 2, 10)  # the Linux that lends it to other m
 
 @dataclass(frozen=True)
 class HypervisorFinding:
-    """One hypervisor on this machine: what was found, whether it can be used, what to do if not (else what is good)."""
+    """One hypervisor on this machine: what was found, and whether it can be used.
+
+    ``remedy``: what to do if not, empty where it can; ``note`` is then what else is to know.
+    """
 
     check: str
     found: str
     good: bool
-    remedy: str
+    remedy: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -199,7 +206,7 @@ def _kvm(machine: Machine) -> HypervisorFinding:
     lacking = no_hardware_virtualisation(machine)
     if lacking is not None:
         odd = "; the /dev/kvm that is there is of another kind" if machine.has("dev/kvm") else ""
-        return HypervisorFinding("KVM", lacking[0] + odd, False, f"{lacking[1]}; qemu-tcg works without")
+        return HypervisorFinding("KVM", lacking[0] + odd, False, lacking[1])
     name = "kvm_intel" if "vmx" in machine.cpu_flags else "kvm_amd"
     state = machine.module(name)
     if not machine.has("dev/kvm"):
@@ -221,17 +228,11 @@ def _kvm(machine: Machine) -> HypervisorFinding:
     vhost = "vhost_net there" if machine.has("dev/vhost-net") else "without vhost_net (modprobe vhost_net: vhost: on)"
     nested = machine.text(f"sys/module/{name}/parameters/nested")
     reported = f", nested {'on' if nested in ('1', 'Y') else 'off'}" if nested else ""
-    if "qemu-system-x86_64" not in machine.programs:
-        return HypervisorFinding(
-            "KVM", f"/dev/kvm, {vhost}{reported}; no QEMU", False, "apt-get install qemu-system-x86"
-        )
-    return HypervisorFinding(
-        "KVM", f"/dev/kvm, {vhost}{reported}", True, "whether a guest boots is tried by the platform qemu-kvm"
-    )
+    return HypervisorFinding("KVM", f"/dev/kvm, {vhost}{reported}", True)
 
 
 def _xen(machine: Machine) -> HypervisorFinding:
-    boot = "apt-get install xen-system-amd64 and choose its entry at boot"
+    boot = "install Xen (Debian: xen-system-amd64) and choose its entry at boot"
     if machine.text("sys/hypervisor/type") != "xen":
         return HypervisorFinding(
             "Xen",
@@ -248,11 +249,13 @@ def _xen(machine: Machine) -> HypervisorFinding:
     if not machine.has("dev/xen/privcmd"):
         return HypervisorFinding("Xen", f"{version}, no /dev/xen/privcmd", False, "modprobe xen-privcmd")
     if "xl" not in machine.programs:
-        return HypervisorFinding("Xen", f"{version}, no xl", False, "apt-get install xen-utils")
+        return HypervisorFinding("Xen", f"{version}, no xl", False, "install Xen's tools (Debian: xen-utils)")
     if not machine.is_root:
         return HypervisorFinding("Xen", version, False, "xl needs root in dom0; run as root")
     kinds = no_hardware_virtualisation(machine)
-    return HypervisorFinding("Xen", version, True, "PV guests" + (" only: " + kinds[0] if kinds else ", PVH and HVM"))
+    return HypervisorFinding(
+        "Xen", version, True, note="PV guests" + (" only: " + kinds[0] if kinds else ", PVH and HVM")
+    )
 
 
 def _virtualbox(machine: Machine) -> HypervisorFinding:
@@ -265,7 +268,11 @@ def _virtualbox(machine: Machine) -> HypervisorFinding:
         )
     state = machine.module("vboxdrv")
     if state != "loaded" or not machine.has("dev/vboxdrv"):
-        cure = "modprobe vboxdrv" if state == "there" else "apt-get install virtualbox-dkms linux-headers-amd64"
+        cure = (
+            "modprobe vboxdrv"
+            if state == "there"
+            else "build it: install VirtualBox's module by dkms and the kernel's headers"
+        )
         signed = "; with Secure Boot the module must be signed (mokutil --import)"
         return HypervisorFinding("VirtualBox", f"module vboxdrv {state}", False, cure + signed)
     lacking = no_hardware_virtualisation(machine)
@@ -278,7 +285,7 @@ def _virtualbox(machine: Machine) -> HypervisorFinding:
         return HypervisorFinding("VirtualBox", "KVM has the CPU", False, excluded)
     group = "" if machine.is_root or "vboxusers" in machine.groups else "; USB devices need the group vboxusers"
     return HypervisorFinding(
-        "VirtualBox", "VBoxManage and vboxdrv", True, f"bridged adapters need the module vboxnetflt{group}"
+        "VirtualBox", "VBoxManage and vboxdrv", True, note=f"bridged adapters need the module vboxnetflt{group}"
     )
 
 
@@ -289,21 +296,21 @@ def _esxi(machine: Machine) -> HypervisorFinding:
     )
     if not machine.python("pyVmomi"):
         return HypervisorFinding("VMware ESXi", "pyvmomi is missing", False, f"install 'virtoll[esxi]'; then {needs}")
-    return HypervisorFinding("VMware ESXi", "pyvmomi; the product is another machine", True, needs)
+    return HypervisorFinding("VMware ESXi", "pyvmomi; the product is another machine", True, note=needs)
 
 
 def _libvirt(machine: Machine) -> HypervisorFinding:
     """No service: a driver here is in ``virsh`` itself, or in one of the lab's own; elsewhere it is that host's."""
-    packages = "apt-get install libvirt-clients libvirt-daemon libvirt-daemon-driver-qemu (containers: -driver-lxc)"
+    installing = how_to_install("libvirt-clients", "libvirt-daemon", "libvirt-daemon-driver-qemu")
     if "virsh" not in machine.programs:
-        return HypervisorFinding("libvirt", "virsh is missing", False, f"{packages}; no service is needed")
+        return HypervisorFinding("libvirt", "virsh is missing", False, f"{installing}; no service is needed")
     folders = ("usr/lib/*/libvirt", "usr/lib64/libvirt", "usr/lib/libvirt")
     files = (path for one in folders for path in machine.root.glob(f"{one}/connection-driver/libvirt_driver_*.so"))
     known = {path.stem.removeprefix("libvirt_driver_") for path in files}
     drivers = [name for name in ("qemu", "lxc", "libxl") if name in known]
     if not drivers:
         return HypervisorFinding(
-            "libvirt", "virsh, and no driver for QEMU or LXC", False, f"{packages}; no service is needed"
+            "libvirt", "virsh, and no driver for QEMU or LXC", False, f"{installing}; no service is needed"
         )
     sockets = [name for name in ("libvirt-sock", "virtqemud-sock") if machine.has(f"run/libvirt/{name}")]
     service = f"daemon at {sockets[0]}" if sockets else "no daemon runs"
@@ -315,7 +322,7 @@ def _libvirt(machine: Machine) -> HypervisorFinding:
         "libvirt",
         f"virsh, drivers {', '.join(drivers)}; {service}",
         True,
-        "; ".join([*needs, "which of its drivers work is tried by the platform"]),
+        note="; ".join(needs),
     )
 
 
@@ -337,7 +344,7 @@ def _openvz(machine: Machine) -> HypervisorFinding:
             "OpenVZ", " and ".join(found), False, "vzctl needs root on the hardware node; run as root"
         )
     return HypervisorFinding(
-        "OpenVZ", " and ".join(found), True, "the driver was never run on the real platform: look twice"
+        "OpenVZ", " and ".join(found), True, note="the driver was never run on the real platform: look twice"
     )
 
 
@@ -354,5 +361,5 @@ def _vserver(machine: Machine) -> HypervisorFinding:
     if not machine.is_root:
         return HypervisorFinding("Linux-VServer", "util-vserver", False, "vserver needs root; run as root")
     return HypervisorFinding(
-        "Linux-VServer", "util-vserver", True, "the driver was never run on the real platform: look twice"
+        "Linux-VServer", "util-vserver", True, note="the driver was never run on the real platform: look twice"
     )

@@ -1,7 +1,7 @@
 """What works here for an ordinary user, found out by being one: ``virtoll doctor`` again, as nobody.
 
-``asked`` starts it beside root's own, ``answer`` reads what it said. Root's image cache is only read; nothing is made
-that outlives the process, which the kernel ends with this one.
+Main type: ``WithoutRoot``. ``asked`` starts it beside root's own, ``answer`` reads what it said. Root's image cache is
+only read; nothing is made that outlives the process, which the kernel ends with this one.
 """
 
 from __future__ import annotations
@@ -10,18 +10,33 @@ import contextlib
 import json
 import os
 import select
+import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from virtoll.errors import clone_folder
 from virtoll.image import default_cache
 
 _NOBODY = 65534
-_KEPT = ("PATH", "PYTHONPATH", "LANG", "LC_ALL")
+_KEPT = ("PATH", "LANG", "LC_ALL")
 _DEADLINE_SECONDS = 400.0
+
+
+@dataclass(frozen=True)
+class WithoutRoot:
+    """Whether a platform works for an ordinary user; None: nobody could find out, for that reason."""
+
+    works: bool | None
+    reason: str | None = None
+    remedy: str = ""
+
+
+NOT_ASKED = WithoutRoot(None, "nobody was asked")
 
 
 def is_host_root() -> bool:
@@ -31,13 +46,16 @@ def is_host_root() -> bool:
 
 
 @contextlib.contextmanager
-def asked() -> Iterator[int | None]:
-    """A file descriptor from which ``answer`` can be read, while it lasts; None where this is no root."""
+def asked(names: Sequence[str]) -> Iterator[int | None]:
+    """A file descriptor from which ``answer`` can be read, while it lasts; None where this is no root.
+
+    ``names``: the platforms; all without names.
+    """
     if not is_host_root():
         yield None
         return
     with subprocess.Popen(
-        command(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd="/"
+        command(names), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd="/"
     ) as process:
         try:
             yield process.stdout.fileno() if process.stdout else None
@@ -45,36 +63,59 @@ def asked() -> Iterator[int | None]:
             process.kill()
 
 
-def command(user: int = _NOBODY) -> list[str]:
-    """``virtoll doctor --json`` as this user, with no rights, no groups and no home."""
+def command(names: Sequence[str] = (), user: int = _NOBODY) -> list[str]:
+    """``virtoll doctor --json`` as this user, with no rights, no groups and no home.
+
+    Modules are looked for where this process looks: also in a folder of root's own, a clone or another place.
+    """
     kept = [f"{key}={value}" for key in _KEPT if (value := os.environ.get(key)) is not None]
+    kept.append(f"PYTHONPATH={os.pathsep.join(str(Path(one).resolve()) for one in sys.path if one)}")
     cache = f"VIRTOLL_CACHE={default_cache().home}"
     become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--pdeathsig", "KILL", "--"]
     clean = ["env", "--ignore-environment", *kept, cache, "HOME=/nonexistent", "NO_COLOR=1"]
-    return [*become, *clean, sys.executable, "-m", "virtoll", "doctor", "--json"]
+    return [*become, *clean, sys.executable, "-m", "virtoll", "doctor", "--json", "--", *names]
 
 
-def answer(descriptor: int) -> dict[str, str] | str:
-    """For each platform ``yes`` or ``no: REASON``; a sentence where an ordinary user could not even ask."""
+def answer(descriptor: int) -> dict[str, WithoutRoot] | WithoutRoot:
+    """What an ordinary user found out of each platform; or why he could not even ask."""
     said, deadline = b"", time.monotonic() + _DEADLINE_SECONDS
     while True:
         readable, _, _ = select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
         if not readable:
-            return f"it did not answer within {_DEADLINE_SECONDS:g} s"
+            return WithoutRoot(
+                None, f"nobody did not answer within {_DEADLINE_SECONDS:g} s", "try again when it is quiet"
+            )
         chunk = os.read(descriptor, 1 << 16)
         if not chunk:
-            return parse(said.decode(errors="replace"))
+            return parse(said.decode(errors="replace"), (Path(sys.executable), Path(__file__)))
         said += chunk
 
 
-def parse(said: str) -> dict[str, str] | str:
-    """As ``answer``, from all that was said."""
+def parse(said: str, installed: Iterable[Path] = ()) -> dict[str, WithoutRoot] | WithoutRoot:
+    """As ``answer``, from all that was said; ``installed``: files without which it cannot speak at all."""
     with contextlib.suppress(ValueError):
         document: dict[str, Any] = json.loads(said[said.index("{") :])
-        rows = document["platforms"]
-        if rows:
-            return {row["platform"]: row["without_root"] for row in rows}
-        bad = [check["remedy"] for check in document["host"] if not check["good"]]
-        return "; ".join(bad) or "it found no platform to try"
+        if document["platforms"]:
+            return {
+                row["platform"]: WithoutRoot(row["available"], row["reason"], row["remedy"])
+                for row in document["platforms"]
+            }
+        bad = [check for check in document["host"] if not check["good"]]
+        reasons = "; ".join(check["found"] for check in bad)
+        return WithoutRoot(False, reasons or "no platform was tried", bad[0]["remedy"] if bad else "")
+    closed = next((folder for file in installed if (folder := closed_folder(file)) is not None), None)
+    if closed is not None:
+        for_all = "install it for all users: pipx install --global virtoll (docs/install.md)"
+        remedy = for_all if clone_folder() is None else "move the clone to where all users may look, such as /opt"
+        return WithoutRoot(None, f"nobody may not look into {closed}, where this Virtoll is", remedy)
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    return lines[-1] if lines else "it could not be started"
+    return WithoutRoot(None, lines[-1] if lines else "nobody could not start it", "see that all users can start it")
+
+
+def closed_folder(file: Path) -> Path | None:
+    """The uppermost folder on the way to a file, as named and as it really is, that others may not enter."""
+    for path in (file, file.resolve()):
+        for folder in reversed(path.parents):
+            if folder.is_dir() and not folder.stat().st_mode & stat.S_IXOTH:
+                return folder
+    return None

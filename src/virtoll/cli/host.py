@@ -5,22 +5,29 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
-from typing import Annotated, Any
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from virtoll.cli import complete
 from virtoll.cli.lab import check_lab, prepare_outside, require_lab
-from virtoll.cli.output import Json, print_json, say, show
+from virtoll.cli.output import Json, print_json, say, say_progress
 from virtoll.cli.plan import load
+
+if TYPE_CHECKING:
+    from virtoll.cli.doctor import Diagnosis
+    from virtoll.experiment.model import PlatformChoice
 
 
 def doctor(
-    settings: Annotated[
-        str | None,
+    names: Annotated[
+        list[str] | None,
         typer.Argument(
-            metavar="SETTINGS", help="With --tune: which of governor,turbo,aslr,irq,smt; all when not given."
+            metavar="PLATFORM",
+            help="Only these platforms, by name or label; with --tune: which of governor,turbo,aslr,irq,smt.",
+            autocompletion=complete.platforms,
         ),
     ] = None,
     tune: Annotated[
@@ -37,31 +44,49 @@ def doctor(
 ) -> None:
     """Say what works on this host, and how to mend the rest.
 
-    With --tune it makes the host quieter for measurements.
+    It starts a guest of each platform; one that is named is tried alone. With --tune it makes the host quieter.
 
-    Exit code 1 when nothing can be measured, or when --reset could not put back everything.
+    Exit code 0 when the bare host and a namespace can be compared, or when each platform that is named works; else 1,
+    also when --reset could not put back everything.
     """
-    if tune or reset or dry_run or settings is not None:
+    if tune or reset or dry_run:
         from virtoll.cli.doctor_tuning import change
 
+        settings = ",".join(names) if names else None
         raise typer.Exit(change(settings, tune=tune, reset=reset, dry_run=dry_run, as_json=as_json))
-    from virtoll.cli.doctor import host_checks, hypervisors_here
+    from virtoll.cli.doctor import Diagnosis, chosen, host_checks, needs_kernel
 
-    checks, hypervisors = host_checks(), hypervisors_here()
+    asked_for = tuple(names or ())
+    choices = chosen(asked_for)
+    checks = tuple(host_checks())
     if any(check.blocks for check in checks):
-        _show_checks(checks, hypervisors, [], as_json)
+        _show_diagnosis(Diagnosis(checks, (), (), asked_for), as_json)
         raise typer.Exit(1)
+    from virtoll.cli.doctor_hypervisors import hypervisor_checks, this_machine
     from virtoll.cli.doctor_unprivileged import asked
     from virtoll.host.tuning import for_the_lab
     from virtoll.lab.launch import run_in_lab
 
-    prepare_outside("tiny", kernel=True)
-    with asked() as descriptor:
-        arguments = ["in-lab-doctor", "--hypervisors", json.dumps(hypervisors), *(["--json"] if as_json else [])]
+    hypervisors = json.dumps([asdict(one) for one in hypervisor_checks(this_machine())])
+    _say_how_long(choices)
+    prepare_outside("tiny", kernel=needs_kernel(choices))
+    with asked(asked_for) as descriptor:
+        arguments = ["in-lab-doctor", "--hypervisors", hypervisors, *(["--json"] if as_json else [])]
         if descriptor is not None:
             arguments += ["--unprivileged", str(descriptor)]
-        code = run_in_lab(arguments, for_the_lab(), descriptors=() if descriptor is None else (descriptor,))
+        descriptors = () if descriptor is None else (descriptor,)
+        code = run_in_lab([*arguments, "--", *asked_for], for_the_lab(), descriptors=descriptors)
     sys.exit(code)
+
+
+def _say_how_long(choices: Sequence[PlatformChoice]) -> None:
+    """For a person who waits: a guest of each is started, and those that hang have their deadline."""
+    from virtoll.platforms import EVERY_PLATFORM
+    from virtoll.units import nanoseconds
+
+    seconds = sum(1 + EVERY_PLATFORM[one.platform].boot_seconds for one in choices)
+    what = f"{len(choices)} platforms" if len(choices) > 1 else choices[0].label
+    say_progress(f"trying {what} by starting guests: about {nanoseconds(seconds * 1e9)}, more where a guest hangs")
 
 
 def clean(
@@ -148,14 +173,27 @@ def wire(context: typer.Context) -> None:
     os.execv(agent, [str(agent), "wire", *context.args])  # noqa: S606 - the agent becomes this process
 
 
-def in_lab_doctor(as_json: Json = False, unprivileged: int | None = None, hypervisors: str = "[]") -> None:
+def in_lab_doctor(
+    names: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
+    as_json: Json = False,
+    unprivileged: int | None = None,
+    hypervisors: str = "[]",
+) -> None:
     """``doctor``, in its lab: ``unprivileged``, the descriptor to read an ordinary user's answers from."""
     require_lab()
-    from virtoll.cli.doctor import host_checks, platform_checks
+    from rich.console import Console
 
-    checks, platforms = host_checks(), platform_checks(unprivileged)
-    _show_checks(checks, json.loads(hypervisors), platforms, as_json)
-    raise typer.Exit(0 if any(row["available"] for row in platforms if row["platform"] != "fake") else 1)
+    from virtoll.cli.doctor import Diagnosis, chosen, host_checks, settled, try_platforms
+    from virtoll.cli.doctor_hypervisors import HypervisorFinding
+    from virtoll.cli.progress import waiting
+
+    asked_for = tuple(names or ())
+    findings = [HypervisorFinding(**one) for one in json.loads(hypervisors)]
+    with waiting(Console(stderr=True)) as say_what:
+        tried = try_platforms(chosen(asked_for), say_what, unprivileged)
+    found = Diagnosis(tuple(host_checks()), *settled(findings, tried), asked_for)
+    _show_diagnosis(found, as_json)
+    raise typer.Exit(0 if found.works else 1)
 
 
 def in_lab_shell(platform: str) -> None:
@@ -166,13 +204,10 @@ def in_lab_shell(platform: str) -> None:
     raise typer.Exit(interact(platform))
 
 
-def _show_checks(
-    checks: list[Any], hypervisors: list[dict[str, Any]], platforms: list[dict[str, Any]], as_json: bool
-) -> None:
-    host = [check.as_row() for check in checks]
+def _show_diagnosis(found: Diagnosis, as_json: bool) -> None:
+    from virtoll.cli.doctor_page import show_diagnosis
+
     if as_json:
-        print_json({"host": host, "hypervisors": hypervisors, "platforms": platforms})
-        return
-    for rows in (host, hypervisors, platforms):
-        if rows:
-            show(rows, False)
+        print_json(found.as_document())
+    else:
+        show_diagnosis(found)

@@ -1,12 +1,12 @@
 """What a person sees while a run goes on: a live display on a terminal, plain lines elsewhere.
 
-Main types: ``PlainProgress``, ``LiveProgress``. They show, and decide nothing.
+Main types: ``PlainProgress``, ``LiveProgress``, and ``waiting`` for what has no trials. They show, and decide nothing.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -103,6 +103,16 @@ class LiveProgress:
     def _names(self, text: str) -> None:
         """What goes on, in a line of its own that is cut to the terminal's width: the numbers keep theirs."""
         self._what = Text(text, no_wrap=True, overflow="ellipsis")
+
+
+@contextmanager
+def waiting(console: Console) -> Iterator[Callable[[str], None]]:
+    """What shows on a terminal, in one line, what goes on; elsewhere it shows nothing."""
+    if not console.is_terminal:
+        yield lambda _: None
+        return
+    with console.status("") as line:
+        yield lambda text: line.update(Text(text, no_wrap=True, overflow="ellipsis"))
 
 
 class _Pace:

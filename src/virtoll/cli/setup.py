@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import shlex
-import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from typing import Annotated
@@ -31,38 +30,63 @@ def setup(
 ) -> None:
     """Install what a run needs, and make the guest images.
 
-    As root by apt; elsewhere it says which packages these are. Exit code 2 when something has to be installed first.
+    As root by apt; elsewhere it says which packages these are, and goes on with what is there. Exit code 2 when
+    something has to be installed first without which nothing can be measured.
     """
     needed = packages.needed(platform.machine(), platforms=platforms, tools=tools)
-    if _has_apt():
-        missing: Sequence[str] = packages.missing_packages([one.name for one in needed])
-        if print_only:
-            say(shlex.join(packages.install_command(missing)) if missing else "nothing is missing")
-            return
-        if missing and os.geteuid() != 0:
-            raise UsageError(packages.missing_sentence(missing))
-        if missing:
-            _install(missing)
-    else:
-        lacking = packages.without_programs(needed)
-        for line in _named(lacking) if lacking else ("nothing is missing",):
+    missing = _missing(needed)
+    by_apt = packages.manager() == "apt"
+    if print_only:
+        for line in _how_to_install(missing):
             say(line)
-        if print_only:
-            return
-        if lacking:
-            raise UsageError(
-                "programs are missing and this host has no apt: install them as listed, then call it again"
-            )
+        return
+    if missing and by_apt and os.geteuid() == 0:
+        _install([package.name for package in missing])
+        missing = ()
+    _refuse_or_name(missing, tools=tools)
     # Of the debug image apt brings busybox, of the full one all tools.
-    made = ["tiny", *(["debug"] if _has_apt() else []), *(["full"] if tools else [])]
-    prepare_outside(*made, kernel=platform.machine() in packages.EMULATORS)
+    made = ["tiny", *(["debug"] if by_apt else []), *(["full"] if tools else [])]
+    prepare_outside(*made, kernel=_boots_machines(platforms=platforms))
     if platforms:
         _build_gvisor()
-    say("everything is there: 'virtoll doctor' says what works on this host")
+    done = "what needs none of these packages is there" if missing else "everything is there"
+    say(f"{done}: 'virtoll doctor' says what works on this host")
 
 
-def _has_apt() -> bool:
-    return all(shutil.which(program) is not None for program in ("apt-get", "dpkg-query"))
+def _missing(needed: Sequence[packages.Package]) -> tuple[packages.Package, ...]:
+    """Those that dpkg does not know as installed; without dpkg those of which a program is not there."""
+    if packages.manager() == "apt":
+        names = packages.missing_packages([one.name for one in needed])
+        return tuple(one for one in needed if one.name in names)
+    return tuple(package for package, _ in packages.without_programs(needed))
+
+
+def _refuse_or_name(missing: Sequence[packages.Package], *, tools: bool) -> None:
+    """A ``UsageError`` where nothing can be measured without; what else is missing is named, and left out."""
+    if not missing:
+        return
+    demanded = packages.TO_MEASURE | ({package.name for package in packages.FOR_TOOLS} if tools else set())
+    first = [one.name for one in missing if one.name in demanded]
+    if packages.manager() == "apt":
+        sentence = packages.missing_sentence([one.name for one in missing])
+        if first:
+            raise UsageError(sentence)
+        say(sentence)
+    else:
+        for line in _how_to_install(missing):
+            say(line)
+        if first:
+            raise UsageError(
+                f"this host lacks {' and '.join(first)}, and has no apt: install what is missing as listed, then call "
+                "it again"
+            )
+    say(f"left out until then: {', '.join(dict.fromkeys(one.purpose for one in missing))}")
+
+
+def _boots_machines(*, platforms: bool) -> bool:
+    """Whether the guest kernel will be booted here: it is not fetched for containers alone."""
+    emulator = packages.EMULATORS.get(platform.machine())
+    return emulator is not None and (platforms or not packages.without_programs([emulator]))
 
 
 def _install(missing: Sequence[str]) -> None:
@@ -78,19 +102,26 @@ def _install(missing: Sequence[str]) -> None:
             raise VirtollError(f"'{shlex.join(again)}' ended with {code}: see above, and call 'virtoll setup' again")
 
 
-def _named(lacking: Sequence[tuple[packages.Package, tuple[str, ...]]]) -> Iterator[str]:
-    """What is missing, a line each; then the command of this host's package manager, or all names."""
+def _how_to_install(missing: Sequence[packages.Package]) -> Iterator[str]:
+    """By apt the command alone; else what is missing, a line each, and the command of the host's package manager.
+
+    Where that is none of those known here, the names for all of them.
+    """
+    kind = packages.manager()
+    if not missing or kind == "apt":
+        yield shlex.join(packages.install_command([one.name for one in missing])) if missing else "nothing is missing"
+        return
     yield "missing on this host:"
+    lacking = packages.without_programs(missing)
     width = max(len(", ".join(programs)) for _, programs in lacking)
     for package, programs in lacking:
         yield f"  {', '.join(programs):{width}}  {package.purpose} (Debian's package {package.name})"
-    here = [name for name in packages.Names._fields if shutil.which(name) is not None]
-    for manager in here or packages.Names._fields:
-        names = dict.fromkeys(package.elsewhere._asdict()[manager] for package, _ in lacking)
-        known = [name for name in names if name]
-        verb = {"pacman": "-S", "apk": "add"}.get(manager, "install")
-        if known:
-            yield f"with {manager}: {manager} {verb} {' '.join(known)}"
+    for manager in packages.Names._fields if kind is None else (kind,):
+        names, unknown = packages.names_for(manager, [package.name for package in missing])
+        if names:
+            yield f"with {manager}: {shlex.join(packages.command_of(manager, names))}"
+        if unknown and kind is not None:
+            yield f"by the name that it has here: {', '.join(unknown)}"
 
 
 def _build_gvisor() -> None:

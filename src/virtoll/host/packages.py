@@ -1,7 +1,8 @@
 """What a host must have: each Debian package with its purpose, its programs, and its names in other distributions.
 
-Main types: ``Package`` and ``Names``. The one list for ``virtoll setup`` and for a clone's ``tools/setup.py``, which
-loads this file by its path before anything is installed: standard library only. Must not: install anything, or print.
+Main types: ``Package`` and ``Names``. ``how_to_install`` says it in the words of this host's package manager.
+The one list for ``virtoll setup`` and for a clone's ``tools/setup.py``, which loads this file by its path before
+anything is installed: standard library only. Must not: install anything, or print.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 
@@ -47,6 +49,8 @@ TO_RUN = (
     Package("runc", "containers", ("runc",), _everywhere("runc")),
     Package("util-linux", "the lab's namespaces", ("setpriv", "unshare", "nsenter"), _OF_UTIL_LINUX),
 )
+TO_MEASURE = frozenset({"iproute2", "mount", "util-linux"})
+"""Those of them without which nothing at all is measured; what lacks another one is left out, and the rest runs."""
 EMULATORS = {
     "x86_64": Package(
         "qemu-system-x86",
@@ -63,6 +67,7 @@ EMULATORS = {
 }
 # Each platform says by its probe when something of these is missing, so none is needed to measure.
 FOR_PLATFORMS = (
+    Package("conmon", "watches Podman's containers", ("conmon",), _everywhere("conmon")),
     Package("crun", "containers by crun", ("crun",), _everywhere("crun")),
     Package("docker.io", "containers by Docker", ("dockerd",), Names("moby-engine", "docker", "docker", "docker")),
     Package("erofs-utils", "the image as a read-only disk", ("mkfs.erofs",), _everywhere("erofs-utils")),
@@ -98,7 +103,16 @@ FOR_TOOLS = (
 )
 STANDS_IN = {"runc": "containerd.io"}
 """A package that brings the same program and that must not be removed in favour of Debian's own."""
-_SYSTEM_FOLDERS = "/usr/local/sbin:/usr/sbin:/sbin"
+_SYSTEM_FOLDERS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""Where distributions and their administrators put programs; a PATH of sudo's or of an ordinary user has not all."""
+_INSTALLS = {
+    "apt": ("apt-get", "install"),
+    "dnf": ("dnf", "install"),
+    "pacman": ("pacman", "-S"),
+    "zypper": ("zypper", "install"),
+    "apk": ("apk", "add"),
+}
+"""What each package manager is called with before the packages' names."""
 
 
 def needed(machine: str, *, platforms: bool = False, tools: bool = False) -> tuple[Package, ...]:
@@ -126,6 +140,71 @@ def missing_packages(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in names if name not in installed and STANDS_IN.get(name) not in installed)
 
 
+def manager() -> str | None:
+    """This host's package manager, by its name in ``Names`` or ``apt``; None where it has none of those known here."""
+    if all(map(shutil.which, ("apt-get", "dpkg-query"))):
+        return "apt"
+    return next((name for name in Names._fields if shutil.which(name) is not None), None)
+
+
+def names_for(kind: str, debian: Iterable[str]) -> tuple[list[str], list[str]]:
+    """What a package manager calls these Debian packages, each once, and those of which its name is not certain."""
+    if kind == "apt":
+        return list(dict.fromkeys(debian)), []
+    known: dict[str, None] = {}
+    unknown: dict[str, None] = {}
+    for name in debian:
+        there = _NAMED[name].elsewhere._asdict()[kind] if name in _NAMED else ""
+        (known if there else unknown)[there or name] = None
+    return list(known), list(unknown)
+
+
+def command_of(kind: str, names: Sequence[str]) -> list[str]:
+    """The command by which a person installs packages, by its manager's own names."""
+    return [*_INSTALLS[kind], *names]
+
+
+def how_to_install(*debian: str, here: bool = True) -> str:
+    """What a person does to have these Debian packages, as a sentence ends.
+
+    A command of this host's package manager; where it has none, or they belong on another host (not ``here``), names.
+    """
+    kind = manager() if here else None
+    if kind is None:
+        return f"install {_in_words(debian)}" + ("" if here else " there")
+    known, unknown = names_for(kind, debian)
+    parts = [" ".join(command_of(kind, known))] if known else []
+    parts += [f"install {_in_words(unknown)}"] if unknown else []
+    return ", and ".join(parts)
+
+
+def _in_words(debian: Sequence[str]) -> str:
+    return f"{' and '.join(dict.fromkeys(debian))} (as Debian calls {'it' if len(debian) == 1 else 'them'})"
+
+
+def beyond_path(program: str) -> str | None:
+    """Where a program is that PATH does not find; None where it is in no system folder either."""
+    return None if shutil.which(program) is not None else shutil.which(program, path=_SYSTEM_FOLDERS)
+
+
+def how_to_reach(*found: str) -> str:
+    """What a person does so that PATH finds programs that are there, as a sentence ends."""
+    by_sudo = " (sudo sets its own: secure_path in /etc/sudoers)" if os.environ.get("SUDO_USER") else ""
+    folders = os.pathsep.join(dict.fromkeys(str(Path(path).parent) for path in found))
+    return f"add {folders} to PATH{by_sudo}"
+
+
+def missing_program(program: str, debian: Sequence[str]) -> tuple[str, str, tuple[str, ...]]:
+    """Of a program that PATH does not find: why it cannot be used, what to do, and what of that is to be installed.
+
+    ``debian``: the Debian packages that bring it.
+    """
+    there = beyond_path(program)
+    if there is not None:
+        return f"{program} is in {Path(there).parent}, where PATH does not look", how_to_reach(there), ()
+    return f"{program}: not found on this host", how_to_install(*debian), tuple(debian)
+
+
 def install_command(names: Sequence[str]) -> list[str]:
     """The command that installs Debian packages and removes none, as an argument list."""
     return ["apt-get", "install", "-y", "--no-remove", "--no-install-recommends", *names]
@@ -141,3 +220,6 @@ def without_programs(packages: Iterable[Package]) -> tuple[tuple[Package, tuple[
     path = f"{os.environ.get('PATH', os.defpath)}:{_SYSTEM_FOLDERS}"
     found = ((one, tuple(name for name in one.programs if shutil.which(name, path=path) is None)) for one in packages)
     return tuple((one, programs) for one, programs in found if programs)
+
+
+_NAMED = {one.name: one for one in (*TO_RUN, *EMULATORS.values(), *FOR_PLATFORMS, *FOR_TOOLS)}

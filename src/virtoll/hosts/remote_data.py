@@ -77,7 +77,7 @@ def make_remote(host: GuestHost, agent: Path, by: DataBy, size_bytes: int, promi
             host.run(make_file_system(made.disk_path), "data disk", _SECONDS)
     except GuestError as error:
         made.remove()
-        remedy = "; apt-get install e2fsprogs" if isinstance(error, ProgramMissing) else ""
+        remedy = " (Debian's package e2fsprogs)" if isinstance(error, ProgramMissing) else ""
         raise GuestError(f"a data {by} could not be made: {error}{remedy}") from error
     return made
 

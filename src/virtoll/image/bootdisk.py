@@ -73,7 +73,8 @@ def _loader() -> tuple[Path, ...]:
         missing.append("xorriso")
     if missing:
         raise ImageError(
-            f"A disk that boots the guest image needs {missing[0]}: apt-get install xorriso isolinux syslinux-common."
+            f"A disk that boots the guest image needs {missing[0]}: 'virtoll setup --platforms' installs or names "
+            "xorriso, isolinux and syslinux-common."
         )
     return _LOADER
 

@@ -88,7 +88,8 @@ def _require_programs(name: FormName) -> None:
             find_program(program)
         except ImageError:
             raise ImageError(
-                f"The {name} form of the guest image needs {program}: apt-get install {_PACKAGES[name]}."
+                f"The {name} form of the guest image needs {program}: 'virtoll setup --platforms' installs or names "
+                f"{_PACKAGES[name]}."
             ) from None
 
 

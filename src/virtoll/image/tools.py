@@ -156,7 +156,8 @@ def _require_mmdebstrap(name: str) -> None:
         debian.find_program("mmdebstrap")
     except ImageError:
         raise ImageError(
-            f"The guest image {name} is installed by mmdebstrap, which is missing: apt-get install mmdebstrap."
+            f"The guest image {name} is installed by mmdebstrap, which is missing: 'virtoll setup --tools' installs or "
+            "names it."
         ) from None
 
 

@@ -145,7 +145,7 @@ def make_disk(lab_id: str, size_bytes: int, run: Run, promised_bytes: int = 0, d
         try:
             run(make_file_system(file), "data disk")
         except GuestError as error:
-            remedy = "; apt-get install e2fsprogs" if shutil.which(MKE2FS) is None else ""
+            remedy = "; 'virtoll setup' installs or names e2fsprogs" if shutil.which(MKE2FS) is None else ""
             raise GuestError(f"a data disk could not be made: {error}{remedy}") from error
         return LocalVolume(size_bytes, file_system_of(base), None, os.open(file, os.O_RDWR | os.O_CLOEXEC))
     finally:

@@ -36,6 +36,13 @@ from virtoll.lab.receiving import PINNER_VARIABLE, pin_for_lab
 LAB_VARIABLE = "VIRTOLL_LAB"
 _TOOLS = {"setpriv": "util-linux", "unshare": "util-linux", "mount": "mount", "ip": "iproute2"}
 """The programs that make a lab, each with its Debian package."""
+_SYSTEM_FOLDERS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_FORBIDDING = (
+    ("user.max_user_namespaces", "0", "15000"),
+    ("kernel.unprivileged_userns_clone", "0", "1"),
+    ("kernel.apparmor_restrict_unprivileged_userns", "1", "0"),
+)
+"""Settings that keep ordinary users from namespaces: the value that does, and one that does not."""
 _LAB_END_SECONDS = 180.0
 _PROBE_SECONDS = 120.0
 _RECORD_BYTES = 8192  # a path has at most 4096
@@ -134,23 +141,34 @@ def probe_namespaces() -> str | None:
     if finished.returncode == 0:
         return None
     detail = (finished.stderr.strip().splitlines() or ["no message"])[-1]
-    remedy = (
-        "run as root"
-        if os.geteuid() == 0
-        else "allow user namespaces (sysctl user.max_user_namespaces, "
-        "kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0) or run as root"
-    )
-    return f"the namespaces of the lab could not be made ({detail}); {remedy}"
+    return f"the namespaces of the lab could not be made ({detail}); {how_to_allow_namespaces()}"
+
+
+def how_to_allow_namespaces(proc: Path = Path("/proc")) -> str:
+    """What to do where namespaces cannot be made: what this kernel says of itself, below ``proc``, decides."""
+    if os.geteuid() == 0:
+        return "in a container start that with '--privileged', or run Virtoll on its host"
+    if not (proc / "self/ns/user").exists():
+        return "this kernel has no user namespaces (CONFIG_USER_NS), so run as root"
+    for setting, forbids, allow in _FORBIDDING:
+        with contextlib.suppress(OSError):
+            if (proc / "sys" / setting.replace(".", "/")).read_text(encoding="ascii").strip() == forbids:
+                return f"allow user namespaces as root (sysctl -w {setting}={allow}) or run as root"
+    return "allow user namespaces for this user (in a container: start that with '--privileged') or run as root"
 
 
 def _missing_tools() -> str | None:
     missing = [tool for tool in _TOOLS if shutil.which(tool) is None]
     if not missing:
         return None
-    packages = " ".join(dict.fromkeys(_TOOLS[tool] for tool in missing))
+    hidden = {tool: found for tool in missing if (found := shutil.which(tool, path=_SYSTEM_FOLDERS)) is not None}
+    if len(hidden) == len(missing):
+        folders = ":".join(dict.fromkeys(str(Path(found).parent) for found in hidden.values()))
+        return f"{', '.join(missing)}: installed, where PATH does not look; add {folders} to PATH"
+    packages = " and ".join(dict.fromkeys(_TOOLS[tool] for tool in missing))
     return (
         f"{', '.join(missing)}: not found on this host; 'virtoll setup' installs what a run needs, or names it "
-        f"(this alone, on Debian: apt-get install {packages})"
+        f"(this alone: {packages}, as Debian calls it)"
     )
 
 

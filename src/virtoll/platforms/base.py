@@ -9,19 +9,21 @@ A platform must not know a workload, nor what its guests will be used for.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar, Final, Generic, Literal, Self, TypeVar
 
 from virtoll.agent.client import Caller
-from virtoll.errors import GuestError
+from virtoll.errors import GuestError, ProgramMissing
 from virtoll.experiment.model import Parameters
 from virtoll.host.guest_usage import GuestProcesses, HostView, view_of_host
-from virtoll.hosts.base import CommandRunner
+from virtoll.host.packages import beyond_path, how_to_install, missing_program
+from virtoll.hosts.base import CommandRunner, GuestHost
 from virtoll.lab.cgroups import Limits
 from virtoll.lab.data import DataBy, DataVolume
+from virtoll.lab.interfaces import TUN_DEVICE
 from virtoll.lab.network import GuestNetwork
 from virtoll.platforms.host import Site
 
@@ -45,12 +47,33 @@ DATA_PATH = "/data"
 class Probe:
     """What ``probe`` found out.
 
-    Usable or not, the product's version, and if not why and what to do, in one sentence.
+    Usable or not, the product's version, and if not why and what to do, in one sentence. ``remedy``: the end of that
+    sentence, where it is parted from why. ``install``: the Debian packages that the remedy installs on this machine.
     """
 
     available: bool
     version: str | None
     reason: str | None
+    remedy: str | None = None
+    install: tuple[str, ...] = ()
+
+    @classmethod
+    def unusable(cls, version: str | None, why: str, remedy: str, install: Sequence[str] = ()) -> Self:
+        """Not usable: why, and what to do about it."""
+        return cls(False, version, f"{why}; {remedy}", remedy, tuple(install))
+
+    @property
+    def why(self) -> str | None:
+        """The reason without the remedy; None where it is usable."""
+        if self.reason is None or self.remedy is None:
+            return self.reason
+        return self.reason.removesuffix(self.remedy).rstrip(" :;")
+
+
+def no_taps(version: str | None, *, otherwise: str = "") -> Probe:
+    """The probe of a platform whose NICs are taps, for a user who may make none; ``otherwise``: what else would do."""
+    remedy = f"chmod 0666 {TUN_DEVICE}, as Debian has it, or run as root{otherwise}"
+    return Probe.unusable(version, f"its NICs need taps, and this user may not open {TUN_DEVICE}", remedy)
 
 
 class GuestStartError(GuestError):
@@ -190,10 +213,10 @@ class Platform(ABC, Generic[P_co]):
     guests cannot do, feature (``workloads.base.FEATURES``) -> why, in a few words. ``max_vcpus``: CPUs that a guest
     can have; None: as many as the host. ``least_memory_bytes``: in less no guest's kernel starts, by the image's name;
     an image that is not there: not known. ``packages``: Debian packages of the product, whose versions a run's manifest
-    has. ``remedy``: what to do where the product is missing, the end of the probe's reason; None: nothing that could
-    be installed. ``without_root``: what of it an ordinary user can have, in a few words. ``remote_hosts``: whether
-    its guests may be on another host. ``quota_by_cgroup``: whether their CPU quota is a cgroup of this machine, so
-    that they have none on another host.
+    has. ``install``: those that bring it where it is missing, as ``host/packages.py`` names them. ``remedy``: what to
+    do instead where no package has it, the end of the probe's reason; None: nothing. ``without_root``: what of it an
+    ordinary user can have, in a few words. ``remote_hosts``: whether its guests may be on another host.
+    ``quota_by_cgroup``: whether their CPU quota is a cgroup of this machine, so that they have none on another host.
     ``cleaned_by_api``: leftovers are removed over the product's API, and by no command.
     """
 
@@ -212,6 +235,7 @@ class Platform(ABC, Generic[P_co]):
     max_vcpus: ClassVar[int | None] = None
     least_memory_bytes: ClassVar[Mapping[str, int]] = {}
     packages: ClassVar[tuple[str, ...]] = ()
+    install: ClassVar[tuple[str, ...]] = ()
     remedy: ClassVar[str | None] = None
     without_root: ClassVar[str] = "not tried"
     remote_hosts: ClassVar[bool] = False
@@ -228,6 +252,34 @@ class Platform(ABC, Generic[P_co]):
         Raises pydantic's ``ValidationError`` for values that are not allowed, and for another platform's model.
         """
         return cls(cls.parameter_model.model_validate(given))
+
+    @classmethod
+    def how_to_get(cls, *, here: bool = True) -> str:
+        """What to do where the product is missing on this machine, or on another one (not ``here``)."""
+        return how_to_install(*cls.install, here=here) if cls.install else cls.remedy or "install it"
+
+    @classmethod
+    def without(cls, error: GuestError, host: GuestHost) -> Probe:
+        """The probe on a host where the product's program could not be run, as ``error`` says."""
+        here = host.local is not None
+        if isinstance(error, ProgramMissing):
+            return cls.without_program(error.program, None if here else host.name)
+        remedy = cls.how_to_get(here=here)
+        return Probe(False, None, f"{error}: {remedy}", remedy, cls.install if here else ())
+
+    @classmethod
+    def without_program(cls, program: str, host: str | None = None, install: Sequence[str] | None = None) -> Probe:
+        """The probe where a program is missing: on this machine, or on the one of that name.
+
+        ``install``: the packages that bring it; None: the product's.
+        """
+        names = cls.install if install is None else install
+        if host is not None:
+            return Probe.unusable(None, f"{program}: not found on {host}", cls.how_to_get(here=False))
+        why, remedy, lacking = missing_program(program, names)
+        if beyond_path(program) is None and not names:
+            remedy = cls.how_to_get()
+        return Probe.unusable(None, why, remedy, lacking)
 
     @property
     def small_images_only(self) -> bool:

@@ -13,10 +13,9 @@ from virtoll.experiment.topology import Testbed
 from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation
 from virtoll.platforms.host import Site
 
-WHY = (
-    "kqemu is a record only: QEMU dropped its module for 2.6 kernels in 2009; its successor is KVM, "
-    "the platform qemu-kvm (docs/platforms/kqemu.md has what was published of it)"
-)
+_RECORD = "kqemu is a record only: QEMU dropped its module for 2.6 kernels in 2009"
+_SUCCESSOR = "its successor is KVM, the platform qemu-kvm (docs/platforms/kqemu.md has what was published of it)"
+WHY = f"{_RECORD}; {_SUCCESSOR}"
 
 
 class KqemuParameters(Parameters):
@@ -47,7 +46,7 @@ class Kqemu(Platform[KqemuParameters]):
     def probe(self, site: Site) -> Probe:
         """Never available."""
         del site
-        return Probe(False, None, WHY)
+        return Probe.unusable(None, _RECORD, _SUCCESSOR)
 
     def start(self, request: GuestRequest, site: Site) -> NoReturn:
         """Refused."""

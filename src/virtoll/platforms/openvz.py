@@ -139,13 +139,13 @@ class OpenVz(Platform[OpenVzParameters]):
             if wanted.tool == "prlctl":
                 host.run(["prlctl", "list", "-a"], "probe")
         except GuestError as error:
-            return Probe(False, None, f"{error}: {self.remedy}")
+            return self.without(error, host)
         if not host.is_root:
-            return Probe(False, version, f"{host.name}: vzctl needs root on the hardware node; log in as root")
+            return Probe.unusable(version, f"{host.name}: vzctl needs root on the hardware node", "log in as root")
         try:
             host.run(["test", "-d", KERNEL], "probe")
         except GuestError:
-            return Probe(False, version, f"{host.name}: no {KERNEL}: its kernel is not OpenVZ's; boot one that is")
+            return Probe.unusable(version, f"{host.name}: no {KERNEL}: its kernel is not OpenVZ's", "boot one that is")
         try:
             self._start(GuestRequest("probe-openvz", 1, 128 * 2**20, (), GuestNetwork(())), site).stop()
         except GuestError as error:

@@ -29,7 +29,7 @@ from virtoll.lab.data import DataBy
 from virtoll.lab.inside import wait_until
 from virtoll.lab.interfaces import TUN_DEVICE
 from virtoll.lab.network import GuestNetwork, taps_allowed
-from virtoll.platforms.base import GuestRequest, GuestStartError, Platform, Probe, Validation
+from virtoll.platforms.base import GuestRequest, GuestStartError, Platform, Probe, Validation, no_taps
 from virtoll.platforms.host import Site
 from virtoll.platforms.kernel_settings import SchedulerSetting, kernel_words
 from virtoll.platforms.process_guest import AgentGuest, quota_group, root_disk, socket_session
@@ -83,7 +83,7 @@ class UserModeLinux(Platform[UmlParameters]):
 
     name: ClassVar[str] = "uml"
     packages: ClassVar[tuple[str, ...]] = ("user-mode-linux",)
-    remedy: ClassVar[str] = "apt-get install user-mode-linux"
+    install: ClassVar[tuple[str, ...]] = ("user-mode-linux",)
     without_root: ClassVar[str] = "yes"
     family: ClassVar[str] = "user-mode kernel"
     validation: ClassVar[Validation] = "real"
@@ -115,11 +115,10 @@ class UserModeLinux(Platform[UmlParameters]):
     def probe(self, site: Site) -> Probe:
         """Boot a guest without network and wait for its agent."""
         if shutil.which(_BINARY) is None:
-            return Probe(False, None, f"{_BINARY}: not found on this host; {self.remedy}")
+            return self.without_program(_BINARY)
         version = f"UML {_version(site)}"
         if self.parameters.transport == "tap" and not taps_allowed():
-            remedy = f"chmod 0666 {TUN_DEVICE}, as Debian has it, run as root, or choose 'transport: raw'"
-            return Probe(False, version, f"its NICs need taps, and this user may not open {TUN_DEVICE}: {remedy}")
+            return no_taps(version, otherwise=", or choose 'transport: raw'")
         name = f"probe-uml-{self.parameters.transport}"
         request = GuestRequest(name, 1, 128 * _MIB, (), GuestNetwork(()), _PROBE_SECONDS)
         try:

@@ -88,7 +88,7 @@ class VirtualBox(Platform[VirtualBoxParameters]):
 
     name: ClassVar[str] = "virtualbox"
     packages: ClassVar[tuple[str, ...]] = ("virtualbox",)
-    remedy: ClassVar[str] = "VirtualBox with its kernel module"
+    remedy: ClassVar[str] = "install VirtualBox with its kernel module"
     without_root: ClassVar[str] = "no"
     remote_hosts: ClassVar[bool] = True
     family: ClassVar[str] = "hardware-assisted"
@@ -118,12 +118,12 @@ class VirtualBox(Platform[VirtualBoxParameters]):
         try:
             version = f"VirtualBox {site.host.run(['VBoxManage', '--version'], 'probe').splitlines()[-1].strip()}"
         except GuestError as error:
-            return Probe(False, None, f"{error}: {self.remedy}")
+            return self.without(error, site.host)
         try:
             site.host.run(["test", "-r", "/dev/vboxdrv", "-a", "-w", "/dev/vboxdrv"], "probe")
         except GuestError:
             remedy = "modprobe vboxdrv (with Secure Boot its key must be enrolled), and join the group vboxusers"
-            return Probe(False, version, f"/dev/vboxdrv cannot be opened on {site.host.name}: {remedy}")
+            return Probe.unusable(version, f"/dev/vboxdrv cannot be opened on {site.host.name}", remedy)
         request = GuestRequest("probe-virtualbox", 1, 128 * _MIB, (), GuestNetwork(()), _PROBE_SECONDS)
         try:
             self._start(request, site).stop()

@@ -88,13 +88,15 @@ class Vserver(Platform[VserverParameters]):
         try:
             version = host.run(["vserver", "--version"], "probe").strip().splitlines()[0].partition(" -- ")[0]
         except GuestError as error:
-            return Probe(False, None, f"{error}: {self.remedy}")
+            return self.without(error, host)
         if not host.is_root:
-            return Probe(False, version, f"{host.name}: vserver needs root; log in as root")
+            return Probe.unusable(version, f"{host.name}: vserver needs root", "log in as root")
         try:
             host.run(["test", "-d", KERNEL], "probe")
         except GuestError:
-            return Probe(False, version, f"{host.name}: no {KERNEL}: its kernel has no VServer patch; boot one with it")
+            return Probe.unusable(
+                version, f"{host.name}: no {KERNEL}: its kernel has no VServer patch", "boot one with it"
+            )
         try:
             self._start(GuestRequest("probe-vserver", 1, 128 * 2**20, (), GuestNetwork(())), site).stop()
         except GuestError as error:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from virtoll.errors import GuestError
+from virtoll.host.packages import how_to_install
 from virtoll.hosts.base import LocalHost
 from virtoll.lab.commands import ProcessOptions
 from virtoll.lab.data import DataBy
@@ -29,7 +30,7 @@ from virtoll.platforms.host import Site
 from virtoll.platforms.last_words import last_line
 
 _READY_SECONDS = 120.0
-_DEBIAN = "apt-get install docker.io"
+_PACKAGE = "docker.io"
 # What a user may have set for a daemon of their own must not lead the client there.
 _CLIENT_VARIABLES = ("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_API_VERSION", "DOCKER_TLS_VERIFY", "DOCKER_CONFIG")
 
@@ -171,7 +172,7 @@ def _choose_client(site: Site, folder: Path) -> tuple[list[str], str]:
     """
     cleared = [word for name in _CLIENT_VARIABLES for word in ("--unset", name)]
     spoken: list[tuple[bool, list[str], str]] = []
-    complaint = f"docker: no client on the path; {_DEBIAN}"
+    complaint = f"docker: no client on the path; {how_to_install(_PACKAGE)}"
     places = (Path(entry) / "docker" for entry in os.get_exec_path())
     for program in dict.fromkeys(str(path) for path in places if os.access(path, os.X_OK)):
         client = ["env", *cleared, program, "--config", f"{folder}/client", "--host", f"unix://{folder}/socket"]
@@ -179,7 +180,7 @@ def _choose_client(site: Site, folder: Path) -> tuple[list[str], str]:
         try:
             words = site.host.run([*client, "version", "--format", asked], "docker").split()
         except GuestError as error:
-            complaint = f"no docker client on the path speaks with dockerd: {error}; {_DEBIAN}"
+            complaint = f"no docker client on the path speaks with dockerd: {error}; {how_to_install(_PACKAGE)}"
             continue
         theirs, ours, interface = words if len(words) == 3 else ("?", "?", "?")
         version = f"Docker {ours}, client {theirs}, API {interface}"
@@ -237,7 +238,7 @@ class Docker(Platform[DockerParameters]):
 
     name: ClassVar[str] = "docker"
     packages: ClassVar[tuple[str, ...]] = ("docker.io",)
-    remedy: ClassVar[str] = _DEBIAN
+    install: ClassVar[tuple[str, ...]] = (_PACKAGE,)
     without_root: ClassVar[str] = "no"
     family: ClassVar[str] = "os-level"
     validation: ClassVar[Validation] = "real"
@@ -249,11 +250,13 @@ class Docker(Platform[DockerParameters]):
 
     def probe(self, site: Site) -> Probe:
         """Start the lab's daemon and run the image's agent once in a container."""
-        for program, package in (("dockerd", "docker.io"), (self.parameters.runtime, self.parameters.runtime)):
+        for program, package in (("dockerd", _PACKAGE), (self.parameters.runtime, self.parameters.runtime)):
             if shutil.which(program) is None:
-                return Probe(False, None, f"{program}: not found on this host; apt-get install {package}")
+                return self.without_program(program, install=(package,))
         if not site.host.is_root:
-            return Probe(False, None, "a Docker daemon of the lab's own needs root: run as root, or use podman or runc")
+            return Probe.unusable(
+                None, "a Docker daemon of the lab's own needs root", "run as root, or use podman or runc"
+            )
         version = None
         try:
             runtime = site.host.run([self.parameters.runtime, "--version"], "probe").splitlines()[0]

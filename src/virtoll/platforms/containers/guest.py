@@ -132,7 +132,9 @@ class ManagedContainer(Platform[Limited]):
         try:
             version = self.version(site.host.run([self.program, "--version"], "probe"))
         except GuestError as error:
-            return Probe(False, None, f"{error}: {self.remedy}")
+            return self.without(error, site.host)
+        if site.host.local is not None and site.host.local.cgroup is None:
+            return Probe.unusable(version, "it needs root and cgroups", "run as root")
         try:
             with contextlib.ExitStack() as undo:
                 group = self._group(site, "probe", Limits())

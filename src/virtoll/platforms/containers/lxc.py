@@ -43,7 +43,7 @@ class Lxc(ManagedContainer):
     title: ClassVar[str] = "container by LXC"
     program: ClassVar[str] = "lxc-start"
     packages: ClassVar[tuple[str, ...]] = ("lxc",)
-    remedy: ClassVar[str] = "apt-get install lxc"
+    install: ClassVar[tuple[str, ...]] = ("lxc",)
 
     def version(self, said: str) -> str:
         """The program says its number alone."""

@@ -39,7 +39,7 @@ class SystemdNspawn(ManagedContainer):
     title: ClassVar[str] = "container by systemd-nspawn"
     program: ClassVar[str] = "systemd-nspawn"
     packages: ClassVar[tuple[str, ...]] = ("systemd-container",)
-    remedy: ClassVar[str] = "apt-get install systemd-container"
+    install: ClassVar[tuple[str, ...]] = ("systemd-container",)
 
     def version(self, said: str) -> str:
         """From ``systemd 252 (252.39-1~deb12u1)``."""

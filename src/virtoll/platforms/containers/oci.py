@@ -70,7 +70,7 @@ class OciPlatform(Platform[AttachedP]):
         try:
             version = site.host.run([self._binary(), "--version"], "probe").splitlines()[0].replace(" version", "")
         except GuestError as error:
-            return Probe(False, None, f"{error}: {self.remedy}")
+            return self.without(error, site.host)
         try:
             self._try(site)
         except GuestError as error:
@@ -149,7 +149,7 @@ class Runc(OciPlatform[Limited]):
 
     name: ClassVar[str] = "runc"
     packages: ClassVar[tuple[str, ...]] = ("runc",)
-    remedy: ClassVar[str] = "apt-get install runc"
+    install: ClassVar[tuple[str, ...]] = ("runc",)
     title: ClassVar[str] = "container by runc"
     parameter_model = Limited
     runtime = "runc"
@@ -160,7 +160,7 @@ class Crun(OciPlatform[Limited]):
 
     name: ClassVar[str] = "crun"
     packages: ClassVar[tuple[str, ...]] = ("crun",)
-    remedy: ClassVar[str] = "apt-get install crun"
+    install: ClassVar[tuple[str, ...]] = ("crun",)
     title: ClassVar[str] = "container by crun"
     parameter_model = Limited
     runtime = "crun"

@@ -36,7 +36,7 @@ class Podman(Platform[PodmanParameters]):
 
     name: ClassVar[str] = "podman"
     packages: ClassVar[tuple[str, ...]] = ("podman",)
-    remedy: ClassVar[str] = "apt-get install podman"
+    install: ClassVar[tuple[str, ...]] = ("podman",)
     without_root: ClassVar[str] = "yes, without limits"
     family: ClassVar[str] = "os-level"
     validation: ClassVar[Validation] = "real"
@@ -51,7 +51,7 @@ class Podman(Platform[PodmanParameters]):
         version = None
         for program in ("podman", "conmon", self.parameters.runtime):
             if shutil.which(program) is None:
-                return Probe(False, version, f"{program}: not found on this host; apt-get install {program}")
+                return self.without_program(program, install=(program,))
         try:
             version = site.host.run(["podman", "--version"], "probe").strip().replace(" version", "")
             runtime = site.host.run([self.parameters.runtime, "--version"], "probe").splitlines()[0]
@@ -101,7 +101,7 @@ class Podman(Platform[PodmanParameters]):
             f"--chdir={folder}",
             f"CONTAINERS_CONF={engine}",
             f"CONTAINERS_STORAGE_CONF={storage}",
-            *_as_user(site),
+            *_as_user(site, folder),
             "podman",
             "--root",
             f"{folder}/root",
@@ -143,13 +143,16 @@ class Podman(Platform[PodmanParameters]):
         return [*podman, "run", "--rm", "--name", name, *options, *own, "--rootfs", str(_root(site))]
 
 
-def _as_user(site: Site) -> list[str]:
-    """What shows Podman that it is in a user's namespace already: it would take its root for the host's otherwise."""
+def _as_user(site: Site, home: Path) -> list[str]:
+    """What shows Podman that it is in a user's namespace already: it would take its root for the host's otherwise.
+
+    What it notes in the user's home goes to ``home``.
+    """
     if site.host.is_root:
         return []
     users, groups = (Path(f"/proc/self/{kind}_map").read_text(encoding="ascii").split()[1] for kind in ("uid", "gid"))
     named = {"USERNS_CONFIGURED": "done", "ROOTLESS_UID": users, "ROOTLESS_GID": groups}
-    return [f"_CONTAINERS_{name}={value}" for name, value in named.items()]
+    return [f"HOME={home}", *(f"_CONTAINERS_{name}={value}" for name, value in named.items())]
 
 
 def _root(site: Site) -> Path:

@@ -52,7 +52,7 @@ class PreparedNetworkPlatform(OciPlatform[AttachedP]):
             with held_namespace(site, "probe") as holder:
                 self._run_agent_once(site, f"/proc/{holder}/ns/net")
         except GuestError as error:
-            raise GuestError(f"{error}; {self.remedy}") from error
+            raise GuestError(f"{error}; {self.how_to_get()}") from error
 
 
 def _set_up(lab: LocalHost, folder: Path, holder: int, network: GuestNetwork, name: str) -> None:

@@ -85,9 +85,9 @@ class Esxi(Platform[EsxiParameters]):
     def probe(self, site: Site) -> Probe:
         """Log in and start a guest without network; what the host says decides."""
         if self.parameters.server is None:
-            return Probe(False, None, "no ESXi host is named; docs/platforms/esxi.md has the keys of an experiment")
+            return Probe.unusable(None, "no ESXi host is named", "docs/platforms/esxi.md has the keys of an experiment")
         if find_spec("pyVmomi") is None:
-            return Probe(False, None, "VMware's library pyvmomi is missing; install 'virtoll[esxi]'")
+            return Probe.unusable(None, "VMware's library pyvmomi is missing", "install 'virtoll[esxi]'")
         from virtoll.platforms.esxi.datastore import Datastore
         from virtoll.platforms.esxi.session import open_session
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from virtoll.errors import GuestDied, GuestError, HostUnreachable
+from virtoll.host.packages import how_to_install
 from virtoll.hosts.base import CommandRunner, LocalHost
 from virtoll.lab.cgroups import Group
 from virtoll.lab.commands import PIPED, RUN_SECONDS
@@ -25,7 +26,7 @@ from virtoll.lab.enter import Bind, Enter, Mount
 from virtoll.lab.inside import end_process
 from virtoll.platforms.last_words import last_line
 
-DEBIAN = "apt-get install libvirt-clients libvirt-daemon libvirt-daemon-driver-qemu"
+DEBIAN = ("libvirt-clients", "libvirt-daemon", "libvirt-daemon-driver-qemu")
 _CHUNK_BYTES = 65536
 # A driver of the lab's own changes no owners, and gives no process rights of another user.
 _QEMU_CONF = """\
@@ -188,9 +189,10 @@ def _it_said(said: bytes) -> str:
 
 def explained(complaint: str, uri: str, host: CommandRunner) -> str:
     """libvirt's complaint, and for those that have a remedy what to do."""
+    all_of_it = how_to_install(*DEBIAN, here=False)
     remedies = (
-        ("virsh: not found", DEBIAN),
-        ("virsh': No such file", DEBIAN),
+        ("virsh: not found", all_of_it),
+        ("virsh': No such file", all_of_it),
         ("authentication unavailable", f"{uri} needs rights on {host.name}: log in as root, or join the group libvirt"),
         ("Permission denied", f"{uri} needs rights on {host.name}: log in as root, or join the group libvirt"),
         ("access denied", f"{uri} needs rights on {host.name}: log in as root, or join the group libvirt"),
@@ -200,11 +202,14 @@ def explained(complaint: str, uri: str, host: CommandRunner) -> str:
         ),
         ("already exists with uuid", "this run did not make that domain; 'virsh list --all' shows it"),
         ("already active", "this run did not make that domain; 'virsh list --all' shows it"),
-        ("could not get preferred machine", f"the domain type is not there: {DEBIAN} qemu-system-x86"),
+        (
+            "could not get preferred machine",
+            f"the domain type is not there: {how_to_install(*DEBIAN, 'qemu-system-x86', here=False)}",
+        ),
         ("could not find capabilities", "the domain type is not there; choose another 'domain_type'"),
         ("Cannot get interface MTU", "the bridge is not on the host that the daemon runs on"),
-        ("no connection driver available for lxc", "apt-get install libvirt-daemon-driver-lxc"),
-        ("no connection driver available", f"the driver is not installed: {DEBIAN}"),
+        ("no connection driver available for lxc", how_to_install("libvirt-daemon-driver-lxc", here=False)),
+        ("no connection driver available", f"the driver is not installed: {all_of_it}"),
         ("Network not found", "the network is missing there"),
     )
     found = next((remedy for text, remedy in remedies if text.lower() in complaint.lower()), None)

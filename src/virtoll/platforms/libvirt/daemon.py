@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from virtoll.errors import GuestError
+from virtoll.host.packages import how_to_install
 from virtoll.hosts.base import LocalHost
 from virtoll.lab.cgroups import Group, Limits
 from virtoll.lab.commands import ProcessOptions
@@ -128,7 +129,7 @@ def lab_daemon(site: Site, name: str) -> Daemon:
 
 def _start(site: Site) -> Daemon:
     if shutil.which("libvirtd") is None:
-        raise GuestError(f"libvirtd: not found on this host; install it: {DEBIAN}")
+        raise GuestError(f"libvirtd: not found on this host; {how_to_install(*DEBIAN)}")
     host, folder = site.this_machine, site.this_machine.scratch / "libvirtd"
     folder.mkdir(exist_ok=True)
     for stale in ("libvirt-sock", "pid"):

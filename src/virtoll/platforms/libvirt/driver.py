@@ -24,7 +24,7 @@ from virtoll.lab.inside import signal_tree
 from virtoll.lab.network import GuestNetwork, taps_allowed
 from virtoll.lab.priority import preferred
 from virtoll.lab.residue import lab_named_in
-from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation
+from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation, no_taps
 from virtoll.platforms.host import Site
 from virtoll.platforms.libvirt.connection import DEBIAN, Virsh, embedded_virsh
 from virtoll.platforms.libvirt.daemon import Daemon, lab_daemon
@@ -55,7 +55,7 @@ class Libvirt(Platform[LibvirtParameters]):
 
     name: ClassVar[str] = "libvirt"
     packages: ClassVar[tuple[str, ...]] = ("libvirt-clients", "libvirt-daemon")
-    remedy: ClassVar[str] = DEBIAN
+    install: ClassVar[tuple[str, ...]] = DEBIAN
     remote_hosts: ClassVar[bool] = True
     validation: ClassVar[Validation] = "real"
     family: ClassVar[str] = "emulated"
@@ -82,11 +82,15 @@ class Libvirt(Platform[LibvirtParameters]):
         """Ask for the versions, then start a guest without network and wait for its agent."""
         if (refusal := self._refusal(site.host)) is not None:
             return Probe(False, None, refusal)
+        if not self.parameters.container and site.host.local is not None and not taps_allowed():
+            return no_taps(None)
         version = None
         try:
-            version = self._version(site)
+            version = f"libvirt {site.host.run(['virsh', '--version'], 'probe').strip()}"
             request = GuestRequest("probe", 1, 128 * _MIB, (), GuestNetwork(()), _PROBE_SECONDS)
             self._start(request, site).stop()
+        except ProgramMissing as error:
+            return self.without(error, site.host)
         except GuestError as error:
             return Probe(False, version, f"no domain of type {self.parameters.kind} starts by {self._uri}: {error}")
         return Probe(True, version, None)
@@ -94,13 +98,6 @@ class Libvirt(Platform[LibvirtParameters]):
     @property
     def _uri(self) -> str:
         return self.parameters.uri
-
-    def _version(self, site: Site) -> str:
-        """libvirt's version, as virsh says it."""
-        try:
-            return f"libvirt {site.host.run(['virsh', '--version'], 'probe').strip()}"
-        except ProgramMissing as error:
-            raise GuestError(f"{error}: {DEBIAN}") from error
 
     def _refusal(self, host: GuestHost) -> str | None:
         """Why these parameters cannot work on this host, whatever is installed."""
@@ -116,8 +113,6 @@ class Libvirt(Platform[LibvirtParameters]):
             return f"{self._uri}: libvirt makes no container without root and cgroups; run as root"
         if wanted.uri == SYSTEM and not host.is_root:
             return f"{SYSTEM}: the lab's own daemon needs root; run as root, or use {EMBEDDED}"
-        if not wanted.container and not taps_allowed():
-            return "its NICs need taps, and this user may not open /dev/net/tun; chmod 0666 it, or run as root"
         return None
 
     def start(self, request: GuestRequest, site: Site) -> LibvirtGuest:

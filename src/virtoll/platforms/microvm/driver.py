@@ -25,7 +25,7 @@ from virtoll.lab.commands import ProcessOptions
 from virtoll.lab.inside import end_process, is_listened, wait_until
 from virtoll.lab.interfaces import TUN_DEVICE
 from virtoll.lab.network import GuestNetwork, taps_allowed
-from virtoll.platforms.base import GuestRequest, GuestStartError, Platform, Probe, Validation
+from virtoll.platforms.base import GuestRequest, GuestStartError, Platform, Probe, Validation, no_taps
 from virtoll.platforms.host import Site
 from virtoll.platforms.kernel_settings import ClockSetting, kernel_words
 from virtoll.platforms.last_words import last_line
@@ -139,17 +139,16 @@ class MicroVm(Platform[MicroVmParameters]):
         """Ask for the version and boot a guest without network."""
         binary = self.parameters.binary
         if shutil.which(binary) is None:
-            return Probe(False, None, f"{binary}: not found; {self.remedy}")
+            return Probe.unusable(None, f"{binary}: not found", self.how_to_get())
         try:
             version = site.host.run([binary, "--version"], "probe").splitlines()[0].strip()
         except (GuestError, IndexError) as error:
             return Probe(False, None, f"{binary} does not report its version: {error}; is it {self.product}?")
         if not os.access(KVM_DEVICE, os.R_OK | os.W_OK):
             remedy = "load kvm_intel or kvm_amd, and join the group kvm"
-            return Probe(False, version, f"{self.product} needs {KVM_DEVICE}, which cannot be opened here: {remedy}")
+            return Probe.unusable(version, f"{self.product} needs {KVM_DEVICE}, which cannot be opened here", remedy)
         if not taps_allowed():
-            remedy = f"chmod 0666 {TUN_DEVICE}, as Debian has it, or run as root"
-            return Probe(False, version, f"its NICs need taps, and this user may not open {TUN_DEVICE}: {remedy}")
+            return no_taps(version)
         deadline = self.probe_deadline_seconds
         request = GuestRequest(f"probe-{self.name}", 1, _PROBE_MEMORY_BYTES, (), GuestNetwork(()), deadline)
         try:

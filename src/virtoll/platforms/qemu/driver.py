@@ -25,6 +25,7 @@ from typing import ClassVar
 
 from virtoll.agent.client import AgentClient
 from virtoll.errors import GuestError, ProgramMissing
+from virtoll.host.packages import EMULATORS
 from virtoll.hosts.base import GuestHost
 from virtoll.lab.attachments import Port
 from virtoll.lab.commands import ProcessOptions
@@ -33,7 +34,7 @@ from virtoll.lab.interfaces import TUN_DEVICE
 from virtoll.lab.network import GuestNetwork, taps_allowed
 from virtoll.lab.priority import preferred
 from virtoll.platforms.attachment import descriptors, machine_ports
-from virtoll.platforms.base import GuestRequest, GuestStartError, Platform, Probe, Validation
+from virtoll.platforms.base import GuestRequest, GuestStartError, Platform, Probe, Validation, no_taps
 from virtoll.platforms.host import Site
 from virtoll.platforms.last_words import last_line
 from virtoll.platforms.process_guest import AgentGuest, quota_group, root_disk, socket_session
@@ -116,7 +117,10 @@ class Qemu(Platform[QemuParameters]):
 
     name: ClassVar[str]
     packages: ClassVar[tuple[str, ...]] = ("qemu-system-x86", "qemu-system-arm", "seabios", "ipxe-qemu")
-    remedy: ClassVar[str] = "apt-get install qemu-system-x86 (or qemu-system-arm)"
+    install: ClassVar[tuple[str, ...]] = tuple(
+        one.name for name, one in EMULATORS.items() if name == platform.machine()
+    )
+    remedy: ClassVar[str] = "install the system emulator of QEMU for this machine"
     accelerator: ClassVar[str]
     cpu_model: ClassVar[str]
     probe_deadline_seconds: ClassVar[float]
@@ -157,7 +161,7 @@ class Qemu(Platform[QemuParameters]):
             version = site.host.run([self.binary, "--version"], "probe").splitlines()[0]
             accelerators = site.host.run([self.binary, "-accel", "help"], "probe").split()
         except ProgramMissing as error:
-            return Probe(False, None, f"{error}: {self.remedy}")
+            return self.without(error, site.host)
         except GuestError as error:
             return Probe(False, None, str(error))
         version = version.replace("QEMU emulator version ", "QEMU ").split(" (")[0]
@@ -166,6 +170,8 @@ class Qemu(Platform[QemuParameters]):
         refusal = self._refusal(site.host) or self._refusal_of_links(site.host)
         if refusal is not None:
             return Probe(False, version, refusal)
+        if site.host.local is not None and not taps_allowed():
+            return no_taps(version)
         request = GuestRequest(f"probe-{self.name}", 1, 128 * _MIB, (), GuestNetwork(()), self.probe_deadline_seconds)
         try:
             self._start(request, site).stop()
@@ -192,10 +198,7 @@ class Qemu(Platform[QemuParameters]):
             return f"vfio: QEMU's PCI devices are handed in on this machine only, not on {host.name}"
         if host.local is None:
             return None if host.is_root else f"its NICs need taps, and those root on {host.name}; log in as root"
-        if (refusal := self.parameters.refusal()) is not None:
-            return refusal
-        remedy = f"chmod 0666 {TUN_DEVICE}, as Debian has it, or run as root"
-        return None if taps_allowed() else f"its NICs need taps, and this user may not open {TUN_DEVICE}: {remedy}"
+        return self.parameters.refusal()
 
     def start(self, request: GuestRequest, site: Site) -> QemuGuest:
         """Boot the image with one NIC a link, each on a tap or macvtap, or a device of its own."""

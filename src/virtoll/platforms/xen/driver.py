@@ -102,7 +102,7 @@ class Xen(Platform[XenParameters]):
 
     name: ClassVar[str] = "xen"
     packages: ClassVar[tuple[str, ...]] = ("xen-utils-common",)
-    remedy: ClassVar[str] = "apt-get install xen-utils and xen-hypervisor, then boot into Xen"
+    remedy: ClassVar[str] = "install Xen (Debian: xen-system-amd64), then boot into it"
     without_root: ClassVar[str] = "no"
     family: ClassVar[str] = "paravirtualised"
     remote_hosts: ClassVar[bool] = True
@@ -132,7 +132,7 @@ class Xen(Platform[XenParameters]):
         try:
             said = site.host.run(["xl", "info"], "probe")
         except GuestError as error:
-            return Probe(False, None, _why_no_dom0(error, site.host))
+            return self.without(error, site.host) if isinstance(error, ProgramMissing) else _no_dom0(error, site.host)
         facts = dict(line.partition(":")[::2] for line in said.splitlines())
         known = {key.strip(): value.strip() for key, value in facts.items()}
         version = f"Xen {known.get('xen_version', '?')}, scheduler {known.get('xen_scheduler', '?')}"
@@ -299,10 +299,9 @@ def _refuse_taken(host: GuestHost, name: str) -> None:
         raise GuestError(f"{host.name} has a domain {name} already, which this run did not make: 'xl destroy {name}'")
 
 
-def _why_no_dom0(error: GuestError, host: GuestHost) -> str:
+def _no_dom0(error: GuestError, host: GuestHost) -> Probe:
     """What ``xl info`` said, as what is to be done."""
-    if isinstance(error, ProgramMissing):
-        return f"{error}: {Xen.remedy}"
     if isinstance(error, CommandFailed) and "ermission" in error.complaint:
-        return f"{host.name}: xl needs root in dom0; log in as root"
-    return f"{host.name} does not run under Xen ({error}): boot the hypervisor, then start xenstored and xenconsoled"
+        return Probe.unusable(None, f"{host.name}: xl needs root in dom0", "log in as root")
+    remedy = "boot the hypervisor, then start xenstored and xenconsoled"
+    return Probe.unusable(None, f"{host.name} does not run under Xen ({error})", remedy)
