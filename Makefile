@@ -13,7 +13,7 @@ WORKERS ?= 3
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev platforms tools tables images demo test test-compiled test-checks lint lint-quick format test-rust test-python test-inside test-outside test-fresh test-extended test-nested agent wheel licences image fuzz sanitize miri verdicts bench bench-wire clean
+.PHONY: help setup setup-dev platforms tools tables images demo test test-compiled test-checks lint lint-quick format test-rust test-python test-inside test-outside test-fresh test-extended test-nested agent wheel man deb licences image fuzz sanitize miri verdicts bench bench-wire clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -100,6 +100,10 @@ wheel: agent ## builds the wheel, which carries the agent, into dist/
 	@$(PYTHON) tools/setup.py --only venv
 	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 	@ls -1 dist/*.whl
+
+man: ## writes the manual pages, from the command line's own code, into build/man
+	@$(PYTHON) tools/setup.py --only venv
+	@$(BIN)/python tools/manual.py
 
 licences: ## writes crates/agent/LICENCES.txt, which the wheel carries, from Cargo's list
 	@$(PYTHON) tools/licences.py
