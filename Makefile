@@ -105,6 +105,10 @@ man: ## writes the manual pages, from the command line's own code, into build/ma
 	@$(PYTHON) tools/setup.py --only venv
 	@$(BIN)/python tools/manual.py
 
+deb: wheel ## builds Debian packages of the wheel, for Debian 12 and 13, into dist/
+	@$(PYTHON) tools/setup.py --dev --only venv
+	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python tools/deb.py --wheel dist/virtoll-*_$$(uname -m).whl
+
 licences: ## writes crates/agent/LICENCES.txt, which the wheel carries, from Cargo's list
 	@$(PYTHON) tools/licences.py
 
