@@ -149,10 +149,8 @@ def test_apt_installs_it_into_a_bare_debian_and_nothing_is_left(
     done_in(root, "apt-get", "update")
     # What is recommended is an emulator of 300 MB, of which nothing is started here.
     install = ("apt-get", "install", "-y", "--no-install-recommends", "--no-remove")
-    required = [
-        name for name in done_in(root, "dpkg-deb", "-f", package.name, "Depends").split(", ") if "(" not in name
-    ]
-    done_in(root, *install, *(name.partition(" |")[0] for name in required))
+    required = done_in(root, "dpkg-deb", "-f", package.name, "Depends").strip().split(", ")
+    done_in(root, *install, *(name.partition(" |")[0] for name in required if "(" not in name))
     before = files_of(root)
     done_in(root, *install, f"./{package.name}")
     assert list((root / "opt/virtoll/lib").rglob("typer/__pycache__/*.pyc")), "compiled when it was installed"
