@@ -8,6 +8,8 @@ FUZZ_VERSION := 0.13.2
 BIN := .venv/bin
 CARGO_FLAGS := --locked
 WORKERS ?= 3
+# When the source was committed; in a source distribution, when it was packed.
+EPOCH = SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || stat --format=%Y pyproject.toml)
 
 # Tests start Python hundreds of times: what it has compiled is kept, even where the environment says otherwise.
 unexport PYTHONDONTWRITEBYTECODE
@@ -98,7 +100,7 @@ agent: ## builds the agent alone
 
 wheel: agent ## builds the wheel, which carries the agent, into dist/
 	@$(PYTHON) tools/setup.py --only venv
-	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	@$(EPOCH) $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 	@ls -1 dist/*.whl
 
 man: ## writes the manual pages, from the command line's own code, into build/man
@@ -107,7 +109,7 @@ man: ## writes the manual pages, from the command line's own code, into build/ma
 
 deb: wheel ## builds Debian packages of the wheel, for Debian 12 and 13, into dist/
 	@$(PYTHON) tools/setup.py --dev --only venv
-	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python tools/deb.py --wheel dist/virtoll-*_$$(uname -m).whl
+	@$(EPOCH) $(BIN)/python tools/deb.py
 
 licences: ## writes crates/agent/LICENCES.txt, which the wheel carries, from Cargo's list
 	@$(PYTHON) tools/licences.py

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes Debian packages: Virtoll's wheel with what the lock pins, manual pages, completions, licences.
 
-`.venv/bin/python tools/deb.py --wheel WHEEL [--into FOLDER] [--release NAME]` (`make deb`) writes a package for each
+`.venv/bin/python tools/deb.py [--wheel WHEEL] [--into FOLDER] [--release NAME]` (`make deb`) writes a package for each
 Debian release of `RELEASES`: the compiled libraries are for one version of Python, which is that of the release. All
 of it is in /opt/virtoll, a virtual environment whose interpreter is Debian's; /usr/bin/virtoll is a link into it.
 
@@ -16,6 +16,7 @@ import gzip
 import hashlib
 import importlib.metadata
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -255,13 +256,11 @@ def copyright_of(site: Path) -> str:
 def licence_of(distribution: importlib.metadata.Distribution) -> str:
     """The licence's name as the library's own metadata has it; empty where they are silent."""
     facts = distribution.metadata
-    classified = [
-        one.rpartition(" :: ")[2] for one in facts.get_all("Classifier") or () if one.startswith("License ::")
-    ]
+    classified = [one for one in facts.get_all("Classifier") or () if one.startswith("License ::")]
     words = [
-        facts.get("License-Expression"),
+        *(facts.get_all("License-Expression") or ()),
         ", ".join(one.rpartition(" :: ")[2] for one in classified),
-        (facts.get("License") or "").partition("\n")[0],
+        *(one.partition("\n")[0] for one in facts.get_all("License") or ()),
     ]
     return next((one for one in words if one), "")
 
@@ -322,7 +321,8 @@ def make(order: Order, into: Path) -> Path:
 def main(arguments: Sequence[str]) -> int:
     """Makes the packages that are asked for; returns the exit code."""
     parser = argparse.ArgumentParser(description="Makes Debian packages of a wheel.")
-    parser.add_argument("--wheel", type=Path, required=True, help="what 'make wheel' has written")
+    built = next((ROOT / "dist").glob(f"virtoll-{__version__}-*_{platform.machine()}.whl"), ROOT / "dist")
+    parser.add_argument("--wheel", type=Path, default=built, help="what 'make wheel' has written (that of dist)")
     parser.add_argument("--into", type=Path, default=ROOT / "dist", help="the folder of the packages (dist)")
     parser.add_argument("--release", choices=[*RELEASES], help="one release of Debian alone")
     options = parser.parse_args(arguments)
