@@ -8,12 +8,14 @@ FUZZ_VERSION := 0.13.2
 BIN := .venv/bin
 CARGO_FLAGS := --locked
 WORKERS ?= 3
+# When the source was committed; in a source distribution, when it was packed.
+EPOCH = SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || stat --format=%Y pyproject.toml)
 
 # Tests start Python hundreds of times: what it has compiled is kept, even where the environment says otherwise.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev platforms tools tables images demo test test-compiled test-checks lint lint-quick format test-rust test-python test-inside test-outside test-fresh test-extended test-nested agent wheel licences image fuzz sanitize miri verdicts bench bench-wire clean
+.PHONY: help setup setup-dev platforms tools tables images demo test test-compiled test-checks lint lint-quick format test-rust test-python test-inside test-outside test-fresh test-extended test-nested agent wheel man deb licences image fuzz sanitize miri verdicts bench bench-wire clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -99,8 +101,16 @@ agent: ## builds the agent alone
 
 wheel: agent ## builds the wheel, which carries the agent, into dist/
 	@$(PYTHON) tools/setup.py --only venv
-	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	@$(EPOCH) $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 	@ls -1 dist/*.whl
+
+man: ## writes the manual pages, from the command line's own code, into build/man
+	@$(PYTHON) tools/setup.py --only venv
+	@$(BIN)/python tools/manual.py
+
+deb: wheel ## builds Debian packages of the wheel, for Debian 12 and 13, into dist/
+	@$(PYTHON) tools/setup.py --dev --only venv
+	@$(EPOCH) $(BIN)/python tools/deb.py
 
 licences: ## writes crates/agent/LICENCES.txt, which the wheel carries, from Cargo's list
 	@$(PYTHON) tools/licences.py

@@ -32,7 +32,9 @@ def machine_of(program: Path) -> str:
     assert specification.loader is not None
     elf = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(elf)
-    build = "build it with 'make agent' (needs Rust 1.90 and clang), or let VIRTOLL_AGENT name one"
+    build = (
+        "build it with 'make agent' in the source's folder (needs Rust 1.90 and clang), or let VIRTOLL_AGENT name one"
+    )
     if not program.is_file():
         raise SystemExit(f"virtoll: a wheel carries the agent, and {program} is missing; {build}")
     head = elf.read_head(program.read_bytes())

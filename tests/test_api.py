@@ -8,13 +8,16 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from tests.support.commands import REPOSITORY, environment
 
 import virtoll
 from virtoll import run
+from virtoll.cli.api.frames import COLUMNS, Rows, frame_of
 from virtoll.errors import UsageError
+from virtoll.runfolder.parameters import canonical_text
 
 PAGE = REPOSITORY / "docs" / "python.md"
 EXAMPLES = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
@@ -39,10 +42,34 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_examples_of_the_page_do_what_it_says(folder: Path) -> None:
-    read, measured, table = ((folder / f"{number}.txt").read_text().splitlines() for number in range(3))
+    read, measured, table, framed = ((folder / f"{number}.txt").read_text().splitlines() for number in range(4))
     assert "complete" in read[1]
     assert measured[0].startswith("models: ")
     assert {line.split()[0] for line in table} >= {"model-cost-25", "model-clock-2"}
+    assert framed[0] == "Float64 share of the baseline's performance"
+    assert re.fullmatch(r"model-cost-25 +0\.[78]\d+", framed[-1])
+
+
+@pytest.mark.parametrize("of", get_args(Rows))
+def test_a_frame_has_the_rows_with_types_that_do_not_depend_on_the_run(folder: Path, of: Rows) -> None:
+    loaded = virtoll.load(folder / "measured")
+    frame, rows = loaded.frame(of), loaded.rows(of)
+    assert {name: str(kind) for name, kind in frame.dtypes.items()} == dict(COLUMNS[of])
+    assert len(frame) == len(rows) > 0
+    for name in frame.columns:
+        values = [row[name] if name != "parameters" or of != "trials" else canonical_text(row[name]) for row in rows]
+        there = [None if missing else value for value, missing in zip(frame[name], frame[name].isna(), strict=True)]
+        assert there == values, name
+    assert set(frame.attrs["units"]) <= set(frame.columns)
+    empty = frame_of([], of, "empty")
+    assert list(empty.dtypes.items()) == list(frame.dtypes.items())
+
+
+def test_without_pandas_a_frame_is_one_sentence(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(UsageError, match=r"needs pandas.*: pip install 'virtoll\[data\]'$"):
+        virtoll.load(folder / "measured").frame()
+    assert virtoll.load(folder / "measured").rows()
 
 
 def test_rows_are_those_of_the_report_for_programs(folder: Path) -> None:

@@ -113,7 +113,7 @@ def test_another_simulator_is_not_taken_for_this_one(
     source.mkdir()
     for name in ("go.mod", "go.sum", "main.go"):
         (source / name).write_text("changed\n", encoding="ascii")
-    monkeypatch.setattr(clone, "simulator_source", lambda: source)
+    monkeypatch.setattr(clone, "tool_source", lambda _: source)
     assert third_party.find_vcsim(cache) is None
     (source / "go.sum").unlink()
     assert third_party.find_vcsim(cache) is None

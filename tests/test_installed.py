@@ -68,4 +68,4 @@ def test_an_agent_that_cannot_run_here_is_one_sentence(tmp_path: Path, monkeypat
 
 def test_a_clone_has_its_own_agent_and_simulator() -> None:
     assert clone.built_agent() == REPOSITORY / "build" / "virtoll-agent"
-    assert (clone.simulator_source() / "main.go").is_file()
+    assert (clone.tool_source("vcsim") / "main.go").is_file()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.commands import REPOSITORY
-from tests.support.wheels import build_wheel, copy_source, tracked
+from tests.support.wheels import build_sdist, build_wheel, copy_source, tracked
 
 from virtoll.errors import clone_folder
 
@@ -106,6 +106,31 @@ def test_no_wheel_without_an_agent_that_runs_everywhere(
     assert len(said) == 1
     assert complaint in said[0]
     assert not (tmp_path / "dist").exists() or not list((tmp_path / "dist").iterdir())
+
+
+def test_the_source_distribution_holds_what_the_same_wheel_and_its_agent_are_built_from(
+    wheel: Path, tmp_path: Path
+) -> None:
+    """It builds the agent by `make agent` there, and says so; pip does not do it by itself."""
+    made = build_sdist(tmp_path / "clone", tmp_path / "dist")
+    shutil.unpack_archive(made, tmp_path)
+    (source,) = tmp_path.glob("virtoll-*/")
+    there = {str(path.relative_to(source)) for path in source.rglob("*") if path.is_file()}
+    left_out = {name for name in tracked(".") if name not in there}
+    assert {name for name in left_out if not name.startswith(".")} == set()
+    refused = build_wheel(source, source / "build" / "virtoll-agent", tmp_path / "wheels")
+    assert refused.returncode != 0
+    (sentence,) = [line for line in refused.stderr.splitlines() if line.startswith("virtoll: ")]
+    assert "'make agent' in the source's folder (needs Rust 1.90 and clang)" in sentence
+    assert build_wheel(source, program(tmp_path, elf(62, 1)), tmp_path / "wheels").returncode == 0
+    assert (tmp_path / "wheels" / wheel.name).read_bytes() == wheel.read_bytes()
+    if shutil.which("cargo") is not None:  # the workspace is whole: each crate, and what is built of it
+        subprocess.run(
+            ["cargo", "metadata", "--no-deps", "--offline", "--locked", "--format-version", "1"],
+            cwd=source,
+            capture_output=True,
+            check=True,
+        )
 
 
 def test_this_package_runs_from_a_clone() -> None:

@@ -41,6 +41,7 @@ DEV_PACKAGES = (
     "chromium-headless-shell",  # tests open the report in a real browser
     "cpio",  # tests have the initramfs read by another program than ours
     "ethtool",  # tests look at interfaces with another program than ours
+    "groff-base",  # reads the manual pages, whose tests want no warning of it
     "iptables",  # tests drop known frames at a known place
     "kmod",  # depmod, by which tests judge the order of the guest's modules
     "libclang-rt-dev",  # libFuzzer, by which `make fuzz` need not compile its own

@@ -13,9 +13,9 @@ from tests.support.commands import REPOSITORY
 _BESIDE = ("pyproject.toml", "setup.py", "LICENSE", "README.md", "crates/agent/LICENCES.txt")
 
 
-def tracked() -> list[str]:
-    """The package's files as git has them."""
-    listing = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "src/virtoll"]
+def tracked(folder: str = "src/virtoll") -> list[str]:
+    """The package's files as git has them, or those of another folder of the clone."""
+    listing = ["git", "ls-files", "--cached", "--others", "--exclude-standard", folder]
     names = subprocess.run(listing, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout.splitlines()
     return [name for name in names if (REPOSITORY / name).is_file()]
 
@@ -40,3 +40,14 @@ def build_wheel(source: Path, agent: Path, target: Path, umask: int = 0o022) -> 
         umask=umask,
         check=False,
     )
+
+
+def build_sdist(clone: Path, target: Path) -> Path:
+    """Builds the source distribution of all files that git knows, copied into the new folder ``clone``."""
+    for name in tracked("."):
+        (clone / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(REPOSITORY / name, clone / name)
+    command = [sys.executable, "-c", "from setuptools import build_meta as b; import sys; b.build_sdist(sys.argv[1])"]
+    subprocess.run([*command, str(target)], cwd=clone, capture_output=True, text=True, check=True)
+    (made,) = target.iterdir()
+    return made

@@ -52,9 +52,9 @@ def usable_agent() -> Path:
     return agent
 
 
-def simulator_source() -> Path:
-    """The source of the ESXi simulator, which a clone alone has."""
-    return (clone_folder() or _package()) / "tools" / "vcsim"
+def tool_source(name: str) -> Path:
+    """The folder of a Go program's source or pins, which a clone alone has."""
+    return (clone_folder() or _package()) / "tools" / name
 
 
 def _package() -> Path:

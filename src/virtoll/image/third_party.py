@@ -2,11 +2,12 @@
 
 gVisor's runsc is a Go module, taken at a pinned version whose content is checked against a pinned hash, and built by
 the host's Go. What its build downloads is held to the module's own go.sum. Everything of the build is in the cache's
-temporary folder: nothing is left in the user's home. Once it is built, nothing needs the network again. For the tests
-(``--dev``) VMware's simulator of its API is built as well, from this clone's ``tools/vcsim``.
+temporary folder: nothing is left in the user's home. Once it is built, nothing needs the network again. What a clone
+pins by the go.mod and go.sum of a folder in ``tools/`` is built in the same way: for the tests (``--dev``) VMware's
+simulator of its API, and for ``make deb`` the program that writes packages.
 
-Main functions: ``find_runsc`` (no locks, no network) and ``prepare_runsc``; ``find_vcsim`` and ``prepare_vcsim``. It
-must not know platforms.
+Main functions: ``find_runsc`` (no locks, no network) and ``prepare_runsc``; ``find_vcsim`` and ``prepare_vcsim``;
+``prepare_nfpm``. It must not know platforms.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from virtoll.errors import ImageError, VirtollError
 from virtoll.image import Cache, clone, default_cache
@@ -31,7 +32,22 @@ MODULE_HASH = "h1:AU5+CtCvnBnxdZRNcZt1NfSLqgkXZVT3N/u6u1aXg44="  # of the module
 _REFERENCE = f"runsc-{VERSION}"
 _VERSION_VARIABLE = f"{MODULE}/runsc/version.version"
 _BUILD_SECONDS = 1800.0
-_SIMULATOR_FILES = ("go.mod", "go.sum", "main.go")
+
+
+class _Pinned(NamedTuple):
+    """A Go program that a folder of a clone's ``tools/`` pins, of the same name; ``go``: the oldest that builds it."""
+
+    name: str
+    what: str
+    package: str
+    files: tuple[str, ...]
+    go: str
+
+
+_SIMULATOR: Final = _Pinned("vcsim", "VMware's simulator of an ESXi host", ".", ("go.mod", "go.sum", "main.go"), "1.23")
+_PACKAGER: Final = _Pinned(
+    "nfpm", "the package writer nfpm", "github.com/goreleaser/nfpm/v2/cmd/nfpm", ("go.mod", "go.sum"), "1.25"
+)
 
 
 def find_runsc(cache: Cache | None = None) -> Path | None:
@@ -55,40 +71,53 @@ def prepare_runsc(cache: Cache | None = None) -> Path:
 
 def find_vcsim(cache: Cache | None = None) -> Path | None:
     """The simulator of an ESXi host that was built into the cache from the clone as it stands, or None."""
-    if not all((clone.simulator_source() / name).is_file() for name in _SIMULATOR_FILES):
-        return None
-    found = (cache or default_cache()).find(_simulator_reference())
-    return found / "vcsim" if found is not None else None
+    return _find_pinned(_SIMULATOR, cache or default_cache())
 
 
 def prepare_vcsim(cache: Cache | None = None) -> Path:
     """The same, built where it is not there. ``ImageError`` says what is missing."""
-    cache = cache or default_cache()
-    found = find_vcsim(cache)
+    return _prepare_pinned(_SIMULATOR, cache or default_cache())
+
+
+def prepare_nfpm(cache: Cache | None = None) -> Path:
+    """The program that writes Debian packages, built where it is not there. ``ImageError`` says what is missing."""
+    return _prepare_pinned(_PACKAGER, cache or default_cache())
+
+
+def _find_pinned(program: _Pinned, cache: Cache) -> Path | None:
+    if not all((clone.tool_source(program.name) / name).is_file() for name in program.files):
+        return None
+    found = cache.find(_reference_of(program))
+    return found / program.name if found is not None else None
+
+
+def _prepare_pinned(program: _Pinned, cache: Cache) -> Path:
+    found = _find_pinned(program, cache)
     if found is None:
         if shutil.which("go") is None:
             raise ImageError(
-                "VMware's simulator is built from its Go module, and Go is missing: install Go 1.23 or newer."
+                f"{program.what} is built from its Go module, and Go is missing: install Go {program.go} or newer."
             )
-        found = cache.build(_simulator_reference(), _fill_simulator, _say) / "vcsim"
+        found = cache.build(_reference_of(program), lambda folder: _fill_pinned(program, folder), _say) / program.name
     return found
 
 
-def _simulator_reference() -> str:
-    content = b"\0".join((clone.simulator_source() / name).read_bytes() for name in _SIMULATOR_FILES)
-    return f"vcsim-{hashlib.sha256(content).hexdigest()[:16]}"
+def _reference_of(program: _Pinned) -> str:
+    content = b"\0".join((clone.tool_source(program.name) / name).read_bytes() for name in program.files)
+    return f"{program.name}-{hashlib.sha256(content).hexdigest()[:16]}"
 
 
-def _fill_simulator(folder: Path) -> None:
-    """Fills an object with vcsim; what is downloaded is held to go.sum."""
+def _fill_pinned(program: _Pinned, folder: Path) -> None:
+    """Fills an object with the program; what is downloaded is held to go.sum."""
     private = folder.parent / "go"
     source = private / "source"
     source.mkdir(parents=True)
-    for name in _SIMULATOR_FILES:
-        shutil.copyfile(clone.simulator_source() / name, source / name)
-    _say("building VMware's simulator of an ESXi host, which takes about a minute")
+    for name in program.files:
+        shutil.copyfile(clone.tool_source(program.name) / name, source / name)
+    _say(f"building {program.what}, which takes about a minute")
     flags = ["-trimpath", "-buildvcs=false", "-modcacherw", "-ldflags=-s -w"]
-    _go(["build", *flags, "-o", str(folder / "vcsim"), "."], source, _environment(private), "VMware's simulator")
+    target = str(folder / program.name)
+    _go(["build", *flags, "-o", target, program.package], source, _environment(private), program.what)
 
 
 def _fill(folder: Path) -> None:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
+from virtoll.cli.api.frames import Rows, frame_of
 from virtoll.cli.folders import find_run
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from virtoll.report import Analysis, CellSummary, Comparison, Task
     from virtoll.runfolder.records import Manifest, TrialRecord
-
-Rows = Literal["medians", "comparisons", "trials"]
 
 
 def load(run: str | Path = "latest") -> Run:
@@ -90,6 +91,18 @@ class Run:
         from virtoll.report import comparison_records, median_records
 
         return median_records(self.analysis) if of == "medians" else comparison_records(self.analysis)
+
+    def frame(self, of: Rows = "medians") -> pd.DataFrame:
+        """The same rows as a table of pandas, with typed columns; ``parameters`` is a text in each (docs/python.md).
+
+        What is missing is NA. Raises ``UsageError`` where pandas is not installed: it is the extra ``data``.
+        """
+        rows = self.rows(of)
+        if of == "trials":
+            from virtoll.runfolder.parameters import canonical_text
+
+            rows = [{**one, "parameters": canonical_text(one["parameters"])} for one in rows]
+        return frame_of(rows, of, self.folder.name)
 
     def report(self) -> Path:
         """Write the report anew, as ``virtoll report`` does, and return its page."""
