@@ -270,7 +270,7 @@ def test_cpu_time_is_a_multiple_of_the_baselines_and_cut_at_a_factor_of_three(we
         assert use.ratio is not None
         assert (one["platform"], one["workload"]) == (use.platform, use.task.workload)
         assert one["value"] == pytest.approx(use.ratio, rel=1e-5)
-        assert f"{use.task.short}: {units.significant(use.ratio)} times native's" in one["said"]
+        assert f"{use.task.label}: {units.significant(use.ratio)} times native's" in one["said"]
     cut = told[rows[wide.platform], tasks.index(wide.task)]
     assert (cut["low"], cut["high"]) == (1e-6, 1e6)
     assert (cut["from"], cut["to"]) == pytest.approx((cut["value"] / 3, cut["value"] * 3), rel=1e-4)

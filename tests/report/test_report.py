@@ -501,7 +501,7 @@ def test_what_a_run_can_see_and_its_families_are_sentences() -> None:
     task = next(task for task in analysis.tasks if task.workload == "superpi")
     unsteady = replace(analysis, two_states=(TwoStates(task, 1.45, 0.3),))
     assert states_line(unsteady).startswith(
-        "The host itself has two speeds in superpi 16384 digits (30 % of its trials are about 45 % slower)."
+        "The host itself has two speeds in Super Pi 16384 digits (30 % of its trials are about 45 % slower)."
     )
     many = replace(analysis, two_states=tuple(TwoStates(task, 1.1 + n / 10, 0.3) for n in range(9)))
     assert "about 90 % slower), " in states_line(many).partition("(30 %")[2]
@@ -509,7 +509,7 @@ def test_what_a_run_can_see_and_its_families_are_sentences() -> None:
     assert ", and 5 more. A difference" in states_line(many)
     shown = analyse(run_data(RUNS["control differs"]))
     assert control_line(shown).startswith("Do not trust this run: the host differs from itself in ")
-    assert re.search(r"superpi 16384 digits \((1\.5 times|\d\d %) slower, at least", control_line(shown))
+    assert re.search(r"Super Pi 16384 digits \((1\.5 times|\d\d %) slower, at least", control_line(shown))
 
 
 def test_what_is_not_known_comes_with_what_is_possible() -> None:

@@ -159,8 +159,8 @@ def test_the_numbers_of_all_runs_stand_beside_the_papers_with_the_run_that_each_
     assert shares["one", "netns"] == pytest.approx(1.0, rel=0.05)
     assert shares["two", "netns"] == pytest.approx(0.3, rel=0.05)
     page = render_reproduction(found, {})
-    assert "its successor in kind, forward 1504 B, run one" in page
-    assert "its successor in kind, forward 1504 B, run two" in page
+    assert "its successor in kind, IP forwarding 1504 B, run one" in page
+    assert "its successor in kind, IP forwarding 1504 B, run two" in page
     alone = render_reproduction(reproduced(run("one", forwards(ALIKE))), {})
     assert "run one" not in alone.replace("1 run.", "")
 

@@ -31,7 +31,7 @@ FailIfOption = Annotated[
     ),
 ]
 AllowUnknownOption = Annotated[
-    bool, typer.Option("--allow-unknown", help="Exit with 0 where it cannot be told, and not with 4.")
+    bool, typer.Option("--allow-unknown", help="Exit with 0 where the run cannot tell, and not with 4.")
 ]
 
 
@@ -192,20 +192,21 @@ def _value(one: Check) -> str:
 
     if one.estimate is None:
         return ""
-    ends = "" if one.low is None or one.high is None else f" ({words.outward(one.low, one.high, one.unit)})"
-    return f"{words.figure(one.estimate, one.unit)}{ends} in {one.blocks} block{'' if one.blocks == 1 else 's'}"
+    ends = (one.low, one.high) if one.low is not None and one.high is not None else None
+    between = "" if ends is None else f" ({words.outward(*ends, one.unit)})"
+    value = units.estimate(one.estimate, ends, one.unit)
+    return f"{value}{between} in {one.blocks} block{'' if one.blocks == 1 else 's'}"
 
 
 def _rest(one: Check) -> Iterator[str]:
     """The margin, why it cannot be told, and what would tell."""
-    from virtoll.report import words
 
     if one.margin is not None:
-        yield f"{units.significant(one.margin)} times as good as the limit {words.figure(one.limit, one.unit)} asks"
+        yield f"{units.significant(one.margin)} times as good as the limit {units.value(one.limit, one.unit)} asks"
     if one.reason:
         yield one.reason
     if one.more_blocks is not None:
-        yield f"by this run's noise, {one.more_blocks} more block{'' if one.more_blocks == 1 else 's'} would tell"
+        yield f"by this run's noise, {one.more_blocks} more block{'' if one.more_blocks == 1 else 's'} would decide it"
 
 
 def document(judged: Gate) -> dict[str, Any]:
@@ -220,14 +221,14 @@ def document(judged: Gate) -> dict[str, Any]:
 
 
 def leave_by(judged: Gate, allow_unknown: bool) -> None:
-    """End with 3 where a threshold is missed, with 4 where it cannot be told and that is not allowed."""
+    """End with 3 where a threshold is missed, with 4 where the run cannot tell and that is not allowed."""
     from virtoll.advise.gate import Outcome
 
     missed, unknown, every = judged.count(Outcome.MISSED), judged.count(Outcome.UNKNOWN), len(judged.checks)
     if judged.outcome is Outcome.MISSED:
         raise ThresholdMissed(f"{missed} of {every} thresholds missed; 'virtoll report' has the whole comparison")
     if judged.outcome is Outcome.UNKNOWN and not allow_unknown:
-        what = f"{unknown} of {every} thresholds cannot be told" if unknown else judged.doubts[0]
+        what = f"the run cannot tell whether {unknown} of {every} thresholds are met" if unknown else judged.doubts[0]
         more = "measure more blocks"
         if judged.more_blocks is not None and judged.extendable is not None:
             more = f"'virtoll extend {judged.extendable} --blocks +{judged.more_blocks}' measures more blocks"

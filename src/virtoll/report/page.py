@@ -39,7 +39,7 @@ from virtoll.stats.analysis import Analysis
 from virtoll.stats.detectable import Detectable
 from virtoll.stats.equivalence import Equivalence
 from virtoll.stats.sweeps import CurvePoint, PointValue, Spread
-from virtoll.stats.values import Task
+from virtoll.stats.values import Task, title_of
 
 _MOST_LINES = 200  # of the plan and of command lines; all of them are in plan.csv and commands.csv
 _LONG_TEXT = 90  # characters of a fact in the table; the whole of it is in equivalence.csv and under the pointer
@@ -243,13 +243,15 @@ def _median_row(analysis: Analysis, task: Task) -> TableRow:
         flagged = f", {len(cell.outliers)} flagged" if cell.outliers else ""
         small = f"{spread}, n = {cell.blocks}{flagged}"
         caveat = analysis.caveats.get(platform)
-        cells.append(Shown(units.value(cell.median, unit), small, "caveat" if caveat else "", but=caveat or ""))
+        cells.append(
+            Shown(words.estimate(cell.median, show, unit), small, "caveat" if caveat else "", but=caveat or "")
+        )
     return TableRow(task.label, tuple(cells))
 
 
 def _detectable_row(one: Detectable) -> TableRow:
     return TableRow(
-        one.metric.title,
+        title_of(one.metric),
         (
             Shown(one.family),
             Shown(one.metric.resource),

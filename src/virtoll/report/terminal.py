@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from virtoll import units
+from virtoll.report import words
 from virtoll.report.answer import (
     PLACES,
     RankedPlatform,
@@ -142,7 +143,7 @@ def _medians(analysis: Analysis, task: Task) -> RankedTask:
         if cell is not None:
             between = cell.interval
             spread = f" ({units.between(between.low, between.high, task.metric.unit)})" if between else ""
-            said = f"{units.value(cell.median, task.metric.unit)}{spread}"
+            said = f"{words.estimate(cell.median, between, task.metric.unit)}{spread}"
             found.append(_bound(analysis, RankedPlatform("", platform, said, ""), task))
     return RankedTask(task.label, tuple(found), ())
 

@@ -87,7 +87,7 @@ class MariadbOltp(ProgramWorkload[MariadbOltpParameters]):
     """The check value is what sysbench counted and how many rows are left: each transaction puts back what it takes."""
 
     name: ClassVar[str] = "mariadb-oltp"
-    title: ClassVar[str] = "MariaDB, sysbench OLTP"
+    title: ClassVar[str] = "MariaDB OLTP"
     resource: ClassVar[str] = "application"
     parameter_model = MariadbOltpParameters
     metrics: ClassVar[tuple[Metric, ...]] = (

@@ -46,7 +46,7 @@ class MariadbOltpOutside(Workload[MariadbOltpOutsideParameters]):
     """The check value is as that of ``mariadb-oltp``: what sysbench counted and how many rows are left."""
 
     name: ClassVar[str] = "mariadb-oltp-outside"
-    title: ClassVar[str] = "MariaDB, sysbench OLTP from outside"
+    title: ClassVar[str] = "MariaDB OLTP from outside"
     resource: ClassVar[str] = "application"
     loads_peer: ClassVar[bool] = True
     parameter_model = MariadbOltpOutsideParameters

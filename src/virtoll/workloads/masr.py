@@ -25,7 +25,7 @@ class Masr(TimedJobWorkload[MasrParameters]):
 
     name: ClassVar[str] = "masr"
     job: ClassVar[str] = "masr"
-    title: ClassVar[str] = "MASR"
+    title: ClassVar[str] = "MASR (memory set and read)"
     resource: ClassVar[str] = "memory"
     repeatable: ClassVar[bool] = True
     parameter_model = MasrParameters

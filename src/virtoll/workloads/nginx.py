@@ -37,7 +37,7 @@ class Nginx(Workload[NginxParameters]):
     """
 
     name: ClassVar[str] = "nginx"
-    title: ClassVar[str] = "nginx, requests at a fixed rate from outside"
+    title: ClassVar[str] = "nginx at a fixed rate from outside"
     resource: ClassVar[str] = "application"
     loads_peer: ClassVar[bool] = True
     parameter_model = NginxParameters

@@ -77,7 +77,7 @@ class Run:
             return [
                 {
                     "trial": one.trial,
-                    "block": one.block,
+                    "block": one.block + 1,
                     "platform": one.platform,
                     "workload": one.workload,
                     "parameters": dict(one.parameters),
