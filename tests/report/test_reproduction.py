@@ -287,12 +287,12 @@ def test_parts_in_which_platforms_stand_side_by_side_are_one_drawing() -> None:
     assert list(drawings) == ["figure-5-0"]
     panels = panels_of(json.loads(drawings["figure-5-0"].specification or ""))
     assert [" ".join(panel["title"]) for panel in panels] == [
-        "(a) Super Pi, a share of native",
-        "(b) MASR, a share of native",
+        "(a) Super Pi, % of native",
+        "(b) MASR, % of native",
     ]
     assert [one["value"] for one in data_in(drawings["figure-5-0"])] == [pytest.approx(50, rel=0.05)] * 2
     page = render_reproduction(found, drawings)
-    assert "Figure 5(a): Super Pi, a share of native; 5(b): MASR, a share of native" in page
+    assert "Figure 5(a): Super Pi, % of native; 5(b): MASR, % of native" in page
     assert page.count("<summary>The values of Figure 5(") == 2
 
 

@@ -294,7 +294,7 @@ def _checked(analysis: Analysis, threshold: Threshold, side: Sides, ratio: Ratio
         return replace(found, outcome=Outcome.MET)
     if bad > limit:
         return replace(found, outcome=Outcome.MISSED)
-    reason = ratio.reason or "to keep to it and not to keep to it both agree with what was measured"
+    reason = ratio.reason or "the interval has values on both sides of the limit"
     return replace(found, reason=reason, more_blocks=_more_blocks(analysis, threshold, own, family))
 
 

@@ -6,6 +6,7 @@ Main functions: ``thresholds_for`` (checked before anything starts), ``threshold
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -202,11 +203,19 @@ def _rest(one: Check) -> Iterator[str]:
     """The margin, why it cannot be told, and what would tell."""
 
     if one.margin is not None:
-        yield f"{units.significant(one.margin)} times as good as the limit {units.value(one.limit, one.unit)} asks"
+        yield f"{_apart(one.margin)} the limit of {units.value(one.limit, one.unit)}"
     if one.reason:
         yield one.reason
     if one.more_blocks is not None:
         yield f"by this run's noise, {one.more_blocks} more block{'' if one.more_blocks == 1 else 's'} would decide it"
+
+
+def _apart(margin: float) -> str:
+    """Of how many times as good as asked: '47 % better than', '2.3 times worse than', 'as good as'."""
+    from virtoll.report import words
+
+    much = words.slowdown(max(margin, 1 / margin) if margin > 0 else math.inf)
+    return "as good as" if much == "0 %" else f"{much} {'better' if margin > 1 else 'worse'} than"
 
 
 def document(judged: Gate) -> dict[str, Any]:

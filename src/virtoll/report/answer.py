@@ -78,13 +78,13 @@ def damage_line(damage: Sequence[str]) -> str:
 
 
 def extended_line(analysis: Analysis) -> str:
-    """That blocks were added after the run had told its verdicts, and what is then still promised."""
+    """That blocks were added after the run had reported its verdicts, and what is then still promised."""
     times = [str(one.blocks) for one in analysis.data.manifest.extensions]
     return (
-        f"This run was extended after {' and '.join(times)} blocks, when its verdicts were known at "
-        f"{words.amount(LEVEL)}. So those of {analysis.blocks} blocks are tested at {words.amount(analysis.level)}: "
-        "the chance that a family has a false difference at any number of blocks is at most "
-        f"{words.amount(2 * LEVEL)}."
+        f"This run was extended after {' and '.join(times)} blocks, when its verdicts had been seen. They were "
+        f"tested at {words.amount(LEVEL)}, and those of {analysis.blocks} blocks are tested at "
+        f"{words.amount(analysis.level)}. So the chance that a family has a false difference, at any number of blocks, "
+        f"is at most {words.amount(2 * LEVEL)}."
     )
 
 

@@ -164,7 +164,8 @@ class Foreseen:
     def line(self) -> str:
         """In one sentence."""
         limits = ", ".join(f"{task} {words.smallest(factor)}" for task, factor in self.factors.items())
-        return f"by run {self.run} of this host, {self.blocks} blocks show in 8 of 10 runs a difference of: {limits}"
+        lead = f"by run {self.run} of this host, {self.blocks} blocks show in 8 of 10 runs a difference of a factor of"
+        return f"{lead}: {limits}"
 
 
 def foreseen_by(run_directory: Path, blocks: int, looks: Looks | None) -> Foreseen:

@@ -132,7 +132,7 @@ def at_once_terminal(analysis: Analysis, width: int, damage: Sequence[str] = ())
         if analysis.baseline
         else "What all guests do together.",
         control_line(analysis),
-        f"Holm over {found.family} comparisons." if found.family else "",
+        f"Verdicts are corrected (Holm) over {found.family} comparisons." if found.family else "",
         host_line(analysis),
         observer_line(analysis),
     )

@@ -78,8 +78,8 @@ def control_line(analysis: Analysis) -> str:
 
 
 def detectable_line(analysis: Analysis) -> str:
-    """What this run can see of its primary metrics, by family of platforms and resource, and what 'not known' does not
-    mean; empty where nothing was tested. The page's table has every metric.
+    """What this run can detect of its primary metrics, by family of platforms and resource, and what 'not known' is
+    not; empty where nothing was tested. The page's table has every metric.
     """
     found: dict[str, dict[str, list[float]]] = {}
     for one in analysis.detectable:
@@ -89,13 +89,13 @@ def detectable_line(analysis: Analysis) -> str:
         return ""
     limits = "; ".join(f"{family} platforms {_limits(own)}" for family, own in found.items())
     return (
-        f"What this run can see, as the smallest difference that four of five such runs would find: {limits}. "
-        "Smaller ones are found less often. Not known does not mean no difference: more blocks would decide."
+        f"What this run can detect, as a factor (in four of five such runs): {limits}. "
+        "Smaller differences are found less often. Not known does not mean no difference: more blocks would decide."
     )
 
 
 def _limits(factors: Mapping[str, Sequence[float]]) -> str:
-    """'packet path 14 %, CPU 3.1 to 4.3 %' of factors by name."""
+    """'packet path 1.14, CPU 3.1 to 4.3' of factors by name."""
     return ", ".join(
         f"{name} {words.joined(words.smallest(min(own)), words.smallest(max(own)))}" for name, own in factors.items()
     )
@@ -105,11 +105,11 @@ def family_line(analysis: Analysis) -> str:
     """For how many comparisons the verdicts are corrected, by family; empty where nothing was tested."""
     if not analysis.family + analysis.second_family:
         return ""
-    rest = f"; the rest, a second family of {analysis.second_family}" if analysis.second_family else ""
+    rest = f", and over {analysis.second_family} of the others" if analysis.second_family else ""
     return (
-        f"{words.blocks_words(analysis)}. Primary metrics: Holm over {analysis.family} "
-        f"comparison{'' if analysis.family == 1 else 's'}{rest}. The chance that any difference of a family is false "
-        f"is at most {words.amount(analysis.level)}."
+        f"{words.blocks_words(analysis)}. Verdicts are corrected (Holm) over {analysis.family} comparison"
+        f"{'' if analysis.family == 1 else 's'} of primary metrics{rest}. The chance that any "
+        f"difference of a family is false is at most {words.amount(analysis.level)}."
     )
 
 
@@ -131,8 +131,8 @@ def observer_line(analysis: Analysis) -> str:
     agents = "" if use.agents_share is None else f", its agents {units.percent(use.agents_share)}"
     line = (
         f"Observer: while a guest was measured, the controller used {units.percent(use.share)} of a CPU (at most "
-        f"{units.percent(use.largest_share)}){agents}; a trial took {units.nanoseconds(use.besides_ns)} besides "
-        f"(at most {units.nanoseconds(use.largest_besides_ns)})."
+        f"{units.percent(use.largest_share)}){agents}; a trial took {units.nanoseconds(use.besides_ns)} longer "
+        f"than what it measured (at most {units.nanoseconds(use.largest_besides_ns)})."
     )
     other = analysis.observer_uncounted
     if other is not None and analysis.observer is not None:
@@ -154,7 +154,7 @@ def states_line(analysis: Analysis) -> str:
     if not analysis.two_states:
         return ""
     found = ", ".join(
-        f"{one.task.label} ({words.share(one.share_slow)} of its trials are about {words.smallest(one.factor)} slower)"
+        f"{one.task.label} ({words.share(one.share_slow)} of its trials are about {words.slowdown(one.factor)} slower)"
         for one in sorted(analysis.two_states, key=lambda one: -one.factor)[:_STATES_NAMED]
     )
     more = len(analysis.two_states) - _STATES_NAMED
@@ -189,6 +189,24 @@ def host_line(analysis: Analysis) -> str:
     reasons = "; ".join(analysis.fitness.reasons)
     tail = f": {reasons}." if reasons else "."
     return f"Host: {analysis.fitness.level}{tail}"
+
+
+def left_out(analysis: Analysis) -> list[tuple[str, str]]:
+    """(platform, reason) for those that have no ratio at all."""
+    every = (*analysis.control, *analysis.comparisons)
+    reasons = {one.platform: one.reason for one in reversed(every)}
+    compared = {one.platform for one in every if one.share is not None}
+    missing = [platform for platform in analysis.platforms if platform in reasons.keys() - compared]
+    return [(one, reasons[one].removeprefix(f"{one} is not available: ")) for one in missing]
+
+
+def left_out_line(analysis: Analysis) -> str:
+    """Why platforms have no value at all, those of one reason together; empty where none is left out."""
+    by_reason: dict[str, list[str]] = {}
+    for platform, reason in left_out(analysis):
+        by_reason.setdefault(reason, []).append(platform)
+    found = "; ".join(f"{', '.join(platforms)} ({reason})" for reason, platforms in by_reason.items())
+    return f"Not measured: {found}." if found else ""
 
 
 def platform_words(analysis: Analysis) -> tuple[PlatformWords, ...]:

@@ -109,7 +109,7 @@ def isolation_terminal(analysis: Analysis, width: int) -> "list[RenderableType]"
             rows.append((condition.label, ["–" if one is None else _short(one) for one in own]))
         shown += [text(""), *matrices(f"{task.label} beside", platforms, rows, width)]
     lead = f"Each guest against itself alone, in the same block and round. {control_line(analysis)}"
-    return [*shown, text(f"{lead} Holm over {found.family} comparisons.")]
+    return [*shown, text(f"{lead} Verdicts are corrected (Holm) over {found.family} comparisons.")]
 
 
 def _short(one: Comparison) -> str:

@@ -112,7 +112,8 @@ def _context(
         "caveats": analysis.caveats,
         "level_class": headline.level_class(analysis.fitness.level),
         "compared": compared,
-        "left_out": _left_out(analysis, compared),
+        "left_out": headline.left_out_line(analysis),
+        "not_drawn": "; ".join(f"{view.title} ({view.why_not})" for view in figures if not view.svg),
         "same_blocks": blocks.pop() if len(blocks) == 1 else None,
         "cost": [_cost_row(analysis, task, compared) for task in analysis.tasks],
         "medians": [_median_row(analysis, task) for task in analysis.tasks],
@@ -177,14 +178,6 @@ def _compared(analysis: Analysis) -> list[str]:
     """Platforms that have at least one ratio: the columns of the cost table."""
     having = {one.platform for one in (*analysis.control, *analysis.comparisons) if one.share is not None}
     return [platform for platform in analysis.platforms if platform in having]
-
-
-def _left_out(analysis: Analysis, compared: Sequence[str]) -> list[tuple[str, str]]:
-    """(platform, reason) for those that have no ratio at all."""
-    reasons = {one.platform: one.reason for one in reversed((*analysis.control, *analysis.comparisons))}
-    return [
-        (platform, reasons[platform]) for platform in analysis.platforms if platform in set(reasons) - set(compared)
-    ]
 
 
 def _fact_groups(report: Equivalence) -> list[tuple[str, ...]]:

@@ -30,6 +30,7 @@ from virtoll.report.headline import (
     family_line,
     headline_tasks,
     host_line,
+    left_out_line,
     observer_line,
     states_line,
     unlike_line,
@@ -58,6 +59,7 @@ def answer_terminal(analysis: Analysis, width: int, damage: Sequence[str] = ()) 
         shown += [text(""), *_task(row, width)]
     lines = (
         PLACES if any(" to " in one.place for row in rows for one in row.platforms) else "",
+        left_out_line(analysis),
         cost_to_know_line(analysis),
         states_line(analysis),
         caveat_line(analysis),

@@ -18,6 +18,7 @@ from virtoll.stats.intervals import Interval
 _IN_PERCENT_BELOW = 1.5
 _SHARES_BELOW = 3.0  # above, a share is a factor of the baseline: '0.2 to 40 times'
 _MOST_TIMES = 100
+_WIDE_PERCENT = 4  # of an interval: its ends are then whole percent
 _MOST_SHOWN = 1000  # of an interval's ends: beyond it nothing is known
 _NO_VERDICT = "no verdict"
 
@@ -109,21 +110,23 @@ def _known(comparison: Comparison) -> str:
 
 def apart(low: float, high: float, directions: tuple[str, str] = ("slower", "faster")) -> str:
     """From one share to another, as factors that are rounded outward: '1.5 times slower to 14 % faster'."""
-    ends = (_factor(low, directions, up=low < 1), _factor(high, directions, up=high > 1))
+    wide = 100 * (high / max(low, 1e-300) - 1) >= _WIDE_PERCENT
+    ends = (_factor(low, directions, up=low < 1, whole=wide), _factor(high, directions, up=high > 1, whole=wide))
     return " to ".join(dict.fromkeys(ends))
 
 
-def _factor(of_baseline: float, directions: tuple[str, str], up: bool | None = None) -> str:
+def _factor(of_baseline: float, directions: tuple[str, str], *, up: bool | None = None, whole: bool = False) -> str:
     """A share as a factor: '1.5 times slower', '14 % faster', 'over 1000 times slower'.
 
-    `up`: never less than it is, or never more; None: the nearest.
+    `up`: never less than it is, or never more; None: the nearest. `whole`: in whole percent where there is one.
     """
     slower, faster = directions
     factor, direction = (of_baseline, faster) if of_baseline >= 1 else (1 / max(of_baseline, 1e-300), slower)
     if factor > _MOST_SHOWN:
         return f"over {_MOST_SHOWN} times {direction}"
     if factor < _IN_PERCENT_BELOW:
-        size = f"{_rounded(100 * (factor - 1), _step(100 * (factor - 1)), up):g} %"
+        percent = 100 * (factor - 1)
+        size = f"{_rounded(percent, 1.0 if whole and (up or percent >= 1) else _step(percent), up):g} %"
     else:
         size = f"{_times(factor, up)} times"
     return "the same" if size == "0 %" else f"{size} {direction}"
@@ -206,10 +209,15 @@ def _rounded(value: float, step: float, up: bool | None = None) -> float:
 
 
 def smallest(factor: float) -> str:
-    """A smallest detectable difference, given as a factor: '7 %', '2.6 times', 'more than 100 times'."""
+    """A smallest detectable difference as a factor: '1.07', '2.6', 'more than 100'."""
     if factor > _MOST_TIMES:
-        return f"more than {_MOST_TIMES} times"
-    return amount(factor - 1) if factor < 2 else f"{_times(factor)} times"
+        return f"more than {_MOST_TIMES}"
+    return f"{max(factor, 1.01):.2f}" if factor < _IN_PERCENT_BELOW else _times(factor)
+
+
+def slowdown(factor: float) -> str:
+    """How much slower, of a factor: '45 %', '2.6 times', 'more than 100 times'."""
+    return amount(factor - 1) if factor < _IN_PERCENT_BELOW else f"{smallest(factor)} times"
 
 
 def _times(factor: float, up: bool | None = None) -> str:

@@ -31,7 +31,7 @@ MARGINS = (0.05, 0.10, 0.25)
 POWER = 0.80
 ALARM_LEVEL = 0.01
 CLEAR = 2.0  # the factor below which nothing is said of a task whose host has two states
-METHOD = "moderated t on log shares"
+METHOD = "moderated t on log ratios"
 _LARGEST = 700.0  # of a logarithm whose exponential is still a number
 _Key = TypeVar("_Key")
 
