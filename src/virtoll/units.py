@@ -156,6 +156,8 @@ def between(low: float, high: float, unit: str) -> str:
 
 
 def _end(number: float, ends: tuple[float, float], unit: str, *, up: bool) -> str:
+    if unit == "ns" and abs(number) >= 60e9:
+        return nanoseconds((math.ceil if up else math.floor)(number / 1e9) * 1e9)
     digits = digits_within(number, *ends)
     scale = next((float(scale) for scale, _ in _SIZE if number >= scale), 1.0) if unit == "bytes" else 1.0
     return value(rounded(number / scale, digits, up=up) * scale, unit, digits)
@@ -182,7 +184,7 @@ def _percent_end(percent: float, width: float, *, up: bool) -> str:
     step = _percent_step(percent, width)
     while step >= _FINEST_PERCENT:
         end = (math.ceil(percent / step - 1e-9) if up else math.floor(percent / step + 1e-9)) * step
-        if percent == 100 or (percent < 100) == (round(end, 6) < 100):
+        if percent == 100 or (round(end, 6) < 100 if percent < 100 else round(end, 6) > 100):
             return _percent_text(end, step)
         step /= 10
     return "<100 %" if percent < 100 else ">100 %"

@@ -29,7 +29,7 @@ _SEVERAL = (
 
 @dataclass(frozen=True)
 class Told:
-    """An experiment that would tell: its file's text and its seconds; None: there is none, for what `note` says."""
+    """An experiment that would answer it: its file's text and its seconds; None: there is none, for what `note` says."""
 
     tells: str
     text: str | None
@@ -102,7 +102,7 @@ def _row(one: PlatformAdvice, *, named: bool) -> TableRow:
 
 
 def experiment_line(told: Told) -> str:
-    """What an experiment would tell; its text is to follow as it is."""
+    """What an experiment would answer; its text is to follow as it is."""
     if told.text is None:
         return f"not measured: {told.tells}; no experiment of this Virtoll can answer it: {told.note}"
     minutes = "" if told.seconds is None else f", about {max(told.seconds / 60, 0.1):.1f} minutes"

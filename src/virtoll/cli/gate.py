@@ -200,7 +200,7 @@ def _value(one: Check) -> str:
 
 
 def _rest(one: Check) -> Iterator[str]:
-    """The margin, why it cannot be told, and what would tell."""
+    """The margin, why the run cannot tell, and what would decide it."""
 
     if one.margin is not None:
         yield f"{_apart(one.margin)} the limit of {units.value(one.limit, one.unit)}"
@@ -211,7 +211,7 @@ def _rest(one: Check) -> Iterator[str]:
 
 
 def _apart(margin: float) -> str:
-    """Of how many times as good as asked: '47 % better than', '2.3 times worse than', 'as good as'."""
+    """How far from the limit: '47 % better than', '2.3 times worse than', 'as good as'."""
     from virtoll.report import words
 
     much = words.slowdown(max(margin, 1 / margin) if margin > 0 else math.inf)
