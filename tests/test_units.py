@@ -44,7 +44,6 @@ from virtoll import units
         (units.value(1_204_000, "rows/s"), "1.20 M rows/s"),
         (units.value(1_230_000, "ns"), "1.23 ms"),
         (units.value(256 << 20, "bytes"), "256 MiB"),
-        (units.times(8.04), "8.04 ×"),
         (units.between(29_840, 58_510, "frames/s"), "29 to 59 kframes/s"),
         (units.between(1.4996, 1.5004, "x"), "1.49 to 1.51x"),
         (units.between(264 << 20, 265 << 20, "bytes"), "264 to 265 MiB"),

@@ -67,11 +67,6 @@ def percent(share: float) -> str:
     return f"{significant(value)} %".replace("-", "−")
 
 
-def times(factor: float) -> str:
-    """A factor: '12.3 ×'."""
-    return f"{significant(factor)} ×"
-
-
 def parts_per_million(relative: float) -> str:
     """A signed relative error in ppm, or in percent from 1 % on: '+12 ppm', '−3.2 %'."""
     sign = "+" if relative > 0 else ""

@@ -29,7 +29,7 @@ _SEVERAL = (
 
 @dataclass(frozen=True)
 class Told:
-    """An experiment that would answer it: its file's text and its seconds; None: there is none, for what `note` says."""
+    """An experiment that would answer: its file's text and its seconds; None: there is none, for what `note` says."""
 
     tells: str
     text: str | None

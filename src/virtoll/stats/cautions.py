@@ -21,8 +21,7 @@ class Caution(Enum):
     GENERATOR_BOUND = (
         "generator-bound",
         "within 10 % of what generator and sink reach with nothing between: the instrument's limit, not the platform's",
-        "take the rate as a lower limit, and what is in % of such a baseline as an upper limit; use a faster back end, "
-        "or more CPUs",
+        "take the rate as a lower limit, ratios to such a baseline as upper limits; use a faster back end or more CPUs",
     )
     LOSSLESS = (
         "no loss flat out",
