@@ -312,9 +312,11 @@ def test_a_plan_says_which_difference_it_would_show_by_an_earlier_run(runs: Path
     said = as_json("plan", str(few), runs=runs)["foreseen"]
     more = as_json("plan", str(many), runs=runs)["foreseen"]
     assert (said["run"], said["blocks"], more["blocks"]) == (run, 3, 12)
-    assert list(said["factors"]) == ["superpi 16384 digits"]
-    assert 1 < more["factors"]["superpi 16384 digits"] < said["factors"]["superpi 16384 digits"]
-    line = f"by run {run} of this host, 3 blocks show in 8 of 10 runs a difference of: superpi 16384 digits "
+    assert list(said["factors"]) == ["Super Pi 16384 digits"]
+    assert 1 < more["factors"]["Super Pi 16384 digits"] < said["factors"]["Super Pi 16384 digits"]
+    line = (
+        f"by run {run} of this host, 3 blocks show in 8 of 10 runs a difference of a factor of: Super Pi 16384 digits "
+    )
     assert line in virtoll("plan", str(few), runs=runs).stdout
     assert as_json("plan", str(few), runs=tmp_path / "none")["foreseen"] is None
     assert as_json("plan", "quick", runs=runs)["foreseen"] is None, "a run of another experiment says nothing of it"

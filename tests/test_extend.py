@@ -84,7 +84,7 @@ def test_a_run_goes_on_as_if_it_had_been_planned_so_and_its_old_trials_stay(run:
     assert again.returncode == 0, again.stderr
     assert [one.blocks for one in RunFolder.open(run).manifest.extensions] == [2, 4]
     assert virtoll("verify", run).returncode == 0
-    told = "This run was extended after 2 and 4 blocks, when its verdicts were known at 5 %."
+    told = "This run was extended after 2 and 4 blocks, when its verdicts had been seen."
     assert told in re.sub(r"\s+", " ", again.stdout)
     analysis = load_analysis(run)
     assert analysis.level == pytest.approx(0.05 * 2 / (5 * 4))

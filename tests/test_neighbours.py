@@ -653,7 +653,7 @@ def test_the_tables_hold_every_cell_and_every_load(reported: Path) -> None:
 def test_the_terminal_shows_the_matrix(tmp_path: Path) -> None:
     asked = neighbours(platforms=[fake("model", interference=0.5)], baseline="model", blocks=2)
     said = virtoll("run", str(experiments.write(tmp_path, **asked)), runs=tmp_path / "runs").stdout
-    table = said[said.index("superpi 1000 digits beside") :]
+    table = said[said.index("Super Pi 1000 digits beside") :]
     assert re.search(r"light load, same CPUs +\S+ slower", table), table
     assert "The guest alone against itself (A/A): " in " ".join(table.split())
 

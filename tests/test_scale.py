@@ -387,7 +387,7 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
     ("jitter", "left", "blocks"),
     [
         (0.01, [()], 3),
-        (0.3, [("dear, superpi 131072 digits, 1 guest at once", "dear, superpi 131072 digits, 2 guests at once")], 5),
+        (0.3, [("dear, Super Pi 131072 digits, 1 guest at once", "dear, Super Pi 131072 digits, 2 guests at once")], 5),
     ],
     ids=["clear", "noisy"],
 )

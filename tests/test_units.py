@@ -33,7 +33,7 @@ from virtoll import units
         (units.between(466_000, 476_000, "frames/s"), "466 to 476 kframes/s"),
         (units.between(950, 1200, "ns"), "950 ns to 1.20 µs"),
         (units.between(125e9, 185e9, "ns"), "2 min 5 s to 3 min 5 s"),
-        (units.between(0.5, 0.75, ""), "0.500 to 0.750"),
+        (units.between(0.5, 0.75, ""), "0.50 to 0.75"),
         (units.value(95.1, "Mbit/s"), "95.1 Mbit/s"),
         (units.value(5284, "Mbit/s"), "5.28 Gbit/s"),
         (units.value(1234, "1/s"), "1230 per s"),
@@ -44,7 +44,14 @@ from virtoll import units
         (units.value(1_204_000, "rows/s"), "1.20 M rows/s"),
         (units.value(1_230_000, "ns"), "1.23 ms"),
         (units.value(256 << 20, "bytes"), "256 MiB"),
-        (units.times(8.04), "8.04 ×"),
+        (units.between(29_840, 58_510, "frames/s"), "29 to 59 kframes/s"),
+        (units.between(1.4996, 1.5004, "x"), "1.49 to 1.51x"),
+        (units.between(264 << 20, 265 << 20, "bytes"), "264 to 265 MiB"),
+        (units.estimate(29_840_000, (15.1e6, 58.5e6), "ns"), "30 ms"),
+        (units.estimate(29_840_000, (29.7e6, 29.9e6), "ns"), "29.8 ms"),
+        (units.estimate(29_840_000, None, "ns"), "29.8 ms"),
+        (units.metric_words("latency_p99_ns"), "latency p99"),
+        (units.metric_words("pdr"), "PDR"),
     ],
 )
 def test_text(text: str, expected: str) -> None:
@@ -72,3 +79,40 @@ def test_an_axis_has_one_unit_for_all_its_values(largest: float, unit: str, scal
 
 def test_what_would_steer_a_terminal_is_written_out() -> None:
     assert units.printable("a\x1b[31mb\x07\u202e\u00e9漢\u00a0†\n") == "a\\x1b[31mb\\x07\\u202eé漢\u00a0†\n"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (0.664, 1.144, "66 to 115 %"),
+        (0.98, 0.99971, "98.0 to 99.98 %"),
+        (1.00004, 1.2, "100.004 to 120 %"),
+        (0.9, 0.9999999, "90 to <100 %"),
+        (0.9, 1.0, "90 to 100 %"),
+        (0.0098, 0.0102, "0.98 to 1.02 %"),
+        (0.0, 0.00002, "0 to <0.01 %"),
+        (0.5, 0.5, "50 %"),
+        (1e-9, 1e9, "0 to 100000000000 %"),
+    ],
+)
+def test_the_ends_of_shares_are_rounded_outward_and_stay_on_their_side_of_the_whole(
+    low: float, high: float, expected: str
+) -> None:
+    assert units.percent_between(low, high) == expected
+
+
+def test_a_share_has_the_digits_that_its_interval_leaves() -> None:
+    assert [units.percent_estimate(0.29812, ends) for ends in (None, (0.15, 0.59), (0.29, 0.31))] == [
+        "30 %",
+        "30 %",
+        "29.8 %",
+    ]
+    assert [units.percent_estimate(one) for one in (0.0383, 1.04, 0.0, 1e-6)] == ["3.8 %", "104 %", "0 %", "<0.01 %"]
+
+
+def test_no_end_of_an_interval_is_inside_it() -> None:
+    for number in range(1, 300):
+        low, high = 0.013 * number, 0.013 * number * (1 + 0.7 / number)
+        one, other = units.percent_between(low, high).removesuffix(" %").split(" to ")
+        assert float(one) <= 100 * low + 1e-6
+        assert float(other) >= 100 * high - 1e-6

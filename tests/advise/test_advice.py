@@ -88,7 +88,7 @@ def test_a_need_is_met_or_not_with_the_end_that_speaks_against_it() -> None:
     assert advice.cautions == ()
     unlike = made_up_run(HOSTS, jobs({"native": 1e9, "native-again": 1.5e9}), rounds=2)
     assert advice_of(unlike, "superpi duration<2s").cautions == (
-        "the A/A control differs from the baseline itself: superpi 16384 digits",
+        "the A/A control differs from the baseline itself: Super Pi 16384 digits",
     )
     assert advice.family == 3
     (good,), (bad,) = alone(advice, "netns").findings, alone(advice, "runc").findings
@@ -104,7 +104,7 @@ def test_a_need_is_met_or_not_with_the_end_that_speaks_against_it() -> None:
     assert "native (the baseline): meets it\n" in text
     assert "netns: meets it\n  1.8 times what is needed, at least 1.8\n" in text
     assert "runc: does not meet it\n  0.50 times what is needed, at most 0.51\n" in text
-    assert "superpi 16384 digits (duration<2s); 5 blocks, 10 trials" in text
+    assert "Super Pi 16384 digits (duration<2s); 5 blocks, 10 trials" in text
 
 
 def test_intervals_hold_together_so_that_more_platforms_leave_less_margin() -> None:
@@ -281,7 +281,7 @@ def test_a_size_between_those_measured_has_the_models_answer() -> None:
     assert finding.margin is not None
     assert finding.fit.held_out is not None
     assert finding.margin.at_least < finding.margin.times / (1 + finding.fit.held_out)
-    assert "forward 800 B, which was not measured, by a model" in flat(advice)
+    assert "IP forwarding 800 B, which was not measured, by a model" in flat(advice)
     assert told(advice_of(run, f"router 800B {truth * 2:.0f}pps"))["netns"] is FAILS
 
 

@@ -55,7 +55,7 @@ def test_what_was_not_measured_comes_with_an_experiment_that_can_be_planned_and_
     answered = json.loads(virtoll("advise", tmp_path / "run", "--need", "router 64B 1kpps loss<0.1%", "--json").stdout)
     assert {one["answer"] for one in answered["platforms"]} == {"meets it"}
     shown = virtoll("advise", run, "--need", "router 64B 1kpps loss<0.1%").stdout
-    assert "this experiment would tell" in " ".join(shown.split())
+    assert "this experiment would answer it" in " ".join(shown.split())
     assert told["experiments"][0]["text"] in shown
 
 

@@ -15,7 +15,6 @@ from tests.support.drawings import render
 from tests.support.specifications import panels_of
 from tests.support.synthetic_run import REALISTIC, Truth, run_data, write
 
-from virtoll import units
 from virtoll.report import build_report, words
 from virtoll.report.figures import FIGURES, figures_of
 from virtoll.report.figures.base import FigureSpec
@@ -177,7 +176,7 @@ def test_a_curve_is_the_medians_over_the_parameter_with_their_intervals() -> Non
                 assert cell.interval is not None
                 ends = cell.interval.low / scale, cell.interval.high / scale
                 assert (point["low"], point["high"]) == pytest.approx(ends, rel=1e-5)
-                assert units.value(cell.median, one.metric.unit) in point["said"]
+                assert words.estimate(cell.median, cell.interval, one.metric.unit) in point["said"]
         across = axis(panel, "x")["axis"]
         assert across["values"] == [1, 2, 4, 8]
         assert across["labelExpr"].startswith('["1", "2", "4", "8"]')

@@ -84,12 +84,13 @@ def old(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_table_has_the_numbers_of_the_csv(texts_of: TextsOf) -> None:
     """Each comparison's line of the CSV is a row of the Markdown and of the LaTeX: median, share, interval, verdict."""
     analysis, texts = texts_of("plain")
-    labels = {(task.workload, task.parameters, task.metric.name): task.label for task in analysis.tasks}
+    tasks = {task.label: task for task in analysis.tasks}
     expected = []
     for row in table_rows(analysis, "comparisons"):
-        task = labels[row["workload"], row["parameters"], row["metric"]]
+        task = row["label"]
         name = f"{row['platform']} (A/A)" if row["family"] == "A/A" else row["platform"]
-        median = units.value(float(row["platform_median"]), row["unit"])
+        cell = analysis.cells[row["platform"], tasks[row["label"]]]
+        median = words.estimate(float(row["platform_median"]), cell.interval, row["unit"])
         expected.append((task, name, median, told_share(row), row["verdict"]))
     found = markdown_rows(texts["tables/cost.md"])
     told = [tuple(row[:4]) for row in found[1:] if row[-1] != "baseline"]
@@ -100,9 +101,8 @@ def test_a_table_has_the_numbers_of_the_csv(texts_of: TextsOf) -> None:
     written = latex_rows(texts["tables/cost.tex"])
     assert [row[:4] for row in written] == [[latex_text(cell) for cell in row[:4]] for row in found[1:]]
     bases = {row[0]: row[2] for row in found if row[-1] == "baseline"}
-    assert bases == {
-        task.label: units.value(analysis.cells["native", task].median, task.metric.unit) for task in analysis.tasks
-    }
+    native = {task.label: (analysis.cells["native", task], task.metric.unit) for task in analysis.tasks}
+    assert bases == {label: words.estimate(cell.median, cell.interval, unit) for label, (cell, unit) in native.items()}
 
 
 HEAVY = Condition("heavy")
@@ -115,7 +115,8 @@ def table_rows(analysis: Analysis, name: str) -> list[dict[str, str]]:
 
 
 def told_share(row: dict[str, str]) -> str:
-    return f"{words.share(float(row['share']))} ({words.between(float(row['low']), float(row['high']))})"
+    ends = float(row["low"]), float(row["high"])
+    return f"{units.percent_estimate(float(row['share']), ends)} ({words.between(*ends)})"
 
 
 def test_the_table_of_isolation_has_the_numbers_of_the_csv() -> None:
@@ -141,7 +142,7 @@ def test_the_table_of_isolation_has_the_numbers_of_the_csv() -> None:
     assert len(expected) == 2
     assert [row[:4] for row in found] == expected
     assert all("slower, at least" in row[4] for row in found)
-    assert f"Holm over {analysis.isolation.family} comparisons" in texts["tables/isolation.md"]
+    assert f"(Holm) over {analysis.isolation.family} comparisons" in texts["tables/isolation.md"]
     assert compiles(texts["tables/isolation.tex"])
     said = shown(texts["methods.md"])
     assert "Each guest ran alone, and beside heavy load, same CPUs." in said
@@ -183,7 +184,7 @@ def test_the_table_of_a_papers_summary_has_the_numbers_of_the_csv(texts_of: Text
     assert len(rows) == len(found) - 1
     for row in rows:
         value, spread, rest = found[labels[row["workload"], row["parameters"], row["metric"]], row["platform"]]
-        assert value == units.value(float(row["centre"]), row["unit"])
+        assert value == units.estimate(float(row["centre"]), (float(row["low"]), float(row["high"])), row["unit"])
         assert spread == units.between(float(row["low"]), float(row["high"]), row["unit"])
         assert rest.endswith(f"n = {row['values']}")
 
@@ -191,7 +192,7 @@ def test_the_table_of_a_papers_summary_has_the_numbers_of_the_csv(texts_of: Text
 def test_a_note_says_what_the_numbers_are(texts_of: TextsOf) -> None:
     analysis, texts = texts_of("nested")
     for text in (shown(texts["tables/cost.md"]), texts["tables/cost.tex"].replace(r"\,\%", " %")):
-        assert f"Holm over {analysis.family} comparisons" in text
+        assert f"(Holm) over {analysis.family} comparisons" in text
         assert "95 % interval of that comparison alone" in text
         assert "functional only (xen on nested xen)" in text
         assert analysis.data.manifest.run in text

@@ -17,6 +17,7 @@ from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
 from virtoll import units
 from virtoll.experiment.topology import FUNCTIONAL_ONLY
+from virtoll.report import words
 from virtoll.report.drawer import VEGA_LITE
 from virtoll.report.figures import FIGURES
 from virtoll.report.figures.base import FigureSpec
@@ -270,7 +271,10 @@ def test_cpu_time_is_a_multiple_of_the_baselines_and_cut_at_a_factor_of_three(we
         assert use.ratio is not None
         assert (one["platform"], one["workload"]) == (use.platform, use.task.workload)
         assert one["value"] == pytest.approx(use.ratio, rel=1e-5)
-        assert f"{use.task.short}: {units.significant(use.ratio)} times native's" in one["said"]
+        assert (
+            f"{use.task.label}: {words.estimate(use.ratio, (far if use is wide else use).interval, 'times')} native's"
+            in one["said"]
+        )
     cut = told[rows[wide.platform], tasks.index(wide.task)]
     assert (cut["low"], cut["high"]) == (1e-6, 1e6)
     assert (cut["from"], cut["to"]) == pytest.approx((cut["value"] / 3, cut["value"] * 3), rel=1e-4)

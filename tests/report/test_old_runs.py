@@ -41,9 +41,12 @@ def rows(table: Path, columns: tuple[str, ...]) -> list[tuple[str, ...]]:
 
 
 def with_rates_of_now(run: Path, cells: list[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
-    """The same cells: a rate is since then at most a point's frames by its time (docs/run-folder.md)."""
+    """The same cells: blocks were counted from 0, and a rate is since then at most a point's frames by its time
+    (docs/run-folder.md).
+    """
     points = {str(trial.trial): trial.points or () for trial in RunFolder.open(run).trials()}
-    for cell in cells:
+    for trial, block, *rest in cells:
+        cell = (trial, str(int(block) + 1), *rest)
         if cell[4] == "maximum_forwarded_rate" and cell[-1]:
             yield (*cell[:-1], repr(max(map(rate, points[cell[0]]))))
         else:

@@ -159,8 +159,8 @@ def test_the_numbers_of_all_runs_stand_beside_the_papers_with_the_run_that_each_
     assert shares["one", "netns"] == pytest.approx(1.0, rel=0.05)
     assert shares["two", "netns"] == pytest.approx(0.3, rel=0.05)
     page = render_reproduction(found, {})
-    assert "its successor in kind, forward 1504 B, run one" in page
-    assert "its successor in kind, forward 1504 B, run two" in page
+    assert "its successor in kind, IP forwarding 1504 B, run one" in page
+    assert "its successor in kind, IP forwarding 1504 B, run two" in page
     alone = render_reproduction(reproduced(run("one", forwards(ALIKE))), {})
     assert "run one" not in alone.replace("1 run.", "")
 
@@ -287,12 +287,12 @@ def test_parts_in_which_platforms_stand_side_by_side_are_one_drawing() -> None:
     assert list(drawings) == ["figure-5-0"]
     panels = panels_of(json.loads(drawings["figure-5-0"].specification or ""))
     assert [" ".join(panel["title"]) for panel in panels] == [
-        "(a) Super Pi, a share of native",
-        "(b) MASR, a share of native",
+        "(a) Super Pi, % of native",
+        "(b) MASR, % of native",
     ]
     assert [one["value"] for one in data_in(drawings["figure-5-0"])] == [pytest.approx(50, rel=0.05)] * 2
     page = render_reproduction(found, drawings)
-    assert "Figure 5(a): Super Pi, a share of native; 5(b): MASR, a share of native" in page
+    assert "Figure 5(a): Super Pi, % of native; 5(b): MASR, % of native" in page
     assert page.count("<summary>The values of Figure 5(") == 2
 
 

@@ -125,7 +125,9 @@ def test_cost_has_each_share_with_its_interval_and_its_verdict(width: Width, ana
         assert datum["value"] == pytest.approx(100 * one.share, rel=1e-5)
         look = "different" if one.verdict in DIFFERENT else "alike" if one.verdict is Verdict.ALIKE else "open"
         assert datum["look"] == look
-        assert datum["said"].startswith(f"{one.platform}, {one.task.label}: {units.percent(one.share)} of native")
+        assert datum["said"].startswith(
+            f"{one.platform}, {one.task.label}: {words.share(one.share, one.interval)} of native"
+        )
         assert datum["said"].endswith(words.said(one).text)
         assert ("caveat" in datum) is (one.platform == MARKED)
         if one.interval is not None:
@@ -204,7 +206,7 @@ def test_every_rate_of_a_list_has_both_of_its_intervals(analysis: Analysis) -> N
                 assert datum["offered_to"] == pytest.approx(point.offered.interval.high, rel=1e-5)
                 assert 0 <= datum["forwarded_from"] <= datum["value"] <= datum["forwarded_to"]
                 assert ("caveat" in datum) is (curve.platform == MARKED)
-                assert units.value(point.forwarded.value, "Mbit/s") in datum["said"]
+                assert words.estimate(point.forwarded.value, point.forwarded.interval, "Mbit/s") in datum["said"]
                 drawn += 1
     assert drawn == len(told)
     assert {"flat out (FRMOL)", "all forwarded", f"{MARKED} †"} <= set(
@@ -327,7 +329,7 @@ def test_the_order_has_each_value_and_what_is_far_out_in_words(analysis: Analysi
     ]
     assert [one["said"].endswith("900 % of its median; flagged as an outlier") for one in told].index(True) == 3
     written = [one["data"]["values"] for one in made["vconcat"][0]["layer"] if one["mark"]["type"] == "text"]
-    assert {one["text"] for one in written[0]} == {"block 0", "block 1", "block 2", "700 to 900 %"}
+    assert {one["text"] for one in written[0]} == {"block 1", "block 2", "block 3", "700 to 900 %"}
     assert {"native", f"{MARKED} †", "flagged as an outlier"} <= set(legend_of(made))
 
 

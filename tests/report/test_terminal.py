@@ -333,7 +333,7 @@ def test_terminal_and_page_say_the_same(small: Path) -> None:
         assert words in said
         assert words in page
     told = re.sub(r"\s+", " ", said)
-    assert re.search(r"is not known: lxc in superpi \S+ digits\. By this run's noise, \d+ more blocks \(", told)
+    assert re.search(r"is not known: lxc in Super Pi \S+ digits\. By this run's noise, \d+ more blocks \(", told)
 
 
 def test_what_the_standard_output_cannot_take_is_one_sentence(small: Path) -> None:

@@ -29,7 +29,7 @@ def test_an_injected_cost_of_a_fifth_is_found(blocks: int) -> None:
     """Performance is 80 % of native's in every task, noise 1 %: slower everywhere, near 80 %, at any n."""
     analysis = run(Truth(FLAT | {"costly": FOUR}, blocks=blocks, noise=0.01))
     own = [one for one in analysis.comparisons if one.platform == "costly"]
-    assert [one.verdict for one in own] == [Verdict.SLOWER] * 7, [(one.task.short, one.reason) for one in own]
+    assert [one.verdict for one in own] == [Verdict.SLOWER] * 7, [(one.task.label, one.reason) for one in own]
     for one in own:
         assert one.share == pytest.approx(0.8, rel=0.05)
         assert one.interval is not None
@@ -250,9 +250,9 @@ def test_unknown_and_varying_facts_are_not_equal() -> None:
 def test_values_are_what_was_injected() -> None:
     """No noise: the largest rate and the duration come out as the generator's formula has them."""
     analysis = run(Truth({"native": {}}, control=None, noise=0.0))
-    by_name = {task.short: analysis.cells["native", task].median for task in analysis.tasks}
-    assert by_name["superpi 16384 digits"] == pytest.approx(180e6, rel=1e-3)
-    assert by_name["forward 68 B"] == pytest.approx(480e3 * (1 - 64 / 6000), rel=0.02)
+    by_name = {task.label: analysis.cells["native", task].median for task in analysis.tasks}
+    assert by_name["Super Pi 16384 digits"] == pytest.approx(180e6, rel=1e-3)
+    assert by_name["IPv4 forwarding 68 B"] == pytest.approx(480e3 * (1 - 64 / 6000), rel=0.02)
     assert all(point.offered_frames == point.forwarded_frames + point.lost_frames for point in analysis.points)
 
 
@@ -294,5 +294,7 @@ def test_the_metrics_of_one_workload_are_told_apart() -> None:
     (netns,) = [words.phrases for words in platform_words(analysis) if words.platform == "netns"]
     assert "MASR: transactions per second: 4.0 times slower, at least 3.9" in netns
     assert "MASR: latency p95: 4.0 times slower, at least 3.9" in netns
-    assert [task.short for task in headline_tasks(analysis) if task.workload == "masr"] == ["masr 64 MiB"]
+    assert [task.label for task in headline_tasks(analysis) if task.workload == "masr"] == [
+        "Memory allocate, set, read 64 MiB"
+    ]
     assert [use.task.metric.source for use in analysis.host_cpu if use.task.workload == "masr"].count("figures") == 0

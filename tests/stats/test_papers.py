@@ -61,7 +61,7 @@ def test_a_runs_rows_stand_beside_its_comparisons() -> None:
     assert plain.comparisons == analysis.comparisons
     assert analysis.in_paper_order
     assert not plain.in_paper_order
-    rows = {(one.platform, one.task.short): one for one in analysis.paper.rows}
+    rows = {(one.platform, one.task.label): one for one in analysis.paper.rows}
     assert len(rows) == len(analysis.cells)
     task = next(task for task in analysis.tasks if task.workload == "forkwait")
     values = {
@@ -69,17 +69,17 @@ def test_a_runs_rows_stand_beside_its_comparisons() -> None:
         for platform in ("native", "netns")
     }
     own, base = (sorted(values[platform][1:])[1] for platform in ("netns", "native"))
-    assert rows["netns", task.short].summary.centre == own
-    assert rows["netns", task.short].share == pytest.approx(base / own)
-    assert rows["native", task.short].share == 1
-    assert 0.7 < (rows["netns", "forward 68 B"].share or 0) < 0.95  # a cost of 1.18, and higher is better
+    assert rows["netns", task.label].summary.centre == own
+    assert rows["netns", task.label].share == pytest.approx(base / own)
+    assert rows["native", task.label].share == 1
+    assert 0.7 < (rows["netns", "IPv4 forwarding 68 B"].share or 0) < 0.95  # a cost of 1.18, and higher is better
     assert analyse(run_data(Truth(REALISTIC, summary="of a later Virtoll"))).paper == PaperTable()
 
 
 def test_a_share_has_the_spread_of_its_own_values_over_the_baselines_centre() -> None:
     analysis = analyse(run_data(Truth(REALISTIC, blocks=4, summary="median-drop-first")))
-    rows = {(one.platform, one.task.short): one for one in analysis.paper.rows}
-    for name, better in (("forkwait 2000 processes", "lower"), ("forward 68 B", "higher")):
+    rows = {(one.platform, one.task.label): one for one in analysis.paper.rows}
+    for name, better in (("fork and wait 2000 processes", "lower"), ("IPv4 forwarding 68 B", "higher")):
         own, base = rows["netns", name], rows["native", name].summary.centre
         summary = own.summary
         assert own.task.metric.better == better

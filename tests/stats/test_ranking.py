@@ -104,7 +104,7 @@ def test_more_blocks_tell_what_few_do_not_and_as_many_as_were_said() -> None:
     assert all((one.blocks or 0) < (left[one.comparison.platform] or 0) for one in at_one_level)
     line = cost_to_know_line(analysis)
     assert line.endswith(f" To measure them: virtoll extend {analysis.data.manifest.run} --blocks +{left['runc']}.")
-    assert line.startswith("1 comparison is not known: runc in superpi 16384 digits. ")
+    assert line.startswith("1 comparison is not known: runc in Super Pi 16384 digits. ")
     assert f", {left['runc']} more blocks (" in line
     seconds = block_seconds(analysis.data.trials)
     assert seconds is not None

@@ -101,7 +101,7 @@ def _cautions(analysis: Analysis, parts: Sequence[Part]) -> tuple[str, ...]:
     of_frames = analysis.cautions if any(isinstance(part, RouterNeed) for part in parts) else ()
     told = [f"{one.caution.title}: {one.concerns}" for one in of_frames]
     if analysis.alarms:
-        tasks = ", ".join(one.task.short for one in analysis.alarms)
+        tasks = ", ".join(one.task.label for one in analysis.alarms)
         told.append(f"the A/A control differs from the baseline itself: {tasks}")
     return tuple(told)
 

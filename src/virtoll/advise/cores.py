@@ -39,7 +39,7 @@ def _asked(ratios: Ratios, bound: Bound, cells: dict[int, Cell], number: int) ->
     first = cells[min(cells)]
     sign = 1.0 if first.lower_is_better else -1.0
     numbers = ", ".join(map(str, sorted(cells)))
-    reason = f"{number} virtual CPUs were not measured, and {numbers} do not tell"
+    reason = f"{number} virtual CPUs were not measured, and {numbers} do not show it"
     asked = Asked(bound.text, bound.limit, first.lower_is_better, untold(first, reason), basis=tuple(cells.values()))
     if caveat_of(ratios, first) is not None:
         return asked
@@ -54,5 +54,5 @@ def _asked(ratios: Ratios, bound: Bound, cells: dict[int, Cell], number: int) ->
     for block in sorted(set.intersection(*(set(own) for own in logs.values()))):
         times = {float(n): n * math.exp(sign * own[block]) for n, own in logs.items()}
         rounds[block, 0] = sign * math.log(predicted(Model.CORES, times, number) / number)
-    task = f"{first.task.short} on {number} virtual CPUs, which was not measured, by a model"
+    task = f"{first.task.label} on {number} virtual CPUs, which was not measured, by a model"
     return replace(asked, cell=replace(first, rounds=rounds), task=task)

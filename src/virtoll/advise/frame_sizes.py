@@ -32,7 +32,7 @@ def asked_of_sizes(ratios: Ratios, need: FigureNeed, workload: str, bound: Bound
         modelled = frame_cost(own, size) if caveat_of(ratios, own[0]) is None else None
         if modelled is None or modelled.fit is None or not modelled.fit.fits:
             sizes = ", ".join(str(one.attributes[SIZE]) for one in own)
-            cell = untold(own[0], f"frames of {size} B were not measured, and those of {sizes} B do not tell")
+            cell = untold(own[0], f"frames of {size} B were not measured, and those of {sizes} B do not show it")
             fitted = None if modelled is None else modelled.fit
             modelled = Asked("", 1.0, own[0].lower_is_better, cell, fit=fitted, basis=tuple(own))
         found.append(replace(modelled, bound=bound.text, limit=bound.limit))

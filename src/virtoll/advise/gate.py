@@ -211,7 +211,7 @@ def judge_gate(analysis: Analysis, thresholds: Sequence[Threshold], damage: Sequ
     ratios, manifest = Ratios(analysis), analysis.data.manifest
     doubts = [f"the run folder is not as it was when the run ended: {'; '.join(damage)}"] if damage else []
     if analysis.alarms:
-        tasks = ", ".join(one.task.short for one in analysis.alarms)
+        tasks = ", ".join(one.task.label for one in analysis.alarms)
         doubts.append(f"the A/A control differs from the baseline itself: {tasks}")
     if not thresholds and not any(one.p_value is not None for one in analysis.control):
         doubts.append("the A/A control could not be tested, and there is no threshold")
@@ -294,7 +294,7 @@ def _checked(analysis: Analysis, threshold: Threshold, side: Sides, ratio: Ratio
         return replace(found, outcome=Outcome.MET)
     if bad > limit:
         return replace(found, outcome=Outcome.MISSED)
-    reason = ratio.reason or "to keep to it and not to keep to it both agree with what was measured"
+    reason = ratio.reason or "the interval has values on both sides of the limit"
     return replace(found, reason=reason, more_blocks=_more_blocks(analysis, threshold, own, family))
 
 

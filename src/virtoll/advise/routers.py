@@ -85,7 +85,9 @@ def _by_size(analysis: Analysis, ratios: Ratios, need: RouterNeed, cells: Sequen
     larger = next((one for one in cells if one.attributes[SIZE] > size), None)
     smaller = next((one for one in reversed(cells) if one.attributes[SIZE] < size), None)
     told = [f"{int(one.attributes[SIZE])} B" for one in (smaller, larger) if one is not None]
-    note = f"frames of {size} B were not measured; told from {' and '.join(told)}: a larger frame costs no less"
+    note = (
+        f"frames of {size} B were not measured; estimated from {' and '.join(told)}: a larger frame takes no less time"
+    )
     if not falls(cells):
         rises = f"frames of {size} B were not measured, and here larger frames were forwarded at a higher rate"
         near, far, note = untold(cells[0], rises), untold(cells[0], rises), ""

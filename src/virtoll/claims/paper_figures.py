@@ -225,7 +225,7 @@ def _rates(part: Part, analysis: Analysis) -> Iterator[Mark]:
                 panel=tuple(asked.get(one) for one in part.panel),
                 platform=curve.platform,
                 x=point.offered.value,
-                task=curve.task.short,
+                task=curve.task.label,
                 value=point.forwarded.value,
                 low=interval.low if interval else None,
                 high=interval.high if interval else None,

@@ -124,7 +124,7 @@ class Ratios:
         known = self._known(compared, own, other)
         found = Ratio(
             own.platform,
-            own.task.short,
+            own.task.label,
             self._under_words(own),
             self._against_words(own, other),
             own.unit if value else "",
@@ -223,7 +223,7 @@ class Ratios:
         if own.under != other.under:
             parts.append(self._under_words(other) or "alone")
         if own.task.workload != other.task.workload:
-            parts.append(other.task.short)
+            parts.append(other.task.label)
         elif own.task != other.task:
             parts.append(other.task.size)
         return ", ".join(parts) or "its largest rate"

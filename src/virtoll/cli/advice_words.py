@@ -15,7 +15,7 @@ from typing import Any
 from virtoll import units
 from virtoll.advise import Advice, Answer, Beside, Factor, Finding, Fit, Guests, Margin, PlatformAdvice, Statement
 from virtoll.advise.meets import tightest_of
-from virtoll.report import AdviceView
+from virtoll.report import AdviceView, words
 from virtoll.report.rows import Shown, TableRow
 
 _NOTHING, _MANY = 0.01, 100  # times what is needed: beyond, it is said to be less or more than that
@@ -29,7 +29,7 @@ _SEVERAL = (
 
 @dataclass(frozen=True)
 class Told:
-    """An experiment that would tell: its file's text and its seconds; None: there is none, for what `note` says."""
+    """An experiment that would answer: its file's text and its seconds; None: there is none, for what `note` says."""
 
     tells: str
     text: str | None
@@ -102,11 +102,11 @@ def _row(one: PlatformAdvice, *, named: bool) -> TableRow:
 
 
 def experiment_line(told: Told) -> str:
-    """What an experiment would tell; its text is to follow as it is."""
+    """What an experiment would answer; its text is to follow as it is."""
     if told.text is None:
-        return f"not measured: {told.tells}; no experiment of this Virtoll would tell it: {told.note}"
+        return f"not measured: {told.tells}; no experiment of this Virtoll can answer it: {told.note}"
     minutes = "" if told.seconds is None else f", about {max(told.seconds / 60, 0.1):.1f} minutes"
-    text = f"not measured or not decided: {told.tells}; this experiment would tell{minutes}"
+    text = f"not measured or not decided: {told.tells}; this experiment would answer it{minutes}"
     return f"{text}{f' ({told.note})' if told.note else ''}:"
 
 
@@ -180,7 +180,7 @@ def _evidence(found: Finding, caveat: str | None) -> str:
     if found.caveat and found.caveat != caveat:
         more.append(found.caveat)
     if found.more_blocks is not None:
-        more.append(f"{_counted(found.more_blocks, 'block')} more would tell, were the estimate the truth")
+        more.append(f"{_counted(found.more_blocks, 'block')} more would decide it, were the estimate the truth")
     return "; ".join(filter(None, (text, *more)))
 
 
@@ -214,9 +214,9 @@ def _beside(one: Beside) -> list[str]:
 def _factor(one: Factor) -> str:
     if one.share is None:
         return f"{one.condition}: {one.why_not}"
-    ends = "" if one.low is None or one.high is None else f" ({units.percent(one.low)} to {units.percent(one.high)})"
+    ends = "" if one.low is None or one.high is None else f" ({words.ends(one.low, one.high)})"
     error = "" if one.held_out is None else f"; blocks differ from the others' by up to {units.percent(one.held_out)}"
-    return f"{one.condition}: keeps {units.percent(one.share)} of what it does alone{ends}{error}" + (
+    return f"{one.condition}: keeps {words.share(one.share)} of what it does alone{ends}{error}" + (
         f"; as a factor it is not used: {one.why_not}" if one.why_not else ""
     )
 

@@ -20,7 +20,7 @@ def advise(
 ) -> None:
     """Print which platforms of a run meet a need.
 
-    With what margin, and which experiment would tell what is not known.
+    With what margin, and which experiment would answer the rest.
 
     Without --need and --needs it is the need of the run's experiment.
     """

@@ -28,7 +28,10 @@ def export(
     output: Annotated[str, typer.Option("--output", help="A file; '-' is the standard output.", metavar="FILE")] = "-",
     fail_if: FailIfOption = None,
     allow_unknown: Annotated[
-        bool, typer.Option("--allow-unknown", help="In junit, what cannot be told is skipped, and no error.")
+        bool,
+        typer.Option(
+            "--allow-unknown", help="In junit, a threshold of which the run cannot tell is skipped, and no error."
+        ),
     ] = False,
 ) -> None:
     """Write a run as other programs read it.

@@ -6,6 +6,7 @@ Main functions: ``thresholds_for`` (checked before anything starts), ``threshold
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -31,7 +32,7 @@ FailIfOption = Annotated[
     ),
 ]
 AllowUnknownOption = Annotated[
-    bool, typer.Option("--allow-unknown", help="Exit with 0 where it cannot be told, and not with 4.")
+    bool, typer.Option("--allow-unknown", help="Exit with 0 where the run cannot tell, and not with 4.")
 ]
 
 
@@ -192,21 +193,29 @@ def _value(one: Check) -> str:
 
     if one.estimate is None:
         return ""
-    ends = "" if one.low is None or one.high is None else f" ({words.outward(one.low, one.high, one.unit)})"
-    return f"{words.figure(one.estimate, one.unit)}{ends} in {one.blocks} block{'' if one.blocks == 1 else 's'}"
+    ends = (one.low, one.high) if one.low is not None and one.high is not None else None
+    between = "" if ends is None else f" ({words.outward(*ends, one.unit)})"
+    value = units.estimate(one.estimate, ends, one.unit)
+    return f"{value}{between} in {one.blocks} block{'' if one.blocks == 1 else 's'}"
 
 
 def _rest(one: Check) -> Iterator[str]:
-    """The margin, why it cannot be told, and what would tell."""
-    from virtoll.report import words
+    """The margin, why the run cannot tell, and what would decide it."""
 
     if one.margin is not None:
-        times, side = (one.margin, "better") if one.margin >= 1 else (1 / one.margin, "worse")
-        yield f"{units.significant(times)} times {side} than the limit {words.figure(one.limit, one.unit)}"
+        yield f"{_apart(one.margin)} the limit of {units.value(one.limit, one.unit)}"
     if one.reason:
         yield one.reason
     if one.more_blocks is not None:
-        yield f"by this run's noise, {one.more_blocks} more block{'' if one.more_blocks == 1 else 's'} would tell"
+        yield f"by this run's noise, {one.more_blocks} more block{'' if one.more_blocks == 1 else 's'} would decide it"
+
+
+def _apart(margin: float) -> str:
+    """How far from the limit: '47 % better than', '2.3 times worse than', 'as good as'."""
+    from virtoll.report import words
+
+    much = words.slowdown(max(margin, 1 / margin) if margin > 0 else math.inf)
+    return "as good as" if much == "0 %" else f"{much} {'better' if margin > 1 else 'worse'} than"
 
 
 def document(judged: Gate) -> dict[str, Any]:
@@ -221,14 +230,14 @@ def document(judged: Gate) -> dict[str, Any]:
 
 
 def leave_by(judged: Gate, allow_unknown: bool) -> None:
-    """End with 3 where a threshold is missed, with 4 where it cannot be told and that is not allowed."""
+    """End with 3 where a threshold is missed, with 4 where the run cannot tell and that is not allowed."""
     from virtoll.advise.gate import Outcome
 
     missed, unknown, every = judged.count(Outcome.MISSED), judged.count(Outcome.UNKNOWN), len(judged.checks)
     if judged.outcome is Outcome.MISSED:
         raise ThresholdMissed(f"{missed} of {every} thresholds missed; 'virtoll report' has the whole comparison")
     if judged.outcome is Outcome.UNKNOWN and not allow_unknown:
-        what = f"{unknown} of {every} thresholds cannot be told" if unknown else judged.doubts[0]
+        what = f"the run cannot tell whether {unknown} of {every} thresholds are met" if unknown else judged.doubts[0]
         more = "measure more blocks"
         if judged.more_blocks is not None and judged.extendable is not None:
             more = f"'virtoll extend {judged.extendable} --blocks +{judged.more_blocks}' measures more blocks"

@@ -63,7 +63,7 @@ def _view(advice: Advice) -> AdviceView:
 
 
 def experiments_of(advice: Advice) -> list[Told]:
-    """The experiments that would tell what a run does not, each checked as ``virtoll plan`` checks it."""
+    """The experiments that would answer what a run does not, each checked as ``virtoll plan`` checks it."""
     return [_told(one) for one in advice.missing]
 
 

@@ -75,4 +75,4 @@ def why_not_in_force(parameters: Parameters, facts: FactsReply, *, data: bool) -
 
 
 def _listed(words: str | None) -> str:
-    return ", ".join((words or "").split()) or "none that it tells"
+    return ", ".join((words or "").split()) or "none that it reports"

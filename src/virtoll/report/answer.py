@@ -78,13 +78,13 @@ def damage_line(damage: Sequence[str]) -> str:
 
 
 def extended_line(analysis: Analysis) -> str:
-    """That blocks were added after the run had told its verdicts, and what is then still promised."""
+    """That blocks were added after the run had reported its verdicts, and what is then still promised."""
     times = [str(one.blocks) for one in analysis.data.manifest.extensions]
     return (
-        f"This run was extended after {' and '.join(times)} blocks, when its verdicts were known at "
-        f"{words.amount(LEVEL)}. So those of {analysis.blocks} blocks are tested at {words.amount(analysis.level)}: "
-        "the chance that a family has a false difference at any number of blocks is at most "
-        f"{words.amount(2 * LEVEL)}."
+        f"This run was extended after {' and '.join(times)} blocks, when its verdicts had been seen. They were "
+        f"tested at {words.amount(LEVEL)}, and those of {analysis.blocks} blocks are tested at "
+        f"{words.amount(analysis.level)}. So the chance that a family has a false difference, at any number of blocks, "
+        f"is at most {words.amount(2 * LEVEL)}."
     )
 
 
@@ -167,7 +167,8 @@ def cost_to_know_line(analysis: Analysis) -> str:
     can = [one for one in left if one.blocks is not None]
     never = len(left) - len(can)
     rest = (
-        f" {never} {'lies' if never == 1 else 'lie'} so near to the margin that {MOST_BLOCKS} blocks would not tell."
+        f" {never} {'lies' if never == 1 else 'lie'} so near to the margin that {MOST_BLOCKS} blocks would not decide "
+        f"{'it' if never == 1 else 'them'}."
         if never
         else ""
     )
@@ -179,7 +180,7 @@ def cost_to_know_line(analysis: Analysis) -> str:
         return lead + rest
     most = can[-1].blocks or 0
     what = "it" if len(left) == 1 else "all of them" if not never else "one" if len(can) == 1 else f"{len(can)} of them"
-    lead = f"{lead} By this run's noise, {_more(most, seconds)} would tell {what}"
+    lead = f"{lead} By this run's noise, {_more(most, seconds)} would decide {what}"
     if analysis.extendable:
         rest += f" To measure them: virtoll extend {analysis.data.manifest.run} --blocks +{most}."
     if len(can) == 1:
@@ -190,7 +191,7 @@ def cost_to_know_line(analysis: Analysis) -> str:
 
 
 def _named(one: Remaining) -> str:
-    return f"{one.comparison.platform} in {one.comparison.task.short}"
+    return f"{one.comparison.platform} in {one.comparison.task.label}"
 
 
 def _more(blocks: int, seconds: float | None) -> str:

@@ -89,10 +89,10 @@ def _refuse_foreign(folder: RunFolder, latest: Sequence[TrialRecord]) -> None:
         own = planned.get(one.trial)
         if own is None or _what(own) != _what(one):
             line = max(number for number, other in enumerate(folder.trials(), 1) if other.trial == one.trial)
-            what = "no such trial" if own is None else f"{own.platform}, {own.workload} in block {own.block} there"
+            what = "no such trial" if own is None else f"{own.platform}, {own.workload} with 'block': {own.block} there"
             raise RunFolderError(
                 f"{folder.path}/trials.jsonl, line {line}: trial {one.trial} is of {one.platform}, {one.workload} in "
-                f"block {one.block}, and the plan in manifest.json has {what}. One of them is of another run, or "
+                f"'block': {one.block}, and the plan in manifest.json has {what}. One of them is of another run, or "
                 "damaged: restore the folder."
             )
 
@@ -164,7 +164,8 @@ class Foreseen:
     def line(self) -> str:
         """In one sentence."""
         limits = ", ".join(f"{task} {words.smallest(factor)}" for task, factor in self.factors.items())
-        return f"by run {self.run} of this host, {self.blocks} blocks show in 8 of 10 runs a difference of: {limits}"
+        lead = f"by run {self.run} of this host, {self.blocks} blocks show in 8 of 10 runs a difference of a factor of"
+        return f"{lead}: {limits}"
 
 
 def foreseen_by(run_directory: Path, blocks: int, looks: Looks | None) -> Foreseen:
@@ -172,7 +173,7 @@ def foreseen_by(run_directory: Path, blocks: int, looks: Looks | None) -> Forese
     earlier = load_analysis(run_directory)
     level = LEVEL if looks is None else looks.level_at(blocks)
     found = foreseen(earlier.comparisons, earlier.control, blocks, level=level)
-    return Foreseen(run_directory.name, blocks, {task.short: factor for task, factor in found.items()})
+    return Foreseen(run_directory.name, blocks, {task.label: factor for task, factor in found.items()})
 
 
 def ledger_of(analysis: Analysis, claims: Sequence[Claim] = (), ratios: Ratios | None = None) -> tuple[Judged, ...]:

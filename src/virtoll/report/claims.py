@@ -139,18 +139,18 @@ def _numbers(tested: JudgedTest, found: Finding) -> str:
         return ""
     ends = (found.interval.low, found.interval.high) if found.interval else None
     if found.unit:
-        one, between = (
-            _value(found.estimate, found.unit),
-            None if ends is None else [_value(end, found.unit) for end in ends],
-        )
-        return one if between is None else f"{one} ({between[0]} to {between[1]})"
+        if found.unit != "share":
+            one = words.estimate(found.estimate, found.interval, found.unit)
+            return one if ends is None else f"{one} ({words.outward(*ends, found.unit)})"
+        one = _error(found.estimate)
+        return one if ends is None else f"{one} ({_error(ends[0])} to {_error(ends[1])})"
     if tested.test.times_slower is not None:
         return _times_slower(found.estimate, ends, f"as long as {found.against}")
     if found.estimate < _TIMES_BELOW and not tested.test.relative_to_baseline and tested.test.per is None:
         return _times_slower(found.estimate, ends, f"slower than {found.against}")
-    share = words.share(found.estimate)
+    share = words.share(found.estimate, found.interval)
     if tested.test.relative_to_baseline:
-        told = f"its share of the baseline's is {share} of that at {found.against}"
+        told = f"relative to the baseline it does {share} of what it does at {found.against}"
     elif tested.test.per is not None:
         told = f"{share} of {found.against}, for each of its {tested.test.per.replace('_', ' ')}"
     else:
@@ -158,9 +158,8 @@ def _numbers(tested: JudgedTest, found: Finding) -> str:
     return told if ends is None else f"{told} ({words.ends(*ends)})"
 
 
-def _value(value: float, unit: str) -> str:
-    if unit != "share":
-        return units.value(value, unit)
+def _error(value: float) -> str:
+    """A clock's relative error: '1.20 %', '35 ppm'."""
     if value >= 0.001:
         return units.percent(value)
     return "0" if value < 5e-8 else units.parts_per_million(value).removeprefix("+")
@@ -168,11 +167,11 @@ def _value(value: float, unit: str) -> str:
 
 def _times_slower(share: float, ends: tuple[float, float] | None, told: str) -> str:
     """How many times as long it takes: '2.3 times as long as native (2.1 to 2.6)'."""
-    text = f"{units.significant(1 / share)} times {told}"
     if ends is None:
-        return text
-    low = "0" if math.isinf(ends[1]) else units.significant(1 / ends[1])
-    return f"{text} ({f'at least {low}' if ends[0] <= 0 else f'{low} to {units.significant(1 / ends[0])}'})"
+        return f"{units.significant(1 / share)} times {told}"
+    low, high = 0.0 if math.isinf(ends[1]) else 1 / ends[1], math.inf if ends[0] <= 0 else 1 / ends[0]
+    factor = units.significant(1 / share, units.digits_within(1 / share, low, high))
+    return f"{factor} times {told} ({words.outward(low, high, '')})"
 
 
 def claims_tables(ledger: Sequence[Judged]) -> tuple[CsvTable, ...]:

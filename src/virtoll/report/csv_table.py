@@ -29,6 +29,11 @@ def mean_cells(estimate: Estimate | None) -> tuple[float | None, float | None, f
     return (estimate.value, None, None) if interval is None else (estimate.value, interval.low, interval.high)
 
 
+def times_slower(share: float | None) -> float | None:
+    """A share of performance as a factor: 2 takes twice as long or does half as much, 0.5 is twice as fast."""
+    return 1 / share if share else None
+
+
 @dataclass(frozen=True)
 class CsvTable:
     """A file name without its ending, the column names, and rows as wide; None is an empty field."""

@@ -120,13 +120,18 @@ def _run(analysis: Analysis, folder: Path, page: Path, damage: Sequence[str] | N
 def _task(task: Task) -> dict[str, Any]:
     """Keys that name a task, as the CSV tables have them."""
     metric = task.metric
-    return {"workload": task.workload, "parameters": task.parameters, "metric": metric.name, "unit": metric.unit}
+    return {
+        "workload": task.workload,
+        "parameters": task.parameters,
+        "metric": metric.name,
+        "unit": metric.unit,
+        "label": task.label,
+    }
 
 
 def _ranking(analysis: Analysis, found: Ranking) -> dict[str, Any]:
     return {
         **_task(found.task),
-        "label": found.task.label,
         "placed": [_placed(analysis, found.task, one) for one in found.placed],
         "unplaced": [
             {"platform": one.platform, "verdict": str(one.verdict), "caveat": one.caveat, "reason": one.reason or None}

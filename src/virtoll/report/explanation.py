@@ -32,7 +32,9 @@ def explanation_lines(analysis: Analysis) -> list[str]:
     lines: list[str] = []
     for title in dict.fromkeys(one.title for one in found):
         own = [one for one in found if one.title == title]
-        lines.append(f"{title}: what a {own[0].unit} makes this host do{f', beside {baseline}' if baseline else ''}")
+        lines.append(
+            f"{title}: what a {own[0].unit} makes this host do{f', compared with {baseline}' if baseline else ''}"
+        )
         for one in own:
             lines += _platform_lines(analysis, one, baseline)
         lines.append("")
@@ -61,7 +63,7 @@ def _platform_lines(analysis: Analysis, one: Explanation, baseline: str | None) 
 
 def _reading(found: Sequence[Explanation], baseline: str | None) -> str:
     trials = max(one.trials for one in found)
-    lost = "What lost frames cost is in it. " if any(one.unit == "frame" for one in found) else ""
+    lost = "Work for lost frames is included. " if any(one.unit == "frame" for one in found) else ""
     if baseline is None:
         return "This run has no baseline, so there are no differences: only what a platform's guests made the host do."
     if trials < 2:

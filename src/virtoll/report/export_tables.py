@@ -17,7 +17,7 @@ from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison
 from virtoll.stats.values import Task
 
-_NONE, _SHARE = "–", "share (95 % interval)"
+_NONE, _SHARE = "–", "% of {} (95 % interval)"
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def _cost(analysis: Analysis) -> ExportTable:
     if baseline is None:
         columns = (*columns, Column("interval of the median", number=True))
     else:
-        columns = (*columns, Column(_SHARE, number=True), Column("verdict", wide=True))
+        columns = (*columns, Column(_SHARE.format(baseline), number=True), Column("verdict", wide=True))
     compared = {(one.platform, one.task): one for one in (*analysis.comparisons, *analysis.control)}
     named = {platform for platform, _ in (*analysis.cells, *compared)}
     there = [one for one in analysis.platforms if one in named]
@@ -83,7 +83,7 @@ def _cost_row(
     analysis: Analysis, platform: str, task: Task, baseline: str | None, compared: Comparison | None
 ) -> tuple[str, ...]:
     cell, unit = analysis.cells.get((platform, task)), task.metric.unit
-    median = _NONE if cell is None else units.value(cell.median, unit)
+    median = _NONE if cell is None else words.estimate(cell.median, cell.interval, unit)
     if analysis.generator_bound(platform, task):
         median = f"{median} (generator-bound)"
     name = _name(analysis, platform)
@@ -104,8 +104,7 @@ def _compared(one: Comparison | None) -> tuple[str, str]:
     """A comparison's share with its own interval, and its verdict in words."""
     if one is None or one.share is None:
         return _NONE, "not measured"
-    interval = f" ({words.between(one.interval.low, one.interval.high)})" if one.interval else ""
-    return f"{words.share(one.share)}{interval}", words.said(one).text
+    return words.share_and_interval(one.share, one.interval), words.said(one).text
 
 
 def _isolation(analysis: Analysis) -> ExportTable:
@@ -117,7 +116,7 @@ def _isolation(analysis: Analysis) -> ExportTable:
             for platform in analysis.platforms:
                 one, alone = found.comparison(platform, task, condition.label), found.cells.get((platform, task, ALONE))
                 if one is not None and one.share is not None and alone is not None:
-                    median = units.value(alone.median, task.metric.unit)
+                    median = words.estimate(alone.median, alone.interval, task.metric.unit)
                     rows.append((_name(analysis, platform), median, *_compared(one)))
             if rows:
                 groups.append(ExportGroup(f"{task.label}, beside {condition.label}", tuple(rows)))
@@ -125,7 +124,7 @@ def _isolation(analysis: Analysis) -> ExportTable:
         Column("workload and condition", wide=True),
         Column("platform"),
         Column("median alone", number=True),
-        Column(_SHARE, number=True),
+        Column(_SHARE.format("alone"), number=True),
         Column("verdict", wide=True),
     )
     notes = (
@@ -157,7 +156,7 @@ def _scale(analysis: Analysis) -> ExportTable:
         Column("platform"),
         Column("one guest", number=True),
         Column("all together", number=True),
-        Column(_SHARE, number=True),
+        Column(_SHARE.format(baseline or "the baseline"), number=True),
         Column("verdict", wide=True),
     )
     notes = (
@@ -185,7 +184,7 @@ def _paper_summary(analysis: Analysis) -> ExportTable:
         Column("platform"),
         Column("value", number=True),
         Column("spread", number=True),
-        Column("share of the baseline, values", number=True),
+        Column("% of the baseline, values", number=True),
     )
     notes = (
         f"{method.title[:1].upper()}{method.title[1:]}; the spread is the {method.spread}. After {method.used_by}.",
@@ -197,12 +196,12 @@ def _paper_summary(analysis: Analysis) -> ExportTable:
 
 def _share_notes(analysis: Analysis, of: str) -> Iterable[str]:
     """What a share, its interval and the verdicts are."""
-    yield f"Share: performance as a share of that of {of}; 100 % is as fast, 50 % takes twice as long or does half."
+    yield f"Performance in % of {of}: 100 % is as fast, 50 % takes twice as long or does half."
     if analysis.blocks < 2:
         yield "One block: there are no intervals and no verdicts."
         return
     margin, level = words.amount(analysis.margin), words.amount(analysis.level)
-    yield "In brackets beside a share: the 95 % interval of that comparison alone."
+    yield "In brackets after it: the 95 % interval of that comparison alone."
     yield f"Slower, faster: p below {level} after Holm's correction. At least: a bound that holds for all together."
     yield f"Alike: two one-sided tests leave no larger difference; the margin is {margin}, and a smaller one is named."
     yield "Not known: anything in brackets there is possible."
@@ -210,7 +209,11 @@ def _share_notes(analysis: Analysis, of: str) -> Iterable[str]:
 
 def _corrected(family: int) -> str:
     """For how many comparisons, in a scenario with a family of its own."""
-    return f"Holm over {family} comparison{'' if family == 1 else 's'} of primary metrics." if family else ""
+    return (
+        f"Verdicts are corrected (Holm) over {family} comparison{'' if family == 1 else 's'} of primary metrics."
+        if family
+        else ""
+    )
 
 
 def _sample(analysis: Analysis) -> str:

@@ -42,7 +42,7 @@ def _guests(analysis: Analysis) -> CsvTable:
             (
                 boot.boot,
                 boot.platform,
-                boot.block,
+                boot.block + 1,
                 boot.status,
                 way.total if way else None,
                 way.spawn if way else None,
@@ -70,7 +70,7 @@ def _host_cpu(analysis: Analysis) -> CsvTable:
     rows = tuple(
         (
             one.trial,
-            one.block,
+            one.block + 1,
             one.platform,
             one.workload,
             one.status,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from virtoll import units
+from virtoll.report import words
 from virtoll.report.rows import Shown, TableRow
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.consolidation import Consolidation, Slope
@@ -74,8 +75,8 @@ def _cpu_cell(use: CpuUse | None) -> Shown:
     if use.ratio is None:
         return Shown(main)
     interval = use.interval
-    between = f" ({units.significant(interval.low)} to {units.significant(interval.high)})" if interval else ""
-    return Shown(main, f"{units.times(use.ratio)}{between}")
+    between = f" ({units.between(interval.low, interval.high, '')})" if interval else ""
+    return Shown(main, f"{words.estimate(use.ratio, interval, '×')}{between}")
 
 
 def _consolidation_row(one: Consolidation) -> TableRow:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from virtoll import units
 from virtoll.report import words
-from virtoll.report.csv_table import CsvTable
+from virtoll.report.csv_table import CsvTable, times_slower
 from virtoll.report.headline import host_line, observer_line
 from virtoll.report.rows import Shown, TableRow, comparison_cell
 from virtoll.report.terminal import beginning, matrices, text
@@ -66,7 +66,7 @@ def _row(analysis: Analysis, row: ScaleRow) -> TableRow:
     return TableRow(
         row.platform,
         (
-            Shown(f"{task.workload} {task.size}".strip(), kind="text"),
+            Shown(task.work, kind="text"),
             Shown(analysis.at_once.words(row.point), kind="text"),
             Shown(together_words(row)),
             Shown("–" if row.speedup is None else f"{units.significant(row.speedup)} ×"),
@@ -126,13 +126,13 @@ def at_once_terminal(analysis: Analysis, width: int, damage: Sequence[str] = ())
             own = [found.row(platform, task, point) for platform in platforms]
             if any(own):
                 rows.append((found.words(point), [_terminal_cell(analysis, row) for row in own]))
-        shown += [text(""), *matrices(task.short, platforms, rows, width)]
+        shown += [text(""), *matrices(task.label, platforms, rows, width)]
     lines = (
         f"What all guests do together, and each platform against {analysis.baseline} with as many guests."
         if analysis.baseline
         else "What all guests do together.",
         control_line(analysis),
-        f"Holm over {found.family} comparisons." if found.family else "",
+        f"Verdicts are corrected (Holm) over {found.family} comparisons." if found.family else "",
         host_line(analysis),
         observer_line(analysis),
     )
@@ -155,10 +155,10 @@ def at_once_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
     if not found.points:
         return ()
     header = (
-        "platform", "guests", "vcpus", "memory_bytes", "workload", "parameters", "metric", "unit", "trials", "each",
-        "together", "together_unit", "speedup", "jain", "slowest_to_fastest", "skew_share", "finished_ns",
-        "cpu_ns_per_guest", "share", "low", "high", "pairs", "p_adjusted", "verdict", "at_least", "margin",
-        "smallest_detectable_factor", "reason", "caveat",
+        "platform", "guests", "vcpus", "memory_bytes", "workload", "parameters", "metric", "unit", "label", "trials",
+        "each", "together", "together_unit", "speedup", "jain", "slowest_to_fastest", "skew_share", "finished_ns",
+        "cpu_ns_per_guest", "share", "low", "high", "times_slower", "pairs", "p_adjusted", "verdict", "at_least",
+        "margin", "smallest_detectable_factor", "reason", "caveat",
     )  # fmt: skip
     rows = []
     for row in found.rows:
@@ -173,6 +173,7 @@ def at_once_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
                 row.task.parameters,
                 row.task.metric.name,
                 row.task.metric.unit,
+                row.task.label,
                 row.trials,
                 row.each,
                 row.together,
@@ -186,6 +187,7 @@ def at_once_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
                 one.share if one else None,
                 one.interval.low if one and one.interval else None,
                 one.interval.high if one and one.interval else None,
+                times_slower(one.share) if one else None,
                 len(one.pairs) if one else None,
                 one.p_adjusted if one else None,
                 str(one.verdict) if one else None,

@@ -14,7 +14,7 @@ from virtoll.stats.cautions import Caution
 from virtoll.stats.caveats import hosts_of
 from virtoll.stats.compare import Comparison, Verdict
 from virtoll.stats.fitness import FitnessLevel
-from virtoll.stats.values import Task
+from virtoll.stats.values import Task, title_of
 
 CAVEAT_SIGN = "†"
 # Of one metric so many sizes are told one by one, and more as a range: the table has each.
@@ -48,7 +48,7 @@ def order_line(analysis: Analysis) -> str:
         return ""
     return (
         f"The trials ran platform after platform, as papers did (order: paper), {_guests(analysis)}. What "
-        "changed on the host meanwhile is in these ratios, as if it were the platform's cost. What varies from boot to "
+        "changed on the host meanwhile is in these ratios, as if the platform caused it. What varies from boot to "
         "boot is not in the intervals."
     )
 
@@ -70,7 +70,7 @@ def control_line(analysis: Analysis) -> str:
     line = f"The host against itself ({control} against {baseline}): {_shares(shares)}."
     if not analysis.alarms:
         return line
-    found = ", ".join(f"{one.task.short} ({words.said(one).text})" for one in analysis.alarms)
+    found = ", ".join(f"{one.task.label} ({words.said(one).text})" for one in analysis.alarms)
     return (
         f"Do not trust this run: the host differs from itself in {found}. {control} and {baseline} are the same "
         "host, and chance alone does this in one run of a hundred. What disturbed it may have disturbed the platforms "
@@ -79,8 +79,8 @@ def control_line(analysis: Analysis) -> str:
 
 
 def detectable_line(analysis: Analysis) -> str:
-    """What this run can see of its primary metrics, by family of platforms and resource, and what 'not known' does not
-    mean; empty where nothing was tested. The page's table has every metric.
+    """What this run can detect of its primary metrics, by family of platforms and resource, and what 'not known' is
+    not; empty where nothing was tested. The page's table has every metric.
     """
     found: dict[str, dict[str, list[float]]] = {}
     for one in analysis.detectable:
@@ -90,13 +90,13 @@ def detectable_line(analysis: Analysis) -> str:
         return ""
     limits = "; ".join(f"{family} platforms {_limits(own)}" for family, own in found.items())
     return (
-        f"What this run can see, as the smallest difference that four of five such runs would find: {limits}. "
-        "Smaller ones are found less often. Not known does not mean no difference: more blocks would tell."
+        f"What this run can detect, as a factor (in four of five such runs): {limits}. "
+        "Smaller differences are found less often. Not known does not mean no difference: more blocks would decide."
     )
 
 
 def _limits(factors: Mapping[str, Sequence[float]]) -> str:
-    """'packet path 14 %, CPU 3.1 to 4.3 %' of factors by name."""
+    """'packet path 1.14, CPU 3.1 to 4.3' of factors by name."""
     return ", ".join(
         f"{name} {words.joined(words.smallest(min(own)), words.smallest(max(own)))}" for name, own in factors.items()
     )
@@ -106,11 +106,11 @@ def family_line(analysis: Analysis) -> str:
     """For how many comparisons the verdicts are corrected, by family; empty where nothing was tested."""
     if not analysis.family + analysis.second_family:
         return ""
-    rest = f"; the rest, a second family of {analysis.second_family}" if analysis.second_family else ""
+    rest = f", and over {analysis.second_family} of the others" if analysis.second_family else ""
     return (
-        f"{words.blocks_words(analysis)}. Primary metrics: Holm over {analysis.family} "
-        f"comparison{'' if analysis.family == 1 else 's'}{rest}. The chance that any difference of a family is false "
-        f"is at most {words.amount(analysis.level)}."
+        f"{words.blocks_words(analysis)}. Verdicts are corrected (Holm) over {analysis.family} comparison"
+        f"{'' if analysis.family == 1 else 's'} of primary metrics{rest}. The chance that any "
+        f"difference of a family is false is at most {words.amount(analysis.level)}."
     )
 
 
@@ -120,7 +120,7 @@ def unlike_line(analysis: Analysis) -> str:
         return ""
     found = "; ".join(f"{platform}: {', '.join(names)}" for platform, names in analysis.unlike.items())
     return (
-        f"Not equal to {analysis.data.manifest.baseline} although it should be ({found}): that is part of the shares."
+        f"Not equal to {analysis.data.manifest.baseline} although it should be ({found}): that is part of its results."
     )
 
 
@@ -132,23 +132,19 @@ def observer_line(analysis: Analysis) -> str:
     agents = "" if use.agents_share is None else f", its agents {units.percent(use.agents_share)}"
     line = (
         f"Observer: while a guest was measured, the controller used {units.percent(use.share)} of a CPU (at most "
-        f"{units.percent(use.largest_share)}){agents}; a trial took {units.nanoseconds(use.besides_ns)} besides "
-        f"(at most {units.nanoseconds(use.largest_besides_ns)})."
+        f"{units.percent(use.largest_share)}){agents}; a trial took {units.nanoseconds(use.besides_ns)} longer "
+        f"than what it measured (at most {units.nanoseconds(use.largest_besides_ns)})."
     )
     other = analysis.observer_uncounted
     if other is not None and analysis.observer is not None:
         line += f" Without counters {units.percent(other.share)} and {units.nanoseconds(other.besides_ns)}."
     found = [
-        f"{one.platform} {one.comparison.task.short} {words.precise(one.comparison.share)}"
-        + (f" ({_precise(one.comparison)})" if one.comparison.interval else "")
+        f"{one.platform} {one.comparison.task.label} "
+        f"{words.share_and_interval(one.comparison.share, one.comparison.interval)}"
         for one in analysis.observer_effects
         if one.comparison.share is not None
     ]
     return f"{line} Performance without counters, of that with them: {', '.join(found)}." if found else line
-
-
-def _precise(one: Comparison) -> str:
-    return words.joined(words.precise(one.interval.low), words.precise(one.interval.high)) if one.interval else ""
 
 
 def states_line(analysis: Analysis) -> str:
@@ -159,12 +155,12 @@ def states_line(analysis: Analysis) -> str:
     if not analysis.two_states:
         return ""
     found = ", ".join(
-        f"{one.task.short} ({words.share(one.share_slow)} of its trials are about {words.smallest(one.factor)} slower)"
+        f"{one.task.label} ({words.share(one.share_slow)} of its trials are about {words.slowdown(one.factor)} slower)"
         for one in sorted(analysis.two_states, key=lambda one: -one.factor)[:_STATES_NAMED]
     )
     more = len(analysis.two_states) - _STATES_NAMED
     found += f", and {more} more" if more > 0 else ""
-    return f"The host itself has two speeds in {found}. A difference of less than a factor of two is not told there."
+    return f"The host itself has two speeds in {found}. No difference of less than a factor of two is reported there."
 
 
 def bound_line(analysis: Analysis) -> str:
@@ -184,7 +180,7 @@ def caveat_line(analysis: Analysis) -> str:
         named = ", ".join(f"{label} on {hosts[label]}" if label in hosts else label for label in own)
         sentences.append(
             f"{CAVEAT_SIGN} {caveat} ({named}). This shows that it works; no number of it is a result, and no ratio "
-            "to the bare host is a cost."
+            "to the bare host is a slowdown."
         )
     return " ".join(sentences)
 
@@ -194,6 +190,24 @@ def host_line(analysis: Analysis) -> str:
     reasons = "; ".join(analysis.fitness.reasons)
     tail = f": {reasons}." if reasons else "."
     return f"Host: {analysis.fitness.level}{tail}"
+
+
+def left_out(analysis: Analysis) -> list[tuple[str, str]]:
+    """(platform, reason) for those that have no ratio at all."""
+    every = (*analysis.control, *analysis.comparisons)
+    reasons = {one.platform: one.reason for one in reversed(every)}
+    compared = {one.platform for one in every if one.share is not None}
+    missing = [platform for platform in analysis.platforms if platform in reasons.keys() - compared]
+    return [(one, reasons[one].removeprefix(f"{one} is not available: ")) for one in missing]
+
+
+def left_out_line(analysis: Analysis) -> str:
+    """Why platforms have no value at all, those of one reason together; empty where none is left out."""
+    by_reason: dict[str, list[str]] = {}
+    for platform, reason in left_out(analysis):
+        by_reason.setdefault(reason, []).append(platform)
+    found = "; ".join(f"{', '.join(platforms)} ({reason})" for reason, platforms in by_reason.items())
+    return f"Not measured: {found}." if found else ""
 
 
 def platform_words(analysis: Analysis) -> tuple[PlatformWords, ...]:
@@ -240,7 +254,7 @@ def _phrases(analysis: Analysis, platform: str) -> tuple[str, ...]:
 def _functional(analysis: Analysis, platform: str, own: Sequence[Comparison], caveat: str) -> str:
     """What the run of a platform with a caveat shows: how many trials went well, and nothing about speed."""
     counts = analysis.statuses[platform]
-    missing = [one.task.short for one in own if one.verdict is Verdict.NOT_MEASURED]
+    missing = [one.task.label for one in own if one.verdict is Verdict.NOT_MEASURED]
     rest = f"; not measured: {', '.join(missing)}" if missing else ""
     return f"{caveat[0].upper()}{caveat[1:]} ({counts['ok']} of {sum(counts.values())} trials ok{rest})"
 
@@ -251,7 +265,7 @@ def _difference(group: Sequence[Comparison], verdict: Verdict) -> str:
     if not own:
         return ""
     sizes = "" if len(own) == len(group) else " " + ", ".join(one.task.size for one in own)
-    return f"{group[0].task.metric.title}{sizes}: {words.difference(own).text}"
+    return f"{title_of(group[0].task.metric)}{sizes}: {words.difference(own).text}"
 
 
 def _alike(alike: Sequence[Comparison]) -> str:
@@ -269,7 +283,7 @@ def _names(some: Sequence[Comparison]) -> list[str]:
     for metric in dict.fromkeys(one.task.metric for one in some):
         sizes = [one.task.size for one in some if one.task.metric == metric]
         names.append(
-            f"{metric.title} {sizes[0]}".strip() if len(sizes) == 1 else f"{metric.title} in {len(sizes)} sizes"
+            f"{title_of(metric)} {sizes[0]}".strip() if len(sizes) == 1 else f"{title_of(metric)} in {len(sizes)} sizes"
         )
     return names
 
@@ -286,7 +300,7 @@ def _remainder(lead: str, alike: Sequence[Comparison], most: int | None = None) 
         names += [_named(some) for some in reported]
     if most is not None and len(names) > most:
         shares = _shares([one.share for one in alike if one.share is not None])
-        return f"{lead}: {len(alike)} comparisons ({shares}), one by one in the table of cost"
+        return f"{lead}: {len(alike)} comparisons ({shares}), one by one in the table of slowdowns"
     return f"{lead}: {', '.join(names)}" if names else ""
 
 

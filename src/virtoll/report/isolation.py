@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from virtoll import units
 from virtoll.report import words
-from virtoll.report.csv_table import CsvTable
+from virtoll.report.csv_table import CsvTable, times_slower
 from virtoll.report.rows import Shown, TableRow, comparison_cell
 from virtoll.report.terminal import matrices, text
 from virtoll.runfolder.conditions import ALONE, TRAFFIC_LOADS
@@ -79,7 +79,7 @@ def _use_row(one: LoadUse) -> TableRow:
     return TableRow(
         one.platform,
         (
-            Shown(f"{one.task.workload} {one.task.size}".strip(), kind="text"),
+            Shown(one.task.work, kind="text"),
             Shown(one.condition, kind="text"),
             Shown(one.neighbour, kind="text"),
             rate(one.maximum),
@@ -107,9 +107,9 @@ def isolation_terminal(analysis: Analysis, width: int) -> "list[RenderableType]"
         for condition in found.conditions:
             own = [found.comparison(platform, task, condition.label) for platform in platforms]
             rows.append((condition.label, ["–" if one is None else _short(one) for one in own]))
-        shown += [text(""), *matrices(f"{task.short} beside", platforms, rows, width)]
+        shown += [text(""), *matrices(f"{task.label} beside", platforms, rows, width)]
     lead = f"Each guest against itself alone, in the same block and round. {control_line(analysis)}"
-    return [*shown, text(f"{lead} Holm over {found.family} comparisons.")]
+    return [*shown, text(f"{lead} Verdicts are corrected (Holm) over {found.family} comparisons.")]
 
 
 def _short(one: Comparison) -> str:
@@ -126,8 +126,8 @@ def isolation_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
         return ()
     header = (
         "platform", "condition", "load", "affinity", "guests", "beside", "rate_share", "workload", "parameters",
-        "metric", "unit", "pairs", "alone_median", "median", "share", "low", "high", "p_value", "p_adjusted", "family",
-        "verdict", "at_least", "margin", "smallest_detectable_factor", "reason", "caveat",
+        "metric", "unit", "label", "pairs", "alone_median", "median", "share", "low", "high", "times_slower", "p_value",
+        "p_adjusted", "family", "verdict", "at_least", "margin", "smallest_detectable_factor", "reason", "caveat",
     )  # fmt: skip
     known = {one.label: one for one in found.conditions}
     rows = []
@@ -149,12 +149,14 @@ def isolation_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
                 one.task.parameters,
                 one.task.metric.name,
                 one.task.metric.unit,
+                one.task.label,
                 len(one.pairs),
                 alone.median if alone else None,
                 own.median if own else None,
                 one.share,
                 one.interval.low if one.interval else None,
                 one.interval.high if one.interval else None,
+                times_slower(one.share),
                 one.p_value,
                 one.p_adjusted,
                 "A/A" if condition is None else primary,

@@ -128,12 +128,12 @@ def _ends(analysis: Analysis) -> Iterator[str]:
 def _clock(analysis: Analysis) -> Iterator[str]:
     readings = [one for clock in analysis.clocks for one in clock.readings]
     if readings:
-        yield "Durations are between a start and an end mark that a kernel stamped outside the guest."
+        yield "Durations are between two timestamps, of start and end, that a kernel made outside the guest."
         yield "The guest's own clock was not used for them."
         counts = Counter(one.method for one in readings)
         paths = {"icmp": "ICMP", "channel": "the guest's control channel"}
         yield from listed(
-            "Marks came by", [f"{paths.get(name, name)} ({number} trials)" for name, number in counts.items()]
+            "Timestamps came by", [f"{paths.get(name, name)} ({number} trials)" for name, number in counts.items()]
         )
         estimates = sorted(one.error_estimate_ns for one in readings)
         middle = units.nanoseconds(estimates[len(estimates) // 2])
@@ -153,10 +153,10 @@ def _statistics(analysis: Analysis) -> Iterator[str]:
             yield "Nothing was compared with a baseline, so there are medians over blocks and no verdicts."
         return
     if analysis.baseline is not None:
-        yield f"Performance is given as a share of {analysis.baseline}'s, which is paired by block and round."
+        yield f"Performance is given in % of {analysis.baseline}'s, paired by block and round."
     if beside:
         yield "Beside other guests a guest is compared with itself alone, in the same block and round."
-    yield "A block counts once, with the median over its rounds; the share is the geometric mean over blocks."
+    yield "A block counts once, with the median over its rounds; the ratio is the geometric mean over blocks."
     if analysis.blocks < 2:
         yield "Only one block was measured, so there are no intervals, no tests and no verdicts."
         return
@@ -183,7 +183,7 @@ def _statistics(analysis: Analysis) -> Iterator[str]:
     yield f"Alike means that two one-sided tests (Schuirmann 1987) leave no larger difference; the margin was {margin}."
     yield "What is neither is called not known, which does not mean that there is no difference."
     if analysis.paper_method is not None and analysis.paper.rows:
-        yield f"Beside these, values are summed up as a paper did: {analysis.paper_method.title}."
+        yield f"Values are also summed up as a paper did: {analysis.paper_method.title}."
 
 
 def _doubts(analysis: Analysis) -> Iterator[str]:
@@ -199,10 +199,10 @@ def _doubts(analysis: Analysis) -> Iterator[str]:
     bound = dict.fromkeys(platform for (platform, _), one in analysis.headrooms.items() if one.generator_bound)
     yield from listed(f"{Caution.GENERATOR_BOUND.title.capitalize()}, and so lower limits, were rates of", list(bound))
     yield from listed(
-        "The host had two states, between which its values fell, in", [o.task.short for o in analysis.two_states]
+        "The host had two states, between which its values fell, in", [o.task.label for o in analysis.two_states]
     )
     if analysis.in_paper_order:
-        yield "What changed on the host while the platforms ran one after the other is in their shares."
+        yield "What changed on the host while the platforms ran one after the other is in these ratios."
     missed: dict[str, list[str]] = {}
     for platform, text in analysis.equivalence.mismatches:
         missed.setdefault(platform, []).append(text.replace(": ", " "))
@@ -222,7 +222,7 @@ def _control(analysis: Analysis) -> Iterator[str]:
     between = words.between(min(shares), max(shares))
     yield f"As a control the host was compared with itself (A/A, {manifest.control}), and reached {between}."
     yield from listed(
-        "There it differed from itself in", [one.task.short for one in control if one.verdict in DIFFERENT]
+        "There it differed from itself in", [one.task.label for one in control if one.verdict in DIFFERENT]
     )
 
 

@@ -39,7 +39,7 @@ from virtoll.stats.analysis import Analysis
 from virtoll.stats.detectable import Detectable
 from virtoll.stats.equivalence import Equivalence
 from virtoll.stats.sweeps import CurvePoint, PointValue, Spread
-from virtoll.stats.values import Task
+from virtoll.stats.values import Task, title_of
 
 _MOST_LINES = 200  # of the plan and of command lines; all of them are in plan.csv and commands.csv
 _LONG_TEXT = 90  # characters of a fact in the table; the whole of it is in equivalence.csv and under the pointer
@@ -112,7 +112,8 @@ def _context(
         "caveats": analysis.caveats,
         "level_class": headline.level_class(analysis.fitness.level),
         "compared": compared,
-        "left_out": _left_out(analysis, compared),
+        "left_out": headline.left_out_line(analysis),
+        "not_drawn": "; ".join(f"{view.title} ({view.why_not})" for view in figures if not view.svg),
         "same_blocks": blocks.pop() if len(blocks) == 1 else None,
         "cost": [_cost_row(analysis, task, compared) for task in analysis.tasks],
         "medians": [_median_row(analysis, task) for task in analysis.tasks],
@@ -179,14 +180,6 @@ def _compared(analysis: Analysis) -> list[str]:
     return [platform for platform in analysis.platforms if platform in having]
 
 
-def _left_out(analysis: Analysis, compared: Sequence[str]) -> list[tuple[str, str]]:
-    """(platform, reason) for those that have no ratio at all."""
-    reasons = {one.platform: one.reason for one in reversed((*analysis.control, *analysis.comparisons))}
-    return [
-        (platform, reasons[platform]) for platform in analysis.platforms if platform in set(reasons) - set(compared)
-    ]
-
-
 def _fact_groups(report: Equivalence) -> list[tuple[str, ...]]:
     """Platforms whose facts are all the same, gathered: the columns of the table of differences."""
     groups: dict[tuple[str | None, ...], list[str]] = {}
@@ -243,13 +236,15 @@ def _median_row(analysis: Analysis, task: Task) -> TableRow:
         flagged = f", {len(cell.outliers)} flagged" if cell.outliers else ""
         small = f"{spread}, n = {cell.blocks}{flagged}"
         caveat = analysis.caveats.get(platform)
-        cells.append(Shown(units.value(cell.median, unit), small, "caveat" if caveat else "", but=caveat or ""))
+        cells.append(
+            Shown(words.estimate(cell.median, show, unit), small, "caveat" if caveat else "", but=caveat or "")
+        )
     return TableRow(task.label, tuple(cells))
 
 
 def _detectable_row(one: Detectable) -> TableRow:
     return TableRow(
-        one.metric.title,
+        title_of(one.metric),
         (
             Shown(one.family),
             Shown(one.metric.resource),

@@ -5,6 +5,7 @@ No numbers are computed here: they come from `claims/paper_figures.py`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -235,15 +236,16 @@ def _rows(data: PartData) -> Iterator[TableRow]:
 def _value(part: Part, mark: Mark) -> Shown:
     kind = "caveat" if mark.caveat else ""
     small = ""
+    ends = (mark.low, mark.high) if mark.low is not None and mark.high is not None else None
     if part.share:
-        main = words.share(mark.value)
-        small = words.ends(mark.low, mark.high) if mark.low is not None and mark.high is not None else ""
+        main = units.percent_estimate(mark.value, ends if ends is not None and math.isfinite(ends[1]) else None)
+        small = words.ends(*ends) if ends is not None else ""
     elif part.over is not None:
         main = f"{units.significant(mark.value)} {mark.unit}"
         small = f"of {units.significant(float(mark.x or 0))} offered"
     else:
-        main = units.value(mark.value, mark.unit)
-        small = units.between(mark.low, mark.high, mark.unit) if mark.low is not None and mark.high is not None else ""
+        main = units.estimate(mark.value, ends, mark.unit)
+        small = units.between(*ends, mark.unit) if ends is not None else ""
     return Shown(main, small or mark.reason, kind, mark.reason, mark.caveat or "")
 
 

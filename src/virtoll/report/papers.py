@@ -6,6 +6,7 @@ No numbers are computed here: they come from ``stats/papers.py``.
 from typing import Any
 
 from virtoll import units
+from virtoll.report import words
 from virtoll.report.csv_table import CsvTable
 from virtoll.report.rows import Shown, TableRow
 from virtoll.stats.analysis import Analysis
@@ -51,6 +52,7 @@ def paper_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
         "parameters",
         "metric",
         "unit",
+        "label",
         "summary",
         "values",
         "dropped",
@@ -69,6 +71,7 @@ def paper_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
             one.task.parameters,
             one.task.metric.name,
             one.task.metric.unit,
+            one.task.label,
             method.name,
             one.summary.count,
             one.summary.dropped,
@@ -89,9 +92,8 @@ def _cell(analysis: Analysis, row: PaperRow | None, task: Task) -> Shown:
     if row is None:
         return Shown("–", "not measured", "missing")
     unit, own = task.metric.unit, row.summary
-    spread = "no spread"
-    if own.low is not None and own.high is not None:
-        spread = units.between(own.low, own.high, unit)
-    share = "" if row.share is None or row.platform == analysis.baseline else f"{units.percent(row.share)}, "
+    ends = (own.low, own.high) if own.low is not None and own.high is not None else None
+    spread = units.between(*ends, unit) if ends is not None else "no spread"
+    share = "" if row.share is None or row.platform == analysis.baseline else f"{words.share(row.share)}, "
     kind = "caveat" if row.platform in analysis.caveats else ""
-    return Shown(units.value(own.centre, unit), spread, kind, but=f"{share}n = {own.count}")
+    return Shown(units.estimate(own.centre, ends, unit), spread, kind, but=f"{share}n = {own.count}")

@@ -51,7 +51,7 @@ def pause_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
     rows = tuple(
         (
             one.trial,
-            one.block,
+            one.block + 1,
             one.platform,
             one.task.workload,
             one.task.parameters,

@@ -273,7 +273,7 @@ def _counts(found: Reproduction) -> str:
     without = sum(why_not_comparable(one) is not None for one in values)
     beside = sum(len(answers[0][1].question.then.values) for answers in _answers(found))
     return (
-        f"Of {len(values)} printed numbers {beside} stand beside something measured here, {without} can be compared "
+        f"Of {len(values)} printed numbers {beside} have a value measured here, {without} can be compared "
         f"with nothing, and {len(values) - without - beside} were not measured."
     )
 

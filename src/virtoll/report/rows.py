@@ -46,9 +46,8 @@ def comparison_cell(comparison: Comparison | None, but: str = "") -> Shown:
     if comparison is None or comparison.share is None:
         return Shown("–", str(Verdict.NOT_MEASURED), "missing", comparison.reason if comparison else "")
     found = words.said(comparison)
-    estimate = words.share(comparison.share)
-    interval = comparison.interval
-    small = f"{estimate} ({words.between(interval.low, interval.high)})" if interval else estimate
+    estimate = words.share(comparison.share, comparison.interval)
+    small = words.share_and_interval(comparison.share, comparison.interval)
     if comparison.verdict is Verdict.UNKNOWN and comparison.caveat is None:
         small = f"estimate {estimate}"  # the interval is in the verdict
     kind = VERDICT_CLASS[comparison.verdict]

@@ -6,6 +6,7 @@ No numbers are computed here: they come from ``stats/scaling.py``.
 from typing import Any
 
 from virtoll import units
+from virtoll.report import words
 from virtoll.report.csv_table import CsvTable, Row
 from virtoll.report.rows import Shown, TableRow
 from virtoll.stats.analysis import Analysis
@@ -50,7 +51,7 @@ def _ratio(step: Step) -> Shown:
     if step.ratio is None:
         return _UNKNOWN
     low, high = min(step.ratios), max(step.ratios)
-    return Shown(units.percent(step.ratio), f"{units.percent(low)} to {units.percent(high)}, n = {len(step.ratios)}")
+    return Shown(units.percent_estimate(step.ratio), f"{words.between(low, high)}, n = {len(step.ratios)}")
 
 
 def scaling_tables(analysis: Analysis) -> tuple[CsvTable, ...]:

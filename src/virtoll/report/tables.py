@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from virtoll.claims import NO_PAPER, Judged, ThenAndNow
 from virtoll.report.claims import claims_tables
 from virtoll.report.conditional_throughput import throughput_tables
-from virtoll.report.csv_table import CsvTable, Row
+from virtoll.report.csv_table import CsvTable, Row, times_slower
 from virtoll.report.explanation import explanation_tables
 from virtoll.report.guest_tables import guest_tables
 from virtoll.report.guests_at_once import at_once_tables
@@ -64,6 +64,7 @@ def _cells(analysis: Analysis) -> CsvTable:
         "parameters",
         "metric",
         "unit",
+        "label",
         "status",
         "value",
         "flagged_outlier",
@@ -89,7 +90,7 @@ def _cells(analysis: Analysis) -> CsvTable:
             rows.append(
                 (
                     trial.trial,
-                    trial.block,
+                    trial.block + 1,
                     one.position if one else None,
                     trial.platform,
                     label,
@@ -97,6 +98,7 @@ def _cells(analysis: Analysis) -> CsvTable:
                     task.parameters,
                     task.metric.name,
                     task.metric.unit,
+                    task.label,
                     trial.status,
                     one.value if one else None,
                     flagged,
@@ -116,12 +118,14 @@ def comparisons_table(analysis: Analysis) -> CsvTable:
         "parameters",
         "metric",
         "unit",
+        "label",
         "pairs",
         "baseline_median",
         "platform_median",
         "share",
         "low",
         "high",
+        "times_slower",
         "interval_method",
         "p_value",
         "p_adjusted",
@@ -148,12 +152,14 @@ def comparisons_table(analysis: Analysis) -> CsvTable:
                 task.parameters,
                 task.metric.name,
                 task.metric.unit,
+                task.label,
                 len(one.pairs),
                 base.median if base else None,
                 own.median if own else None,
                 one.share,
                 interval.low if interval else None,
                 interval.high if interval else None,
+                times_slower(one.share),
                 interval.method if interval else None,
                 one.p_value,
                 one.p_adjusted,
@@ -198,7 +204,7 @@ def _points(analysis: Analysis) -> CsvTable:
     rows = tuple(
         (
             one.trial,
-            one.block,
+            one.block + 1,
             one.platform,
             one.frame_size_bytes,
             one.place,
@@ -244,7 +250,7 @@ def _clock(analysis: Analysis) -> CsvTable:
     rows = tuple(
         (
             one.trial,
-            one.block,
+            one.block + 1,
             one.platform,
             one.workload,
             one.method,
@@ -288,8 +294,8 @@ def _plan(analysis: Analysis) -> CsvTable:
     rows = tuple(
         (
             one.trial,
-            one.block,
-            one.round,
+            one.block + 1,
+            one.round + 1,
             int(one.warm_up),
             one.platform,
             one.workload,

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from virtoll import units
+from virtoll.report import words
 from virtoll.report.answer import (
     PLACES,
     RankedPlatform,
@@ -29,6 +30,7 @@ from virtoll.report.headline import (
     family_line,
     headline_tasks,
     host_line,
+    left_out_line,
     observer_line,
     states_line,
     unlike_line,
@@ -57,6 +59,7 @@ def answer_terminal(analysis: Analysis, width: int, damage: Sequence[str] = ()) 
         shown += [text(""), *_task(row, width)]
     lines = (
         PLACES if any(" to " in one.place for row in rows for one in row.platforms) else "",
+        left_out_line(analysis),
         cost_to_know_line(analysis),
         states_line(analysis),
         caveat_line(analysis),
@@ -142,7 +145,7 @@ def _medians(analysis: Analysis, task: Task) -> RankedTask:
         if cell is not None:
             between = cell.interval
             spread = f" ({units.between(between.low, between.high, task.metric.unit)})" if between else ""
-            said = f"{units.value(cell.median, task.metric.unit)}{spread}"
+            said = f"{words.estimate(cell.median, between, task.metric.unit)}{spread}"
             found.append(_bound(analysis, RankedPlatform("", platform, said, ""), task))
     return RankedTask(task.label, tuple(found), ())
 

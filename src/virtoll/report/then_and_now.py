@@ -151,7 +151,7 @@ def _now(ratio: Ratio) -> Shown:
     said = "" if interval is None or ratio.unit or ratio.functional else words.times(ratio.estimate, *_ends(ratio))
     kind = "caveat" if ratio.functional else "slower" if "slower" in said else "faster" if "faster" in said else ""
     small = ", ".join(filter(None, (against, ends)))
-    return Shown(words.share(ratio.estimate), small, kind, ratio.reason, but, words=said)
+    return Shown(words.share(ratio.estimate, interval), small, kind, ratio.reason, but, words=said)
 
 
 def _ends(ratio: Ratio) -> tuple[float, float]:

@@ -20,6 +20,7 @@ from virtoll.stats.wire import BackendUse, CpuRow, DelayRow, FairRow, LossRow, P
 
 Row = TypeVar("Row", LossRow, DelayRow, FairRow, CpuRow, OrderRow)
 _UNKNOWN = Shown("–", kind="missing")
+_BY = {Owner.PLATFORM: "by the platform", Owner.HOST: "by the host itself", Owner.UNLOCATED: "at an unknown place"}
 
 
 def wire_context(analysis: Analysis) -> dict[str, Any]:
@@ -83,8 +84,8 @@ def _loss_summary(rows: Sequence[LossRow]) -> str:
     if not offered:
         return ""
     owners = {owner: sum(row.by_owner.get(owner, 0) for row in paced) for owner in Owner}
-    reported = ", ".join(f"{_share(frames, lost)} {owner}" for owner, frames in owners.items() if frames)
-    shares = f": {reported}" if lost else ""
+    reported = ", ".join(f"{_share(frames, lost)} {_BY[owner]}" for owner, frames in owners.items() if frames)
+    shares = f"; of these, {reported}" if lost else ""
     return f"At paced rates {lost} of {offered} frames were lost ({_share(lost, offered)}){shares}."
 
 

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from virtoll import units
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import DIFFERENT, Comparison, Verdict
+from virtoll.stats.intervals import Interval
 
 _IN_PERCENT_BELOW = 1.5
 _SHARES_BELOW = 3.0  # above, a share is a factor of the baseline: '0.2 to 40 times'
 _MOST_TIMES = 100
+_WIDE_PERCENT = 4  # of an interval: its ends are then whole percent
 _MOST_SHOWN = 1000  # of an interval's ends: beyond it nothing is known
 _NO_VERDICT = "no verdict"
 
@@ -70,7 +72,7 @@ def difference(group: Sequence[Comparison]) -> Said:
         head = f"{size} {direction}"
     else:
         size = joined(_times(low), _times(high))
-        bound = _times(least, down=True)
+        bound = _times(least, up=False)
         narrow, short_bound = f"{_narrow(size)}× {direction}", f"{bound}×"
         head = f"{size} times {direction}"
     if bound in ("0 %", "1", "1.0"):  # the test leaves no doubt that there is a difference, and none is too small
@@ -86,7 +88,7 @@ def times(share_of: float, low: float, high: float) -> str:
     least = 1 / high if high < 1 else low
     if factor < _IN_PERCENT_BELOW:
         return f"{amount(factor - 1)} {direction}, at least {amount(least - 1, down=True)}"
-    return f"{_times(factor)} times {direction}, at least {_times(least, down=True)}"
+    return f"{_times(factor)} times {direction}, at least {_times(least, up=False)}"
 
 
 def _directions(comparison: Comparison) -> tuple[str, str]:
@@ -107,67 +109,73 @@ def _known(comparison: Comparison) -> str:
 
 
 def apart(low: float, high: float, directions: tuple[str, str] = ("slower", "faster")) -> str:
-    """From one share to another, as factors: '1.5 times slower to 14 % faster'."""
-    return " to ".join(dict.fromkeys((_factor(low, directions), _factor(high, directions))))
+    """From one share to another, as factors that are rounded outward: '1.5 times slower to 14 % faster'."""
+    wide = 100 * (high / max(low, 1e-300) - 1) >= _WIDE_PERCENT
+    ends = (_factor(low, directions, up=low < 1, whole=wide), _factor(high, directions, up=high > 1, whole=wide))
+    return " to ".join(dict.fromkeys(ends))
 
 
-def _factor(of_baseline: float, directions: tuple[str, str]) -> str:
-    """A share as a factor: '1.5 times slower', '14 % faster', 'over 1000 times slower'."""
+def _factor(of_baseline: float, directions: tuple[str, str], *, up: bool | None = None, whole: bool = False) -> str:
+    """A share as a factor: '1.5 times slower', '14 % faster', 'over 1000 times slower'.
+
+    `up`: never less than it is, or never more; None: the nearest. `whole`: in whole percent where there is one.
+    """
     slower, faster = directions
     factor, direction = (of_baseline, faster) if of_baseline >= 1 else (1 / max(of_baseline, 1e-300), slower)
     if factor > _MOST_SHOWN:
         return f"over {_MOST_SHOWN} times {direction}"
-    size = amount(factor - 1) if factor < _IN_PERCENT_BELOW else f"{_times(factor)} times"
+    if factor < _IN_PERCENT_BELOW:
+        percent = 100 * (factor - 1)
+        size = f"{_rounded(percent, 1.0 if whole and (up or percent >= 1) else _step(percent), up):g} %"
+    else:
+        size = f"{_times(factor, up)} times"
     return "the same" if size == "0 %" else f"{size} {direction}"
 
 
 def between(low: float, high: float) -> str:
     """An interval of shares: '66 to 114 %', and where it reaches far above the baseline '0.2 to 40 times'."""
     if high < _SHARES_BELOW:
-        return joined(share(low), share(high))
-    lowest = _times(low) if low > 1 / _MOST_SHOWN else f"under {1 / _MOST_SHOWN:g}"
-    highest = _times(high) if high < _MOST_SHOWN else f"over {_MOST_SHOWN}"
+        return units.percent_between(low, high)
+    lowest = _times(low, up=False) if low > 1 / _MOST_SHOWN else f"under {1 / _MOST_SHOWN:g}"
+    highest = _times(high, up=True) if high < _MOST_SHOWN else f"over {_MOST_SHOWN}"
     return f"{joined(lowest, highest)} times"
 
 
 def ends(low: float, high: float) -> str:
     """An interval of which one end may be open, where a rate is a lower bound: '85 to 89 %', 'at least 85 %'."""
     if math.isinf(high):
-        return f"at least {share(low)}" if low > 0 else "anything"
-    return f"at most {share(high)}" if low <= 0 else between(low, high)
-
-
-def figure(value: float, unit: str) -> str:
-    """A value in its unit, or a factor: '20.0 ms', '2.00x' with the unit 'x'."""
-    return f"{units.significant(value)}x" if unit == "x" else units.value(value, unit)
+        return f"at least {between(low, low)}" if low > 0 else "anything"
+    return f"at most {between(high, high)}" if low <= 0 else between(low, high)
 
 
 def outward(low: float, high: float, unit: str) -> str:
     """An interval of figures, its ends rounded outward; one of them may be open: '1.98 to 2.03x', 'at least 1.98x'."""
     if math.isinf(high):
-        return f"at least {figure(_three_digits(low, up=False), unit)}" if low > 0 else "anything"
-    most = _three_digits(high, up=True)
+        return f"at least {units.value(units.rounded(low, 3, up=False), unit)}" if low > 0 else "anything"
     if low <= 0:
-        return f"at most {figure(most, unit)}"
-    least = _three_digits(low, up=False)
-    return f"{units.significant(least)} to {figure(most, unit)}" if unit == "x" else units.between(least, most, unit)
+        return f"at most {units.value(units.rounded(high, 3, up=True), unit)}"
+    return units.between(low, high, unit)
 
 
-def _three_digits(value: float, *, up: bool) -> float:
-    step = 10.0 ** (math.floor(math.log10(value)) - 2)
-    return (math.ceil(value / step - 1e-9) if up else math.floor(value / step + 1e-9)) * step
+def share(value: float, interval: Interval | None = None) -> str:
+    """A share of the baseline's performance, with the digits that its interval leaves: '87 %', '3.8 %', '104 %'."""
+    return units.percent_estimate(value, _finite(interval))
 
 
-def share(value: float) -> str:
-    """A share of the baseline's performance: '87 %', '3.8 %', '104 %'."""
-    if value >= 0.0995:
-        return f"{100 * value:.0f} %"
-    return f"{units.significant(100 * value, 2)} %" if value >= 0.0001 else units.percent(value)
+def estimate(value: float, interval: Interval | None, unit: str) -> str:
+    """A value in its own unit, with the digits that its interval leaves: '30 ms'."""
+    return units.estimate(value, _finite(interval), unit)
 
 
-def precise(value: float) -> str:
-    """A share near the whole: '99.8 %'."""
-    return f"{100 * value:.1f} %"
+def share_and_interval(value: float, interval: Interval | None) -> str:
+    """'87 % (84 to 90 %)'; the share alone where there is no interval."""
+    return f"{share(value, interval)} ({between(interval.low, interval.high)})" if interval else share(value)
+
+
+def _finite(interval: Interval | None) -> tuple[float, float] | None:
+    if interval is None or not math.isfinite(interval.high - interval.low):
+        return None
+    return interval.low, interval.high
 
 
 def joined(low: str, high: str) -> str:
@@ -179,27 +187,45 @@ def joined(low: str, high: str) -> str:
 
 
 def amount(part: float, *, down: bool = False) -> str:
-    """A difference as a part of the baseline's: '12 %', '0.8 %'; ``down``: never more than it is."""
+    """A difference as a part of the baseline's: '12 %', '0.8 %', '0.03 %'; ``down``: never more than it is."""
     value = 100 * part
-    if value >= 10:
-        return f"{math.floor(value + 1e-9) if down else round(value)} %"
-    value = (math.floor(value * 10 + 1e-9) if down else round(value * 10)) / 10
-    return f"{value:g} %"
+    if down:
+        return f"{_rounded(value, 1.0 if value >= 10 else 0.1, up=False):g} %"
+    return f"{_rounded(value, _step(value)):g} %"
+
+
+def _step(percent: float) -> float:
+    """The last digit of a difference that is written: ones, tenths below 10 %, and one digit of what is smaller."""
+    if percent >= 10:
+        return 1.0
+    return 0.1 if percent >= 0.1 or percent < 0.001 else 10.0 ** math.floor(math.log10(percent))
+
+
+def _rounded(value: float, step: float, up: bool | None = None) -> float:
+    """To whole steps: up, down, or to the nearest; free of what binary fractions add."""
+    if up is None:
+        return round(round(value / step) * step, 6)
+    return round((math.ceil(value / step - 1e-9) if up else math.floor(value / step + 1e-9)) * step, 6)
 
 
 def smallest(factor: float) -> str:
-    """A smallest detectable difference, given as a factor: '7 %', '2.6 times', 'more than 100 times'."""
+    """A smallest detectable difference as a factor: '1.07', '2.6', 'more than 100'."""
     if factor > _MOST_TIMES:
-        return f"more than {_MOST_TIMES} times"
-    return amount(factor - 1) if factor < 2 else f"{_times(factor)} times"
+        return f"more than {_MOST_TIMES}"
+    return f"{max(factor, 1.01):.2f}" if factor < _IN_PERCENT_BELOW else _times(factor)
 
 
-def _times(factor: float, *, down: bool = False) -> str:
+def slowdown(factor: float) -> str:
+    """How much slower, of a factor: '45 %', '2.6 times', 'more than 100 times'."""
+    return amount(factor - 1) if factor < _IN_PERCENT_BELOW else f"{smallest(factor)} times"
+
+
+def _times(factor: float, up: bool | None = None) -> str:
     """Two digits: '1.9', '26', '130'."""
     if factor <= 0 or not math.isfinite(factor):
         return str(factor)
     step = 10.0 ** (math.floor(math.log10(factor)) - 1)
-    value = (math.floor(factor / step + 1e-9) if down else round(factor / step)) * step
+    value = _rounded(factor, step, up)
     return f"{value:.0f}" if value >= 9.95 else units.significant(value, 2)
 
 
@@ -218,7 +244,7 @@ def control_line(control: Sequence[Comparison], subject: str, doubt: str) -> str
     alarms = [one for one in measured if one.verdict in DIFFERENT]
     if not alarms:
         return line
-    named = ", ".join(f"{one.platform} {one.task.short} ({said(one).text})" for one in alarms)
+    named = ", ".join(f"{one.platform} {one.task.label} ({said(one).text})" for one in alarms)
     return f"{doubt} {named}. {line}"
 
 

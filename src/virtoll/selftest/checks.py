@@ -78,7 +78,7 @@ def _clock(analysis: Analysis, labels: list[str]) -> Iterator[Finding]:
         if one.platform == "fast" and len(one.pairs) >= _LEAST_PAIRS:
             what = (
                 "clock",
-                f"duration beside a fast clock: {one.task.short}",
+                f"duration with a fast guest clock: {one.task.label}",
                 "times as long",
             )
             yield nothing(what, _slowdown(one), 1.0, put_in.CLOCK_RATE)

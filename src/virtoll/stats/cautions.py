@@ -21,7 +21,7 @@ class Caution(Enum):
     GENERATOR_BOUND = (
         "generator-bound",
         "within 10 % of what generator and sink reach with nothing between: the instrument's limit, not the platform's",
-        "take the rate as a lower limit, shares of such a baseline as upper limits; use a faster back end or more CPUs",
+        "take the rate as a lower limit, ratios to such a baseline as upper limits; use a faster back end or more CPUs",
     )
     LOSSLESS = (
         "no loss flat out",
@@ -46,7 +46,7 @@ class Caution(Enum):
     PACE_MISSED = (
         "pace missed",
         "a rate below the ceiling was missed by more than 0.01 % although every frame was sent",
-        "look at the pacing table; leave the generator a core of its own",
+        "look at the pacing table; give the generator its own core",
     )
     MIXED_BACKENDS = (
         "several back ends",

@@ -75,7 +75,7 @@ def explanations(
     for cell in sorted(cells, key=lambda one: (order.get(one, len(order)), one)):
         own = cells[cell]
         names = sorted(own, key=lambda name: (name != baseline, platforms.index(name) if name in platforms else 0))
-        title = next((f"{one.workload} {one.size}".strip() for one in tasks if _is(one, cell)), cell[0])
+        title = next((one.work for one in tasks if _is(one, cell)), cell[0])
         against = _values(own.get(baseline or "", []))
         found += [_explanation(name, cell, title, own[name], None if name == baseline else against) for name in names]
     return tuple(found)

@@ -28,7 +28,7 @@ def decided(comparisons: Iterable[Comparison]) -> bool:
 def look(analysis: Analysis, blocks: int) -> LookRecord:
     """The record of a look after so many blocks, at whose level the analysis was made."""
     every = (*analysis.comparisons, *analysis.isolation.comparisons, *analysis.at_once.comparisons)
-    left = [", ".join(filter(None, (one.platform, one.task.short, _under(one)))) for one in undecided(every)]
+    left = [", ".join(filter(None, (one.platform, one.task.label, _under(one)))) for one in undecided(every)]
     return LookRecord(blocks, analysis.level, tuple(left), ended=decided(every))
 
 

@@ -46,14 +46,13 @@ class Task:
 
     @property
     def label(self) -> str:
-        """Title and size for tables: 'IP forwarding, 64 B'."""
-        return f"{self.metric.title}, {self.size}" if self.size else self.metric.title
+        """Its one name wherever it is read: 'IP forwarding 64 B', 'STREAM: copy rate 2000000 elements'."""
+        return f"{title_of(self.metric)} {self.size}".rstrip()
 
     @property
-    def short(self) -> str:
-        """Workload and size for narrow columns: 'forward 64 B', 'stream copy rate 2000000 elements'."""
-        figure = units.metric_words(self.metric.name) if self.metric.source in ("figures", "cpu_points") else ""
-        return " ".join(filter(None, (self.workload, figure, self.size)))
+    def work(self) -> str:
+        """What ran, whatever is measured of it: 'IP forwarding 64 B', 'STREAM 2000000 elements'."""
+        return f"{_workload_title(self.metric)} {self.size}".rstrip()
 
     @property
     def shape(self) -> FrameShape | None:
@@ -91,6 +90,16 @@ class Gap:
 
     trial: int
     reason: str
+
+
+def title_of(metric: MetricRecord) -> str:
+    """A metric without a size, and with its name unless it is what its workload is known by: its duration or rate."""
+    known = metric.primary and metric.source in ("marks", "points")
+    return _workload_title(metric) if known else metric.title
+
+
+def _workload_title(metric: MetricRecord) -> str:
+    return metric.title.partition(": ")[0]
 
 
 def forwarded_rate(point: Point) -> float | None:
@@ -232,9 +241,9 @@ def _value(metric: MetricRecord, trial: TrialRecord, costs: FrameCosts) -> tuple
         return float(figure), ""
     duration = duration_ns(trial.clock) if trial.clock else None
     if duration is None:
-        return None, "there are no marks of start and end: the duration is not known"
+        return None, "the timestamps of its start and end are missing: the duration is not known"
     if duration <= 0:
-        return None, f"the marks give a duration of {duration} ns: the outside clock cannot be believed"
+        return None, f"the timestamps give a duration of {duration} ns: the outside clock cannot be believed"
     return duration / trial.repeats, ""
 
 

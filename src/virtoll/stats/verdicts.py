@@ -31,7 +31,7 @@ MARGINS = (0.05, 0.10, 0.25)
 POWER = 0.80
 ALARM_LEVEL = 0.01
 CLEAR = 2.0  # the factor below which nothing is said of a task whose host has two states
-METHOD = "moderated t on log shares"
+METHOD = "moderated t on log ratios"
 _LARGEST = 700.0  # of a logarithm whose exponential is still a number
 _Key = TypeVar("_Key")
 
@@ -237,7 +237,7 @@ def _told(one: Comparison, judged: Judged, at: tuple[int, int], rules: Rules, si
         verdict = Verdict.SLOWER if mean < 0 else Verdict.FASTER
         reason = f"p = {told.p_adjusted:.2g} after correction for {size} comparisons"
         return replace(told, verdict=verdict, at_least=_factor(judged.at_least[at]), reason=reason)
-    shown = f"{units.percent(possible.low)} to {units.percent(possible.high)}"
+    shown = units.percent_between(possible.low, possible.high)
     if unsteady:
         reason = f"the host ran this in two states: nothing is said of less than a factor of {CLEAR:g} ({shown})"
         return replace(told, reason=reason)

@@ -201,7 +201,7 @@ class KernelCompile(ProgramWorkload[KernelCompileParameters]):
         maker = bench.programs
         if maker is None:
             raise GuestCannot(
-                "its source is unpacked beside the peer, on a host without the image; reach it by SSH "
+                "its source is unpacked on the host of the network peer, on a host without the image; reach it by SSH "
                 "('testbed.generator'), ask for 'size: paper', or take this workload out",
             )
         if not there(maker, _HASHES):

@@ -90,7 +90,7 @@ class MariadbOltp(ProgramWorkload[MariadbOltpParameters]):
     """The check value is what sysbench counted and how many rows are left: each transaction puts back what it takes."""
 
     name: ClassVar[str] = "mariadb-oltp"
-    title: ClassVar[str] = "MariaDB, sysbench OLTP"
+    title: ClassVar[str] = "MariaDB OLTP"
     about: ClassVar[str] = "database transactions, client in the guest"
     origin: ClassVar[str] = "Camargos 2008"
     resource: ClassVar[str] = "application"

@@ -46,7 +46,7 @@ class MariadbOltpOutside(Workload[MariadbOltpOutsideParameters]):
     """The check value is as that of ``mariadb-oltp``: what sysbench counted and how many rows are left."""
 
     name: ClassVar[str] = "mariadb-oltp-outside"
-    title: ClassVar[str] = "MariaDB, sysbench OLTP from outside"
+    title: ClassVar[str] = "MariaDB OLTP from outside"
     about: ClassVar[str] = "database transactions, client outside"
     origin: ClassVar[str] = "Suresh 2014"
     resource: ClassVar[str] = "application"

@@ -30,7 +30,7 @@ class Masr(TimedJobWorkload[MasrParameters]):
 
     name: ClassVar[str] = "masr"
     job: ClassVar[str] = "masr"
-    title: ClassVar[str] = "MASR"
+    title: ClassVar[str] = "MASR (memory set and read)"
     about: ClassVar[str] = "memory allocated, set and read"
     origin: ClassVar[str] = "Mattos 2012"
     resource: ClassVar[str] = "memory"

@@ -41,7 +41,7 @@ class Nginx(Workload[NginxParameters]):
     """
 
     name: ClassVar[str] = "nginx"
-    title: ClassVar[str] = "nginx, requests at a fixed rate from outside"
+    title: ClassVar[str] = "nginx at a fixed rate from outside"
     about: ClassVar[str] = "latency of web requests, client outside"
     resource: ClassVar[str] = "application"
     loads_peer: ClassVar[bool] = True

@@ -42,7 +42,7 @@ class NginxHttperf(ProgramWorkload[NginxHttperfParameters]):
     """The check value is that every connection became a good reply of the file's size, or an error that is counted."""
 
     name: ClassVar[str] = "nginx-httperf"
-    title: ClassVar[str] = "nginx, httperf in the guest"
+    title: ClassVar[str] = "nginx with httperf in the guest"
     about: ClassVar[str] = "web requests by httperf in the guest"
     origin: ClassVar[str] = "Suresh 2014"
     resource: ClassVar[str] = "application"

@@ -168,8 +168,8 @@ class _Rsync(NetworkWorkload[Rsync_co]):
         maker = bench.programs
         if maker is None:
             raise GuestCannot(
-                "its files are made beside the peer, which is on another host, where the image is not; reach it by SSH "
-                "('testbed.generator'), or take this workload out",
+                "its files are made by the network peer, which is on another host, where the image is not; reach it "
+                "by SSH ('testbed.generator'), or take this workload out",
             )
         folder = self.make(maker)
         with self._home_of_peer(bench) as home, far_end(bench, wanted) as end:

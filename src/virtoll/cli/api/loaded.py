@@ -78,7 +78,7 @@ class Run:
             return [
                 {
                     "trial": one.trial,
-                    "block": one.block,
+                    "block": one.block + 1,
                     "platform": one.platform,
                     "workload": one.workload,
                     "parameters": dict(one.parameters),

@@ -41,7 +41,7 @@ def comment(given: Exchanged) -> str:
 def _gate(gate: GateView) -> Iterator[str]:
     yield from ("", f"**{_text(gate.words)}**")
     for doubt in gate.doubts:
-        yield from ("", f"Cannot be told: {_text(doubt)}")
+        yield from ("", f"Cannot tell: {_text(doubt)}")
     if gate.checks:
         yield from ("", *_table(["outcome", "threshold", "measured", "evidence"]))
     for one in gate.checks:

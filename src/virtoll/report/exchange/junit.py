@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from xml.etree import ElementTree as ET
 
 from virtoll import units
+from virtoll.report import words
 from virtoll.report.answer import damage_line
 from virtoll.report.exchange.values import Exchanged, one_line, values_of
 from virtoll.report.gate import CheckView, GateView, measured_words
@@ -96,4 +97,8 @@ def _measured(given: Exchanged) -> Iterable[_Case]:
         ends = f" ({units.between(one.low, one.high, unit)})" if one.low is not None and one.high is not None else ""
         bound = "at least " if one.lower_bound else ""
         count = f"{blocks} block{'' if blocks == 1 else 's'}"
-        yield _Case(one.platform, name, text=f"{bound}{units.value(one.cell.median, unit)}{ends} in {count}")
+        yield _Case(
+            one.platform,
+            name,
+            text=f"{bound}{words.estimate(one.cell.median, one.cell.interval, unit)}{ends} in {count}",
+        )

@@ -106,7 +106,7 @@ def said_cell(cell: CellSummary, unit: str) -> str:
     if cell.interval is not None:
         coverage = units.percent(cell.interval.coverage)
         between = f", {coverage} interval {units.between(cell.interval.low, cell.interval.high, unit)}"
-    return f"median {units.value(cell.median, unit)}{between}, {blocks_count(cell.blocks)}"
+    return f"median {words.estimate(cell.median, cell.interval, unit)}{between}, {blocks_count(cell.blocks)}"
 
 
 def said_mean(mean: Estimate, unit: str) -> str:
@@ -114,7 +114,8 @@ def said_mean(mean: Estimate, unit: str) -> str:
     if mean.interval is None:
         return f"mean {units.value(mean.value, unit)}"
     between = units.between(mean.interval.low, mean.interval.high, unit)
-    return f"mean {units.value(mean.value, unit)}, {100 * mean.interval.coverage:g} % t interval {between}"
+    value = words.estimate(mean.value, mean.interval, unit)
+    return f"mean {value}, {100 * mean.interval.coverage:g} % t interval {between}"
 
 
 def blocks_count(blocks: int) -> str:

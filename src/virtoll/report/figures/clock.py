@@ -191,9 +191,9 @@ def caption(analysis: Analysis) -> str:
     shared = "Trials at one place share a marker, the larger the more they are. " if _merged(analysis) else ""
     return (
         f"Each marker is one timed trial ({count} in all), the upright line the platform's median. {shared}Grey is "
-        "the median of the trials' error estimates, as a share of the duration: the largest round trip seen on the "
-        "marks' path, or how far both kinds of marks differ. An open marker lies within its own trial's estimate, so "
-        "it says nothing against the guest's clock; a filled one lies beyond. A platform's clock error is the slope "
+        "the median of the trials' error estimates, in % of the duration: the largest round trip of a "
+        "timestamp, or how far both kinds of timestamps differ. An open marker lies within its own trial's estimate, "
+        "so it says nothing against the guest's clock; a filled one lies beyond. A platform's clock error is the slope "
         "over the durations, in the table. Durations in this report are the outside clock's; the guest's own are a "
         "result, not a correction."
     )
@@ -201,7 +201,7 @@ def caption(analysis: Analysis) -> str:
 
 def why_not(analysis: Analysis) -> str | None:
     """A reading is needed."""
-    return None if analysis.clocks else "no trial has both the outside clock's marks and the guest's own reading"
+    return None if analysis.clocks else "no trial has both the outside clock's timestamps and the guest's own reading"
 
 
 CLOCK = FigureSpec("Clock error", caption, draw, why_not, section="clock", in_a_column=drawn_in_a_column)

@@ -43,7 +43,7 @@ def draw(analysis: Analysis, width: Width) -> Specification:
         reference=analysis.baseline or "",
         limits=share_limits(analysis, shown),
         line_points=9.0 if len(tasks) <= _ROOMY else 5.4,
-        axis=f"performance as a share of {analysis.baseline} (logarithmic); left of 100 % is slower",
+        axis=f"performance in % of {analysis.baseline} (logarithmic); left of 100 % is slower",
         edge=frozenset(platforms if len(platforms) > _DISTINGUISHABLE else analysis.caveats.keys() & set(platforms)),
         bound=frozenset((one.platform, one.task.label) for one in shown if _bound(analysis, one)),
     )
@@ -68,8 +68,8 @@ def caption(analysis: Analysis) -> str:
     margin = words.amount(analysis.margin)
     others = f" and, as a second family, {analysis.second_family} others" if analysis.second_family else ""
     return (
-        f"Each marker is a platform's share of {analysis.baseline}, over {words.blocks_words(analysis)}; its line is "
-        "the 95 % interval, by itself. Filled: slower or faster, after Holm's correction over "
+        f"Each marker is a platform's performance in % of {analysis.baseline}, over {words.blocks_words(analysis)}; "
+        "its line is the 95 % interval, by itself. Filled: slower or faster, after Holm's correction over "
         f"{analysis.family} comparisons of primary metrics{others}. "
         f"Half filled: alike, no difference above {margin} or a smaller margin is left. Open: not known, or no verdict "
         f"because it is no result; anything on its line is possible. Grey: within {margin} of {analysis.baseline}."
@@ -80,7 +80,7 @@ def caption(analysis: Analysis) -> str:
 def why_not(analysis: Analysis) -> str | None:
     """A ratio is needed."""
     if analysis.baseline is None:
-        return "there is no baseline in this run, so there are no shares"
+        return "there is no baseline in this run, so there are no ratios"
     return None if _shown(analysis) else "no platform has a value in the same block as the baseline"
 
 

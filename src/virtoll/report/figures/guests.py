@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from virtoll import units
+from virtoll.report import words
 from virtoll.report.figures import caveats, legends, markers
 from virtoll.report.figures.bars import names_width
 from virtoll.report.figures.base import FigureSpec, blocks_count, blocks_text, coverage_text
@@ -160,7 +161,7 @@ def _said(part: Quantity, unit: str) -> str:
     if part.interval is not None:
         covered = units.percent(part.interval.coverage)
         between = f", {covered} interval {units.between(part.interval.low, part.interval.high, unit)}"
-    return f"{units.value(part.median, unit)}{between}, {blocks_count(part.blocks)}"
+    return f"{words.estimate(part.median, part.interval, unit)}{between}, {blocks_count(part.blocks)}"
 
 
 def _offset(domain: Sequence[Any]) -> Specification:
@@ -218,12 +219,11 @@ def _use(analysis: Analysis, own: CpuUse, row: int, within: int) -> dict[str, An
         covered = units.percent(own.interval.coverage)
         between = f", {covered} interval {units.between(own.interval.low, own.interval.high, 'times')}"
     used = f"{units.nanoseconds(own.per_unit.median)} a {own.unit}"
-    said = (
-        f"{units.significant(ratio)} times {analysis.baseline}'s{between}, {blocks_count(own.per_unit.blocks)}; {used}"
-    )
+    times = words.estimate(ratio, own.interval, "times")
+    said = f"{times} {analysis.baseline}'s{between}, {blocks_count(own.per_unit.blocks)}; {used}"
     return made | {
         "value": number(ratio),
-        "said": f"{caveats.name(analysis, own.platform)}, {own.task.short}: {said}",
+        "said": f"{caveats.name(analysis, own.platform)}, {own.task.label}: {said}",
     }
 
 
@@ -244,7 +244,7 @@ def _dots(
 
 def caption(analysis: Analysis) -> str:
     """What to see."""
-    tasks = list(dict.fromkeys(use.task.short for use in analysis.host_cpu if use.ratio is not None))
+    tasks = list(dict.fromkeys(use.task.label for use in analysis.host_cpu if use.ratio is not None))
     jobs = f" Within a row the jobs are, from above: {', '.join(tasks)}." if tasks else ""
     found = [part for row in analysis.guests for part in (row.ready, row.idle, row.worked) if part is not None]
     return (

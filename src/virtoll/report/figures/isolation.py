@@ -24,7 +24,7 @@ def draw(analysis: Analysis, width: Width) -> Specification:
     measured = {task: {label: own for label in labels if (own := _by_platform(shown, task, label))} for task in tasks}
     limits = share_limits(analysis, shown)
     left = left_of(labels, width)
-    axis = "performance as a share of the guest alone (logarithmic); left of 100 % is slower"
+    axis = "performance in % of the guest alone (logarithmic); left of 100 % is slower"
     panels = [
         SharePanel(
             rows=measured[task],
@@ -51,10 +51,10 @@ def caption(analysis: Analysis) -> str:
     if not any(one.interval for one in shown):
         return "Each marker is the ratio to the guest alone in the one block that was measured: there is no verdict."
     return (
-        f"Each marker is a guest's share of itself alone, over {words.blocks_words(analysis)}; its line is the 95 % "
-        f"interval, by itself. Filled: slower or faster, after Holm's correction over {analysis.isolation.family} "
-        "comparisons. Half filled: alike. Open: not known, or no verdict as the rate is the sender's. Grey: within "
-        f"{words.amount(analysis.margin)} of the guest alone."
+        f"Each marker is a guest's performance in % of itself alone, over {words.blocks_words(analysis)}; its line "
+        "is the 95 % interval, by itself. Filled: slower or faster, after Holm's correction over "
+        f"{analysis.isolation.family} comparisons. Half filled: alike. Open: not known, or no verdict as the rate "
+        f"is the sender's. Grey: within {words.amount(analysis.margin)} of the guest alone."
     )
 
 

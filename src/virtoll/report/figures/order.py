@@ -97,12 +97,12 @@ class _Room:
 
 
 def _starts(analysis: Analysis) -> list[tuple[int, float]]:
-    """Each block with where it begins, in this order."""
+    """Each block, counted from 1, with where it begins, in this order."""
     starts: dict[int, int] = {}
     for value in analysis.order:
         position, block = value.observation.position, value.observation.block
         starts[block] = min(position, starts.get(block, position))
-    return sorted(((block, start - 0.5) for block, start in starts.items()), key=lambda item: item[1])
+    return sorted(((block + 1, start - 0.5) for block, start in starts.items()), key=lambda item: item[1])
 
 
 def _rules(room: _Room, starts: Sequence[tuple[int, float]]) -> Specification:
@@ -232,7 +232,7 @@ def _datum(analysis: Analysis, value: OrderedValue) -> dict[str, Any]:
         "workload": own.task.workload,
         "position": own.position,
         "value": round(100 * value.relative, 2),
-        "said": f"{caveats.name(analysis, own.platform)}, {own.task.label}, block {own.block}: "
+        "said": f"{caveats.name(analysis, own.platform)}, {own.task.label}, block {own.block + 1}: "
         f"{units.percent(value.relative)} of its median{flagged}",
     }
     made |= {"caveat": True} if own.platform in analysis.caveats else {}

@@ -143,7 +143,7 @@ def caption(analysis: Analysis) -> str:
     base = analysis.baseline if method.drawn == "shares" else None
     asked, drawn = len(printed_tasks(analysis.tasks)), len(analysis.paper.drawn)
     shares = (
-        f"It is drawn as a share of {base}'s (100 %, dashed), so that twice as fast is 200 %. "
+        f"It is drawn in % of {base}'s (100 %, dashed), so that twice as fast is 200 %. "
         f"A panel has its own unit where {base} has no value. "
         if base is not None
         else ""

@@ -120,7 +120,7 @@ def _scale(data: PartData, own: Sequence[PanelData]) -> _Scale:
     values = [largest, *(one.question.then.high or 0.0 for panel in own for one in panel.printed)]
     values += [min(mark.high, _REACH * largest) for mark in marks if mark.high is not None]
     if data.part.share:
-        return _Scale(100.0, "share, %", share=True, end=100.0 * max(*values, 1.0) * _HEADROOM)
+        return _Scale(100.0, "% of the reference", share=True, end=100.0 * max(*values, 1.0) * _HEADROOM)
     divisor, unit = (1.0, MBIT) if data.part.over is not None else units.axis_unit(largest, marks[0].unit)
     return _Scale(1 / divisor, unit, share=False, end=max(values) / divisor * _HEADROOM)
 
@@ -404,9 +404,11 @@ def caption(parts: Sequence[PartData]) -> str:
     elif any(mark.low is not None for mark in marks):
         told.append("Whiskers are 95 % intervals, each of its comparison alone.")
     if any(data.part.share for data in parts):
-        told.append("The dashed line is all of what it is a share of.")
+        told.append("The dashed line is 100 % of what it is compared with.")
     if any(data.printed for data in parts):
-        told.append("Hollow: the paper's share, of its own host, with its platform's name; ≤, ≥, ≈: a bound, or about.")
+        told.append(
+            "Hollow: what the paper prints, in % of its host, with its platform's name; ≤, ≥, ≈: a bound, or about."
+        )
     else:
         told.append("The paper prints no numbers of it, or only some in units of its own machine.")
     if len({run for data in parts for run, _ in data.marks}) > 1:

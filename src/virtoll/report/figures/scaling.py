@@ -100,7 +100,7 @@ def caption(analysis: Analysis) -> str:
     """What to see."""
     return (
         "Left: the largest rate of each trial, summed over all guests that work side by side (logarithmic where they "
-        "are far apart). Right: the same as a share of the smallest size in the same block. A level line on the right: "
+        "are far apart). Right: the same in % of the smallest size in the same block. A level line on the right: "
         "the size costs nothing. "
         f"Markers are medians over {blocks_text(analysis)}, bars reach from the smallest to the largest."
     )

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from virtoll import units
 from virtoll.report import words
 from virtoll.report.figures import caveats, legends, markers
 from virtoll.report.figures.base import blocks_count
@@ -220,10 +219,9 @@ def _look(one: Comparison) -> str:
 def _said(one: Comparison, reference: str) -> str:
     between = ""
     if one.interval is not None:
-        low, high = units.percent(one.interval.low), units.percent(one.interval.high)
-        between = f", 95 % interval {low} to {high}"
+        between = f", 95 % interval {words.between(one.interval.low, one.interval.high)}"
     blocks = blocks_count(len(one.pairs))
-    return f"{units.percent(one.share or 0.0)} of {reference}{between}, {blocks}; {words.said(one).text}"
+    return f"{words.share(one.share or 0.0, one.interval)} of {reference}{between}, {blocks}; {words.said(one).text}"
 
 
 def _lines(text: str, width: Width, letters: int = _LETTERS_IN_A_COLUMN) -> list[str]:

@@ -131,7 +131,7 @@ def _limits(groups: Sequence[Group]) -> tuple[float, float]:
 def _panel(look: _Look, source: str, rows: Sequence[Beside], *, last: bool) -> Specification:
     ticks = nice_log_ticks(*look.limits)
     names = [f"{tick:g} %" for tick in ticks]
-    title = "share of performance (logarithmic)" if last else None
+    title = "performance in % of the reference (logarithmic)" if last else None
     across = axis(look.limits, title, scale={"type": "log"}, ticks=ticks, names=names, labelled=last)
     across["axis"] |= {"ticks": last, "domain": last}
     upright = axis((len(rows) - 0.4, -0.6), None, ticks=range(len(rows)), names=[])
@@ -251,8 +251,8 @@ def caption(study: Study, groups: Sequence[Group], all_rows: int, blocks: str) -
     drawn = sum(len(rows) for _, rows in groups)
     rest = f" {drawn} of {all_rows} numbers are drawn; all are in the table below." if drawn < all_rows else ""
     return (
-        "Open: the paper's share of its own bare host's performance, or of the same platform alone; an arrowhead is a "
-        f"bound. Filled: this run's share of the same, with its 95 % interval, {blocks}. Compare the "
-        "order of the platforms and how a share changes, not the distance between both: the paper's host was "
+        "Open: performance in the paper, in % of its bare host or of the same platform alone; an arrowhead is a "
+        f"bound. Filled: the same of this run, with its 95 % interval, {blocks}. Compare the "
+        "order of the platforms and how a percentage changes, not the distance between both: the paper's host was "
         f"{study.hardware}.{rest}"
     )

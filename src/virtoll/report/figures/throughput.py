@@ -1,6 +1,7 @@
 """Maximum forwarding rate (RFC 2285, 3.6.3) by platform and frame size (Schlosser et al. 2011, Figure 4)."""
 
 from virtoll import units
+from virtoll.report import words
 from virtoll.report.figures import caveats, legends
 from virtoll.report.figures.bars import Bar, BarPanel, bar_panel, names_width
 from virtoll.report.figures.base import FigureSpec, blocks_text, interval_text, said_cell
@@ -64,9 +65,14 @@ def _text(analysis: Analysis, platform: str, task: Task) -> str:
     cell = analysis.cells[platform, task]
     bound = "≥ " if _at_least(analysis, platform, task) else ""
     comparison = analysis.comparison(platform, task)
-    share = f" ({units.percent(comparison.share)})" if comparison and comparison.share is not None else ""
+    share = (
+        f" ({words.share(comparison.share, comparison.interval)})"
+        if comparison and comparison.share is not None
+        else ""
+    )
+    digits = units.digits_within(cell.median, cell.interval.low, cell.interval.high) if cell.interval else 3
     marked = ", generator-bound" if analysis.generator_bound(platform, task) else ""
-    return f"{bound}{units.count(cell.median)}{share}{marked}"
+    return f"{bound}{units.count(cell.median, digits)}{share}{marked}"
 
 
 def _at_least(analysis: Analysis, platform: str, task: Task) -> bool:
@@ -77,7 +83,7 @@ def _at_least(analysis: Analysis, platform: str, task: Task) -> bool:
 
 def caption(analysis: Analysis) -> str:
     """What to see."""
-    share = f", in brackets as a share of {analysis.baseline} (pairs of the same block)" if analysis.baseline else ""
+    share = f", in brackets in % of {analysis.baseline} (pairs of the same block)" if analysis.baseline else ""
     line = f" The dashed line is {analysis.baseline}." if analysis.baseline else ""
     bound = (
         " ≥: almost no frames were lost at full load, so generator and path together set the limit; the "
@@ -90,7 +96,7 @@ def caption(analysis: Analysis) -> str:
     tasks = _tasks(analysis)
     left_out = panels_left_out(len(chosen_panels(tasks)), len(tasks), "tables/cells.csv")
     return (
-        f"Bars are medians over {blocks_text(analysis)} with {interval_text(analysis)}. Beside each bar is its "
+        f"Bars are medians over {blocks_text(analysis)} with {interval_text(analysis)}. Next to each bar is its "
         f"value{share}.{line}{bound} The maximum need not be at the largest offered rate (there it is "
         "FRMOL, the rate flat out), and frames may be lost at it: it is not a no-drop rate."
         f"{left_out} After Schlosser et al. 2011, Figure 4."
