@@ -1,23 +1,15 @@
-"""The documentation agrees with the code: generated tables, links between files, the examples of experiments."""
+"""The documentation agrees with the code: generated tables, links between files, pictures, the README."""
 
 from __future__ import annotations
 
 import re
-import shlex
 from pathlib import Path
 from types import ModuleType
 
 import pytest
-import typer.core
-import typer.main
-import yaml
 from tests.test_setup import load_tool
 
-from virtoll.campaign.preview import catalogue, plan_of
-from virtoll.cli import app
-from virtoll.experiment.parse import load_experiment
 from virtoll.platforms import PLATFORMS
-from virtoll.report.exchange import FORMATS
 from virtoll.report.figures import FIGURES
 from virtoll.workloads import WORKLOADS
 
@@ -27,6 +19,8 @@ ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 PRESETS = ROOT / "src" / "virtoll" / "experiment" / "presets"
 PAGES = sorted([README, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+MOST_WORDS = 700
+MOST_BYTES = 200_000  # of a screenshot
 _CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 
@@ -58,9 +52,8 @@ def test_a_generated_table_is_what_the_tool_writes(path: Path) -> None:
 
 
 def test_the_tables_name_every_platform_and_workload() -> None:
-    for page in (README, ROOT / "docs" / "platforms" / "README.md"):
-        text = page.read_text(encoding="utf-8")
-        assert [name for name in PLATFORMS if f"`{name}`" not in text] == []
+    text = (ROOT / "docs" / "platforms" / "README.md").read_text(encoding="utf-8")
+    assert [name for name in PLATFORMS if f"`{name}`" not in text] == []
     text = (ROOT / "docs" / "workloads.md").read_text(encoding="utf-8")
     assert [name for name in WORKLOADS if f"`{name}`" not in text] == []
 
@@ -100,22 +93,6 @@ def test_an_anchor_is_made_as_github_makes_it() -> None:
     ]
 
 
-def experiments(path: Path) -> list[str]:
-    """The whole experiments among a page's examples: those that have a name."""
-    blocks: list[str] = re.findall(r"^```yaml\n(.*?)^```$", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    return [block for block in blocks if block.startswith("name:")]
-
-
-@pytest.mark.parametrize("path", [README, ROOT / "docs" / "experiments.md"], ids=name_of)
-def test_an_example_of_an_experiment_can_be_planned(path: Path, tmp_path: Path) -> None:
-    examples = experiments(path)
-    assert examples
-    for number, example in enumerate(examples):
-        file = tmp_path / f"{number}.yaml"
-        file.write_text(example, encoding="utf-8")
-        assert plan_of(load_experiment(file, catalogue())).trials
-
-
 def test_the_page_of_the_studies_counts_its_rows() -> None:
     """A row's state is in its third column; the table at the top has their numbers, a study and in all."""
     text = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
@@ -143,34 +120,24 @@ def test_the_page_of_the_studies_names_keys_that_there_are() -> None:
     assert [key for key in named if not re.search(rf"\b{key}:|`{key}`", known)] == []
 
 
-def command_lines(value: object) -> list[str]:
-    """Every line of a CI's file that starts Virtoll, wherever it stands in it."""
-    if isinstance(value, dict | list):
-        return [line for one in (value.values() if isinstance(value, dict) else value) for line in command_lines(one)]
-    lines = value.splitlines() if isinstance(value, str) else []
-    return [line for line in lines if line.startswith("virtoll ")]
-
-
-def test_the_command_lines_of_ci_examples_are_understood() -> None:
-    """None of them is started: each is what the parser of the command line takes, and a format that there is."""
-    text = (ROOT / "docs" / "gate.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    lines = [line for block in blocks for line in command_lines(yaml.safe_load(block))]
-    assert {line.split()[1] for line in lines} == {"run", "export"}
-    group = typer.main.get_command(app)
-    assert isinstance(group, typer.core.TyperGroup)
-    for line in lines:
-        _, name, *rest = shlex.split(line)
-        given = group.commands[name].make_context(name, rest).params
-        assert given.get("form", "junit") in FORMATS, line
-
-
 def test_every_picture_is_drawn_from_a_run_of_the_package_and_shown_somewhere() -> None:
     there = {path.name: path for path in (ROOT / "docs" / "images").iterdir()}
-    assert there.keys() == images.IMAGES.keys(), "run 'make images', and delete what nothing draws any more"
+    runs = {name: run for name, (run, _) in images.IMAGES.items()} | images.SCREENSHOTS
+    assert there.keys() == runs.keys(), "run 'make images', and delete what nothing draws any more"
     targets = {match["target"] for page in PAGES for match in _LINK.finditer(page.read_text(encoding="utf-8"))}
-    for name, (run, figure) in images.IMAGES.items():
+    for name, run in runs.items():
         assert (images.RUNS / f"{run}.tar.xz").is_file()
-        assert figure in FIGURES
         assert any(target.endswith(f"images/{name}") for target in targets), name
+    for name, (_, figure) in images.IMAGES.items():
+        assert figure in FIGURES
         assert "matplotlib" not in there[name].read_text(encoding="utf-8")
+    for name in images.SCREENSHOTS:
+        assert there[name].read_bytes().startswith(b"\x89PNG")
+        assert there[name].stat().st_size < MOST_BYTES
+
+
+def test_the_readme_is_short_and_shows_the_run_of_its_table() -> None:
+    text = README.read_text(encoding="utf-8")
+    assert sum(any(one.isalnum() for one in word) for word in text.split()) <= MOST_WORDS
+    assert images.SCREENSHOTS["report.png"] == tables.SHOWN_RUN
+    assert f"`{tables.SHOWN_RUN}`" in text
