@@ -10,19 +10,19 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
-import click
 import typer.core
 import typer.main
 from tests.support.commands import REPOSITORY
+from typer.exceptions import TyperException
 
 from virtoll.cli import app
 
 PAGES = sorted([REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *(REPOSITORY / "docs").rglob("*.md")])
 _BLOCK = re.compile(r"^( *)```([^\n`]*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r"`(virtoll [a-z][^`\n]*)`")
-_NO_COMMAND = "-<{"  # 'virtoll-agent', 'virtoll <command>'
 
 
 @dataclass(frozen=True)
@@ -78,21 +78,31 @@ def words_of(command: str) -> list[str]:
     return words[1 : min(ends, default=len(words))]
 
 
+@cache
+def command_line() -> typer.core.TyperGroup:
+    """All commands, read of their declarations once."""
+    group = typer.main.get_command(app)
+    assert isinstance(group, typer.core.TyperGroup)
+    return group
+
+
 def misunderstood(words: Sequence[str]) -> str:
     """Why the command line would refuse these arguments; empty where it takes them. Nothing is started."""
-    found: click.Command = typer.main.get_command(app)
-    rest = list(words)
-    while isinstance(found, typer.core.TyperGroup) and rest:
-        if rest[0].startswith("-"):
-            break
+    group, rest = command_line(), list(words)
+    while rest and not rest[0].startswith("-"):
         name = rest.pop(0)
-        if name not in found.commands:
+        if name not in group.commands:
             return f"no command {name!r}"
-        found = found.commands[name]
+        found = group.commands[name]
+        if not isinstance(found, typer.core.TyperGroup):
+            break
+        group = found
+    else:
+        found = group
     try:
         found.make_context(found.name or "", rest)
-    except click.exceptions.Exit:
+    except typer.Exit:  # it is '--help' or '--version'
         return ""
-    except click.ClickException as error:
-        return error.format_message()
+    except TyperException as error:
+        return str(error)
     return ""
