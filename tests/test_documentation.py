@@ -1,4 +1,4 @@
-"""The documentation agrees with the code: generated tables, links between files, the examples of experiments."""
+"""The documentation agrees with the code: generated tables, links between files, pictures, the README."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from types import ModuleType
 import pytest
 from tests.test_setup import load_tool
 
-from virtoll.campaign.preview import catalogue, plan_of
-from virtoll.experiment.parse import load_experiment
 from virtoll.platforms import PLATFORMS
 from virtoll.report.figures import FIGURES
 from virtoll.workloads import WORKLOADS
@@ -21,6 +19,8 @@ ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 PRESETS = ROOT / "src" / "virtoll" / "experiment" / "presets"
 PAGES = sorted([README, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+MOST_WORDS = 700
+MOST_BYTES = 200_000  # of a screenshot
 _CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 
@@ -52,9 +52,8 @@ def test_a_generated_table_is_what_the_tool_writes(path: Path) -> None:
 
 
 def test_the_tables_name_every_platform_and_workload() -> None:
-    for page in (README, ROOT / "docs" / "platforms" / "README.md"):
-        text = page.read_text(encoding="utf-8")
-        assert [name for name in PLATFORMS if f"`{name}`" not in text] == []
+    text = (ROOT / "docs" / "platforms" / "README.md").read_text(encoding="utf-8")
+    assert [name for name in PLATFORMS if f"`{name}`" not in text] == []
     text = (ROOT / "docs" / "workloads.md").read_text(encoding="utf-8")
     assert [name for name in WORKLOADS if f"`{name}`" not in text] == []
 
@@ -94,28 +93,12 @@ def test_an_anchor_is_made_as_github_makes_it() -> None:
     ]
 
 
-def experiments(path: Path) -> list[str]:
-    """The whole experiments among a page's examples: those that have a name."""
-    blocks: list[str] = re.findall(r"^```yaml\n(.*?)^```$", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    return [block for block in blocks if block.startswith("name:")]
-
-
-@pytest.mark.parametrize("path", [README, ROOT / "docs" / "experiments.md"], ids=name_of)
-def test_an_example_of_an_experiment_can_be_planned(path: Path, tmp_path: Path) -> None:
-    examples = experiments(path)
-    assert examples
-    for number, example in enumerate(examples):
-        file = tmp_path / f"{number}.yaml"
-        file.write_text(example, encoding="utf-8")
-        assert plan_of(load_experiment(file, catalogue())).trials
-
-
 def test_the_page_of_the_studies_counts_its_rows() -> None:
     """A row's state is in its third column; the table at the top has their numbers, a study and in all."""
     text = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
     states = ("complete", "in part", "not there", "discontinued")
     counted = {}
-    for section in text.split("\n## ")[1:]:
+    for section in text.split("\n## What is there\n")[1].split("\n## ")[1:]:
         cells = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")]
         assert {len(row) for row in cells} == {4}
         assert {row[2] for row in cells} <= {*states, "state", "---", "–"}
@@ -139,10 +122,22 @@ def test_the_page_of_the_studies_names_keys_that_there_are() -> None:
 
 def test_every_picture_is_drawn_from_a_run_of_the_package_and_shown_somewhere() -> None:
     there = {path.name: path for path in (ROOT / "docs" / "images").iterdir() if path.is_file()}
-    assert there.keys() == images.IMAGES.keys(), "run 'make images', and delete what nothing draws any more"
+    runs = {name: run for name, (run, _) in images.IMAGES.items()} | images.SCREENSHOTS
+    assert there.keys() == runs.keys(), "run 'make images', and delete what nothing draws any more"
     targets = {match["target"] for page in PAGES for match in _LINK.finditer(page.read_text(encoding="utf-8"))}
-    for name, (run, figure) in images.IMAGES.items():
+    for name, run in runs.items():
         assert (images.RUNS / f"{run}.tar.xz").is_file()
-        assert figure in FIGURES
         assert any(target.endswith(f"images/{name}") for target in targets), name
+    for name, (_, figure) in images.IMAGES.items():
+        assert figure in FIGURES
         assert "matplotlib" not in there[name].read_text(encoding="utf-8")
+    for name in images.SCREENSHOTS:
+        assert there[name].read_bytes().startswith(b"\x89PNG")
+        assert there[name].stat().st_size < MOST_BYTES
+
+
+def test_the_readme_is_short_and_shows_the_run_of_its_table() -> None:
+    text = README.read_text(encoding="utf-8")
+    assert sum(any(one.isalnum() for one in word) for word in text.split()) <= MOST_WORDS
+    assert images.SCREENSHOTS["report.png"] == tables.SHOWN_RUN
+    assert f"`{tables.SHOWN_RUN}`" in text

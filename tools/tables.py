@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the tables of platforms, workloads and the papers' figures into the documentation, from what declares them.
+"""Writes the generated tables of the documentation, from the code that declares what they list.
 
 `.venv/bin/python tools/tables.py` rewrites the text between `<!-- generated: platforms -->` (or another name of
 `TABLES`) and `<!-- end -->` in each of `FILES`, and the JSON Schema of experiments that the package carries. With
@@ -12,12 +12,16 @@ import json
 import os
 import re
 import sys
+import tarfile
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 from pydantic import BaseModel
 
+from virtoll import units
 from virtoll.claims.paper_figures import PaperFigure, paper_figures, printed_of, rows_of
 from virtoll.cli import topics
 from virtoll.experiment.describe import ParameterWords, describe
@@ -37,6 +41,8 @@ from virtoll.experiment.sizes import SIZES_MEANING
 from virtoll.experiment.topology import HostAddress, NeighbourNics, Role, Testbed
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import VALIDATION_WORDS
+from virtoll.report import Analysis, load_analysis, words
+from virtoll.report.answer import rankings
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import Metric
 
@@ -54,6 +60,8 @@ FILES: Final = tuple(
 )
 PLATFORM_PAGES: Final = ROOT / "docs" / "platforms"
 WORKLOAD_PAGE: Final = ROOT / "docs" / "workloads.md"
+SHOWN_RUN: Final = "schlosser2011"
+"""The run of the package whose answer the README shows."""
 
 _MARKED: Final = re.compile(
     r"(?P<begin>^<!-- generated: (?P<table>[a-z-]+) -->\n).*?(?P<end>^<!-- end -->$)", re.MULTILINE | re.DOTALL
@@ -152,6 +160,29 @@ def workloads(folder: Path) -> str:
     )
 
 
+@cache
+def shown_run() -> Analysis:
+    """The analysis of ``SHOWN_RUN``, as the package carries it."""
+    packed = ROOT / "src" / "virtoll" / "reference" / "runs" / f"{SHOWN_RUN}.tar.xz"
+    with tempfile.TemporaryDirectory() as scratch, tarfile.open(packed) as archive:
+        archive.extractall(scratch)  # noqa: S202 - our own archive
+        return load_analysis(Path(scratch) / SHOWN_RUN)
+
+
+def costs(folder: Path) -> str:  # noqa: ARG001 - as the other tables
+    """What a real run says: the baseline's medians, the A/A control, then a row for each platform."""
+    analysis = shown_run()
+    tasks = [one.task for one in rankings(analysis)]
+    said = {(one.platform, one.task): words.said(one).text for one in (*analysis.control, *analysis.comparisons)}
+    rows = [
+        [f"`{platform}`", *(said.get((platform, task), "not run") for task in tasks)]
+        for platform in analysis.platforms
+        if platform != analysis.baseline
+    ]
+    medians = [units.value(analysis.cells[analysis.baseline or "", task].median, task.metric.unit) for task in tasks]
+    return table(("platform", *(task.label for task in tasks)), ([f"`{analysis.baseline}` (median)", *medians], *rows))
+
+
 def figures(folder: Path) -> str:  # noqa: ARG001 - as the other tables
     """The table of the papers' figures and tables of results, with what gives each again."""
     return table(
@@ -246,6 +277,7 @@ _LISTS: Final = ("more_generators", "more_sinks")  # in a file, what a list of g
 _BY_NAME: Final = ("local", "guests", "nested")  # in a file, a word
 TABLES: Final[Mapping[str, Callable[[Path], str]]] = {
     "codes": codes,
+    "costs": costs,
     "environment": environment,
     "experiment": file_keys,
     "experiment-blocks": lambda _: keys(UntilDecided),
