@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 from tests.support.commands import virtoll
+from tests.support.examples import blocks
 from tests.support.experiments import document, parsed
-from tests.test_documentation import README, ROOT, experiments
 from tests.test_setup import load_tool
 
 from virtoll.errors import UsageError
@@ -47,10 +47,12 @@ def test_a_preset_is_valid(path: Path) -> None:
     assert faults(read_yaml(read_text(path), str(path)).value) == []
 
 
-@pytest.mark.parametrize("path", [README, ROOT / "docs" / "experiments.md"], ids=lambda path: path.name)
-def test_an_example_is_valid(path: Path) -> None:
-    for example in experiments(path):
-        assert faults(read_yaml(example, str(path)).value) == []
+def test_an_example_is_valid() -> None:
+    examples = [one for one in blocks() if one.language == "yaml" and one.text.startswith("name:")]
+    assert examples
+    assert {one.name: faults(read_yaml(one.text, one.name).value) for one in examples} == {
+        one.name: [] for one in examples
+    }
 
 
 RIGHT: dict[str, dict[str, Any]] = {

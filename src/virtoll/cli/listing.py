@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from virtoll.cli.folders import run_folders
 from virtoll.cli.groups import Cli
