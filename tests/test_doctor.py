@@ -29,6 +29,7 @@ GOOD_KVM = HypervisorFinding("KVM", "/dev/kvm, vhost_net there", True)
 
 
 _ROW_OF_NETNS = '{"platform": "netns", "available": true, "reason": null, "remedy": ""}'
+_BAD_CHECK = '{"good": false, "found": "none", "remedy": "allow it"}'
 _ROW_OF_LXC = '{"platform": "lxc", "available": false, "reason": "it needs root", "remedy": "be root"}'
 
 
@@ -188,12 +189,16 @@ def test_an_unknown_platform_exits_with_2() -> None:
     ("said", "expected"),
     [
         (
-            f'building\n{{"host": [], "platforms": [{_ROW_OF_NETNS}, {_ROW_OF_LXC}]}}',
+            f'building\n{{"version": 2, "host": [], "platforms": [{_ROW_OF_NETNS}, {_ROW_OF_LXC}]}}',
             {"netns": WithoutRoot(True), "lxc": WithoutRoot(False, "it needs root", "be root")},
         ),
         (
-            '{"host": [{"good": false, "found": "none", "remedy": "allow it"}, {"good": true}], "platforms": []}',
+            f'{{"version": 2, "host": [{_BAD_CHECK}, {{"good": true}}], "platforms": []}}',
             WithoutRoot(False, "none", "allow it"),
+        ),
+        (
+            '{"host": [], "platforms": [{"platform": "netns"}]}',  # another version's
+            WithoutRoot(None, '{"host": [], "platforms": [{"platform": "netns"}]}', "see that all users can start it"),
         ),
         (
             "Traceback:\nPermissionError: no\n",

@@ -251,6 +251,7 @@ def test_what_is_wrong_with_a_connection_is_one_sentence_with_its_remedy(monkeyp
         denied = said(AsNobody("virtoll-000000000000", Path(there)), f"qemu:///system?socket={closed}")
         assert re.search(r"Permission denied: qemu:///system.* needs rights on this machine: log in as root", denied)
         monkeypatch.setenv("PATH", there)
+        monkeypatch.setattr("virtoll.host.packages._SYSTEM_FOLDERS", there)
         found = Libvirt(LibvirtParameters()).probe(replace(model_site(), host=lab))
         assert (found.reason or "").startswith("virsh: not found on this host; ")
         assert found.install == DEBIAN

@@ -71,7 +71,7 @@ def test_a_host_without_the_product_is_told_what_to_install() -> None:
 
 def test_a_host_whose_module_is_not_loaded_is_told_so() -> None:
     reason = probed(VBoxManage="7.2.22_Debianr163906\n", test=GuestError("'test -r /dev/vboxdrv' ended with 1"))
-    assert reason.startswith("/dev/vboxdrv cannot be opened on this machine: modprobe vboxdrv")
+    assert reason.startswith("/dev/vboxdrv cannot be opened on this machine; modprobe vboxdrv")
 
 
 def test_only_machines_of_dead_runs_are_ended() -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from virtoll.cli.doctor_hypervisors import HypervisorFinding
-from virtoll.cli.doctor_unprivileged import NOT_ASKED, WithoutRoot, answer, is_host_root
+from virtoll.cli.doctor_unprivileged import NOT_ASKED, VERSION, WithoutRoot, answer, is_host_root
 from virtoll.errors import UsageError
 from virtoll.host import packages
 from virtoll.host.tuning import in_force
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from virtoll.experiment.model import PlatformChoice
     from virtoll.platforms.base import Probe
 
-VERSION = 2
 _MINIMUM_KERNEL = (5, 10)
 """What all that is measured needs; what later kernels add (threaded NAPI, live frames) is done without there."""
 _TO_MEASURE = ("native", "netns")

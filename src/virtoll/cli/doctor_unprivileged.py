@@ -22,6 +22,8 @@ from typing import Any
 from virtoll.errors import clone_folder
 from virtoll.image import default_cache
 
+VERSION = 2
+"""Of what ``doctor --json`` prints."""
 _NOBODY = 65534
 _KEPT = ("PATH", "LANG", "LC_ALL")
 _DEADLINE_SECONDS = 400.0
@@ -95,6 +97,8 @@ def parse(said: str, installed: Iterable[Path] = ()) -> dict[str, WithoutRoot] |
     """As ``answer``, from all that was said; ``installed``: files without which it cannot speak at all."""
     with contextlib.suppress(ValueError):
         document: dict[str, Any] = json.loads(said[said.index("{") :])
+        if document.get("version") != VERSION:
+            raise ValueError("another Virtoll answered")
         if document["platforms"]:
             return {
                 row["platform"]: WithoutRoot(row["available"], row["reason"], row["remedy"])

@@ -86,7 +86,9 @@ def _say_how_long(choices: Sequence[PlatformChoice]) -> None:
 
     seconds = sum(1 + EVERY_PLATFORM[one.platform].boot_seconds for one in choices)
     what = f"{len(choices)} platforms" if len(choices) > 1 else choices[0].label
-    say_progress(f"trying {what} by starting guests: about {nanoseconds(seconds * 1e9)}, more where a guest hangs")
+    say_progress(
+        f"trying {what} by starting guests: up to about {nanoseconds(seconds * 1e9)}, more where a guest hangs"
+    )
 
 
 def clean(
