@@ -120,6 +120,19 @@ def test_one_command_installs_everything(debian: Path) -> None:
     assert install_commands(["lxc"]) == []
 
 
+@pytest.mark.parametrize("width", [60, 80])
+def test_what_a_package_manager_has_by_no_certain_name_is_named(
+    debian: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], width: int
+) -> None:
+    (debian / "apt-get").rename(debian / "apk")
+    lacking = fails("libvirt", "virsh: not found", "see below", "lxc", "libvirt-daemon-driver-qemu", "user-mode-linux")
+    lines = shown(dataclasses.replace(MIXED, platforms=(lacking,)), monkeypatch, capsys, width).splitlines()
+    command, *rest = lines[-4:]
+    assert command.endswith("apk add lxc")
+    assert rest == ["", "Missing as well, by Debian's names:", "  libvirt-daemon-driver-qemu user-mode-linux"]
+    assert max(map(len, lines)) <= width
+
+
 @pytest.mark.parametrize(
     ("found", "expected"),
     [

@@ -130,7 +130,7 @@ def _installing(found: Diagnosis) -> Iterator[str]:
         yield from (f"  {line}" for line in _continued(commands[0], columns() - 2))
     unnamed = found.lacking if kind is None else packages.names_for(kind, found.lacking)[1]
     if unnamed:
-        yield from ("", "To be installed by the names that they have here (these are Debian's):")
+        yield from ("", "Missing as well, by Debian's names:")
         yield from (f"  {line}" for line in _continued(" ".join(unnamed), columns() - 2, end=""))
 
 
