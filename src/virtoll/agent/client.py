@@ -26,6 +26,7 @@ from virtoll.agent.messages import REBUILD, JsonObject, Message, Request
 from virtoll.agent.operations.session import HelloReply, HelloRequest, Ready, TerminalExit, TerminalOutput
 from virtoll.errors import AgentError, GuestDied, GuestNotReady, ProtocolError
 from virtoll.lab import interrupts
+from virtoll.lab.debug import debug
 
 PROTOCOL = 2
 MAXIMUM_LINE_BYTES = 8 * 2**20
@@ -189,6 +190,7 @@ class AgentClient:
 
     def wait_ready(self, deadline_seconds: float) -> HelloReply:
         """Wait until the agent says that it is ready, then agree on the protocol; returns the reply to ``hello``."""
+        debug("wait at most %g s: %s is ready", deadline_seconds, self.who)
         deadline = time.monotonic() + deadline_seconds
         while self._greeting is None:
             message = self._next_message(deadline)
@@ -211,6 +213,7 @@ class AgentClient:
 
         Outside the agent's room requests are typed: ``ask``.
         """
+        debug("ask %s, at most %g s: %s", self.who, deadline_seconds, op)
         number = self.post(op, **fields)
         self.busy = True
         asked, deadline_seconds = time.monotonic(), deadline_seconds * self.patience

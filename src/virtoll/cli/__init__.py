@@ -39,9 +39,10 @@ from virtoll.cli import (
 )
 from virtoll.cli.groups import HELP, HOST, LOOK, MEASURE, READ, Cli
 from virtoll.cli.help import VARIABLE, answer_the_shell, completion, show_help
-from virtoll.cli.output import say, say_on_stderr
+from virtoll.cli.output import log_to_stderr, say, say_on_stderr
 from virtoll.cli.problems import told
 from virtoll.errors import Interrupted, StorageError, VirtollError
+from virtoll.lab.debug import wanted
 
 app = Cli(name="virtoll", help="What a virtualisation platform costs against the bare host, on this machine.")
 _TO_THE_AGENT = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
@@ -55,6 +56,8 @@ def main() -> None:
         try:
             if VARIABLE in os.environ:
                 answer_the_shell()
+            if wanted():  # the half in the lab of a command with --verbose
+                log_to_stderr()
             app(prog_name="virtoll")
         finally:
             sys.stdout.flush()  # what is left of it fails here, and not when Python ends

@@ -13,7 +13,7 @@ import typer
 
 from virtoll.cli import complete
 from virtoll.cli.lab import check_lab, prepare_outside, require_lab
-from virtoll.cli.output import Json, print_json, say, say_progress
+from virtoll.cli.output import Json, Verbose, print_json, say, say_progress
 from virtoll.cli.plan import load
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ def doctor(
         bool, typer.Option("--dry-run", help="With --tune or --reset: show what would be done, and change nothing.")
     ] = False,
     as_json: Json = False,
+    verbose: Verbose = False,
 ) -> None:
     """Say what works on this host, and how to mend the rest.
 
@@ -49,6 +50,7 @@ def doctor(
     Exit code 0 when the bare host and a namespace can be compared, or when each platform that is named works; else 1,
     also when --reset could not put back everything.
     """
+    del verbose
     if tune or reset or dry_run:
         from virtoll.cli.doctor_tuning import change
 

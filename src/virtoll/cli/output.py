@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from virtoll import __version__
+from virtoll.lab.debug import LOGGER, VERBOSE_VARIABLE, debug
 from virtoll.units import printable
 
 if TYPE_CHECKING:
@@ -35,6 +37,32 @@ def _be_quiet(asked: bool) -> None:
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print errors and the report's path alone.", callback=_be_quiet)
 ]
+
+
+def _be_verbose(asked: bool) -> None:
+    if asked:
+        os.environ[VERBOSE_VARIABLE] = "1"
+        log_to_stderr()
+
+
+Verbose = Annotated[
+    bool,
+    typer.Option(
+        "--verbose",
+        "-v",
+        help="Log what is started and waited for to the standard error.",
+        callback=_be_verbose,
+    ),
+]
+
+
+def log_to_stderr() -> None:
+    """Show the debug log on the standard error, with times; its first line is the command itself."""
+    import logging
+
+    logging.basicConfig(format="%(asctime)s %(name)s[%(process)d]: %(message)s", stream=sys.stderr)
+    logging.getLogger(LOGGER).setLevel(logging.DEBUG)
+    debug("%s: %s", __version__, sys.argv[1:])
 
 
 def is_quiet() -> bool:

@@ -18,6 +18,7 @@ from virtoll.cli.lab import check_lab, prepare_outside, require_lab
 from virtoll.cli.output import (
     Json,
     Quiet,
+    Verbose,
     columns,
     console,
     is_quiet,
@@ -90,9 +91,10 @@ def run(
     allow_unknown: AllowUnknownOption = False,
     open_page: OpenOption = False,
     quiet: Quiet = False,
+    verbose: Verbose = False,
 ) -> None:
     """Run an experiment, or parts of it, and write the report."""
-    del quiet
+    del quiet, verbose
     selection = chosen(size, platform, workload, only, skip, until, blocks=blocks, seed=seed)
     checked = load(experiment, selection)
     thresholds = thresholds_for(checked, fail_if or ())
@@ -149,9 +151,10 @@ def resume(
     allow_unknown: AllowUnknownOption = False,
     open_page: OpenOption = False,
     quiet: Quiet = False,
+    verbose: Verbose = False,
 ) -> None:
     """Continue an interrupted or killed run. Finished trials are kept."""
-    del quiet
+    del quiet, verbose
     folder = find_run(run)
     thresholds = asked_of(folder, fail_if or [])
     resume_into(folder)
@@ -168,12 +171,13 @@ def extend(
     allow_unknown: AllowUnknownOption = False,
     open_page: OpenOption = False,
     quiet: Quiet = False,
+    verbose: Verbose = False,
 ) -> None:
     """Add blocks to a finished run, in its folder.
 
     Verdicts are then tested at a stricter level.
     """
-    del quiet
+    del quiet, verbose
     from virtoll.campaign.extension import asked_blocks, extended_experiment, refuse_unfinished
     from virtoll.campaign.preview import needs_lab
     from virtoll.campaign.requirements import images_of, needs_kernel

@@ -79,6 +79,7 @@ INTERNAL: Final = frozenset(
         "VIRTOLL_HOST_PROC",
         "VIRTOLL_LAB",
         "VIRTOLL_QUIET",
+        "VIRTOLL_VERBOSE",
         "VIRTOLL_NO_KERNEL",
         "VIRTOLL_LAB_RECORD",
         "VIRTOLL_OUTSIDE",

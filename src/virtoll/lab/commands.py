@@ -17,6 +17,7 @@ from typing import BinaryIO
 
 from virtoll.errors import CommandFailed, GuestError, HostUnreachable, ProgramMissing
 from virtoll.lab.cgroups import Group
+from virtoll.lab.debug import debug
 from virtoll.lab.enter import Enter
 
 CommandRecorder = Callable[[str, Sequence[str], int | None], None]
@@ -118,6 +119,7 @@ class ConnectedHost:
         ``CommandFailed`` with its complaint, ``ProgramMissing``, ``HostUnreachable``, or ``GuestError`` after the
         deadline.
         """
+        debug("run on %s, at most %g s: %s", self.name, deadline_seconds, argv)
         content, file = (stdin, None) if isinstance(stdin, bytes) else (b"" if stdin is None else None, stdin)
         try:
             finished = subprocess.run(
@@ -138,6 +140,7 @@ class ConnectedHost:
                 f"{self.connection.where}'{' '.join(argv[:3])}' did not end within {deadline_seconds:g} s"
             ) from error
         self._record(role, argv, finished.returncode)
+        debug("ended with %d: %s", finished.returncode, argv[0])
         if finished.returncode != 0:
             raise self._failure(argv, finished)
         return finished.stdout
@@ -161,6 +164,7 @@ class ConnectedHost:
             raise GuestError(f"{argv[0]}: descriptors of this machine mean nothing on {self.name}")
 
     def _popen(self, argv: Sequence[str], options: ProcessOptions) -> subprocess.Popen[bytes]:
+        debug("start on %s: %s", self.name, argv)
         try:
             return subprocess.Popen(
                 self.connection.command(argv),

@@ -28,6 +28,7 @@ from virtoll.lab.commands import (
     no_record,
 )
 from virtoll.lab.data import DataBy, LocalVolume, make_disk, make_folder
+from virtoll.lab.debug import debug
 from virtoll.lab.enter import Enter
 from virtoll.lab.init import SCRATCH
 from virtoll.lab.launch import inside_lab
@@ -230,6 +231,7 @@ def await_listener(
 
 def wait_until(condition: Callable[[], bool], deadline_seconds: float, awaited: str) -> None:
     """Poll ``condition`` until it holds; for what gives no event to wait for. ``GuestError`` names what was awaited."""
+    debug("wait at most %g s: %s", deadline_seconds, awaited)
     deadline = time.monotonic() + deadline_seconds
     while not condition():
         if time.monotonic() > deadline:
