@@ -82,10 +82,19 @@ find /opt/virtoll -type d -name __pycache__ -prune -exec rm -rf {} +
 """
 # Tags of lintian that a package outside Debian's archive has on purpose.
 _OVERRIDES: Final = """\
-# A package of its own in /opt, with the libraries that its lock pins.
+# A package of its own in /opt, with the libraries that its lock pins, as their makers built them.
 virtoll: dir-or-file-in-opt
 virtoll: embedded-library
-virtoll: bundled-uncompressed
+virtoll: library-not-linked-against-libc
+virtoll: shared-library-lacks-prerequisites
+virtoll: unstripped-binary-or-object
+# The interpreter of its virtual environment is a link to Debian's.
+virtoll: wrong-path-for-interpreter
+# What is required is the list of 'virtoll setup', which is for other distributions too.
+virtoll: depends-on-essential-package-without-using-version
+# Each licence stands as the library brings it.
+virtoll: copyright-file-contains-full-apache-2-license
+virtoll: copyright-file-contains-full-gpl-license
 """
 
 
@@ -161,7 +170,7 @@ def fill(root: Path, order: Order) -> None:
     install_libraries(root, order)
     home = root / HOME
     (home / "bin").mkdir()
-    write(home / "bin" / "virtoll", _CALLER, 0o755)
+    write(home / "bin" / "virtoll", _CALLER)
     write(home / "pyvenv.cfg", "home = /usr/bin\ninclude-system-site-packages = false\n")
     for shell, place in COMPLETIONS.items():
         write(root / place, said([sys.executable, "-m", "virtoll", "completion", shell], order).lstrip("\n"))
@@ -173,8 +182,9 @@ def fill(root: Path, order: Order) -> None:
     write(root / DOCUMENTS / "changelog.gz", packed((ROOT / "CHANGELOG.md").read_text(encoding="utf-8")))
     write(root / DOCUMENTS / "changelog.Debian.gz", packed(changelog(order)))
     write(root / "usr/share/lintian/overrides/virtoll", _OVERRIDES)
+    programs = {HOME / "bin" / "virtoll", order.site / "virtoll" / "bin" / "virtoll-agent"}
     for path in root.rglob("*"):
-        path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
+        path.chmod(0o755 if path.is_dir() or path.relative_to(root) in programs else 0o644)
 
 
 def install_libraries(root: Path, order: Order) -> None:
@@ -234,7 +244,7 @@ def configuration(root: Path, scripts: Path, order: Order) -> dict[str, Any]:
             *({"src": there, "dst": place, "type": "symlink"} for place, there in LINKS.items()),
         ],
         "scripts": {"postinstall": str(scripts / "postinst"), "preremove": str(scripts / "prerm")},
-        "deb": {"compression": "zstd"},
+        "deb": {"compression": "gzip:9"},
     }
 
 
@@ -285,11 +295,10 @@ def packed(text: str) -> bytes:
     return gzip.compress(text.encode(), mtime=0)
 
 
-def write(path: Path, content: str | bytes, mode: int = 0o644) -> None:
+def write(path: Path, content: str | bytes) -> None:
     """Writes a file of the package, in a folder that is made where there is none."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content.encode() if isinstance(content, str) else content)
-    path.chmod(mode)
 
 
 def said(command: Sequence[str], order: Order) -> str:
@@ -309,8 +318,8 @@ def make(order: Order, into: Path) -> Path:
     with tempfile.TemporaryDirectory(prefix="virtoll-deb-") as folder:
         place = Path(folder)
         fill(place / "root", order)
-        write(place / "postinst", _AFTER_INSTALL, 0o755)
-        write(place / "prerm", _BEFORE_REMOVAL, 0o755)
+        write(place / "postinst", _AFTER_INSTALL)
+        write(place / "prerm", _BEFORE_REMOVAL)
         told = configuration(place / "root", place, order)
         write(place / "nfpm.yaml", yaml.safe_dump(told, sort_keys=False))
         target = into / f"virtoll_{__version__}-{told['release']}_{told['arch']}.deb"
