@@ -240,11 +240,12 @@ def interface(folder: Path) -> str:  # noqa: ARG001 - as the other tables
     return table(("name", "takes and returns", "what it does"), rows)
 
 
-def _told(found: Any) -> tuple[str, str]:
+def _told(found: Callable[..., Any] | property | cached_property[Any]) -> tuple[str, str]:
     """The signature, or a property's type, and the first sentence of what is said of it."""
     function = (
         found.fget if isinstance(found, property) else found.func if isinstance(found, cached_property) else found
     )
+    assert function is not None
     first = " ".join((inspect.getdoc(function) or "").partition("\n\n")[0].split())
     signature = inspect.signature(function)
     if function is not found:
