@@ -52,7 +52,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 SHARED: Final[Mapping[str, tuple[str, str]]] = {
     "trial": (_NO_UNIT, "the trial's number in the plan, from 0"),
-    "block": (_NO_UNIT, "the block's number, from 0 as in the run folder"),
+    "block": (_NO_UNIT, "the block's number, from 1; in the run folder it is one less"),
     "platform": (_NO_UNIT, "the platform's label"),
     "baseline": (_NO_UNIT, "the label that platforms are compared with"),
     "workload": (_NO_UNIT, "the workload's name"),
@@ -61,6 +61,8 @@ SHARED: Final[Mapping[str, tuple[str, str]]] = {
     "unit": (_NO_UNIT, "the unit of the values of this row"),
     "task": (_NO_UNIT, "workload, parameters and metric in words"),
     "condition": (_NO_UNIT, "what guests beside it did, or how many worked at once; empty: alone"),
+    "label": (_NO_UNIT, "workload, parameters and metric in words, as everywhere"),
+    "times_slower": ("factor", "1 / share: how many times slower; below 1 it is faster"),
     "status": (_NO_UNIT, "ok, invalid, failed or skipped"),
     "reason": (_NO_UNIT, "why there is no value, or no verdict"),
     "caveat": (_NO_UNIT, "why the platform's numbers are no measurements of speed; empty: they are"),
@@ -105,7 +107,7 @@ TABLES: Final[Mapping[str, Table]] = {
     "cells": Table(
         "a trial and metric, with a value or not: nothing that was tried is missing",
         _names(
-            "trial block position platform condition workload parameters metric unit status value flagged_outlier"
+            "trial block position platform condition workload parameters metric unit label status value flagged_outlier"
             " reason caveat"
         ),
         {
@@ -117,9 +119,9 @@ TABLES: Final[Mapping[str, Table]] = {
     "comparisons": Table(
         "a platform and task, against the baseline",
         _names(
-            "platform baseline workload parameters metric unit pairs baseline_median platform_median share low high"
-            " interval_method p_value p_adjusted family verdict at_least margin smallest_detectable_factor reason"
-            " caveat unlike_facts"
+            "platform baseline workload parameters metric unit label pairs baseline_median platform_median share low"
+            " high times_slower interval_method p_value p_adjusted family verdict at_least margin"
+            " smallest_detectable_factor reason caveat unlike_facts"
         ),
         {
             "baseline_median": ("`unit`", "the baseline's median over blocks"),
@@ -263,8 +265,8 @@ TABLES: Final[Mapping[str, Table]] = {
     "isolation": Table(
         "a guest under a condition, against itself alone",
         _names(
-            "platform condition load affinity guests beside rate_share workload parameters metric unit pairs"
-            " alone_median median share low high p_value p_adjusted family verdict at_least margin"
+            "platform condition load affinity guests beside rate_share workload parameters metric unit label pairs"
+            " alone_median median share low high times_slower p_value p_adjusted family verdict at_least margin"
             " smallest_detectable_factor reason caveat"
         ),
         {"guests": (_NO_UNIT, "guests beside it"), "alone_median": ("`unit`", "the median of the guest alone")},
@@ -309,9 +311,9 @@ TABLES: Final[Mapping[str, Table]] = {
     "scale": Table(
         "a platform, task and number of guests at once",
         _names(
-            "platform guests vcpus memory_bytes workload parameters metric unit trials each together together_unit"
-            " speedup jain slowest_to_fastest skew_share finished_ns cpu_ns_per_guest share low high pairs p_adjusted"
-            " verdict at_least margin smallest_detectable_factor reason caveat"
+            "platform guests vcpus memory_bytes workload parameters metric unit label trials each together"
+            " together_unit speedup jain slowest_to_fastest skew_share finished_ns cpu_ns_per_guest share low high"
+            " times_slower pairs p_adjusted verdict at_least margin smallest_detectable_factor reason caveat"
         ),
         {
             "each": ("`unit`", "one guest's value: the median"),
@@ -457,7 +459,7 @@ TABLES: Final[Mapping[str, Table]] = {
     "paper_summary": Table(
         "a platform and task, summed up as the paper did whose summary the experiment names",
         _names(
-            "platform workload parameters metric unit summary values dropped centre low high share_of_baseline"
+            "platform workload parameters metric unit label summary values dropped centre low high share_of_baseline"
             " share_low share_high caveat"
         ),
         {
@@ -493,7 +495,7 @@ TABLES: Final[Mapping[str, Table]] = {
         "a trial as it was planned, in that order",
         _names("trial block round warm_up platform workload parameters condition guests vcpus memory_bytes caveat"),
         {
-            "round": (_NO_UNIT, "the round within the block, from 0"),
+            "round": (_NO_UNIT, "the round within the block, from 1; in the run folder it is one less"),
             "warm_up": ("0 or 1", "whether it is a warm-up, which is no result"),
         },
     ),
