@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from tests.support.examples import command_line
 from tests.test_setup import load_tool
 
 from virtoll.platforms import PLATFORMS
@@ -67,6 +68,13 @@ def test_no_file_has_both_sides_of_a_merge() -> None:
     assert len(files) > 500, "they are where they were"
     marker = re.compile(rb"^(<{7} |>{7} )", re.MULTILINE)
     assert [name_of(path) for path in files if marker.search(path.read_bytes())] == []
+
+
+def test_each_command_is_on_the_page_of_commands() -> None:
+    """What it is for; `tables` writes the page of its options."""
+    text = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    names = [name for name, one in command_line().commands.items() if not one.hidden]
+    assert [name for name in names if not re.search(rf"^virtoll {name}\b|`virtoll {name}\b", text, re.MULTILINE)] == []
 
 
 def test_every_platform_but_the_model_has_a_page() -> None:

@@ -88,7 +88,7 @@ def test_what_each_block_is_an_example_of_is_said() -> None:
 
 def whole(block: Block) -> str:
     """An experiment of what a page shows of one: the rest of it is ``REST``, and the host to compare with."""
-    shown = yaml.safe_load(block.text)
+    shown = yaml.safe_load(block.text) or {}  # a comment alone
     if "name" in shown:
         return block.text
     platforms = shown.get("platforms", REST["platforms"])

@@ -8,6 +8,7 @@ Exit codes: 0 the tables are up to date or were written, 1 a table differs (`--c
 """
 
 import argparse
+import inspect
 import json
 import os
 import re
@@ -15,15 +16,18 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import typer.core
+import typer.main
 from pydantic import BaseModel
 
+import virtoll
 from virtoll import units
 from virtoll.claims.paper_figures import PaperFigure, paper_figures, printed_of, rows_of
-from virtoll.cli import topics
+from virtoll.cli import app, topics
 from virtoll.experiment.describe import ParameterWords, describe
 from virtoll.experiment.file import (
     ConsolidationFile,
@@ -43,6 +47,8 @@ from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import VALIDATION_WORDS
 from virtoll.report import Analysis, load_analysis, words
 from virtoll.report.answer import rankings
+from virtoll.report.columns import TABLES as CSV_TABLES
+from virtoll.report.columns import columns_of
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import Metric
 
@@ -53,8 +59,11 @@ FILES: Final = tuple(
         "README.md",
         "docs/commands.md",
         "docs/experiment-file.md",
+        "docs/options.md",
         "docs/platforms/README.md",
+        "docs/python.md",
         "docs/studies.md",
+        "docs/tables.md",
         "docs/workloads.md",
     )
 )
@@ -209,6 +218,76 @@ def _again(one: PaperFigure) -> tuple[str, str, str]:
     return ", ".join(words[form] for form in forms), ", ".join(f"`{name}`" for name in names), str(len(numbers) or "–")
 
 
+def columns(folder: Path) -> str:  # noqa: ARG001 - as the other tables
+    """A section for each CSV table of a report: what a row is, and its columns."""
+
+    def section(name: str) -> str:
+        rows = ((f"`{one.name}`", one.unit or "–", one.meaning) for one in columns_of(name))
+        return f"## {name}.csv\nA row is {CSV_TABLES[name].rows}.\n\n" + table(("column", "unit", "meaning"), rows)
+
+    return "\n".join(section(name) for name in CSV_TABLES)
+
+
+def interface(folder: Path) -> str:  # noqa: ARG001 - as the other tables
+    """The table of what Python may use: each public name of ``virtoll`` with its signature."""
+    rows = []
+    for name in virtoll.__all__:
+        found = getattr(virtoll, name)
+        if inspect.isclass(found):
+            rows += [(f"`{name}.{own}`", *_told(member)) for own, member in vars(found).items() if own[0] != "_"]
+        elif callable(found):
+            rows.append((f"`virtoll.{name}`", *_told(found)))
+    return table(("name", "takes and returns", "what it does"), rows)
+
+
+def _told(found: Callable[..., Any] | property | cached_property[Any]) -> tuple[str, str]:
+    """The signature, or a property's type, and the first sentence of what is said of it."""
+    function = (
+        found.fget if isinstance(found, property) else found.func if isinstance(found, cached_property) else found
+    )
+    assert function is not None
+    first = " ".join((inspect.getdoc(function) or "").partition("\n\n")[0].split())
+    signature = inspect.signature(function)
+    if function is not found:
+        return f"`{signature.return_annotation}`", first
+    given = [one for one in signature.parameters.values() if one.name != "self"]
+    text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", str(signature.replace(parameters=given)))
+    return f"`{text}`".replace("|", "\\|"), first
+
+
+def options(folder: Path) -> str:  # noqa: ARG001 - as the other tables
+    """A section for each command that is not hidden: how it is called, what it does, its arguments and options."""
+    group = typer.main.get_command(app)
+    assert isinstance(group, typer.core.TyperGroup)
+    return "\n".join(_sections(group, "virtoll"))
+
+
+def _sections(group: typer.core.TyperGroup, path: str) -> Iterator[str]:
+    for name, command in group.commands.items():
+        whole = f"{path} {name}"
+        if command.hidden:
+            continue
+        if isinstance(command, typer.core.TyperGroup):
+            yield from _sections(command, whole)
+            continue
+        rows = [
+            (f"`{_called(one)}`".replace("|", "\\|"), (one.help or "").replace("|", "\\|"))
+            for one in command.params
+            if isinstance(one, typer.core.TyperOption | typer.core.TyperArgument) and not one.hidden
+        ]
+        said = inspect.cleandoc(command.help or "").partition("\n\n")[0].replace("\n", " ")
+        yield f"## {whole}\n{said}\n" + (f"\n{table(('argument or option', 'what it does'), rows)}" if rows else "")
+
+
+def _called(one: typer.core.TyperOption | typer.core.TyperArgument) -> str:
+    """As it is written on a command line: 'RUN', '--size quick|paper', '-q, --quiet'."""
+    metavar = str(one.metavar or one.name)
+    if isinstance(one, typer.core.TyperArgument):
+        return metavar
+    names = ", ".join(sorted([*one.opts, *one.secondary_opts], key=len))
+    return names if one.is_flag else f"{names} {metavar}"
+
+
 def codes(folder: Path) -> str:  # noqa: ARG001 - as the other tables
     """The table of exit codes."""
     return table(("code", "meaning"), ((str(one.code), one.meaning) for one in topics.EXIT_CODES))
@@ -277,6 +356,7 @@ _LISTS: Final = ("more_generators", "more_sinks")  # in a file, what a list of g
 _BY_NAME: Final = ("local", "guests", "nested")  # in a file, a word
 TABLES: Final[Mapping[str, Callable[[Path], str]]] = {
     "codes": codes,
+    "columns": columns,
     "costs": costs,
     "environment": environment,
     "experiment": file_keys,
@@ -295,6 +375,8 @@ TABLES: Final[Mapping[str, Callable[[Path], str]]] = {
     "experiment-testbed-role": lambda _: keys(Role),
     "experiment-workloads": workload_keys,
     "figures": figures,
+    "interface": interface,
+    "options": options,
     "parameters": parameters,
     "platforms": platforms,
     "workloads": workloads,

@@ -1,0 +1,93 @@
+"""The described columns are those of the tables that the code makes, each table of them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+import pytest
+from tests.support import synthetic_run
+from tests.support.commands import REPOSITORY
+
+from virtoll.report.columns import SHARED, TABLES, columns_of
+from virtoll.report.csv_table import mean_columns
+from virtoll.report.tables import csv_tables
+from virtoll.stats.analysis import analyse
+
+CODE = REPOSITORY / "src" / "virtoll" / "report"
+COMPUTED = {"lower", "upper", "frames_per_second", "trial_ns", "trials", "outcome_of_"}
+"""Parts of names that the code puts together: both bounds of a search, and the outcome of each run."""
+PER_RUN = {"run", "runs", "error_at_most"}
+"""What a reproduction's tables have besides, which docs/tables.md says before its sections."""
+
+
+def constants(node: ast.AST) -> set[str]:
+    """The text constants of an expression; of `mean_columns` the columns that it names."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "mean_columns":
+        return {column for one in node.args for what in constants(one) for column in mean_columns(what)}
+    if isinstance(node, ast.Constant):
+        return {node.value} if isinstance(node.value, str) else set()
+    return {one for child in ast.iter_child_nodes(node) for one in constants(child)}
+
+
+def made_in_code() -> Iterator[tuple[str, set[str]]]:
+    """Each table's name, and the columns that its header spells out, wherever the code makes one."""
+    for path in sorted(CODE.glob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        scopes = [tree, *(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))]
+        named = {
+            (id(scope), target.id): constants(node.value)
+            for scope in scopes
+            for node in ast.walk(scope)
+            if isinstance(node, ast.Assign)
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        }
+        for scope in scopes[1:]:
+            for call in ast.walk(scope):
+                if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "CsvTable":
+                    name, header = call.args[:2]
+                    of = name.value if isinstance(name, ast.Constant) else "explanation"
+                    names = [one.id for one in ast.walk(header) if isinstance(one, ast.Name)]
+                    spelt = constants(header)
+                    for one in names:
+                        spelt |= named.get((id(scope), one)) or named.get((id(tree), one), set())
+                    if isinstance(name, ast.Constant) or path.stem == "explanation":
+                        yield str(of), spelt
+
+
+def test_each_table_of_the_code_is_described() -> None:
+    made = list(made_in_code())
+    assert {name for name, _ in made} == TABLES.keys()
+    for name, spelt in made:
+        described = {one.name for one in columns_of(name)}
+        unsaid = {one for one in spelt - described - PER_RUN - COMPUTED if re.fullmatch(r"[a-z_]+", one)}
+        assert unsaid == set(), name
+
+
+@pytest.mark.parametrize("sources", [(1,), (1, 2)])
+def test_a_table_has_its_described_columns_in_their_order(sources: tuple[int, ...]) -> None:
+    truth = synthetic_run.Truth(
+        costs=synthetic_run.REALISTIC,
+        rates_mbit_per_second=(10, 100),
+        sources=sources,
+        summary="median-drop-first",
+        threads=(1, 2, 4),
+        weighed=True,
+        wired=True,
+    )
+    made = {table.name: table.header for table in csv_tables(analyse(synthetic_run.run_data(truth)))}
+    labels = made.pop("equivalence")[2:]
+    assert set(labels) >= {"native", "runc"}
+    assert len(made) > 10
+    for name, header in made.items():
+        described = tuple(one.name for one in columns_of(name) if one.name != "harness_ns" or "harness_ns" in header)
+        assert header == described, name
+
+
+def test_no_description_is_left_over() -> None:
+    for name, table in TABLES.items():
+        assert table.own.keys() <= set(table.names), name
+    used = {one for table in TABLES.values() for one in table.names if one not in table.own}
+    assert used == SHARED.keys()
