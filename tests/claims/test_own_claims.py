@@ -62,7 +62,7 @@ def test_a_users_claims_are_judged_beside_a_run(run: Path, mine: Path) -> None:
     assert printed.returncode == 0, printed.stderr
     lines = printed.stdout.splitlines()
     assert lines[0] == "cheap supported: The slow model computes at half of the model's speed or more."
-    assert re.match(r"    slow, .*: 6\d % of model \(6\d to 6\d %\)$", lines[3]), lines[3]
+    assert re.match(r"    slow, .*: 6\d(\.\d)? % of model \(6\d\S* to 6\d\S* %\)$", lines[3]), lines[3]
     assert any(line.startswith("quick refuted: ") for line in lines)
     assert "not measured: never: the run has no value of bzip2" in lines
     assert lines[-1] == "3 claims: 1 refuted, 1 supported, 1 not measured."

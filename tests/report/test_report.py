@@ -167,8 +167,11 @@ def test_a_report_is_whole_and_loads_nothing(name: str, reports: Callable[[str],
         "over-vcpus": False,
     }  # with a section of their own, or without one
     own |= dict.fromkeys(("listed_rates", "sources"), bool(RUNS[name].rates_mbit_per_second))
+    own |= {one: FIGURES[one].why_not(built.analysis) is None for one in ("scaling", "guests", "consolidation")}
     for figure in FIGURES:
         assert (f"figure-{figure}" in page.ids) is own.get(figure, True)
+    missing = [one for one in FIGURES.values() if one.why_not(built.analysis) is not None]
+    assert all(f"{one.title} (" in html.unescape(text) for one in missing), "said at the end"
     series = {figure for figure in figures_of(built.analysis) if figure not in FIGURES}
     assert {figure for figure in series if f"figure-{figure}" not in page.ids} == set()
     assert any(figure.startswith("bars-") for figure in series) is ('id="paper-summary"' in text)
@@ -371,7 +374,7 @@ def test_many_workloads_stay_readable() -> None:
     )
     phrases = next(one for one in platform_words(many) if one.platform == platform).phrases
     lead = "Not known, only one block has both values"
-    assert phrases == (f"{lead}: 12 comparisons ({known}), one by one in the table of cost",)
+    assert phrases == (f"{lead}: 12 comparisons ({known}), one by one in the table of slowdowns",)
     other = replace(task, workload="another")
     wide = replace(found, tasks=tuple(replace(other, workload=f"another-{number}") for number in range(9)))
     wide = replace(wide, comparisons=tuple(replace(some, task=task) for task in wide.tasks))
@@ -494,7 +497,7 @@ def test_what_a_run_can_see_and_its_families_are_sentences() -> None:
         Detectable("os-level", second, 3.5, 2.0, 9.0, 4),
     )
     beside = detectable_line(replace(analysis, detectable=both))
-    assert "os-level platforms packet path 14 %; emulated platforms packet path 50 %." in beside
+    assert "os-level platforms packet path 1.14; emulated platforms packet path 1.5." in beside
     assert detectable_line(replace(analysis, detectable=both[2:])) == ""
     assert family_line(analysis).startswith(
         "3 blocks of 3 rounds. Verdicts are corrected (Holm) over 20 comparisons of primary metrics."
@@ -506,9 +509,9 @@ def test_what_a_run_can_see_and_its_families_are_sentences() -> None:
         "The host itself has two speeds in Super Pi 16384 digits (30 % of its trials are about 45 % slower)."
     )
     many = replace(analysis, two_states=tuple(TwoStates(task, 1.1 + n / 10, 0.3) for n in range(9)))
-    assert "about 90 % slower), " in states_line(many).partition("(30 %")[2]
+    assert "about 1.9 times slower), " in states_line(many).partition("(30 %")[2]
     assert states_line(many).count(" slower)") == 4
-    assert ", and 5 more. A difference" in states_line(many)
+    assert ", and 5 more. No difference" in states_line(many)
     shown = analyse(run_data(RUNS["control differs"]))
     assert control_line(shown).startswith("Do not trust this run: the host differs from itself in ")
     assert re.search(r"Super Pi 16384 digits \((1\.5 times|\d\d %) slower, at least", control_line(shown))

@@ -167,7 +167,7 @@ def _times(number: float) -> str:
 
 
 def _evidence(found: Finding, caveat: str | None) -> str:
-    """'568 kframes/s of forward 64 B; 3 blocks, 15 trials', and what limits it."""
+    """'568 kframes/s of IP forwarding 64 B; 3 blocks, 15 trials', and what limits it."""
     bounded = found.bound.startswith("router") and "<" in found.bound
     told = "were too much for" if found.too_much else "within the bounds, of" if bounded else "of"
     value = "" if found.value is None else f"{_value(found.value, found.unit)} {told} "

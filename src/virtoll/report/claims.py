@@ -124,7 +124,7 @@ def _shown(tested: JudgedTest) -> tuple[str, ...]:
 
 
 def finding_words(tested: JudgedTest, found: Finding) -> str:
-    """'netns, forward 64 B: 36 % of native (34 to 38 %)', and what it says where that is not what the test comes to."""
+    """'netns, IP forwarding 64 B: 36 % of native (34 to 38 %)', and its outcome where that is not the test's."""
     of_several = "all together" if tested.test.together else ""
     what = ", ".join(filter(None, (found.platform, found.task, found.under, of_several)))
     said = _numbers(tested, found)

@@ -61,5 +61,5 @@ def gate_lines(view: GateView) -> list[str]:
 
 
 def measured_words(one: CheckView) -> str:
-    """'netns, superpi 16384 digits: 2.00x (1.98 to 2.03x) in 5 blocks'."""
+    """'netns, Super Pi 16384 digits: 2.00x (1.98 to 2.03x) in 5 blocks'."""
     return ": ".join(filter(None, (f"{one.platform}, {one.task}", one.value)))

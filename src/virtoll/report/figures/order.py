@@ -259,7 +259,7 @@ def caption(analysis: Analysis) -> str:
     if analysis.drift is not None:
         found = "a trend" if analysis.drift.p_value < 0.05 else "no trend that stands out from the noise"
         trend = (
-            f" Over the run performance changed by {units.percent(analysis.drift.over_run)} (Sen's slope over the "
+            f" Over the run performance changed by {_change(analysis.drift.over_run)} (Sen's slope over the "
             f"means of blocks; exact Mann-Kendall test of these p = {analysis.drift.p_value:.2g}: {found})."
         )
     return (
@@ -268,6 +268,10 @@ def caption(analysis: Analysis) -> str:
         "edge, with their value, or with the range of those side by side. Outliers (modified z-score above 3.5, from "
         "five values on) are flagged, never removed."
     )
+
+
+def _change(part: float) -> str:
+    return f"{units.significant(100 * part, 2)} %".replace("-", "−")
 
 
 def why_not(analysis: Analysis) -> str | None:
