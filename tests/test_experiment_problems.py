@@ -76,6 +76,14 @@ def test_every_mistake_of_a_first_file_is_told_at_once() -> None:
     ]
 
 
+def test_an_entry_that_has_its_name_as_the_key_is_told_how_it_is_written() -> None:
+    text = 'name: a\nquestion: "?"\nplatforms: [native, runc]\nworkloads:\n  - superpi: {digits: 4096}\n'
+    assert printed(text)[0] == (
+        "my.yaml:5:5: key 'workloads[0]': the key 'workload' is missing; write 'workload: superpi', and the "
+        "parameters of superpi beside it, one line each"
+    )
+
+
 @pytest.mark.parametrize(
     ("changed", "said"),
     [

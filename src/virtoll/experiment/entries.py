@@ -282,6 +282,10 @@ def _entry(
     given: dict[str, Any] = {key: entry} if isinstance(entry, str) else dict(entry)
     name = given.pop(key, None)
     if not isinstance(name, str) or name not in known:
+        if name is None and isinstance(entry, dict) and len(entry) == 1 and next(iter(entry)) in known:
+            meant = next(iter(entry))  # as a list of YAML's mappings is often written
+            said = f"write '{key}: {meant}', and the parameters of {meant} beside it, one line each"
+            raise wrong(path, where, f"the key '{key}' is missing; {said}")
         said = f"{name!r} is not known" if name is not None else f"the key '{key}' is missing"
         allowed = choices(name, known, f"virtoll list {key}s")
         raise wrong(path, f"{where}.{key}", f"{said}; {allowed}")
