@@ -228,6 +228,25 @@ def test_a_damaged_run_is_not_extended(run: Path) -> None:
     )
 
 
+@pytest.mark.root
+def test_a_run_of_another_user_is_not_extended(run: Path) -> None:
+    """As root without the right to write everywhere, in a folder that may only be read."""
+    run.chmod(0o555)
+    without = ["setpriv", "--bounding-set", "-dac_override", "--inh-caps", "-dac_override"]
+    refused = subprocess.run(
+        [*without, sys.executable, "-m", "virtoll", "extend", run, "--blocks", "+1"],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    run.chmod(0o755)
+    assert refused.returncode == 2
+    assert refused.stderr == (
+        f"virtoll: {run} cannot be written; extend it as the user that measured it, or extend a copy\n"
+    )
+
+
 def test_the_terminal_names_the_command_only_where_blocks_may_be_added(run: Path) -> None:
     file = experiments.write(
         run.parent, **{**RIGHT, "platforms": [*PLATFORMS, fake("near", cost=1.1, jitter=0.1, seed=9)]}

@@ -180,7 +180,7 @@ def test_a_report_that_has_no_room_leaves_the_old_one(tmp_path: Path) -> None:
     command = [sys.executable, "-c", FULL, "report", str(run)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert f"cannot write the report to {run / 'report'}: File too large. Give another folder." in " ".join(
+    assert f"cannot write the report to {run / 'report'}: File too large. Report a copy of the run." in " ".join(
         done.stderr.split()
     )
     assert all_of(run) == before

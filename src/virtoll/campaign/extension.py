@@ -7,6 +7,7 @@ not measure anything.
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 from collections.abc import Mapping
@@ -47,7 +48,12 @@ def asked_blocks(folder: RunFolder, text: str) -> int:
 
 
 def refuse_unfinished(folder: RunFolder, *, held: bool = False) -> None:
-    """UsageError where a run did not end, or is not as it was when it did. ``held``: this process writes it."""
+    """UsageError where a run did not end, is not as it was when it did, or is another user's.
+
+    ``held``: this process writes it.
+    """
+    if not os.access(folder.path, os.W_OK):
+        raise UsageError(f"{folder.path} cannot be written; extend it as the user that measured it, or extend a copy")
     state = folder.state().state if held else state_now(folder.path)
     if state == "running" and not held:
         raise UsageError(f"{folder.path} is being measured; extend it when it has ended ('virtoll watch' follows it)")

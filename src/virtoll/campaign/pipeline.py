@@ -73,6 +73,7 @@ def measure(
         folder = RunFolder.create(into, document)
         session.commands.record_into(folder)
         _measure_plan(experiment, plan, folder, session, progress, look)
+    folder.set_state("complete", None)  # after the lab's end, which records commands too
 
 
 def resume(into: Path, progress: Progress, look: Look | None = None) -> None:
@@ -85,6 +86,7 @@ def resume(into: Path, progress: Progress, look: Look | None = None) -> None:
         folder.set_state("running", None)
         session.commands.record_into(folder)
         _measure_plan(experiment, plan_of(experiment), folder, session, progress, look)
+    folder.set_state("complete", None)
 
 
 def extend(into: Path, blocks: int, command: list[str], progress: Progress) -> None:
@@ -102,6 +104,7 @@ def extend(into: Path, blocks: int, command: list[str], progress: Progress) -> N
         folder = folder.extend(extension.extended_manifest(folder.manifest, plan, command))
         session.commands.record_into(folder)
         _measure_plan(experiment, plan, folder, session, progress, None)
+    folder.set_state("complete", None)
 
 
 def experiment_of(folder: RunFolder) -> Experiment:
@@ -146,7 +149,6 @@ def _measure_plan(
         consolidation.many_guests()
     if experiment.consolidation is not None:
         consolidation.measure(experiment, folder, session, EVERY_PLATFORM, progress)
-        folder.set_state("complete", None)
         return
     session.attempts = Counter(record.trial for record in folder.trials())
     session.boots = Counter((boot.platform, boot.block) for boot in folder.boots())
@@ -176,7 +178,6 @@ def _measure_plan(
                     if calibrator is not None:
                         calibrator.note(trial.workload, record)
         _calibrate(calibrator, "end" if todo else None, progress)
-    folder.set_state("complete", None)
 
 
 def _is_decided(experiment: Experiment, blocks: int, folder: RunFolder, progress: Progress, look: Look | None) -> bool:

@@ -267,7 +267,7 @@ def _built(
                 (folder / name).write_text(text, encoding="utf-8")
     except OSError as error:
         reason = error.strerror or str(error)
-        raise StorageError(f"cannot write the report to {target}: {reason}. Give another folder.") from error
+        raise StorageError(f"cannot write the report to {target}: {reason}. Report a copy of the run.") from error
     return ReportResult(target / "index.html", ledger, analysis, damage, advice, gate)
 
 
