@@ -19,7 +19,7 @@ _TEXT: Final = "string"
 _COUNT: Final = "Int64"
 _NUMBER: Final = "Float64"
 _ANSWER: Final = "boolean"
-_TASK: Final = {"workload": _TEXT, "parameters": _TEXT, "metric": _TEXT, "unit": _TEXT}
+_TASK: Final = {"workload": _TEXT, "parameters": _TEXT, "metric": _TEXT, "unit": _TEXT, "label": _TEXT}
 _INTERVAL: Final = {"low": _NUMBER, "low_open": _ANSWER, "high": _NUMBER, "high_open": _ANSWER}
 COLUMNS: Final[Mapping[Rows, Mapping[str, str]]] = {
     "medians": {
@@ -44,6 +44,7 @@ COLUMNS: Final[Mapping[Rows, Mapping[str, str]]] = {
         "platform_median": _NUMBER,
         "share": _NUMBER,
         **_INTERVAL,
+        "times_slower": _NUMBER,
         "interval_method": _TEXT,
         "p_value": _NUMBER,
         "p_adjusted": _NUMBER,
@@ -75,7 +76,7 @@ UNITS: Final[Mapping[Rows, Mapping[str, str]]] = {
     "comparisons": {
         **dict.fromkeys(("baseline_median", "platform_median"), _AS_SAID),
         **dict.fromkeys(("share", "low", "high", "margin"), _OF_THE_BASELINE),
-        "at_least": "factor",
+        **dict.fromkeys(("times_slower", "at_least"), "factor"),
     },
     "trials": {},
 }
