@@ -89,7 +89,7 @@ def test_the_table_has_every_number() -> None:
     assert (first["injected"], first["measured"], first["low"], first["high"]) == ("2.0", "2.05", "1.9", "2.2")
     assert (second["outcome"], second["rule"]) == ("missed", "within 1 of 10")
     assert (third["outcome"], third["injected"], third["reason"]) == ("not tested", "", "no QEMU")
-    assert rows(FINDINGS)[0]["interval (95 %)"] == "1.90 to 2.20"
+    assert rows(FINDINGS)[0]["interval (95 %)"] == "1.9 to 2.2"
     assert rows(FINDINGS)[2]["outcome"] == "not tested: no QEMU"
     assert summary(FINDINGS) == "selftest: 1 found, 1 missed, 1 not tested"
 

@@ -149,7 +149,7 @@ def test_no_run_at_all_is_a_page_that_says_so() -> None:
     assert found.missing == STUDY.presets
     page = render_reproduction(found, {})
     assert "0 runs" in page
-    assert "0 stand beside something measured here" in page
+    assert "0 have a value measured here" in page
 
 
 def test_the_numbers_of_all_runs_stand_beside_the_papers_with_the_run_that_each_is_from() -> None:

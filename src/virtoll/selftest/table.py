@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from virtoll import units
 from virtoll.selftest.findings import Finding, Outcome
 
 HEADER = ("check", "fault", "unit", "injected", "measured", "low", "high", "outcome", "rule", "reason")
@@ -21,7 +20,7 @@ def rows(findings: Sequence[Finding]) -> list[dict[str, Any]]:
             "check": one.check,
             "fault": one.what,
             "injected": _number(one.injected, one.unit),
-            "measured": _measured(one),
+            "measured": _number(one.measured.value, one.unit) if one.measured else "",
             "interval (95 %)": _interval(one),
             "outcome": one.outcome.value if not one.reason else f"{one.outcome.value}: {one.reason}",
         }
@@ -62,16 +61,8 @@ def _number(value: float | None, unit: str) -> str:
     return "" if value is None else f"{value:.4g} {unit}".rstrip()
 
 
-def _measured(one: Finding) -> str:
-    """With the digits that its interval leaves."""
-    found = one.measured
-    if found is None or found.low == found.high:
-        return _number(found.value if found else None, one.unit)
-    return f"{units.estimate(found.value, (found.low, found.high), '')} {one.unit}".rstrip()
-
-
 def _interval(one: Finding) -> str:
     measured = one.measured
     if measured is None or measured.low == measured.high:
         return ""
-    return units.between(measured.low, measured.high, "")
+    return f"{measured.low:.4g} to {measured.high:.4g}"
