@@ -22,7 +22,9 @@ ROOT = Path(__file__).resolve().parent.parent
 NO_PROGRAMS = {
     **dict.fromkeys(("bc", "bzip2", "mysql", "nginx", "poweroff"), "run in guests, of whose image they are"),
     **dict.fromkeys(("VBoxManage", "cloud-hypervisor", "firecracker", "xl"), "the user's own product"),
-    **dict.fromkeys(("file", "idle", "init", "open", "write"), "words that name no program there"),
+    **dict.fromkeys(
+        ("column", "file", "idle", "init", "open", "opt", "write", "xz"), "words that name no program there"
+    ),
     "git": "made the clone",
 }
 _SYSTEM_FOLDERS = ("usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin")

@@ -105,10 +105,10 @@ def test_a_page_is_made_of_runs_that_are_there_and_measures_nothing(tmp_path: Pa
     made = virtoll("reproduce", STUDY, "--from", tmp_path / "runs", "--into", tmp_path / "page", "--json")
     assert made.returncode == 0, made.stderr
     document = json.loads(made.stdout)
-    assert [(one["run"], one["state"]) for one in document["runs"]] == [("jobs", "running")]
+    assert [(one["run"], one["state"]) for one in document["runs"]] == [("jobs", "interrupted")]
     assert document["missing"] == ["schlosser2011", "schlosser2011-neighbours"]
     assert any("jobs: model, model-again, slow: a model, of which nothing" in text for text in document["cautions"])
-    assert any("jobs: it goes on, or was killed (running)" in text for text in document["cautions"])
+    assert any("jobs: it is not complete (interrupted: it was killed)" in text for text in document["cautions"])
     assert (tmp_path / "page" / "report" / "tables" / "claims.csv").is_file()
     assert records(tmp_path / "runs" / "jobs") == before
     assert not (tmp_path / "runs" / "jobs" / "report").exists()
