@@ -70,7 +70,7 @@ def test_what_its_kernel_has_not_is_told_with_what_it_has(live: Connected) -> No
     listed = (found.data_schedulers or "").replace("[", "").replace("]", "").split()
     assert why_not_in_force(order, found, data=True) == (
         "io_scheduler: its kernel did not take 'cfq' for the disk with its data; it has: "
-        f"{', '.join(listed) or 'none that it tells'}; name one of these"
+        f"{', '.join(listed) or 'none that it reports'}; name one of these"
     )
     assert why_not_in_force(order, found, data=False) is None, "it has no disk whose requests are ordered"
 

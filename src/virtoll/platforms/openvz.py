@@ -50,7 +50,7 @@ _REMEDIES = {
     5: "boot an OpenVZ kernel with its modules (/proc/vz)",
     6: "the host has too little memory for it; give the guest less, or end others",
     12: "vzctl needs root on the hardware node; log in as root",
-    44: "it belongs to no container that is known; look which program holds it",
+    44: "it belongs to no container that is known; look whose it is",
     46: "no space is left below 'area'; free some, or name another folder",
     91: "vzctl looks for templates elsewhere: give vz.conf's folder above template/ as 'area'",
 }
