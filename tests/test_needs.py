@@ -99,7 +99,9 @@ def test_a_setting_that_its_kernel_has_not_skips_its_trials_and_is_stored(
         blocks=1,
         workloads=[{"workload": "superpi", "digits": 100}],
     )
-    said = "clocksource: its kernel counts by 'model' and not by 'hpet'; it has: none that it reports; name one of these"
+    said = (
+        "clocksource: its kernel counts by 'model' and not by 'hpet'; it has: none that it reports; name one of these"
+    )
     found = {(one.platform, one.status, one.reason) for one in folder.trials()}
     refused = f"its guest could not be started: {said}"
     assert found == {("model", "ok", None), ("set-model", "ok", None), ("set-hpet", "skipped", refused)}

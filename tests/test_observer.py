@@ -108,7 +108,7 @@ def test_counters_can_be_switched_off_and_are_compared(tmp_path: Path, monkeypat
     assert effect.comparison.share == pytest.approx(1.25, rel=0.01)
     assert len(effect.comparison.pairs) == 3
     assert effect.comparison.interval is not None
-    assert "Performance without counters, of that with them: model forward" in observer_line(analysis)
+    assert "Performance without counters, of that with them: model IP forwarding" in observer_line(analysis)
 
     asked.clear()
     run(tmp_path / "none", platforms=[fake("model", counters="none")], workloads=forward, blocks=1)

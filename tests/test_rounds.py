@@ -280,7 +280,7 @@ def test_a_run_that_is_not_run_until_decided_is_not_looked_at(tmp_path: Path) ->
     ("changed", "words"),
     [
         ({"blocks": {"least": 5, "most": 4, "until": "decided"}}, "key 'blocks'.*least .5. is more than most .4."),
-        ({"blocks": {"least": 3}}, "key 'blocks.until': is missing"),
+        ({"blocks": {"least": 3}}, "missing key 'blocks.until': "),
         ({"blocks": {"until": "bored"}}, "key 'blocks.until'"),
         ({"blocks": {"until": "decided"}, "order": "paper"}, "key 'blocks.until': the paper's order has no blocks"),
     ],
