@@ -143,7 +143,6 @@ def test_one_guest_beside_has_nics_on_the_same_hosts() -> None:
         ({"neighbour": NEIGHBOUR | {"generator": ["eth8"]}}, "testbed.neighbour.generator': the name of one interface"),
         ({"neighbour": NEIGHBOUR | {"hypervisor": ["nic8"]}}, "testbed.neighbour.hypervisor': a list of two interfac"),
         ({"neighbour": NEIGHBOUR | {"host": FAR}}, "testbed.neighbour.host': not known; allowed keys: generator, sink"),
-        ({"neighbour": {"generator": "eth8"}}, "testbed.neighbour.sink': NIC to count at"),
         ({"neighbour": NEIGHBOUR | {"sink": "eth2"}}, "eth2 .ssh bench@peer. is there twice; name an interface of its"),
         ({"neighbour": NEIGHBOUR | {"sink": "eth8"}}, "eth8 .ssh bench@peer. is there twice; name an interface of its"),
         ({"neighbour": NEIGHBOUR | {"hypervisor": ["nic8", "nic1"]}}, "nic1 .local. is there twice; name an interface"),
@@ -156,7 +155,14 @@ def test_one_guest_beside_has_nics_on_the_same_hosts() -> None:
 )
 def test_wrong_nics_of_a_guest_beside_are_refused_in_one_sentence(changed: dict[str, object], complaint: str) -> None:
     wanted = section(**{"neighbour": NEIGHBOUR, **changed})
-    with pytest.raises(UsageError, match=rf"^{experiments.FILE}: (missing )?key '.*{complaint}"):
+    with pytest.raises(UsageError, match=rf"^{experiments.FILE}: key '.*{complaint}"):
+        experiments.parsed(testbed=wanted, scenario="neighbours", neighbours=["idle"], guest={"marks": "channel"})
+
+
+def test_nics_that_a_guest_beside_lacks_are_named_with_what_they_are_for() -> None:
+    wanted = section(neighbour={"generator": "eth8"})
+    missing = rf"^{experiments.FILE}: missing key 'testbed.neighbour.sink': NIC to count at, on the sink's host$"
+    with pytest.raises(UsageError, match=f"(?m){missing}"):
         experiments.parsed(testbed=wanted, scenario="neighbours", neighbours=["idle"], guest={"marks": "channel"})
 
 

@@ -281,7 +281,7 @@ def test_a_size_between_those_measured_has_the_models_answer() -> None:
     assert finding.margin is not None
     assert finding.fit.held_out is not None
     assert finding.margin.at_least < finding.margin.times / (1 + finding.fit.held_out)
-    assert "forward 800 B, which was not measured, by a model" in flat(advice)
+    assert "IP forwarding 800 B, which was not measured, by a model" in flat(advice)
     assert told(advice_of(run, f"router 800B {truth * 2:.0f}pps"))["netns"] is FAILS
 
 

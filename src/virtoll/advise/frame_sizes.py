@@ -75,5 +75,5 @@ def frame_cost(cells: Sequence[Cell], size: int) -> Asked | None:
     for block in blocks:
         told = predicted(Model.FRAME_COST, {at: own[block] for at, own in times.items()}, size)
         rounds[block, 0] = sign * (math.log(told) - unit)
-    task = f"{nearest.task.workload} {size} B, which was not measured, by a model"
+    task = f"{replace(nearest.task, size=f'{size} B').work}, which was not measured, by a model"
     return Asked("", 1.0, lower, replace(nearest, rounds=rounds), fit=found, task=task, basis=tuple(cells))

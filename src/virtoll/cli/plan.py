@@ -245,7 +245,7 @@ def _summary(checked: Experiment, planned: Plan, held: int, seconds: float) -> l
     if planned.boot == "each-workload":
         order = f"{order}, guests booted anew for each workload"
     most = "" if checked.looks is None else "at most "
-    time = f"{_duration(seconds)} if every platform is available"
+    time = f"{duration_words(seconds)} if every platform is available"
     lines = [f"{most}{len(planned.trials)} trials in {order}, {time}"]
     if checked.looks is not None:
         lines.append(f"it ends at the first look that finds all decided: after {_numbers(checked.looks)} blocks")
@@ -260,7 +260,8 @@ def _numbers(looks: Looks) -> str:
     return f"{', '.join(others)} or {last}" if others else last
 
 
-def _duration(seconds: float) -> str:
+def duration_words(seconds: float) -> str:
+    """How long a plan takes, as far as it is known before: 'about 4.6 minutes'."""
     if seconds < 57:  # from there on it is rounded to 1.0
         return "less than a minute"
     return f"about {seconds / 60:.1f} minutes" if seconds < 2 * 3600 else f"about {seconds / 3600:.1f} hours"

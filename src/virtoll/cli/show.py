@@ -14,7 +14,7 @@ from virtoll import units
 from virtoll.cli import complete
 from virtoll.cli.groups import Cli
 from virtoll.cli.output import Json, columns, print_json, say
-from virtoll.cli.plan import ExperimentArgument, SizeOption, load
+from virtoll.cli.plan import ExperimentArgument, SizeOption, duration_words, load
 from virtoll.errors import UsageError
 
 if TYPE_CHECKING:
@@ -295,8 +295,7 @@ def _about(checked: Experiment, trials: int, seconds: float) -> Iterable[tuple[s
     else:
         until = "at most " if checked.looks is not None else ""
         yield "blocks", f"{until}{checked.blocks}, each with {checked.rounds} rounds of every workload"
-    time = f"{seconds / 60:.1f} minutes" if seconds < 2 * 3600 else f"{seconds / 3600:.1f} hours"
-    yield "trials", f"{trials}, about {time} if every platform is available"
+    yield "trials", f"{trials}, {duration_words(seconds)} if every platform is available"
 
 
 def _given(parameters: Parameters) -> dict[str, Any]:
