@@ -30,6 +30,19 @@ def nanoseconds(value: float, digits: int = 3) -> str:
     return f"{significant(value, digits)} ns"
 
 
+def time_to_come(seconds: float) -> str:
+    """A time to come, given in s, which nobody knows to the second: '40 s', '12 min', '7.5 h', '67 days'."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 10 * 60:
+        return f"{seconds / 60:.1f} min"
+    if seconds < 2 * 3600:
+        return f"{seconds / 60:.0f} min"
+    if seconds < 48 * 3600:
+        return f"{significant(seconds / 3600, 2)} h"
+    return f"{significant(seconds / 86400, 2)} days"
+
+
 def size(value: int, digits: int = 3) -> str:
     """A size in bytes: '256 MiB'; exact bytes below 1 KiB."""
     for scale, unit in _SIZE:

@@ -110,11 +110,11 @@ def test_a_comment_has_question_thresholds_ranking_and_host(analysis: Analysis) 
     assert str(analysis.data.manifest.experiment["question"]).split("?")[0] in text
     assert host_line(analysis).split(":")[0] in text
     rows = [re.split(r"(?<!\\)\|", line) for line in text.splitlines() if line.startswith("|")]
-    assert {len(row) for row in rows} == {6}
+    assert {len(row) for row in rows} == {6, 7}  # of thresholds four cells, of the ranking five
     assert "<b>" not in text
     assert "@" not in text
     assert not steers(text)
-    assert re.search(r"times slower, at least", text)
+    assert re.search(r"\| [0-9.]+ m?s \| [0-9.]+ times slower, at least", text)
 
 
 def test_medians_for_benchmark_services(analysis: Analysis) -> None:

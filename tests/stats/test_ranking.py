@@ -83,7 +83,8 @@ def test_what_has_no_interval_or_is_no_result_has_no_place() -> None:
     assert [(one.place, one.platform) for one in row.platforms] == [("1", "native"), ("2", "runc")]
     assert row.platforms[1].words.startswith("50 % slower, at least ") or "1.5 times slower" in row.platforms[1].words
     (single,) = ranked(computed({"native": 1.0, "runc": 1.5}, blocks=1))
-    assert single.others == ("runc: one block, no interval",)
+    assert single.others == ("runc (1.53 s): one block, no interval",)
+    assert [one.median for one in single.platforms] == ["993 ms"]
     assert ranked(analyse(made_up_run({"runc": {}}, [Made("runc", "superpi", {})], baseline=None))) == ()
 
 

@@ -105,8 +105,8 @@ def experiment_line(told: Told) -> str:
     """What an experiment would answer; its text is to follow as it is."""
     if told.text is None:
         return f"not measured: {told.tells}; no experiment of this Virtoll can answer it: {told.note}"
-    minutes = "" if told.seconds is None else f", about {max(told.seconds / 60, 0.1):.1f} minutes"
-    text = f"not measured or not decided: {told.tells}; this experiment would answer it{minutes}"
+    time = "" if told.seconds is None else f", about {units.time_to_come(max(told.seconds, 1.0))}"
+    text = f"not measured or not decided: {told.tells}; this experiment would answer it{time}"
     return f"{text}{f' ({told.note})' if told.note else ''}:"
 
 

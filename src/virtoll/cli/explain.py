@@ -13,7 +13,7 @@ import typer
 
 from virtoll.cli.folders import find_run
 from virtoll.cli.lab import check_lab, prepare_outside, require_lab
-from virtoll.cli.output import Json, print_json, say_in_columns, say_on_stderr
+from virtoll.cli.output import Json, Verbose, print_json, say_in_columns, say_on_stderr
 from virtoll.cli.plan import OnlyOption, PlatformOption, WorkloadOption, chosen
 from virtoll.cli.runs import RunArgument, tell_damage
 from virtoll.errors import Interrupted, LabError, StorageError
@@ -37,6 +37,7 @@ def explain(
             "--trials", metavar="N", min=1, max=30, help="Trials of each platform and workload with observers on."
         ),
     ] = 3,
+    verbose: Verbose = False,
     as_json: Json = False,
 ) -> None:
     """Say why a run's platforms cost what they cost.
@@ -45,6 +46,7 @@ def explain(
 
     Trials with observers on are added to the run's folder, and are never results of it.
     """
+    del verbose  # its callback has set what this process and those below it do
     from virtoll.campaign.explain import Wanted, explained_experiment, outstanding
     from virtoll.report import explanation_document, explanation_lines, load_analysis
     from virtoll.runfolder.store import RunFolder

@@ -10,7 +10,7 @@ import typer
 
 from virtoll.cli import complete
 from virtoll.cli.groups import Cli
-from virtoll.cli.output import console, say
+from virtoll.cli.output import say, show_table
 from virtoll.errors import ImageError, UsageError
 
 app = Cli(help="Guest images: the agent only, or with the workloads' tools.")
@@ -71,14 +71,17 @@ def list_images(as_json: Json = False) -> None:
     if as_json:
         sys.stdout.write(json.dumps(rows, indent=2) + "\n")
         return
-    from rich.table import Table
-
-    table = Table("image", "what is in it", "built", "MB", "packages")
-    for row in rows:
-        size = "-" if row["bytes"] is None else f"{row['bytes'] / 1e6:.1f}"
-        count = "-" if row["packages"] is None else str(row["packages"])
-        table.add_row(row["image"], row["title"], "yes" if row["built"] else "no", size, count)
-    console().print(table)
+    lines = [
+        {
+            "image": row["image"],
+            "what is in it": row["title"],
+            "built": row["built"],
+            "MB": "-" if row["bytes"] is None else f"{row['bytes'] / 1e6:.1f}",
+            "packages": "-" if row["packages"] is None else row["packages"],
+        }
+        for row in rows
+    ]
+    show_table(lines)
 
 
 @app.command()

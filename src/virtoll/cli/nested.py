@@ -10,7 +10,7 @@ import typer
 
 from virtoll.cli import complete
 from virtoll.cli.groups import Cli
-from virtoll.cli.output import console, say
+from virtoll.cli.output import say, show_table
 from virtoll.errors import UsageError
 
 app = Cli(help="Emulated hypervisor hosts for trying a product by hand.")
@@ -97,16 +97,20 @@ def list_nested_hosts(as_json: Annotated[bool, typer.Option("--json", help="Prin
         return
     from datetime import UTC, datetime
 
-    from rich.table import Table
-
-    table = Table("kind", "what it is", "built", "up since", "process")
+    lines = []
     for row in rows:
         since = row.get("since")
         words = datetime.fromtimestamp(float(str(since)), UTC).strftime("%Y-%m-%d %H:%M:%S UTC") if since else "-"
-        table.add_row(
-            str(row["kind"]), str(row["title"]), "yes" if row["built"] else "no", words, str(row.get("pid", "-"))
+        lines.append(
+            {
+                "kind": row["kind"],
+                "what it is": row["title"],
+                "built": row["built"],
+                "up since": words,
+                "process": row.get("pid", "-"),
+            }
         )
-    console().print(table)
+    show_table(lines)
 
 
 @app.command(context_settings={"ignore_unknown_options": True})

@@ -146,13 +146,18 @@ def show(rows: list[dict[str, Any]], as_json: bool) -> None:
     """Rows as a table for a person or as JSON for a program; all rows have the same keys."""
     if as_json:
         print_json(rows)
-        return
+    else:
+        show_table(rows)
+
+
+def show_table(rows: list[dict[str, Any]]) -> None:
+    """Rows, a line each where the terminal is wide enough, below their keys; all rows have the same keys."""
     if not rows:
         say("none")
         return
     from rich.table import Table
 
-    table = Table(show_edge=False)
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for key in rows[0]:
         table.add_column(key.replace("_", " "), overflow="fold")
     for row in rows:

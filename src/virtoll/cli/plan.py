@@ -261,10 +261,8 @@ def _numbers(looks: Looks) -> str:
 
 
 def duration_words(seconds: float) -> str:
-    """How long a plan takes, as far as it is known before: 'about 4.6 minutes'."""
-    if seconds < 57:  # from there on it is rounded to 1.0
-        return "less than a minute"
-    return f"about {seconds / 60:.1f} minutes" if seconds < 2 * 3600 else f"about {seconds / 3600:.1f} hours"
+    """How long a plan takes, as far as it is known before: 'about 4.6 min'."""
+    return "less than a minute" if seconds < 60 else f"about {units.time_to_come(seconds)}"
 
 
 def _disk_line(name: str, image: int | None, data: int) -> str:

@@ -67,10 +67,7 @@ def _fitting(head: list[str], columns: Sequence[list[str]], width: int) -> Itera
 def _cell(count: int, seconds: float, skipped: int) -> str:
     if not count:
         return "skipped" if skipped else "-"
-    if seconds >= 2 * 3600:
-        time = f"{seconds / 3600:.1f} h"
-    else:
-        time = f"{seconds / 60:.1f} min" if seconds >= 3 else "<0.1 min"
+    time = units.time_to_come(seconds) if seconds >= 1 else "<1 s"
     return f"{count}, {time}" + (f" ({skipped} skipped)" if skipped else "")
 
 

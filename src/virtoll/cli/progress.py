@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Column
 from rich.text import Text
 
+from virtoll import units
 from virtoll.campaign.progress import describe, outcome
 from virtoll.experiment.plan import Trial
 
@@ -38,7 +39,7 @@ class PlainProgress:
     def begin(self, done: int, total: int, estimated_seconds: float) -> None:
         """Says how much there is to do."""
         self._pace.begin(done, total, estimated_seconds)
-        self._print(f"{total - done} trials to run, about {_minutes(estimated_seconds)}")
+        self._print(f"{total - done} trials to run, about {units.time_to_come(estimated_seconds)}")
 
     def trial_begins(self, trial: Trial) -> None:
         """Nothing: the line comes with the result."""
@@ -46,7 +47,7 @@ class PlainProgress:
     def trial_ends(self, trial: Trial, record: TrialRecord) -> None:
         """The trial, its result, and how long the rest will take."""
         self._pace.step()
-        left = _minutes(self._pace.seconds_left())
+        left = units.time_to_come(self._pace.seconds_left())
         self._print(f"{self._pace.done}/{self._pace.total} {describe(trial)}: {outcome(record)} ({left} left)")
 
     def _print(self, text: str) -> None:
@@ -84,7 +85,7 @@ class LiveProgress:
     def begin(self, done: int, total: int, estimated_seconds: float) -> None:
         """Sets the bar's length."""
         self._pace.begin(done, total, estimated_seconds)
-        self._bar.update(self._task, total=total, completed=done, left=f"{_minutes(estimated_seconds)} left")
+        self._bar.update(self._task, total=total, completed=done, left=f"{units.time_to_come(estimated_seconds)} left")
 
     def trial_begins(self, trial: Trial) -> None:
         """Names the trial under way."""
@@ -95,7 +96,8 @@ class LiveProgress:
         self._pace.step()
         colour = {"ok": "green", "skipped": "yellow"}.get(record.status, "red")
         self._last = [*self._last[-3:], Text(f"{describe(trial)}: {outcome(record)}", style=colour)]
-        self._bar.update(self._task, completed=self._pace.done, left=f"{_minutes(self._pace.seconds_left())} left")
+        left = units.time_to_come(self._pace.seconds_left())
+        self._bar.update(self._task, completed=self._pace.done, left=f"{left} left")
 
     def _render(self) -> Group:
         return Group(*self._last, self._what, self._bar)
@@ -136,7 +138,3 @@ class _Pace:
         elapsed = time.monotonic() - self._started
         by_pace = elapsed / share if share else self._estimated
         return max(0.0, share * by_pace + (1 - share) * self._estimated - elapsed) if share < 1 else 0.0
-
-
-def _minutes(seconds: float) -> str:
-    return f"{seconds / 60:.1f} min" if seconds >= 90 else f"{seconds:.0f} s"

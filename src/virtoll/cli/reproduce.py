@@ -11,7 +11,7 @@ import typer
 
 from virtoll.cli import complete
 from virtoll.cli.folders import find_run, runs_directory
-from virtoll.cli.output import Json, print_json, say, say_in_columns, say_on_stderr
+from virtoll.cli.output import Json, Verbose, print_json, say, say_in_columns, say_on_stderr
 from virtoll.cli.plan import PlatformOption, SizeOption, WorkloadOption, chosen, load
 from virtoll.cli.runs import measure_into, resume_into
 from virtoll.errors import UsageError, VirtollError
@@ -56,6 +56,7 @@ def reproduce(
             autocompletion=complete.runs,
         ),
     ] = None,
+    verbose: Verbose = False,
     as_json: Json = False,
 ) -> None:
     """Repeat a paper's experiments, with its numbers beside yours.
@@ -64,6 +65,7 @@ def reproduce(
 
     What is finished in the folder already is kept, and what was interrupted is resumed.
     """
+    del verbose  # its callback has set what this process and those below it do
     from virtoll.report import build_reproduction, reproduction_document, reproduction_lines, study_presets
 
     presets = study_presets(study)

@@ -42,6 +42,7 @@ from virtoll.cli.plan import (
     UntilOption,
     WorkloadOption,
     chosen,
+    duration_words,
     load,
 )
 from virtoll.cli.watch import grown
@@ -430,7 +431,7 @@ def _measure_here(experiment: Experiment, folder: Path) -> None:
             size = f", size {experiment.size}" if experiment.size else ""
             console().print(f"{experiment.name}{size}: {experiment.question}")
             seconds = estimate(possible(plan_of(experiment), experiment))
-            say(f"about {seconds / 60:.1f} minutes if every platform is available; run folder {folder}")
+            say(f"{duration_words(seconds)} if every platform is available; run folder {folder}")
         measure(experiment, folder, command, progress, _look_at)
 
     _with_progress(work, folder)

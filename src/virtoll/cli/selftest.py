@@ -14,7 +14,7 @@ import typer
 from virtoll.cli import complete
 from virtoll.cli.folders import new_folder
 from virtoll.cli.lab import check_lab, prepare_outside
-from virtoll.cli.output import Json, print_json, say, say_on_stderr, show
+from virtoll.cli.output import Json, Verbose, print_json, say, say_on_stderr, show
 from virtoll.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def selftest(
     into: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Where runs and table go; below 'runs' when not given.")
     ] = None,
+    verbose: Verbose = False,
     as_json: Json = False,
 ) -> None:
     """Put known faults into real guests, and say which are found.
@@ -46,6 +47,7 @@ def selftest(
     from virtoll.selftest.experiments import EXPERIMENTS
     from virtoll.selftest.table import csv_text, document, found_all, rows, summary
 
+    del verbose  # its callback has set what this process and those below it do
     unknown = [name for name in only or () if name not in EXPERIMENTS]
     if unknown:
         raise UsageError(f"--only: there is no check {unknown[0]!r}; choose of: {', '.join(EXPERIMENTS)}")

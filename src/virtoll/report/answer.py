@@ -14,6 +14,7 @@ from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import LEVEL, Comparison, Verdict
 from virtoll.stats.ranking import Placed, Ranking, ranking
 from virtoll.stats.remaining import MOST_BLOCKS, Remaining, block_seconds, remaining
+from virtoll.stats.values import Task
 from virtoll.stats.verdicts import Rules
 
 _NAMED = 4  # comparisons that more blocks would decide
@@ -22,10 +23,14 @@ PLACES = "A place such as 2 to 4: the intervals of these meet, so that their ord
 
 @dataclass(frozen=True)
 class RankedPlatform:
-    """One platform of a workload's row: its place ('1', '2 to 4'), what is said of it, and its class for the page."""
+    """One platform of a workload's row: its place ('1', '2 to 4'), its median, what is said of it.
+
+    `kind` is its class on the page. The median is empty where there is no value.
+    """
 
     place: str
     platform: str
+    median: str
     words: str
     kind: str
 
@@ -51,7 +56,7 @@ def rankings(analysis: Analysis) -> tuple[Ranking, ...]:
 
 def ranked(analysis: Analysis) -> tuple[RankedTask, ...]:
     """The rankings in words."""
-    return tuple(map(_row, rankings(analysis)))
+    return tuple(_row(analysis, one) for one in rankings(analysis))
 
 
 def title_line(analysis: Analysis) -> str:
@@ -122,29 +127,41 @@ def notes(analysis: Analysis, damage: Sequence[str] = ()) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _row(found: Ranking) -> RankedTask:
+def _row(analysis: Analysis, found: Ranking) -> RankedTask:
     reasons: dict[str, list[str]] = {}
     for one in found.unplaced:
-        reasons.setdefault(_why(one), []).append(one.platform)
+        value = median_words(analysis, one.platform, found.task) if _is_of_one_block(one) else ""
+        reasons.setdefault(_why(one), []).append(f"{one.platform} ({value})" if value else one.platform)
     others = tuple(f"{', '.join(platforms)}: {reason}" for reason, platforms in reasons.items())
-    return RankedTask(found.task.label, tuple(_platform(one) for one in found.placed), others)
+    return RankedTask(found.task.label, tuple(_platform(analysis, one, found.task) for one in found.placed), others)
 
 
-def _platform(one: Placed) -> RankedPlatform:
+def _platform(analysis: Analysis, one: Placed, task: Task) -> RankedPlatform:
     place = str(one.first) if one.first == one.last else f"{one.first} to {one.last}"
+    value = median_words(analysis, one.platform, task)
     if one.comparison is None:
-        return RankedPlatform(place, one.platform, "", "baseline")
+        return RankedPlatform(place, one.platform, value, "", "baseline")
     said = words.said(one.comparison)
-    return RankedPlatform(place, one.platform, said.text, str(one.comparison.verdict).replace(" ", "-"))
+    return RankedPlatform(place, one.platform, value, said.text, str(one.comparison.verdict).replace(" ", "-"))
+
+
+def median_words(analysis: Analysis, platform: str, task: Task) -> str:
+    """A platform's median with the digits that its interval leaves: '498 kframes/s'; empty where there is no value."""
+    cell = analysis.cells.get((platform, task))
+    return "" if cell is None else words.estimate(cell.median, cell.interval, task.metric.unit)
 
 
 def _why(one: Comparison) -> str:
     """Why a platform has no place, in a few words."""
-    if one.verdict is Verdict.UNKNOWN and one.caveat is None:
+    if _is_of_one_block(one):
         return "one block, no interval"
     if one.verdict is Verdict.UNKNOWN:
         return f"no verdict ({one.caveat})"
     return str(one.verdict)
+
+
+def _is_of_one_block(one: Comparison) -> bool:
+    return one.verdict is Verdict.UNKNOWN and one.caveat is None
 
 
 def not_known(analysis: Analysis) -> tuple[Remaining, ...]:
@@ -196,12 +213,5 @@ def _named(one: Remaining) -> str:
 
 def _more(blocks: int, seconds: float | None) -> str:
     """'4 more blocks (12 min)'."""
-    time = "" if seconds is None else f" ({_about(blocks * seconds)})"
+    time = "" if seconds is None else f" ({units.time_to_come(blocks * seconds)})"
     return f"{blocks} more block{'' if blocks == 1 else 's'}{time}"
-
-
-def _about(seconds: float) -> str:
-    """A time to come, which nobody knows to the second: '40 s', '12 min', '7.5 h'."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{units.significant(seconds / 3600, 2)} h"

@@ -10,13 +10,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from virtoll import units
-from virtoll.report import words
 from virtoll.report.answer import (
     PLACES,
     RankedPlatform,
     RankedTask,
     cost_to_know_line,
     extent_line,
+    median_words,
     notes,
     ranked,
     rankings,
@@ -144,17 +144,15 @@ def _medians(analysis: Analysis, task: Task) -> RankedTask:
         cell = analysis.cells.get((platform, task))
         if cell is not None:
             between = cell.interval
-            spread = f" ({units.between(between.low, between.high, task.metric.unit)})" if between else ""
-            said = f"{words.estimate(cell.median, between, task.metric.unit)}{spread}"
-            found.append(_bound(analysis, RankedPlatform("", platform, said, ""), task))
+            spread = units.between(between.low, between.high, task.metric.unit) if between else ""
+            median = median_words(analysis, platform, task)
+            found.append(_bound(analysis, RankedPlatform("", platform, median, spread, ""), task))
     return RankedTask(task.label, tuple(found), ())
 
 
 def _bound(analysis: Analysis, one: RankedPlatform, task: Task) -> RankedPlatform:
-    said = one.words or one.kind
-    if analysis.generator_bound(one.platform, task):
-        said = f"{said}, {_GENERATOR_BOUND}"
-    return replace(one, words=said)
+    bound = (_GENERATOR_BOUND,) if analysis.generator_bound(one.platform, task) else ()
+    return replace(one, words=", ".join((one.words or one.kind, *bound)))
 
 
 def _task(row: RankedTask, width: int) -> "Iterator[RenderableType]":
@@ -166,23 +164,10 @@ def _task(row: RankedTask, width: int) -> "Iterator[RenderableType]":
     table = Table(box=None, show_header=False, padding=(0, 0, 0, 2), pad_edge=True)
     table.add_column(justify="right", no_wrap=True)
     table.add_column(overflow="fold", max_width=2 * width // 5)
+    table.add_column(justify="right", overflow="fold")
     table.add_column(overflow="fold")
-    for one in gathered(row.platforms):
-        table.add_row(one.place, text(one.platform), text(one.words, _STYLES.get(one.kind, "")))
+    for one in row.platforms:
+        table.add_row(one.place, text(one.platform), text(one.median), text(one.words, _STYLES.get(one.kind, "")))
     yield table
     for others in row.others:
         yield Padding(text(others, "dim"), (0, 0, 0, 2))
-
-
-def gathered(platforms: Sequence[RankedPlatform]) -> Iterator[RankedPlatform]:
-    """Neighbours of the same place and words in one line."""
-    held: RankedPlatform | None = None
-    for one in platforms:
-        if held is not None and (held.place, held.words, held.kind) == (one.place, one.words, one.kind) and one.place:
-            held = replace(held, platform=f"{held.platform}, {one.platform}")
-            continue
-        if held is not None:
-            yield held
-        held = one
-    if held is not None:
-        yield held

@@ -10,7 +10,7 @@ from virtoll.report.exchange.values import Exchanged, one_line
 from virtoll.report.gate import GateView, measured_words
 from virtoll.report.headline import caveat_line, host_line
 from virtoll.report.markup import markdown_text
-from virtoll.report.terminal import gathered, ranked_rows
+from virtoll.report.terminal import ranked_rows
 
 
 def comment(given: Exchanged) -> str:
@@ -22,11 +22,11 @@ def comment(given: Exchanged) -> str:
     lines += _gate(given.gate) if given.gate is not None else ()
     rows = ranked_rows(analysis)
     if rows:
-        lines += ["", *_table(["workload", "place", "platform", "performance"])]
+        lines += ["", *_table(["workload", "place", "platform", "median", "performance"])]
         for row in rows:
-            for one in gathered(row.platforms):
-                lines.append(_row([row.task, one.place, one.platform, one.words]))
-            lines += [_row([row.task, "", others, ""]) for others in row.others]
+            for one in row.platforms:
+                lines.append(_row([row.task, one.place, one.platform, one.median, one.words]))
+            lines += [_row([row.task, "", others, "", ""]) for others in row.others]
     elif analysis.at_once.points:
         lines += ["", "Several guests at once were measured: the report has them."]
     ends = [
