@@ -165,8 +165,9 @@ def as_json(specification: Specification) -> str:
 
 
 def inline(drawing: Drawing, label: str) -> str:
-    """The SVG for an HTML page, named for screen readers; `label` is text of HTML.
+    """The SVG for an HTML page, named for screen readers and described by its caption; `label` is text of HTML.
 
     Where a reader has none of the fonts, letters are wider than what was measured: nothing of them is cut off.
     """
-    return by_the_page(drawing.page).replace("<svg", f'<svg role="img" aria-label="{label}" overflow="visible"', 1)
+    told = f'role="img" aria-label="{label}" aria-describedby="caption-{drawing.name}"'
+    return by_the_page(drawing.page).replace("<svg", f'<svg {told} overflow="visible"', 1)
