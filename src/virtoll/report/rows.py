@@ -50,7 +50,7 @@ def reasons(rows: Sequence[TableRow], platforms: Sequence[str]) -> list[tuple[st
     return [
         (row.head, platform, cell.hint)
         for row in rows
-        for platform, cell in zip(platforms, row.cells[-len(platforms) :], strict=True)
+        for platform, cell in zip(platforms, row.cells[len(row.cells) - len(platforms) :], strict=True)
         if cell.hint
     ]
 
