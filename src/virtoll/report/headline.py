@@ -117,10 +117,18 @@ def decides_line(analysis: Analysis) -> str:
     if not limits:
         return ""
     if not above:
-        return f"No limit is above a factor of {DECIDES_WITHIN:g}: this run can decide what is larger."
+        return f"No limit is above a factor of {DECIDES_WITHIN:g}: this run can decide what is larger than that."
     which = "Every limit is" if above == len(limits) else f"{above} of {len(limits)} limits are"
     which = f"1 of {len(limits)} limits is" if above == 1 < len(limits) else which
-    return f"{which} above a factor of {DECIDES_WITHIN:g}: smaller differences than that are mostly missed there."
+    return f"{which} above a factor of {DECIDES_WITHIN:g}: a difference below its limit is mostly missed."
+
+
+def detects_words(analysis: Analysis) -> str:
+    """All limits in a few words: 'differences above a factor of 1.17 to 31'; empty where nothing was tested."""
+    limits = [one for by_resource in _primary_limits(analysis).values() for own in by_resource.values() for one in own]
+    if not limits:
+        return ""
+    return f"differences above a factor of {words.joined(words.smallest(min(limits)), words.smallest(max(limits)))}"
 
 
 def _largest_limits(analysis: Analysis) -> list[float]:

@@ -102,6 +102,7 @@ def _context(
         "states_line": headline.states_line(analysis),
         "detectable_line": headline.detectable_line(analysis),
         "decides": headline.decides(analysis),
+        "detects_words": headline.detects_words(analysis),
         "decides_line": headline.decides_line(analysis),
         "family_line": headline.family_line(analysis),
         "blocks_words": words.blocks_words(analysis),
