@@ -42,7 +42,9 @@ from virtoll.stats.sweeps import CurvePoint, PointValue, Spread
 from virtoll.stats.values import Task, title_of
 
 _MOST_LINES = 200  # of the plan and of command lines; all of them are in plan.csv and commands.csv
-_LONG_TEXT = 90  # characters of a fact in the table; the whole of it is in equivalence.csv and behind the cell's first words
+_LONG_TEXT = (
+    90  # characters of a fact in the table; the whole of it is in equivalence.csv and behind the cell's first words
+)
 
 
 def render_page(
