@@ -98,6 +98,7 @@ def test_what_would_steer_a_terminal_is_written_out() -> None:
         (0.0, 0.00002, "0 to <0.01 %"),
         (0.5, 0.5, "50 %"),
         (1e-9, 1e9, "0 to 100000000000 %"),
+        (1e-9, 1e38, "0 to >1e12 %"),
     ],
 )
 def test_the_ends_of_shares_are_rounded_outward_and_stay_on_their_side_of_the_whole(

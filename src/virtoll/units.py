@@ -188,7 +188,9 @@ def percent_between(low: float, high: float) -> str:
 
 def _percent_end(percent: float, width: float, *, up: bool) -> str:
     if not 0.01 <= percent < 1e6:
-        return "<0.01 %" if up and 0 < percent < 1 else f"{significant(percent)} %" if percent >= 1e6 else "0 %"
+        if percent >= 1e6:
+            return ">1e12 %" if up and percent > 1e12 else f"{significant(percent)} %"
+        return "<0.01 %" if up and 0 < percent < 1 else "0 %"
     step = _percent_step(percent, width)
     while step >= _FINEST_PERCENT:
         end = (math.ceil(percent / step - 1e-9) if up else math.floor(percent / step + 1e-9)) * step

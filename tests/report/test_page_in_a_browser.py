@@ -139,11 +139,28 @@ def test_it_is_whole_at_every_width_and_in_either_light(browser: Browser, either
 def test_a_narrow_page_has_narrow_figures_where_they_can_be_read(browser: Browser, page: Path) -> None:
     with visit(browser, page, width=390) as here:
         narrow = here.page.eval_on_selector_all("figure:has([data-width=column])", "all => all.map(one => one.id)")
-        assert narrow
+        assert {"figure-cost", "figure-forwarding", "figure-throughput"} <= set(narrow)
         for name in narrow:
             plate = here.page.locator(f"#{name} .plate")
             here.figure(str(name).removeprefix("figure-"))
             assert plate.evaluate("one => one.scrollWidth <= one.clientWidth"), name
+
+
+def test_a_narrow_page_shows_a_measured_platform_beside_each_workload(browser: Browser, page: Path) -> None:
+    with visit(browser, page, width=390) as here:
+        heads = here.page.locator("table.cost thead th")
+        assert heads.nth(2).inner_text().startswith("netns")
+        assert heads.last.inner_text().startswith("native-again"), "the A/A control is no platform that one asks for"
+        measured = heads.nth(2).bounding_box()
+        assert measured is not None
+        assert measured["x"] + measured["width"] <= 390
+        scrolled = here.page.locator(".scroll:has(table.cost)")
+        before = here.page.locator("table.cost tbody th").first.bounding_box()
+        scrolled.evaluate("one => one.scrollLeft = one.scrollWidth")
+        assert here.page.locator("table.cost tbody th").first.bounding_box() == before, "the workload stays in view"
+        last = heads.last.bounding_box()
+        assert last is not None
+        assert last["x"] + last["width"] <= 390
 
 
 def test_a_long_name_makes_no_page_wider(browser: Browser, tmp_path: Path) -> None:
@@ -449,6 +466,33 @@ def test_a_row_that_carried_a_cell_of_several_can_be_left_out(browser: Browser, 
         toggle(here, "Platforms", first)
         assert here.visible(labels) == names
         assert here.visible("#then-and-now tbody th[scope=row]") == what
+
+
+PAGE_HEADS = """() => [...document.styleSheets[0].cssRules].filter(one => one instanceof CSSPageRule)
+    .flatMap(one => [...one.cssRules].map(each => each.style.content))"""
+
+
+def test_print_has_the_run_and_the_host_on_each_page(opened: Visit, browser: Browser, tmp_path: Path) -> None:
+    heads = opened.page.evaluate(PAGE_HEADS)
+    run = opened.page.evaluate("JSON.parse(document.getElementById('page-facts').textContent).run")
+    host = '"Synthetic CPU @ 2.50GHz, 2 CPUs, Debian GNU/Linux 12, Linux 6.1.0-56-amd64"'
+    assert heads == [f'"Virtoll: {run}"', host, 'counter(page) " of " counter(pages)']
+    data = made_up_run({"native": {}}, [Made("native", "superpi", value=1e9)])
+    foreign = {**data.manifest.host, "cpu_model": f"</style>{MARKUP}\\"}
+    write_run(tmp_path / "run", replace(data, manifest=replace(data.manifest, host=foreign)))
+    with visit(browser, build_report(tmp_path / "run").path) as here:
+        text = str(here.page.evaluate(PAGE_HEADS)[1])
+        assert text.replace('\\"', '"').startswith(f'"</style>{MARKUP}\\')
+        assert (here.page.locator("img").count(), here.said) == (0, [])
+
+
+def test_print_has_no_dead_heads_and_the_medians(opened: Visit) -> None:
+    medians = opened.page.locator("#cost details.printed tbody td").first
+    assert not medians.is_visible()
+    opened.page.emulate_media(media="print")
+    assert medians.is_visible()
+    assert opened.page.locator("details:not([open], .printed)").filter(visible=True).count() == 0
+    assert opened.visible("#record pre") == []
 
 
 def test_print_shows_everything_as_it_was_made(opened: Visit) -> None:

@@ -5,6 +5,7 @@ import html
 import io
 import itertools
 import json
+import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,7 +27,17 @@ from virtoll.report.exports import export_texts, exports_of
 from virtoll.report.figures import FIGURES, figures_of
 from virtoll.report.figures.style import KNOWN, platform_styles
 from virtoll.report.figures.then_and_now import then_and_now_figures
-from virtoll.report.headline import control_line, detectable_line, family_line, platform_words, states_line
+from virtoll.report.headline import (
+    DECIDES_WITHIN,
+    control_line,
+    decides,
+    decides_line,
+    detectable_line,
+    detects_words,
+    family_line,
+    platform_words,
+    states_line,
+)
 from virtoll.report.tables import csv_tables
 from virtoll.stats.analysis import analyse
 from virtoll.stats.compare import Comparison, Verdict
@@ -177,6 +188,10 @@ def test_a_report_is_whole_and_loads_nothing(name: str, reports: Callable[[str],
     assert any(figure.startswith("bars-") for figure in series) is ('id="paper-summary"' in text)
     assert ("parameters" in page.ids) is any(figure.startswith("curves-") for figure in series)
     assert "None" not in re.sub(r"<pre>.*?</pre>|<svg.*?</svg>", "", text, flags=re.DOTALL)
+    assert not re.search(r"<[a-z][^>]* title=", text), "no finger and no key finds what only a pointer shows"
+    described = re.findall(r'<svg role="img"[^>]* aria-describedby="([^"]+)"', text)
+    assert len(described) == page.tags.count("svg")
+    assert set(described) <= set(page.ids)
 
 
 def test_every_figure_is_drawn_from_every_run(name: str, reports: Callable[[str], ReportResult]) -> None:
@@ -244,6 +259,51 @@ def test_the_pages_numbers_are_the_analysiss(reports: Callable[[str], ReportResu
         assert values[observation.trial, observation.task.metric.name] == observation.value
     points = list(csv.DictReader((built.path.parent / "tables" / "points.csv").open()))
     assert all(int(row["offered_frames"]) == int(row["forwarded_frames"]) + int(row["lost_frames"]) for row in points)
+
+
+def test_why_a_verdict_is_as_it_is_is_text(reports: Callable[[str], ReportResult]) -> None:
+    built = reports("troubled")
+    text = html.unescape(built.path.read_text(encoding="utf-8")).replace("\u00a0", " ")
+    reasons = {one.reason for one in built.analysis.comparisons if one.share is not None}
+    assert len(reasons) > 2
+    assert {one for one in reasons if one not in text} == set()
+
+
+@pytest.mark.parametrize("name", ["rounds", "control differs", "one block"])
+def test_the_noise_is_green_where_the_run_can_decide(name: str, reports: Callable[[str], ReportResult]) -> None:
+    built = reports(name)
+    text = built.path.read_text(encoding="utf-8").replace("\u00a0", " ")
+    found = re.search(r'<p id="noise" class="note ([^"]*)">(.*?)</p>', text, flags=re.DOTALL)
+    assert found is not None
+    largest = max((one.factor for one in built.analysis.detectable if one.metric.primary), default=math.inf)
+    assert (found[1] == "good") is (largest <= DECIDES_WITHIN and not built.analysis.alarms)
+    assert (f"above a factor of {DECIDES_WITHIN:g}: " in found[2]) is (largest < math.inf)
+    assert text.index('class="ranking"') < found.start() if 'class="ranking"' in text else name == "one block"
+
+
+def test_a_limit_above_half_as_much_again_is_not_good() -> None:
+    analysis = analyse(run_data(RUNS["rounds"]))
+    metric = next(task.metric for task in analysis.tasks if task.metric.primary)
+
+    def noise(*limits: float, primary: bool = True) -> tuple[bool, str, str]:
+        every = [Detectable(f"f{place}", metric, one, 1.0, 900.0, 4) for place, one in enumerate(limits)]
+        own = tuple(replace(one, metric=replace(metric, primary=primary)) for one in every)
+        found = replace(analysis, detectable=own)
+        return decides(found), decides_line(found), detects_words(found)
+
+    good = "No limit is above a factor of 1.5: this run can decide what is larger than that."
+    assert noise(1.04, DECIDES_WITHIN) == (True, good, "differences above a factor of 1.04 to 1.5")
+    few = "1 of 2 limits is above a factor of 1.5: a difference below its limit is mostly missed."
+    assert noise(1.04, 1.51)[:2] == (False, few)
+    assert noise(1.04, 2, 3)[1].startswith("2 of 3 limits are above")
+    assert noise(2.19, 2.19) == (
+        False,
+        few.replace("1 of 2 limits", "Every limit"),
+        "differences above a factor of 2.2",
+    )
+    assert noise() == noise(1.04, primary=False) == (False, "", "")
+    doubtful = replace(analyse(run_data(RUNS["control differs"])), detectable=analysis.detectable)
+    assert (decides(analysis), decides(doubtful)) == (True, False)
 
 
 def test_a_brand_is_in_every_table_figure_and_verdict(reports: Callable[[str], ReportResult]) -> None:

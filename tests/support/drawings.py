@@ -13,12 +13,15 @@ from virtoll.stats.analysis import Analysis
 
 def render(name: str, spec: FigureSpec, analysis: Analysis) -> Drawing:
     """One figure of a run, drawn."""
-    return rendered(name, lambda width: spec.draw(analysis, width), in_a_column=spec.in_a_column(analysis))
+    in_a_column = spec.in_a_column(analysis)
+    return rendered(name, lambda width: spec.draw(analysis, width), in_a_column=in_a_column, stacks=spec.stacks)
 
 
-def rendered(name: str, draw: Callable[[Width], Specification], *, in_a_column: bool = False) -> Drawing:
+def rendered(
+    name: str, draw: Callable[[Width], Specification], *, in_a_column: bool = False, stacks: bool = False
+) -> Drawing:
     """The same of what draws at a width."""
-    request, drawing = asked(name, draw, in_a_column=in_a_column)
+    request, drawing = asked(name, draw, in_a_column=in_a_column, stacks=stacks)
     drawing.drawn.set_result(drawer.answer(request))
     return drawing
 

@@ -33,7 +33,7 @@ class Drawing:
 
     Those three are waited for: ValueError where the specification cannot be drawn, DrawingError where what draws has
     ended. `specification`: what a browser draws it from, as JSON that may stand in an element `script`. `narrow`: the
-    same as wide as a paper's column, where it can be read there.
+    same as wide as a paper's column, where it can be read there or its panels can be stacked.
     """
 
     name: str
@@ -104,11 +104,14 @@ class Drawer:
 
         The figure must have something to draw (`spec.why_not` is None).
         """
-        return self.rendered(name, partial(spec.draw, analysis), in_a_column=spec.in_a_column(analysis))
+        in_a_column = spec.in_a_column(analysis)
+        return self.rendered(name, partial(spec.draw, analysis), in_a_column=in_a_column, stacks=spec.stacks)
 
-    def rendered(self, name: str, draw: Callable[[Width], Specification], *, in_a_column: bool = False) -> Drawing:
-        """The same of what draws at a width; `in_a_column`: a paper has it in one of its columns."""
-        request, drawing = asked(name, draw, in_a_column=in_a_column)
+    def rendered(
+        self, name: str, draw: Callable[[Width], Specification], *, in_a_column: bool = False, stacks: bool = False
+    ) -> Drawing:
+        """The same of what draws at a width; `in_a_column` and `stacks` as a `FigureSpec` has them."""
+        request, drawing = asked(name, draw, in_a_column=in_a_column, stacks=stacks)
         self._asking.submit(self._ask, request)
         self._hearing.submit(self._hear, drawing)
         return drawing
@@ -146,11 +149,13 @@ class Drawer:
         )
 
 
-def asked(name: str, draw: Callable[[Width], Specification], *, in_a_column: bool) -> tuple[dict[str, Any], Drawing]:
+def asked(
+    name: str, draw: Callable[[Width], Specification], *, in_a_column: bool, stacks: bool = False
+) -> tuple[dict[str, Any], Drawing]:
     """What `drawer.answer` is asked for, and the drawing that its answer fills."""
     shown = as_json(printable_texts(draw(Width.PAGE)))
-    narrow = as_json(printable_texts(draw(Width.COLUMN))) if in_a_column else None
-    printed = None if narrow is None else _at(narrow, Width.COLUMN)
+    narrow = as_json(printable_texts(draw(Width.COLUMN))) if in_a_column or stacks else None
+    printed = _at(narrow, Width.COLUMN) if in_a_column and narrow is not None else None
     return {"name": name, "shown": _at(shown, Width.PAGE), "printed": printed}, Drawing(name, shown, narrow, Future())
 
 
@@ -165,8 +170,9 @@ def as_json(specification: Specification) -> str:
 
 
 def inline(drawing: Drawing, label: str) -> str:
-    """The SVG for an HTML page, named for screen readers; `label` is text of HTML.
+    """The SVG for an HTML page, named for screen readers and described by its caption; `label` is text of HTML.
 
     Where a reader has none of the fonts, letters are wider than what was measured: nothing of them is cut off.
     """
-    return by_the_page(drawing.page).replace("<svg", f'<svg role="img" aria-label="{label}" overflow="visible"', 1)
+    told = f'role="img" aria-label="{label}" aria-describedby="caption-{drawing.name}"'
+    return by_the_page(drawing.page).replace("<svg", f'<svg {told} overflow="visible"', 1)

@@ -7,7 +7,7 @@ from virtoll import units
 from virtoll.report import words
 from virtoll.report.csv_table import CsvTable, times_slower
 from virtoll.report.headline import host_line, observer_line
-from virtoll.report.rows import Shown, TableRow, comparison_cell
+from virtoll.report.rows import Shown, TableRow, comparison_cell, reasons
 from virtoll.report.terminal import beginning, matrices, text
 from virtoll.runfolder.scale import ScalePoint
 from virtoll.stats.analysis import Analysis
@@ -26,7 +26,7 @@ def at_once_context(analysis: Analysis) -> dict[str, Any] | None:
     shown = [platform for platform in analysis.platforms if any(row.platform == platform for row in found.rows)]
     return {
         "platforms": shown,
-        "matrices": [(task.label, _matrix(analysis, task, shown)) for task in found.tasks],
+        "matrices": [_matrix_and_reasons(analysis, task, shown) for task in found.tasks],
         "rows": [_row(analysis, row) for row in found.rows if row.task.metric.primary],
         "groups": [_group_row(analysis, row) for row in found.groups],
         "family": found.family,
@@ -43,6 +43,13 @@ def control_line(analysis: Analysis) -> str:
         "Do not trust these comparisons: the host differs from itself in",
     )
     return line or "There is no A/A control: the host was not compared with itself."
+
+
+def _matrix_and_reasons(
+    analysis: Analysis, task: Task, platforms: list[str]
+) -> tuple[str, list[TableRow], list[tuple[str, str, str]]]:
+    rows = _matrix(analysis, task, platforms)
+    return task.label, rows, reasons(rows, platforms)
 
 
 def _matrix(analysis: Analysis, task: Task, platforms: list[str]) -> list[TableRow]:

@@ -20,6 +20,9 @@ CAVEAT_SIGN = "†"
 # Of one metric so many sizes are told one by one, and more as a range: the table has each.
 _NAMED_SINGLY = 3
 _STATES_NAMED = 4
+# A run decides where its limits are no larger. It is where words go over from percent to factors: a run that misses
+# half as much again tells a platform from its host only where nobody needs a run to see it.
+DECIDES_WITHIN = 1.5
 
 
 @dataclass(frozen=True)
@@ -82,10 +85,7 @@ def detectable_line(analysis: Analysis) -> str:
     """What this run can detect of its primary metrics, by family of platforms and resource, and what 'not known' is
     not; empty where nothing was tested. The page's table has every metric.
     """
-    found: dict[str, dict[str, list[float]]] = {}
-    for one in analysis.detectable:
-        if one.metric.primary:
-            found.setdefault(one.family, {}).setdefault(one.metric.resource, []).append(one.factor)
+    found = _primary_limits(analysis)
     if not found:
         return ""
     limits = "; ".join(f"{family} platforms {_limits(own)}" for family, own in found.items())
@@ -93,6 +93,46 @@ def detectable_line(analysis: Analysis) -> str:
         f"What this run can detect, as a factor (in four of five such runs): {limits}. "
         "Smaller differences are found less often. Not known does not mean no difference: more blocks would decide."
     )
+
+
+def _primary_limits(analysis: Analysis) -> dict[str, dict[str, list[float]]]:
+    """What can be detected of the primary metrics: factors by family of platforms and resource."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for one in analysis.detectable:
+        if one.metric.primary:
+            found.setdefault(one.family, {}).setdefault(one.metric.resource, []).append(one.factor)
+    return found
+
+
+def decides(analysis: Analysis) -> bool:
+    """Whether the noise lets this run decide: the host does not differ from itself, and no limit is too large."""
+    limits = _largest_limits(analysis)
+    return bool(limits) and not analysis.alarms and max(limits) <= DECIDES_WITHIN
+
+
+def decides_line(analysis: Analysis) -> str:
+    """What the sizes of the limits mean, in one sentence; empty where nothing was tested."""
+    limits = _largest_limits(analysis)
+    above = sum(one > DECIDES_WITHIN for one in limits)
+    if not limits:
+        return ""
+    if not above:
+        return f"No limit is above a factor of {DECIDES_WITHIN:g}: this run can decide what is larger than that."
+    which = "Every limit is" if above == len(limits) else f"{above} of {len(limits)} limits are"
+    which = f"1 of {len(limits)} limits is" if above == 1 < len(limits) else which
+    return f"{which} above a factor of {DECIDES_WITHIN:g}: a difference below its limit is mostly missed."
+
+
+def detects_words(analysis: Analysis) -> str:
+    """All limits in a few words: 'differences above a factor of 1.17 to 31'; empty where nothing was tested."""
+    limits = [one for by_resource in _primary_limits(analysis).values() for own in by_resource.values() for one in own]
+    if not limits:
+        return ""
+    return f"differences above a factor of {words.joined(words.smallest(min(limits)), words.smallest(max(limits)))}"
+
+
+def _largest_limits(analysis: Analysis) -> list[float]:
+    return [max(own) for by_resource in _primary_limits(analysis).values() for own in by_resource.values()]
 
 
 def _limits(factors: Mapping[str, Sequence[float]]) -> str:
@@ -183,6 +223,20 @@ def caveat_line(analysis: Analysis) -> str:
             "to the bare host is a slowdown."
         )
     return " ".join(sentences)
+
+
+def host_words(analysis: Analysis) -> str:
+    """What the host is, as far as the run knows: 'AMD EPYC, 2 CPUs, Debian GNU/Linux 12 (bookworm), Linux 6.1.0'."""
+    host = analysis.data.manifest.host
+    cpus = host.get("cpus")
+    kernel = str(host.get("kernel") or "").partition(" ")[0]
+    facts = (
+        host.get("cpu_model"),
+        f"{cpus} CPU{'' if cpus == 1 else 's'}" if cpus else None,
+        host.get("os"),
+        f"Linux {kernel}" if kernel else None,
+    )
+    return ", ".join(str(one) for one in facts if one)
 
 
 def host_line(analysis: Analysis) -> str:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from virtoll import units
 from virtoll.report import words
 from virtoll.report.csv_table import CsvTable, times_slower
-from virtoll.report.rows import Shown, TableRow, comparison_cell
+from virtoll.report.rows import Shown, TableRow, comparison_cell, reasons
 from virtoll.report.terminal import matrices, text
 from virtoll.runfolder.conditions import ALONE, TRAFFIC_LOADS
 from virtoll.stats.analysis import Analysis
@@ -27,7 +27,7 @@ def isolation_context(analysis: Analysis) -> dict[str, Any] | None:
     shown = [platform for platform in analysis.platforms if platform in having]
     return {
         "platforms": shown,
-        "matrices": [(task.label, _matrix(analysis, task, shown)) for task in tasks],
+        "matrices": [_matrix_and_reasons(analysis, task, shown) for task in tasks],
         "family": found.family,
         "control_line": control_line(analysis),
         "by_threads": any(one.load in TRAFFIC_LOADS for one in found.conditions)
@@ -40,6 +40,13 @@ def isolated_tasks(analysis: Analysis) -> list[Task]:
     """The victims: each task that has a value under some condition, in the analysis' order."""
     having = {one.task for one in analysis.isolation.comparisons if one.share is not None}
     return [task for task in analysis.tasks if task in having]
+
+
+def _matrix_and_reasons(
+    analysis: Analysis, task: Task, platforms: list[str]
+) -> tuple[str, list[TableRow], list[tuple[str, str, str]]]:
+    rows = _matrix(analysis, task, platforms)
+    return task.label, rows, reasons(rows, platforms)
 
 
 def _matrix(analysis: Analysis, task: Task, platforms: list[str]) -> list[TableRow]:

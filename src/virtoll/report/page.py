@@ -30,7 +30,7 @@ from virtoll.report.isolation import isolation_context
 from virtoll.report.page_parts import FigureView, browser_context, drawn_view, page_text
 from virtoll.report.papers import paper_context, substitutes
 from virtoll.report.routers_beside import routers_beside_context
-from virtoll.report.rows import Shown, TableRow, comparison_cell
+from virtoll.report.rows import Shown, TableRow, comparison_cell, reasons
 from virtoll.report.scaling import scaling_context
 from virtoll.report.tables import csv_tables
 from virtoll.report.then_and_now import then_and_now_context
@@ -42,7 +42,9 @@ from virtoll.stats.sweeps import CurvePoint, PointValue, Spread
 from virtoll.stats.values import Task, title_of
 
 _MOST_LINES = 200  # of the plan and of command lines; all of them are in plan.csv and commands.csv
-_LONG_TEXT = 90  # characters of a fact in the table; the whole of it is in equivalence.csv and under the pointer
+_LONG_TEXT = (
+    90  # characters of a fact in the table; the whole of it is in equivalence.csv and behind the cell's first words
+)
 
 
 def render_page(
@@ -84,6 +86,7 @@ def _context(
     specs = figures_of(analysis, beside)
     figures = [_figure(analysis, name, spec, drawings.get(name)) for name, spec in specs.items()]
     claims = claims_context(ledger)
+    cost = [_cost_row(analysis, task, compared) for task in analysis.tasks]
     blocks = {len(one.pairs) for one in (*analysis.control, *analysis.comparisons) if one.pairs}
     return {
         "analysis": analysis,
@@ -100,11 +103,15 @@ def _context(
         "control_line": headline.control_line(analysis),
         "states_line": headline.states_line(analysis),
         "detectable_line": headline.detectable_line(analysis),
+        "decides": headline.decides(analysis),
+        "detects_words": headline.detects_words(analysis),
+        "decides_line": headline.decides_line(analysis),
         "family_line": headline.family_line(analysis),
         "blocks_words": words.blocks_words(analysis),
         "margin": words.amount(analysis.margin),
         "level": words.amount(analysis.level),
         "host_line": headline.host_line(analysis),
+        "host_words": headline.host_words(analysis),
         "unlike_line": headline.unlike_line(analysis),
         "observer_line": headline.observer_line(analysis),
         "bound_line": headline.bound_line(analysis),
@@ -115,7 +122,8 @@ def _context(
         "left_out": headline.left_out_line(analysis),
         "not_drawn": "; ".join(f"{view.title} ({view.why_not})" for view in figures if not view.svg),
         "same_blocks": blocks.pop() if len(blocks) == 1 else None,
-        "cost": [_cost_row(analysis, task, compared) for task in analysis.tasks],
+        "cost": cost,
+        "cost_reasons": reasons(cost, compared),
         "medians": [_median_row(analysis, task) for task in analysis.tasks],
         "detectable": [_detectable_row(one) for one in analysis.detectable],
         "figures": figures,
@@ -125,6 +133,7 @@ def _context(
             analysis.platforms,
             list(dict.fromkeys(trial.workload for trial in manifest.plan.trials)),
             outcomes=claims["outcomes"],
+            host=headline.host_words(analysis),
         ),
         "platform_names": set(analysis.platforms),
         "workload_of": {task.label: task.workload for task in analysis.tasks},
@@ -175,9 +184,10 @@ def _figure(analysis: Analysis, name: str, spec: FigureSpec, drawing: Drawing | 
 
 
 def _compared(analysis: Analysis) -> list[str]:
-    """Platforms that have at least one ratio: the columns of the cost table."""
+    """Platforms that have at least one ratio: the columns of the table of slowdowns. The A/A control is the last."""
+    control = analysis.data.manifest.control
     having = {one.platform for one in (*analysis.control, *analysis.comparisons) if one.share is not None}
-    return [platform for platform in analysis.platforms if platform in having]
+    return sorted((one for one in analysis.platforms if one in having), key=lambda one: one == control)
 
 
 def _fact_groups(report: Equivalence) -> list[tuple[str, ...]]:

@@ -21,6 +21,7 @@ from virtoll.report.figures.style import DARK, LIGHT, Width, config, platform_st
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from markupsafe import Markup
 
 _SCRIPT_HERE = "<!-- script -->"
 _DRAWING_HERE = re.compile("<!-- drawing [^ ]+ -->")
@@ -59,11 +60,12 @@ def browser_context(
     workloads: Sequence[str] = (),
     *,
     outcomes: Sequence[str] = (),
+    host: str = "",
 ) -> dict[str, Any]:
     """What the common templates print: policy, colours, scripts and the library, which is there where figures ask.
 
     `run`: what the reader's choice is kept by. `platforms`, `workloads`, `outcomes` (of claims): what the page may be
-    filtered by.
+    filtered by. `host`: what stands beside the run's name at the top of each printed page.
     """
     styles = platform_styles(platforms)
     looks = [{"name": name, "paint": one.paint, "shape": outline(one.marker)} for name, one in styles.items()]
@@ -73,6 +75,7 @@ def browser_context(
         "library": browser.library() if any(view.specifications for view in figures) else (),
         "light": LIGHT,
         "dark": DARK,
+        "printed_on_top": (run, host),
         "page_facts": {
             "run": run,
             "platforms": looks,
@@ -116,4 +119,13 @@ def _environment() -> "Environment":
         ns=units.nanoseconds, percent=units.percent, bytes=units.size, command=shlex.join, safe_svg=Markup
     )
     environment.filters["in_script"] = lambda value: Markup(as_json(value))  # noqa: S704 - escaped there
+    environment.filters["css_text"] = _css_text
     return environment
+
+
+def _css_text(text: str) -> "Markup":
+    """Any text as a string of CSS that may stand in an element `style`."""
+    from markupsafe import Markup
+
+    plain = "".join(one if one.isascii() and (one.isalnum() or one in " .,:_-") else f"\\{ord(one):x} " for one in text)
+    return Markup(f'"{plain}"')  # noqa: S704 - escaped here

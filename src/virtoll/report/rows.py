@@ -1,5 +1,6 @@
 """Rows of text for the report's tables: what the templates print."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from virtoll.report import words
@@ -17,7 +18,7 @@ VERDICT_CLASS = {
 
 @dataclass(frozen=True)
 class Shown:
-    """One cell of a table: what stands big, what small below it, its class, and what a pointer shows.
+    """One cell of a table: what stands big, what small below it, its class, and more of it for who asks (`hint`).
 
     `words`: its verdict, which stands beside the number. `value`: what a table is sorted by, where `main` has no number
     that says it.
@@ -39,6 +40,19 @@ class TableRow:
 
     head: str
     cells: tuple[Shown, ...]
+
+
+def reasons(rows: Sequence[TableRow], platforms: Sequence[str]) -> list[tuple[str, str, str]]:
+    """Why each comparison says what it says: (row's head, platform, reason).
+
+    The last cells of a row are those of `platforms`.
+    """
+    return [
+        (row.head, platform, cell.hint)
+        for row in rows
+        for platform, cell in zip(platforms, row.cells[len(row.cells) - len(platforms) :], strict=True)
+        if cell.hint
+    ]
 
 
 def comparison_cell(comparison: Comparison | None, but: str = "") -> Shown:

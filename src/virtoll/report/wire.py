@@ -172,8 +172,8 @@ def _pace_row(row: PaceRow) -> TableRow:
 
 
 def _signed(error: float) -> str:
-    """A relative error in percent with sign and four decimals: 0.01 % is what is asked for."""
-    return f"{error * 100:+.4f} %".replace("-", "−")
+    """A relative error in percent with sign and four decimals, for 0.01 % is what is asked for; two above 1 %."""
+    return f"{error * 100:+.{4 if abs(error) < 0.01 else 2}f} %".replace("-", "−")
 
 
 def _pace_line(rows: Sequence[PaceRow]) -> str:

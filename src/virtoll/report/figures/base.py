@@ -46,7 +46,7 @@ class FigureSpec:
     """One entry of FIGURES. `why_not` gives the reason why there is nothing to draw, or None.
 
     `draw`: as wide as asked for. `in_a_column`: whether it can be read at the width of one column of a paper; else it
-    takes both, and is never asked for as narrow.
+    takes both. `stacks`: its panels then stand one below the other on a narrow screen, as wide as a column.
 
     `section`: where on the page: one of `SECTIONS`, or the heading of a section that the figures of that name have to
     themselves.
@@ -58,6 +58,7 @@ class FigureSpec:
     why_not: Callable[[Analysis], str | None]
     section: str
     in_a_column: Callable[[Analysis], bool] = lambda _: False
+    stacks: bool = False
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ def _tasks(analysis: Analysis) -> list[Task]:
 def draw(analysis: Analysis, width: Width) -> Specification:
     """Log-log, in frames/s on both axes; each panel's title says what 100 kframes/s are on the wire."""
     tasks = chosen_panels(_tasks(analysis))
-    columns = 1 if len(tasks) == 1 else 2
+    columns = 1 if len(tasks) == 1 or width is Width.COLUMN else 2
     limits = _limits(analysis)
     ticks = nice_log_ticks(*limits)
     left = max(text_width(whole(tick), SIZES[width].text) for tick in ticks) + 2 * pixels(SIZES[width].text) + 8
@@ -192,4 +192,4 @@ def why_not(analysis: Analysis) -> str | None:
     return None if _tasks(analysis) else "no sweep has a point with a rate"
 
 
-FORWARDING = FigureSpec("Offered against forwarded", caption, draw, why_not, section="forwarding")
+FORWARDING = FigureSpec("Offered against forwarded", caption, draw, why_not, section="forwarding", stacks=True)

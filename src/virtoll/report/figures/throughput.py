@@ -6,13 +6,14 @@ from virtoll.report.figures import caveats, legends
 from virtoll.report.figures.bars import Bar, BarPanel, bar_panel, names_width
 from virtoll.report.figures.base import FigureSpec, blocks_text, interval_text, said_cell
 from virtoll.report.figures.choice import chosen_panels, panels_left_out
-from virtoll.report.figures.marks import figure, panel_width, panels
+from virtoll.report.figures.marks import figure, panel_width, panels, text_width
 from virtoll.report.figures.style import COUNTS, SIZES, Specification, Width, pixels
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.values import Task
 
 _BAR_POINTS = 19.0
-_ROOM = 1.42  # for a value beside the longest
+_ROOM, _ROOM_AT_MOST = 1.42, 3.0  # for a value beside the longest bar, of whose length this is a multiple
+_APART = 12.0
 
 
 def _tasks(analysis: Analysis) -> list[Task]:
@@ -26,10 +27,12 @@ def draw(analysis: Analysis, width: Width) -> Specification:
     cells = {(one, task): analysis.cells.get((one, task)) for one in analysis.platforms for task in tasks}
     platforms = [one for one in analysis.platforms if any(cells[one, task] for task in tasks)]
     names = {one: [caveats.name(analysis, one)] for one in platforms}
-    columns = 1 if len(tasks) == 1 else 2
+    columns = 1 if len(tasks) == 1 or width is Width.COLUMN else 2
     left = names_width(names, SIZES[width].text)
     size = (panel_width(width, columns, left, each=6), pixels(_BAR_POINTS))
-    reach = _ROOM * max(cell.median for cell in cells.values() if cell)
+    beside = max(text_width(_text(analysis, *key), SIZES[width].small) for key, cell in cells.items() if cell)
+    room = max(_ROOM, size[0] / max(size[0] - beside - pixels(_APART), size[0] / _ROOM_AT_MOST))
+    reach = room * max(cell.median for cell in cells.values() if cell)
     drawn = []
     for place, task in enumerate(tasks):
         base = analysis.cells.get((analysis.baseline or "", task))
@@ -108,4 +111,4 @@ def why_not(analysis: Analysis) -> str | None:
     return None if _tasks(analysis) else "no forwarding trial has a value"
 
 
-THROUGHPUT = FigureSpec("Maximum forwarding rate", caption, draw, why_not, section="forwarding")
+THROUGHPUT = FigureSpec("Maximum forwarding rate", caption, draw, why_not, section="forwarding", stacks=True)

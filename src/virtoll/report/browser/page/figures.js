@@ -130,6 +130,7 @@ function finishDrawing(figure, drawing) {
   if (!svg.hasAttribute("viewBox")) svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   svg.setAttribute("role", "img");
   svg.setAttribute("aria-label", figure.querySelector("figcaption b").textContent);
+  svg.setAttribute("aria-describedby", figure.querySelector("figcaption").id);
   for (const inner of svg.querySelectorAll("[role], [aria-roledescription]")) {
     for (const name of ["role", "aria-roledescription", "aria-label"]) inner.removeAttribute(name);
   }
