@@ -166,7 +166,7 @@ def test_an_ordinary_user_without_user_namespaces_is_told_in_one_sentence() -> N
     assert json.loads(doctor.stdout)["platforms"] == []
     read = without_user_namespaces("doctor").stdout
     assert "nothing can be measured here" in read
-    assert "-> allow user namespaces as root (sysctl -w user.max_user_namespaces=15000) or run as root" in read
+    assert "-> allow user namespaces, as root: sysctl -w user.max_user_namespaces=15000" in read
     measured = without_user_namespaces("run", "quick", "--into", "/nonexistent/run")
     assert measured.returncode == 2
     assert measured.stderr.startswith("virtoll: the namespaces of the lab could not be made (")

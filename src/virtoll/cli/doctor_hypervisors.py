@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from virtoll.errors import remedy_for
 from virtoll.host.packages import how_to_install
 
 _PROGRAMS = ("xl", "VBoxManage", "virsh", "libvirtd", "vzctl", "prlctl", "vserver")
@@ -149,12 +150,11 @@ def no_hardware_virtualisation(machine: Machine) -> tuple[str, str] | None:
     if "hypervisor" in flags:
         module = "kvm_intel" if intel else "kvm_amd"
         return "a virtual machine without nested virtualisation", (
-            f"allow it on its host: 'options {module} nested=1' in /etc/modprobe.d, CPU model host-passthrough; "
-            "a cloud: choose a machine type with nesting or bare metal"
+            f"allow it on its host: 'options {module} nested=1' in /etc/modprobe.d, CPU model host-passthrough"
         )
     readable = machine.register(_INTEL_FEATURE_CONTROL if intel else _AMD_VM_CR) is not None
     unsure = "" if readable else "; whether the firmware hides it cannot be read (modprobe msr, as root, shows it)"
-    return f"the CPU shows neither vmx nor svm{unsure}", f"{firmware}; if the CPU has none, use another machine"
+    return f"the CPU shows neither vmx nor svm{unsure}", firmware
 
 
 def _off_in_firmware(machine: Machine, *, intel: bool) -> bool:
@@ -168,8 +168,8 @@ def _off_in_firmware(machine: Machine, *, intel: bool) -> bool:
     return "disabled by bios" in machine.log.lower()
 
 
-def exclusion(machine: Machine) -> str | None:
-    """Why the KVM that is loaded keeps VirtualBox from starting guests here, in one sentence; None: it does not.
+def exclusion(machine: Machine) -> tuple[str, str] | None:
+    """Why the KVM that is loaded keeps VirtualBox from starting guests here, and what to do; None: it does not.
 
     Since Linux 6.12 KVM holds the CPU's virtualisation from its load on, unless ``enable_virt_at_load`` is off, which
     VirtualBox needs. From 7.2.10 on, where the kernel (6.16) lends it out, VirtualBox borrows it from KVM and needs the
@@ -186,14 +186,10 @@ def exclusion(machine: Machine) -> str | None:
         return None
     named = f"VirtualBox {product}".strip()
     if borrows:
-        return (
-            f"{named} takes the CPU's virtualisation from KVM (Linux {machine.release}), which does not hold it: "
-            f"remove enable_virt_at_load=0 (kernel command line, /etc/modprobe.d), or 'rmmod {loaded[0]}'"
-        )
-    return (
-        f"{loaded[0]} holds the CPU's virtualisation from its load on (Linux {machine.release}), so {named} "
-        f"starts no guest: 'rmmod {loaded[0]}' before VirtualBox, or boot with kvm.enable_virt_at_load=0"
-    )
+        why = f"{named} takes the CPU's virtualisation from KVM (Linux {machine.release}), which does not hold it"
+        return why, "boot without kvm.enable_virt_at_load=0 (kernel command line, /etc/modprobe.d)"
+    why = f"{loaded[0]} holds the CPU's virtualisation from its load on (Linux {machine.release}), so {named} starts none"
+    return why, f"'rmmod {loaded[0]}' before VirtualBox"
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -234,16 +230,9 @@ def _kvm(machine: Machine) -> HypervisorFinding:
 def _xen(machine: Machine) -> HypervisorFinding:
     boot = "install Xen (Debian: xen-system-amd64) and choose its entry at boot"
     if machine.text("sys/hypervisor/type") != "xen":
-        return HypervisorFinding(
-            "Xen",
-            "not booted under Xen",
-            False,
-            f"{boot}; or try it in an emulated host: 'virtoll nested up xen' (functional only)",
-        )
+        return HypervisorFinding("Xen", "not booted under Xen", False, boot)
     if "control_d" not in machine.text("proc/xen/capabilities"):
-        return HypervisorFinding(
-            "Xen", "a guest of Xen, not its dom0", False, "run Virtoll on its dom0, or name that as a host"
-        )
+        return HypervisorFinding("Xen", "a guest of Xen, not its dom0", False, "run Virtoll on its dom0")
     numbers = [machine.text(f"sys/hypervisor/version/{part}") for part in ("major", "minor")]
     version = f"dom0 of Xen {'.'.join(filter(None, numbers)) or '(version not reported)'}"
     if not machine.has("dev/xen/privcmd"):
@@ -264,7 +253,7 @@ def _virtualbox(machine: Machine) -> HypervisorFinding:
             "VirtualBox",
             "VBoxManage is missing",
             False,
-            "install VirtualBox 7 (virtualbox.org, or Debian's contrib in sid) with its kernel module by dkms",
+            "install VirtualBox 7 from virtualbox.org, with its kernel module by dkms",
         )
     state = machine.module("vboxdrv")
     if state != "loaded" or not machine.has("dev/vboxdrv"):
@@ -282,7 +271,7 @@ def _virtualbox(machine: Machine) -> HypervisorFinding:
         )
     excluded = exclusion(machine)
     if excluded is not None:
-        return HypervisorFinding("VirtualBox", "KVM has the CPU", False, excluded)
+        return HypervisorFinding("VirtualBox", excluded[0], False, excluded[1])
     group = "" if machine.is_root or "vboxusers" in machine.groups else "; USB devices need the group vboxusers"
     return HypervisorFinding(
         "VirtualBox", "VBoxManage and vboxdrv", True, note=f"bridged adapters need the module vboxnetflt{group}"
@@ -295,7 +284,7 @@ def _esxi(machine: Machine) -> HypervisorFinding:
         "the rights to create machines, files and port groups"
     )
     if not machine.python("pyVmomi"):
-        return HypervisorFinding("VMware ESXi", "pyvmomi is missing", False, f"install 'virtoll[esxi]'; then {needs}")
+        return HypervisorFinding("VMware ESXi", "pyvmomi is missing", False, remedy_for("pyvmomi"), needs)
     return HypervisorFinding("VMware ESXi", "pyvmomi; the product is another machine", True, note=needs)
 
 
@@ -332,7 +321,7 @@ def _openvz(machine: Machine) -> HypervisorFinding:
             "OpenVZ",
             f"kernel {machine.release} is not OpenVZ's (no /proc/vz)",
             False,
-            "boot Virtuozzo 7 or OpenVZ (kernels 2.6.32-042stab..., 3.10.0-...vz7...); no other distribution has one",
+            "install Virtuozzo 7, the distribution that OpenVZ is part of, and boot its kernel (3.10.0-...vz7...)",
         )
     found = [name for name in ("vzctl", "prlctl") if name in machine.programs]
     if not found:
@@ -354,7 +343,7 @@ def _vserver(machine: Machine) -> HypervisorFinding:
             "Linux-VServer",
             f"kernel {machine.release} has no VServer patch (no /proc/virtual)",
             False,
-            "a kernel with the patch (2.6 to 4.9) from the project; its successors: the platforms lxc, nspawn",
+            "boot a kernel with the project's patch, of Linux 2.6 to 4.9",
         )
     if "vserver" not in machine.programs:
         return HypervisorFinding("Linux-VServer", "the kernel, no util-vserver", False, "build util-vserver 0.30.216")

@@ -43,6 +43,8 @@ _FORBIDDING = (
     ("kernel.apparmor_restrict_unprivileged_userns", "1", "0"),
 )
 """Settings that keep ordinary users from namespaces: the value that does, and one that does not."""
+_PRIVILEGED = "start this container with '--privileged'"
+"""For a root that may not, and for a user whose system calls are filtered."""
 _LAB_END_SECONDS = 180.0
 _PROBE_SECONDS = 120.0
 _RECORD_BYTES = 8192  # a path has at most 4096
@@ -147,14 +149,17 @@ def probe_namespaces() -> str | None:
 def how_to_allow_namespaces(proc: Path = Path("/proc")) -> str:
     """What to do where namespaces cannot be made: what this kernel says of itself, below ``proc``, decides."""
     if os.geteuid() == 0:
-        return "in a container start that with '--privileged', or run Virtoll on its host"
+        return _PRIVILEGED
     if not (proc / "self/ns/user").exists():
         return "this kernel has no user namespaces (CONFIG_USER_NS), so run as root"
     for setting, forbids, allow in _FORBIDDING:
         with contextlib.suppress(OSError):
             if (proc / "sys" / setting.replace(".", "/")).read_text(encoding="ascii").strip() == forbids:
-                return f"allow user namespaces as root (sysctl -w {setting}={allow}) or run as root"
-    return "allow user namespaces for this user (in a container: start that with '--privileged') or run as root"
+                return f"allow user namespaces, as root: sysctl -w {setting}={allow}"
+    with contextlib.suppress(OSError):
+        if "\nSeccomp:\t2\n" in (proc / "self/status").read_text(encoding="utf-8", errors="replace"):
+            return _PRIVILEGED
+    return "run as root"
 
 
 def _missing_tools() -> str | None:
