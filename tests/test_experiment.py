@@ -236,7 +236,7 @@ COMPLAINTS: list[tuple[str, dict[str, Any], str, list[str]]] = [
         ["venet drops packets that are not of the container's own addresses", "runc or netns"],
     ),
     ("a factor without values", {"platforms": ["native", QEMU | {"nic": []}]}, "platforms[1].nic", ["at least one"]),
-    ("unknown scenario", {"scenario": "beside"}, "scenario", ["'dedicated'", "'neighbours'"]),
+    ("unknown scenario", {"scenario": "beside"}, "scenario", ["dedicated", "neighbours"]),
     ("wrong type at the top", {"blocks": "many"}, "blocks", ["must be a whole number from 1 to 1000, got 'many'"]),
     ("wrong type of a list", {"platforms": "native"}, "platforms", ["list", "'native'"]),
     ("wrong type of an entry", {"platforms": ["native", 5]}, "platforms[1]", ["a name or a mapping", "5"]),

@@ -30,7 +30,7 @@ class _Written(Repr):
         super().__init__()
         self.maxlevel, self.maxstring, self.maxlong, self.maxother = 2, 100, 100, 100
 
-    def repr_bool(self, value: bool, _level: int) -> str:  # noqa: FBT001 - as Repr calls it
+    def repr_bool(self, value: bool, _level: int) -> str:
         """As YAML 1.2 has it, whichever of its words stood there."""
         return str(value).lower()
 
@@ -59,7 +59,7 @@ Lack = Literal["agent", "agent and image", "image", "platforms", "for all users"
 _SAME_VERSION: Final = "install the same version of Virtoll on both sides"
 _SET_UP: Final = "run 'virtoll setup' once with a network"
 _SET_UP_PLATFORMS: Final = "'virtoll setup --platforms', with Go 1.21 or newer,"
-_REMEDIES: Final[Mapping[Lack, Mapping[Installation, str]]] = {
+REMEDIES: Final[Mapping[Lack, Mapping[Installation, str]]] = {
     "agent": {
         "clone": "run 'make agent'",
         "wheel": "install Virtoll again from a wheel of this machine's kind, which carries it",
@@ -110,7 +110,7 @@ def remedy_for(lack: Lack) -> str:
 
     Of ``platforms`` it is the command alone, of which the message says more.
     """
-    return _REMEDIES[lack][installation()]
+    return REMEDIES[lack][installation()]
 
 
 class VirtollError(Exception):

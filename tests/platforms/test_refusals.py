@@ -100,7 +100,11 @@ def test_what_starts_here_is_found_usable(site: Site, kind: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "parameters", "reason"),
     [
-        ("qemu-tcg", {"vhost": "on"}, "vhost: on needs {nowhere}, which cannot be opened here: as root modprobe vhost_net"),
+        (
+            "qemu-tcg",
+            {"vhost": "on"},
+            "vhost: on needs {nowhere}, which cannot be opened here: as root modprobe vhost_net",
+        ),
         ("qemu-tcg", {"machine": "microvm"}, "machine microvm gives Debian's kernel no clock"),
         ("qemu-tcg", {"machine": "virt"}, "machine virt is not for x86_64; use q35 or pc or microvm"),
     ],

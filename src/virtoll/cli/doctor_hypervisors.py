@@ -24,6 +24,7 @@ from virtoll.host.packages import how_to_install
 _PROGRAMS = ("xl", "VBoxManage", "virsh", "libvirtd", "vzctl", "prlctl", "vserver")
 _INTEL_FEATURE_CONTROL = 0x3A  # Intel SDM 4, table 2-2: bit 0 lock, bit 2 VMX outside SMX
 _AMD_VM_CR = 0xC001_0114  # AMD APM 2, 15.30.1: bit 4 SVMDIS
+_SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"  # its last byte is 1 or 0
 _ENABLED_AT_LOAD = (6, 12)  # since then KVM keeps the CPUs in virtualisation mode from its load on
 _LENT_OUT, _BORROWED = (6, 16), (7, 2, 10)  # the Linux that lends it to other modules, the VirtualBox that asks for it
 
@@ -188,7 +189,9 @@ def exclusion(machine: Machine) -> tuple[str, str] | None:
     if borrows:
         why = f"{named} takes the CPU's virtualisation from KVM (Linux {machine.release}), which does not hold it"
         return why, "boot without kvm.enable_virt_at_load=0 (kernel command line, /etc/modprobe.d)"
-    why = f"{loaded[0]} holds the CPU's virtualisation from its load on (Linux {machine.release}), so {named} starts none"
+    why = (
+        f"{loaded[0]} holds the CPU's virtualisation from its load on (Linux {machine.release}), so {named} starts none"
+    )
     return why, f"'rmmod {loaded[0]}' before VirtualBox"
 
 
@@ -240,7 +243,7 @@ def _xen(machine: Machine) -> HypervisorFinding:
     if "xl" not in machine.programs:
         return HypervisorFinding("Xen", f"{version}, no xl", False, "install Xen's tools (Debian: xen-utils)")
     if not machine.is_root:
-        return HypervisorFinding("Xen", version, False, "xl needs root in dom0; run as root")
+        return HypervisorFinding("Xen", f"{version}, whose xl needs root", False, "run as root")
     kinds = no_hardware_virtualisation(machine)
     return HypervisorFinding(
         "Xen", version, True, note="PV guests" + (" only: " + kinds[0] if kinds else ", PVH and HVM")
@@ -258,17 +261,14 @@ def _virtualbox(machine: Machine) -> HypervisorFinding:
     state = machine.module("vboxdrv")
     if state != "loaded" or not machine.has("dev/vboxdrv"):
         cure = (
-            "modprobe vboxdrv"
-            if state == "there"
-            else "build it: install VirtualBox's module by dkms and the kernel's headers"
+            "modprobe vboxdrv" if state == "there" else "install VirtualBox's module by dkms, with the kernel's headers"
         )
-        signed = "; with Secure Boot the module must be signed (mokutil --import)"
+        secured = machine.text(_SECURE_BOOT).endswith("\1")
+        signed = ", signed with a key that Secure Boot knows (mokutil --import)" if secured else ""
         return HypervisorFinding("VirtualBox", f"module vboxdrv {state}", False, cure + signed)
     lacking = no_hardware_virtualisation(machine)
     if lacking is not None:
-        return HypervisorFinding(
-            "VirtualBox", lacking[0], False, f"{lacking[1]}; VirtualBox 6.1 and later run no guest without"
-        )
+        return HypervisorFinding("VirtualBox", f"{lacking[0]}, which VirtualBox needs since 6.1", False, lacking[1])
     excluded = exclusion(machine)
     if excluded is not None:
         return HypervisorFinding("VirtualBox", excluded[0], False, excluded[1])
@@ -292,15 +292,13 @@ def _libvirt(machine: Machine) -> HypervisorFinding:
     """No service: a driver here is in ``virsh`` itself, or in one of the lab's own; elsewhere it is that host's."""
     installing = how_to_install("libvirt-clients", "libvirt-daemon", "libvirt-daemon-driver-qemu")
     if "virsh" not in machine.programs:
-        return HypervisorFinding("libvirt", "virsh is missing", False, f"{installing}; no service is needed")
+        return HypervisorFinding("libvirt", "virsh is missing", False, installing)
     folders = ("usr/lib/*/libvirt", "usr/lib64/libvirt", "usr/lib/libvirt")
     files = (path for one in folders for path in machine.root.glob(f"{one}/connection-driver/libvirt_driver_*.so"))
     known = {path.stem.removeprefix("libvirt_driver_") for path in files}
     drivers = [name for name in ("qemu", "lxc", "libxl") if name in known]
     if not drivers:
-        return HypervisorFinding(
-            "libvirt", "virsh, and no driver for QEMU or LXC", False, f"{installing}; no service is needed"
-        )
+        return HypervisorFinding("libvirt", "virsh, and no driver for QEMU or LXC", False, installing)
     sockets = [name for name in ("libvirt-sock", "virtqemud-sock") if machine.has(f"run/libvirt/{name}")]
     service = f"daemon at {sockets[0]}" if sockets else "no daemon runs"
     needs = [] if "libvirtd" in machine.programs else ["all but qemu:///embed need libvirtd (libvirt-daemon)"]
@@ -329,9 +327,7 @@ def _openvz(machine: Machine) -> HypervisorFinding:
             "OpenVZ", "the kernel, no vzctl", False, "install vzctl from the kernel's distribution"
         )
     if not machine.is_root:
-        return HypervisorFinding(
-            "OpenVZ", " and ".join(found), False, "vzctl needs root on the hardware node; run as root"
-        )
+        return HypervisorFinding("OpenVZ", f"{' and '.join(found)}, which need root", False, "run as root")
     return HypervisorFinding(
         "OpenVZ", " and ".join(found), True, note="the driver was never run on the real platform: look twice"
     )
@@ -348,7 +344,7 @@ def _vserver(machine: Machine) -> HypervisorFinding:
     if "vserver" not in machine.programs:
         return HypervisorFinding("Linux-VServer", "the kernel, no util-vserver", False, "build util-vserver 0.30.216")
     if not machine.is_root:
-        return HypervisorFinding("Linux-VServer", "util-vserver", False, "vserver needs root; run as root")
+        return HypervisorFinding("Linux-VServer", "util-vserver, which needs root", False, "run as root")
     return HypervisorFinding(
         "Linux-VServer", "util-vserver", True, note="the driver was never run on the real platform: look twice"
     )

@@ -16,6 +16,15 @@ def require_lab() -> None:
         raise UsageError("this command runs inside a lab only; use the one without 'in-lab-'")
 
 
+def check_system() -> None:
+    """A ``UsageError`` on another system than Linux, of which nothing else is to be said."""
+    from virtoll.lab.launch import other_system
+
+    reason = other_system()
+    if reason is not None:
+        raise UsageError(reason)
+
+
 def check_lab() -> None:
     """A ``UsageError`` with the reason where no lab can be made here."""
     from virtoll.lab.launch import probe_namespaces

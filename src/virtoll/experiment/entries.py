@@ -152,7 +152,9 @@ def _own_sizes(
         return [(OwnSize(), [])]
     where = f"{where}.guest"
     if not isinstance(given, dict):
-        raise wrong(path, f"{where}", f"{as_written(given)} is no mapping; allowed in it: {', '.join(OwnSize.model_fields)}")
+        raise wrong(
+            path, f"{where}", f"{as_written(given)} is no mapping; allowed in it: {', '.join(OwnSize.model_fields)}"
+        )
     if parsed.scenario != "dedicated" or model.pre_provisioned:
         why = (
             "a guest that is found has its size" if model.pre_provisioned else f"scenario {parsed.scenario} has its own"

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
 import select
 import shutil
 import signal
@@ -129,9 +130,15 @@ def _namespace_command() -> list[str]:
     return ["setpriv", "--pdeathsig", "KILL", "--", "unshare", *user, *namespaces, "--propagation", "private", "--"]
 
 
+def other_system() -> str | None:
+    """Why nothing is measured on this machine's operating system, in one sentence; None where that is Linux."""
+    system = platform.system()
+    return None if system == "Linux" else f"guests are started on Linux, and this is {system}; run Virtoll on Linux"
+
+
 def probe_namespaces() -> str | None:
     """Why a lab cannot be made here, or None when it can: found out by making one."""
-    if (missing := _missing_tools()) is not None:
+    if (missing := other_system() or _missing_tools()) is not None:
         return missing
     command = [*_namespace_command(), "ip", "link", "set", "lo", "up"]
     try:

@@ -85,7 +85,9 @@ class Esxi(Platform[EsxiParameters]):
     def probe(self, site: Site) -> Probe:
         """Log in and start a guest without network; what the host says decides."""
         if self.parameters.server is None:
-            return Probe.unusable(None, "no ESXi host is named", "'virtoll show platform esxi' has the keys of an experiment")
+            return Probe.unusable(
+                None, "no ESXi host is named", "'virtoll show platform esxi' has the keys of an experiment"
+            )
         if find_spec("pyVmomi") is None:
             return Probe.unusable(None, "VMware's library pyvmomi is missing", remedy_for("pyvmomi"))
         from virtoll.platforms.esxi.datastore import Datastore
