@@ -13,7 +13,7 @@ from virtoll.experiment.topology import Testbed
 from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation
 from virtoll.platforms.host import Site
 
-_RECORD = "kqemu is a record only: QEMU dropped its module for 2.6 kernels in 2009"
+_RECORD = "a record only: QEMU dropped its module for 2.6 kernels in 2009"
 _SUCCESSOR = "take its successor KVM, the platform qemu-kvm"
 
 
@@ -23,7 +23,7 @@ class KqemuParameters(Parameters):
     def conflict(self, testbed: Testbed | None) -> tuple[str, str] | None:
         """Refused in every experiment."""
         del testbed
-        return "platform", f"{_RECORD}; {_SUCCESSOR}"
+        return "platform", f"kqemu is {_RECORD}; {_SUCCESSOR}"
 
 
 class Kqemu(Platform[KqemuParameters]):
