@@ -247,7 +247,7 @@ def test_each_declared_remedy_is_one() -> None:
     declared += [said for by in REMEDIES.values() for said in by.values()]
     for path in (REPOSITORY / "src" / "virtoll").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            value: ast.AST = ast.Tuple()
+            value: ast.AST = ast.Pass()
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "unusable":
                 value = node.args[2]
             elif isinstance(node, ast.Assign) and [ast.unparse(one) for one in node.targets] == ["remedy"]:

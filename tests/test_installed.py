@@ -81,6 +81,17 @@ def test_another_system_than_linux_is_one_sentence(
         command()
 
 
+@pytest.mark.lab
+def test_a_kernel_that_is_too_old_is_told_in_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(platform, "release", lambda: "4.19.0-27-amd64")
+    check_lab()
+    assert capsys.readouterr().err == (
+        "virtoll: Linux 4.19.0-27-amd64 is too old for much of this; boot a kernel of Linux 5.10 or newer\n"
+    )
+
+
 def test_make_is_spoken_of_in_a_clone_alone() -> None:
     """Every sentence that names a target of the Makefile is among those that `remedy_for` chooses from."""
     naming = [

@@ -23,14 +23,12 @@ from virtoll.errors import UsageError
 from virtoll.host import packages
 from virtoll.host.tuning import in_force
 from virtoll.lab import cgroups
-from virtoll.lab.launch import inside_lab, probe_namespaces
+from virtoll.lab.launch import LEAST_KERNEL, inside_lab, old_kernel, probe_namespaces
 
 if TYPE_CHECKING:
     from virtoll.experiment.model import PlatformChoice
     from virtoll.platforms.base import Probe
 
-_MINIMUM_KERNEL = (5, 10)
-"""What all that is measured needs; what later kernels add (threaded NAPI, live frames) is done without there."""
 _TO_MEASURE = ("native", "netns")
 """The baseline and a namespace: where these work, something can be compared."""
 _EXPLAINED_BY = {
@@ -309,9 +307,8 @@ def _tools() -> Check:
 
 def kernel_check(release: str) -> Check:
     """Whether a kernel of this release (as ``uname -r`` has it) is new enough to measure on."""
-    numbers = tuple(int(part) for part in release.split("-", maxsplit=1)[0].split(".")[:2] if part.isdigit())
-    good = numbers >= _MINIMUM_KERNEL
-    least = ".".join(map(str, _MINIMUM_KERNEL))
+    good = not old_kernel(release)
+    least = ".".join(map(str, LEAST_KERNEL))
     return Check("kernel", release, good, "" if good else f"boot a kernel of Linux {least} or newer")
 
 

@@ -35,6 +35,8 @@ from virtoll.lab.outside import OUTSIDE_VARIABLE
 from virtoll.lab.receiving import PINNER_VARIABLE, pin_for_lab
 
 LAB_VARIABLE = "VIRTOLL_LAB"
+LEAST_KERNEL = (5, 10)
+"""What all that is measured needs; what later kernels add (threaded NAPI, live frames) is done without there."""
 _TOOLS = {"setpriv": "util-linux", "unshare": "util-linux", "mount": "mount", "ip": "iproute2"}
 """The programs that make a lab, each with its Debian package."""
 _SYSTEM_FOLDERS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -134,6 +136,12 @@ def other_system() -> str | None:
     """Why nothing is measured on this machine's operating system, in one sentence; None where that is Linux."""
     system = platform.system()
     return None if system == "Linux" else f"guests are started on Linux, and this is {system}; run Virtoll on Linux"
+
+
+def old_kernel(release: str) -> bool:
+    """Whether a kernel of this release (as ``uname -r`` has it) is older than the least one."""
+    numbers = tuple(int(part) for part in release.split("-", maxsplit=1)[0].split(".")[:2] if part.isdigit())
+    return numbers < LEAST_KERNEL
 
 
 def probe_namespaces() -> str | None:
