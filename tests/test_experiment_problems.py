@@ -119,6 +119,8 @@ def test_what_was_probably_meant_comes_before_what_is_allowed(changed: dict[str,
             "guest: {memory: 2026-01-02}",
             ["key 'guest.memory': must be a size such as 256MiB of at least 64MiB, got 2026-"],
         ),
+        ("study: a\r\nstudy: b", ["key 'study' is there twice in one mapping", "key 'study': 'b' is not known"]),
+        ("seed: 1\nseed: 2", ["key 'seed' is there twice in one mapping; keep one of them"]),
         ("guest:", ["key 'guest': must be a mapping of keys, got nothing"]),
         (
             "platforms: [native, [netns], {platform: runc, memroy_max: 1}, 7]\nworkloads: [superpi, {workload: 5}]",
@@ -221,7 +223,6 @@ def test_a_long_line_is_cut_to_where_it_is_wrong() -> None:
         ('a: "x', "my.yaml:1:5: not valid YAML: the closing quote of a text is missing (it begins in line 1)"),
         ("q: is it: so", "my.yaml:1:9: not valid YAML: a ':' stands where no key can be; put the text in quotes"),
         ("a: *b", "my.yaml:1:4: not valid YAML: an alias (*) has no anchor (&) before it"),
-        ("a: 1\r\na: 2\r\n", "my.yaml:2:1: key 'a' is there twice in one mapping; keep one of them"),
         ("a: \x07", "my.yaml:1:4: not valid YAML: no file may hold the character U+0007; take it out"),
     ],
 )

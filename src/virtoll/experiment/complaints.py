@@ -97,11 +97,12 @@ def unknown_key(key: object, known: Iterable[str]) -> str:
 
 
 def located(error: UsageError, text: YamlText, file: Path, size: str | None) -> UsageError:
-    """The same, each problem with where it stands in the file, in its order; ``size``: which size was taken."""
-    found = sorted(
-        (_placed(one, text, file, size) for one in error.problems), key=lambda one: (one.line or 0, one.column or 0)
-    )
-    return UsageError.of(found)
+    """The same, each problem with where it stands in the file, in its order, and the keys that are there twice.
+
+    ``size``: which size was taken.
+    """
+    found = [*text.twice, *(_placed(one, text, file, size) for one in error.problems)]
+    return UsageError.of(sorted(found, key=lambda one: (one.line or 0, one.column or 0)))
 
 
 def _placed(problem: Problem, text: YamlText, file: Path, size: str | None) -> Problem:

@@ -65,13 +65,16 @@ def parse_experiment(text: str, path: Path, catalogue: Catalogue, selection: Sel
     """As ``load_experiment``, from text; ``path`` is only named in complaints, which tell all that is wrong at once."""
     read = read_yaml(text, str(path))
     try:
-        return _parsed(read, text, path, catalogue, selection)
+        parsed = _parsed(read, text, path, catalogue, selection)
     except UsageError as error:
         if not error.problems:
             raise
         document = read.value
         size = (selection.size or SIZES[0]) if isinstance(document, dict) and "sizes" in document else None
         raise located(error, read, path, size) from error
+    if read.twice:
+        raise UsageError.of(read.twice)
+    return parsed
 
 
 def _refuse_choice(selection: Selection, path: Path) -> None:
