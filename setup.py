@@ -7,6 +7,7 @@ install of a clone needs no agent. All else is in ``pyproject.toml``.
 
 import importlib.util
 import os
+import platform
 import shutil
 import stat
 from pathlib import Path
@@ -35,6 +36,12 @@ def machine_of(program: Path) -> str:
     build = (
         "build it with 'make agent' in the source's folder (needs Rust 1.90 and clang), or let VIRTOLL_AGENT name one"
     )
+    here = platform.machine()
+    if not program.is_file() and (platform.system() != "Linux" or here not in elf.MACHINES.values()):
+        known = " or ".join(elf.MACHINES.values())
+        raise SystemExit(
+            f"virtoll: it runs on Linux on {known}, and this is {platform.system()} on {here}: install it there"
+        )
     if not program.is_file():
         raise SystemExit(f"virtoll: a wheel carries the agent, and {program} is missing; {build}")
     head = elf.read_head(program.read_bytes())

@@ -24,6 +24,12 @@ def run_session() -> Iterator[RunSession]:
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> None:
+    """The labs run in the background, and begin before the first test."""
+    inside.start_all(session)
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
     """A test of a module that runs in a lab is replaced by its report from there."""
     return True if inside.replay(item, nextitem) else None

@@ -107,7 +107,7 @@ def test_a_record_of_a_platform_is_refused_in_an_experiment(tmp_path: Path) -> N
     planned = virtoll("plan", file)
     assert planned.returncode == 2
     assert "key 'platforms[1].platform': kqemu is a record only" in planned.stderr
-    assert "take qemu-kvm" in planned.stderr
+    assert "take its successor KVM, the platform qemu-kvm" in planned.stderr
 
 
 def test_the_parameters_of_a_platform_are_listed_with_what_is_allowed() -> None:
@@ -175,6 +175,14 @@ def test_a_plan_is_a_table_with_what_the_result_would_lack(tmp_path: Path) -> No
         "guests at once are given 1.76 TiB",
         "a guest has 900 virtual CPUs",
     ]
+    alone = experiments.write(
+        tmp_path,
+        platforms=[{"platform": "ssh", "label": label, "destination": label} for label in ("own", "other")],
+        baseline="own",
+        workloads=["superpi"],
+    )
+    (warning,) = (line for line in as_json("plan", str(alone))["warnings"] if line.startswith("no A/A control"))
+    assert warning.endswith("add a second guest that was made alike to 'platforms', and name it as 'control'")
     assert "less than a minute if every platform is available" in said
     assert "1 trials" not in virtoll("plan", "models").stdout
 

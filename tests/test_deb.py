@@ -154,6 +154,8 @@ def test_apt_installs_it_into_a_bare_debian_and_nothing_is_left(
     before = files_of(root)
     done_in(root, *install, f"./{package.name}")
     assert list((root / "opt/virtoll/lib").rglob("typer/__pycache__/*.pyc")), "compiled when it was installed"
+    own = "import virtoll.errors as errors; print(errors.installation(), errors.remedy_for('agent'))"
+    assert done_in(root, "/opt/virtoll/bin/python3", "-c", own).startswith("deb install Virtoll's Debian package ")
     assert done_in(root, "virtoll", "--version") == f"virtoll {__version__}\n"
     assert "netns" in done_in(root, "virtoll", "list", "platforms")
     assert " trials in 3 randomised blocks" in done_in(root, "virtoll", "plan", "quick")

@@ -105,6 +105,53 @@ def test_what_was_probably_meant_comes_before_what_is_allowed(changed: dict[str,
     assert said in problem.said
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("blocks: {least: 3}", ["missing key 'blocks.until': the run ends when the verdict"]),
+        (
+            "blocks: {untl: decided}\nname: yes",
+            ["key 'blocks.untl': not known; did you mean 'until'?", "key 'name': must be small letters"],
+        ),
+        ("blocks: {least: 9, most: 3, until: decided}", ["key 'blocks': least (9) is more than most (3)"]),
+        ("scenario: neighbors", ["key 'scenario': 'neighbors' is not known; did you mean 'neighbours'?"]),
+        (
+            "guest: {memory: 2026-01-02}",
+            ["key 'guest.memory': must be a size such as 256MiB of at least 64MiB, got 2026-"],
+        ),
+        ("study: a\r\nstudy: b", ["key 'study' is there twice in one mapping", "key 'study': 'b' is not known"]),
+        ("seed: 1\nseed: 2", ["key 'seed' is there twice in one mapping; keep one of them"]),
+        ("guest:", ["key 'guest': must be a mapping of keys, got nothing"]),
+        (
+            "platforms: [native, [netns], {platform: runc, memroy_max: 1}, 7]\nworkloads: [superpi, {workload: 5}]",
+            [
+                "key 'platforms[1]': a name or a mapping is allowed, got ['netns']",
+                "key 'platforms[2].memroy_max': not known; did you mean 'memory_max'?",
+                "key 'platforms[3]': a name or a mapping is allowed, got 7",
+                "key 'workloads[1].workload': 5 is not known",
+            ],
+        ),
+        (
+            "platforms: [native, {platform: runc, counters: no}]\nbaseline: nativ",
+            ["key 'platforms[1].counters': false is not known; allowed: all, none"],
+        ),
+        (
+            (
+                "testbed: {generator: {host: locl, interfaces: [a]}, sink: {host: local, interfaces: [b]}, "
+                "hypervisor: {host: local, interfaces: [c, d]}}"
+            ),
+            ["key 'testbed.generator.host': 'locl' is no host; did you mean 'local'?"],
+        ),
+    ],
+)
+def test_each_mistake_is_told_once_and_as_the_file_has_it(text: str, said: list[str]) -> None:
+    given = yaml.safe_load(text)
+    rest = {key: value for key, value in experiments.document().items() if key not in given}
+    error = refused(f"{yaml.safe_dump(rest)}{text}\n")
+    assert [one.said[: len(start)] for one, start in zip(error.problems, said, strict=True)] == said
+    assert all(one.text for one in error.problems)
+
+
 def test_a_near_miss_needs_to_be_near() -> None:
     assert near("kvm", EVERY_PLATFORM) == ("qemu-kvm",)
     assert near("QEMU_KVM", EVERY_PLATFORM) == ("qemu-kvm",)
@@ -176,7 +223,6 @@ def test_a_long_line_is_cut_to_where_it_is_wrong() -> None:
         ('a: "x', "my.yaml:1:5: not valid YAML: the closing quote of a text is missing (it begins in line 1)"),
         ("q: is it: so", "my.yaml:1:9: not valid YAML: a ':' stands where no key can be; put the text in quotes"),
         ("a: *b", "my.yaml:1:4: not valid YAML: an alias (*) has no anchor (&) before it"),
-        ("a: 1\r\na: 2\r\n", "my.yaml:2:1: key 'a' is there twice in one mapping; keep one of them"),
         ("a: \x07", "my.yaml:1:4: not valid YAML: no file may hold the character U+0007; take it out"),
     ],
 )

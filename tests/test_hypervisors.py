@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.commands import REPOSITORY
 
 from virtoll.cli.doctor_hypervisors import (
     HypervisorFinding,
@@ -15,10 +18,15 @@ from virtoll.cli.doctor_hypervisors import (
     no_hardware_virtualisation,
     this_machine,
 )
+from virtoll.errors import REMEDIES
+from virtoll.platforms import EVERY_PLATFORM
 
+SECOND_WAY = re.compile(r"\bor (?!newer|names)|\belse\b|\botherwise\b|;")
+"""In a remedy, which is one: what a person does, and not what could be done."""
 INTEL = "vendor_id\t: GenuineIntel\nflags\t\t: fpu {0}\n"
 AMD = "vendor_id\t: AuthenticAMD\nflags\t\t: fpu {0}\n"
 KVM = {"proc/cpuinfo": INTEL.format("vmx"), "sys/module/kvm_intel/parameters/nested": "Y", "dev/kvm": ""}
+SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 DOM0 = {
     "sys/hypervisor/type": "xen",
     "proc/xen/capabilities": "control_d",
@@ -83,25 +91,32 @@ def finding(of: Machine, name: str) -> HypervisorFinding:
         ),
         (
             "VirtualBox",
+            {SECURE_BOOT: "\6\0\0\0\1"},
+            {"programs": ["VBoxManage"]},
+            "absent",
+            "key that Secure Boot knows",
+        ),
+        (
+            "VirtualBox",
             {**VBOX, "proc/cpuinfo": INTEL.format("hypervisor")},
             {"programs": ["VBoxManage"]},
             "without nested",
-            "no guest without",
+            "kvm_intel nested=1",
         ),
         (
             "VirtualBox",
             {**VBOX, "sys/module/kvm_amd/x": ""},
             {"programs": ["VBoxManage"], "release": "6.12.1"},
-            "KVM has the CPU",
+            "kvm_amd holds the CPU's virtualisation",
             "rmmod kvm_amd",
         ),
-        ("VMware ESXi", {}, {}, "pyvmomi is missing", "free licence is read-only"),
+        ("VMware ESXi", {}, {}, "pyvmomi is missing", "run 'make setup' again"),
         ("libvirt", {}, {}, "virsh is missing", "libvirt-daemon-driver-qemu"),
-        ("libvirt", {}, {"programs": ["virsh"]}, "no driver for QEMU or LXC", "no service is needed"),
+        ("libvirt", {}, {"programs": ["virsh"]}, "no driver for QEMU or LXC", "libvirt-daemon-driver-qemu"),
         ("OpenVZ", {}, {}, "no /proc/vz", "Virtuozzo 7"),
         ("OpenVZ", {"proc/vz/vestat": ""}, {}, "no vzctl", "install vzctl"),
         ("OpenVZ", {"proc/vz/vestat": ""}, {"programs": ["vzctl"], "is_root": False}, "vzctl", "run as root"),
-        ("Linux-VServer", {}, {}, "no /proc/virtual", "lxc, nspawn"),
+        ("Linux-VServer", {}, {}, "no /proc/virtual", "project's patch"),
         ("Linux-VServer", {"proc/virtual/info": ""}, {}, "no util-vserver", "0.30.216"),
         ("Linux-VServer", {"proc/virtual/info": ""}, {"programs": ["vserver"], "is_root": False}, "util", "as root"),
     ],
@@ -114,6 +129,7 @@ def test_what_is_lacking_is_said_with_its_remedy(
     assert not reported.good
     assert found in reported.found
     assert remedy in reported.remedy
+    assert not SECOND_WAY.search(reported.remedy)
 
 
 @pytest.mark.parametrize(
@@ -200,12 +216,12 @@ def test_the_firmware_switch_is_read_from_the_register(
     ("kernel", "product", "held", "words"),
     [
         ("6.1.0", "7.0.20", "", None),
-        ("6.12.7", "7.0.20", "Y", "boot with kvm.enable_virt_at_load=0"),
+        ("6.12.7", "7.0.20", "Y", "'rmmod kvm_intel' before VirtualBox"),
         ("6.12.7", "7.0.20", "N", None),
-        ("6.12.7", "7.2.14", "Y", "boot with kvm.enable_virt_at_load=0"),
-        ("6.18.2-amd64", "7.2.8", "Y", "boot with kvm.enable_virt_at_load=0"),
+        ("6.12.7", "7.2.14", "Y", "'rmmod kvm_intel' before VirtualBox"),
+        ("6.18.2-amd64", "7.2.8", "Y", "'rmmod kvm_intel' before VirtualBox"),
         ("6.18.2-amd64", "7.2.14_Debian r163906 (0x00330005)", "Y", None),
-        ("6.18.2-amd64", "7.2.14_Debian r163906 (0x00330005)", "N", "remove enable_virt_at_load=0"),
+        ("6.18.2-amd64", "7.2.14_Debian r163906 (0x00330005)", "N", "boot without kvm.enable_virt_at_load=0"),
     ],
 )
 def test_kvm_and_virtualbox_exclude_each_other_by_their_versions(
@@ -217,12 +233,28 @@ def test_kvm_and_virtualbox_exclude_each_other_by_their_versions(
         "sys/module/vboxdrv/version": product,
     }
     found = exclusion(machine(tmp_path, files, programs=["VBoxManage"], release=kernel))
-    assert found is None if words is None else found is not None and words in found
+    assert found is None if words is None else found is not None and words in found[1]
     assert exclusion(machine(tmp_path, files, release=kernel)) is None
 
 
 def test_without_kvm_virtualbox_is_not_excluded(tmp_path: Path) -> None:
     assert exclusion(machine(tmp_path, {}, programs=["VBoxManage"], release="6.12.0")) is None
+
+
+def test_each_declared_remedy_is_one() -> None:
+    """Of each platform, of each kind of installation, and of each probe that has its own."""
+    declared = [kind.remedy for kind in EVERY_PLATFORM.values() if kind.remedy]
+    declared += [said for by in REMEDIES.values() for said in by.values()]
+    for path in (REPOSITORY / "src" / "virtoll").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            value: ast.AST = ast.Pass()
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "unusable":
+                value = node.args[2]
+            elif isinstance(node, ast.Assign) and [ast.unparse(one) for one in node.targets] == ["remedy"]:
+                value = node.value
+            declared += [str(one.value) for one in ast.walk(value) if isinstance(one, ast.Constant)]
+    assert "run as root" in declared
+    assert [said for said in declared if SECOND_WAY.search(said.strip("; "))] == []
 
 
 def test_an_empty_machine_has_no_hypervisor_but_seven_answers(tmp_path: Path) -> None:

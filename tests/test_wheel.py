@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -106,6 +107,13 @@ def test_no_wheel_without_an_agent_that_runs_everywhere(
     assert len(said) == 1
     assert complaint in said[0]
     assert not (tmp_path / "dist").exists() or not list((tmp_path / "dist").iterdir())
+
+
+@pytest.mark.skipif(shutil.which("setarch") is None, reason="needs setarch")
+def test_a_machine_that_no_wheel_is_for_builds_none_and_is_told_so(source: Path, tmp_path: Path) -> None:
+    refused = build_wheel(source, tmp_path / "agent", tmp_path / "dist", way=["setarch", "linux32"])
+    (sentence,) = [line for line in refused.stderr.splitlines() if line.startswith("virtoll: ")]
+    assert re.fullmatch(r"virtoll: it runs on Linux on x86_64 or aarch64, and this is Linux on \w+: .*", sentence)
 
 
 def test_the_source_distribution_holds_what_the_same_wheel_and_its_agent_are_built_from(

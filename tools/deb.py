@@ -32,7 +32,7 @@ import yaml
 from packaging.requirements import Requirement
 
 from virtoll import __version__
-from virtoll.errors import VirtollError
+from virtoll.errors import DEB_INSTALLER, VirtollError
 from virtoll.host import packages
 from virtoll.image.third_party import prepare_nfpm
 
@@ -205,9 +205,13 @@ def install_libraries(root: Path, order: Order) -> None:
         said([*pip, *target, *platforms, *exact, *asked_for], order)
     # pip's starters name this machine's Python; Virtoll needs none of them.
     shutil.rmtree(root / order.site / "bin", ignore_errors=True)
+    write(root / order.site / f"virtoll-{__version__}.dist-info" / "INSTALLER", f"{DEB_INSTALLER}\n")
     for record in (root / order.site).glob("*.dist-info/RECORD"):
         lines = record.read_text(encoding="utf-8").splitlines(keepends=True)
-        record.write_text("".join(line for line in lines if not line.startswith("../../bin/")), encoding="utf-8")
+        kept = [line for line in lines if not line.startswith("../../bin/")]
+        own = f"virtoll-{__version__}.dist-info/INSTALLER,"
+        kept = [f"{own},\n" if line.startswith(own) else line for line in kept]  # whose sum is another one now
+        record.write_text("".join(kept), encoding="utf-8")
 
 
 def configuration(root: Path, scripts: Path, order: Order) -> dict[str, Any]:

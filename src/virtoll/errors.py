@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from reprlib import Repr
 from typing import Any, Final, Literal, Self
@@ -20,24 +21,72 @@ _SHAPES: Final[Mapping[str, str]] = {
     "string_type": "must be a text (in quotes where YAML reads it as something else)",
     "string_too_short": "must not be empty",
 }
-_SHORT: Final = Repr()  # a few aliases of aliases may stand for more than fits in memory
-_SHORT.maxlevel, _SHORT.maxstring, _SHORT.maxlong, _SHORT.maxother = 2, 100, 100, 100
+
+
+class _Written(Repr):
+    """Values as a YAML file has them; short, since a few aliases of aliases may stand for more than fits in memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel, self.maxstring, self.maxlong, self.maxother = 2, 100, 100, 100
+
+    def repr_bool(self, value: bool, _level: int) -> str:
+        """As YAML 1.2 has it, whichever of its words stood there."""
+        return str(value).lower()
+
+    def repr_NoneType(self, _value: None, _level: int) -> str:  # noqa: N802 - as Repr looks for it
+        """A key without a value, or null."""
+        return "nothing"
+
+    def repr_date(self, value: date, _level: int) -> str:
+        """As it stood there."""
+        return value.isoformat()
+
+    repr_datetime = repr_date
+
+
+as_written: Final = _Written().repr
+"""A value of a user's file for a sentence about it: as the file has it, and not as Python has it."""
 
 
 _CLONE_MARKS: Final = ("Cargo.toml", "crates", "tools")  # what a clone of the repository has at its top
-Lack = Literal["agent", "agent and image", "image", "platforms"]
+DEB_INSTALLER: Final = "dpkg"
+"""What the file INSTALLER of a Debian package's metadata says (`tools/deb.py` writes it); pip writes its own name."""
+Installation = Literal["clone", "wheel", "deb"]
+"""What this package came by."""
+Lack = Literal["agent", "agent and image", "image", "platforms", "for all users", "pyvmomi", "pandas"]
 """What an installation lacks, or has of another version."""
-_IN_A_CLONE: Final[Mapping[Lack, str]] = {
-    "agent": "run 'make agent'",
-    "agent and image": "rebuild agent and image with 'make agent image'",
-    "image": "run 'make image' once with a network",
-    "platforms": "'make platforms'",
-}
-_INSTALLED: Final[Mapping[Lack, str]] = {
-    "agent": "install Virtoll again from a wheel of this machine's kind, which carries it",
-    "agent and image": "install the same version of Virtoll on both sides",
-    "image": "run 'virtoll setup' once with a network",
-    "platforms": "'virtoll setup --platforms', with Go 1.21 or newer,",
+_SAME_VERSION: Final = "install the same version of Virtoll on both sides"
+_SET_UP: Final = "run 'virtoll setup' once with a network"
+_SET_UP_PLATFORMS: Final = "'virtoll setup --platforms', with Go 1.21 or newer,"
+REMEDIES: Final[Mapping[Lack, Mapping[Installation, str]]] = {
+    "agent": {
+        "clone": "run 'make agent'",
+        "wheel": "install Virtoll again from a wheel of this machine's kind, which carries it",
+        "deb": "install Virtoll's Debian package of this machine's kind again, which carries it",
+    },
+    "agent and image": {
+        "clone": "rebuild agent and image with 'make agent image'",
+        "wheel": _SAME_VERSION,
+        "deb": _SAME_VERSION,
+    },
+    "image": {"clone": "run 'make image' once with a network", "wheel": _SET_UP, "deb": _SET_UP},
+    "platforms": {"clone": "'make platforms'", "wheel": _SET_UP_PLATFORMS, "deb": _SET_UP_PLATFORMS},
+    "for all users": {
+        "clone": "move the clone to where all users may look, such as /opt",
+        "wheel": "install the wheel again for all users: pipx install --global ./virtoll-*.whl",
+        "deb": "let all users look into it: chmod 0755 that folder",
+    },
+    "pyvmomi": {
+        "clone": "run 'make setup' again, which installs it",
+        "wheel": "install Virtoll's wheel again as 'virtoll[esxi]'",
+        "deb": "install Virtoll's Debian package again, which carries it",
+    },
+    "pandas": {
+        "clone": "run 'make setup' again, which installs it",
+        "wheel": "install Virtoll's wheel again as 'virtoll[data]'",
+        "deb": "install Virtoll's wheel beside it as 'virtoll[data]': the Debian package does without",
+    },
 }
 
 
@@ -47,12 +96,21 @@ def clone_folder() -> Path | None:
     return top if all((top / mark).exists() for mark in _CLONE_MARKS) else None
 
 
+def installation() -> Installation:
+    """What this package came by: a clone around it, or what the metadata beside it says of who installed it."""
+    if clone_folder() is not None:
+        return "clone"
+    beside = Path(__file__).resolve().parents[1].glob("virtoll-*.dist-info/INSTALLER")
+    by = {file.read_text(encoding="utf-8").strip() for file in beside}
+    return "deb" if DEB_INSTALLER in by else "wheel"
+
+
 def remedy_for(lack: Lack) -> str:
     """What to do about it, as a message's end: in a clone by make, elsewhere by what is there.
 
     Of ``platforms`` it is the command alone, of which the message says more.
     """
-    return (_INSTALLED if clone_folder() is None else _IN_A_CLONE)[lack]
+    return REMEDIES[lack][installation()]
 
 
 class VirtollError(Exception):
@@ -247,7 +305,7 @@ def complaint(error: Mapping[str, Any], key: str, known: str) -> str:
         least = error["ctx"]["min_length"]
         said = f"must have at least {least} of what it lists, got {error['ctx']['actual_length']}"
     elif error["type"] in _SHAPES:
-        said = f"{_SHAPES[error['type']]}, got {_SHORT.repr(error['input'])}"
+        said = f"{_SHAPES[error['type']]}, got {as_written(error['input'])}"
     else:
-        said = f"{error['msg'][:1].lower()}{error['msg'][1:]}, got {_SHORT.repr(error['input'])}"
+        said = f"{error['msg'][:1].lower()}{error['msg'][1:]}, got {as_written(error['input'])}"
     return f"key '{key}': {said}" if key else said

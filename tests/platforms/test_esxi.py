@@ -299,7 +299,7 @@ def refused(run_session: RunSession, parameters: dict[str, Any], site: Site | No
 def test_without_a_host_it_says_where_to_read(run_session: RunSession) -> None:
     found = Esxi(EsxiParameters()).probe(run_session.site)
     assert not found.available
-    assert found.reason == "no ESXi host is named; docs/platforms/esxi.md has the keys of an experiment"
+    assert found.reason == "no ESXi host is named; 'virtoll show platform esxi' has the keys of an experiment"
 
 
 @pytest.mark.usefixtures("unchanged")

@@ -4,8 +4,10 @@ Outside, each test of such a module is replaced by its report from inside: one p
 namespaces that ``virtoll.lab.launch`` makes, with the very mounts that ``virtoll.lab.init`` makes. When the outer
 process dies the kernel ends the inner one and all its guests, as it does with any lab.
 
-Labs wait much and compute little: from the first such test on, several of them run side by side in the background,
-those that take longest first, and each test waits for its own lab.
+Labs wait much and compute little: from the session's start on, several of them run side by side in the background,
+those that take longest first, and each test waits for its own lab. A lab is started while tests of this process run,
+which may change its environment (PATH, the user that it takes itself for): all that a lab is started with is looked up
+before the first test.
 
 The module may also have ``LAB_SECONDS_PER_TEST``, where its tests take longer than others' (it decides the order and
 bounds nothing), ``lab_of(item)``, a name for each lab where its tests are to be spread over several, and
@@ -32,6 +34,7 @@ from typing import Any
 import pytest
 from tests.support.commands import REPOSITORY, environment
 
+from virtoll.errors import VirtollError
 from virtoll.image import prepare_image
 from virtoll.lab import residue
 from virtoll.lab.init import prepare_mounts
@@ -53,9 +56,15 @@ Reports = dict[str, list[dict[str, Any]]]
 
 @dataclass
 class Labs:
-    """The labs of one session: what each is to run, and the processes that are to be ended with the session."""
+    """The labs of one session: what each is to run, and the processes that are to be ended with the session.
+
+    ``entering``, ``environment`` and ``state`` are as they were at its start.
+    """
 
     pool: ThreadPoolExecutor
+    entering: Sequence[str] = field(default_factory=_namespace_command)
+    environment: dict[str, str] = field(default_factory=environment)
+    state: Path = field(default_factory=residue.state_directory)
     outcomes: dict[str, Future[Reports]] = field(default_factory=dict)
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
     said: dict[str, str] = field(default_factory=dict)
@@ -68,8 +77,8 @@ class Labs:
             if self.ended:
                 raise RuntimeError("the session is over")
             process = subprocess.Popen(
-                command,
-                env=variables,
+                [*self.entering, *command],
+                env={**self.environment, **variables},
                 cwd=REPOSITORY,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -101,13 +110,15 @@ def runs_elsewhere(item: pytest.Item) -> bool:
     return belongs_inside(item) and inside_lab() is None
 
 
+def start_all(session: pytest.Session) -> None:
+    """Outside, before the first test: have the labs of the session's tests run in the background."""
+    if inside_lab() is None and not session.config.option.collectonly:
+        _labs.append(_start_all(session))
+
+
 def replay(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
     """Outside: report what the test did inside. False where the test is to run as it is."""
-    if inside_lab() is not None:
-        return False
-    if not _labs:
-        _labs.append(_start_all(item.session))
-    if not belongs_inside(item):
+    if not runs_elsewhere(item):
         return False
     reports = _labs[0].outcomes[_lab_name(item)].result()
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
@@ -156,7 +167,14 @@ def _start_all(session: pytest.Session) -> Labs:
         return labs
     sweep_dead_labs()  # of a session that was killed
     for number, name in enumerate(sorted(chosen, key=lambda name: -_expected_seconds(chosen[name]))):
-        labs.outcomes[name] = labs.pool.submit(_run_inside, labs, number, chosen[name])
+        labs.outcomes[name] = Future()
+        try:
+            _prepare(chosen[name])
+        except VirtollError as error:
+            labs.said.update(dict.fromkeys((item.nodeid for item in chosen[name]), str(error)))
+            labs.outcomes[name].set_result({})
+        else:
+            labs.outcomes[name] = labs.pool.submit(_run_inside, labs, number, chosen[name])
     return labs
 
 
@@ -166,28 +184,30 @@ def _expected_seconds(items: Sequence[pytest.Item]) -> float:
     return len(items) * float(getattr(module, "LAB_SECONDS_PER_TEST", SECONDS_PER_TEST))
 
 
+def _prepare(items: Sequence[pytest.Item]) -> None:
+    """What a lab's tests need: there is no way to a package mirror from inside."""
+    _prepare_images()
+    for kind in getattr(getattr(items[0], "module", None), "needed_nested_hosts", lambda _: ())(items):
+        prepare_nested_host(kind)
+
+
 @functools.cache
 def _prepare_images() -> None:
-    """There is no way to a package mirror from inside."""
     for name in ("tiny", "debug"):
         prepare_image(name, kernel=True)
 
 
 def _run_inside(labs: Labs, number: int, items: Sequence[pytest.Item]) -> Reports:
-    _prepare_images()
-    module = getattr(items[0], "module", None)
-    for kind in getattr(module, "needed_nested_hosts", lambda _: ())(items):
-        prepare_nested_host(kind)
     nodeids = [item.nodeid for item in items]
     # Without a name: however the session ends, no file of it stays.
-    with _lab() as lab_id, tempfile.TemporaryFile() as file:
+    with _lab(labs.state) as lab_id, tempfile.TemporaryFile() as file:
         reports = Path(f"/proc/self/fd/{file.fileno()}")
         own = {LAB_VARIABLE: lab_id, REPORTS_VARIABLE: str(reports), NUMBER_VARIABLE: str(number)}
         # The runner stands in the place of ``virtoll.lab.init``, and is known by that name: see ``inside_lab``.
         runner = [sys.executable, "-m", "tests.support.inside", "virtoll.lab.init"]
         # Chosen outside; a test that hangs is found by the lab's silence, however slow this machine is.
-        command = [*_namespace_command(), *runner, "-q", "-m", "inside", "--timeout=0", *nodeids]
-        process = labs.start(command, environment(**own), file.fileno())
+        command = [*runner, "-q", "-m", "inside", "--timeout=0", *nodeids]
+        process = labs.start(command, own, file.fileno())
         said = _said_while_it_goes_on(process, file.fileno()).decode(errors="replace")[-_KEPT_WORDS:]
         labs.said.update(dict.fromkeys(nodeids, said))
         found: Reports = {}
@@ -215,9 +235,9 @@ def _said_while_it_goes_on(process: subprocess.Popen[bytes], reports: int) -> by
 
 
 @contextlib.contextmanager
-def _lab() -> Iterator[str]:
-    """A lab's record, swept at the end: cgroup folders."""
-    record, lock = residue.create_record()
+def _lab(state: Path) -> Iterator[str]:
+    """A lab's record in this folder, swept at the end: cgroup folders."""
+    record, lock = residue.create_record(state)
     try:
         yield record.lab_id
     finally:
@@ -231,7 +251,7 @@ def enter_lab(script: str) -> None:
     There its first argument is ``virtoll.lab.init``, in whose place it stands.
     """
     if inside_lab() is None:
-        with _lab() as lab_id:
+        with _lab(residue.state_directory()) as lab_id:
             itself = [*_namespace_command(), sys.executable, script, "virtoll.lab.init", *sys.argv[1:]]
             sys.exit(subprocess.run(itself, env=environment(**{LAB_VARIABLE: lab_id}), check=False).returncode)
     prepare_mounts()

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.support.commands import REPOSITORY
@@ -28,11 +29,13 @@ def copy_source(folder: Path) -> Path:
     return folder
 
 
-def build_wheel(source: Path, agent: Path, target: Path, umask: int = 0o022) -> subprocess.CompletedProcess[str]:
-    """Builds the wheel of the source with this agent into the folder ``target``, as pip would."""
+def build_wheel(
+    source: Path, agent: Path, target: Path, umask: int = 0o022, *, way: Sequence[str] = ()
+) -> subprocess.CompletedProcess[str]:
+    """Builds the wheel of the source with this agent into the folder ``target``, as pip would; ``way`` runs that."""
     command = [sys.executable, "-c", "from setuptools import build_meta as b; import sys; b.build_wheel(sys.argv[1])"]
     return subprocess.run(
-        [*command, str(target)],
+        [*way, *command, str(target)],
         cwd=source,
         env={**os.environ, "VIRTOLL_AGENT": str(agent), "SOURCE_DATE_EPOCH": "1700000000"},
         capture_output=True,

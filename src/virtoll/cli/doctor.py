@@ -23,14 +23,12 @@ from virtoll.errors import UsageError
 from virtoll.host import packages
 from virtoll.host.tuning import in_force
 from virtoll.lab import cgroups
-from virtoll.lab.launch import inside_lab, probe_namespaces
+from virtoll.lab.launch import LEAST_KERNEL, inside_lab, old_kernel, probe_namespaces
 
 if TYPE_CHECKING:
     from virtoll.experiment.model import PlatformChoice
     from virtoll.platforms.base import Probe
 
-_MINIMUM_KERNEL = (5, 10)
-"""What all that is measured needs; what later kernels add (threaded NAPI, live frames) is done without there."""
 _TO_MEASURE = ("native", "netns")
 """The baseline and a namespace: where these work, something can be compared."""
 _EXPLAINED_BY = {
@@ -234,7 +232,7 @@ def try_platforms(
 
 
 def _tried(choice: PlatformChoice, family: str, probe: Probe) -> Tried:
-    remedy = "" if probe.available else probe.remedy or f"{choice.platform}'s page in docs/platforms has what it needs"
+    remedy = "" if probe.available else probe.remedy or f"'virtoll show platform {choice.platform}' has what it needs"
     own = NOT_ASKED if is_host_root() else WithoutRoot(probe.available, probe.why, remedy)
     return Tried(
         platform=choice.label,
@@ -309,9 +307,8 @@ def _tools() -> Check:
 
 def kernel_check(release: str) -> Check:
     """Whether a kernel of this release (as ``uname -r`` has it) is new enough to measure on."""
-    numbers = tuple(int(part) for part in release.split("-", maxsplit=1)[0].split(".")[:2] if part.isdigit())
-    good = numbers >= _MINIMUM_KERNEL
-    least = ".".join(map(str, _MINIMUM_KERNEL))
+    good = not old_kernel(release)
+    least = ".".join(map(str, LEAST_KERNEL))
     return Check("kernel", release, good, "" if good else f"boot a kernel of Linux {least} or newer")
 
 
@@ -326,16 +323,14 @@ def _cpus() -> Check:
 def _cgroups() -> Check:
     layout = cgroups.detect()
     if not layout.controllers and layout.unified is None:
-        remedy = "mount the cgroup file system; containers run without limits or not at all"
-        return Check("cgroups", "none", False, remedy)
+        found = "none, so containers run without limits, or not at all"
+        return Check("cgroups", found, False, "mount -t cgroup2 cgroup2 /sys/fs/cgroup")
     missing = [name for name in ("memory", "cpu") if name not in layout.controllers]
     kind = layout.version if layout.controllers else "v2"
     if missing:
-        remedy = (
-            "guests with CPU or memory limits will not start; enable these cgroup controllers (kernel command line "
-            "cgroup_enable=memory, or mount their v1 hierarchies)"
-        )
-        return Check("cgroups", f"{kind}, without {' and '.join(missing)}", False, remedy)
+        found = f"{kind}, without {' and '.join(missing)}, so guests with such limits will not start"
+        enabled = " ".join(f"cgroup_enable={name}" for name in missing)
+        return Check("cgroups", found, False, f"boot with '{enabled}' on the kernel's command line")
     writable = os.access(layout.controllers["memory"], os.W_OK) and os.geteuid() == 0
     found = "hybrid (v1 controllers)" if kind == "hybrid" else kind
     return Check("cgroups", found, True, note="" if writable else "no limits on containers without root")

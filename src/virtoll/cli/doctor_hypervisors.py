@@ -18,11 +18,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from virtoll.errors import remedy_for
 from virtoll.host.packages import how_to_install
 
 _PROGRAMS = ("xl", "VBoxManage", "virsh", "libvirtd", "vzctl", "prlctl", "vserver")
 _INTEL_FEATURE_CONTROL = 0x3A  # Intel SDM 4, table 2-2: bit 0 lock, bit 2 VMX outside SMX
 _AMD_VM_CR = 0xC001_0114  # AMD APM 2, 15.30.1: bit 4 SVMDIS
+_SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"  # its last byte is 1 or 0
 _ENABLED_AT_LOAD = (6, 12)  # since then KVM keeps the CPUs in virtualisation mode from its load on
 _LENT_OUT, _BORROWED = (6, 16), (7, 2, 10)  # the Linux that lends it to other modules, the VirtualBox that asks for it
 
@@ -149,12 +151,11 @@ def no_hardware_virtualisation(machine: Machine) -> tuple[str, str] | None:
     if "hypervisor" in flags:
         module = "kvm_intel" if intel else "kvm_amd"
         return "a virtual machine without nested virtualisation", (
-            f"allow it on its host: 'options {module} nested=1' in /etc/modprobe.d, CPU model host-passthrough; "
-            "a cloud: choose a machine type with nesting or bare metal"
+            f"allow it on its host: 'options {module} nested=1' in /etc/modprobe.d, CPU model host-passthrough"
         )
     readable = machine.register(_INTEL_FEATURE_CONTROL if intel else _AMD_VM_CR) is not None
     unsure = "" if readable else "; whether the firmware hides it cannot be read (modprobe msr, as root, shows it)"
-    return f"the CPU shows neither vmx nor svm{unsure}", f"{firmware}; if the CPU has none, use another machine"
+    return f"the CPU shows neither vmx nor svm{unsure}", firmware
 
 
 def _off_in_firmware(machine: Machine, *, intel: bool) -> bool:
@@ -168,8 +169,8 @@ def _off_in_firmware(machine: Machine, *, intel: bool) -> bool:
     return "disabled by bios" in machine.log.lower()
 
 
-def exclusion(machine: Machine) -> str | None:
-    """Why the KVM that is loaded keeps VirtualBox from starting guests here, in one sentence; None: it does not.
+def exclusion(machine: Machine) -> tuple[str, str] | None:
+    """Why the KVM that is loaded keeps VirtualBox from starting guests here, and what to do; None: it does not.
 
     Since Linux 6.12 KVM holds the CPU's virtualisation from its load on, unless ``enable_virt_at_load`` is off, which
     VirtualBox needs. From 7.2.10 on, where the kernel (6.16) lends it out, VirtualBox borrows it from KVM and needs the
@@ -186,14 +187,12 @@ def exclusion(machine: Machine) -> str | None:
         return None
     named = f"VirtualBox {product}".strip()
     if borrows:
-        return (
-            f"{named} takes the CPU's virtualisation from KVM (Linux {machine.release}), which does not hold it: "
-            f"remove enable_virt_at_load=0 (kernel command line, /etc/modprobe.d), or 'rmmod {loaded[0]}'"
-        )
-    return (
-        f"{loaded[0]} holds the CPU's virtualisation from its load on (Linux {machine.release}), so {named} "
-        f"starts no guest: 'rmmod {loaded[0]}' before VirtualBox, or boot with kvm.enable_virt_at_load=0"
+        why = f"{named} takes the CPU's virtualisation from KVM (Linux {machine.release}), which does not hold it"
+        return why, "boot without kvm.enable_virt_at_load=0 (kernel command line, /etc/modprobe.d)"
+    why = (
+        f"{loaded[0]} holds the CPU's virtualisation from its load on (Linux {machine.release}), so {named} starts none"
     )
+    return why, f"'rmmod {loaded[0]}' before VirtualBox"
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -234,16 +233,9 @@ def _kvm(machine: Machine) -> HypervisorFinding:
 def _xen(machine: Machine) -> HypervisorFinding:
     boot = "install Xen (Debian: xen-system-amd64) and choose its entry at boot"
     if machine.text("sys/hypervisor/type") != "xen":
-        return HypervisorFinding(
-            "Xen",
-            "not booted under Xen",
-            False,
-            f"{boot}; or try it in an emulated host: 'virtoll nested up xen' (functional only)",
-        )
+        return HypervisorFinding("Xen", "not booted under Xen", False, boot)
     if "control_d" not in machine.text("proc/xen/capabilities"):
-        return HypervisorFinding(
-            "Xen", "a guest of Xen, not its dom0", False, "run Virtoll on its dom0, or name that as a host"
-        )
+        return HypervisorFinding("Xen", "a guest of Xen, not its dom0", False, "run Virtoll on its dom0")
     numbers = [machine.text(f"sys/hypervisor/version/{part}") for part in ("major", "minor")]
     version = f"dom0 of Xen {'.'.join(filter(None, numbers)) or '(version not reported)'}"
     if not machine.has("dev/xen/privcmd"):
@@ -251,7 +243,7 @@ def _xen(machine: Machine) -> HypervisorFinding:
     if "xl" not in machine.programs:
         return HypervisorFinding("Xen", f"{version}, no xl", False, "install Xen's tools (Debian: xen-utils)")
     if not machine.is_root:
-        return HypervisorFinding("Xen", version, False, "xl needs root in dom0; run as root")
+        return HypervisorFinding("Xen", f"{version}, whose xl needs root", False, "run as root")
     kinds = no_hardware_virtualisation(machine)
     return HypervisorFinding(
         "Xen", version, True, note="PV guests" + (" only: " + kinds[0] if kinds else ", PVH and HVM")
@@ -264,25 +256,22 @@ def _virtualbox(machine: Machine) -> HypervisorFinding:
             "VirtualBox",
             "VBoxManage is missing",
             False,
-            "install VirtualBox 7 (virtualbox.org, or Debian's contrib in sid) with its kernel module by dkms",
+            "install VirtualBox 7 from virtualbox.org, with its kernel module by dkms",
         )
     state = machine.module("vboxdrv")
     if state != "loaded" or not machine.has("dev/vboxdrv"):
         cure = (
-            "modprobe vboxdrv"
-            if state == "there"
-            else "build it: install VirtualBox's module by dkms and the kernel's headers"
+            "modprobe vboxdrv" if state == "there" else "install VirtualBox's module by dkms, with the kernel's headers"
         )
-        signed = "; with Secure Boot the module must be signed (mokutil --import)"
+        secured = machine.text(_SECURE_BOOT).endswith("\1")
+        signed = ", signed with a key that Secure Boot knows (mokutil --import)" if secured else ""
         return HypervisorFinding("VirtualBox", f"module vboxdrv {state}", False, cure + signed)
     lacking = no_hardware_virtualisation(machine)
     if lacking is not None:
-        return HypervisorFinding(
-            "VirtualBox", lacking[0], False, f"{lacking[1]}; VirtualBox 6.1 and later run no guest without"
-        )
+        return HypervisorFinding("VirtualBox", f"{lacking[0]}, which VirtualBox needs since 6.1", False, lacking[1])
     excluded = exclusion(machine)
     if excluded is not None:
-        return HypervisorFinding("VirtualBox", "KVM has the CPU", False, excluded)
+        return HypervisorFinding("VirtualBox", excluded[0], False, excluded[1])
     group = "" if machine.is_root or "vboxusers" in machine.groups else "; USB devices need the group vboxusers"
     return HypervisorFinding(
         "VirtualBox", "VBoxManage and vboxdrv", True, note=f"bridged adapters need the module vboxnetflt{group}"
@@ -295,7 +284,7 @@ def _esxi(machine: Machine) -> HypervisorFinding:
         "the rights to create machines, files and port groups"
     )
     if not machine.python("pyVmomi"):
-        return HypervisorFinding("VMware ESXi", "pyvmomi is missing", False, f"install 'virtoll[esxi]'; then {needs}")
+        return HypervisorFinding("VMware ESXi", "pyvmomi is missing", False, remedy_for("pyvmomi"), needs)
     return HypervisorFinding("VMware ESXi", "pyvmomi; the product is another machine", True, note=needs)
 
 
@@ -303,15 +292,13 @@ def _libvirt(machine: Machine) -> HypervisorFinding:
     """No service: a driver here is in ``virsh`` itself, or in one of the lab's own; elsewhere it is that host's."""
     installing = how_to_install("libvirt-clients", "libvirt-daemon", "libvirt-daemon-driver-qemu")
     if "virsh" not in machine.programs:
-        return HypervisorFinding("libvirt", "virsh is missing", False, f"{installing}; no service is needed")
+        return HypervisorFinding("libvirt", "virsh is missing", False, installing)
     folders = ("usr/lib/*/libvirt", "usr/lib64/libvirt", "usr/lib/libvirt")
     files = (path for one in folders for path in machine.root.glob(f"{one}/connection-driver/libvirt_driver_*.so"))
     known = {path.stem.removeprefix("libvirt_driver_") for path in files}
     drivers = [name for name in ("qemu", "lxc", "libxl") if name in known]
     if not drivers:
-        return HypervisorFinding(
-            "libvirt", "virsh, and no driver for QEMU or LXC", False, f"{installing}; no service is needed"
-        )
+        return HypervisorFinding("libvirt", "virsh, and no driver for QEMU or LXC", False, installing)
     sockets = [name for name in ("libvirt-sock", "virtqemud-sock") if machine.has(f"run/libvirt/{name}")]
     service = f"daemon at {sockets[0]}" if sockets else "no daemon runs"
     needs = [] if "libvirtd" in machine.programs else ["all but qemu:///embed need libvirtd (libvirt-daemon)"]
@@ -332,7 +319,7 @@ def _openvz(machine: Machine) -> HypervisorFinding:
             "OpenVZ",
             f"kernel {machine.release} is not OpenVZ's (no /proc/vz)",
             False,
-            "boot Virtuozzo 7 or OpenVZ (kernels 2.6.32-042stab..., 3.10.0-...vz7...); no other distribution has one",
+            "install Virtuozzo 7, the distribution that OpenVZ is part of, and boot its kernel (3.10.0-...vz7...)",
         )
     found = [name for name in ("vzctl", "prlctl") if name in machine.programs]
     if not found:
@@ -340,9 +327,7 @@ def _openvz(machine: Machine) -> HypervisorFinding:
             "OpenVZ", "the kernel, no vzctl", False, "install vzctl from the kernel's distribution"
         )
     if not machine.is_root:
-        return HypervisorFinding(
-            "OpenVZ", " and ".join(found), False, "vzctl needs root on the hardware node; run as root"
-        )
+        return HypervisorFinding("OpenVZ", f"{' and '.join(found)}, which need root", False, "run as root")
     return HypervisorFinding(
         "OpenVZ", " and ".join(found), True, note="the driver was never run on the real platform: look twice"
     )
@@ -354,12 +339,12 @@ def _vserver(machine: Machine) -> HypervisorFinding:
             "Linux-VServer",
             f"kernel {machine.release} has no VServer patch (no /proc/virtual)",
             False,
-            "a kernel with the patch (2.6 to 4.9) from the project; its successors: the platforms lxc, nspawn",
+            "boot a kernel with the project's patch, of Linux 2.6 to 4.9",
         )
     if "vserver" not in machine.programs:
         return HypervisorFinding("Linux-VServer", "the kernel, no util-vserver", False, "build util-vserver 0.30.216")
     if not machine.is_root:
-        return HypervisorFinding("Linux-VServer", "util-vserver", False, "vserver needs root; run as root")
+        return HypervisorFinding("Linux-VServer", "util-vserver, which needs root", False, "run as root")
     return HypervisorFinding(
         "Linux-VServer", "util-vserver", True, note="the driver was never run on the real platform: look twice"
     )

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from virtoll.errors import clone_folder
+from virtoll.errors import remedy_for
 from virtoll.image import default_cache
 
 VERSION = 2
@@ -109,9 +109,8 @@ def parse(said: str, installed: Iterable[Path] = ()) -> dict[str, WithoutRoot] |
         return WithoutRoot(False, reasons or "no platform was tried", bad[0]["remedy"] if bad else "")
     closed = next((folder for file in installed if (folder := closed_folder(file)) is not None), None)
     if closed is not None:
-        for_all = "install it for all users: pipx install --global virtoll (docs/install.md)"
-        remedy = for_all if clone_folder() is None else "move the clone to where all users may look, such as /opt"
-        return WithoutRoot(None, f"nobody may not look into {closed}, where this Virtoll is", remedy)
+        why = f"nobody may not look into {closed}, where this Virtoll is"
+        return WithoutRoot(None, why, remedy_for("for all users"))
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     return WithoutRoot(None, lines[-1] if lines else "nobody could not start it", "see that all users can start it")
 

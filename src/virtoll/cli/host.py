@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from virtoll.cli import complete
-from virtoll.cli.lab import check_lab, prepare_outside, require_lab
+from virtoll.cli.lab import check_lab, check_system, prepare_outside, require_lab
 from virtoll.cli.output import Json, Verbose, print_json, say, say_progress
 from virtoll.cli.plan import load
 
@@ -56,6 +56,7 @@ def doctor(
 
         settings = ",".join(names) if names else None
         raise typer.Exit(change(settings, tune=tune, reset=reset, dry_run=dry_run, as_json=as_json))
+    check_system()
     from virtoll.cli.doctor import Diagnosis, chosen, host_checks, needs_kernel
 
     asked_for = tuple(names or ())

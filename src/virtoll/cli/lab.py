@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 
 from virtoll.cli.output import say_on_stderr, tell_on_stderr
 from virtoll.errors import UsageError
@@ -16,13 +17,28 @@ def require_lab() -> None:
         raise UsageError("this command runs inside a lab only; use the one without 'in-lab-'")
 
 
+def check_system() -> None:
+    """A ``UsageError`` on another system than Linux, of which nothing else is to be said."""
+    from virtoll.lab.launch import other_system
+
+    reason = other_system()
+    if reason is not None:
+        raise UsageError(reason)
+
+
 def check_lab() -> None:
-    """A ``UsageError`` with the reason where no lab can be made here."""
-    from virtoll.lab.launch import probe_namespaces
+    """A ``UsageError`` with the reason where no lab can be made here.
+
+    On a kernel that is too old one can be made, and much fails: stderr says so.
+    """
+    from virtoll.lab.launch import LEAST_KERNEL, old_kernel, probe_namespaces
 
     reason = probe_namespaces()
     if reason is not None:
         raise UsageError(reason)
+    if old_kernel(release := platform.release()):
+        least = ".".join(map(str, LEAST_KERNEL))
+        say_on_stderr(f"virtoll: Linux {release} is too old for much of this; boot a kernel of Linux {least} or newer")
 
 
 def prepare_outside(*images: str, kernel: bool) -> None:

@@ -98,11 +98,12 @@ def warnings_of(experiment: Experiment, total: int) -> list[str]:
         return found
     if experiment.baseline is not None and experiment.control is None:
         own = next(one for one in experiment.platforms if one.label == experiment.baseline)
-        remedy = (
-            "add native-again to 'platforms'"
-            if own.platform == "native"
-            else f"add a second entry of {own.platform} with a 'label' to 'platforms', and name it as 'control'"
-        )
+        if own.platform == "native":
+            remedy = "add native-again to 'platforms'"
+        elif own.parameters.pre_provisioned:
+            remedy = "add a second guest that was made alike to 'platforms', and name it as 'control'"
+        else:
+            remedy = f"add a second entry of {own.platform} with a 'label' to 'platforms', and name it as 'control'"
         found.append(f"no A/A control, so the report cannot say how much {own.label} differs from itself; {remedy}")
     if experiment.baseline is not None and experiment.order != "paper" and experiment.blocks < _FEWEST_BLOCKS:
         blocks = "1 block decides" if experiment.blocks == 1 else f"{experiment.blocks} blocks decide"

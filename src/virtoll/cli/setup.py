@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from virtoll.cli.lab import prepare_outside
+from virtoll.cli.lab import check_system, prepare_outside
 from virtoll.cli.output import say, say_on_stderr
 from virtoll.errors import UsageError, VirtollError
 from virtoll.host import packages
@@ -33,6 +33,7 @@ def setup(
     As root by apt; elsewhere it says which packages these are, and goes on with what is there. Exit code 2 when
     something has to be installed first without which nothing can be measured.
     """
+    check_system()
     needed = packages.needed(platform.machine(), platforms=platforms, tools=tools)
     missing = _missing(needed)
     by_apt = packages.manager() == "apt"

@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 
 from virtoll.errors import Problem, UsageError, complaint
 from virtoll.experiment.describe import allowed_values, literal_values
-from virtoll.experiment.near import near
+from virtoll.experiment.near import choices, near
 from virtoll.runfolder.yaml_file import YamlText
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -33,6 +33,7 @@ _BY_TYPE = re.compile(
 )
 """Errors that say no more than the key's type does; its words say all of that."""
 _TRIED = re.compile(r"(str|int|float|bool|constrained-\w+)$|\w+\[|\[key\]$")
+_SCENARIOS = ("dedicated", "neighbours", "scale", "consolidation")
 _WHERE_LISTED = {"more_generators": "generator", "more_sinks": "sink"}
 
 
@@ -58,6 +59,13 @@ class Gathered:
     def keys(self) -> frozenset[str]:
         """The keys at the top of the file in which something is wrong."""
         return frozenset(str(place(one.key)[0]) for one in self.problems if one.key)
+
+    def entries(self, key: str) -> frozenset[int] | None:
+        """The numbers of the entries of a list, at the top of the file, that are wrong; None: the list itself is."""
+        places = [place(one.key) for one in self.problems if one.key]
+        if (key,) in places:
+            return None
+        return frozenset(int(parts[1]) for parts in places if parts[0] == key)
 
     def finish(self) -> None:
         """``UsageError`` of all that was kept; nothing where all is right."""
@@ -89,11 +97,12 @@ def unknown_key(key: object, known: Iterable[str]) -> str:
 
 
 def located(error: UsageError, text: YamlText, file: Path, size: str | None) -> UsageError:
-    """The same, each problem with where it stands in the file, in its order; ``size``: which size was taken."""
-    found = sorted(
-        (_placed(one, text, file, size) for one in error.problems), key=lambda one: (one.line or 0, one.column or 0)
-    )
-    return UsageError.of(found)
+    """The same, each problem with where it stands in the file, in its order, and the keys that are there twice.
+
+    ``size``: which size was taken.
+    """
+    found = [*text.twice, *(_placed(one, text, file, size) for one in error.problems)]
+    return UsageError.of(sorted(found, key=lambda one: (one.line or 0, one.column or 0)))
 
 
 def _placed(problem: Problem, text: YamlText, file: Path, size: str | None) -> Problem:
@@ -143,8 +152,7 @@ def _said(error: Any, parts: Place, field: FieldInfo | None, owner: type[BaseMod
         return unknown_key(parts[-1], owner.model_fields)
     shown = complaint(error, "", "").rsplit(", got ", 1)[-1]
     if parts == ("scenario",):
-        known = "'dedicated', 'neighbours', 'scale' or 'consolidation'"
-        return f"{shown} is not known; allowed: {known}"
+        return f"{shown} is not known; {choices(error['input'], _SCENARIOS)}"
     if len(parts) == 2 and parts[0] in ("platforms", "workloads"):
         return f"a name or a mapping is allowed, got {shown}"
     if field is None or not _BY_TYPE.match(error["type"]):

@@ -10,12 +10,13 @@ from __future__ import annotations
 import itertools
 import re
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
+from virtoll.errors import as_written
 from virtoll.experiment.complaints import Gathered, validated, wrong
 from virtoll.experiment.file import ConsolidationFile, ExperimentFile, OwnSize
 from virtoll.experiment.model import (
@@ -35,12 +36,17 @@ _TAKEN = "constructor"
 
 
 def platform_choices(
-    parsed: ExperimentFile | ConsolidationFile, path: Path, catalogue: Catalogue
+    parsed: ExperimentFile | ConsolidationFile, path: Path, catalogue: Catalogue, told: Collection[int] = ()
 ) -> tuple[PlatformChoice, ...]:
-    """The platforms of a file; all that is wrong with any of its entries is raised at once."""
+    """The platforms of a file; all that is wrong with any of its entries is raised at once.
+
+    ``told``: the numbers of entries of which that was told already; they are left out.
+    """
     found: list[PlatformChoice] = []
     gathered = Gathered()
     for position, entry in enumerate(parsed.platforms):
+        if position in told:
+            continue
         with gathered.trying():
             for choice in _of_entry(entry, f"platforms[{position}]", path, catalogue, parsed):
                 if any(choice.label == other.label for other in found):
@@ -146,7 +152,9 @@ def _own_sizes(
         return [(OwnSize(), [])]
     where = f"{where}.guest"
     if not isinstance(given, dict):
-        raise wrong(path, f"{where}", f"{given!r} is no mapping; allowed in it: {', '.join(OwnSize.model_fields)}")
+        raise wrong(
+            path, f"{where}", f"{as_written(given)} is no mapping; allowed in it: {', '.join(OwnSize.model_fields)}"
+        )
     if parsed.scenario != "dedicated" or model.pre_provisioned:
         why = (
             "a guest that is found has its size" if model.pre_provisioned else f"scenario {parsed.scenario} has its own"
@@ -172,7 +180,7 @@ def _exactly(memory_bytes: int) -> str:
 def _counters(given: object, where: str, path: Path) -> bool:
     """Whether counters are read around what is measured: yes, unless the entry says ``counters: none``."""
     if given not in (None, "all", "none"):
-        raise wrong(path, f"{where}.counters", f"{given!r} is not known; allowed: all, none")
+        raise wrong(path, f"{where}.counters", f"{as_written(given)} is not known; {choices(given, ('all', 'none'))}")
     return given != "none"
 
 
@@ -255,11 +263,18 @@ def _in_words(parameters: Parameters, key: str) -> str:
     return "+".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
-def workload_choices(parsed: ExperimentFile, path: Path, catalogue: Catalogue) -> tuple[WorkloadChoice, ...]:
-    """The workloads of a file, each once; all that is wrong with any of its entries is raised at once."""
+def workload_choices(
+    parsed: ExperimentFile, path: Path, catalogue: Catalogue, told: Collection[int] = ()
+) -> tuple[WorkloadChoice, ...]:
+    """The workloads of a file, each once; all that is wrong with any of its entries is raised at once.
+
+    ``told``: as of the platforms.
+    """
     found: dict[WorkloadChoice, int] = {}
     gathered = Gathered()
     for position, entry in enumerate(parsed.workloads):
+        if position in told:
+            continue
         where = f"workloads[{position}]"
         with gathered.trying():
             name, given = _entry(entry, "workload", where, path, catalogue.workloads)
@@ -286,7 +301,7 @@ def _entry(
             meant = next(iter(entry))  # as a list of YAML's mappings is often written
             said = f"write '{key}: {meant}', and the parameters of {meant} beside it, one line each"
             raise wrong(path, where, f"the key '{key}' is missing; {said}")
-        said = f"{name!r} is not known" if name is not None else f"the key '{key}' is missing"
+        said = f"{as_written(name)} is not known" if name is not None else f"the key '{key}' is missing"
         allowed = choices(name, known, f"virtoll list {key}s")
         raise wrong(path, f"{where}.{key}", f"{said}; {allowed}")
     return name, given
@@ -301,14 +316,14 @@ def _label(given: object, where: str, path: Path) -> str | None:
     raise wrong(
         path,
         f"{where}.label",
-        f"{given!r} is not a label; allowed: {LABEL_WORDS}",
+        f"{as_written(given)} is not a label; allowed: {LABEL_WORDS}",
     )
 
 
 def _words(given: object, where: str, path: Path) -> str | None:
     if given is None or (isinstance(given, str) and given.strip()):
         return given
-    raise wrong(path, f"{where}", f"{given!r} is no text; say in words what of the paper's it stands for")
+    raise wrong(path, f"{where}", f"{as_written(given)} is no text; say in words what of the paper's it stands for")
 
 
 def combinations(given: dict[str, Any], model: type[Parameters], where: str, path: Path) -> list[dict[str, Any]]:

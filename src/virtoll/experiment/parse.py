@@ -65,13 +65,16 @@ def parse_experiment(text: str, path: Path, catalogue: Catalogue, selection: Sel
     """As ``load_experiment``, from text; ``path`` is only named in complaints, which tell all that is wrong at once."""
     read = read_yaml(text, str(path))
     try:
-        return _parsed(read, text, path, catalogue, selection)
+        parsed = _parsed(read, text, path, catalogue, selection)
     except UsageError as error:
         if not error.problems:
             raise
         document = read.value
         size = (selection.size or SIZES[0]) if isinstance(document, dict) and "sizes" in document else None
         raise located(error, read, path, size) from error
+    if read.twice:
+        raise UsageError.of(read.twice)
+    return parsed
 
 
 def _refuse_choice(selection: Selection, path: Path) -> None:
@@ -99,16 +102,21 @@ def _parsed(read: YamlText, text: str, path: Path, catalogue: Catalogue, selecti
     looks = None
     with gathered.trying():
         document, looks = _looks(document, selection.until, path)
+    if isinstance(document.get("blocks"), dict):  # what is wrong with it is told already
+        document = {key: value for key, value in document.items() if key != "blocks"}
     parsed = _keys(document, path, gathered)
     platforms: tuple[PlatformChoice, ...] = ()
     workloads: tuple[WorkloadChoice, ...] = ()
     broken = gathered.keys  # what depends on these is not looked at
-    if "platforms" in document and not broken & {"platforms", "testbed"}:
+    told = gathered.entries("platforms")
+    if "platforms" in document and told is not None and "testbed" not in broken:
         with gathered.trying():
-            platforms = platform_choices(parsed, path, catalogue)
-    if "workloads" in document and not broken & {"workloads", "testbed"}:
+            found = platform_choices(parsed, path, catalogue, told)
+            platforms = () if told else found
+    told = gathered.entries("workloads")
+    if "workloads" in document and told is not None and "testbed" not in broken:
         with gathered.trying():
-            workloads = workload_choices(parsed, path, catalogue)
+            workloads = workload_choices(parsed, path, catalogue, told)
     if parsed.study is not None and parsed.study not in catalogue.studies():
         allowed = choices(parsed.study, catalogue.studies())
         gathered.keep(wrong(path, "study", f"{parsed.study!r} is not known; {allowed}; or leave it out"))
@@ -176,6 +184,10 @@ def _keys(document: dict[str, Any], path: Path, gathered: Gathered) -> Experimen
         gathered.keep(error)
     broken = gathered.keys
     rest = {key: value for key, value in document.items() if key not in broken}
+    for key in broken & {"platforms", "workloads"}:
+        told = gathered.entries(key)
+        if told is not None:  # the other entries are looked at
+            rest[key] = [{} if number in told else entry for number, entry in enumerate(document[key])]
     stand_ins: dict[str, Any] = {"name": "x", "question": "x", "platforms": ["x"], "workloads": ["x"]}
     try:
         return ExperimentFile.model_validate({**stand_ins, **rest})

@@ -12,6 +12,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from virtoll.experiment.describe import Words
+from virtoll.experiment.near import near
 
 
 class _Model(BaseModel):
@@ -21,6 +22,7 @@ class _Model(BaseModel):
 NESTED = "nested:"
 FUNCTIONAL_ONLY = "nested: functional only"
 """The caveat of everything measured in a nested host: its timing is that of an emulated host."""
+_ALLOWED = "one of 'local', 'nested:KIND', {ssh: user@host}, {api: host} and {netns: name} is allowed"
 
 
 class HostAddress(_Model):
@@ -59,7 +61,13 @@ class HostAddress(_Model):
     def _by_name(cls, given: Any) -> Any:
         if isinstance(given, str) and given.startswith(NESTED):
             return {"nested": given.removeprefix(NESTED)}
-        return {given: True} if given in ("local", "guests") else given
+        if not isinstance(given, str):
+            return given
+        if given not in ("local", "guests"):
+            meant = near(given, ["local", "guests"])
+            asked = f"did you mean {meant[0]!r}? " if meant else ""
+            raise ValueError(f"{given!r} is no host; {asked}{_ALLOWED}")
+        return {given: True}
 
     @model_validator(mode="after")
     def _one(self) -> Self:
@@ -72,9 +80,7 @@ class HostAddress(_Model):
             self.guests,
         ]
         if given.count(True) != 1:
-            raise ValueError(
-                "one of 'local', 'nested:KIND', {ssh: user@host}, {api: host} and {netns: name} is allowed"
-            )
+            raise ValueError(_ALLOWED)
         return self
 
     @property

@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from virtoll.errors import AgentUnusable, clone_folder, remedy_for
-from virtoll.image.elf import read_head
+from virtoll.image.elf import MACHINES, read_head
 
 AGENT_VARIABLE = "VIRTOLL_AGENT"
 PACKAGED = Path("bin") / "virtoll-agent"
@@ -32,9 +32,14 @@ def usable_agent() -> Path:
     ``AgentUnusable`` in one sentence: it is missing, of another machine, or may not be executed.
     """
     agent = built_agent()
-    remedy = f"{AGENT_VARIABLE} names it, so name another or unset it"
+    remedy = f"unset {AGENT_VARIABLE}, which names it"
     if AGENT_VARIABLE not in os.environ:
         remedy = remedy_for("agent")
+        if platform.machine() not in MACHINES.values():
+            known = " and ".join(MACHINES.values())
+            raise AgentUnusable(
+                f"the agent is made for {known}, and this is {platform.machine()}; measure on one of those"
+            )
     if not agent.is_file():
         raise AgentUnusable(f"the agent {agent} is missing; {remedy}")
     head = read_head(agent.read_bytes())

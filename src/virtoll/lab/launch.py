@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
 import select
 import shutil
 import signal
@@ -34,6 +35,8 @@ from virtoll.lab.outside import OUTSIDE_VARIABLE
 from virtoll.lab.receiving import PINNER_VARIABLE, pin_for_lab
 
 LAB_VARIABLE = "VIRTOLL_LAB"
+LEAST_KERNEL = (5, 10)
+"""What all that is measured needs; what later kernels add (threaded NAPI, live frames) is done without there."""
 _TOOLS = {"setpriv": "util-linux", "unshare": "util-linux", "mount": "mount", "ip": "iproute2"}
 """The programs that make a lab, each with its Debian package."""
 _SYSTEM_FOLDERS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -43,6 +46,8 @@ _FORBIDDING = (
     ("kernel.apparmor_restrict_unprivileged_userns", "1", "0"),
 )
 """Settings that keep ordinary users from namespaces: the value that does, and one that does not."""
+_PRIVILEGED = "start this container with '--privileged'"
+"""For a root that may not, and for a user whose system calls are filtered."""
 _LAB_END_SECONDS = 180.0
 _PROBE_SECONDS = 120.0
 _RECORD_BYTES = 8192  # a path has at most 4096
@@ -127,9 +132,21 @@ def _namespace_command() -> list[str]:
     return ["setpriv", "--pdeathsig", "KILL", "--", "unshare", *user, *namespaces, "--propagation", "private", "--"]
 
 
+def other_system() -> str | None:
+    """Why nothing is measured on this machine's operating system, in one sentence; None where that is Linux."""
+    system = platform.system()
+    return None if system == "Linux" else f"guests are started on Linux, and this is {system}; run Virtoll on Linux"
+
+
+def old_kernel(release: str) -> bool:
+    """Whether a kernel of this release (as ``uname -r`` has it) is older than the least one."""
+    numbers = tuple(int(part) for part in release.split("-", maxsplit=1)[0].split(".")[:2] if part.isdigit())
+    return numbers < LEAST_KERNEL
+
+
 def probe_namespaces() -> str | None:
     """Why a lab cannot be made here, or None when it can: found out by making one."""
-    if (missing := _missing_tools()) is not None:
+    if (missing := other_system() or _missing_tools()) is not None:
         return missing
     command = [*_namespace_command(), "ip", "link", "set", "lo", "up"]
     try:
@@ -147,14 +164,17 @@ def probe_namespaces() -> str | None:
 def how_to_allow_namespaces(proc: Path = Path("/proc")) -> str:
     """What to do where namespaces cannot be made: what this kernel says of itself, below ``proc``, decides."""
     if os.geteuid() == 0:
-        return "in a container start that with '--privileged', or run Virtoll on its host"
+        return _PRIVILEGED
     if not (proc / "self/ns/user").exists():
         return "this kernel has no user namespaces (CONFIG_USER_NS), so run as root"
     for setting, forbids, allow in _FORBIDDING:
         with contextlib.suppress(OSError):
             if (proc / "sys" / setting.replace(".", "/")).read_text(encoding="ascii").strip() == forbids:
-                return f"allow user namespaces as root (sysctl -w {setting}={allow}) or run as root"
-    return "allow user namespaces for this user (in a container: start that with '--privileged') or run as root"
+                return f"allow user namespaces, as root: sysctl -w {setting}={allow}"
+    with contextlib.suppress(OSError):
+        if "\nSeccomp:\t2\n" in (proc / "self/status").read_text(encoding="utf-8", errors="replace"):
+            return _PRIVILEGED
+    return "run as root"
 
 
 def _missing_tools() -> str | None:

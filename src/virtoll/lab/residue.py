@@ -67,14 +67,14 @@ def state_directory() -> Path:
     return Path(tempfile.gettempdir()) / f"virtoll-{os.geteuid()}"
 
 
-def create_record() -> tuple[LabRecord, int]:
-    """Make the record of a new lab and lock it.
+def create_record(state: Path | None = None) -> tuple[LabRecord, int]:
+    """Make the record of a new lab and lock it; ``state``: where the records stand, without it `state_directory`.
 
     Returns it with the lock's file descriptor (inheritable by the caller's choice).
     """
     while True:
         lab_id = f"virtoll-{os.urandom(6).hex()}"
-        folder = state_directory() / "labs" / lab_id
+        folder = (state or state_directory()) / "labs" / lab_id
         try:
             folder.mkdir(parents=True, mode=0o700)
             descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

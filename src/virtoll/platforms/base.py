@@ -70,9 +70,8 @@ class Probe:
         return self.reason.removesuffix(self.remedy).rstrip(" :;")
 
 
-def no_taps(version: str | None, *, otherwise: str = "") -> Probe:
-    """The probe of a platform whose NICs are taps, for a user who may make none; ``otherwise``: what else would do."""
-    remedy = f"chmod 0666 {TUN_DEVICE}, as Debian has it, or run as root{otherwise}"
+def no_taps(version: str | None, remedy: str = f"as root: chmod 0666 {TUN_DEVICE}, as Debian has it") -> Probe:
+    """The probe of a platform whose NICs are taps, for a user who may make none; ``remedy``: what to do about it."""
     return Probe.unusable(version, f"its NICs need taps, and this user may not open {TUN_DEVICE}", remedy)
 
 

@@ -13,9 +13,8 @@ from virtoll.experiment.topology import Testbed
 from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation
 from virtoll.platforms.host import Site
 
-_RECORD = "kqemu is a record only: QEMU dropped its module for 2.6 kernels in 2009"
-_SUCCESSOR = "its successor is KVM, the platform qemu-kvm (docs/platforms/kqemu.md has what was published of it)"
-WHY = f"{_RECORD}; {_SUCCESSOR}"
+_RECORD = "a record only: QEMU dropped its module for 2.6 kernels in 2009"
+_SUCCESSOR = "take its successor KVM, the platform qemu-kvm"
 
 
 class KqemuParameters(Parameters):
@@ -24,7 +23,7 @@ class KqemuParameters(Parameters):
     def conflict(self, testbed: Testbed | None) -> tuple[str, str] | None:
         """Refused in every experiment."""
         del testbed
-        return "platform", f"{WHY}; take qemu-kvm, or qemu-tcg where there is no hardware virtualisation"
+        return "platform", f"kqemu is {_RECORD}; {_SUCCESSOR}"
 
 
 class Kqemu(Platform[KqemuParameters]):
@@ -51,4 +50,4 @@ class Kqemu(Platform[KqemuParameters]):
     def start(self, request: GuestRequest, site: Site) -> NoReturn:
         """Refused."""
         del site
-        raise GuestError(f"{request.name}: {WHY}")
+        raise GuestError(f"{request.name}: {_RECORD}; {_SUCCESSOR}")

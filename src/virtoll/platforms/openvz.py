@@ -106,7 +106,7 @@ class OpenVz(Platform[OpenVzParameters]):
     """The driver."""
 
     name: ClassVar[str] = "openvz"
-    remedy: ClassVar[str] = "OpenVZ comes with a distribution of its own, Virtuozzo 7 or OpenVZ 6"
+    remedy: ClassVar[str] = "install Virtuozzo 7, the distribution that OpenVZ is part of"
     without_root: ClassVar[str] = "no"
     remote_hosts: ClassVar[bool] = True
     family: ClassVar[str] = "os-level"

@@ -118,7 +118,7 @@ class UserModeLinux(Platform[UmlParameters]):
             return self.without_program(_BINARY)
         version = f"UML {_version(site)}"
         if self.parameters.transport == "tap" and not taps_allowed():
-            return no_taps(version, otherwise=", or choose 'transport: raw'")
+            return no_taps(version, "choose 'transport: raw'")
         name = f"probe-uml-{self.parameters.transport}"
         request = GuestRequest(name, 1, 128 * _MIB, (), GuestNetwork(()), _PROBE_SECONDS)
         try:

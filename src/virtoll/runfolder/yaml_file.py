@@ -53,22 +53,25 @@ def read_text(path: Path) -> str:
 
 def parse_yaml(text: str, name: str) -> Any:
     """What a text says; `UsageError` that begins with ``name`` and tells the line where it is no YAML."""
-    return read_yaml(text, name).value
+    found = read_yaml(text, name)
+    if found.twice:
+        raise UsageError.of(found.twice)
+    return found.value
 
 
 def read_yaml(text: str, name: str) -> YamlText:
-    """As `parse_yaml`, with where each key stands."""
+    """As `parse_yaml`, with where each key stands; a key that is there twice is told by ``twice``."""
     whole = _Lines(text, name)
     try:
         loader = yaml.SafeLoader(text)
         node = loader.get_single_node()
         if node is None:
-            return YamlText(whole, None, None)
+            return YamlText(whole, None, None, ())
         checked = _Checked(loader, whole)
         checked.nodes(node, 0)
         if checked.problems:
-            raise UsageError.of(checked.problems)
-        return YamlText(whole, node, loader.construct_document(node))
+            raise UsageError.of([*checked.problems, *checked.twice])
+        return YamlText(whole, node, loader.construct_document(node), tuple(checked.twice))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise UsageError.of([whole.problem(mark, None, f"not valid YAML: {_in_words(error, whole)}")]) from error
@@ -105,11 +108,16 @@ def _in_words(error: yaml.MarkedYAMLError, whole: _Lines) -> str:
 
 @dataclass(frozen=True)
 class YamlText:
-    """A file of the user's: what it says, and where in it each key stands."""
+    """A file of the user's: what it says, and where in it each key stands.
+
+    ``twice``: keys that are there twice in one mapping, of which the value has the last; whoever reads the value tells
+    them with whatever else is wrong.
+    """
 
     whole: _Lines
     root: yaml.Node | None
     value: Any
+    twice: tuple[Problem, ...]
 
     def problem(self, path: Path_, said: str, key: str, *, on_key: bool = False, part: str = "") -> Problem:
         """What is wrong at a place in the file, or at the nearest above it that the file has.
@@ -184,7 +192,8 @@ class _Checked:
     def __init__(self, loader: yaml.SafeLoader, whole: _Lines) -> None:
         self._loader = loader
         self._whole = whole
-        self.problems: list[Problem] = []  # of single keys and values, which hide no other
+        self.problems: list[Problem] = []  # of single values
+        self.twice: list[Problem] = []
         self._counts: dict[int, int] = {}
         self._open: set[int] = set()
 
@@ -217,7 +226,7 @@ class _Checked:
             if isinstance(key, yaml.ScalarNode):
                 if (key.tag, key.value) in keys:
                     said = f"key {key.value!r} is there twice in one mapping; keep one of them"
-                    self.problems.append(self._whole.problem(key.start_mark, key.end_mark, said))
+                    self.twice.append(self._whole.problem(key.start_mark, key.end_mark, said))
                 keys.add((key.tag, key.value))
         return [one for pair in node.value for one in pair]
 

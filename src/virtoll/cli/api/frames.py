@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from virtoll import __version__
-from virtoll.errors import UsageError
+from virtoll.errors import UsageError, remedy_for
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,7 +94,7 @@ def frame_of(rows: Sequence[Mapping[str, Any]], of: Rows, run: str) -> pd.DataFr
     except ModuleNotFoundError as error:
         if error.name != "pandas":
             raise
-        raise UsageError("a frame needs pandas, which is not installed: pip install 'virtoll[data]'") from None
+        raise UsageError(f"a frame needs pandas, which is not installed; {remedy_for('pandas')}") from None
     types = COLUMNS[of]
     columns = list(rows[0]) if rows else list(types)
     frame = pd.DataFrame(rows, columns=columns, dtype="object")

@@ -254,9 +254,7 @@ class Docker(Platform[DockerParameters]):
             if shutil.which(program) is None:
                 return self.without_program(program, install=(package,))
         if not site.host.is_root:
-            return Probe.unusable(
-                None, "a Docker daemon of the lab's own needs root", "run as root, or use podman or runc"
-            )
+            return Probe.unusable(None, "a Docker daemon of the lab's own needs root", "run as root")
         version = None
         try:
             runtime = site.host.run([self.parameters.runtime, "--version"], "probe").splitlines()[0]
@@ -276,7 +274,7 @@ class Docker(Platform[DockerParameters]):
     def start(self, request: GuestRequest, site: Site) -> DockerGuest:
         """Start the agent as PID 1 of a container and move its links in."""
         if not site.host.is_root:
-            raise GuestError("a Docker daemon of the lab's own needs root: run as root, or use podman or runc")
+            raise GuestError("a Docker daemon of the lab's own needs root: run as root")
         daemon = lab_daemon(site)
         name = container_name(request)
 

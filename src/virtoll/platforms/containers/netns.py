@@ -49,7 +49,7 @@ class NetworkNamespace(Platform[NetworkNamespaceParameters]):
             agent = site.image.agent
             site.host.run([*Enter(namespaces=_NAMESPACES).prefix(agent), str(agent), "--version"], "probe")
         except GuestError as error:
-            return Probe.unusable(None, str(error), "allow namespaces for this user or run as root")
+            return Probe.unusable(None, str(error), "run as root")
         return Probe(True, kernel_version(), None)
 
     def start(self, request: GuestRequest, site: Site) -> NamespacedGuest:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from virtoll.agent.client import AgentClient
-from virtoll.errors import GuestError, ImageError
+from virtoll.errors import GuestError, ImageError, remedy_for
 from virtoll.image import GuestImage, boot_disk
 from virtoll.lab.data import DataBy, DataVolume
 from virtoll.lab.network import GuestNetwork
@@ -85,9 +85,11 @@ class Esxi(Platform[EsxiParameters]):
     def probe(self, site: Site) -> Probe:
         """Log in and start a guest without network; what the host says decides."""
         if self.parameters.server is None:
-            return Probe.unusable(None, "no ESXi host is named", "docs/platforms/esxi.md has the keys of an experiment")
+            return Probe.unusable(
+                None, "no ESXi host is named", "'virtoll show platform esxi' has the keys of an experiment"
+            )
         if find_spec("pyVmomi") is None:
-            return Probe.unusable(None, "VMware's library pyvmomi is missing", "install 'virtoll[esxi]'")
+            return Probe.unusable(None, "VMware's library pyvmomi is missing", remedy_for("pyvmomi"))
         from virtoll.platforms.esxi.datastore import Datastore
         from virtoll.platforms.esxi.session import open_session
 

@@ -100,7 +100,7 @@ class EsxiParameters(KernelSettings):
             return self  # none named yet: what 'virtoll doctor' has
         for key in ("server", "password_from", "datastore"):
             if getattr(self, key) is None:
-                _refuse(f"'{key}' is needed; docs/platforms/esxi.md has an example")
+                _refuse(f"'{key}' is needed; 'virtoll show platform esxi' has what it is")
         if bool(self.port_groups) == bool(self.uplinks):
             _refuse("one of 'uplinks' (vmnics, one a link) and 'port_groups' is needed, and not both")
         if len(set(self.uplinks)) != len(self.uplinks):

@@ -145,7 +145,7 @@ class MicroVm(Platform[MicroVmParameters]):
         except (GuestError, IndexError) as error:
             return Probe(False, None, f"{binary} does not report its version: {error}; is it {self.product}?")
         if not os.access(KVM_DEVICE, os.R_OK | os.W_OK):
-            remedy = "load kvm_intel or kvm_amd, and join the group kvm"
+            remedy = "load KVM's module of this CPU, and join the group kvm"
             return Probe.unusable(version, f"{self.product} needs {KVM_DEVICE}, which cannot be opened here", remedy)
         if not taps_allowed():
             return no_taps(version)

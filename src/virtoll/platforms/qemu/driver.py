@@ -189,7 +189,7 @@ class Qemu(Platform[QemuParameters]):
                 "machine microvm gives Debian's kernel no clock to calibrate by under emulation; use q35 or pc, or KVM"
             )
         if self.parameters.vhost == "on" and not _may_open(_VHOST_DEVICE, host):
-            return f"vhost: on needs {_VHOST_DEVICE}, which cannot be opened here: modprobe vhost_net, or run as root"
+            return f"vhost: on needs {_VHOST_DEVICE}, which cannot be opened here: as root modprobe vhost_net"
         return None
 
     def _refusal_of_links(self, host: GuestHost) -> str | None:

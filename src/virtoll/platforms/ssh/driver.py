@@ -178,7 +178,9 @@ class SshGuestPlatform(Platform[SshParameters]):
     def probe(self, site: Site) -> Probe:
         """Run the agent there once, without a NIC; the version is the guest's kernel."""
         if self.parameters.destination is None:
-            return Probe.unusable(None, "no guest is named", "docs/platforms/ssh.md has the keys of an experiment")
+            return Probe.unusable(
+                None, "no guest is named", "'virtoll show platform ssh' has the keys of an experiment"
+            )
         try:
             guest = self._start(GuestRequest("probe-ssh", 1, 0, (), GuestNetwork(()), _PROBE_SECONDS), site)
             try:
