@@ -47,7 +47,7 @@ from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import VALIDATION_WORDS
 from virtoll.report import Analysis, load_analysis, words
 from virtoll.report.answer import rankings
-from virtoll.report.columns import ROWS, Column, Kind
+from virtoll.report.columns import ROWS, Column, ValueKind
 from virtoll.report.columns import TABLES as CSV_TABLES
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import Metric
@@ -240,7 +240,7 @@ def frames(folder: Path) -> str:  # noqa: ARG001 - as the other tables
 
 def _unit(column: Column) -> str:
     """A column's unit; what is true or false has none."""
-    return "–" if column.kind is Kind.ANSWER else column.unit or "–"
+    return "–" if column.kind is ValueKind.ANSWER else column.unit or "–"
 
 
 def interface(folder: Path) -> str:  # noqa: ARG001 - as the other tables

@@ -10,7 +10,7 @@ import pytest
 from tests.support import synthetic_run
 from tests.support.commands import REPOSITORY
 
-from virtoll.report.columns import ROWS, SHARED, TABLES, Kind
+from virtoll.report.columns import ROWS, SHARED, TABLES, ValueKind
 from virtoll.report.csv_table import mean_columns
 from virtoll.report.tables import csv_tables
 from virtoll.stats.analysis import analyse
@@ -21,11 +21,11 @@ COMPUTED = {"lower", "upper", "frames_per_second", "trial_ns", "trials", "outcom
 PER_RUN = {"run", "runs", "error_at_most"}
 """What a reproduction's tables have besides, which docs/tables.md says before its sections."""
 
-TYPES: dict[Kind, tuple[type, ...]] = {
-    Kind.TEXT: (str,),
-    Kind.COUNT: (int,),
-    Kind.NUMBER: (int, float),
-    Kind.ANSWER: (bool, int),
+TYPES: dict[ValueKind, tuple[type, ...]] = {
+    ValueKind.TEXT: (str,),
+    ValueKind.COUNT: (int,),
+    ValueKind.NUMBER: (int, float),
+    ValueKind.ANSWER: (bool, int),
 }
 
 

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Final
 
 
-class Kind(StrEnum):
+class ValueKind(StrEnum):
     """What a column's values are; each kind has a missing value of its own."""
 
     TEXT = "text"
@@ -24,12 +24,12 @@ class Kind(StrEnum):
 _TEXT: Final = ""  # of a column without a unit: a word or a text; the next ones: what else it may be
 _COUNT, _NUMBER, _LIST = "count", "number", "list"
 _ANSWER: Final = "0 or 1"
-_KINDS: Final[Mapping[str, Kind]] = {
-    _TEXT: Kind.TEXT,
-    _COUNT: Kind.COUNT,
-    _NUMBER: Kind.NUMBER,
-    _LIST: Kind.LIST,
-    _ANSWER: Kind.ANSWER,
+_KINDS: Final[Mapping[str, ValueKind]] = {
+    _TEXT: ValueKind.TEXT,
+    _COUNT: ValueKind.COUNT,
+    _NUMBER: ValueKind.NUMBER,
+    _LIST: ValueKind.LIST,
+    _ANSWER: ValueKind.ANSWER,
 }
 
 
@@ -40,7 +40,7 @@ class Column:
     name: str
     unit: str
     meaning: str
-    kind: Kind
+    kind: ValueKind
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Table:
         for name in self.names:
             unit, meaning = self.own.get(name) or SHARED[name]
             shown = "" if unit in {_COUNT, _NUMBER, _LIST} else unit
-            yield Column(name, shown, meaning, _KINDS.get(unit, Kind.NUMBER))
+            yield Column(name, shown, meaning, _KINDS.get(unit, ValueKind.NUMBER))
 
 
 def _mbit(what: str, meaning: str) -> dict[str, tuple[str, str]]:

@@ -1,6 +1,7 @@
 """Rows of a run as a table of pandas, whose columns have the same types for every run.
 
-Main function: ``frame_of``. What the columns are is in ``report/columns.py``. pandas is the extra ``data``, and is imported by it alone.
+Main function: ``frame_of``. What the columns are is in ``report/columns.py``. pandas is the extra ``data``, and is
+imported by it alone.
 """
 
 from __future__ import annotations
@@ -19,24 +20,24 @@ Rows = Literal["medians", "comparisons", "trials"]
 
 def types_of(of: Rows) -> dict[str, str]:
     """The columns of these rows, with pandas' types; each of these but a list's has a missing value of its own."""
-    from virtoll.report.columns import ROWS, Kind
+    from virtoll.report.columns import ROWS, ValueKind
 
     types = {
-        Kind.TEXT: "string",
-        Kind.COUNT: "Int64",
-        Kind.NUMBER: "Float64",
-        Kind.ANSWER: "boolean",
-        Kind.LIST: "object",
+        ValueKind.TEXT: "string",
+        ValueKind.COUNT: "Int64",
+        ValueKind.NUMBER: "Float64",
+        ValueKind.ANSWER: "boolean",
+        ValueKind.LIST: "object",
     }
     return {one.name: types[one.kind] for one in ROWS[of].columns()}
 
 
 def units_of(of: Rows) -> dict[str, str]:
     """The units of the columns that have one, in words that need no other column's name beside them."""
-    from virtoll.report.columns import ROWS, Kind
+    from virtoll.report.columns import ROWS, ValueKind
 
     words = {"`unit`": "as the column unit says", "share": "share of the baseline's performance"}
-    numbers = (one for one in ROWS[of].columns() if one.kind is Kind.NUMBER)
+    numbers = (one for one in ROWS[of].columns() if one.kind is ValueKind.NUMBER)
     return {one.name: words.get(one.unit, one.unit) for one in numbers if one.unit}
 
 
