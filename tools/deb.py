@@ -52,6 +52,7 @@ LINKS: Final[Mapping[str, str]] = {
 }
 LIBRARIES: Final = ("libc6 (>= 2.28)", "libgcc-s1", "libstdc++6")
 """What wheels for manylinux expect of a system."""
+_LEFT_OUT: Final = ("bin", "share")  # of what wheels put beside their libraries
 _DESCRIPTION: Final = """\
 measures what a virtualisation platform costs on this machine
 Virtoll runs the same workloads on the bare host and in containers, machines
@@ -203,11 +204,13 @@ def install_libraries(root: Path, order: Order) -> None:
         exact = ["--no-deps", "--only-binary=:all:", "--require-hashes", "--ignore-requires-python"]
         asked_for = [f"--find-links={order.wheel.parent}", f"--requirement={asked}"]
         said([*pip, *target, *platforms, *exact, *asked_for], order)
-    # pip's starters name this machine's Python; Virtoll needs none of them.
-    shutil.rmtree(root / order.site / "bin", ignore_errors=True)
+    # pip's starters name this machine's Python, and Virtoll needs none of them; its manual pages have Debian's place.
+    for name in _LEFT_OUT:
+        shutil.rmtree(root / order.site / name, ignore_errors=True)
+    left_out = tuple(f"../../{name}/" for name in _LEFT_OUT)
     for record in (root / order.site).glob("*.dist-info/RECORD"):
         lines = record.read_text(encoding="utf-8").splitlines(keepends=True)
-        record.write_text("".join(line for line in lines if not line.startswith("../../bin/")), encoding="utf-8")
+        record.write_text("".join(line for line in lines if not line.startswith(left_out)), encoding="utf-8")
 
 
 def configuration(root: Path, scripts: Path, order: Order) -> dict[str, Any]:
