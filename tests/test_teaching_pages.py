@@ -166,6 +166,23 @@ def test_what_the_tutorial_shows_is_what_its_commands_print(lesson: Lesson, tmp_
     assert [one for one in pieces if one[1] not in everything] == []
 
 
+def test_what_other_pages_show_of_a_short_command_is_what_it_prints(tmp_path: Path) -> None:
+    checked = set()
+    for block in BLOCKS:
+        if block.language == "console" and block.page.parent.name != "tutorial":
+            lines = [words_of(line) for line in commands_of(block)]
+            if lines[:1] and lines[0][0] == "show":
+                printed = virtoll(*lines[0]).stdout
+            elif lines[:1] and lines[0][0] == "new":
+                _, printed = answered("", tmp_path, *lines[0][1:])
+            else:
+                continue
+            checked.add(lines[0][0])
+            whole = " ".join(printed.split())
+            assert [piece for piece in shown_of(block) if piece not in whole] == [], block.name
+    assert checked == {"show", "new"}
+
+
 @pytest.mark.parametrize("path", PAGES, ids=name_of)
 def test_a_line_is_one_sentence_of_a_length_that_can_be_read(path: Path) -> None:
     for line in sentences(path):
