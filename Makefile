@@ -103,14 +103,13 @@ test-nested: setup-dev ## contract tests of every platform in the nested hosts (
 agent: ## builds the agent alone
 	@$(PYTHON) tools/setup.py --only agent
 
-wheel: agent ## builds the wheel, which carries the agent, into dist/
-	@$(PYTHON) tools/setup.py --only venv
-	@$(EPOCH) $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+wheel: agent man ## builds the wheel, which carries the agent and the manual pages, into dist/
+	@$(EPOCH) VIRTOLL_MAN=build/man $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 	@ls -1 dist/*.whl
 
 man: ## writes the manual pages, from the command line's own code, into build/man
 	@$(PYTHON) tools/setup.py --only venv
-	@$(BIN)/python tools/manual.py
+	@$(EPOCH) $(BIN)/python tools/manual.py
 
 deb: wheel ## builds Debian packages of the wheel, for Debian 12 and 13, into dist/
 	@$(PYTHON) tools/setup.py --dev --only venv

@@ -2,7 +2,9 @@
 
 The agent is ``build/virtoll-agent`` (``make agent``), or what ``$VIRTOLL_AGENT`` names. A wheel is refused in one
 sentence where it is missing, not static, not executable, or of a machine that no wheel is made for. An editable
-install of a clone needs no agent. All else is in ``pyproject.toml``.
+install of a clone needs no agent. The manual pages (``make man``) of the folder that ``$VIRTOLL_MAN`` names go into
+``share/man/man1``: writing them takes Virtoll's own dependencies, which a build has not. All else is in
+``pyproject.toml``.
 """
 
 import importlib.util
@@ -56,6 +58,17 @@ def machine_of(program: Path) -> str:
     return str(head.machine)
 
 
+def manual_pages() -> list[str]:
+    """The pages that the wheel carries, by their paths from here; ends the build where the named folder has none."""
+    named = os.environ.get("VIRTOLL_MAN")
+    if not named:
+        return []
+    found = sorted(Path(named).absolute().glob("virtoll*.1"))
+    if not found:
+        raise SystemExit(f"virtoll: VIRTOLL_MAN is {named}, which holds no manual page; write them with 'make man'")
+    return [os.path.relpath(page, ROOT) for page in found]
+
+
 class WithAgent(Distribution):
     """A distribution that is for one machine, though none of its Python is compiled."""
 
@@ -99,4 +112,8 @@ class Wheel(bdist_wheel):
             path.chmod(0o755 if path.is_dir() or path.relative_to(top) == PACKAGED else 0o644)
 
 
-setup(distclass=WithAgent, cmdclass={"build_py": Build, "bdist_wheel": Wheel})
+setup(
+    distclass=WithAgent,
+    cmdclass={"build_py": Build, "bdist_wheel": Wheel},
+    data_files=[("share/man/man1", manual_pages())],
+)

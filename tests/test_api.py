@@ -15,7 +15,7 @@ from tests.support.commands import REPOSITORY, environment
 
 import virtoll
 from virtoll import run
-from virtoll.cli.api.frames import COLUMNS, Rows, frame_of
+from virtoll.cli.api.frames import Rows, frame_of, types_of
 from virtoll.errors import UsageError
 from virtoll.runfolder.parameters import canonical_text
 
@@ -54,8 +54,9 @@ def test_the_examples_of_the_page_do_what_it_says(folder: Path) -> None:
 def test_a_frame_has_the_rows_with_types_that_do_not_depend_on_the_run(folder: Path, of: Rows) -> None:
     loaded = virtoll.load(folder / "measured")
     frame, rows = loaded.frame(of), loaded.rows(of)
-    assert {name: str(kind) for name, kind in frame.dtypes.items()} == dict(COLUMNS[of])
+    assert {name: str(kind) for name, kind in frame.dtypes.items()} == types_of(of)
     assert len(frame) == len(rows) > 0
+    assert list(frame.columns) == list(rows[0]) == list(types_of(of)), "each column is described, in its order"
     for name in frame.columns:
         values = [row[name] if name != "parameters" or of != "trials" else canonical_text(row[name]) for row in rows]
         there = [None if missing else value for value, missing in zip(frame[name], frame[name].isna(), strict=True)]

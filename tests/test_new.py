@@ -83,12 +83,12 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert finished.stderr.endswith("mine.yaml cannot be written: No such file or directory; name another file\n")
 
 
-def answered(typed: str, folder: Path) -> tuple[int, str]:
+def answered(typed: str, folder: Path, *words: str) -> tuple[int, str]:
     """The exit code of ``virtoll new`` on a terminal in a folder, and all that was shown there."""
     ours, theirs = pty.openpty()
     os.write(ours, typed.encode())
     asking = subprocess.Popen(
-        [*VIRTOLL, "new"], stdin=theirs, stdout=theirs, stderr=theirs, cwd=folder, env=environment()
+        [*VIRTOLL, "new", *words], stdin=theirs, stdout=theirs, stderr=theirs, cwd=folder, env=environment()
     )
     os.close(theirs)
     said = b""

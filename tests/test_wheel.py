@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from tests.support.commands import REPOSITORY
 from tests.support.wheels import build_sdist, build_wheel, copy_source, tracked
+from tests.test_setup import load_tool
 
 from virtoll.errors import clone_folder
 
@@ -85,6 +86,28 @@ def test_the_same_source_gives_the_same_bytes(source: Path, wheel: Path, tmp_pat
     finished = build_wheel(source, program(tmp_path, elf(62, 1)), tmp_path / "dist", umask=0o077)
     assert finished.returncode == 0, finished.stderr
     assert (tmp_path / "dist" / wheel.name).read_bytes() == wheel.read_bytes()
+
+
+def test_manual_pages_are_where_pipx_and_man_look_for_them(
+    source: Path, wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Below `share` of the environment; without the folder's name the wheel has none, whatever lies in build/."""
+    manual, agent, target = tmp_path / "man", program(tmp_path, elf(62, 1)), tmp_path / "dist"
+    manual.mkdir()
+    refused = build_wheel(source, agent, target, manual=manual)
+    assert refused.returncode != 0
+    assert f"virtoll: VIRTOLL_MAN is {manual}, which holds no manual page; write them with 'make man'" in refused.stderr
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    load_tool("manual").write(manual)
+    finished = build_wheel(source, agent, target, manual=manual)
+    assert finished.returncode == 0, finished.stderr
+    with zipfile.ZipFile(target / wheel.name) as archive, zipfile.ZipFile(wheel) as bare:
+        added = {info.filename: info.external_attr >> 16 & 0o777 for info in archive.infolist()}
+        for name in bare.namelist():
+            del added[name]
+        place = "virtoll-0.1.0.data/data/share/man/man1"
+        assert added == {f"{place}/{page.name}": 0o644 for page in manual.iterdir()}
+        assert archive.read(f"{place}/virtoll-run.1") == (manual / "virtoll-run.1").read_bytes()
 
 
 @pytest.mark.parametrize(

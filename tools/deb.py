@@ -52,6 +52,7 @@ LINKS: Final[Mapping[str, str]] = {
 }
 LIBRARIES: Final = ("libc6 (>= 2.28)", "libgcc-s1", "libstdc++6")
 """What wheels for manylinux expect of a system."""
+_LEFT_OUT: Final = ("bin", "share")  # of what wheels put beside their libraries
 _DESCRIPTION: Final = """\
 measures what a virtualisation platform costs on this machine
 Virtoll runs the same workloads on the bare host and in containers, machines
@@ -203,12 +204,14 @@ def install_libraries(root: Path, order: Order) -> None:
         exact = ["--no-deps", "--only-binary=:all:", "--require-hashes", "--ignore-requires-python"]
         asked_for = [f"--find-links={order.wheel.parent}", f"--requirement={asked}"]
         said([*pip, *target, *platforms, *exact, *asked_for], order)
-    # pip's starters name this machine's Python; Virtoll needs none of them.
-    shutil.rmtree(root / order.site / "bin", ignore_errors=True)
+    # pip's starters name this machine's Python, and Virtoll needs none of them; its manual pages have Debian's place.
+    for name in _LEFT_OUT:
+        shutil.rmtree(root / order.site / name, ignore_errors=True)
+    left_out = tuple(f"../../{name}/" for name in _LEFT_OUT)
     write(root / order.site / f"virtoll-{__version__}.dist-info" / "INSTALLER", f"{DEB_INSTALLER}\n")
     for record in (root / order.site).glob("*.dist-info/RECORD"):
         lines = record.read_text(encoding="utf-8").splitlines(keepends=True)
-        kept = [line for line in lines if not line.startswith("../../bin/")]
+        kept = [line for line in lines if not line.startswith(left_out)]
         own = f"virtoll-{__version__}.dist-info/INSTALLER,"
         kept = [f"{own},\n" if line.startswith(own) else line for line in kept]  # whose sum is another one now
         record.write_text("".join(kept), encoding="utf-8")

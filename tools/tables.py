@@ -47,8 +47,8 @@ from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import VALIDATION_WORDS
 from virtoll.report import Analysis, load_analysis, words
 from virtoll.report.answer import rankings
+from virtoll.report.columns import ROWS, Column, ValueKind
 from virtoll.report.columns import TABLES as CSV_TABLES
-from virtoll.report.columns import columns_of
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import Metric
 
@@ -222,10 +222,25 @@ def columns(folder: Path) -> str:  # noqa: ARG001 - as the other tables
     """A section for each CSV table of a report: what a row is, and its columns."""
 
     def section(name: str) -> str:
-        rows = ((f"`{one.name}`", one.unit or "–", one.meaning) for one in columns_of(name))
+        rows = ((f"`{one.name}`", one.unit or "–", one.meaning) for one in CSV_TABLES[name].columns())
         return f"## {name}.csv\nA row is {CSV_TABLES[name].rows}.\n\n" + table(("column", "unit", "meaning"), rows)
 
     return "\n".join(section(name) for name in CSV_TABLES)
+
+
+def frames(folder: Path) -> str:  # noqa: ARG001 - as the other tables
+    """A table for each kind of rows that Python is given: its columns and what their values are."""
+
+    def section(name: str) -> str:
+        rows = ((f"`{one.name}`", str(one.kind), _unit(one), one.meaning) for one in ROWS[name].columns())
+        return f"### {name}\nA row is {ROWS[name].rows}.\n\n" + table(("column", "type", "unit", "meaning"), rows)
+
+    return "\n".join(section(name) for name in ROWS)
+
+
+def _unit(column: Column) -> str:
+    """A column's unit; what is true or false has none."""
+    return "–" if column.kind is ValueKind.ANSWER else column.unit or "–"
 
 
 def interface(folder: Path) -> str:  # noqa: ARG001 - as the other tables
@@ -375,6 +390,7 @@ TABLES: Final[Mapping[str, Callable[[Path], str]]] = {
     "experiment-testbed-role": lambda _: keys(Role),
     "experiment-workloads": workload_keys,
     "figures": figures,
+    "frames": frames,
     "interface": interface,
     "options": options,
     "parameters": parameters,

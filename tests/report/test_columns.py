@@ -10,7 +10,7 @@ import pytest
 from tests.support import synthetic_run
 from tests.support.commands import REPOSITORY
 
-from virtoll.report.columns import SHARED, TABLES, columns_of
+from virtoll.report.columns import ROWS, SHARED, TABLES, ValueKind
 from virtoll.report.csv_table import mean_columns
 from virtoll.report.tables import csv_tables
 from virtoll.stats.analysis import analyse
@@ -20,6 +20,13 @@ COMPUTED = {"lower", "upper", "frames_per_second", "trial_ns", "trials", "outcom
 """Parts of names that the code puts together: both bounds of a search, and the outcome of each run."""
 PER_RUN = {"run", "runs", "error_at_most"}
 """What a reproduction's tables have besides, which docs/tables.md says before its sections."""
+
+TYPES: dict[ValueKind, tuple[type, ...]] = {
+    ValueKind.TEXT: (str,),
+    ValueKind.COUNT: (int,),
+    ValueKind.NUMBER: (int, float),
+    ValueKind.ANSWER: (bool, int),
+}
 
 
 def constants(node: ast.AST) -> set[str]:
@@ -61,7 +68,7 @@ def test_each_table_of_the_code_is_described() -> None:
     made = list(made_in_code())
     assert {name for name, _ in made} == TABLES.keys()
     for name, spelt in made:
-        described = {one.name for one in columns_of(name)}
+        described = {one.name for one in TABLES[name].columns()}
         unsaid = {one for one in spelt - described - PER_RUN - COMPUTED if re.fullmatch(r"[a-z_]+", one)}
         assert unsaid == set(), name
 
@@ -77,17 +84,31 @@ def test_a_table_has_its_described_columns_in_their_order(sources: tuple[int, ..
         weighed=True,
         wired=True,
     )
-    made = {table.name: table.header for table in csv_tables(analyse(synthetic_run.run_data(truth)))}
+    tables = csv_tables(analyse(synthetic_run.run_data(truth)))
+    made = {table.name: table.header for table in tables}
     labels = made.pop("equivalence")[2:]
     assert set(labels) >= {"native", "runc"}
     assert len(made) > 10
     for name, header in made.items():
-        described = tuple(one.name for one in columns_of(name) if one.name != "harness_ns" or "harness_ns" in header)
+        described = tuple(
+            one.name for one in TABLES[name].columns() if one.name != "harness_ns" or "harness_ns" in header
+        )
         assert header == described, name
+    wrong = [
+        f"{table.name}: {one.name} is {value!r}, no {one.kind}"
+        for table in tables
+        for row in table.rows
+        for one, value in zip(TABLES[table.name].columns(), row, strict=False)
+        if table.header[: len(TABLES[table.name].names)] == TABLES[table.name].names
+        and value is not None
+        and not isinstance(value, TYPES[one.kind])
+    ]
+    assert wrong == []
 
 
 def test_no_description_is_left_over() -> None:
-    for name, table in TABLES.items():
-        assert table.own.keys() <= set(table.names), name
-    used = {one for table in TABLES.values() for one in table.names if one not in table.own}
+    tables = [*TABLES.values(), *ROWS.values()]
+    for table in tables:
+        assert table.own.keys() <= set(table.names), table.rows
+    used = {one for table in tables for one in table.names if one not in table.own}
     assert used == SHARED.keys()

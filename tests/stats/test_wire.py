@@ -64,7 +64,9 @@ def test_generator_bound_is_said_wherever_the_number_stands(wired: Analysis) -> 
     rate = wired.cells["native", task].median * 1.05
     found = with_ceiling(wired.data, rate)
     assert bound_line(found).startswith("Generator-bound: native (68 B")
-    assert re.search(r"^ +1.* native +[\d.]+ .?frames/s  baseline, generator-bound *$", answer_text(found, 120), re.MULTILINE)
+    assert re.search(
+        r"^ +1.* native +[\d.]+ .?frames/s  baseline, generator-bound *$", answer_text(found, 120), re.MULTILINE
+    )
     drawn = {name: spec for name, spec in FIGURES.items() if spec.why_not(found) is None}
     page = render_page(found, {name: render(name, spec, found) for name, spec in drawn.items()})
     assert "native (68 B" in page

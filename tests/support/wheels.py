@@ -30,14 +30,24 @@ def copy_source(folder: Path) -> Path:
 
 
 def build_wheel(
-    source: Path, agent: Path, target: Path, umask: int = 0o022, *, way: Sequence[str] = ()
+    source: Path,
+    agent: Path,
+    target: Path,
+    *,
+    umask: int = 0o022,
+    manual: Path | None = None,
+    way: Sequence[str] = (),
 ) -> subprocess.CompletedProcess[str]:
-    """Builds the wheel of the source with this agent into the folder ``target``, as pip would; ``way`` runs that."""
+    """Builds the wheel of the source with this agent into the folder ``target``, as pip would.
+
+    ``manual``: the folder whose manual pages it carries. ``way`` runs the build.
+    """
+    pages = {"VIRTOLL_MAN": str(manual)} if manual is not None else {}
     command = [sys.executable, "-c", "from setuptools import build_meta as b; import sys; b.build_wheel(sys.argv[1])"]
     return subprocess.run(
         [*way, *command, str(target)],
         cwd=source,
-        env={**os.environ, "VIRTOLL_AGENT": str(agent), "SOURCE_DATE_EPOCH": "1700000000"},
+        env={**os.environ, "VIRTOLL_AGENT": str(agent), "SOURCE_DATE_EPOCH": "1700000000", **pages},
         capture_output=True,
         text=True,
         umask=umask,

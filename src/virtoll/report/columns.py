@@ -1,23 +1,46 @@
-"""What each column of a report's CSV tables means, and its unit: docs/tables.md is made of it.
+"""What each column of a report's tables means, its unit, and what its values are: docs/tables.md is made of it.
 
-Main function: `columns_of`. `TABLES` has the tables in the order of a report, `SHARED` the columns that mean the same
-wherever they are. A test holds both to the tables that the code makes. Must not: compute anything.
+Main type: `Table`. `TABLES` has the CSV tables in the order of a report, `ROWS` the lists of rows that Python is given,
+`SHARED` the columns that mean the same wherever they are. Tests hold them to the tables that the code makes. Must not:
+compute anything.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final
 
-_NO_UNIT: Final = ""
+
+class ValueKind(StrEnum):
+    """What a column's values are; each kind has a missing value of its own."""
+
+    TEXT = "text"
+    COUNT = "whole number"
+    NUMBER = "number"
+    ANSWER = "yes or no"
+    LIST = "list"
+
+
+_TEXT: Final = ""  # of a column without a unit: a word or a text; the next ones: what else it may be
+_COUNT, _NUMBER, _LIST = "count", "number", "list"
+_ANSWER: Final = "0 or 1"
+_KINDS: Final[Mapping[str, ValueKind]] = {
+    _TEXT: ValueKind.TEXT,
+    _COUNT: ValueKind.COUNT,
+    _NUMBER: ValueKind.NUMBER,
+    _LIST: ValueKind.LIST,
+    _ANSWER: ValueKind.ANSWER,
+}
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column's name, its unit ('' for a word or a number without one), and what it says."""
+    """A column's name, its unit ('' for a word or a number without one), what it says, and what its values are."""
 
     name: str
     unit: str
     meaning: str
+    kind: ValueKind
 
 
 @dataclass(frozen=True)
@@ -28,12 +51,12 @@ class Table:
     names: tuple[str, ...]
     own: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
-
-def columns_of(table: str) -> Iterator[Column]:
-    """The columns of a table in their order; ``KeyError`` for one that nobody described."""
-    described = TABLES[table]
-    for name in described.names:
-        yield Column(name, *(described.own.get(name) or SHARED[name]))
+    def columns(self) -> Iterator[Column]:
+        """The columns in their order; ``KeyError`` for one that nobody described."""
+        for name in self.names:
+            unit, meaning = self.own.get(name) or SHARED[name]
+            shown = "" if unit in {_COUNT, _NUMBER, _LIST} else unit
+            yield Column(name, shown, meaning, _KINDS.get(unit, ValueKind.NUMBER))
 
 
 def _mbit(what: str, meaning: str) -> dict[str, tuple[str, str]]:
@@ -51,54 +74,57 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 SHARED: Final[Mapping[str, tuple[str, str]]] = {
-    "trial": (_NO_UNIT, "the trial's number in the plan, from 0"),
-    "block": (_NO_UNIT, "the block's number, from 1; in the run folder it is one less"),
-    "platform": (_NO_UNIT, "the platform's label"),
-    "baseline": (_NO_UNIT, "the label that platforms are compared with"),
-    "workload": (_NO_UNIT, "the workload's name"),
-    "parameters": (_NO_UNIT, "its parameters: JSON with sorted keys"),
-    "metric": (_NO_UNIT, "the metric's name"),
-    "unit": (_NO_UNIT, "the unit of the values of this row"),
-    "task": (_NO_UNIT, "workload, parameters and metric in words"),
-    "condition": (_NO_UNIT, "what guests beside it did, or how many worked at once; empty: alone"),
-    "label": (_NO_UNIT, "workload, parameters and metric in words, as everywhere"),
+    "trial": (_COUNT, "the trial's number in the plan, from 0"),
+    "block": (_COUNT, "the block's number, from 1; in the run folder it is one less"),
+    "platform": (_TEXT, "the platform's label"),
+    "baseline": (_TEXT, "the label that platforms are compared with"),
+    "workload": (_TEXT, "the workload's name"),
+    "parameters": (_TEXT, "its parameters: JSON with sorted keys"),
+    "metric": (_TEXT, "the metric's name"),
+    "unit": (_TEXT, "the unit of the values of this row"),
+    "task": (_TEXT, "workload, parameters and metric in words"),
+    "condition": (_TEXT, "what guests beside it did, or how many worked at once; empty: alone"),
+    "label": (_TEXT, "workload, parameters and metric in words, as everywhere"),
     "times_slower": ("factor", "1 / share: how many times slower; below 1 it is faster"),
-    "status": (_NO_UNIT, "ok, invalid, failed or skipped"),
-    "reason": (_NO_UNIT, "why there is no value, or no verdict"),
-    "caveat": (_NO_UNIT, "why the platform's numbers are no measurements of speed; empty: they are"),
+    "warm_up": (_ANSWER, "whether it is a warm-up, which is no result"),
+    "status": (_TEXT, "ok, invalid, failed or skipped"),
+    "reason": (_TEXT, "why there is no value, or no verdict"),
+    "caveat": (_TEXT, "why the platform's numbers are no measurements of speed; empty: they are"),
     "frame_size_bytes": ("bytes", "the frame with its FCS"),
-    "sources": (_NO_UNIT, "traffic sources that send at once"),
-    "point": (_NO_UNIT, "the point's place in its sweep, from 0"),
-    "flat_out": ("0 or 1", "whether the generator sent as fast as it can"),
-    "blocks": (_NO_UNIT, "blocks that gave a value"),
-    "trials": (_NO_UNIT, "trials that gave a value"),
-    "pairs": (_NO_UNIT, "blocks with a value of both, which the comparison rests on"),
+    "sources": (_COUNT, "traffic sources that send at once"),
+    "point": (_COUNT, "the point's place in its sweep, from 0"),
+    "flat_out": (_ANSWER, "whether the generator sent as fast as it can"),
+    "blocks": (_COUNT, "blocks that gave a value"),
+    "trials": (_COUNT, "trials that gave a value"),
+    "pairs": (_COUNT, "blocks with a value of both, which the comparison rests on"),
     "median": ("`unit`", "the median over blocks"),
     "share": ("share", "performance relative to what it is compared with; 0.5 takes twice as long"),
     "low": ("share", "the low end of the share's own 95 % interval"),
     "high": ("share", "the high end of it"),
+    "low_open": (_ANSWER, "whether nothing is known below: then there is no low end"),
+    "high_open": (_ANSWER, "whether nothing is known above: then there is no high end"),
     "p_value": ("probability", "of the test for a difference, before the correction"),
     "p_adjusted": ("probability", "after Holm's correction within the family"),
-    "family": (_NO_UNIT, "primary, second or A/A: with which comparisons it is corrected"),
-    "verdict": (_NO_UNIT, "slower, faster, alike, not known or not measured"),
+    "family": (_TEXT, "primary, second or A/A: with which comparisons it is corrected"),
+    "verdict": (_TEXT, "slower, faster, alike, not known or not measured"),
     "at_least": ("factor", "the least that slower or faster says, together with all others of the family"),
     "margin": ("share", "within how much it is alike"),
     "smallest_detectable_factor": ("factor", "the smallest difference that four of five such runs would find"),
-    "guests": (_NO_UNIT, "guests at once"),
-    "vcpus": (_NO_UNIT, "virtual CPUs of each guest"),
+    "guests": (_COUNT, "guests at once"),
+    "vcpus": (_COUNT, "virtual CPUs of each guest"),
     "memory_bytes": ("bytes", "memory of each guest"),
     "jain": ("0 to 1", "Jain's fairness index of those that worked at once; 1: all alike"),
-    "load": (_NO_UNIT, "what each guest beside did"),
-    "affinity": (_NO_UNIT, "on which CPUs: shared, apart or unpinned"),
-    "beside": (_NO_UNIT, "the platform of the guests beside"),
+    "load": (_TEXT, "what each guest beside did"),
+    "affinity": (_TEXT, "on which CPUs: shared, apart or unpinned"),
+    "beside": (_TEXT, "the platform of the guests beside"),
     "rate_share": ("share", "of its own maximum that a guest beside was sent; empty: it forwarded nothing"),
-    "claim": (_NO_UNIT, "the claim's name"),
-    "paper": (_NO_UNIT, "the study"),
-    "source": (_NO_UNIT, "where in it"),
-    "says": (_NO_UNIT, "the statement"),
-    "outcome": (_NO_UNIT, "supported, refuted, not decided or not measured"),
-    "under": (_NO_UNIT, "the condition that the ratio is of"),
-    "against": (_NO_UNIT, "what the ratio is against"),
+    "claim": (_TEXT, "the claim's name"),
+    "paper": (_TEXT, "the study"),
+    "source": (_TEXT, "where in it"),
+    "says": (_TEXT, "the statement"),
+    "outcome": (_TEXT, "supported, refuted, not decided or not measured"),
+    "under": (_TEXT, "the condition that the ratio is of"),
+    "against": (_TEXT, "what the ratio is against"),
     "interval_low": ("as the estimate", "the low end of the interval of this ratio alone"),
     "interval_high": ("as the estimate", "the high end of it"),
 }
@@ -111,9 +137,9 @@ TABLES: Final[Mapping[str, Table]] = {
             " reason caveat"
         ),
         {
-            "position": (_NO_UNIT, "the trial's place in the order measured, from 0"),
+            "position": (_COUNT, "the trial's place in the order measured, from 0"),
             "value": ("`unit`", "the value; empty: none"),
-            "flagged_outlier": ("0 or 1", "whether it stands out of its cell; it counts all the same"),
+            "flagged_outlier": (_ANSWER, "whether it stands out of its cell; it counts all the same"),
         },
     ),
     "comparisons": Table(
@@ -126,8 +152,8 @@ TABLES: Final[Mapping[str, Table]] = {
         {
             "baseline_median": ("`unit`", "the baseline's median over blocks"),
             "platform_median": ("`unit`", "the platform's median over blocks"),
-            "interval_method": (_NO_UNIT, "how the interval was made"),
-            "unlike_facts": (_NO_UNIT, "what is not equal between the guests of both, measured inside"),
+            "interval_method": (_TEXT, "how the interval was made"),
+            "unlike_facts": (_TEXT, "what is not equal between the guests of both, measured inside"),
         },
     ),
     "points": Table(
@@ -184,10 +210,10 @@ TABLES: Final[Mapping[str, Table]] = {
             " sent_frames caveat"
         ),
         {
-            "role": (_NO_UNIT, "generator, sink or the guest's"),
-            "where": (_NO_UNIT, "the agent that read its counters"),
-            "interface": (_NO_UNIT, "the interface's name"),
-            "source": (_NO_UNIT, "the traffic source whose way it is on"),
+            "role": (_TEXT, "generator, sink or the guest's"),
+            "where": (_TEXT, "the agent that read its counters"),
+            "interface": (_TEXT, "the interface's name"),
+            "source": (_TEXT, "the traffic source whose way it is on"),
             "received_frames": ("frames", "pause frames that it received"),
             "sent_frames": ("frames", "pause frames that it sent"),
         },
@@ -199,13 +225,13 @@ TABLES: Final[Mapping[str, Table]] = {
             " relative_estimate within_estimate caveat"
         ),
         {
-            "method": (_NO_UNIT, "icmp: marks on their own link; channel: the agent's"),
+            "method": (_TEXT, "icmp: marks on their own link; channel: the agent's"),
             "outside_ns": ("ns", "the duration by the outside clock"),
             "guest_ns": ("ns", "the same by the guest's clock"),
             "error_estimate_ns": ("ns", "how wrong the outside duration may be"),
             "relative_error": ("share", "(guest - outside) / outside; positive: the guest's clock runs fast"),
             "relative_estimate": ("share", "error estimate / outside"),
-            "within_estimate": ("0 or 1", "whether the difference is within the estimate"),
+            "within_estimate": (_ANSWER, "whether the difference is within the estimate"),
         },
     ),
     "guests": Table(
@@ -215,7 +241,7 @@ TABLES: Final[Mapping[str, Table]] = {
             " idle_charged_bytes idle_files_bytes idle_shared_bytes caveat"
         ),
         {
-            "boot": (_NO_UNIT, "the start's name in the run folder"),
+            "boot": (_TEXT, "the start's name in the run folder"),
             "ready_ns": ("ns", "from the start until the agent answers"),
             "spawn_ns": ("ns", "of it, all before the guest's own kernel or first program: monitor, firmware, engine"),
             "kernel_ns": (
@@ -246,8 +272,8 @@ TABLES: Final[Mapping[str, Table]] = {
             " caveat"
         ),
         {
-            "step": (_NO_UNIT, "from 1"),
-            "status": (_NO_UNIT, "ok, failed or stopped"),
+            "step": (_COUNT, "from 1"),
+            "status": (_TEXT, "ok, failed or stopped"),
             "available_before_bytes": ("bytes", "the host's available memory before the start"),
             "available_bytes": ("bytes", "the same after it"),
             "processes_bytes": ("bytes", "memory of all guests' processes"),
@@ -258,8 +284,8 @@ TABLES: Final[Mapping[str, Table]] = {
         "a fact, measured inside each guest; a column for each platform, by its label, follows",
         _names("fact equal"),
         {
-            "fact": (_NO_UNIT, "what was measured"),
-            "equal": ("0 or 1", "whether it is the same in all"),
+            "fact": (_TEXT, "what was measured"),
+            "equal": (_ANSWER, "whether it is the same in all"),
         },
     ),
     "isolation": Table(
@@ -269,7 +295,7 @@ TABLES: Final[Mapping[str, Table]] = {
             " alone_median median share low high times_slower p_value p_adjusted family verdict at_least margin"
             " smallest_detectable_factor reason caveat"
         ),
-        {"guests": (_NO_UNIT, "guests beside it"), "alone_median": ("`unit`", "the median of the guest alone")},
+        {"guests": (_COUNT, "guests beside it"), "alone_median": ("`unit`", "the median of the guest alone")},
     ),
     "neighbours": Table(
         "what the guests beside did under a condition",
@@ -318,7 +344,7 @@ TABLES: Final[Mapping[str, Table]] = {
         {
             "each": ("`unit`", "one guest's value: the median"),
             "together": ("`together_unit`", "what all do together"),
-            "together_unit": (_NO_UNIT, "the unit of it"),
+            "together_unit": (_TEXT, "the unit of it"),
             "speedup": ("factor", "together, against one guest of that size in the same block"),
             "slowest_to_fastest": ("factor", "how many times slower the slowest guest is than the fastest"),
             "skew_share": ("share", "from the first job's begin to the last one's, of the shortest job"),
@@ -334,8 +360,8 @@ TABLES: Final[Mapping[str, Table]] = {
             " held_bytes_per_guest taken_bytes_per_guest"
         ),
         {
-            "starts": (_NO_UNIT, "how often they were started"),
-            "failed": (_NO_UNIT, "of these, how often not all came up"),
+            "starts": (_COUNT, "how often they were started"),
+            "failed": (_COUNT, "of these, how often not all came up"),
             "fastest_start_ns": ("ns", "the first guest's time to ready"),
             "slowest_start_ns": ("ns", "the last one's"),
             "all_up_ns": ("ns", "from the first start asked for until all could be used"),
@@ -350,8 +376,8 @@ TABLES: Final[Mapping[str, Table]] = {
             " share_low share_high load_ns jain caveat"
         ),
         {
-            "factor": (_NO_UNIT, "what has sizes"),
-            "size": (_NO_UNIT, "how many"),
+            "factor": (_TEXT, "what has sizes"),
+            "size": (_COUNT, "how many"),
             "rate_frames_per_second": ("frames/s", "the maximum forwarding rate: the median"),
             "rate_low": ("frames/s", "the smallest of the blocks"),
             "rate_high": ("frames/s", "the largest of the blocks"),
@@ -365,9 +391,9 @@ TABLES: Final[Mapping[str, Table]] = {
         "a platform and a value of a numeric parameter, where there are three or more",
         _names("platform workload metric unit parameter value others condition blocks median low high coverage caveat"),
         {
-            "parameter": (_NO_UNIT, "which parameter"),
-            "value": (_NO_UNIT, "its value, in the parameter's own unit"),
-            "others": (_NO_UNIT, "the other parameters, which are the same along a curve"),
+            "parameter": (_TEXT, "which parameter"),
+            "value": (_NUMBER, "its value, in the parameter's own unit"),
+            "others": (_TEXT, "the other parameters, which are the same along a curve"),
             "low": ("`unit`", "the low end of the median's order-statistic interval"),
             "high": ("`unit`", "the high end of it"),
             "coverage": ("share", "the confidence that the interval really has"),
@@ -381,19 +407,19 @@ TABLES: Final[Mapping[str, Table]] = {
             " upper_frames_per_second upper_trial_ns upper_trials"
         ),
         {
-            "goal": (_NO_UNIT, "ndr or pdr"),
+            "goal": (_TEXT, "ndr or pdr"),
             "loss_ratio": ("share", "of frames that may be lost"),
             "exceed_ratio": ("share", "of trials that may lose more"),
             "relative_width": ("share", "how far apart the bounds may be at the end"),
             "sum_seconds": ("s", "how long a bound's trials take together"),
-            "ended": (_NO_UNIT, "why the search ended"),
+            "ended": (_TEXT, "why the search ended"),
             "conditional_throughput_frames_per_second": ("frames/s", "what the lower bound forwards at the least"),
             "lower_frames_per_second": ("frames/s", "the highest rate that keeps to the goal"),
             "lower_trial_ns": ("ns", "how long each of its trials took"),
-            "lower_trials": (_NO_UNIT, "how many"),
+            "lower_trials": (_COUNT, "how many"),
             "upper_frames_per_second": ("frames/s", "the lowest rate that does not"),
             "upper_trial_ns": ("ns", "how long each of its trials took"),
-            "upper_trials": (_NO_UNIT, "how many"),
+            "upper_trials": (_COUNT, "how many"),
         },
     ),
     "delay_below_pdr": Table(
@@ -418,24 +444,24 @@ TABLES: Final[Mapping[str, Table]] = {
             " interval_high interval_method reason caveat"
         ),
         {
-            "what": (_NO_UNIT, "what the number says"),
-            "paper_platform": (_NO_UNIT, "the paper's platform"),
+            "what": (_TEXT, "what the number says"),
+            "paper_platform": (_TEXT, "the paper's platform"),
             "paper_share_low": ("share", "the published share, or the low end of it"),
             "paper_share_high": ("share", "the same, or the high end"),
-            "paper_relation": (_NO_UNIT, "equal, at least, at most or about"),
-            "paper_words": (_NO_UNIT, "the text's own words, where it prints no number"),
-            "paper_values": (_NO_UNIT, "the printed numbers that the share is of"),
-            "paper_note": (_NO_UNIT, "what must be known of them"),
-            "stands_for_it_as": (_NO_UNIT, "the same product, its successor, or what is here in its place"),
-            "interval_method": (_NO_UNIT, "how the interval was made"),
+            "paper_relation": (_TEXT, "equal, at least, at most or about"),
+            "paper_words": (_TEXT, "the text's own words, where it prints no number"),
+            "paper_values": (_TEXT, "the printed numbers that the share is of"),
+            "paper_note": (_TEXT, "what must be known of them"),
+            "stands_for_it_as": (_TEXT, "the same product, its successor, or what is here in its place"),
+            "interval_method": (_TEXT, "how the interval was made"),
         },
     ),
     "claims": Table(
         "a claim",
         _names("claim paper source says bounds inferred outcome"),
         {
-            "bounds": (_NO_UNIT, "printed: the source prints the numbers that its tests ask for; ours: it does not"),
-            "inferred": ("0 or 1", "whether it follows from the source, which does not say it"),
+            "bounds": (_TEXT, "printed: the source prints the numbers that its tests ask for; ours: it does not"),
+            "inferred": (_ANSWER, "whether it follows from the source, which does not say it"),
         },
     ),
     "claims_findings": Table(
@@ -445,15 +471,15 @@ TABLES: Final[Mapping[str, Table]] = {
             " interval_low interval_high simultaneous_low simultaneous_high method caveat outcome reason"
         ),
         {
-            "test": (_NO_UNIT, "the test's number within the claim, from 0"),
+            "test": (_COUNT, "the test's number within the claim, from 0"),
             "at_least": ("as the estimate", "the bound from below that is asked for"),
             "at_most": ("as the estimate", "the bound from above"),
-            "test_outcome": (_NO_UNIT, "of the whole test"),
-            "unit": (_NO_UNIT, "of the estimate: share, or a metric's unit"),
+            "test_outcome": (_TEXT, "of the whole test"),
+            "unit": (_TEXT, "of the estimate: share, or a metric's unit"),
             "estimate": ("`unit`", "the ratio or the value"),
             "simultaneous_low": ("`unit`", "the low end of the interval that holds with all others of the claim"),
             "simultaneous_high": ("`unit`", "the high end of it"),
-            "method": (_NO_UNIT, "how the intervals were made"),
+            "method": (_TEXT, "how the intervals were made"),
         },
     ),
     "paper_summary": Table(
@@ -463,9 +489,9 @@ TABLES: Final[Mapping[str, Table]] = {
             " share_low share_high caveat"
         ),
         {
-            "summary": (_NO_UNIT, "the summary's name"),
-            "values": (_NO_UNIT, "values that it is of"),
-            "dropped": (_NO_UNIT, "values that it leaves out"),
+            "summary": (_TEXT, "the summary's name"),
+            "values": (_COUNT, "values that it is of"),
+            "dropped": (_COUNT, "values that it leaves out"),
             "centre": ("`unit`", "the mean or median"),
             "low": ("`unit`", "the low end of its spread; empty: it has none"),
             "high": ("`unit`", "the high end of it"),
@@ -481,9 +507,9 @@ TABLES: Final[Mapping[str, Table]] = {
             " difference_low difference_high trials caveat"
         ),
         {
-            "counter": (_NO_UNIT, "what was counted, in words"),
-            "whose": (_NO_UNIT, "of which processes or CPUs"),
-            "per": (_NO_UNIT, "job or frame: what every value is of"),
+            "counter": (_TEXT, "what was counted, in words"),
+            "whose": (_TEXT, "of which processes or CPUs"),
+            "per": (_TEXT, "job or frame: what every value is of"),
             "value": ("`unit`", "of the platform, a job or frame"),
             "baseline_value": ("`unit`", "of the baseline"),
             "difference_mean": ("`unit`", "what the platform has more"),
@@ -495,8 +521,7 @@ TABLES: Final[Mapping[str, Table]] = {
         "a trial as it was planned, in that order",
         _names("trial block round warm_up platform workload parameters condition guests vcpus memory_bytes caveat"),
         {
-            "round": (_NO_UNIT, "the round within the block, from 1; in the run folder it is one less"),
-            "warm_up": ("0 or 1", "whether it is a warm-up, which is no result"),
+            "round": (_COUNT, "the round within the block, from 1; in the run folder it is one less"),
         },
     ),
     "commands": Table(
@@ -504,24 +529,24 @@ TABLES: Final[Mapping[str, Table]] = {
         _names("realtime_ns role exit command"),
         {
             "realtime_ns": ("ns", "when it was started, since 1970 (UTC)"),
-            "role": (_NO_UNIT, "what it was for"),
-            "exit": (_NO_UNIT, "its exit code; empty: it did not end by itself"),
-            "command": (_NO_UNIT, "as a shell takes it"),
+            "role": (_TEXT, "what it was for"),
+            "exit": (_COUNT, "its exit code; empty: it did not end by itself"),
+            "command": (_TEXT, "as a shell takes it"),
         },
     ),
     "runs": Table(
         "a run of a reproduction (`virtoll reproduce`)",
         _names("run experiment study size state virtoll host cpu kernel"),
         {
-            "run": (_NO_UNIT, "the run's name"),
-            "experiment": (_NO_UNIT, "its experiment"),
-            "study": (_NO_UNIT, "the study that this names"),
-            "size": (_NO_UNIT, "quick or paper"),
-            "state": (_NO_UNIT, "how far it came"),
-            "virtoll": (_NO_UNIT, "the version that measured it"),
-            "host": (_NO_UNIT, "the host's fingerprint"),
-            "cpu": (_NO_UNIT, "its CPU's model"),
-            "kernel": (_NO_UNIT, "its kernel"),
+            "run": (_TEXT, "the run's name"),
+            "experiment": (_TEXT, "its experiment"),
+            "study": (_TEXT, "the study that this names"),
+            "size": (_TEXT, "quick or paper"),
+            "state": (_TEXT, "how far it came"),
+            "virtoll": (_TEXT, "the version that measured it"),
+            "host": (_TEXT, "the host's fingerprint"),
+            "cpu": (_TEXT, "its CPU's model"),
+            "kernel": (_TEXT, "its kernel"),
         },
     ),
     "paper_figures": Table(
@@ -530,18 +555,48 @@ TABLES: Final[Mapping[str, Table]] = {
             "figure part shows panel x_of x who run platform task value low high unit relation blocks reason caveat"
         ),
         {
-            "figure": (_NO_UNIT, "the figure in the paper"),
-            "part": (_NO_UNIT, "which part of it"),
-            "shows": (_NO_UNIT, "what it shows"),
-            "panel": (_NO_UNIT, "which panel of the part"),
-            "x_of": (_NO_UNIT, "what the axis is of"),
-            "x": (_NO_UNIT, "the place on it"),
-            "who": (_NO_UNIT, "then: the paper; now: a run"),
-            "run": (_NO_UNIT, "the run; empty: the paper"),
+            "figure": (_TEXT, "the figure in the paper"),
+            "part": (_TEXT, "which part of it"),
+            "shows": (_TEXT, "what it shows"),
+            "panel": (_TEXT, "which panel of the part"),
+            "x_of": (_TEXT, "what the axis is of"),
+            "x": (_TEXT, "the place on it"),
+            "who": (_TEXT, "then: the paper; now: a run"),
+            "run": (_TEXT, "the run; empty: the paper"),
             "value": ("`unit`", "the value; empty: a range, or none"),
             "low": ("`unit`", "the low end"),
             "high": ("`unit`", "the high end"),
-            "relation": (_NO_UNIT, "equal, at least, at most or about"),
+            "relation": (_TEXT, "equal, at least, at most or about"),
         },
     ),
 }
+
+ROWS: Final[Mapping[str, Table]] = {
+    "medians": Table(
+        "a platform and task that has values",
+        _names(
+            "platform workload parameters metric unit label median low low_open high high_open coverage_share blocks"
+            " values flagged_trials generator_bound lower_bound caveat"
+        ),
+        {
+            "low": ("`unit`", "the low end of the median's order-statistic interval"),
+            "high": ("`unit`", "the high end of it"),
+            "coverage_share": ("probability", "the confidence that the interval really has"),
+            "values": (_COUNT, "values that it is of, several of a block in rounds"),
+            "flagged_trials": (_LIST, "numbers of trials that stand out of it; they count all the same"),
+            "generator_bound": (_ANSWER, "whether it came within 10 % of what the instrument can do"),
+            "lower_bound": (_ANSWER, "whether the true value may be larger: the generator's limit"),
+        },
+    ),
+    "comparisons": Table(
+        TABLES["comparisons"].rows,
+        tuple(
+            one
+            for name in TABLES["comparisons"].names
+            for one in ((name, f"{name}_open") if name in {"low", "high"} else (name,))
+        ),
+        TABLES["comparisons"].own,
+    ),
+    "trials": Table("a trial that has ended", _names("trial block platform workload parameters warm_up status reason")),
+}
+"""The rows of `virtoll.load(run).rows` and `.frame`; those of the first two are also in the report as JSON."""

@@ -1,12 +1,13 @@
 """Rows of a run as a table of pandas, whose columns have the same types for every run.
 
-Main function: ``frame_of``. pandas is the extra ``data``, and is imported by it alone.
+Main function: ``frame_of``. What the columns are is in ``report/columns.py``. pandas is the extra ``data``, and is
+imported by it alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from virtoll import __version__
 from virtoll.errors import UsageError, remedy_for
@@ -15,72 +16,29 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Rows = Literal["medians", "comparisons", "trials"]
-_TEXT: Final = "string"
-_COUNT: Final = "Int64"
-_NUMBER: Final = "Float64"
-_ANSWER: Final = "boolean"
-_TASK: Final = {"workload": _TEXT, "parameters": _TEXT, "metric": _TEXT, "unit": _TEXT, "label": _TEXT}
-_INTERVAL: Final = {"low": _NUMBER, "low_open": _ANSWER, "high": _NUMBER, "high_open": _ANSWER}
-COLUMNS: Final[Mapping[Rows, Mapping[str, str]]] = {
-    "medians": {
-        "platform": _TEXT,
-        **_TASK,
-        "median": _NUMBER,
-        **_INTERVAL,
-        "coverage_share": _NUMBER,
-        "blocks": _COUNT,
-        "values": _COUNT,
-        "flagged_trials": "object",
-        "generator_bound": _ANSWER,
-        "lower_bound": _ANSWER,
-        "caveat": _TEXT,
-    },
-    "comparisons": {
-        "platform": _TEXT,
-        "baseline": _TEXT,
-        **_TASK,
-        "pairs": _COUNT,
-        "baseline_median": _NUMBER,
-        "platform_median": _NUMBER,
-        "share": _NUMBER,
-        **_INTERVAL,
-        "times_slower": _NUMBER,
-        "interval_method": _TEXT,
-        "p_value": _NUMBER,
-        "p_adjusted": _NUMBER,
-        "family": _TEXT,
-        "verdict": _TEXT,
-        "at_least": _NUMBER,
-        "margin": _NUMBER,
-        "smallest_detectable_factor": _NUMBER,
-        "reason": _TEXT,
-        "caveat": _TEXT,
-        "unlike_facts": _TEXT,
-    },
-    "trials": {
-        "trial": _COUNT,
-        "block": _COUNT,
-        "platform": _TEXT,
-        "workload": _TEXT,
-        "parameters": _TEXT,
-        "warm_up": _ANSWER,
-        "status": _TEXT,
-        "reason": _TEXT,
-    },
-}
-"""The columns of each table, with pandas' types; each of these has a missing value of its own."""
-_OF_THE_BASELINE: Final = "share of the baseline's performance"
-_AS_SAID: Final = "as the column unit says"
-UNITS: Final[Mapping[Rows, Mapping[str, str]]] = {
-    "medians": dict.fromkeys(("median", "low", "high"), _AS_SAID),
-    "comparisons": {
-        **dict.fromkeys(("baseline_median", "platform_median"), _AS_SAID),
-        **dict.fromkeys(("share", "low", "high", "margin"), _OF_THE_BASELINE),
-        **dict.fromkeys(("times_slower", "at_least"), "factor"),
-    },
-    "trials": {},
-}
-"""The units of columns whose names do not say them."""
+
+
+def types_of(of: Rows) -> dict[str, str]:
+    """The columns of these rows, with pandas' types; each of these but a list's has a missing value of its own."""
+    from virtoll.report.columns import ROWS, ValueKind
+
+    types = {
+        ValueKind.TEXT: "string",
+        ValueKind.COUNT: "Int64",
+        ValueKind.NUMBER: "Float64",
+        ValueKind.ANSWER: "boolean",
+        ValueKind.LIST: "object",
+    }
+    return {one.name: types[one.kind] for one in ROWS[of].columns()}
+
+
+def units_of(of: Rows) -> dict[str, str]:
+    """The units of the columns that have one, in words that need no other column's name beside them."""
+    from virtoll.report.columns import ROWS, ValueKind
+
+    words = {"`unit`": "as the column unit says", "share": "share of the baseline's performance"}
+    numbers = (one for one in ROWS[of].columns() if one.kind is ValueKind.NUMBER)
+    return {one.name: words.get(one.unit, one.unit) for one in numbers if one.unit}
 
 
 def frame_of(rows: Sequence[Mapping[str, Any]], of: Rows, run: str) -> pd.DataFrame:
@@ -95,9 +53,9 @@ def frame_of(rows: Sequence[Mapping[str, Any]], of: Rows, run: str) -> pd.DataFr
         if error.name != "pandas":
             raise
         raise UsageError(f"a frame needs pandas, which is not installed; {remedy_for('pandas')}") from None
-    types = COLUMNS[of]
+    types = types_of(of)
     columns = list(rows[0]) if rows else list(types)
     frame = pd.DataFrame(rows, columns=columns, dtype="object")
     frame = frame.astype({name: types[name] for name in columns if name in types})
-    frame.attrs = {"run": run, "virtoll": __version__, "units": dict(UNITS[of])}
+    frame.attrs = {"run": run, "virtoll": __version__, "units": units_of(of)}
     return frame
