@@ -339,7 +339,7 @@ def test_plain_lines_where_there_is_no_terminal(tmp_path: Path) -> None:
     trials = [
         line
         for line in lines
-        if re.match(r"\d/4 block [12] round 1 (model|other) superpi.*: [0-9.]+ ms \(.* left\)$", line)
+        if re.match(r"\d/4 block [12] round 1 (model|other), Super Pi 16384 digits: [0-9.]+ ms \(.* left\)$", line)
     ]
     assert len(trials) == 4
     shown = virtoll("validation", "latest", runs=tmp_path / "runs")

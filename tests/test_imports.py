@@ -39,10 +39,10 @@ ALLOWED: dict[str, frozenset[str]] = {
         "platforms": "agent errors experiment host hosts image lab",
         "workloads": "agent errors experiment lab runfolder",
         "nested": "errors hosts image lab platforms",
-        "campaign": "agent errors experiment host hosts image lab nested platforms reference runfolder units workloads",
+        "campaign": "agent errors experiment host hosts image lab nested platforms runfolder units workloads",
         # what a person starts
         "cli": "advise agent campaign claims errors experiment host hosts image lab nested platforms report runfolder "
-        "selftest units workloads",
+        "selftest stats units workloads",
         "__main__": "",
         "__init__": "cli",
     }.items()

@@ -9,6 +9,7 @@ import pytest
 from tests.support import experiments
 
 from virtoll.errors import UsageError
+from virtoll.experiment.model import STUDIES
 from virtoll.reference.published import (
     RELATIONS,
     PublishedValue,
@@ -31,6 +32,10 @@ def _values(paper: str, **wanted: str) -> tuple[PublishedValue, ...]:
 def _one(paper: str, **wanted: str) -> PublishedValue:
     (found,) = _values(paper, **wanted)
     return found
+
+
+def test_an_experiment_may_name_each_study() -> None:
+    assert sorted(STUDIES) == sorted(study_names())
 
 
 def test_the_numbers_are_those_of_the_tables() -> None:

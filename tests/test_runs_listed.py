@@ -14,7 +14,7 @@ from tests.support.commands import VIRTOLL, environment, virtoll
 from tests.support.experiments import fake
 
 from virtoll.campaign.preview import catalogue, plan_of
-from virtoll.cli.progress import LiveProgress
+from virtoll.cli.progress import LiveProgress, Names
 from virtoll.errors import RunFolderError
 from virtoll.experiment.parse import parse_experiment
 from virtoll.experiment.selection import Selection
@@ -89,9 +89,9 @@ def test_a_misspelt_platform_has_a_suggestion(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("width", [80, 40])
-def test_the_numbers_of_the_bar_are_never_cut(width: int) -> None:
+def test_the_numbers_of_the_bar_are_never_cut(width: int, tmp_path: Path) -> None:
     console = Console(width=width, height=20, force_terminal=True, color_system=None, record=True)
-    progress = LiveProgress(console)
+    progress = LiveProgress(console, Names(tmp_path / "run"))
     progress.message("block 7 round 1 model-again forward frame_size_bytes=1000 sources=3 routes=10000 and more of it")
     progress.begin(95, 10_080, 3600.0)
     with console.capture() as shown:

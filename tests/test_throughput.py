@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from tests.support import experiments
 from tests.support.experiments import fake
 
+from virtoll import units
 from virtoll.campaign.pipeline import measure
 from virtoll.campaign.progress import SilentProgress, outcome
 from virtoll.report import page
@@ -168,7 +169,7 @@ def test_the_progress_says_what_was_found(trials: dict[str, TrialRecord]) -> Non
     """The points' last one is paced, and not flat out."""
     trial = trials["model"]
     assert trial.result is not None
-    assert outcome(trial) == f"PDR {trial.result['figures']['pdr'] / 1e3:.1f} kframes/s"
+    assert outcome(trial) == f"PDR {units.frame_rate(trial.result['figures']['pdr'])}"
     assert outcome(trials["lossy"]).startswith("PDR ")
 
 

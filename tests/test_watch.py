@@ -38,7 +38,7 @@ def test_a_watch_tells_each_trial_and_how_the_run_ended_and_writes_nothing(tmp_p
             more.write(lines[2] + lines[3][:9])  # a torn line is not told
         told = watching.stdout.readline()
         assert told.startswith("block 2 ")
-        assert told.endswith(" superpi: ok\n")
+        assert told.endswith(", Super Pi 16384 digits: ok\n")
         assert watching.stdout.readline() == "3 of 4 trials\n"
         files = {path: path.stat().st_mtime_ns for path in run.rglob("*")}
         held.close()  # as a kill of who measures does

@@ -31,16 +31,9 @@ def catalogue() -> Catalogue:
         platforms=EVERY_PLATFORM.each(lambda platform: platform.parameter_model),
         workloads=WORKLOADS.each(lambda workload: workload.parameter_model),
         controls=EVERY_PLATFORM.each(lambda platform: platform.control_of),
-        studies=_studies,
         images=WORKLOADS.each(lambda workload: workload.image),
         load_image=image_of,
     )
-
-
-def _studies() -> tuple[str, ...]:
-    from virtoll.reference.published import study_names  # few experiments name one
-
-    return study_names()
 
 
 def needs_lab(experiment: Experiment) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from virtoll import units
 from virtoll.experiment.plan import Trial
 
 if TYPE_CHECKING:
@@ -49,15 +50,22 @@ class SilentProgress:
         """Nothing."""
 
 
-def describe(trial: Trial) -> str:
-    """A trial in a few words; of its parameters those that the experiment gives, so that no two trials look alike."""
-    given = trial.workload.parameters.model_dump(mode="json", exclude_unset=True)
-    words = [f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}" for key, value in given.items()]
+def describe(trial: Trial, work: str | None = None) -> str:
+    """A trial in a few words: `work` is the report's name for what it runs.
+
+    Without one it is the workload with the parameters that the experiment gives, so that no two trials look alike.
+    """
     part = "warm-up" if trial.warm_up else f"round {trial.round + 1}"
     beside = [] if trial.condition is None else [f"beside {trial.condition.label}"]
     at_once = [] if trial.scale is None else [f"in {trial.scale.label} at once"]
-    what = [trial.platform.label, trial.workload.workload, *words, *beside, *at_once]
-    return " ".join([f"block {trial.block + 1}", part, *what])
+    what = _asked(trial) if work is None else f"{trial.platform.label}, {work}"
+    return " ".join([f"block {trial.block + 1}", part, what, *beside, *at_once])
+
+
+def _asked(trial: Trial) -> str:
+    given = trial.workload.parameters.model_dump(mode="json", exclude_unset=True)
+    words = [f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}" for key, value in given.items()]
+    return " ".join([trial.platform.label, trial.workload.workload, *words])
 
 
 def outcome(record: TrialRecord) -> str:
@@ -66,18 +74,18 @@ def outcome(record: TrialRecord) -> str:
         return f"{record.status}: {record.reason}"
     pdr = ((record.result or {}).get("figures") or {}).get("pdr")
     if pdr is not None:
-        return f"PDR {pdr / 1e3:.1f} kframes/s"
+        return f"PDR {units.frame_rate(pdr)}"
     if record.points:
         rates = [sum(one.forwarded_frames for one in each.sink.per_source) / each.duration_ns for each in record.points]
-        return f"{max(rates) * 1e6:.1f} kframes/s forwarded at most"
+        return f"{units.frame_rate(max(rates) * 1e9)} forwarded at most"
     from virtoll.runfolder.records import duration_ns
 
     if record.members:
         each = [duration_ns(one.clock) for one in record.members if one.clock is not None]
         known = [took_ns for took_ns in each if took_ns is not None]
-        return f"{min(known) / 1e6:.1f} to {max(known) / 1e6:.1f} ms" if known else "ok"
+        return f"{units.nanoseconds(min(known))} to {units.nanoseconds(max(known))}" if known else "ok"
     took_ns = duration_ns(record.clock) if record.clock is not None else None
     if took_ns is None:  # its duration is given, and no result
         return "ok"
-    took = f"{took_ns / 1e6:.1f} ms"
+    took = units.nanoseconds(took_ns)
     return took if record.repeats == 1 else f"{took} for {record.repeats} repeats"

@@ -102,6 +102,12 @@ def _measure(folder: Path, selection: Selection, trials: int) -> None:
 class ToldOnStderr:
     """One line a trial, beside the answer: how it ended, and never how long it took."""
 
+    def __init__(self, folder: Path) -> None:
+        """``folder`` is the run's."""
+        from virtoll.cli.progress import Names
+
+        self._names = Names(folder)
+
     def message(self, text: str) -> None:
         """A line of its own."""
         say_on_stderr(text)
@@ -115,9 +121,7 @@ class ToldOnStderr:
 
     def trial_ends(self, trial: Trial, record: TrialRecord) -> None:
         """The trial and how it ended."""
-        from virtoll.campaign.progress import describe
-
-        say_on_stderr(f"{describe(trial)}: {record.reason or 'observed'}")
+        say_on_stderr(f"{self._names(trial)}: {record.reason or 'observed'}")
 
 
 def _measure_here(folder: Path, wanted: Wanted) -> None:
@@ -126,7 +130,7 @@ def _measure_here(folder: Path, wanted: Wanted) -> None:
     from virtoll.runfolder.store import RunFolder
 
     with _told_how_to_go_on(folder), interruptible():
-        explain_run(RunFolder.open(folder), wanted, ToldOnStderr())
+        explain_run(RunFolder.open(folder), wanted, ToldOnStderr(folder))
 
 
 @contextlib.contextmanager

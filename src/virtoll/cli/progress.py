@@ -1,14 +1,17 @@
 """What a person sees while a run goes on: a live display on a terminal, plain lines elsewhere.
 
-Main types: ``PlainProgress``, ``LiveProgress``, and ``waiting`` for what has no trials. They show, and decide nothing.
+Main types: ``PlainProgress``, ``LiveProgress``, ``Names`` of trials, and ``waiting`` for what has no trials.
+They show, and decide nothing.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -24,12 +27,39 @@ if TYPE_CHECKING:
     from virtoll.runfolder.records import TrialRecord
 
 
+class Names:
+    """What the trials of a run are called: what they run as its report names it, which goes by the whole plan."""
+
+    def __init__(self, folder: Path) -> None:
+        """``folder`` is the run's, which is looked at when the first trial is named."""
+        self._folder = folder
+
+    def __call__(self, trial: Trial) -> str:
+        """'block 1 round 2 netns, IP forwarding 64 B'."""
+        parameters = trial.workload.parameters.model_dump(mode="json")
+        return describe(trial, self.work(trial.workload.workload, parameters))
+
+    def work(self, workload: str, parameters: Mapping[str, Any]) -> str:
+        """'IP forwarding 64 B'; the workload's own name where the plan has no such trial."""
+        from virtoll.stats.values import canonical
+
+        return self._works.get((workload, canonical(parameters)), workload)
+
+    @cached_property
+    def _works(self) -> dict[tuple[str, str], str]:
+        from virtoll.runfolder.store import RunFolder
+        from virtoll.stats.values import works_of
+
+        return works_of(RunFolder.open(self._folder).manifest)
+
+
 class PlainProgress:
     """One line a trial, for logs and pipes."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, names: Names) -> None:
         """``console`` is where the lines go."""
         self._console = console
+        self._names = names
         self._pace = _Pace()
 
     def message(self, text: str) -> None:
@@ -48,7 +78,7 @@ class PlainProgress:
         """The trial, its result, and how long the rest will take."""
         self._pace.step()
         left = units.time_to_come(self._pace.seconds_left())
-        self._print(f"{self._pace.done}/{self._pace.total} {describe(trial)}: {outcome(record)} ({left} left)")
+        self._print(f"{self._pace.done}/{self._pace.total} {self._names(trial)}: {outcome(record)} ({left} left)")
 
     def _print(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
@@ -57,8 +87,9 @@ class PlainProgress:
 class LiveProgress:
     """A bar with the trial under way, the time left and the last results."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, names: Names) -> None:
         """``console`` is a terminal; the display is shown by ``shown``."""
+        self._names = names
         columns = (
             BarColumn(bar_width=None, table_column=Column(ratio=1)),
             MofNCompleteColumn(table_column=Column(no_wrap=True)),
@@ -80,7 +111,7 @@ class LiveProgress:
 
     def message(self, text: str) -> None:
         """What is being done, in the line above the bar."""
-        self._names(text)
+        self._shows(text)
 
     def begin(self, done: int, total: int, estimated_seconds: float) -> None:
         """Sets the bar's length."""
@@ -89,20 +120,20 @@ class LiveProgress:
 
     def trial_begins(self, trial: Trial) -> None:
         """Names the trial under way."""
-        self._names(describe(trial))
+        self._shows(self._names(trial))
 
     def trial_ends(self, trial: Trial, record: TrialRecord) -> None:
         """Moves the bar and shows the result among the last four."""
         self._pace.step()
         colour = {"ok": "green", "skipped": "yellow"}.get(record.status, "red")
-        self._last = [*self._last[-3:], Text(f"{describe(trial)}: {outcome(record)}", style=colour)]
+        self._last = [*self._last[-3:], Text(f"{self._names(trial)}: {outcome(record)}", style=colour)]
         left = units.time_to_come(self._pace.seconds_left())
         self._bar.update(self._task, completed=self._pace.done, left=f"{left} left")
 
     def _render(self) -> Group:
         return Group(*self._last, self._what, self._bar)
 
-    def _names(self, text: str) -> None:
+    def _shows(self, text: str) -> None:
         """What goes on, in a line of its own that is cut to the terminal's width: the numbers keep theirs."""
         self._what = Text(text, no_wrap=True, overflow="ellipsis")
 

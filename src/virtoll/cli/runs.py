@@ -463,7 +463,7 @@ def _with_progress(work: Callable[[Any], None], folder: Path) -> None:
     The folder is held until its state is final, so that no reader takes a run that is being ended for a killed one.
     """
     from virtoll.campaign.progress import SilentProgress
-    from virtoll.cli.progress import LiveProgress, PlainProgress
+    from virtoll.cli.progress import LiveProgress, Names, PlainProgress
     from virtoll.lab.interrupts import interruptible
     from virtoll.runfolder.overview import writing
 
@@ -473,10 +473,10 @@ def _with_progress(work: Callable[[Any], None], folder: Path) -> None:
                 if is_quiet():
                     work(SilentProgress())
                 elif console().is_terminal:
-                    with LiveProgress(console()).shown() as progress:
+                    with LiveProgress(console(), Names(folder)).shown() as progress:
                         work(progress)
                 else:
-                    work(PlainProgress(console()))
+                    work(PlainProgress(console(), Names(folder)))
         except KeyboardInterrupt:
             if _interrupted(folder, "ended by the user"):
                 raise Interrupted(

@@ -9,12 +9,15 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from virtoll.cli.folders import find_run
 from virtoll.cli.output import say
+
+if TYPE_CHECKING:
+    from virtoll.cli.progress import Names
 
 _WATCH_SECONDS = 1
 
@@ -23,17 +26,19 @@ def watch(
     run: Annotated[str, typer.Argument(help="A run's folder, its name, or 'latest'.", metavar="RUN")] = "latest",
 ) -> None:
     """Follow a run that goes on: a line for each trial that ends. Writes nothing."""
+    from virtoll.cli.progress import Names
     from virtoll.runfolder.overview import overview
 
     folder = find_run(run)
+    names = Names(folder)
     trials = folder / "trials.jsonl"
     at = trials.read_bytes().rfind(b"\n") + 1 if trials.exists() else 0
     begun = overview(folder)
     say(f"{folder}: {begun.state}, {begun.finished} of {begun.planned} trials")
     if begun.state == "running":
         for _ in grown(folder, _WATCH_SECONDS):
-            at = _tell(trials, at, folder)
-        _tell(trials, at, folder)
+            at = _tell(trials, at, folder, names)
+        _tell(trials, at, folder, names)
         ended = overview(folder)
         say(f"{folder}: {ended.state}, {ended.finished} of {ended.planned} trials")
     if overview(folder).state in ("killed", "interrupted"):
@@ -53,7 +58,7 @@ def grown(folder: Path, seconds: float) -> Iterator[None]:
         time.sleep(seconds)
 
 
-def _tell(trials: Path, at: int, folder: Path) -> int:
+def _tell(trials: Path, at: int, folder: Path, names: Names) -> int:
     """A line for each whole record from this byte on; the byte after them."""
     from virtoll.runfolder.overview import overview
 
@@ -69,6 +74,7 @@ def _tell(trials: Path, at: int, folder: Path) -> int:
         for line in lines:
             one = json.loads(line)
             reason = f" ({one['reason']})" if one["reason"] else ""
-            say(f"block {one['block'] + 1} {one['platform']} {one['workload']}: {one['status']}{reason}")
+            work = names.work(one["workload"], one["parameters"])
+            say(f"block {one['block'] + 1} {one['platform']}, {work}: {one['status']}{reason}")
         say(f"{now.finished} of {now.planned} trials")
     return at + len(whole)

@@ -130,19 +130,21 @@ class Scale:
         return tuple(one for one in self.points if one.guests <= self.most.get(label, one.guests))
 
 
+STUDIES = ("camargos2008", "mattos2012", "schlosser2011", "suresh2014")
+"""Whose published numbers an experiment may be set beside: those of `reference/studies.yaml`."""
+
+
 @dataclass(frozen=True)
 class Catalogue:
     """The names that a file may use, each with the model of its parameters.
 
-    ``controls``: platform -> the baseline that it is the A/A control of, or None. ``studies`` reads the names of those
-    whose published numbers an experiment may be set beside. ``images``: workload -> the image that holds what it runs;
-    ``load_image``: the same for what a guest beside the measured one is loaded with.
+    ``controls``: platform -> the baseline that it is the A/A control of, or None. ``images``: workload -> the image
+    that holds what it runs; ``load_image``: the same for what a guest beside the measured one is loaded with.
     """
 
     platforms: Mapping[str, type[Parameters]]
     workloads: Mapping[str, type[Parameters]]
     controls: Mapping[str, str | None]
-    studies: Callable[[], tuple[str, ...]]
     images: Mapping[str, Image]
     load_image: Callable[[str], Image]
 

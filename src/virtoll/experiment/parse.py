@@ -19,6 +19,7 @@ from virtoll.experiment.complaints import Gathered, located, validated, wrong
 from virtoll.experiment.entries import combinations, own_control, platform_choices, workload_choices
 from virtoll.experiment.file import ConsolidationFile, ExperimentFile, NeighboursEntry, UntilDecided
 from virtoll.experiment.model import (
+    STUDIES,
     Catalogue,
     Experiment,
     Image,
@@ -117,8 +118,8 @@ def _parsed(read: YamlText, text: str, path: Path, catalogue: Catalogue, selecti
     if "workloads" in document and told is not None and "testbed" not in broken:
         with gathered.trying():
             workloads = workload_choices(parsed, path, catalogue, told)
-    if parsed.study is not None and parsed.study not in catalogue.studies():
-        allowed = choices(parsed.study, catalogue.studies())
+    if parsed.study is not None and parsed.study not in STUDIES:
+        allowed = choices(parsed.study, STUDIES)
         gathered.keep(wrong(path, "study", f"{parsed.study!r} is not known; {allowed}; or leave it out"))
     if platforms and not broken & {"baseline", "control"}:
         with gathered.trying():

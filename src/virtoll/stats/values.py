@@ -173,6 +173,11 @@ def tasks_of(manifest: Manifest, trials: Iterable[TrialRecord]) -> tuple[Task, .
     return tuple(tasks)
 
 
+def works_of(manifest: Manifest) -> dict[tuple[str, str], str]:
+    """What the plan's trials run, by workload and parameters as `canonical` text: 'IP forwarding 64 B'."""
+    return {(task.workload, task.parameters): task.work for task in tasks_of(manifest, ())}
+
+
 def printed_tasks(tasks: Sequence[Task]) -> tuple[Task, ...]:
     """Those whose values a paper prints: a workload's own figures where it reports any, else its primary metric.
 
