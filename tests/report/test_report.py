@@ -482,6 +482,11 @@ def test_cpu_time_is_more_or_less_and_not_slower() -> None:
         "26 times more, at least 18",
         "12 % less, at least 12 %",
     ]
+    wide = Interval(0.5, 1.5, 0.95, "t")
+    unknown = replace(told(Verdict.UNKNOWN, 0.9, simultaneous=wide), platform="netns", task=task)
+    found = replace(analyse(run_data(RUNS["whole"])), comparisons=(unknown,))
+    (phrase,) = next(one.phrases for one in platform_words(found) if one.platform == "netns")
+    assert phrase.endswith("(2.0 times more to 1.5 times less)")
 
 
 @pytest.mark.parametrize(

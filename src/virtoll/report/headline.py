@@ -367,7 +367,7 @@ def _named(some: Sequence[Comparison]) -> str:
             known += (one.simultaneous.low, one.simultaneous.high)
         elif one.share is not None:
             known.append(one.share)
-    return f"{name} ({_shares(known)})" if known else name
+    return f"{name} ({words.apart(min(known), max(known), words.directions(some[0]))})" if known else name
 
 
 def _shares(values: Sequence[float]) -> str:
