@@ -203,6 +203,20 @@ def test_a_mark_says_its_value_and_interval(opened: Visit) -> None:
     assert not said.is_visible()
 
 
+def test_a_finger_reads_a_marks_value(browser: Browser, page: Path) -> None:
+    with visit(browser, page, touch=True) as here:
+        here.draw_all()
+        mark = here.page.evaluate_handle(SOME_MARK, here.figure("cost")).as_element()
+        assert mark is not None
+        box = mark.bounding_box()
+        assert box is not None
+        here.page.touchscreen.tap(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        here.page.locator(".tip").wait_for()
+        assert "netns" in here.page.locator(".tip").inner_text()
+        here.page.touchscreen.tap(5, 5)
+        here.page.locator(".tip").wait_for(state="hidden")
+
+
 SOME_MARK = """selector => [...document.querySelectorAll(selector + " svg *")].find(one => {
     if (one.__data__?.datum?.platform !== "netns" || !one.__data__.datum.said) return false;
     one.scrollIntoView({block: "center"});

@@ -225,6 +225,17 @@ def test_what_is_missing_is_said_where_it_is_missing(name: str, reports: Callabl
     }
 
 
+def test_a_long_reason_is_short_in_the_answer_and_whole_below(tmp_path: Path) -> None:
+    reason = f"no guest boots with kvm here: qemu-system-x86_64: kvm.c:3183: {20 * 'Assertion '}failed"
+    truth = Truth({"native": {}, "runc": {}, "qemu-kvm": {}}, control=None, unavailable={"qemu-kvm": reason})
+    text = build_report(write(tmp_path / "run", truth)).path.read_text(encoding="utf-8")
+    answer, below = text[text.index('<section id="verdict"') :].split("<details", 1)
+    assert "qemu-kvm (no guest boots with kvm here: qemu-system-x86_64:" in answer
+    assert reason not in answer
+    assert 'The whole reason is under <a href="#trials">Trials</a>.' in answer
+    assert reason in below
+
+
 def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
     folder = write(tmp_path / "run", RUNS["whole"])
     one, two = build_report(folder, tmp_path / "one"), build_report(folder, tmp_path / "two")
@@ -482,6 +493,11 @@ def test_cpu_time_is_more_or_less_and_not_slower() -> None:
         "26 times more, at least 18",
         "12 % less, at least 12 %",
     ]
+    wide = Interval(0.5, 1.5, 0.95, "t")
+    unknown = replace(told(Verdict.UNKNOWN, 0.9, simultaneous=wide), platform="netns", task=task)
+    found = replace(analyse(run_data(RUNS["whole"])), comparisons=(unknown,))
+    (phrase,) = next(one.phrases for one in platform_words(found) if one.platform == "netns")
+    assert phrase.endswith("(2.0 times more to 1.5 times less)")
 
 
 @pytest.mark.parametrize(

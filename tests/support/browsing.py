@@ -68,10 +68,11 @@ def visit(
     width: int = 1100,
     scheme: Literal["light", "dark"] = "light",
     scripts: bool = True,
+    touch: bool = False,
 ) -> Iterator[Visit]:
-    """The page in a window so wide, with or without scripts."""
+    """The page in a window so wide, with or without scripts, of a machine with or without a touch screen."""
     context = browser.new_context(
-        viewport={"width": width, "height": 900}, color_scheme=scheme, java_script_enabled=scripts
+        viewport={"width": width, "height": 900}, color_scheme=scheme, java_script_enabled=scripts, has_touch=touch
     )
     opened = Visit(context.new_page())
     opened.page.on("console", lambda one: opened.said.append(f"{one.type}: {one.text}"))

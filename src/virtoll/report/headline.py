@@ -4,6 +4,7 @@ Only verdicts that survived correction are stated as differences, each with its 
 with what the interval still allows: it is not the same as "no cost". The words of a verdict are in `words`.
 """
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from virtoll.stats.fitness import FitnessLevel
 from virtoll.stats.values import Task, title_of
 
 CAVEAT_SIGN = "†"
+CUT = " …"
 # Of one metric so many sizes are told one by one, and more as a range: the table has each.
 _NAMED_SINGLY = 3
 _STATES_NAMED = 4
@@ -255,11 +257,15 @@ def left_out(analysis: Analysis) -> list[tuple[str, str]]:
     return [(one, reasons[one].removeprefix(f"{one} is not available: ")) for one in missing]
 
 
-def left_out_line(analysis: Analysis) -> str:
-    """Why platforms have no value at all, those of one reason together; empty where none is left out."""
+def left_out_line(analysis: Analysis, most: int | None = None) -> str:
+    """Why platforms have no value at all, those of one reason together; empty where none is left out.
+
+    Of a reason with more than ``most`` letters only whole words of its beginning.
+    """
     by_reason: dict[str, list[str]] = {}
     for platform, reason in left_out(analysis):
-        by_reason.setdefault(reason, []).append(platform)
+        shown = reason if most is None else textwrap.shorten(reason, most, placeholder=CUT)
+        by_reason.setdefault(shown, []).append(platform)
     found = "; ".join(f"{', '.join(platforms)} ({reason})" for reason, platforms in by_reason.items())
     return f"Not measured: {found}." if found else ""
 
@@ -367,7 +373,7 @@ def _named(some: Sequence[Comparison]) -> str:
             known += (one.simultaneous.low, one.simultaneous.high)
         elif one.share is not None:
             known.append(one.share)
-    return f"{name} ({_shares(known)})" if known else name
+    return f"{name} ({words.apart(min(known), max(known), words.directions(some[0]))})" if known else name
 
 
 def _shares(values: Sequence[float]) -> str:

@@ -42,9 +42,8 @@ from virtoll.stats.sweeps import CurvePoint, PointValue, Spread
 from virtoll.stats.values import Task, title_of
 
 _MOST_LINES = 200  # of the plan and of command lines; all of them are in plan.csv and commands.csv
-_LONG_TEXT = (
-    90  # characters of a fact in the table; the whole of it is in equivalence.csv and behind the cell's first words
-)
+# Characters of a reason in the answer, which is whole under Trials, and of a fact in a table, whose cell opens.
+_LONG_TEXT = 90
 
 
 def render_page(
@@ -119,7 +118,8 @@ def _context(
         "caveats": analysis.caveats,
         "level_class": headline.level_class(analysis.fitness.level),
         "compared": compared,
-        "left_out": headline.left_out_line(analysis),
+        "left_out": headline.left_out_line(analysis, _LONG_TEXT),
+        "cut": headline.CUT,
         "not_drawn": "; ".join(f"{view.title} ({view.why_not})" for view in figures if not view.svg),
         "same_blocks": blocks.pop() if len(blocks) == 1 else None,
         "cost": cost,

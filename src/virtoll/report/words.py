@@ -91,36 +91,36 @@ def times(share_of: float, low: float, high: float) -> str:
     return f"{_times(factor)} times {direction}, at least {_times(least, up=False)}"
 
 
-def _directions(comparison: Comparison) -> tuple[str, str]:
+def directions(comparison: Comparison) -> tuple[str, str]:
     """'slower' and 'faster'; of CPU time that a frame costs 'more' and 'less'."""
     return ("more", "less") if comparison.task.metric.source == "cpu_points" else ("slower", "faster")
 
 
 def _direction(comparison: Comparison) -> str:
-    slower, faster = _directions(comparison)
+    slower, faster = directions(comparison)
     return slower if comparison.verdict is Verdict.SLOWER else faster
 
 
 def _known(comparison: Comparison) -> str:
-    directions = _directions(comparison)
+    either = directions(comparison)
     if comparison.simultaneous is not None:
-        return apart(comparison.simultaneous.low, comparison.simultaneous.high, directions)
-    return "one block" if comparison.share is None else f"{_factor(comparison.share, directions)} in one block"
+        return apart(comparison.simultaneous.low, comparison.simultaneous.high, either)
+    return "one block" if comparison.share is None else f"{_factor(comparison.share, either)} in one block"
 
 
-def apart(low: float, high: float, directions: tuple[str, str] = ("slower", "faster")) -> str:
+def apart(low: float, high: float, either: tuple[str, str] = ("slower", "faster")) -> str:
     """From one share to another, as factors that are rounded outward: '1.5 times slower to 14 % faster'."""
     wide = 100 * (high / max(low, 1e-300) - 1) >= _WIDE_PERCENT
-    ends = (_factor(low, directions, up=low < 1, whole=wide), _factor(high, directions, up=high > 1, whole=wide))
+    ends = (_factor(low, either, up=low < 1, whole=wide), _factor(high, either, up=high > 1, whole=wide))
     return " to ".join(dict.fromkeys(ends))
 
 
-def _factor(of_baseline: float, directions: tuple[str, str], *, up: bool | None = None, whole: bool = False) -> str:
+def _factor(of_baseline: float, either: tuple[str, str], *, up: bool | None = None, whole: bool = False) -> str:
     """A share as a factor: '1.5 times slower', '14 % faster', 'over 1000 times slower'.
 
     `up`: never less than it is, or never more; None: the nearest. `whole`: in whole percent where there is one.
     """
-    slower, faster = directions
+    slower, faster = either
     factor, direction = (of_baseline, faster) if of_baseline >= 1 else (1 / max(of_baseline, 1e-300), slower)
     if factor > _MOST_SHOWN:
         return f"over {_MOST_SHOWN} times {direction}"

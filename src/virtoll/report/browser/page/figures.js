@@ -175,8 +175,9 @@ function listenTo(drawing) {
     light(null);
   });
   drawing.place.addEventListener("click", (event) => {
-    const { platform } = datumOf(event.target);
+    const { platform, said } = datumOf(event.target);
     if (platform !== undefined) pin(platform);
+    if (said !== undefined) showTip(said, event.clientX, event.clientY); // a finger does not hover
   });
   drawing.place.addEventListener("keydown", (event) => {
     const last = (drawing.told?.length ?? 0) - 1;
@@ -211,6 +212,7 @@ function startFigures() {
     seen.observe(figure);
   }
   document.body.append(tip, spoken);
+  document.addEventListener("pointerdown", hideTip);
   const renew = () => {
     for (const [figure, drawing] of drawings) {
       drawing.stale = true;
