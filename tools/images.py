@@ -58,9 +58,9 @@ font-size: {char_height}px; line-height: {line_height}px; }}
 {styles}
 </style>
 <defs>{lines}</defs>
-<rect width="100%" height="100%" fill="#ffffff"/>
+<rect width="100%" height="100%" rx="8" fill="#ffffff" stroke="#b0b0b0" stroke-width="2"/>
+<g class="{unique_id}-matrix" transform="translate(20 8) scale(0.96)">
 {backgrounds}
-<g class="{unique_id}-matrix">
 {matrix}
 </g>
 </svg>
