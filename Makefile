@@ -1,4 +1,4 @@
-# Virtoll's commands. `make demo` and `make test` need only Debian 12, Python 3.11, stable Rust, Go and make.
+# Virtoll's commands. `make demo` needs only Debian 12, Python 3.11, stable Rust and make; `make test` also needs Go.
 
 PYTHON ?= python3
 FUZZ_SECONDS ?= 10

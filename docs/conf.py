@@ -16,6 +16,7 @@ exclude_patterns = ["conf.py"]
 suppress_warnings = ["misc.highlighting_failure"]  # a record's form, with `|` between its values, is no whole JSON
 
 myst_heading_anchors = 6
+smartquotes = False  # two hyphens are an option's, and a quotation mark is what can be typed
 highlight_language = "none"  # a block without a language is a terminal's text, or a drawing
 
 html_theme = "furo"

@@ -6,6 +6,7 @@ runs. What a block is an example of stands after its language (CONTRIBUTING.md, 
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -199,6 +200,20 @@ def test_a_command_that_only_reads_ends_well(runs: Path, tmp_path: Path, monkeyp
                 ended[words[0]] = code
     assert ended.keys() >= {"advise", "claims", "gate"}
     assert ended["gate"] in {0, 3, 4}
+
+
+def test_what_a_command_prints_for_programs_is_described(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The keys of docs/report-json.md, "Other commands", are those of its document or of the members of its list."""
+    monkeypatch.setenv("VIRTOLL_RUNS", str(runs))
+    text = (REPOSITORY / "docs" / "report-json.md").read_text(encoding="utf-8").partition("\n## Other commands\n")[2]
+    named = {"platform": "runc", "workload": "superpi", "experiment": "quick", "plan": "quick", "verify": "latest"}
+    rows = re.findall(r"^\| `([a-z ]+)` \| (.+) \|$", text, re.MULTILINE)
+    assert len(rows) > 10
+    for command, words in rows:
+        given = [*command.split(), *(named[one] for one in command.split() if one in named), "--json"]
+        document = json.loads(typer.testing.CliRunner().invoke(app, given).stdout)
+        first = document[0] if isinstance(document, list) else document
+        assert set(first) == set(re.findall(r"`([a-z_]+)`", words)), command
 
 
 def test_python_for_elsewhere_is_python() -> None:

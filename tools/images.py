@@ -58,9 +58,9 @@ font-size: {char_height}px; line-height: {line_height}px; }}
 {styles}
 </style>
 <defs>{lines}</defs>
-<rect width="100%" height="100%" fill="#ffffff"/>
+<rect width="100%" height="100%" rx="8" fill="#ffffff" stroke="#b0b0b0" stroke-width="2"/>
+<g class="{unique_id}-matrix" transform="translate(20 8) scale(0.96)">
 {backgrounds}
-<g class="{unique_id}-matrix">
 {matrix}
 </g>
 </svg>
@@ -150,7 +150,8 @@ def terminal(said: str) -> str:
     typed = Text("$ virtoll report latest\n")
     lines = Text.from_ansi(said).split("\n")
     start = next(place for place, line in enumerate(lines) if line.plain.startswith("containers: "))
-    console = Console(record=True, width=_COLUMNS, file=StringIO(), force_terminal=True)
+    # Whatever the terminal of whoever draws it can do.
+    console = Console(record=True, width=_COLUMNS, file=StringIO(), color_system="truecolor", _environ={})
     console.print(typed + Text("\n").join(lines[start : start + _LINES]))
     return console.export_svg(theme=_COLOURS, code_format=_TERMINAL, unique_id="terminal")
 
