@@ -77,7 +77,8 @@ def test_root_installs_and_the_images_are_prepared(
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     setup()
-    assert calls(debian, "apt-get") == [wanted().removeprefix("apt-get ")]
+    command = wanted().removeprefix("apt-get ")
+    assert calls(debian, "apt-get") == [f"{command} --simulate", command]
     assert "'virtoll doctor' says what works" in capsys.readouterr().out
 
 

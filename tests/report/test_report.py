@@ -302,7 +302,7 @@ def test_a_limit_above_half_as_much_again_is_not_good() -> None:
         found = replace(analysis, detectable=own)
         return decides(found), decides_line(found), detects_words(found)
 
-    good = "No limit is above a factor of 1.5: this run can decide what is larger than that."
+    good = "No limit is above a factor of 1.5: this run decides larger differences."
     assert noise(1.04, DECIDES_WITHIN) == (True, good, "differences above a factor of 1.04 to 1.5")
     few = "1 of 2 limits is above a factor of 1.5: a difference below its limit is mostly missed."
     assert noise(1.04, 1.51)[:2] == (False, few)

@@ -91,11 +91,15 @@ def _boots_machines(*, platforms: bool) -> bool:
 
 
 def _install(missing: Sequence[str]) -> None:
-    """By apt; once more after its lists were fetched, which may be missing or older than the mirror."""
+    """By apt; after its lists were fetched where they are missing, or older than the mirror.
+
+    What apt says of lists that are missing is no error of the user's, and is not shown.
+    """
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     command = packages.install_command(missing)
     say_on_stderr(f"installing {' '.join(missing)}")
-    if subprocess.run(command, env=environment, check=False).returncode == 0:
+    simulated = subprocess.run([*command, "--simulate"], env=environment, capture_output=True, check=False)
+    if simulated.returncode == 0 and subprocess.run(command, env=environment, check=False).returncode == 0:
         return
     for again in (["apt-get", "update"], command):
         code = subprocess.run(again, env=environment, check=False).returncode

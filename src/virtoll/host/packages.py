@@ -45,7 +45,7 @@ TO_RUN = (
     Package("e2fsprogs", "data directories and images as disks", ("mke2fs",), _everywhere("e2fsprogs")),
     Package("iproute2", "the lab's links", ("ip",), Names("iproute", "iproute2", "iproute2", "iproute2")),
     Package("mount", "the lab's own mounts", ("mount", "umount", "losetup"), _OF_UTIL_LINUX),
-    Package("procps", "finds what other hosts have left", ("ps",), Names("procps-ng", "procps-ng", "procps")),
+    Package("procps", "leftovers on other hosts", ("ps",), Names("procps-ng", "procps-ng", "procps")),
     Package("runc", "containers", ("runc",), _everywhere("runc")),
     Package("util-linux", "the lab's namespaces", ("setpriv", "unshare", "nsenter"), _OF_UTIL_LINUX),
 )
@@ -67,7 +67,7 @@ EMULATORS = {
 }
 # Each platform says by its probe when something of these is missing, so none is needed to measure.
 FOR_PLATFORMS = (
-    Package("conmon", "watches Podman's containers", ("conmon",), _everywhere("conmon")),
+    Package("conmon", "Podman's containers", ("conmon",), _everywhere("conmon")),
     Package("crun", "containers by crun", ("crun",), _everywhere("crun")),
     Package("docker.io", "containers by Docker", ("dockerd",), Names("moby-engine", "docker", "docker", "docker")),
     Package("erofs-utils", "the image as a read-only disk", ("mkfs.erofs",), _everywhere("erofs-utils")),
@@ -98,8 +98,8 @@ FOR_PLATFORMS = (
 # What makes the image with the workloads' tools: no experiment of the agent's own jobs needs it.
 FOR_TOOLS = (
     Package("erofs-utils", "that image as a machine's root", ("mkfs.erofs",), _everywhere("erofs-utils")),
-    Package("mmdebstrap", "installs the workloads' tools into an image", ("mmdebstrap",)),
-    Package("util-linux", "an ended build leaves nothing", ("setpriv", "unshare"), _OF_UTIL_LINUX),
+    Package("mmdebstrap", "the workloads' tools in an image", ("mmdebstrap",)),
+    Package("util-linux", "a build that leaves nothing when it is ended", ("setpriv", "unshare"), _OF_UTIL_LINUX),
 )
 STANDS_IN = {"runc": "containerd.io"}
 """A package that brings the same program and that must not be removed in favour of Debian's own."""

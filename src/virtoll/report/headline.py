@@ -119,7 +119,7 @@ def decides_line(analysis: Analysis) -> str:
     if not limits:
         return ""
     if not above:
-        return f"No limit is above a factor of {DECIDES_WITHIN:g}: this run can decide what is larger than that."
+        return f"No limit is above a factor of {DECIDES_WITHIN:g}: this run decides larger differences."
     which = "Every limit is" if above == len(limits) else f"{above} of {len(limits)} limits are"
     which = f"1 of {len(limits)} limits is" if above == 1 < len(limits) else which
     return f"{which} above a factor of {DECIDES_WITHIN:g}: a difference below its limit is mostly missed."
