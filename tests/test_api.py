@@ -68,7 +68,7 @@ def test_a_frame_has_the_rows_with_types_that_do_not_depend_on_the_run(folder: P
 
 def test_without_pandas_a_frame_is_one_sentence(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(UsageError, match=r"needs pandas, which is not installed; run 'make setup' again"):
+    with pytest.raises(UsageError, match=r"needs pandas, which is not installed; run 'make setup-dev'"):
         virtoll.load(folder / "measured").frame()
     assert virtoll.load(folder / "measured").rows()
 

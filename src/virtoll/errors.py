@@ -53,7 +53,7 @@ _CLONE_MARKS: Final = ("Cargo.toml", "crates", "tools")  # what a clone of the r
 DEB_INSTALLER: Final = "dpkg"
 """What the file INSTALLER of a Debian package's metadata says (`tools/deb.py` writes it); pip writes its own name."""
 Installation = Literal["clone", "wheel", "deb"]
-"""What this package came by."""
+"""How this package was installed."""
 Lack = Literal["agent", "agent and image", "image", "platforms", "for all users", "pyvmomi", "pandas"]
 """What an installation lacks, or has of another version."""
 _SAME_VERSION: Final = "install the same version of Virtoll on both sides"
@@ -83,7 +83,7 @@ REMEDIES: Final[Mapping[Lack, Mapping[Installation, str]]] = {
         "deb": "install Virtoll's Debian package again, which carries it",
     },
     "pandas": {
-        "clone": "run 'make setup' again, which installs it",
+        "clone": "run 'make setup-dev', which installs it",
         "wheel": "install Virtoll's wheel again as 'virtoll[data]'",
         "deb": "install Virtoll's wheel beside it as 'virtoll[data]': the Debian package does without",
     },
@@ -97,7 +97,7 @@ def clone_folder() -> Path | None:
 
 
 def installation() -> Installation:
-    """What this package came by: a clone around it, or what the metadata beside it says of who installed it."""
+    """How this package was installed: a clone is around it, or the metadata beside it says who installed it."""
     if clone_folder() is not None:
         return "clone"
     beside = Path(__file__).resolve().parents[1].glob("virtoll-*.dist-info/INSTALLER")

@@ -189,10 +189,8 @@ def exclusion(machine: Machine) -> tuple[str, str] | None:
     if borrows:
         why = f"{named} takes the CPU's virtualisation from KVM (Linux {machine.release}), which does not hold it"
         return why, "boot without kvm.enable_virt_at_load=0 (kernel command line, /etc/modprobe.d)"
-    why = (
-        f"{loaded[0]} holds the CPU's virtualisation from its load on (Linux {machine.release}), so {named} starts none"
-    )
-    return why, f"'rmmod {loaded[0]}' before VirtualBox"
+    held = f"{loaded[0]} holds the CPU's virtualisation from its load on (Linux {machine.release})"
+    return f"{held}, so {named} starts no guest", f"'rmmod {loaded[0]}' before VirtualBox"
 
 
 def _numbers(version: str) -> tuple[int, ...]:
