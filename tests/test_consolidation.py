@@ -164,7 +164,7 @@ def test_a_series_that_was_broken_off_is_begun_anew(tmp_path: Path) -> None:
         ({"consolidation": {"guests": 0}}, "key 'consolidation.guests'"),
         (
             {"scenario": "dense", "workloads": ["superpi"], "consolidation": None},
-            "allowed: 'dedicated', 'neighbours', 'scale' or 'consolidation'",
+            "allowed: dedicated, neighbours, scale, consolidation",
         ),
     ],
 )

@@ -134,7 +134,7 @@ def test_a_kill_in_the_middle_keeps_what_was_observed_and_leaves_nothing() -> No
         file = experiment(place.base, platforms=["native", "netns"], workloads=["superpi"])
         assert place.run("run", file, "--into", place.runs / "run").process.returncode == 0
         with place.start("explain", place.runs / "run", "--trials", "30") as running:
-            running.wait_for("block 2 round 1 native superpi: observed")
+            running.wait_for("block 2 round 1 native, Super Pi 16384 digits: observed")
             seen = machine.family(running.process.pid)
             kill_all([one for one in seen.processes if one.pid == running.process.pid])
             running.process.wait()

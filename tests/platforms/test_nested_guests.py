@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from tests.platforms import test_guests as contract
@@ -34,6 +35,7 @@ XEN_IN_SHORT = (
     "test_a_low_rate_is_forwarded_without_loss_and_the_books_balance",
     "test_a_job_is_timed_from_outside",
     "test_the_jobs_give_right_answers",
+    "test_commands_at_one_time_on_its_host_all_end_well",
     "test_beside_programs_of_its_host_it_computes_right",
     "test_it_is_branded",
     "test_its_data_directory_is_a_disk_of_its_host",
@@ -96,6 +98,13 @@ def test_a_job_is_timed_over_the_channel(live: Connected) -> None:
 @pytest.mark.parametrize("name", ["superpi", "masr", "forkwait"])
 def test_the_jobs_give_right_answers(live: Connected, name: str) -> None:
     contract.test_the_jobs_give_right_answers(live, name)
+
+
+def test_commands_at_one_time_on_its_host_all_end_well(live: Connected) -> None:
+    """Over one shared connection some 3 % of them are lost, and end with 255 and without a word."""
+    with ThreadPoolExecutor(3) as pool:
+        said = list(pool.map(lambda number: live.site.host.run(["echo", str(number)], "echo"), range(60)))
+    assert said == [f"{number}\n" for number in range(60)]
 
 
 def test_beside_programs_of_its_host_it_computes_right(live: Connected) -> None:
