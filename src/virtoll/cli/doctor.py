@@ -23,7 +23,7 @@ from virtoll.errors import UsageError
 from virtoll.host import packages
 from virtoll.host.tuning import in_force
 from virtoll.lab import cgroups
-from virtoll.lab.launch import LEAST_KERNEL, inside_lab, old_kernel, probe_namespaces
+from virtoll.lab.launch import inside_lab, newer_kernel_needed, probe_namespaces
 
 if TYPE_CHECKING:
     from virtoll.experiment.model import PlatformChoice
@@ -307,9 +307,8 @@ def _tools() -> Check:
 
 def kernel_check(release: str) -> Check:
     """Whether a kernel of this release (as ``uname -r`` has it) is new enough to measure on."""
-    good = not old_kernel(release)
-    least = ".".join(map(str, LEAST_KERNEL))
-    return Check("kernel", release, good, "" if good else f"boot a kernel of Linux {least} or newer")
+    remedy = newer_kernel_needed(release)
+    return Check("kernel", release, remedy is None, remedy or "")
 
 
 def _cpus() -> Check:

@@ -31,14 +31,14 @@ def check_lab() -> None:
 
     On a kernel that is too old one can be made, and much fails: stderr says so.
     """
-    from virtoll.lab.launch import LEAST_KERNEL, old_kernel, probe_namespaces
+    from virtoll.lab.launch import newer_kernel_needed, probe_namespaces
 
     reason = probe_namespaces()
     if reason is not None:
         raise UsageError(reason)
-    if old_kernel(release := platform.release()):
-        least = ".".join(map(str, LEAST_KERNEL))
-        say_on_stderr(f"virtoll: Linux {release} is too old for much of this; boot a kernel of Linux {least} or newer")
+    remedy = newer_kernel_needed(platform.release())
+    if remedy is not None:
+        say_on_stderr(f"virtoll: Linux {platform.release()} is too old for much of this; {remedy}")
 
 
 def prepare_outside(*images: str, kernel: bool) -> None:

@@ -19,6 +19,7 @@ from pydantic.fields import FieldInfo
 
 from virtoll.errors import Problem, UsageError, complaint
 from virtoll.experiment.describe import allowed_values, literal_values
+from virtoll.experiment.file import ConsolidationFile, ExperimentFile
 from virtoll.experiment.near import choices, near
 from virtoll.runfolder.yaml_file import YamlText
 
@@ -33,7 +34,11 @@ _BY_TYPE = re.compile(
 )
 """Errors that say no more than the key's type does; its words say all of that."""
 _TRIED = re.compile(r"(str|int|float|bool|constrained-\w+)$|\w+\[|\[key\]$")
-_SCENARIOS = ("dedicated", "neighbours", "scale", "consolidation")
+_SCENARIOS = tuple(
+    name
+    for model in (ExperimentFile, ConsolidationFile)
+    for name in literal_values(model.model_fields["scenario"].annotation)
+)
 _WHERE_LISTED = {"more_generators": "generator", "more_sinks": "sink"}
 
 

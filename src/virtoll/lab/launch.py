@@ -35,7 +35,7 @@ from virtoll.lab.outside import OUTSIDE_VARIABLE
 from virtoll.lab.receiving import PINNER_VARIABLE, pin_for_lab
 
 LAB_VARIABLE = "VIRTOLL_LAB"
-LEAST_KERNEL = (5, 10)
+_LEAST_KERNEL = (5, 10)
 """What all that is measured needs; what later kernels add (threaded NAPI, live frames) is done without there."""
 _TOOLS = {"setpriv": "util-linux", "unshare": "util-linux", "mount": "mount", "ip": "iproute2"}
 """The programs that make a lab, each with its Debian package."""
@@ -138,10 +138,11 @@ def other_system() -> str | None:
     return None if system == "Linux" else f"guests are started on Linux, and this is {system}; run Virtoll on Linux"
 
 
-def old_kernel(release: str) -> bool:
-    """Whether a kernel of this release (as ``uname -r`` has it) is older than the least one."""
+def newer_kernel_needed(release: str) -> str | None:
+    """What to do where a kernel of this release (as ``uname -r`` has it) is too old; None where it is not."""
     numbers = tuple(int(part) for part in release.split("-", maxsplit=1)[0].split(".")[:2] if part.isdigit())
-    return numbers < LEAST_KERNEL
+    least = ".".join(map(str, _LEAST_KERNEL))
+    return f"boot a kernel of Linux {least} or newer" if numbers < _LEAST_KERNEL else None
 
 
 def probe_namespaces() -> str | None:

@@ -190,13 +190,14 @@ def _write_root(target: Path, root: Path, more: bytes) -> None:
         file.write(more)
 
 
-def _settings(folder: Path) -> tuple[str, ...]:
-    """How ``ssh`` reaches a nested host whose files are in ``folder``: by its own key, each command by itself.
+def _connection(image: NestedImage, number: int, folder: Path) -> Connection:
+    """How its commands run, once it lets them in (``_await_login``): by its own key, each by itself.
 
-    A connection that commands share loses some: dropbear 2022.83 closes a channel that opens while another's program
-    ends (its issue 173), and ``ssh`` then ends with 255 and without a word. At most five may log in at one time.
+    ``folder`` holds the host's files. A connection that commands share loses some: dropbear 2022.83 closes a channel
+    that opens while another's program ends (its issue 173), and ``ssh`` then ends with 255 and without a word. At most
+    five may log in at one time.
     """
-    return ssh_command(
+    ssh = ssh_command(
         f"IdentityFile={folder / 'key'}",
         "IdentitiesOnly=yes",
         "StrictHostKeyChecking=no",
@@ -207,12 +208,7 @@ def _settings(folder: Path) -> tuple[str, ...]:
         connect_seconds=60,
         configuration=Path("/dev/null"),
     )
-
-
-def _connection(image: NestedImage, number: int, folder: Path) -> Connection:
-    """How its commands run, once it lets them in (``_await_login``)."""
-    prefix = (*_settings(folder), f"root@{_address(number)}", "--")
-    return Connection(f"nested {image.kind.name}", prefix, quoted=True)
+    return Connection(f"nested {image.kind.name}", (*ssh, f"root@{_address(number)}", "--"), quoted=True)
 
 
 def _address(number: int) -> str:
