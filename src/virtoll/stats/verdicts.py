@@ -82,24 +82,49 @@ def judge(logs: Array, rules: Rules, control: NDArray[np.bool_] | None = None, g
     """
     count = np.isfinite(logs).sum(axis=2)
     noise = moderated(logs)
-    mean = np.where(count >= 2, np.nansum(logs, axis=2) / np.maximum(count, 1), np.nan)
     error = np.sqrt(noise.variance / np.maximum(count, 1))
-    half = stdtrit(noise.df, (1 + CONFIDENCE) / 2) * error
-    p_value = 2 * stdtr(noise.df, -np.abs(mean) / error)
-    beside = np.broadcast_to(np.zeros(logs.shape[1], bool) if control is None else control, mean.shape)
-    gap = np.broadcast_to(np.zeros((len(logs), 1)) if gaps is None else gaps[:, None], mean.shape)
+    return _judged(_means(logs), error, noise.df, rules, control, gaps)
+
+
+def judge_two(
+    first: Array, second: Array, rules: Rules, control: NDArray[np.bool_] | None = None, gaps: Array | None = None
+) -> Judged:
+    """As `judge`, of what the second run's log shares are above the first's: a two-sample test, blocks are not paired.
+
+    Both runs' blocks have one variance: standard error sqrt(v (1 / n1 + 1 / n2)), df of both together.
+    """
+    noise = moderated(first, second)
+    counts = [np.isfinite(logs).sum(axis=2) for logs in (first, second)]
+    error = np.sqrt(noise.variance * sum(1 / np.maximum(count, 1) for count in counts))
+    return _judged(_means(second) - _means(first), error, noise.df, rules, control, gaps)
+
+
+def _means(logs: Array) -> Array:
+    """Over blocks; nan where there are fewer than two."""
+    count = np.isfinite(logs).sum(axis=2)
+    means: Array = np.where(count >= 2, np.nansum(logs, axis=2) / np.maximum(count, 1), np.nan)
+    return means
+
+
+def _judged(
+    mean: Array, error: Array, df: Array, rules: Rules, control: NDArray[np.bool_] | None, gaps: Array | None
+) -> Judged:
+    half = stdtrit(df, (1 + CONFIDENCE) / 2) * error
+    p_value = 2 * stdtr(df, -np.abs(mean) / error)
+    beside = np.broadcast_to(np.zeros(mean.shape[1], bool) if control is None else control, mean.shape)
+    gap = np.broadcast_to(np.zeros((len(mean), 1)) if gaps is None else gaps[:, None], mean.shape)
     level = np.where(beside, rules.alarm_level, rules.level)
     p_adjusted, size = np.full_like(mean, np.nan), np.ones_like(mean)
     for family in (~beside, beside):
         tested = family & np.isfinite(p_value)
         p_adjusted[tested] = holm(p_value[tested].tolist())
         size[family] = max(int(tested.sum()), 1)
-    simultaneous = stdtrit(noise.df, 1 - level / (2 * size))
+    simultaneous = stdtrit(df, 1 - level / (2 * size))
     reach = simultaneous * error + gap
     return Judged(
         mean=mean,
         error=error,
-        df=noise.df,
+        df=df,
         low=mean - half - gap,
         high=mean + half + gap,
         p_value=p_value,
@@ -107,8 +132,8 @@ def judge(logs: Array, rules: Rules, control: NDArray[np.bool_] | None = None, g
         different=(p_adjusted < level) & ((gap == 0) | (np.abs(mean) >= math.log(CLEAR))),
         reach=reach,
         at_least=np.maximum(np.abs(mean) - reach, 0),
-        within=np.abs(mean) + stdtrit(noise.df, 1 - rules.alike_level) * error + gap,
-        smallest=(simultaneous + stdtrit(noise.df, POWER)) * error,
+        within=np.abs(mean) + stdtrit(df, 1 - rules.alike_level) * error + gap,
+        smallest=(simultaneous + stdtrit(df, POWER)) * error,
     )
 
 
@@ -132,7 +157,7 @@ def decide(
     def told(own: Sequence[Comparison], level: float) -> list[Comparison]:
         size = sum(map(testable, own))
         return [
-            _told(one, judged, table.place(one), replace(rules, level=level), size, one.task in apart)
+            told_by(one, judged, table.place(one), replace(rules, level=level), size, one.task in apart)
             if testable(one)
             else one
             for one in own
@@ -220,8 +245,13 @@ def _places(keys: Iterable[_Key]) -> dict[_Key, int]:
     return {key: place for place, key in enumerate(dict.fromkeys(keys))}
 
 
-def _told(one: Comparison, judged: Judged, at: tuple[int, int], rules: Rules, size: int, unsteady: bool) -> Comparison:
-    """The comparison with its numbers and its verdict, by its place in `judged` and its family's size."""
+def told_by(
+    one: Comparison, judged: Judged, at: tuple[int, int], rules: Rules, size: int, unsteady: bool
+) -> Comparison:
+    """The comparison with its numbers and its verdict, by its place in `judged` and its family's size.
+
+    `unsteady`: the host ran its task in two states.
+    """
     mean, within, reach = float(judged.mean[at]), float(judged.within[at]), float(judged.reach[at])
     possible = Interval(_factor(mean - reach), _factor(mean + reach), 1 - rules.level, METHOD)
     told = replace(

@@ -1,0 +1,432 @@
+"""Two runs compared, or two platforms of one run that ran side by side: is the second slower than the first?
+
+*Paired*: both are of one run, and ran in the same rounds. A pair is a block's ratio of both, as with the host
+(`compare`). *Unpaired*: two runs, at two times. Their blocks are two samples (`verdicts.judge_two`). By *cost*, what is
+compared is the share of the baseline's performance, a ratio made inside each block: what became slower with the whole
+host between both runs is in both of its parts, and falls out. By *values*, a platform's own values are compared, and
+such a change of the host is in the result.
+
+Everything is as in a report: shares of the first's performance, 1 = the same, below 1 = slower; one family for primary
+metrics and one for the rest; the A/A control beside each. Main function: `between_runs`, `side_by_side` within a run.
+Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeVar
+
+from virtoll.stats.analysis import Analysis
+from virtoll.stats.arrays import np
+from virtoll.stats.bounds import TWO_BOUNDS, forwarded_elsewhere
+from virtoll.stats.comparability import Identity, why_incomparable
+from virtoll.stats.compare import DIFFERENT, Comparison, Verdict, compare, logs_of
+from virtoll.stats.summaries import CellSummary, block_values
+from virtoll.stats.values import Observation, Task
+from virtoll.stats.verdicts import Rules, decide_families, judge_two, told_by
+
+By = Literal["cost", "values"]
+Unlike = Literal["host", "agent", "unit"]
+FIRST = "the first"
+Logs = Mapping[int, float]
+_Key = tuple[str, str, str]
+_Place = TypeVar("_Place")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Which platform of the first run is compared with which of the second, by label."""
+
+    first: str
+    second: str
+
+    @property
+    def name(self) -> str:
+        """'runc', or 'runc-new against runc'."""
+        return self.second if self.first == self.second else f"{self.second} against {self.first}"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A side of a comparison: its median in the metric's unit, the share of the baseline's performance, its blocks.
+
+    None where there is no value, and no baseline.
+    """
+
+    cell: CellSummary | None
+    share: float | None
+    blocks: int
+
+
+@dataclass(frozen=True)
+class Between:
+    """A comparison of two analyses, which are one and the same where it is `paired`.
+
+    `comparisons`: of `pairs`, each on each task that either run has; `platform` is the pair's name, and the share is of
+    the first's performance. `control`: the same of the A/A controls, which are alike in truth. `host`: of the
+    baselines' own values; empty where paired, or by values, or without a baseline. `level`: the chance of any false
+    difference in a family.
+    """
+
+    first: Analysis
+    second: Analysis
+    paired: bool
+    by: By
+    pairs: tuple[Pair, ...]
+    comparisons: tuple[Comparison, ...]
+    control: tuple[Comparison, ...]
+    host: tuple[Comparison, ...]
+    level: float
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        """Each task that is compared, in the order of the second run."""
+        return tuple(dict.fromkeys(one.task for one in self.comparisons))
+
+    @property
+    def alarms(self) -> tuple[Comparison, ...]:
+        """Where the A/A controls differ, which are alike in truth."""
+        return tuple(one for one in self.control if one.verdict in DIFFERENT)
+
+    def pair(self, name: str) -> Pair:
+        """The pair of this name."""
+        return next(one for one in self.pairs if one.name == name)
+
+    def samples(self, one: Comparison) -> tuple[Sample, Sample]:
+        """Both sides of a comparison of `comparisons`."""
+        pair = self.pair(one.platform)
+        return _sample(self.first, pair.first, one.task), _sample(self.second, pair.second, one.task)
+
+    @property
+    def alone_in_first(self) -> tuple[str, ...]:
+        """Labels that the second run has not; the A/A control is never named."""
+        return _alone(self.first, self.second)
+
+    @property
+    def alone_in_second(self) -> tuple[str, ...]:
+        """Labels that the first run has not."""
+        return _alone(self.second, self.first)
+
+
+def _alone(one: Analysis, other: Analysis) -> tuple[str, ...]:
+    return tuple(label for label in one.platforms if label not in (*other.platforms, one.data.manifest.control))
+
+
+def _sample(analysis: Analysis, label: str, task: Task) -> Sample:
+    own = _own(analysis, task)
+    cell = analysis.cells.get((label, own)) if own is not None else None
+    compared = analysis.comparison(label, own) if own is not None else None
+    return Sample(cell, compared.share if compared is not None else None, cell.blocks if cell is not None else 0)
+
+
+def unlike_runs(first: Analysis, second: Analysis) -> dict[Unlike, str]:
+    """Why two runs must not be compared unless one says so: each kind of difference with its reason in words."""
+    mine, theirs = first.data.manifest, second.data.manifest
+    agents = [(one.agent or {}).get("sha256") for one in (mine, theirs)]
+    found: dict[Unlike, str | None] = {
+        "host": why_incomparable(
+            Identity(mine.host.get("fingerprint"), None, None), Identity(theirs.host.get("fingerprint"), None, None)
+        ),
+        "agent": why_incomparable(Identity(None, agents[0], None), Identity(None, agents[1], None)),
+        "unit": next(
+            (
+                f"{task.label}: {why}"
+                for task in second.tasks
+                if (own := _own(first, task)) is not None and (why := _other_unit(own, task)) is not None
+            ),
+            None,
+        ),
+    }
+    return {kind: reason for kind, reason in found.items() if reason is not None}
+
+
+def _other_unit(one: Task, other: Task) -> str | None:
+    mine, theirs = one.metric, other.metric
+    if mine.better != theirs.better:
+        return f"not comparable: better is {mine.better} in one and {theirs.better} in the other"
+    return why_incomparable(Identity(None, None, mine.unit), Identity(None, None, theirs.unit))
+
+
+def common_pairs(first: Analysis, second: Analysis, by: By) -> tuple[Pair, ...]:
+    """The labels that both runs have, in the second's order; by cost without the baseline, which is the measure."""
+    aside = {first.data.manifest.control, second.data.manifest.control}
+    if by == "cost":
+        aside |= {first.data.manifest.baseline, second.data.manifest.baseline}
+    return tuple(Pair(one, one) for one in second.platforms if one in first.platforms and one not in aside)
+
+
+def why_no_cost(first: Analysis, second: Analysis) -> str | None:
+    """Why two runs cannot be compared by cost; None where they can."""
+    names = [one.baseline for one in (first, second)]
+    if None in names:
+        return "a run has no baseline, or nothing of it was measured"
+    return None if names[0] == names[1] else f"their baselines differ: {names[0]} and {names[1]}"
+
+
+def between_runs(first: Analysis, second: Analysis, pairs: Sequence[Pair], by: By, shared: int = 1) -> Between:
+    """Two runs, unpaired; `shared`: how many such comparisons are told together, among which the levels are shared.
+
+    By cost, both must have the same baseline (`why_no_cost`).
+    """
+    rules = _rules(first, second, shared)
+    compared = [
+        _compared(first, second, pair, _Sides(*both), by)
+        for pair in pairs
+        for both in _tasks(first, second)
+        if by == "values" or pair.first != first.baseline
+    ]
+    control: list[_Unpaired] = []
+    host: list[_Unpaired] = []
+    if by == "cost":
+        labels = Pair(first.data.manifest.control or "", second.data.manifest.control or "")
+        if labels.first and labels.second:
+            control = [_compared(first, second, labels, _Sides(*both), by) for both in _tasks(first, second)]
+        bare = Pair(first.baseline or "", second.baseline or "")
+        host = [_compared(first, second, bare, _Sides(*both), "values") for both in _tasks(first, second)]
+    states = {one.task: one for each in (first, second) for one in each.two_states}
+    gaps = {
+        task: sum(math.log(one.factor) for each in (first, second) for one in each.two_states if one.task == task)
+        for task in states
+    }
+    decided, beside = _decide_families(compared, control, rules, gaps)
+    bare_decided, _ = _decide_families(host, [], rules, gaps)
+    return Between(
+        first=first,
+        second=second,
+        paired=False,
+        by=by,
+        pairs=tuple(pairs),
+        comparisons=tuple(_within_bounds(first, second, pairs, one) for one in decided),
+        control=tuple(beside),
+        host=tuple(bare_decided),
+        level=rules.level,
+    )
+
+
+def side_by_side(analysis: Analysis, pairs: Sequence[Pair], shared: int = 1) -> Between:
+    """Platforms of one run, paired by block and round."""
+    rules = _rules(analysis, analysis, shared)
+    compared = [
+        _without_result(
+            compare(
+                task,
+                pair.name,
+                _observations(analysis, pair.second, task),
+                _observations(analysis, pair.first, task),
+                _why_missing(analysis, analysis, pair, task, task),
+            ),
+            _caveat(analysis, analysis, pair, task, "values"),
+        )
+        for pair in pairs
+        for task in analysis.tasks
+    ]
+    decided, _ = decide_families(compared, (), rules, analysis.two_states)
+    return Between(
+        first=analysis,
+        second=analysis,
+        paired=True,
+        by="values",
+        pairs=tuple(pairs),
+        comparisons=tuple(_within_bounds(analysis, analysis, pairs, one) for one in decided),
+        control=analysis.control,
+        host=(),
+        level=rules.level,
+    )
+
+
+def _rules(first: Analysis, second: Analysis, shared: int) -> Rules:
+    level = min(first.level, second.level) / shared
+    return Rules(min(first.margin, second.margin), level, level)
+
+
+@dataclass(frozen=True)
+class _Sides:
+    """A task as either run has it; None: it has not. One of them is there."""
+
+    first: Task | None
+    second: Task | None
+
+    @property
+    def task(self) -> Task:
+        task = self.second or self.first
+        assert task is not None
+        return task
+
+
+@dataclass(frozen=True)
+class _Unpaired:
+    """A comparison before its test, and the log shares of each block of either run."""
+
+    comparison: Comparison
+    first: Logs
+    second: Logs
+
+    @property
+    def testable(self) -> bool:
+        return self.comparison.caveat is None and min(len(self.first), len(self.second)) >= 2
+
+
+def _key(task: Task) -> _Key:
+    return task.workload, task.metric.name, task.parameters
+
+
+def _own(analysis: Analysis, task: Task) -> Task | None:
+    """The task as a run has it: another version may have another title for it."""
+    return next((one for one in analysis.tasks if _key(one) == _key(task)), None)
+
+
+def _tasks(first: Analysis, second: Analysis) -> list[tuple[Task | None, Task | None]]:
+    mine, theirs = ({_key(one): one for one in each.tasks} for each in (first, second))
+    return [(mine.get(key), theirs.get(key)) for key in dict.fromkeys((*theirs, *mine))]
+
+
+def _observations(analysis: Analysis, label: str, task: Task) -> tuple[Observation, ...]:
+    cell = analysis.cells.get((label, task))
+    return cell.observations if cell is not None else ()
+
+
+def _compared(first: Analysis, second: Analysis, pair: Pair, both: _Sides, by: By) -> _Unpaired:
+    """One comparison before its test."""
+    nothing = Comparison(pair.name, both.task, Verdict.NOT_MEASURED, against=FIRST)
+    if both.first is None or both.second is None:
+        which = "the second" if both.first is None else "the first"
+        return _Unpaired(replace(nothing, reason=f"only {which} run has this"), {}, {})
+    refused = _other_unit(both.first, both.second)
+    if refused is not None:
+        return _Unpaired(replace(nothing, reason=refused), {}, {})
+    mine, theirs = _logs(first, pair.first, both.first, by), _logs(second, pair.second, both.second, by)
+    if not mine or not theirs:
+        reason = _why_missing(first, second, pair, both.first, both.second)
+        return _Unpaired(replace(nothing, reason=reason), {}, {})
+    share = math.exp(sum(theirs.values()) / len(theirs) - sum(mine.values()) / len(mine))
+    found = replace(nothing, verdict=Verdict.UNKNOWN, share=share)
+    if min(len(mine), len(theirs)) == 1:
+        found = replace(found, reason="a run has only one block of it: no interval, no verdict")
+    return _Unpaired(_without_result(found, _caveat(first, second, pair, both.second, by)), mine, theirs)
+
+
+def _without_result(one: Comparison, caveat: str | None) -> Comparison:
+    """The comparison before its test, with its caveat; it is then never tested."""
+    if caveat is None or one.verdict is Verdict.NOT_MEASURED:
+        return replace(one, caveat=caveat, against=FIRST)
+    if caveat in _CAVEATS:
+        return replace(one, caveat=caveat, reason=_CAVEATS[caveat], against=FIRST)
+    reason = f"{caveat}: it shows that this works; the ratio is no result"
+    return replace(one, verdict=Verdict.FUNCTIONAL, caveat=caveat, reason=reason, against=FIRST)
+
+
+_ONE_IS_ELSEWHERE = "other CPUs forward"
+_ONE_IS_BOUND = "the baseline is a lower bound in one run"
+_CAVEATS = {
+    TWO_BOUNDS: "both lost nothing flat out or reached the generator's limit, so that either may forward more",
+    _ONE_IS_ELSEWHERE: "the host's kernel forwards on other CPUs in one of both; the rates are of unlike things",
+    _ONE_IS_BOUND: "the baseline reached the generator's limit in one run alone: the shares are of unlike things",
+}
+
+
+def _caveat(first: Analysis, second: Analysis, pair: Pair, task: Task, by: By) -> str | None:
+    """Why a ratio is no result, in a few words; None where it may be one."""
+    known = first.caveats.get(pair.first) or second.caveats.get(pair.second)
+    if known is None and by == "cost":
+        known = first.caveats.get(first.baseline or "") or second.caveats.get(second.baseline or "")
+    if known is not None:
+        return known
+    if all(_is_bound(each, label, task) for each, label in ((first, pair.first), (second, pair.second))):
+        return TWO_BOUNDS
+    if by == "cost" and _is_bound(first, first.baseline or "", task) != _is_bound(second, second.baseline or "", task):
+        return _ONE_IS_BOUND
+    elsewhere = [
+        label in forwarded_elsewhere(each.data.boots) for each, label in ((first, pair.first), (second, pair.second))
+    ]
+    return _ONE_IS_ELSEWHERE if task.is_forwarding_rate and elsewhere[0] != elsewhere[1] else None
+
+
+def _is_bound(analysis: Analysis, label: str, task: Task) -> bool:
+    own = _own(analysis, task)
+    return own is not None and (label, own) in analysis.lower_bounds
+
+
+def _logs(analysis: Analysis, label: str, task: Task, by: By) -> Logs:
+    """By block: the log of the share of the baseline's performance, or of the performance itself."""
+    if by == "cost":
+        compared = analysis.comparison(label, task)
+        return logs_of(compared.pairs) if compared is not None else {}
+    sign = 1 if task.metric.better == "higher" else -1
+    values = block_values(_observations(analysis, label, task))
+    return {block: sign * math.log(value) for block, value in values.items()}
+
+
+def _why_missing(first: Analysis, second: Analysis, pair: Pair, mine: Task, theirs: Task) -> str:
+    """Which side has no value, with the reason that its own run gives."""
+    for name, each, label, task in (("first", first, pair.first, mine), ("second", second, pair.second, theirs)):
+        if (label, task) not in each.cells:
+            compared = each.comparison(label, task)
+            reason = f": {compared.reason}" if compared is not None and compared.reason else ""
+            where = "" if first is second else f" in the {name} run"
+            return f"no value of {label}{where}{reason}"
+    return "no block has both values"
+
+
+def _decide_families(
+    compared: Sequence[_Unpaired], control: Sequence[_Unpaired], rules: Rules, gaps: Mapping[Task, float]
+) -> tuple[list[Comparison], list[Comparison]]:
+    """Both with their verdicts: the primary metrics are one family, the others a second; the A/A is beside each."""
+    decided: dict[tuple[bool, str, Task], Comparison] = {}
+    for primary in (True, False):
+        own = [(False, one) for one in compared if one.comparison.task.metric.primary is primary]
+        own += [(True, one) for one in control if one.comparison.task.metric.primary is primary]
+        decided |= _decide(own, rules, gaps)
+    every = [(False, one) for one in compared], [(True, one) for one in control]
+    found = [[decided[beside, one.comparison.platform, one.comparison.task] for beside, one in each] for each in every]
+    return found[0], found[1]
+
+
+def _decide(
+    own: Sequence[tuple[bool, _Unpaired]], rules: Rules, gaps: Mapping[Task, float]
+) -> dict[tuple[bool, str, Task], Comparison]:
+    """The verdicts of one family and of the A/A control (True) beside it."""
+    found = {(beside, one.comparison.platform, one.comparison.task): one.comparison for beside, one in own}
+    tested = [(beside, one) for beside, one in own if one.testable]
+    if not tested:
+        return found
+    tasks = _places(one.comparison.task for _, one in tested)
+    columns = _places((beside, one.comparison.platform) for beside, one in tested)
+    blocks = _places(block for _, one in tested for block in (*one.first, *one.second))
+    logs = [np.full((len(tasks), len(columns), len(blocks)), np.nan) for _ in range(2)]
+    for beside, one in tested:
+        row, column = tasks[one.comparison.task], columns[beside, one.comparison.platform]
+        for side, values in zip(logs, (one.first, one.second), strict=True):
+            for block, value in values.items():
+                side[row, column, blocks[block]] = value
+    apart = np.array([gaps.get(task, 0.0) for task in tasks])
+    judged = judge_two(logs[0], logs[1], rules, np.array([beside for beside, _ in columns]), apart)
+    for beside, one in tested:
+        key = beside, one.comparison.platform, one.comparison.task
+        level = rules.alarm_level if beside else rules.level
+        size = sum(each is beside for each, _ in tested)
+        place = tasks[key[2]], columns[beside, key[1]]
+        found[key] = told_by(one.comparison, judged, place, replace(rules, level=level), size, key[2] in gaps)
+    return found
+
+
+def _places(keys: Iterable[_Place]) -> dict[_Place, int]:
+    return {key: place for place, key in enumerate(dict.fromkeys(keys))}
+
+
+def _within_bounds(first: Analysis, second: Analysis, pairs: Sequence[Pair], one: Comparison) -> Comparison:
+    """The comparison, without a verdict that a rate which is a lower bound does not bear.
+
+    Where the first may forward more than was seen, *slower* holds and no more; where the second may, *faster* does.
+    """
+    pair = next(each for each in pairs if each.name == one.platform)
+    bounded = {
+        Verdict.FASTER: _is_bound(first, pair.first, one.task),
+        Verdict.SLOWER: _is_bound(second, pair.second, one.task),
+    }
+    bounded[Verdict.ALIKE] = any(bounded.values())
+    if not bounded.get(one.verdict, False):
+        return one
+    reason = "one of both lost nothing flat out or reached the generator's limit, so that it may forward more"
+    return replace(one, verdict=Verdict.UNKNOWN, margin=None, at_least=None, reason=reason)
