@@ -2,6 +2,7 @@
 
 import math
 import unicodedata
+from datetime import UTC, datetime
 
 _TIME = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 _SIZE = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
@@ -28,6 +29,11 @@ def nanoseconds(value: float, digits: int = 3) -> str:
         if abs(value) >= scale * 0.9995:
             return f"{significant(value / scale, digits)} {unit}"
     return f"{significant(value, digits)} ns"
+
+
+def moment(realtime_ns: int) -> str:
+    """A time of CLOCK_REALTIME: '2026-11-27 16:05 UTC'."""
+    return datetime.fromtimestamp(realtime_ns / 1e9, tz=UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def time_to_come(seconds: float) -> str:

@@ -21,6 +21,7 @@ import typer
 from virtoll import __version__
 from virtoll.cli import (
     advise,
+    compare,
     explain,
     export,
     gate,
@@ -127,7 +128,16 @@ _COMMANDS: Mapping[str, tuple[Callable[..., None], ...]] = {
         runs.consolidation,
         selftest.selftest,
     ),
-    READ: (runs.report, runs.claims, advise.advise, gate.gate, export.export, runs.verify, runs.validation),
+    READ: (
+        runs.report,
+        runs.claims,
+        advise.advise,
+        compare.compare,
+        gate.gate,
+        export.export,
+        runs.verify,
+        runs.validation,
+    ),
     LOOK: (plan.plan, new.new),
     HOST: (setup.setup, host.doctor, host.clean, host.shell),
     HELP: (completion,),

@@ -569,6 +569,27 @@ TABLES: Final[Mapping[str, Table]] = {
             "relation": (_TEXT, "equal, at least, at most or about"),
         },
     ),
+    "compared": Table(
+        "a platform and task in the second run, against the first (`virtoll compare`)",
+        _names(
+            "platform against workload parameters metric unit label first_median second_median first_blocks"
+            " second_blocks first_share second_share share low high joint_low joint_high times_slower p_value"
+            " p_adjusted family verdict at_least margin smallest_detectable_factor reason caveat"
+        ),
+        {
+            "platform": (_TEXT, "the platform's label in the second run"),
+            "against": (_TEXT, "the label in the first run that it is compared with"),
+            "first_median": ("`unit`", "the median over blocks in the first run; empty: no value"),
+            "second_median": ("`unit`", "the same in the second run"),
+            "first_blocks": (_COUNT, "blocks of the first run that gave a value"),
+            "second_blocks": (_COUNT, "blocks of the second run that gave a value"),
+            "first_share": ("share", "of the baseline's performance in the first run; empty: no baseline"),
+            "second_share": ("share", "the same in the second run"),
+            "share": ("share", "the second's performance relative to the first's; by cost the ratio of both shares"),
+            "joint_low": ("share", "the low end of the interval that holds together with all others of the family"),
+            "joint_high": ("share", "the high end of it"),
+        },
+    ),
 }
 
 ROWS: Final[Mapping[str, Table]] = {

@@ -7,7 +7,6 @@ import itertools
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 from virtoll import units
@@ -92,7 +91,7 @@ def _context(
         "manifest": manifest,
         "state": analysis.data.state,
         "planned": sum(not one.warm_up for one in manifest.plan.trials),
-        "created": _moment(manifest.created_realtime_ns),
+        "created": units.moment(manifest.created_realtime_ns),
         "ranked": ranked(analysis),
         "places": PLACES,
         "cost_to_know": cost_to_know_line(analysis),
@@ -425,7 +424,3 @@ def _between(low: float, high: float) -> str:
 
 def _blocks(count: int) -> str:
     return f"n = {count}" if count > 1 else "one block"
-
-
-def _moment(realtime_ns: int) -> str:
-    return datetime.fromtimestamp(realtime_ns / 1e9, tz=UTC).strftime("%Y-%m-%d %H:%M UTC")

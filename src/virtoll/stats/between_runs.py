@@ -14,7 +14,7 @@ Pure.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
@@ -67,7 +67,7 @@ class Between:
     `comparisons`: of `pairs`, each on each task that either run has; `platform` is the pair's name, and the share is of
     the first's performance. `control`: the same of the A/A controls, which are alike in truth. `host`: of the
     baselines' own values; empty where paired, or by values, or without a baseline. `level`: the chance of any false
-    difference in a family.
+    difference in a family. `whole`: all that both runs have in common is compared, and not what was chosen of it.
     """
 
     first: Analysis
@@ -79,6 +79,7 @@ class Between:
     control: tuple[Comparison, ...]
     host: tuple[Comparison, ...]
     level: float
+    whole: bool = False
 
     @property
     def tasks(self) -> tuple[Task, ...]:
@@ -98,6 +99,10 @@ class Between:
         """Both sides of a comparison of `comparisons`."""
         pair = self.pair(one.platform)
         return _sample(self.first, pair.first, one.task), _sample(self.second, pair.second, one.task)
+
+    def is_new(self, task: Task) -> bool:
+        """Whether the second run alone has a task."""
+        return _own(self.first, task) is None
 
     @property
     def alone_in_first(self) -> tuple[str, ...]:
@@ -165,16 +170,25 @@ def why_no_cost(first: Analysis, second: Analysis) -> str | None:
     return None if names[0] == names[1] else f"their baselines differ: {names[0]} and {names[1]}"
 
 
-def between_runs(first: Analysis, second: Analysis, pairs: Sequence[Pair], by: By, shared: int = 1) -> Between:
+def between_runs(
+    first: Analysis,
+    second: Analysis,
+    pairs: Sequence[Pair],
+    by: By,
+    shared: int = 1,
+    *,
+    workloads: Collection[str] = (),
+) -> Between:
     """Two runs, unpaired; `shared`: how many such comparisons are told together, among which the levels are shared.
 
-    By cost, both must have the same baseline (`why_no_cost`).
+    `workloads`: which are compared; none: all. By cost, both must have the same baseline (`why_no_cost`).
     """
     rules = _rules(first, second, shared)
+    tasks = [both for both in _tasks(first, second) if not workloads or both.task.workload in workloads]
     compared = [
-        _compared(first, second, pair, _Sides(*both), by)
+        _compared(first, second, pair, both, by)
         for pair in pairs
-        for both in _tasks(first, second)
+        for both in tasks
         if by == "values" or pair.first != first.baseline
     ]
     control: list[_Unpaired] = []
@@ -182,9 +196,9 @@ def between_runs(first: Analysis, second: Analysis, pairs: Sequence[Pair], by: B
     if by == "cost":
         labels = Pair(first.data.manifest.control or "", second.data.manifest.control or "")
         if labels.first and labels.second:
-            control = [_compared(first, second, labels, _Sides(*both), by) for both in _tasks(first, second)]
+            control = [_compared(first, second, labels, both, by) for both in tasks]
         bare = Pair(first.baseline or "", second.baseline or "")
-        host = [_compared(first, second, bare, _Sides(*both), "values") for both in _tasks(first, second)]
+        host = [_compared(first, second, bare, both, "values") for both in tasks]
     states = {one.task: one for each in (first, second) for one in each.two_states}
     gaps = {
         task: sum(math.log(one.factor) for each in (first, second) for one in each.two_states if one.task == task)
@@ -205,8 +219,10 @@ def between_runs(first: Analysis, second: Analysis, pairs: Sequence[Pair], by: B
     )
 
 
-def side_by_side(analysis: Analysis, pairs: Sequence[Pair], shared: int = 1) -> Between:
-    """Platforms of one run, paired by block and round."""
+def side_by_side(
+    analysis: Analysis, pairs: Sequence[Pair], shared: int = 1, *, workloads: Collection[str] = ()
+) -> Between:
+    """Platforms of one run, paired by block and round; `shared` and `workloads` as in `between_runs`."""
     rules = _rules(analysis, analysis, shared)
     compared = [
         _without_result(
@@ -221,6 +237,7 @@ def side_by_side(analysis: Analysis, pairs: Sequence[Pair], shared: int = 1) -> 
         )
         for pair in pairs
         for task in analysis.tasks
+        if not workloads or task.workload in workloads
     ]
     decided, _ = decide_families(compared, (), rules, analysis.two_states)
     return Between(
@@ -277,9 +294,9 @@ def _own(analysis: Analysis, task: Task) -> Task | None:
     return next((one for one in analysis.tasks if _key(one) == _key(task)), None)
 
 
-def _tasks(first: Analysis, second: Analysis) -> list[tuple[Task | None, Task | None]]:
+def _tasks(first: Analysis, second: Analysis) -> list[_Sides]:
     mine, theirs = ({_key(one): one for one in each.tasks} for each in (first, second))
-    return [(mine.get(key), theirs.get(key)) for key in dict.fromkeys((*theirs, *mine))]
+    return [_Sides(mine.get(key), theirs.get(key)) for key in dict.fromkeys((*theirs, *mine))]
 
 
 def _observations(analysis: Analysis, label: str, task: Task) -> tuple[Observation, ...]:

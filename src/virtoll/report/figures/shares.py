@@ -220,8 +220,8 @@ def _said(one: Comparison, reference: str) -> str:
     between = ""
     if one.interval is not None:
         between = f", 95 % interval {words.between(one.interval.low, one.interval.high)}"
-    blocks = blocks_count(len(one.pairs))
-    return f"{words.share(one.share or 0.0, one.interval)} of {reference}{between}, {blocks}; {words.said(one).text}"
+    blocks = f", {blocks_count(len(one.pairs))}" if one.pairs else ""  # two runs' blocks are no pairs
+    return f"{words.share(one.share or 0.0, one.interval)} of {reference}{between}{blocks}; {words.said(one).text}"
 
 
 def _lines(text: str, width: Width, letters: int = _LETTERS_IN_A_COLUMN) -> list[str]:

@@ -1,0 +1,85 @@
+"""Whether what is compared became slower by more than a limit: `virtoll compare --fail-if-slower`. Pure.
+
+A comparison is *met* where its whole simultaneous interval is within the limit, *missed* where it is beyond, and else
+it cannot be told, as `gate` does. Primary metrics are judged. What the first run has and the second has not cannot be
+told; what is new in the second is not asked for. Main functions: `slower_limit`, `judge_slower`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from virtoll.advise.gate import Check, Gate, Outcome
+from virtoll.stats.between_runs import Between
+from virtoll.stats.compare import Comparison, Verdict
+from virtoll.stats.values import Task
+
+_LIMIT: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(%|x)")
+
+
+def slower_limit(text: str) -> float:
+    """The factor of '5%' (1.05) or of '1.05x'; ValueError in words."""
+    found = _LIMIT.fullmatch(text.strip())
+    if found is not None:
+        factor = 1 + float(found[1]) / 100 if found[2] == "%" else float(found[1])
+        if factor > 1:
+            return factor
+    raise ValueError(f"'{text}' is no slowdown; give percent, such as '5%', or a factor above 1, such as '1.05x'")
+
+
+def judge_slower(between: Between, limit: float, text: str, damage: Sequence[str] = ()) -> Gate:
+    """Each comparison of a primary metric; `limit`: a factor above 1, `text`: as it was given.
+
+    `damage`: what of the run folders is not as it was when the runs ended.
+    """
+    doubts = [f"a run folder is not as it was when its run ended: {'; '.join(damage)}"] if damage else []
+    unsound = {one.task for one in between.alarms}
+    if unsound:
+        doubts.append(f"the A/A control differs: {', '.join(one.task.label for one in between.alarms)}")
+    threshold = f"--fail-if-slower {text}"
+    checks = [
+        _checked(between, one, limit, threshold, damage, unsound)
+        for one in between.comparisons
+        if one.task.metric.primary and not _is_new(between, one)
+    ]
+    reason = "the second run has no such platform"
+    checks += [
+        Check(threshold, label, "all its workloads", Outcome.UNKNOWN, limit, "x", reason=reason)
+        for label in between.alone_in_first
+        if between.whole
+    ]
+    return Gate(tuple(checks), tuple(doubts))
+
+
+def _is_new(between: Between, one: Comparison) -> bool:
+    return one.verdict is Verdict.NOT_MEASURED and between.is_new(one.task)
+
+
+def _checked(
+    between: Between, one: Comparison, limit: float, threshold: str, damage: Sequence[str], unsound: set[Task]
+) -> Check:
+    blocks = min(each.blocks for each in between.samples(one))
+    found = Check(threshold, one.platform, one.task.label, Outcome.UNKNOWN, limit, "x", blocks=blocks)
+    if one.share is None:
+        return replace(found, reason=one.reason)
+    slowdown = 1 / one.share
+    found = replace(found, estimate=slowdown, margin=limit / slowdown)
+    if one.simultaneous is None or one.caveat is not None:
+        return replace(found, reason=one.reason)
+    low, high = 1 / one.simultaneous.high, 1 / one.simultaneous.low if one.simultaneous.low > 0 else math.inf
+    found = replace(found, low=low, high=high)
+    if damage:
+        return replace(found, reason="a run folder is not as it was when its run ended")
+    if one.task in unsound:
+        return replace(found, reason="the A/A control differs in this workload")
+    if one.verdict is Verdict.UNKNOWN and not low <= 1 <= high:
+        return replace(found, reason=one.reason)
+    if low > limit:
+        return replace(found, outcome=Outcome.MISSED)
+    if high <= limit:
+        return replace(found, outcome=Outcome.MET)
+    return replace(found, reason="the interval has values on both sides of the limit")

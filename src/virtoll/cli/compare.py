@@ -1,0 +1,401 @@
+"""``virtoll compare``: runs, or platforms of a run, against each other; and whether one became slower.
+
+What a word of the command line names is decided here (`_Operand`); what is said is in ``report.compared``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from virtoll.cli import complete
+from virtoll.cli.folders import find_run
+from virtoll.cli.gate import AllowUnknownOption, view
+from virtoll.cli.output import (
+    Json,
+    Quiet,
+    columns,
+    console,
+    is_quiet,
+    print_json,
+    say_in_columns,
+    say_page,
+    show_page,
+)
+from virtoll.errors import ThresholdMissed, ThresholdNotTold, UsageError
+
+if TYPE_CHECKING:
+    from virtoll.report import Analysis, GateView
+    from virtoll.report.compared import Compared
+    from virtoll.stats.between_runs import Between, By, Pair, Unlike
+
+_KINDS: tuple[Unlike, ...] = ("host", "agent", "unit")
+_MOST = 26  # runs, each of which has a letter
+
+
+# What an unlikeness is called where manifests tell what changed.
+_HEADS: dict[Unlike, tuple[str, ...]] = {
+    "host": ("machine", "host's kernel", "CPU model", "number of CPUs", "hypervisor", "mitigation"),
+    "agent": ("agent's version", "agent's build"),
+    "unit": (),
+}
+_MOST_NAMED = 3
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What of the runs is to be compared, how, and in spite of what."""
+
+    by: By | None
+    ignored: frozenset[Unlike]
+    platforms: tuple[str, ...]
+    workloads: tuple[str, ...]
+
+    @property
+    def chosen(self) -> bool:
+        return bool(self.platforms or self.workloads)
+
+
+@dataclass(frozen=True)
+class _Operand:
+    """A run, or a platform of it by its label (None: the whole run); ``text``: as it was given."""
+
+    text: str
+    folder: Path
+    label: str | None
+
+
+@dataclass(frozen=True)
+class _Side:
+    """An operand with its run's analysis, and the letter that stands for it."""
+
+    operand: _Operand
+    analysis: Analysis
+    name: str
+
+
+def compare(
+    operands: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="A [B]...",
+            help="Runs, or platforms as RUN:LABEL (LABEL alone: of the latest run). The first is compared with each "
+            "other; a run of two builds (--against) by itself.",
+            autocompletion=complete.runs,
+        ),
+    ],
+    *,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            "--by",
+            metavar="cost|values",
+            help="Of two runs: the share of the baseline's performance (the default), or the values themselves.",
+        ),
+    ] = None,
+    despite: Annotated[
+        list[str] | None,
+        typer.Option("--despite", metavar="host|agent|unit", help="Compare although these differ. Repeatable."),
+    ] = None,
+    platform: Annotated[
+        list[str] | None, typer.Option("--platform", metavar="LABEL", help="Of runs these platforms alone. Repeatable.")
+    ] = None,
+    workload: Annotated[
+        list[str] | None, typer.Option("--workload", metavar="NAME", help="These workloads alone. Repeatable.")
+    ] = None,
+    fail_if_slower: Annotated[
+        str | None,
+        typer.Option("--fail-if-slower", metavar="LIMIT", help="Exit with 3 where it is slower by more, such as 5%."),
+    ] = None,
+    allow_unknown: AllowUnknownOption = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown, as a comment on a change.")] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", metavar="FOLDER", help="Write a page with both sides, figures and tables there."),
+    ] = None,
+    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Compare runs, or platforms of a run: what became slower?
+
+    With --fail-if-slower the exit code is 0 where nothing is slower by more, 3 where something is, and 4 where it is
+    not known.
+    """
+    del quiet
+    from virtoll.report.compared import compared_document, compared_lines, compared_markdown
+
+    if markdown and as_json:
+        raise UsageError("--markdown and --json are two forms of one answer; leave one out")
+    if open_page and output is None:
+        raise UsageError("--open opens the page that --output writes; give --output FOLDER")
+    limit = _limit(fail_if_slower)
+    asked = _Asked(_by(by), _ignored(despite or []), tuple(platform or ()), tuple(workload or ()))
+    told = _told(_operands(operands), asked)
+    if limit is not None and fail_if_slower is not None:
+        told = [_judged(one, limit, fail_if_slower) for one in told]
+    page = _page(told, output, open_page) if output is not None else None
+    if as_json:
+        print_json(compared_document(told))
+    elif markdown:
+        sys.stdout.write(compared_markdown(told))
+    elif not is_quiet():
+        for number, one in enumerate(told):
+            for part in ([""] if number else []) + compared_lines(one, columns()):
+                console().print(part, width=columns())
+            if one.gate is not None:
+                for line in _gate_lines(one.gate):
+                    say_in_columns(line)
+    if page is not None and not as_json and not markdown:
+        say_page("" if is_quiet() else "page: ", page)
+    _leave_by(told, allow_unknown)
+
+
+def _limit(text: str | None) -> float | None:
+    from virtoll.advise.slower import slower_limit
+
+    if text is None:
+        return None
+    try:
+        return slower_limit(text)
+    except ValueError as error:
+        raise UsageError(f"--fail-if-slower {error}") from error
+
+
+def _ignored(despite: Sequence[str]) -> frozenset[Unlike]:
+    for one in despite:
+        if one not in _KINDS:
+            raise UsageError(f"--despite {one}: not known; choose of: {', '.join(_KINDS)}")
+    return frozenset(one for one in _KINDS if one in despite)
+
+
+def _by(text: str | None) -> By | None:
+    ways: Mapping[str, Literal["cost", "values"]] = {"cost": "cost", "values": "values"}
+    if text is not None and text not in ways:
+        raise UsageError(f"--by {text}: not known; choose one of: {', '.join(ways)}")
+    return ways[text] if text is not None else None
+
+
+def _operands(texts: Sequence[str]) -> list[_Operand]:
+    """What is to be compared; ``UsageError`` where that is nothing, or runs and platforms are mixed."""
+    found = [_operand(one) for one in texts]
+    if len({one.label is None for one in found}) > 1:
+        whole = next(one.text for one in found if one.label is None)
+        label = next(one.text for one in found if one.label is not None)
+        raise UsageError(f"{whole} is a run and {label} a platform; compare runs with runs, or platforms as RUN:LABEL")
+    if len(found) == 1 and found[0].label is not None:
+        raise UsageError(f"{texts[0]} alone: give a second platform to compare it with")
+    if len(found) > _MOST:
+        raise UsageError(f"{len(found)} runs at once are too many; 'virtoll history' is for a series of runs")
+    twice = [one.text for place, one in enumerate(found) if (one.folder, one.label) in _places(found[:place])]
+    if twice:
+        raise UsageError(f"{twice[0]} is there twice; give two that differ")
+    return found
+
+
+def _places(found: Sequence[_Operand]) -> set[tuple[Path, str | None]]:
+    return {(one.folder, one.label) for one in found}
+
+
+def _operand(text: str) -> _Operand:
+    """A run, a platform of a run, or one of the latest run."""
+    try:
+        return _Operand(text, find_run(text), None)
+    except UsageError as error:
+        name, colon, label = text.rpartition(":")
+        folder = _folder_of(name if colon else "latest")
+        if folder is None:
+            raise
+        known = _labels(folder)
+        if label in known:
+            return _Operand(text, folder, label)
+        if colon:
+            raise UsageError(f"{text}: run {folder.name} has no platform {label}; it has {', '.join(known)}") from error
+        raise UsageError(
+            f"{text} is neither a run nor a platform of the latest run, {folder.name}, which has {', '.join(known)}; "
+            "see 'virtoll list runs', or give a platform as RUN:LABEL"
+        ) from error
+
+
+def _folder_of(name: str) -> Path | None:
+    try:
+        return find_run(name)
+    except UsageError:
+        return None
+
+
+def _labels(folder: Path) -> list[str]:
+    from virtoll.runfolder.store import RunFolder
+
+    return [one.label for one in RunFolder.open(folder).manifest.platforms]
+
+
+def _told(operands: Sequence[_Operand], asked: _Asked) -> list[Compared]:
+    """Each comparison, with what must be told beside it."""
+    from virtoll.report import load_analysis
+
+    analyses = {one.folder: load_analysis(one.folder) for one in operands}
+    sides = [_Side(one, analyses[one.folder], chr(ord("A") + place)) for place, one in enumerate(operands)]
+    if len(sides) == 1:
+        return [_of_two_builds(sides[0], asked)]
+    first, *others = sides
+    if first.operand.label is not None and asked.platforms:
+        raise UsageError("--platform chooses among the platforms of runs; leave it out, or give whole runs")
+    return [_of_two(first, other, asked, len(others)) for other in others]
+
+
+def _of_two_builds(side: _Side, asked: _Asked) -> Compared:
+    """A run of two builds, each platform's second against its first."""
+    from virtoll.stats.between_runs import Pair, side_by_side
+
+    manifest = side.analysis.data.manifest
+    if manifest.against is None:
+        raise UsageError(
+            f"{side.operand.text} is one run, of one build; give a second run to compare it with, or measure two "
+            "builds by 'virtoll run EXPERIMENT --against SETTING'"
+        )
+    pairs = [Pair(*one) for one in manifest.against.pairs]
+    _refuse_unknown(asked.platforms, [one.first for one in pairs], "--platform")
+    pairs = [one for one in pairs if not asked.platforms or one.first in asked.platforms]
+    _refuse_unplanned([side.analysis], asked)
+    between = side_by_side(side.analysis, pairs, workloads=asked.workloads)
+    return _compared(replace(between, whole=not asked.chosen), side, replace(side, name="B"), ())
+
+
+def _of_two(first: _Side, second: _Side, asked: _Asked, shared: int) -> Compared:
+    """Two runs, or two platforms, which are paired where both are of one run."""
+    from virtoll.stats.between_runs import Pair, between_runs, common_pairs, side_by_side, why_no_cost
+
+    _refuse_unplanned([first.analysis, second.analysis], asked)
+    labels = first.operand.label, second.operand.label
+    pairs: Sequence[Pair] = [Pair(labels[0], labels[1])] if labels[0] is not None and labels[1] is not None else []
+    if pairs and first.operand.folder == second.operand.folder:
+        if asked.by == "cost":
+            raise UsageError("--by cost is for two runs; two platforms of one run are compared round by round")
+        between = side_by_side(first.analysis, pairs, shared, workloads=asked.workloads)
+        return _compared(between, first, second, ())
+    told = _refuse_unlike(first, second, asked.ignored)
+    no_cost = why_no_cost(first.analysis, second.analysis)
+    if asked.by == "cost" and no_cost is not None:
+        raise UsageError(f"--by cost: {no_cost}; give --by values")
+    by: By = asked.by or ("cost" if no_cost is None else "values")
+    if not pairs:
+        pairs = common_pairs(first.analysis, second.analysis, by)
+        _refuse_unknown(asked.platforms, [one.second for one in pairs], "--platform")
+        pairs = [one for one in pairs if not asked.platforms or one.second in asked.platforms]
+        if not pairs:
+            raise UsageError(
+                f"{first.operand.text} and {second.operand.text} have no platform in common to compare; give two "
+                "platforms as RUN:LABEL"
+            )
+    if by == "cost" and first.analysis.baseline in [one for pair in pairs for one in (pair.first, pair.second)]:
+        raise UsageError(
+            f"{first.analysis.baseline} is what the others are measured by; give --by values to compare it as well"
+        )
+    between = between_runs(first.analysis, second.analysis, pairs, by, shared, workloads=asked.workloads)
+    whole = labels == (None, None) and not asked.chosen
+    return _compared(replace(between, whole=whole), first, second, told)
+
+
+def _refuse_unplanned(analyses: Sequence[Analysis], asked: _Asked) -> None:
+    """UsageError for a workload that no run has."""
+    known = dict.fromkeys(task.workload for one in analyses for task in one.tasks)
+    _refuse_unknown(asked.workloads, list(known), "--workload")
+
+
+def _refuse_unknown(asked: Sequence[str], known: Sequence[str], option: str) -> None:
+    for one in asked:
+        if one not in known:
+            raise UsageError(f"{option} {one}: there is none to compare; there are {', '.join(known) or 'none'}")
+
+
+def _refuse_unlike(first: _Side, second: _Side, ignored: frozenset[Unlike]) -> tuple[str, ...]:
+    """Each unlikeness that the user asked to be ignored, in words; ``UsageError`` for one that was not."""
+    from virtoll.report.changes import change_lines
+    from virtoll.stats.between_runs import unlike_runs
+    from virtoll.stats.changes import what_changed
+
+    found = unlike_runs(first.analysis, second.analysis)
+    for kind, reason in found.items():
+        if kind not in ignored:
+            changed = what_changed(first.analysis.data.manifest, second.analysis.data.manifest)
+            telling = [one for one in changed if one.what.startswith(_HEADS[kind])]
+            which = f" ({'; '.join(change_lines(telling[:_MOST_NAMED]))})" if telling else ""
+            raise UsageError(
+                f"{first.operand.text} and {second.operand.text}: {reason}{which}; give --despite {kind} to compare "
+                "them all the same"
+            )
+    return tuple(f"Compared in spite of another {kind}: {reason}." for kind, reason in found.items())
+
+
+def _compared(between: Between, first: _Side, second: _Side, told: tuple[str, ...]) -> Compared:
+    from virtoll.report import damage_line
+    from virtoll.report.compared import Compared
+    from virtoll.runfolder.sums import differences
+    from virtoll.stats.changes import what_changed
+
+    manifests = first.analysis.data.manifest, second.analysis.data.manifest
+    folders = dict.fromkeys((first.operand.folder, second.operand.folder))
+    damage = {folder: found for folder in folders if (found := differences(folder))}
+    lines = [f"{folder.name}: {damage_line(found)}" for folder, found in damage.items()]
+    return Compared(
+        between=between,
+        first=first.name,
+        second=second.name,
+        changes=() if between.paired else what_changed(*manifests),
+        told=(*lines, *told),
+        damage=tuple(line for found in damage.values() for line in found),
+    )
+
+
+def _judged(one: Compared, limit: float, text: str) -> Compared:
+    from virtoll.advise.slower import judge_slower
+
+    return replace(one, gate=view(judge_slower(one.between, limit, text, one.damage)))
+
+
+def _page(told: Sequence[Compared], output: Path, open_page: bool) -> Path:
+    from virtoll.report.compared_page import build_comparison
+
+    page = build_comparison(told, output.absolute())
+    if open_page:
+        show_page(page)
+    return page
+
+
+def _gate_lines(gate: GateView) -> Iterator[str]:
+    """The outcome, what is missed with its numbers, and what cannot be told by its reason."""
+    from virtoll.report.gate import measured_words
+
+    yield ""
+    yield gate.words
+    unknown: dict[str, list[str]] = {}
+    for check in gate.checks:
+        if check.outcome == "missed":
+            yield f"  missed: {'; '.join((measured_words(check), *check.rest))}"
+        elif check.outcome != "met":
+            unknown.setdefault(check.rest[-1] if check.rest else "", []).append(f"{check.platform}, {check.task}")
+    for reason, names in unknown.items():
+        more = f"; and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        yield f"  cannot tell: {'; '.join(names[:_MOST_NAMED])}{more}: {reason}"
+    yield from (f"  cannot tell: {doubt}" for doubt in gate.doubts)
+
+
+def _leave_by(told: Sequence[Compared], allow_unknown: bool) -> None:
+    """End with 3 where something is slower by more than asked, with 4 where that is not known and not allowed."""
+    gates = [one.gate for one in told if one.gate is not None]
+    outcomes = [check.outcome for gate in gates for check in gate.checks]
+    missed, unknown = outcomes.count("missed"), outcomes.count("cannot tell")
+    if missed:
+        raise ThresholdMissed(f"{missed} of {len(outcomes)} comparisons are slower by more than was allowed")
+    if any(gate.outcome == "cannot tell" for gate in gates) and not allow_unknown:
+        what = f"of {unknown} of {len(outcomes)} comparisons" if unknown else "because the runs are doubtful"
+        raise ThresholdNotTold(
+            f"not known {what} whether they are slower by more than was allowed; measure more blocks, or give "
+            "--allow-unknown"
+        )
