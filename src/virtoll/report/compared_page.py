@@ -81,7 +81,7 @@ def _drawn(drawer: Drawer, number: int, one: Compared) -> Drawing | None:
     if compared_figure_why_not(one.between) is not None:
         return None
     draw = partial(draw_compared, one.between, one.first, one.second)
-    return drawer.rendered(_name(number), draw)
+    return drawer.rendered(_name(number), draw, in_a_column=True)
 
 
 def _name(number: int) -> str:

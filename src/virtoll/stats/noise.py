@@ -51,17 +51,12 @@ class Prior:
     df: float
 
 
-def moderated(*groups: Array) -> Noise:
-    """Variance and degrees of freedom of every comparison; each group is [tasks, platforms, blocks].
-
-    Several groups, such as two runs, have means of their own and one variance (a linear model with a factor, as Smyth
-    2004 has it).
-    """
-    each = [np.maximum(np.isfinite(logs).sum(axis=2) - 1.0, 0.0) for logs in groups]
-    own_df: Array = sum(each[1:], each[0])
+def moderated(logs: Array) -> Noise:
+    """Variance and degrees of freedom of every comparison; `logs` is [tasks, platforms, blocks]."""
+    count = np.isfinite(logs).sum(axis=2)
+    own_df = np.maximum(count - 1.0, 0.0)
     known = own_df > 0
-    squares: Array = sum((_squares(logs) for logs in groups), np.zeros(known.shape))
-    own = np.where(known, np.maximum(squares / np.maximum(own_df, 1), TINY), 0.0)
+    own = np.where(known, np.maximum(_squares(logs) / np.maximum(own_df, 1), TINY), 0.0)
     tasks, platforms = known.any(axis=1), known.any(axis=0)
     free = int(known.sum() - tasks.sum() - platforms.sum() + 1)
     if free < LEAST:

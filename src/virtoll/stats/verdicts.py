@@ -89,14 +89,20 @@ def judge(logs: Array, rules: Rules, control: NDArray[np.bool_] | None = None, g
 def judge_two(
     first: Array, second: Array, rules: Rules, control: NDArray[np.bool_] | None = None, gaps: Array | None = None
 ) -> Judged:
-    """As `judge`, of what the second run's log shares are above the first's: a two-sample test, blocks are not paired.
+    """As `judge`, of how far the second run's log shares are above the first's: blocks are two samples, no pairs.
 
-    Both runs' blocks have one variance: standard error sqrt(v (1 / n1 + 1 / n2)), df of both together.
+    Welch's test: standard error sqrt(v1 / n1 + v2 / n2) and the degrees of freedom of Welch and Satterthwaite, each
+    run's variance and its degrees of freedom being those of `judge`. So one run may be noisier than the other.
     """
-    noise = moderated(first, second)
-    counts = [np.isfinite(logs).sum(axis=2) for logs in (first, second)]
-    error = np.sqrt(noise.variance * sum(1 / np.maximum(count, 1) for count in counts))
-    return _judged(_means(second) - _means(first), error, noise.df, rules, control, gaps)
+    parts, weights = [], []
+    for logs in (first, second):
+        noise, count = moderated(logs), np.isfinite(logs).sum(axis=2)
+        parts.append(noise.variance / np.maximum(count, 1))
+        weights.append(parts[-1] ** 2 / noise.df)
+    squared = parts[0] + parts[1]
+    return _judged(
+        _means(second) - _means(first), np.sqrt(squared), squared**2 / (weights[0] + weights[1]), rules, control, gaps
+    )
 
 
 def _means(logs: Array) -> Array:
