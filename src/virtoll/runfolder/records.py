@@ -107,6 +107,20 @@ class ExtensionRecord:
 
 
 @dataclass(frozen=True)
+class AgainstRecord:
+    """Two builds or settings that were measured in one run, side by side in its rounds.
+
+    `settings`: as they were asked for, paths absolute. `pairs`: the label of each platform as it is (A), and of the
+    same with the settings (B). `programs`: under `a` and `b`, by name, the SHA-256 of each program's file that differs,
+    and of the guests' kernel (`kernel`); one that was not there is missing.
+    """
+
+    settings: tuple[str, ...]
+    pairs: tuple[tuple[str, str], ...]
+    programs: dict[str, dict[str, str]]
+
+
+@dataclass(frozen=True)
 class Manifest:
     """What a run is: written before the first guest starts, and replaced where the run is extended."""
 
@@ -130,6 +144,7 @@ class Manifest:
     # None in folders of before: their sizes are without FCS as written, and with it as read (frame_shape.with_fcs).
     frame_sizes: Literal["with FCS"] | None = None
     extensions: tuple[ExtensionRecord, ...] = ()
+    against: AgainstRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)
