@@ -32,7 +32,7 @@ from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import Metric
 
 if TYPE_CHECKING:
-    from virtoll.runfolder.records import Manifest, MetricRecord, PlatformEntry
+    from virtoll.runfolder.records import AgainstRecord, Manifest, MetricRecord, PlatformEntry
 
 
 def build(
@@ -46,10 +46,12 @@ def build(
     site: Site,
     pinning: Pinning,
     smallest: GuestImage | None = None,
+    against: AgainstRecord | None = None,
 ) -> Manifest:
     """The manifest of a run that is about to begin.
 
-    ``smallest``: the image of platforms that copy one as a whole, where the run's is larger.
+    ``smallest``: the image of platforms that copy one as a whole, where the run's is larger. ``against``: what is
+    measured against what, if anything is.
     """
     from virtoll.runfolder.records import Manifest, PlanRecord
 
@@ -94,6 +96,7 @@ def build(
         pinning=asdict(pinning),
         testbed=experiment.testbed.model_dump(mode="json") if experiment.testbed else None,
         nested=None if site.is_model else nested_hosts(experiment),
+        against=against,
     )
 
 

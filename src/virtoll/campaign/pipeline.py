@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from virtoll.campaign import consolidation, extension, manifest, probe_cache, scale
+from virtoll.campaign import against, consolidation, extension, manifest, probe_cache, scale
 from virtoll.campaign.calibration import Calibrator
 from virtoll.campaign.fleet import Fleet
 from virtoll.campaign.live_guest import LiveGuest, running
@@ -56,6 +56,7 @@ def measure(
     """
     with open_session_for(experiment, progress) as session:
         plan = plan_of(experiment)
+        builds = against.record_of(experiment, session)
         found = probe_all(experiment.platforms, session, progress)
         held = possible(plan, experiment).trials
         usable = replace(plan, trials=tuple(t for t in held if found[t.platform.label].available))
@@ -69,6 +70,7 @@ def measure(
             site=session.site,
             pinning=session.pinning,
             smallest=session.smallest_image if len(images_of(experiment)) > 1 else None,
+            against=builds,
         )
         folder = RunFolder.create(into, document)
         session.commands.record_into(folder)
@@ -82,6 +84,7 @@ def resume(into: Path, progress: Progress, look: Look | None = None) -> None:
     experiment = experiment_of(folder)
     with open_session_for(experiment, progress) as session:
         manifest.refuse_other_host(folder.manifest, experiment, session.site)
+        against.refuse_changed(folder.manifest, experiment, session)
         folder.repair()
         folder.set_state("running", None)
         session.commands.record_into(folder)
@@ -99,6 +102,7 @@ def extend(into: Path, blocks: int, command: list[str], progress: Progress) -> N
     experiment = extension.extended_experiment(folder, blocks)
     with open_session_for(experiment, progress) as session:
         manifest.refuse_other_host(folder.manifest, experiment, session.site, "extend")
+        against.refuse_changed(folder.manifest, experiment, session, "extend")
         extension.refuse_other_platforms(folder.manifest, probe_all(experiment.platforms, session, progress))
         plan = plan_of(experiment)
         folder = folder.extend(extension.extended_manifest(folder.manifest, plan, command))
@@ -167,6 +171,7 @@ def _measure_plan(
         for batch in replace(plan, trials=tuple(todo)).batches():
             if _is_decided(experiment, batch[0].block, folder, progress, look):
                 break
+            against.refuse_change_meanwhile(folder.manifest, experiment, session)
             with fleet_of(experiment, batch, folder, session, progress) as fleet:
                 for trial in batch:
                     progress.trial_begins(trial)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from virtoll.campaign.requirements import guests_beside, guests_side_by_side
 from virtoll.experiment.model import Catalogue, Experiment, PlatformChoice, WorkloadChoice
 from virtoll.experiment.plan import Plan, Trial, estimate_seconds, make_plan
-from virtoll.platforms import EVERY_PLATFORM
+from virtoll.platforms import EVERY_PLATFORM, platform_of
 from virtoll.workloads import WORKLOADS, workload_of
 from virtoll.workloads.loads import image_of
 from virtoll.workloads.traffic import RESIDUAL_NS, FrameParameters
@@ -33,6 +33,8 @@ def catalogue() -> Catalogue:
         controls=EVERY_PLATFORM.each(lambda platform: platform.control_of),
         images=WORKLOADS.each(lambda workload: workload.image),
         load_image=image_of,
+        programs=lambda choice: platform_of(choice).programs,
+        boots_kernel=lambda choice: platform_of(choice).boots_image_kernel,
     )
 
 

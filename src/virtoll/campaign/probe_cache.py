@@ -18,7 +18,7 @@ from pathlib import Path
 
 from virtoll.campaign.requirements import why_not_there
 from virtoll.experiment.model import Parameters, PlatformChoice
-from virtoll.image import default_cache
+from virtoll.image import default_cache, file_digest
 from virtoll.lab import interrupts
 from virtoll.platforms.base import Platform, Probe
 from virtoll.platforms.host import Site
@@ -75,6 +75,7 @@ def _key(choice: PlatformChoice, site: Site, depends_on: str) -> str:
         choice.platform,
         choice.parameters.model_dump_json(),
         depends_on,
+        *(f"{name} {file_digest(file)}" for name, file in site.builds.items()),
     ]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
 

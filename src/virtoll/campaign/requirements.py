@@ -10,6 +10,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 from virtoll import units
@@ -112,6 +113,12 @@ def images_of(experiment: Experiment) -> tuple[str, ...]:
 def needs_kernel(experiment: Experiment) -> bool:
     """Whether a platform of the experiment starts its guests with the image's kernel."""
     return any(platform_of(choice).needs_kernel for choice in experiment.platforms)
+
+
+def own_kernels(experiment: Experiment) -> tuple[Path, ...]:
+    """The packages of guest kernels that its platforms boot in the place of the image's, each once."""
+    builds = (choice.build for choice in experiment.platforms)
+    return tuple(dict.fromkeys(one.kernel for one in builds if one is not None and one.kernel is not None))
 
 
 def _why_not_in_its_image(trial: Trial, experiment: Experiment) -> str | None:

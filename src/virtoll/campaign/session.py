@@ -87,7 +87,10 @@ class RunSession:
 
         Its image is the run's, or one that is small enough for a platform which copies it.
         """
-        site = self.sites.at(choice.host) if self.sites is not None else self.site
+        if self.sites is None:
+            site = self.site
+        else:
+            site = self.sites.at(choice.host) if choice.build is None else self.sites.with_build(choice.build)
         small = site.image.needs_disk and has_smallest_image(choice)
         return replace(site, image=self.smallest_image) if small else site
 

@@ -16,6 +16,7 @@ from virtoll.agent.links import peer_request
 from virtoll.agent.operations.session import FactsRequest
 from virtoll.campaign.peer import ready_agent
 from virtoll.errors import GuestError, ImageError, LabError
+from virtoll.experiment.model import Build
 from virtoll.experiment.topology import HostAddress, Testbed
 from virtoll.hosts.base import LocalHost
 from virtoll.hosts.cabled_network import CabledNetwork
@@ -23,7 +24,7 @@ from virtoll.hosts.remote_host import RemoteHost, open_remote
 from virtoll.hosts.remote_network import RemoteNetwork, RemoteNic
 from virtoll.hosts.session import inherited
 from virtoll.hosts.ssh import connection_from_lab
-from virtoll.image import GuestImage
+from virtoll.image import GuestImage, with_kernel
 from virtoll.lab.commands import Connection
 from virtoll.lab.network import Network, plan_links
 from virtoll.nested import NESTED_HOSTS, nested_machine, prepare_nested_host
@@ -44,6 +45,7 @@ class Sites:
     stack: contextlib.ExitStack
     _open: dict[HostAddress, Site] = field(default_factory=dict)
     _refused: dict[HostAddress, str] = field(default_factory=dict)
+    _built: dict[Build, Site] = field(default_factory=dict)
 
     def at(self, host: HostAddress | None) -> Site:
         """The site of a host, opened if it is not; a ``GuestError`` says why it is unavailable."""
@@ -58,6 +60,18 @@ class Sites:
                 self._refused[host] = str(error)
                 raise GuestError(str(error)) from error
         return self._open[host]
+
+    def with_build(self, build: Build) -> Site:
+        """This machine's site for guests that are started with other programs or another kernel than its own."""
+        if build not in self._built:
+            site = self.here
+            if build.programs:
+                site = site.with_builds(dict(build.programs))
+                self.stack.callback(site.shared.close)
+            if build.kernel is not None:
+                site = replace(site, image=with_kernel(site.image, offline=True, file=build.kernel))
+            self._built[build] = site
+        return self._built[build]
 
     def _make(self, host: HostAddress) -> Site:
         if host.api is not None or host.guests:

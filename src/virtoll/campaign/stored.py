@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from virtoll.campaign.preview import catalogue
+from virtoll.errors import UsageError
 from virtoll.experiment.parse import parse_experiment
 from virtoll.experiment.selection import Selection
 
@@ -23,4 +25,17 @@ def stored_experiment(manifest: Manifest, blocks: int | None = None) -> Experime
         blocks = max(one.block for one in manifest.plan.trials) + 1
     if blocks is not None:
         selection = replace(selection, blocks=blocks)
-    return parse_experiment(described["text"], Path(described["file"]), catalogue(), selection)
+    if manifest.against is None:
+        return parse_experiment(described["text"], Path(described["file"]), catalogue(), selection)
+    selection = replace(selection, against=manifest.against.settings)
+    found = parse_experiment(described["text"], Path(described["file"]), catalogue(), selection)
+    if found.pairs != manifest.against.pairs:
+        raise UsageError(
+            f"run {manifest.run} was begun against {' and '.join(manifest.against.settings)}, which concerned "
+            f"{_in_words(manifest.against.pairs)} and now {_in_words(found.pairs)}; start a new run of {found.name}"
+        )
+    return found
+
+
+def _in_words(pairs: Sequence[tuple[str, str]]) -> str:
+    return ", ".join(first for first, _ in pairs)

@@ -80,7 +80,7 @@ def _measure(folder: Path, selection: Selection, trials: int) -> None:
     """Here where all platforms are models, else in a lab that is handed the host's own /proc."""
     from virtoll.campaign.explain import Wanted, explained_experiment
     from virtoll.campaign.preview import needs_lab
-    from virtoll.campaign.requirements import images_of, needs_kernel
+    from virtoll.campaign.requirements import images_of, needs_kernel, own_kernels
     from virtoll.runfolder.store import RunFolder
 
     experiment = explained_experiment(RunFolder.open(folder))
@@ -90,7 +90,7 @@ def _measure(folder: Path, selection: Selection, trials: int) -> None:
     from virtoll.cli.runs import in_lab
     from virtoll.host.observe.host_proc import handed_in
 
-    prepare_outside(*images_of(experiment), kernel=needs_kernel(experiment))
+    prepare_outside(*images_of(experiment), kernel=needs_kernel(experiment), kernels=own_kernels(experiment))
     check_lab()
     words = json.dumps({"selection": selection.as_record(), "trials": trials})
     with handed_in() as given, _told_how_to_go_on(folder):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Iterable
+from pathlib import Path
 
 from virtoll.cli.output import say_on_stderr, tell_on_stderr
 from virtoll.errors import UsageError
@@ -41,12 +43,13 @@ def check_lab() -> None:
         say_on_stderr(f"virtoll: Linux {platform.release()} is too old for much of this; {remedy}")
 
 
-def prepare_outside(*images: str, kernel: bool) -> None:
+def prepare_outside(*images: str, kernel: bool, kernels: Iterable[Path] = ()) -> None:
     """Images and, for machines, their kernel: what is not cached is downloaded here, since the lab has no way there.
 
+    ``kernels``: packages of the user's own, which guests boot besides; UsageError where one is none for this machine.
     Without a kernel the platforms that need one cannot run: stderr says so, and their probes do.
     """
-    from virtoll.image import NO_KERNEL_VARIABLE, prepare_image, with_kernel_if_there
+    from virtoll.image import NO_KERNEL_VARIABLE, prepare_image, with_kernel, with_kernel_if_there
 
     os.environ.pop(NO_KERNEL_VARIABLE, None)
     for image in images:
@@ -55,3 +58,5 @@ def prepare_outside(*images: str, kernel: bool) -> None:
             say_on_stderr(f"virtoll: {made.why_no_kernel}")
             os.environ[NO_KERNEL_VARIABLE] = made.why_no_kernel
             kernel = False  # once is enough: it may have taken long
+        for file in kernels:
+            with_kernel(made, progress=tell_on_stderr, file=file)

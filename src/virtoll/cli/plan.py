@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -95,6 +96,16 @@ SeedOption = Annotated[
 ]
 
 
+AgainstOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--against",
+        metavar="SETTING",
+        help="Measure platforms with it too, side by side: KEY=VALUE, a folder of programs, or one. Repeatable.",
+    ),
+]
+
+
 TrialsOption = Annotated[bool, typer.Option("--trials", help="List every trial, in order.")]
 
 
@@ -108,14 +119,17 @@ def chosen(
     *,
     blocks: int | None = None,
     seed: int | None = None,
+    against: list[str] | None = None,
 ) -> Selection:
     """The options as one selection; a platform or workload option may hold several names between commas."""
+    from virtoll.experiment.against import located_setting
     from virtoll.experiment.selection import Selection
 
     platforms, workloads = (
         tuple(name.strip() for value in values or () for name in value.split(",")) for values in (platform, workload)
     )
-    return Selection(size, platforms, workloads, tuple(only or ()), tuple(skip or ()), until, blocks=blocks, seed=seed)
+    located = tuple(located_setting(text, Path.cwd()) for text in against or ())
+    return Selection(size, platforms, workloads, tuple(only or ()), tuple(skip or ()), until, blocks, seed, located)
 
 
 def load(name: str, selection: Selection | None = None) -> Experiment:
@@ -149,6 +163,7 @@ def plan(
     until: UntilOption = None,
     blocks: BlocksOption = None,
     seed: SeedOption = None,
+    against: AgainstOption = None,
     trials: TrialsOption = False,
     as_json: Json = False,
 ) -> None:
@@ -156,7 +171,8 @@ def plan(
 
     With how long it will take, its disk and memory, and what its result would lack.
     """
-    checked = load(experiment, chosen(size, platform, workload, only, skip, until, blocks=blocks, seed=seed))
+    asked = chosen(size, platform, workload, only, skip, until, blocks=blocks, seed=seed, against=against)
+    checked = load(experiment, asked)
     from virtoll.campaign.preview import estimate, plan_of, planned_trial
     from virtoll.campaign.progress import describe
     from virtoll.campaign.requirements import bytes_of, data_bytes, memory_at_once, possible, why_impossible
@@ -167,7 +183,7 @@ def plan(
     seconds, data, image = estimate(held), data_bytes(held), _image_bytes(checked.image)
     sizes = memory_at_once(held, checked)
     foreseen, kernel = _foreseen(checked), _kernel_download(checked)
-    from virtoll.cli.plan_words import memory_line, skipped_lines, table_lines, warnings_of
+    from virtoll.cli.plan_words import against_lines, memory_line, skipped_lines, table_lines, warnings_of
 
     warnings = warnings_of(checked, bytes_of(sizes))
     if as_json:
@@ -178,6 +194,9 @@ def plan(
             "order": planned.order,
             "boot": planned.boot,
             "seed": planned.seed,
+            "against": {"settings": checked.against, "pairs": checked.pairs, "unconcerned": checked.unconcerned}
+            if checked.pairs
+            else None,
             "estimated_seconds": seconds,
             "disk": {"image": checked.image, "image_bytes": image, "data_bytes": data},
             "kernel_download": asdict(kernel) if kernel else None,
@@ -192,7 +211,7 @@ def plan(
         for trial in planned.trials:
             reason = reasons[trial.number]
             say(f"{trial.number:5d}  {describe(trial)}" + (f"  skipped: {reason}" if reason else ""))
-    for line in _summary(checked, planned, len(held.trials), seconds):
+    for line in (*_summary(checked, planned, len(held.trials), seconds), *against_lines(checked)):
         say(line)
     if not trials:
         for line in (*table_lines(checked, planned, reasons), *skipped_lines(planned, reasons)):

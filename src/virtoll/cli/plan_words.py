@@ -71,6 +71,16 @@ def _cell(count: int, seconds: float, skipped: int) -> str:
     return f"{count}, {time}" + (f" ({skipped} skipped)" if skipped else "")
 
 
+def against_lines(experiment: Experiment) -> Iterator[str]:
+    """What is measured against what, in one sentence, and in another which platforms are left out because of it."""
+    if not experiment.pairs:
+        return
+    labels = ", ".join(first for first, _ in experiment.pairs)
+    yield f"{labels} (A) against the same with {' and '.join(experiment.against)} (B), side by side in each round"
+    if experiment.unconcerned:
+        yield f"left out, as that does not concern them: {', '.join(experiment.unconcerned)}"
+
+
 def skipped_lines(plan: Plan, reasons: Mapping[int, str | None]) -> Iterator[str]:
     """Each reason once for a platform and a workload, with how many trials it is about."""
     found = Counter(

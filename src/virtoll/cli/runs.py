@@ -32,6 +32,7 @@ from virtoll.cli.output import (
     tell_on_stderr,
 )
 from virtoll.cli.plan import (
+    AgainstOption,
     BlocksOption,
     ExperimentArgument,
     OnlyOption,
@@ -88,6 +89,7 @@ def run(
     until: UntilOption = None,
     blocks: BlocksOption = None,
     seed: SeedOption = None,
+    against: AgainstOption = None,
     fail_if: FailIfOption = None,
     allow_unknown: AllowUnknownOption = False,
     open_page: OpenOption = False,
@@ -96,7 +98,7 @@ def run(
 ) -> None:
     """Run an experiment, or parts of it, and write the report."""
     del quiet, verbose
-    selection = chosen(size, platform, workload, only, skip, until, blocks=blocks, seed=seed)
+    selection = chosen(size, platform, workload, only, skip, until, blocks=blocks, seed=seed, against=against)
     checked = load(experiment, selection)
     thresholds = thresholds_for(checked, fail_if or ())
     folder = new_folder(checked.name, into)
@@ -181,7 +183,7 @@ def extend(
     del quiet, verbose
     from virtoll.campaign.extension import asked_blocks, extended_experiment, refuse_unfinished
     from virtoll.campaign.preview import needs_lab
-    from virtoll.campaign.requirements import images_of, needs_kernel
+    from virtoll.campaign.requirements import images_of, needs_kernel, own_kernels
     from virtoll.runfolder.store import RunFolder
 
     folder = find_run(run)
@@ -193,7 +195,7 @@ def extend(
     if not needs_lab(experiment):
         _extend_here(folder, wanted)
     else:
-        prepare_outside(*images_of(experiment), kernel=needs_kernel(experiment))
+        prepare_outside(*images_of(experiment), kernel=needs_kernel(experiment), kernels=own_kernels(experiment))
         check_lab()
         _leave_unless_done(in_lab(experiment, ["in-lab-extend", str(folder), str(wanted)]))
     _judge(_report(folder, gated=bool(thresholds), open_page=open_page), thresholds, allow_unknown)
@@ -215,14 +217,14 @@ def resume_into(folder: Path) -> None:
     """Measure what a run folder has not yet; no report."""
     from virtoll.campaign.pipeline import experiment_of
     from virtoll.campaign.preview import needs_lab
-    from virtoll.campaign.requirements import images_of, needs_kernel
+    from virtoll.campaign.requirements import images_of, needs_kernel, own_kernels
     from virtoll.runfolder.store import RunFolder
 
     experiment = experiment_of(RunFolder.open(folder))
     if not needs_lab(experiment):
         _resume_here(folder)
     else:
-        prepare_outside(*images_of(experiment), kernel=needs_kernel(experiment))
+        prepare_outside(*images_of(experiment), kernel=needs_kernel(experiment), kernels=own_kernels(experiment))
         check_lab()
         _leave_unless_done(in_lab(experiment, ["in-lab-resume", str(folder)]))
 
@@ -409,12 +411,12 @@ def measure_into(experiment: Experiment, folder: Path) -> None:
 def _measure(experiment: Experiment, folder: Path, inside: list[str]) -> None:
     """Measure here where all platforms are models, else in a lab by the command ``inside``."""
     from virtoll.campaign.preview import needs_lab
-    from virtoll.campaign.requirements import images_of, needs_kernel
+    from virtoll.campaign.requirements import images_of, needs_kernel, own_kernels
 
     if not needs_lab(experiment):
         _measure_here(experiment, folder)
     else:
-        prepare_outside(*images_of(experiment), kernel=needs_kernel(experiment))
+        prepare_outside(*images_of(experiment), kernel=needs_kernel(experiment), kernels=own_kernels(experiment))
         check_lab()
         _leave_unless_done(in_lab(experiment, inside))
 
@@ -423,6 +425,7 @@ def _measure_here(experiment: Experiment, folder: Path) -> None:
     from virtoll.campaign.pipeline import measure
     from virtoll.campaign.preview import estimate, plan_of
     from virtoll.campaign.requirements import possible
+    from virtoll.cli.plan_words import against_lines
 
     command = ["virtoll", "run", str(experiment.file), *experiment.selection.arguments()]
 
@@ -432,6 +435,8 @@ def _measure_here(experiment: Experiment, folder: Path) -> None:
             console().print(f"{experiment.name}{size}: {experiment.question}")
             seconds = estimate(possible(plan_of(experiment), experiment))
             say(f"{duration_words(seconds)} if every platform is available; run folder {folder}")
+            for line in against_lines(experiment):
+                say(line)
         measure(experiment, folder, command, progress, _look_at)
 
     _with_progress(work, folder)

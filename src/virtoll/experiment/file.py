@@ -180,6 +180,7 @@ class ExperimentFile(Parameters):
     ``needs``: what a user asks of the platforms, as ``virtoll advise --need`` takes it; its grammar is checked by who
     knows it (``cli/plan.py``).
     ``thresholds``: what must hold of them, as ``virtoll gate`` judges it; its grammar is checked likewise.
+    ``against``: settings and builds, as ``virtoll run --against`` takes them; paths are relative to the file's folder.
     ``sizes`` stand in the place of other keys (``sizes.py``), and are gone when this model sees the document.
     """
 
@@ -247,6 +248,10 @@ class ExperimentFile(Parameters):
     )
     thresholds: list[str] = Field(
         default_factory=list, description="what must hold, as 'virtoll gate --fail-if' takes it"
+    )
+    against: list[str] = Field(
+        default_factory=list,
+        description="settings and builds that platforms are measured with too, as 'virtoll run --against' takes them",
     )
 
 

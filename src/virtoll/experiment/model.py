@@ -77,12 +77,23 @@ class ConsolidationBudget(Parameters):
 
 
 @dataclass(frozen=True)
+class Build:
+    """What guests are started with in the place of what this machine has.
+
+    ``programs``: names with their files, which come before PATH. ``kernel``: the package of the guests' kernel.
+    """
+
+    programs: tuple[tuple[str, Path], ...] = ()
+    kernel: Path | None = None
+
+
+@dataclass(frozen=True)
 class PlatformChoice:
     """One platform of an experiment: ``label`` is its name in every table, ``parameters`` its checked model.
 
     ``host``: where its guests are, where that is not this machine. ``stands_for``: in a study's repetition, what of the
     paper's it is in the place of, in words. ``counters``: whether counters are read around what is measured.
-    ``vcpus``, ``memory_bytes``: its guests' own, None where they have all guests'.
+    ``vcpus``, ``memory_bytes``: its guests' own, None where they have all guests'. ``build``: None: what PATH finds.
     """
 
     label: str
@@ -93,6 +104,7 @@ class PlatformChoice:
     counters: bool = True
     vcpus: int | None = None
     memory_bytes: int | None = None
+    build: Build | None = None
 
     @property
     def whereabouts(self) -> dict[str, str | None]:
@@ -140,6 +152,8 @@ class Catalogue:
 
     ``controls``: platform -> the baseline that it is the A/A control of, or None. ``images``: workload -> the image
     that holds what it runs; ``load_image``: the same for what a guest beside the measured one is loaded with.
+    ``programs``: the names of a platform's programs that another build may replace; ``boots_kernel``: whether its
+    guests boot the image's kernel.
     """
 
     platforms: Mapping[str, type[Parameters]]
@@ -147,6 +161,8 @@ class Catalogue:
     controls: Mapping[str, str | None]
     images: Mapping[str, Image]
     load_image: Callable[[str], Image]
+    programs: Callable[[PlatformChoice], tuple[str, ...]]
+    boots_kernel: Callable[[PlatformChoice], bool]
 
 
 @dataclass(frozen=True)
@@ -158,6 +174,8 @@ class Experiment:
     guests do the same at once (scenario ``scale``), None in any other.
     ``needs``: of the user, as ``virtoll advise`` takes them. ``thresholds``: what must hold, as ``virtoll gate`` does.
     ``size`` and ``selection`` say which part of it; ``cells`` are the pairs of label and workload that are run.
+    ``against``: the settings whose cost is asked for; ``pairs``: the labels of a platform as it is, and with them.
+    ``unconcerned``: the labels of platforms that no such setting concerns, and that are left out.
     """
 
     name: str
@@ -192,6 +210,9 @@ class Experiment:
     cells: frozenset[Cell] = frozenset()
     conditions: tuple[Condition, ...] = ()
     scale: Scale | None = None
+    against: tuple[str, ...] = ()
+    pairs: tuple[tuple[str, str], ...] = ()
+    unconcerned: tuple[str, ...] = ()
 
     def size_of(self, choice: PlatformChoice) -> tuple[int, int]:
         """Virtual CPUs and bytes of memory of a platform's guest, where no more than one is measured at once."""

@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from virtoll.errors import UsageError
+from virtoll.experiment.against import Sides, located_setting, sides_of
 from virtoll.experiment.complaints import Gathered, located, validated, wrong
 from virtoll.experiment.entries import combinations, own_control, platform_choices, workload_choices
 from virtoll.experiment.file import ConsolidationFile, ExperimentFile, NeighboursEntry, UntilDecided
@@ -84,6 +85,8 @@ def _refuse_choice(selection: Selection, path: Path) -> None:
         raise UsageError(f"{path}: a consolidation series has no trials to choose from; leave out the filters")
     if selection.blocks is not None or selection.seed is not None:
         raise UsageError(f"{path}: a consolidation series has neither blocks nor a seed; leave out --blocks, --seed")
+    if selection.against:
+        raise UsageError(f"{path}: a consolidation series has no rounds to measure two builds in; leave out --against")
 
 
 def _parsed(read: YamlText, text: str, path: Path, catalogue: Catalogue, selection: Selection) -> Experiment:
@@ -137,6 +140,16 @@ def _parsed(read: YamlText, text: str, path: Path, catalogue: Catalogue, selecti
     control = parsed.control or own_control(platforms, parsed.baseline, path, catalogue)
     cells = _kept(parsed, platforms, workloads, control, selection, path)
     conditions, scale = _conditions(parsed, platforms, path), _scale(parsed, platforms, path)
+    settings = selection.against or tuple(located_setting(text, file.parent) for text in parsed.against)
+    key = None if selection.against else "against"
+    sides = _sides(
+        settings,
+        [one for one in platforms if not settings or _is_in(one, cells)],
+        (parsed, control),
+        catalogue,
+        (path, key),
+    )
+    cells = _of_sides(cells, sides)
     left, run = {label for label, _ in cells}, {workload for _, workload in cells}
     baseline = parsed.baseline if parsed.baseline in left else None
     if looks is not None and (baseline is None or parsed.order == "paper"):
@@ -147,7 +160,7 @@ def _parsed(read: YamlText, text: str, path: Path, catalogue: Catalogue, selecti
         question=parsed.question.strip(),
         file=file,
         text=text,
-        platforms=tuple(one for one in platforms if one.label in left | {other.platform for other in conditions}),
+        platforms=tuple(one for one in sides.platforms if one.label in left | {other.platform for other in conditions}),
         workloads=tuple(one for one in workloads if one.workload in run),
         baseline=baseline,
         control=control if baseline is not None and control in left else None,
@@ -174,6 +187,9 @@ def _parsed(read: YamlText, text: str, path: Path, catalogue: Catalogue, selecti
         cells=cells,
         conditions=conditions,
         scale=scale,
+        against=settings,
+        pairs=sides.pairs,
+        unconcerned=sides.unconcerned,
     )
 
 
@@ -241,6 +257,51 @@ def _kept(
         if not said.startswith(start):
             raise
         raise wrong(path, "skip", said.removeprefix(start).lstrip(": ")) from error
+
+
+def _is_in(choice: PlatformChoice, cells: Collection[Cell]) -> bool:
+    return any(label == choice.label for label, _ in cells)
+
+
+def _sides(
+    settings: Sequence[str],
+    platforms: Sequence[PlatformChoice],
+    standing: tuple[ExperimentFile, str | None],
+    catalogue: Catalogue,
+    told_of: tuple[Path, str | None],
+) -> Sides:
+    """The platforms as they are, and those that the settings concern with them too.
+
+    ``standing``: who names the baseline, and the label of its control. ``told_of``: the file, and the key of it that
+    has the settings; None: they were given on the command line.
+    """
+    if not settings:
+        return Sides(tuple(platforms), (), ())
+    parsed, control = standing
+    path, key = told_of
+    try:
+        _refuse_unpaired(parsed)
+        return sides_of(settings, platforms, (parsed.baseline, control), catalogue, parsed.testbed)
+    except UsageError as error:
+        if key is None:
+            raise UsageError(f"--against {error}") from error
+        raise wrong(path, key, str(error)) from error
+
+
+def _refuse_unpaired(parsed: ExperimentFile) -> None:
+    """Only blocks of rounds have a platform as it is beside the same with a setting."""
+    if parsed.scenario != "dedicated":
+        raise UsageError(f"is not for 'scenario: {parsed.scenario}', which has no pairs in its rounds; leave it out")
+    if parsed.order == "paper":
+        raise UsageError("is not for 'order: paper', which runs one platform after the other; leave it out")
+
+
+def _of_sides(cells: frozenset[Cell], sides: Sides) -> frozenset[Cell]:
+    """The cells of platforms that are left; a platform with the settings has those of the platform as it is."""
+    kept = {one.label for one in sides.platforms}
+    twins = dict(sides.pairs)
+    own = frozenset(cell for cell in cells if cell[0] in kept)
+    return own | {(twins[label], workload) for label, workload in own if label in twins}
 
 
 def _conditions(parsed: ExperimentFile, platforms: Sequence[PlatformChoice], path: Path) -> tuple[Condition, ...]:

@@ -8,6 +8,8 @@ rounds. In a round every platform runs once, in random order, and the host three
 What a host does changes within seconds, so a platform is compared with the host entries of its own round. The same job
 of a bare host scattered by 18 % between runs 5 to 54 s apart, and by 4 to 6 % between adjacent ones. Before the rounds
 each platform runs once without being counted (a warm-up: memory that is touched first, code that is translated first).
+Two builds or settings (``against``): a platform as it is and the same with them stand side by side in each round, and
+change places from round to round, so that they are compared inside a round as well (Firecracker's A/B tests do so).
 Scenario ``neighbours``: in a round each platform in turn runs alone first, in the middle and last, and under each
 condition once between them, in random order. So a condition is compared with the same guest alone, seconds apart. The
 A/A control runs alone, once a round.
@@ -117,7 +119,8 @@ def make_plan(experiment: Experiment, seconds: TrialSeconds) -> Plan:
                 for trial in _beside_others(experiment, generator, block, workload, platforms, seconds):
                     trials.append(replace(trial, number=len(trials)))
                 continue
-            for platform, number, warm_up in _rounds(experiment, generator, workload, platforms, seconds):
+            units = _units(experiment, platforms, workload, block)
+            for platform, number, warm_up in _rounds(experiment, generator, workload, units, seconds):
                 trials.append(Trial(len(trials), block, platform, workload, number, warm_up))
     return Plan(experiment.seed, tuple(trials), boot=experiment.boot)
 
@@ -130,27 +133,65 @@ def _cells(experiment: Experiment) -> list[tuple[WorkloadChoice, list[PlatformCh
     ]
 
 
+@dataclass(frozen=True)
+class _Unit:
+    """What stands side by side in a round: one platform, or one as it is and the same with the settings.
+
+    ``swapped``: whether the second comes first in the first round that they take part in.
+    """
+
+    platforms: tuple[PlatformChoice, ...]
+    swapped: bool = False
+
+    def turn(self, number: int) -> tuple[PlatformChoice, ...]:
+        """In which order they run in their round of this number, from 0: the other one from round to round."""
+        return self.platforms[::-1] if self.swapped != bool(number % 2) else self.platforms
+
+
+def _units(
+    experiment: Experiment, platforms: Sequence[PlatformChoice], workload: WorkloadChoice, block: int
+) -> list[_Unit]:
+    """The platforms of a workload, in their order, of each pair both together.
+
+    Which of a pair is first is random in every second block, and in the block after that the other one: over an odd
+    number of rounds, too, each is first as often.
+    """
+    by_label = {one.label: one for one in platforms}
+    twins = {first: second for first, second in experiment.pairs if first in by_label and second in by_label}
+    units = []
+    for one in platforms:
+        if one.label in twins:
+            drawn = f"{experiment.seed}/{one.label}/{experiment.workloads.index(workload)}/{block // 2}"
+            swapped = (random.Random(drawn).random() < 1 / 2) != bool(block % 2)
+            units.append(_Unit((one, by_label[twins[one.label]]), swapped))
+        elif one.label not in twins.values():
+            units.append(_Unit((one,)))
+    return units
+
+
 def _rounds(
     experiment: Experiment,
     generator: random.Random,
     workload: WorkloadChoice,
-    platforms: Sequence[PlatformChoice],
+    units: Sequence[_Unit],
     seconds: TrialSeconds,
 ) -> Iterator[tuple[PlatformChoice, int, bool]]:
     """One workload's trials in one block: platform, round, and whether it is a warm-up."""
     if experiment.rounds == 1:
-        yield from ((platform, 0, False) for platform in _shuffled(generator, platforms))
+        yield from ((platform, 0, False) for unit in _shuffled(generator, units) for platform in unit.turn(0))
         return
-    each = {platform: seconds(platform, workload) for platform in platforms}
+    each = {platform: seconds(platform, workload) for unit in units for platform in unit.platforms}
     yield from ((platform, 0, True) for platform in _warmed_up(generator, each))
-    count = {platform: _count(experiment.rounds, each[platform]) for platform in platforms}
-    host = [one for one in platforms if one.label in (experiment.baseline, experiment.control)]
-    others = [one for one in platforms if one not in host]
+    count = {unit: _count(experiment.rounds, max(each[one] for one in unit.platforms)) for unit in units}
+    host = [one for one in units if one.platforms[0].label in (experiment.baseline, experiment.control)]
+    others = [one for one in units if one not in host]
     rounds = min(count[one] for one in host) if host else max(count.values(), default=0)
     taken = {one: set(_shuffled(generator, range(rounds))[: count[one]]) for one in others}
     for number in range(rounds):
         present = [one for one in _shuffled(generator, others) if number in taken[one]]
-        yield from ((platform, number, False) for platform in _around(host, present))
+        for unit in _around(host, present):
+            before = sum(1 for one in taken.get(unit, ()) if one < number)
+            yield from ((platform, number, False) for platform in unit.turn(before))
 
 
 def _warmed_up(generator: random.Random, seconds: Mapping[PlatformChoice, float]) -> list[PlatformChoice]:

@@ -17,6 +17,7 @@ from typing import Any, Self
 from virtoll.errors import UsageError
 from virtoll.experiment.near import choices, near
 
+_WHERE_GIVEN = ("blocks", "seed", "against")
 Cell = tuple[str, str]
 """A platform's label and a workload's name."""
 
@@ -28,6 +29,7 @@ class Selection:
     ``only`` and ``skip``: patterns ``platform:workload`` with the shell's wildcards. Empty: nothing is left out.
     ``until``: ``decided`` where blocks are added until every verdict is known; None: as the experiment says.
     ``blocks`` and ``seed``: in the place of the file's; None: as the experiment says.
+    ``against``: settings that are measured beside the experiment as it is (``against.py``), paths absolute.
     """
 
     size: str | None = None
@@ -38,6 +40,7 @@ class Selection:
     until: str | None = None
     blocks: int | None = None
     seed: int | None = None
+    against: tuple[str, ...] = ()
 
     @property
     def filters(self) -> bool:
@@ -51,24 +54,25 @@ class Selection:
             ("--workload", self.workloads),
             ("--only", self.only),
             ("--skip", self.skip),
+            ("--against", self.against),
         )
         single = (("--size", self.size), ("--until", self.until), ("--blocks", self.blocks), ("--seed", self.seed))
         given = [word for option, value in single if value is not None for word in (option, str(value))]
         return given + [word for option, values in options for value in values for word in (option, value)]
 
     def as_record(self) -> dict[str, Any]:
-        """As JSON holds it; number of blocks and seed only where they were given."""
+        """As JSON holds it; number of blocks, seed and settings to measure against only where they were given."""
         found = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
-        return {key: value for key, value in found.items() if value is not None or key not in ("blocks", "seed")}
+        return {key: value for key, value in found.items() if key not in _WHERE_GIVEN or value not in (None, [])}
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any] | None) -> Self:
         """From JSON; None, as a run of an older Virtoll has it: nothing was asked for."""
         given = dict(record or {})
         size, until = given.pop("size", None), given.pop("until", None)
-        blocks, seed = given.pop("blocks", None), given.pop("seed", None)
+        blocks, seed, against = given.pop("blocks", None), given.pop("seed", None), given.pop("against", ())
         filters = {key: tuple(values) for key, values in given.items()}
-        return cls(size, **filters, until=until, blocks=blocks, seed=seed)
+        return cls(size, **filters, until=until, blocks=blocks, seed=seed, against=tuple(against))
 
 
 EVERYTHING = Selection()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -119,6 +119,14 @@ class LocalHost(GuestHost, Protocol):
     @property
     def cgroup(self) -> str | None:
         """The name below which the lab's cgroups go, for runtimes that make their own; None where none may be made."""
+        ...
+
+    def which(self, program: str) -> str | None:
+        """The file that is executed by this name here, as PATH has it; None where there is none."""
+        ...
+
+    def with_programs(self, programs: Mapping[str, Path]) -> LocalHost:
+        """The same machine with these files, by name, before PATH, and with a ``scratch`` of its own."""
         ...
 
     def group(self, name: str, limits: Limits) -> Group | None:

@@ -7,7 +7,7 @@ host, or imports more of Virtoll than its errors.
 from __future__ import annotations
 
 from virtoll.image.bootdisk import boot_disk
-from virtoll.image.cache import Cache, default_cache
+from virtoll.image.cache import Cache, default_cache, file_digest
 from virtoll.image.forms import Form, FormName, image_form, made_forms
 from virtoll.image.guest import (
     IMAGES,
@@ -16,6 +16,7 @@ from virtoll.image.guest import (
     MachineParts,
     prepare_image,
     prepare_parts,
+    with_kernel,
     with_kernel_if_there,
 )
 from virtoll.image.kernel import GuestKernel
@@ -37,10 +38,12 @@ __all__ = [
     "Recipe",
     "boot_disk",
     "default_cache",
+    "file_digest",
     "image_form",
     "kernel_download",
     "made_forms",
     "prepare_image",
     "prepare_parts",
+    "with_kernel",
     "with_kernel_if_there",
 ]

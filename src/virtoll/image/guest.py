@@ -159,11 +159,19 @@ def prepare_image(
 
 
 def with_kernel(
-    image: GuestImage, *, offline: bool = False, progress: Progress | None = None, cache: Cache | None = None
+    image: GuestImage,
+    *,
+    offline: bool = False,
+    progress: Progress | None = None,
+    cache: Cache | None = None,
+    file: Path | None = None,
 ) -> GuestImage:
-    """The image with what machines need, from the cache or made now; ImageError where the kernel cannot be had."""
+    """The image with what machines need, from the cache or made now; ImageError where the kernel cannot be had.
+
+    `file`: the kernel's package, a file of the user's own; UsageError where it is none for this machine.
+    """
     cache, say = cache or default_cache(), progress or (lambda _: None)
-    kernel = prepare_kernel(cache, offline=offline, progress=say)
+    kernel = prepare_kernel(cache, offline=offline, progress=say, file=file)
     key = json.dumps([_RECIPE, image.digest, kernel.vmlinuz.parent.name])
     reference = f"machine-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
     found = cache.find_whole(reference)

@@ -76,12 +76,14 @@ class GuestKernel:
     on_request: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)  # the same, by the name that is asked for
 
 
-def prepare_kernel(cache: Cache, *, offline: bool, progress: Progress) -> GuestKernel:
+def prepare_kernel(cache: Cache, *, offline: bool, progress: Progress, file: Path | None = None) -> GuestKernel:
     """The guest kernel for this machine's architecture; downloads and unpacks it on first use.
+
+    `file`: its package, a file of the user's own.
 
     Raises what `kernel_package` does, and ImageError where its package is damaged or holds no kernel.
     """
-    package = kernel_package(cache, offline=offline, progress=progress)
+    package = kernel_package(cache, offline=offline, progress=progress, file=file)
     recipe = json.dumps([_RECIPE, package.sha256, MODULES, ON_REQUEST])
     reference = f"kernel-{hashlib.sha256(recipe.encode()).hexdigest()[:16]}"
     found = cache.find_whole(reference) or cache.build(

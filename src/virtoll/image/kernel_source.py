@@ -64,20 +64,31 @@ def locked_kernel() -> LockedKernel:
 
 
 def kernel_package(
-    cache: Cache, *, offline: bool, progress: Progress, locked: LockedKernel | None = None
+    cache: Cache,
+    *,
+    offline: bool,
+    progress: Progress,
+    locked: LockedKernel | None = None,
+    file: Path | None = None,
 ) -> debian.Package:
     """The guest kernel's package for this machine's architecture; downloaded on first use. `locked`: another lock's.
+
+    `file`: a package of the user's own, whatever else is named; `UsageError` where it is none for this machine.
 
     `UsageError` for a `VIRTOLL_KERNEL` that names none. `ImageError` where it is not cached and `offline`, or cannot be
     had: it says what failed of each source.
     """
+    if file is not None:
+        return _local(file, str(file))
     locked = locked or locked_kernel()
     named = os.environ.get(VARIABLE, "")
     if named == _BY_APT:
         return _by_apt(cache, offline=offline, progress=progress)
     if named:
         chosen = _address(named, locked)
-        return _local(Path(named).absolute()) if chosen is None else _fetched(cache, chosen, offline, progress)
+        return (
+            _local(Path(named).absolute(), VARIABLE) if chosen is None else _fetched(cache, chosen, offline, progress)
+        )
     found = cache.find(_reference(locked)) or cache.find(_apt_reference())
     if found is not None or offline:
         return _read(found, f"The guest kernel {locked.package}")
@@ -140,13 +151,14 @@ def _by_apt(cache: Cache, *, offline: bool, progress: Progress) -> debian.Packag
     return debian.fetch_package(cache, name, pattern=_CONCRETE, offline=offline, progress=progress)
 
 
-def _local(file: Path) -> debian.Package:
-    """A package of the user's own file; `UsageError` where it is none for this machine."""
+def _local(file: Path, by: str) -> debian.Package:
+    """A package of the user's own file; `UsageError` where it is none for this machine. `by`: what names it."""
     try:
         facts = _facts(file, str(file))
         return debian.Package(**facts, sha256=file_digest(file), file=file, source=f"file {file.name}")
     except (ImageError, OSError) as error:
-        raise UsageError(f"{VARIABLE} names a file that is of no use: {error}") from error
+        named = f"{by} names a file that is of no use" if by == VARIABLE else f"{by} is of no use as a guest kernel"
+        raise UsageError(f"{named}: {error}") from error
 
 
 def _fetched(cache: Cache, wanted: LockedKernel, offline: bool, progress: Progress) -> debian.Package:

@@ -101,6 +101,11 @@ class ConnectedHost:
         """As messages and records name it."""
         return self.connection.name
 
+    @property
+    def environment(self) -> dict[str, str] | None:
+        """What programs are started with; None: our own."""
+        return None
+
     def run(
         self, argv: Sequence[str], role: str, deadline_seconds: float = RUN_SECONDS, stdin: bytes | None = None
     ) -> str:
@@ -131,6 +136,7 @@ class ConnectedHost:
                 check=False,
                 start_new_session=True,
                 pass_fds=self.connection.descriptors,
+                env=self.environment,
             )
         except OSError as error:
             raise self._not_started(argv, error) from error
@@ -173,6 +179,7 @@ class ConnectedHost:
                 stderr=options.stderr,
                 pass_fds=(*options.pass_fds, *self.connection.descriptors),
                 start_new_session=True,
+                env=self.environment,
             )
         except OSError as error:
             raise self._not_started(argv, error) from error

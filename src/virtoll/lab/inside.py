@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -39,12 +40,14 @@ class Lab(ConnectedHost):
     """The namespaces that this process runs in. ``scratch`` is a memory file system that ends with the lab.
 
     ``agent``: the agent's binary, whose ``relay`` reaches character devices and whose ``enter`` starts programs.
+    ``programs``: a folder that comes before PATH for what is run and started.
     """
 
     lab_id: str
     scratch: Path = SCRATCH
     record: CommandRecorder = no_record
     agent: Path | None = None
+    programs: Path | None = None
     connection: Connection = field(default=THIS_MACHINE, init=False)
     _guest_folders: int = field(default=0, init=False)
 
@@ -62,6 +65,35 @@ class Lab(ConnectedHost):
     def cgroup(self) -> str | None:
         """The name of the cgroup folder below which everything of this lab goes, or None where it may not make one."""
         return self.lab_id if self.is_root and residue.CGROUP_ROOT.is_dir() else None
+
+    @property
+    def environment(self) -> dict[str, str] | None:
+        """Our own, with the folder of programs before PATH."""
+        return None if self.programs is None else {**os.environ, "PATH": self._path}
+
+    @property
+    def _path(self) -> str:
+        own = os.environ.get("PATH", os.defpath)
+        return own if self.programs is None else f"{self.programs}{os.pathsep}{own}"
+
+    def which(self, program: str) -> str | None:
+        """The file that is executed by this name, as PATH has it; None where there is none."""
+        return shutil.which(program, path=self._path)
+
+    def with_programs(self, programs: Mapping[str, Path]) -> Lab:
+        """The same lab with these files, by name, before PATH, and with a ``scratch`` of its own.
+
+        Products keep their state there, and another build may write it otherwise. A folder of links has these programs
+        alone in view, whatever else is beside their files.
+        """
+        builds = self.scratch / "builds"
+        builds.mkdir(exist_ok=True)
+        scratch = builds / str(sum(1 for _ in builds.iterdir()) + 1)
+        folder = scratch / "programs"
+        folder.mkdir(parents=True)
+        for name, file in programs.items():
+            (folder / name).symlink_to(file)
+        return replace(self, scratch=scratch, programs=folder)
 
     def group(self, name: str, limits: cgroups.Limits) -> cgroups.Group | None:
         """A cgroup for a guest of this name with its limits, or None where the lab may not make one.

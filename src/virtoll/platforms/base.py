@@ -8,6 +8,7 @@ A platform must not know a workload, nor what its guests will be used for.
 
 from __future__ import annotations
 
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -289,6 +290,24 @@ class Platform(ABC, Generic[P_co]):
     def needs_kernel(self) -> bool:
         """Whether its guests are started with the image's kernel or initramfs; else a run need not have them."""
         return False
+
+    @property
+    def boots_image_kernel(self) -> bool:
+        """Whether the image's kernel is the one that its guests run on: another one may be given in its place."""
+        return self.needs_kernel
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """Names of the programs, found by PATH, whose builds differ in what guests of this platform cost.
+
+        Another build of them may be measured beside. Empty: none, or one that serves all guests of its host (a daemon).
+        """
+        return ()
+
+    def find_program(self, name: str) -> Path | None:
+        """The file of one of ``programs`` that its guests are started with here; None where it is missing."""
+        found = shutil.which(name)
+        return None if found is None else Path(found)
 
     @abstractmethod
     def probe(self, site: Site) -> Probe:

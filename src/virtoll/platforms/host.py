@@ -7,8 +7,9 @@ Main type: ``Site`` (one host of a run with its network, image and network peer)
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 from virtoll.agent.client import Caller
@@ -97,6 +98,7 @@ class Site:
     ``sleep``: of a host that is stopped while nothing is done on it. ``programs``: an agent in the peer's network
     namespace (or on its host) on the root of the image, that starts the image's programs there; None without them.
     ``programs_volume``: room for their files; None where no workload needs it.
+    ``builds``: files of programs by name that come before PATH for its guests, of another build than this machine's.
     ``is_model``: nothing of it is real (``platforms.fake.site``): no image, no agent and nothing to calibrate.
     """
 
@@ -110,6 +112,7 @@ class Site:
     programs: Caller | None = None
     programs_volume: DataVolume | None = None
     is_model: bool = False
+    builds: Mapping[str, Path] = field(default_factory=dict)
     shared: SharedResources = field(default_factory=SharedResources)
     sleep: Sleep = field(default_factory=Sleep)
 
@@ -128,6 +131,11 @@ class Site:
         if ports is None:
             raise GuestError("its links end in namespaces of this machine, and those of its host lead to another one")
         return ports
+
+    def with_builds(self, programs: Mapping[str, Path]) -> Site:
+        """The same for guests that are started with these programs; what they share and keep is theirs alone."""
+        host = self.this_machine.with_programs(programs)
+        return replace(self, host=host, builds=dict(programs), shared=SharedResources())
 
     def awake(self) -> contextlib.AbstractContextManager[None]:
         """Have the host run for the length of the context; between them an emulated one uses no CPU of this machine."""

@@ -112,9 +112,19 @@ class UserModeLinux(Platform[UmlParameters]):
         """Its kernel is its own, and starts the initramfs."""
         return True
 
+    @property
+    def boots_image_kernel(self) -> bool:
+        """It boots its own."""
+        return False
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """Its kernel."""
+        return (_BINARY,)
+
     def probe(self, site: Site) -> Probe:
         """Boot a guest without network and wait for its agent."""
-        if shutil.which(_BINARY) is None:
+        if site.this_machine.which(_BINARY) is None:
             return self.without_program(_BINARY)
         version = f"UML {_version(site)}"
         if self.parameters.transport == "tap" and not taps_allowed():

@@ -127,6 +127,11 @@ class ManagedContainer(Platform[Limited]):
     without_root: ClassVar[str] = "no"
     parameter_model = Limited
 
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """The manager's."""
+        return (self.program,)
+
     def probe(self, site: Site) -> Probe:
         """Ask for the version and run the image's agent once in a container."""
         try:

@@ -9,6 +9,7 @@ in, and must not be given it from outside. Sources: ``runsc/sandbox/network.go``
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import ClassVar, Literal
 
 from pydantic import Field
@@ -46,9 +47,13 @@ class GVisor(PreparedNetworkPlatform[GVisorParameters]):
         "direct-io": "its kernel takes O_DIRECT and goes through its page cache all the same",
     }
 
-    def _binary(self) -> str:
+    def find_program(self, name: str) -> Path | None:
         """The one of the cache; else what PATH finds."""
-        return str(find_runsc() or self.runtime)
+        return find_runsc() or super().find_program(name)
+
+    def _binary(self, site: Site) -> str:
+        """Another build of it where there is one here; else the one of the cache; else what PATH finds."""
+        return str(site.builds.get(self.runtime) or find_runsc() or self.runtime)
 
     def _command(self, site: Site) -> list[str]:
         """Marks are prepared frames on a packet socket, hence the two flags that let the guest write to one.
@@ -58,4 +63,4 @@ class GVisor(PreparedNetworkPlatform[GVisorParameters]):
         rootless = [] if site.host.is_root else ["--ignore-cgroups"]
         flags = [f"--platform={self.parameters.gvisor_platform}", "--network=sandbox", "--overlay2=none"]
         raw = ["--net-raw", "--allow-packet-socket-write"]
-        return [self._binary(), "--root", str(site.host.scratch / self.runtime), *flags, *raw, *rootless]
+        return [self._binary(site), "--root", str(site.host.scratch / self.runtime), *flags, *raw, *rootless]

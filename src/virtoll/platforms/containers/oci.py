@@ -65,10 +65,15 @@ class OciPlatform(Platform[AttachedP]):
     data_by: ClassVar[DataBy] = "folder"
     without_root: ClassVar[str] = "yes, without limits"
 
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """The runtime."""
+        return (self.runtime,)
+
     def probe(self, site: Site) -> Probe:
         """Ask for the version and run the image's agent once in a container."""
         try:
-            version = site.host.run([self._binary(), "--version"], "probe").splitlines()[0].replace(" version", "")
+            version = site.host.run([self._binary(site), "--version"], "probe").splitlines()[0].replace(" version", "")
         except GuestError as error:
             return self.without(error, site.host)
         try:
@@ -129,7 +134,8 @@ class OciPlatform(Platform[AttachedP]):
             raise GuestDied(f"{awaited} was never written: the container has ended")
         return int(reported)
 
-    def _binary(self) -> str:
+    def _binary(self, site: Site) -> str:
+        del site  # PATH finds it, on whichever host
         return self.runtime
 
     def _around(self) -> Enter:
@@ -141,7 +147,7 @@ class OciPlatform(Platform[AttachedP]):
 
     def _command(self, site: Site) -> list[str]:
         rootless = [] if site.host.is_root else ["--rootless", "true"]
-        return [self._binary(), "--root", str(site.host.scratch / self.runtime), *rootless]
+        return [self._binary(site), "--root", str(site.host.scratch / self.runtime), *rootless]
 
 
 class Runc(OciPlatform[Limited]):
@@ -170,7 +176,7 @@ class Crun(OciPlatform[Limited]):
         return beside_cgroup_v2(self.runtime)
 
     def _command(self, site: Site) -> list[str]:
-        return [self._binary(), "--root", str(site.host.scratch / self.runtime)]
+        return [self._binary(site), "--root", str(site.host.scratch / self.runtime)]
 
 
 class AnyRuntimeParameters(Limited):
@@ -195,7 +201,7 @@ class AnyRuntime(OciPlatform[AnyRuntimeParameters]):
         self.runtime = parameters.runtime
 
     def _command(self, site: Site) -> list[str]:
-        return [self._binary(), "--root", str(site.host.scratch / self.runtime)]
+        return [self._binary(site), "--root", str(site.host.scratch / self.runtime)]
 
 
 def beside_cgroup_v2(runtime: str) -> Enter:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import resource
-import shutil
 from pathlib import Path
 from typing import ClassVar
 
@@ -46,11 +45,16 @@ class Podman(Platform[PodmanParameters]):
     slowdown: ClassVar[float] = 1.0
     data_by: ClassVar[DataBy] = "folder"
 
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """The engine and the runtime below it; a monitor (conmon) it finds by itself."""
+        return ("podman", self.parameters.runtime)
+
     def probe(self, site: Site) -> Probe:
         """Ask for the versions and run the image's agent once in a container."""
         version = None
         for program in ("podman", "conmon", self.parameters.runtime):
-            if shutil.which(program) is None:
+            if site.this_machine.which(program) is None:
                 return self.without_program(program, install=(program,))
         try:
             version = site.host.run(["podman", "--version"], "probe").strip().replace(" version", "")
@@ -114,7 +118,7 @@ class Podman(Platform[PodmanParameters]):
             "--events-backend",
             "none",
             "--runtime",
-            shutil.which(runtime) or runtime,
+            site.this_machine.which(runtime) or runtime,
         ]
 
     def _run(self, site: Site, request: GuestRequest | None, name: str, pid_file: Path | None = None) -> list[str]:

@@ -121,6 +121,11 @@ class MicroVm(Platform[MicroVmParameters]):
         """Let them run."""
         raise NotImplementedError
 
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """The product's, where it is found by its name; a path is a parameter."""
+        return () if "/" in self.parameters.binary else (self.parameters.binary,)
+
     def depends_on(self) -> str | None:
         """The binary and KVM's device: what decides whether a guest boots."""
         found = []
@@ -138,7 +143,7 @@ class MicroVm(Platform[MicroVmParameters]):
     def probe(self, site: Site) -> Probe:
         """Ask for the version and boot a guest without network."""
         binary = self.parameters.binary
-        if shutil.which(binary) is None:
+        if site.this_machine.which(binary) is None:
             return Probe.unusable(None, f"{binary}: not found", self.how_to_get())
         try:
             version = site.host.run([binary, "--version"], "probe").splitlines()[0].strip()

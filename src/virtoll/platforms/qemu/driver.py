@@ -141,6 +141,11 @@ class Qemu(Platform[QemuParameters]):
         """The system emulator for this host's own architecture."""
         return f"qemu-system-{platform.machine()}"
 
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """The emulator."""
+        return (self.binary,)
+
     def depends_on(self) -> str | None:
         """The emulator's binary and the accelerator's device: what decides whether a guest boots."""
         found = []

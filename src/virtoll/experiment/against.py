@@ -1,0 +1,178 @@
+"""Two builds or settings in one campaign: each platform that a setting concerns is there as it is (A) and with it (B).
+
+A setting is a parameter of the platforms (``runtime=crun``), a folder of programs or one program, or the package of a
+guest kernel (``kernel=FILE.deb``). Main type: ``Sides``. Nothing is started; of files only names and kinds are looked
+at.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from virtoll.errors import UsageError
+from virtoll.experiment.complaints import validated
+from virtoll.experiment.model import LABEL_PATTERN, Build, Catalogue, PlatformChoice
+from virtoll.experiment.near import near
+from virtoll.experiment.topology import Testbed
+from virtoll.runfolder.yaml_file import parse_yaml
+
+SUFFIX = ".b"
+"""What the label of a platform with the settings has behind that of the platform as it is."""
+_KERNEL = "kernel"
+_KEY_AND_VALUE = re.compile(r"([a-z][a-z0-9_]*)=(.*)", re.DOTALL)
+_ALLOWED = "give KEY=VALUE, a folder of programs, or a program's path"
+
+
+@dataclass(frozen=True)
+class Sides:
+    """The platforms that are left, of each pair A and then B; ``unconcerned``: the labels of those that are not."""
+
+    platforms: tuple[PlatformChoice, ...]
+    pairs: tuple[tuple[str, str], ...]
+    unconcerned: tuple[str, ...]
+
+
+def located_setting(text: str, folder: Path) -> str:
+    """A setting whose path, if it has one, is absolute; ``folder``: what a path is relative to."""
+    found = _KEY_AND_VALUE.fullmatch(text)
+    if found is None:
+        return os.path.normpath(folder.absolute() / text)
+    if found[1] == _KERNEL and found[2]:
+        return f"{_KERNEL}={os.path.normpath(folder.absolute() / found[2])}"
+    return text
+
+
+def sides_of(
+    settings: Sequence[str],
+    platforms: Sequence[PlatformChoice],
+    standing: Collection[str | None],
+    catalogue: Catalogue,
+    testbed: Testbed | None = None,
+) -> Sides:
+    """The platforms with their twins; ``standing``: the labels of baseline and control, which are there once.
+
+    ``settings``: as ``located_setting`` gives them. ``UsageError`` in one sentence, which begins with the setting,
+    where one cannot be used or concerns no platform.
+    """
+    others = [one for one in platforms if one.label not in standing]
+    twins = {one.label: one for one in others}
+    concerned: set[str] = set()
+    for text in sorted(settings, key=_is_file):  # which programs a platform starts may be one of its parameters
+        own = {label: with_it for label, one in twins.items() if (with_it := _with(text, one, catalogue)) is not None}
+        if not own:
+            raise UsageError(f"{text!r} concerns no platform that is measured; {_what_would(text, others, catalogue)}")
+        twins |= own
+        concerned |= own.keys()
+    kept: list[PlatformChoice] = []
+    pairs: list[tuple[str, str]] = []
+    for one in platforms:
+        if one.label in standing:
+            kept.append(one)
+        elif one.label in concerned:
+            twin = replace(twins[one.label], label=_label(one.label, platforms), stands_for=None)
+            kept += [one, twin]
+            pairs.append((one.label, twin.label))
+            _refuse_conflict(twin, testbed)
+    return Sides(tuple(kept), tuple(pairs), tuple(one.label for one in others if one.label not in concerned))
+
+
+def _label(label: str, platforms: Sequence[PlatformChoice]) -> str:
+    made = f"{label}{SUFFIX}"
+    if any(one.label == made for one in platforms):
+        raise UsageError(
+            f"{made!r} is to be the label of {label} with the setting, and is another platform's; rename it"
+        )
+    if re.fullmatch(LABEL_PATTERN, made) is None:
+        raise UsageError(f"{made!r} is to be the label of {label} with the setting, and is too long; rename {label}")
+    return made
+
+
+def _is_file(text: str) -> bool:
+    found = _KEY_AND_VALUE.fullmatch(text)
+    return found is None or found[1] == _KERNEL
+
+
+def _refuse_conflict(choice: PlatformChoice, testbed: Testbed | None) -> None:
+    """What an entry of the file with these parameters would be refused for."""
+    conflict = choice.parameters.conflict(testbed)
+    if conflict is not None:
+        raise UsageError(f"{choice.label} cannot have the setting: key '{conflict[0]}': {conflict[1]}")
+    far = choice.parameters.needs_far_side
+    if far is not None and testbed is None and (choice.host is None or choice.host.nested is None):
+        raise UsageError(
+            f"{choice.label} cannot have {far!r}, which needs generator and sink on another host; add 'testbed'"
+        )
+
+
+def _with(text: str, choice: PlatformChoice, catalogue: Catalogue) -> PlatformChoice | None:
+    """The platform with a setting; None where that does not concern it."""
+    found = _KEY_AND_VALUE.fullmatch(text)
+    if found is None:
+        return _with_programs(text, choice, catalogue)
+    key, value = found[1], found[2]
+    if key in type(choice.parameters).model_fields:
+        return _with_parameter(text, key, value, choice)
+    return _with_kernel(text, Path(value), choice, catalogue) if key == _KERNEL else None
+
+
+def _with_parameter(text: str, key: str, value: str, choice: PlatformChoice) -> PlatformChoice:
+    """As the file's key would be read: the value is YAML."""
+    try:
+        given = {**choice.parameters.model_dump(exclude_unset=True), key: parse_yaml(value, "its value")}
+        parameters = validated(type(choice.parameters), given, Path(choice.label), "")
+    except UsageError as error:
+        said = "; ".join(one.said for one in error.problems) or str(error)
+        raise UsageError(f"{text!r} cannot be set for {choice.label}: {said}") from error
+    return replace(choice, parameters=parameters)
+
+
+def _with_programs(text: str, choice: PlatformChoice, catalogue: Catalogue) -> PlatformChoice | None:
+    """Guests of another host are started with what that has, and not with files of this machine."""
+    given = Path(text)
+    if not given.exists():
+        raise UsageError(f"{text!r}: there is no such folder or program; {_ALLOWED}")
+    if _is_elsewhere(choice):
+        return None
+    files = {name: given / name if given.is_dir() else given for name in catalogue.programs(choice)}
+    own = {name: file for name, file in files.items() if file.name == name and file.is_file()}
+    for file in own.values():
+        if not os.access(file, os.X_OK):
+            raise UsageError(f"{text!r}: {file} cannot be executed; make it executable (chmod +x)")
+    if not own:
+        return None
+    build = choice.build or Build()
+    return replace(choice, build=replace(build, programs=tuple(sorted({**dict(build.programs), **own}.items()))))
+
+
+def _with_kernel(text: str, file: Path, choice: PlatformChoice, catalogue: Catalogue) -> PlatformChoice | None:
+    if not file.is_file() or file.suffix != ".deb":
+        raise UsageError(f"{text!r}: there is no such file; give the path of a Debian package (.deb) of a kernel")
+    if _is_elsewhere(choice) or not catalogue.boots_kernel(choice):
+        return None
+    return replace(choice, build=replace(choice.build or Build(), kernel=file))
+
+
+def _is_elsewhere(choice: PlatformChoice) -> bool:
+    """Whether its guests are on another host than this machine."""
+    return choice.parameters.elsewhere is not None or (choice.host is not None and not choice.host.local)
+
+
+def _what_would(text: str, others: Sequence[PlatformChoice], catalogue: Catalogue) -> str:
+    """What of the experiment a setting of this kind could concern, as a sentence ends."""
+    found = _KEY_AND_VALUE.fullmatch(text)
+    if not others:
+        return "it has none besides baseline and control; add one"
+    if found is None:
+        here = (one for one in others if not _is_elsewhere(one))
+        names = sorted({name for one in here for name in catalogue.programs(one)})
+        return f"programs that they start: {', '.join(names) or 'none'}"
+    if found[1] == _KERNEL:
+        return "none of them boots the image's kernel on this machine; take one that does, such as qemu-tcg"
+    keys = sorted({key for one in others for key in type(one.parameters).model_fields})
+    meant = near(found[1], keys)
+    asked = f"did you mean {' or '.join(repr(one) for one in meant)}? " if meant else ""
+    return f"{asked}their keys: {', '.join(keys) or 'none'}"
