@@ -259,7 +259,7 @@ def _of_two_builds(side: _Side, asked: _Asked) -> Compared:
             f"{side.operand.text} is one run, of one build; give a second run to compare it with, or measure two "
             "builds by 'virtoll run EXPERIMENT --against SETTING'"
         )
-    pairs = [Pair(*one) for one in manifest.against.pairs]
+    pairs = [Pair(*one, builds=True) for one in manifest.against.pairs]
     _refuse_unknown(asked.platforms, [one.first for one in pairs], "--platform")
     pairs = [one for one in pairs if not asked.platforms or one.first in asked.platforms]
     _refuse_unplanned([side.analysis], asked)

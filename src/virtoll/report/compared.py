@@ -66,9 +66,12 @@ class Compared:
     def sides(self) -> tuple[str, str]:
         """What each side is, in words."""
         if self.between.paired:
-            run = self.between.first.data.manifest.run
+            manifest = self.between.first.data.manifest
+            if manifest.against is not None and all(one.builds for one in self.between.pairs):
+                settings = ", ".join(manifest.against.settings)
+                return f"{_run_words(self.between.first)}, as its experiment says", f"the same run, against {settings}"
             firsts, seconds = zip(*((one.first, one.second) for one in self.between.pairs), strict=True)
-            return f"{', '.join(firsts)} of run {run}", f"{', '.join(seconds)} of the same run"
+            return f"{', '.join(firsts)} of run {manifest.run}", f"{', '.join(seconds)} of the same run"
         return _run_words(self.between.first), _run_words(self.between.second)
 
     @property
@@ -85,7 +88,10 @@ class Compared:
             lead += f" Each platform's performance is compared as a share of {bare}'s in its own run."
         else:
             lead += " What changed on the host meanwhile is in the result."
-        return f"{lead} 'virtoll run EXPERIMENT --against SETTING' measures two builds in the same rounds."
+        return (
+            f"{lead} What a run has for itself, such as where its memory lay, is in the result: 'virtoll run "
+            "EXPERIMENT --against SETTING' measures two builds in the same rounds."
+        )
 
     @property
     def summary(self) -> str:

@@ -37,15 +37,20 @@ _Place = TypeVar("_Place")
 
 @dataclass(frozen=True)
 class Pair:
-    """Which platform of the first run is compared with which of the second, by label."""
+    """Which platform of the first run is compared with which of the second, by label.
+
+    `builds`: they are two builds of one platform, whose name is the first's.
+    """
 
     first: str
     second: str
+    builds: bool = False
 
     @property
     def name(self) -> str:
         """'runc', or 'runc-new against runc'."""
-        return self.second if self.first == self.second else f"{self.second} against {self.first}"
+        alike = self.builds or self.first == self.second
+        return self.first if alike else f"{self.second} against {self.first}"
 
 
 @dataclass(frozen=True)
