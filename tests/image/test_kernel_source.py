@@ -148,6 +148,20 @@ def test_a_file_of_ones_own_is_a_kernel_without_dpkg_and_its_digest_is_kept(
     assert (kernel_download(cache), server.asked) == (None, [])
 
 
+def test_a_file_that_is_handed_in_goes_before_all_that_is_named(
+    cache: Cache, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Two kernels in one run: the one that the others have, and the one that some are measured with too."""
+    file = tmp_path / "other.deb"
+    file.write_bytes(DEB)
+    monkeypatch.setenv(kernel_source.VARIABLE, "/no/such/kernel.deb")
+    kernel = prepare_kernel(cache, offline=True, progress=lambda _: None, file=file)
+    assert (kernel.source, kernel.package_sha256) == ("file other.deb", DIGEST)
+    file.write_bytes(b"text")
+    with pytest.raises(UsageError, match=rf"^{file} is of no use as a guest kernel: {file} is no Debian package: it"):
+        prepare_kernel(cache, offline=True, progress=lambda _: None, file=file)
+
+
 @pytest.mark.parametrize(
     ("named", "said"),
     [

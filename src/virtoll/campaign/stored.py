@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from virtoll.campaign.preview import catalogue
 from virtoll.errors import UsageError
+from virtoll.experiment.against import file_of
 from virtoll.experiment.parse import parse_experiment
 from virtoll.experiment.selection import Selection
 
@@ -28,6 +29,12 @@ def stored_experiment(manifest: Manifest, blocks: int | None = None) -> Experime
     if manifest.against is None:
         return parse_experiment(described["text"], Path(described["file"]), catalogue(), selection)
     selection = replace(selection, against=manifest.against.settings)
+    for file in filter(None, map(file_of, manifest.against.settings)):
+        if not file.exists():
+            raise UsageError(
+                f"run {manifest.run} was begun against {file}, which is not there any more; put it back, or start a "
+                f"new run of {described['name']}"
+            )
     found = parse_experiment(described["text"], Path(described["file"]), catalogue(), selection)
     if found.pairs != manifest.against.pairs:
         raise UsageError(

@@ -46,6 +46,14 @@ def located_setting(text: str, folder: Path) -> str:
     return text
 
 
+def file_of(setting: str) -> Path | None:
+    """The file or folder that a located setting names; None where it is a parameter."""
+    found = _KEY_AND_VALUE.fullmatch(setting)
+    if found is None:
+        return Path(setting)
+    return Path(found[2]) if found[1] == _KERNEL else None
+
+
 def sides_of(
     settings: Sequence[str],
     platforms: Sequence[PlatformChoice],
@@ -61,7 +69,9 @@ def sides_of(
     others = [one for one in platforms if one.label not in standing]
     twins = {one.label: one for one in others}
     concerned: set[str] = set()
-    for text in sorted(settings, key=_is_file):  # which programs a platform starts may be one of its parameters
+    for text in sorted(
+        settings, key=lambda one: file_of(one) is not None
+    ):  # which programs a platform starts may be one of its parameters
         own = {label: with_it for label, one in twins.items() if (with_it := _with(text, one, catalogue)) is not None}
         if not own:
             raise UsageError(f"{text!r} concerns no platform that is measured; {_what_would(text, others, catalogue)}")
@@ -89,11 +99,6 @@ def _label(label: str, platforms: Sequence[PlatformChoice]) -> str:
     if re.fullmatch(LABEL_PATTERN, made) is None:
         raise UsageError(f"{made!r} is to be the label of {label} with the setting, and is too long; rename {label}")
     return made
-
-
-def _is_file(text: str) -> bool:
-    found = _KEY_AND_VALUE.fullmatch(text)
-    return found is None or found[1] == _KERNEL
 
 
 def _refuse_conflict(choice: PlatformChoice, testbed: Testbed | None) -> None:

@@ -200,6 +200,10 @@ class AnyRuntime(OciPlatform[AnyRuntimeParameters]):
         super().__init__(parameters)
         self.runtime = parameters.runtime
 
+    def _around(self) -> Enter:
+        """Where it is crun, what crun is started in."""
+        return beside_cgroup_v2(self.runtime)
+
     def _command(self, site: Site) -> list[str]:
         return [self._binary(site), "--root", str(site.host.scratch / self.runtime)]
 
