@@ -122,7 +122,7 @@ def compare(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Compare runs, or platforms of a run: what became slower?
+    """Compare runs, or platforms of a run.
 
     With --fail-if-slower the exit code is 0 where nothing is slower by more, 3 where something is, and 4 where it is
     not known.

@@ -85,7 +85,7 @@ class Compared:
         lead = f"Unpaired: {self.first} and {self.second} were measured at two times."
         if self.between.by == "cost":
             bare = self.between.first.baseline
-            lead += f" Each platform's performance is compared as a share of {bare}'s in its own run."
+            lead += f" What is compared is each platform's share of {bare}'s performance in its own run."
         else:
             lead += " What changed on the host meanwhile is in the result."
         return (
