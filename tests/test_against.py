@@ -214,8 +214,8 @@ def test_both_stand_side_by_side_and_each_is_first_as_often(count: int, blocks: 
         for workload in {name for _, name in leads}:
             whole = [turn for block in range(blocks) for turn in leads[block, workload]]
             assert abs(whole.count(True) - whole.count(False)) <= 1, "over all blocks too"
-        for block in plan.blocks():
-            warmed = [trial.platform.label for trial in block if trial.warm_up]
+        for trials in plan.blocks():
+            warmed = [trial.platform.label for trial in trials if trial.warm_up]
             assert warmed.count(first) == warmed.count(second) == (0 if count == 1 else len(leads) // blocks)
 
 

@@ -122,14 +122,27 @@ def chosen(
     against: list[str] | None = None,
 ) -> Selection:
     """The options as one selection; a platform or workload option may hold several names between commas."""
-    from virtoll.experiment.against import located_setting
     from virtoll.experiment.selection import Selection
 
     platforms, workloads = (
         tuple(name.strip() for value in values or () for name in value.split(",")) for values in (platform, workload)
     )
-    located = tuple(located_setting(text, Path.cwd()) for text in against or ())
-    return Selection(size, platforms, workloads, tuple(only or ()), tuple(skip or ()), until, blocks, seed, located)
+    located: tuple[str, ...] = ()
+    if against:
+        from virtoll.experiment.against import located_setting  # which imports what a misspelt name need not wait for
+
+        located = tuple(located_setting(text, Path.cwd()) for text in against)
+    return Selection(
+        size,
+        platforms,
+        workloads,
+        tuple(only or ()),
+        tuple(skip or ()),
+        until,
+        blocks=blocks,
+        seed=seed,
+        against=located,
+    )
 
 
 def load(name: str, selection: Selection | None = None) -> Experiment:
