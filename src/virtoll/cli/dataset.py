@@ -88,9 +88,11 @@ def _kept(folders: Sequence[Path], progress: Callable[[str], None]) -> tuple[lis
             left_out.append(f"{folder} is left out: it holds the run {name}, which {names[name]} holds too")
             continue
         try:
-            if not kept.is_there(folder):
+            place = kept.place_of(folder)
+            if not place.is_dir():
                 progress(f"reading {folder.name} ({number} of {len(folders)}), once")
-            places.append(kept.of(folder))
+                kept.make(folder, place)
+            places.append(place)
             names[name] = folder
         except RunFolderError as error:
             left_out.append(f"{folder.name} is left out: {error}")

@@ -19,7 +19,7 @@ from virtoll.errors import StorageError, UsageError
 if TYPE_CHECKING:
     from virtoll.report.dataset.query import Answer
 
-_MOST_SHOWN: Final = 1000  # rows of a table for a person
+_MOST_SHOWN: Final = 200  # rows of a table for a person
 
 
 def query(
