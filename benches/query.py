@@ -1,5 +1,5 @@
 # ruff: noqa: INP001
-"""What SQL over many runs costs: ``python benches/query.py [--runs 1000] [--rows 10000]``, from the repository's folder.
+"""What SQL over many runs costs: ``python benches/query.py [--runs 1000] [--rows 10000]``, from the repository.
 
 It makes that many run folders with so many samples each, always the same, in the folder for temporary files, and keeps
 them there. The first run is a whole run folder whose tables Virtoll makes of its JSON lines, which is timed. The
@@ -45,7 +45,7 @@ JOBS = ("superpi", "masr")
 
 def make(home: Path, runs: int, rows: int) -> None:
     """The folders, and their tables in ``home/cache``, unless they are there."""
-    import numpy
+    import numpy as np
     import pyarrow as pa
     from tests.support.made_up_folder import write_run
     from tests.support.made_up_run import Made, made_up_run
@@ -67,7 +67,7 @@ def make(home: Path, runs: int, rows: int) -> None:
     import pyarrow.parquet as parquet
 
     tables = {path.stem: parquet.read_table(path) for path in place.glob("*.parquet")}
-    dice, samples = numpy.random.default_rng(1), tables["samples"]
+    dice, samples = np.random.default_rng(1), tables["samples"]
     manifest["plan"]["trials"] = []
     for number in range(1, runs):
         folder, name = home / "runs" / f"run-{number:04}", f"run-{number:04}"
@@ -76,8 +76,8 @@ def make(home: Path, runs: int, rows: int) -> None:
         shutil.copy(first / "state.json", folder)
         changed = {
             "run": pa.array([name] * len(samples)),
-            "value": pa.array(numpy.array(samples["value"]) * dice.lognormal(0, 0.02, len(samples))),
-            "started_realtime_ns": pa.array(numpy.array(samples["started_realtime_ns"]) + number * 86_400_000_000_000),
+            "value": pa.array(np.array(samples["value"]) * dice.lognormal(0, 0.02, len(samples))),
+            "started_realtime_ns": pa.array(np.array(samples["started_realtime_ns"]) + number * 86_400_000_000_000),
         }
         own = samples
         for column, values in changed.items():

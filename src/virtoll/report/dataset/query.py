@@ -80,7 +80,7 @@ class Answer:
 
 
 def query(sql: str, sources: Sources) -> Answer:
-    """The answer to one statement that reads, over a view of each table; ``UsageError`` where it is another, or wrong."""
+    """The answer to one statement that reads, over a view of each table; ``UsageError`` for a wrong one."""
     duckdb = package("duckdb", "a query")
     with _told():
         statements = duckdb.extract_statements(sql)
