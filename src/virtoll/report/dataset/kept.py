@@ -21,10 +21,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from virtoll.errors import StorageError
+from virtoll.errors import RunFolderError, StorageError
 from virtoll.report.build import damage_told, load
 from virtoll.report.dataset.arrow import arrow_tables, write_parquet
 from virtoll.report.dataset.tables import TABLES, VERSION
+from virtoll.runfolder.sums import SUMS, differences
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,9 +57,14 @@ class Kept:
     def make(self, run: Path, place: Path) -> None:
         """Make the files of a run at its place, which was asked for before.
 
-        Raises ``RunFolderError`` where the run cannot be read, ``StorageError`` where they cannot be written, and
+        Raises ``RunFolderError`` where the run cannot be read, or changed since it ended, ``StorageError`` where they cannot be written, and
         ``UsageError`` where pyarrow is not installed.
         """
+        changed = [one for one in differences(run) or () if one.partition(":")[0] in (*READ, SUMS)]
+        if changed:  # in a table of a thousand runs nobody would see a note
+            raise RunFolderError(
+                f"{run} is not as it was when the run ended: {'; '.join(changed)}. Take a copy that is whole."
+            )
         with damage_told(run):
             tables = arrow_tables(load(run))
         self.keep(place, tables)
