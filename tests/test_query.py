@@ -339,8 +339,8 @@ def test_tables_of_python_are_those_of_the_query() -> None:
         one, both = virtoll.load(NAMES[0]), virtoll.load(*NAMES)
         assert isinstance(one, virtoll.Run)
         for name in ("samples", "points", "boots", "runs"):
-            own = one.table(name)  # type: ignore[call-overload]
-            together = both.table(name)  # type: ignore[call-overload]
+            own = one.table(name)
+            together = both.table(name)
             assert together.schema.equals(own.schema, check_metadata=True)
             assert together.slice(0, len(own)).equals(own)
         assert both.query(COUNTED).to_pylist() == asked(COUNTED)

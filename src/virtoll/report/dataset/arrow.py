@@ -57,7 +57,7 @@ def schema_of(table: str) -> pa.Schema:
 
 def arrow_tables(data: RunData) -> dict[str, pa.Table]:
     """Every table of ``TABLES`` of a run; one of which it has nothing has no rows."""
-    return {name: _table(name, rows) for name, rows in rows_of(data).items()}
+    return {name: _table(name, rows) for name, rows in rows_of(data).by_table().items()}
 
 
 def _table(name: str, rows: Sequence[OfRun]) -> pa.Table:

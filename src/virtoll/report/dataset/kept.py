@@ -57,8 +57,8 @@ class Kept:
     def make(self, run: Path, place: Path) -> None:
         """Make the files of a run at its place, which was asked for before.
 
-        Raises ``RunFolderError`` where the run cannot be read, or changed since it ended, ``StorageError`` where they cannot be written, and
-        ``UsageError`` where pyarrow is not installed.
+        Raises ``RunFolderError`` where the run cannot be read, or changed since it ended, ``StorageError`` where they
+        cannot be written, and ``UsageError`` where pyarrow is not installed.
         """
         changed = [one for one in differences(run) or () if one.partition(":")[0] in (*READ, SUMS)]
         if changed:  # in a table of a thousand runs nobody would see a note

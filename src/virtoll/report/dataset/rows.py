@@ -1,12 +1,13 @@
 """The rows of a dataset from a run's records: values as the report has them, nothing summed up and nothing dropped.
 
-Main function: ``rows_of``. Values, rates and times to ready are those of ``stats``, so that a dataset and a report of
-one run agree. Pure.
+Main type: ``Rows``. Main function: ``rows_of``. Values, rates and times to ready are those of ``stats``, so that a
+dataset and a report of one run agree. Pure.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from virtoll.report.dataset.tables import Boot, OfRun, PointRow, RunRow, Sample
@@ -25,20 +26,34 @@ Who = Mapping[str, Mapping[str, Any]]
 """By a platform's label the columns that say which run and platform a row is of."""
 
 
-def rows_of(data: RunData) -> dict[str, list[OfRun]]:
-    """The rows of every table of ``TABLES``, in the order of the plan; of what a run has not, none."""
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a run, in the order of the plan; of what a run has not, none."""
+
+    samples: Sequence[Sample]
+    points: Sequence[PointRow]
+    boots: Sequence[Boot]
+    runs: Sequence[RunRow]
+
+    def by_table(self) -> dict[str, Sequence[OfRun]]:
+        """The same by the names of ``TABLES``."""
+        return {"samples": self.samples, "points": self.points, "boots": self.boots, "runs": self.runs}
+
+
+def rows_of(data: RunData) -> Rows:
+    """The rows of every table of a run's records."""
     trials = sorted((*data.every_trial, *data.warm_ups), key=lambda one: one.trial)
     run = _of_run(data.manifest)
     caveats = caveats_of(data.manifest, data.boots, trials)
     entries = {one.label: one for one in data.manifest.platforms}
     named = {*entries, *(one.platform for one in trials), *(one.platform for one in data.boots)}
     who: Who = {label: {**run, **_of_platform(label, entries.get(label), caveats)} for label in named}
-    return {
-        "samples": list(_samples(data, trials, who)),
-        "points": list(_points(trials, who)),
-        "boots": list(_boots(data, who)),
-        "runs": [_run(data, trials, run)],
-    }
+    return Rows(
+        samples=tuple(_samples(data, trials, who)),
+        points=tuple(_points(trials, who)),
+        boots=tuple(_boots(data, who)),
+        runs=(_run(data, trials, run),),
+    )
 
 
 def _of_run(manifest: Manifest) -> dict[str, Any]:
