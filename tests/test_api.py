@@ -31,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         done = subprocess.run(
             [sys.executable, "-c", example],
             cwd=place,
-            env=environment(VIRTOLL_RUNS=str(place)),
+            env=environment(VIRTOLL_RUNS=str(place), VIRTOLL_CACHE=str(place / "cache")),
             capture_output=True,
             text=True,
             check=False,
@@ -42,12 +42,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_examples_of_the_page_do_what_it_says(folder: Path) -> None:
-    read, measured, table, framed = ((folder / f"{number}.txt").read_text().splitlines() for number in range(4))
+    texts = ((folder / f"{number}.txt").read_text().splitlines() for number in range(5))
+    read, measured, table, framed, many = texts
     assert "complete" in read[1]
     assert measured[0].startswith("models: ")
     assert {line.split()[0] for line in table} >= {"model-cost-25", "model-clock-2"}
     assert framed[0] == "Float64 share of the baseline's performance"
     assert re.fullmatch(r"model-cost-25 +0\.[78]\d+", framed[-1])
+    assert many[0] == "double"
+    assert any("camargos2008" in line for line in many)
 
 
 @pytest.mark.parametrize("of", get_args(Rows))

@@ -40,7 +40,7 @@ KINDS = {
     "latex": {""},
     "text": {""},
 }
-READING = {"advise", "claims", "export", "gate", "help", "list", "plan", "show", "verify"}
+READING = {"advise", "claims", "export", "gate", "help", "list", "plan", "query", "show", "verify"}
 """Commands that start no guest and are done in a moment."""
 REST = {
     "name": "example",
@@ -146,7 +146,7 @@ def test_what_ci_exports_is_a_form_that_there_is() -> None:
     assert {line.split()[1] for line in lines} >= {"run", "export"}
     named = [form for line in lines for form in re.findall(r"--format (\S+)", line)]
     assert named
-    assert [form for form in named if form not in FORMATS] == []
+    assert [form for form in named if form not in {*FORMATS, "parquet"}] == []
 
 
 def test_a_target_that_a_page_names_is_in_the_makefile() -> None:
@@ -187,6 +187,7 @@ def test_a_command_that_only_reads_ends_well(runs: Path, tmp_path: Path, monkeyp
     """Beside a finished run: those that a reader copies from a console."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("VIRTOLL_RUNS", str(runs))
+    monkeypatch.setenv("VIRTOLL_CACHE", str(tmp_path / "cache"))
     ended: dict[str, int] = {}
     for block in of("console"):
         for line in lines_of(block):
@@ -198,7 +199,7 @@ def test_a_command_that_only_reads_ends_well(runs: Path, tmp_path: Path, monkeyp
                 code = told.exit_code if isinstance(told, VirtollError) else done.exit_code
                 assert code == 0 or words[0] == "gate", (block.name, line, done.output, told)
                 ended[words[0]] = code
-    assert ended.keys() >= {"advise", "claims", "gate"}
+    assert ended.keys() >= {"advise", "claims", "export", "gate", "query"}
     assert ended["gate"] in {0, 3, 4}
 
 
@@ -233,7 +234,7 @@ def test_python_of_a_page_runs(runs: Path, tmp_path: Path) -> None:
         done = subprocess.run(
             [sys.executable, "-c", "\n".join(own)],
             cwd=folder,
-            env=environment(VIRTOLL_RUNS=str(runs)),
+            env=environment(VIRTOLL_RUNS=str(runs), VIRTOLL_CACHE=str(tmp_path / "cache")),
             capture_output=True,
             text=True,
             check=False,

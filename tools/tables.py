@@ -2,8 +2,8 @@
 """Writes the generated tables of the documentation, from the code that declares what they list.
 
 `.venv/bin/python tools/tables.py` rewrites the text between `<!-- generated: platforms -->` (or another name of
-`TABLES`) and `<!-- end -->` in each of `FILES`, and the JSON Schema of experiments that the package carries. With
-`--check` it changes nothing and names the files that differ.
+`TABLES`) and `<!-- end -->` in each of `FILES`, and the JSON Schemas that the package carries, of experiments and of
+run folders. With `--check` it changes nothing and names the files that differ.
 Exit codes: 0 the tables are up to date or were written, 1 a table differs (`--check`) or a marker is missing.
 """
 
@@ -49,6 +49,10 @@ from virtoll.report import Analysis, load_analysis, words
 from virtoll.report.answer import rankings
 from virtoll.report.columns import ROWS, Column, ValueKind
 from virtoll.report.columns import TABLES as CSV_TABLES
+from virtoll.report.dataset.tables import ROWS as DATASET_ROWS
+from virtoll.report.dataset.tables import columns_of
+from virtoll.runfolder.schema import SCHEMA_FILE as RUN_SCHEMA_FILE
+from virtoll.runfolder.schema import run_folder_schema
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import Metric
 
@@ -58,6 +62,7 @@ FILES: Final = tuple(
     for name in (
         "README.md",
         "docs/commands.md",
+        "docs/dataset.md",
         "docs/experiment-file.md",
         "docs/options.md",
         "docs/platforms/README.md",
@@ -238,6 +243,20 @@ def frames(folder: Path) -> str:  # noqa: ARG001 - as the other tables
     return "\n".join(section(name) for name in ROWS)
 
 
+def dataset(folder: Path) -> str:  # noqa: ARG001 - as the other tables
+    """A section for each table of the dataset: what a row is, and its columns with their types."""
+
+    def section(name: str) -> str:
+        rows = (
+            (f"`{one.name}`", str(one.kind), "yes" if one.nullable else "–", one.unit or "–", one.meaning)
+            for one in columns_of(name)
+        )
+        head = ("column", "type", "may be missing", "unit", "meaning")
+        return f"### {name}\nA row is {DATASET_ROWS[name]}.\n\n" + table(head, rows)
+
+    return "\n".join(section(name) for name in DATASET_ROWS)
+
+
 def _unit(column: Column) -> str:
     """A column's unit; what is true or false has none."""
     return "–" if column.kind is ValueKind.ANSWER else column.unit or "–"
@@ -367,12 +386,18 @@ def schema_text() -> str:
     return json.dumps(experiment_schema(*kinds), indent=1) + "\n"
 
 
+def run_schema_text() -> str:
+    """The JSON Schema of a run folder."""
+    return json.dumps(run_folder_schema(), indent=1) + "\n"
+
+
 _LISTS: Final = ("more_generators", "more_sinks")  # in a file, what a list of generators or sinks has after the first
 _BY_NAME: Final = ("local", "guests", "nested")  # in a file, a word
 TABLES: Final[Mapping[str, Callable[[Path], str]]] = {
     "codes": codes,
     "columns": columns,
     "costs": costs,
+    "dataset": dataset,
     "environment": environment,
     "experiment": file_keys,
     "experiment-blocks": lambda _: keys(UntilDecided),
@@ -418,7 +443,10 @@ def main(arguments: list[str] | None = None) -> int:
     check: bool = parser.parse_args(arguments).check
     differ = False
     try:
-        texts = {path: rewritten(path) for path in FILES} | {SCHEMA_FILE: schema_text()}
+        texts = {path: rewritten(path) for path in FILES} | {
+            SCHEMA_FILE: schema_text(),
+            RUN_SCHEMA_FILE: run_schema_text(),
+        }
     except MarkerMissing as error:
         print(f"tables: {error}", file=sys.stderr)
         return 1

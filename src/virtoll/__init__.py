@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from virtoll.cli import main as main
-    from virtoll.cli.api import Run, load, run
+    from virtoll.cli.api import Run, Runs, load, load_all, run
 
 __version__ = "0.1.0"
-__all__ = ["Run", "__version__", "load", "run"]
+__all__ = ["Run", "Runs", "__version__", "load", "load_all", "run"]
 
 
 def __getattr__(name: str) -> Any:

@@ -54,7 +54,7 @@ DEB_INSTALLER: Final = "dpkg"
 """What the file INSTALLER of a Debian package's metadata says (`tools/deb.py` writes it); pip writes its own name."""
 Installation = Literal["clone", "wheel", "deb"]
 """How this package was installed."""
-Lack = Literal["agent", "agent and image", "image", "platforms", "for all users", "pyvmomi", "pandas"]
+Lack = Literal["agent", "agent and image", "image", "platforms", "for all users", "pyvmomi", "data"]
 """What an installation lacks, or has of another version."""
 _SAME_VERSION: Final = "install the same version of Virtoll on both sides"
 _SET_UP: Final = "run 'virtoll setup' once with a network"
@@ -82,7 +82,7 @@ REMEDIES: Final[Mapping[Lack, Mapping[Installation, str]]] = {
         "wheel": "install Virtoll's wheel again as 'virtoll[esxi]'",
         "deb": "install Virtoll's Debian package again, which carries it",
     },
-    "pandas": {
+    "data": {
         "clone": "run 'make setup-dev', which installs it",
         "wheel": "install Virtoll's wheel again as 'virtoll[data]'",
         "deb": "install Virtoll's wheel beside it as 'virtoll[data]': the Debian package does without",

@@ -1,31 +1,42 @@
-"""``virtoll export``: a run for other programs, in a format of ``report.exchange``."""
+"""``virtoll export``: a run for other programs, in a format of ``report.exchange``, or its tables as Parquet."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from virtoll.cli.folders import find_run
 from virtoll.cli.gate import FailIfOption, judge_of
+from virtoll.cli.output import say
 from virtoll.cli.runs import RunArgument, tell_damage
 from virtoll.errors import StorageError, UsageError
+
+_PARQUET: Final = "parquet"
+_STANDARD_OUTPUT: Final = "-"
 
 
 def export(
     run: RunArgument = "latest",
     *,
     form: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="Such as junit, markdown, bencher or openmetrics; docs/gate.md lists all.",
+            help="Such as junit, markdown, bencher, openmetrics or parquet; docs/gate.md lists all.",
         ),
-    ],
-    output: Annotated[str, typer.Option("--output", help="A file; '-' is the standard output.", metavar="FILE")] = "-",
+    ] = None,
+    parquet: Annotated[
+        bool,
+        typer.Option("--parquet", help="The same as --format parquet: typed tables in a folder (docs/dataset.md)."),
+    ] = False,
+    output: Annotated[
+        str,
+        typer.Option("--output", help="A file, and for parquet a folder; '-' is the standard output.", metavar="FILE"),
+    ] = _STANDARD_OUTPUT,
     fail_if: FailIfOption = None,
     allow_unknown: Annotated[
         bool,
@@ -38,10 +49,19 @@ def export(
 
     For checks, comments and dashboards. The exit code judges nothing.
     """
+    if parquet and form not in (None, _PARQUET):
+        raise UsageError(f"--parquet is --format {_PARQUET}; leave --format {form} out, or --parquet")
+    if parquet or form == _PARQUET:
+        if fail_if or allow_unknown:
+            raise UsageError(f"--fail-if and --allow-unknown: not of {_PARQUET}, which judges nothing; leave them out")
+        _export_tables(find_run(run), output)
+        return
     from virtoll.report.exchange import FORMATS, Exchanged
 
+    if form is None:
+        raise UsageError(f"--format is missing; give one of: {', '.join((*FORMATS, _PARQUET))}")
     if form not in FORMATS:
-        raise UsageError(f"--format {form}: not known; choose one of: {', '.join(FORMATS)}")
+        raise UsageError(f"--format {form}: not known; choose one of: {', '.join((*FORMATS, _PARQUET))}")
     folder = find_run(run)
     judge = judge_of(folder, fail_if or ())
     from virtoll.report import load_analysis
@@ -51,10 +71,26 @@ def export(
     tell_damage(folder)
     gate = judge(analysis, damage) if judge is not None else None
     text = FORMATS[form](Exchanged(analysis, gate, damage, allow_unknown))
-    if output == "-":
+    if output == _STANDARD_OUTPUT:
         sys.stdout.write(text)
         return
     try:
         Path(output).write_text(text, encoding="utf-8")
     except OSError as error:
         raise StorageError(f"cannot write {output}: {error.strerror or error}. Give another file.") from error
+
+
+def _export_tables(folder: Path, output: str) -> None:
+    """The tables of the dataset, a file each."""
+    if output == _STANDARD_OUTPUT:
+        raise UsageError("--output FOLDER is missing: parquet is several files; give a folder, also one with others")
+    if Path(output).exists() and not Path(output).is_dir():
+        raise UsageError(f"--output {output}: is a file, and parquet is several; give a folder")
+    from virtoll.report.build import damage_told, load
+    from virtoll.report.dataset import arrow
+
+    tell_damage(folder)
+    with damage_told(folder):
+        written = arrow.export(load(folder), Path(output))
+    for path in written:
+        say(str(path))

@@ -29,6 +29,19 @@ def find_run(name: str) -> Path:
     )
 
 
+def runs_of(name: str) -> list[Path]:
+    """A run, or all runs right below a folder that is none itself, by name."""
+    below = sorted(path.parent.absolute() for path in Path(name).glob("*/manifest.json"))
+    return below if below and not (Path(name) / "manifest.json").exists() else [find_run(name)]
+
+
+def kept_tables() -> Path:
+    """Where the tables of runs are kept for queries, in the cache."""
+    from virtoll.image import default_cache
+
+    return default_cache().home / "dataset"
+
+
 def run_folders() -> list[Path]:
     """The folders of all runs there, by the time of their creation: oldest first."""
     from virtoll.runfolder.overview import created_ns

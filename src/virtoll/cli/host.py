@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from virtoll.cli import complete
+from virtoll.cli.folders import kept_tables
 from virtoll.cli.lab import check_lab, check_system, prepare_outside, require_lab
 from virtoll.cli.output import Json, Verbose, print_json, say, say_progress
 from virtoll.cli.plan import load
@@ -96,7 +98,8 @@ def _say_how_long(choices: Sequence[PlatformChoice]) -> None:
 
 def clean(
     cache: Annotated[
-        bool, typer.Option("--cache", help="Remove the image cache too; the next run builds it anew.")
+        bool,
+        typer.Option("--cache", help="Remove the cache too: guest images, and tables of runs. They are made anew."),
     ] = False,
     host: Annotated[
         list[str] | None,
@@ -118,6 +121,7 @@ def clean(
         removed += clean_products()
     if cache:
         default_cache().clear()
+        shutil.rmtree(kept_tables(), ignore_errors=True)
         removed.append(str(default_cache().home))
     for path in removed:
         say(f"removed {path}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from virtoll.cli import complete
-from virtoll.cli.folders import find_run, runs_directory
+from virtoll.cli.folders import runs_directory, runs_of
 from virtoll.cli.output import Json, Verbose, print_json, say, say_in_columns, say_on_stderr
 from virtoll.cli.plan import PlatformOption, SizeOption, WorkloadOption, chosen, load
 from virtoll.cli.runs import measure_into, resume_into
@@ -73,7 +73,7 @@ def reproduce(
     if runs:
         if size or platform or workload or experiment:
             raise UsageError("--from measures nothing, so leave out --size, --platform, --workload and --experiment")
-        folders = list(dict.fromkeys(found for run in runs for found in _runs_of(run)))
+        folders = list(dict.fromkeys(found for run in runs for found in runs_of(run)))
     elif as_json:
         raise UsageError("--json needs --from: what is being measured prints its progress; measure, then '--from' it")
     else:
@@ -87,12 +87,6 @@ def reproduce(
     for line in reproduction_lines(found):
         say_in_columns(line)
     say(f"report: {found.page}")
-
-
-def _runs_of(name: str) -> list[Path]:
-    """A run, or all runs right below a folder that is none itself."""
-    below = sorted(path.parent.absolute() for path in Path(name).glob("*/manifest.json"))
-    return below if below and not (Path(name) / "manifest.json").exists() else [find_run(name)]
 
 
 def _measured(study: str, names: Sequence[str], folder: Path, selection: Selection) -> list[Path]:

@@ -1,4 +1,4 @@
-"""``virtoll show``: everything about one platform, workload or experiment, and the schema of an experiment's file."""
+"""``virtoll show``: everything about one platform, workload or experiment, and the schemas of files."""
 
 from __future__ import annotations
 
@@ -221,14 +221,22 @@ def show_experiment(
 
 
 @app.command("schema")
-def show_schema() -> None:
-    """Print the JSON Schema of an experiment's file.
+def show_schema(
+    of: Annotated[
+        str, typer.Argument(metavar="experiment|run-folder", help="Of an experiment's file, or of a run folder.")
+    ] = "experiment",
+) -> None:
+    """Print the JSON Schema of an experiment's file, or of a run folder's records.
 
     An editor with YAML support completes and checks a file whose first line names it; 'virtoll new' writes that line.
     """
     from virtoll.experiment.schema import SCHEMA_FILE
+    from virtoll.runfolder.schema import SCHEMA_FILE as RUN_SCHEMA_FILE
 
-    sys.stdout.write(SCHEMA_FILE.read_text(encoding="utf-8"))
+    files = {"experiment": SCHEMA_FILE, "run-folder": RUN_SCHEMA_FILE}
+    if of not in files:
+        raise UsageError(f"schema {of!r} is not known; choose one of: {', '.join(files)}")
+    sys.stdout.write(files[of].read_text(encoding="utf-8"))
 
 
 def _check(name: str, known: Iterable[str], what: str) -> None:

@@ -114,12 +114,12 @@ def _refuse_unknown(folder: RunFolder, name: str, platforms: Sequence[str]) -> N
 
 def load_analysis(run_directory: Path) -> Analysis:
     """The analysis of a run folder, without a report; RunFolderError where it cannot be read."""
-    with _garbage_left(), _damage_told(run_directory):
+    with _garbage_left(), damage_told(run_directory):
         return analyse(load(run_directory))
 
 
 @contextmanager
-def _damage_told(run_directory: Path) -> Iterator[None]:
+def damage_told(run_directory: Path) -> Iterator[None]:
     """RunFolderError for what fails of a folder that is not as it was: that is why, and no error of the report's."""
     try:
         yield
@@ -210,7 +210,7 @@ def build_report(
             analysis = analyse(load(run_directory))
             gc.freeze()  # what figures leave behind is searched for and freed; the records are no part of that search
         try:
-            with _damage_told(run_directory):
+            with damage_told(run_directory):
                 return _built(
                     analysis,
                     run_directory,

@@ -1,6 +1,6 @@
 """What a list of runs shows of one, without a record of its trials being made; and whether a process still writes it.
 
-Main types: ``Overview``. Main functions: ``overview``, ``created_ns``, ``writing``, ``is_written``.
+Main types: ``Overview``. Main functions: ``overview``, ``created_ns``, ``run_name``, ``writing``, ``is_written``.
 
 Who writes a run folder holds a lock (flock) of the folder itself, which the kernel takes away with the process. So a
 run whose state is ``running`` and whose folder nobody holds was killed.
@@ -21,6 +21,7 @@ from typing import Any
 from virtoll.errors import RunFolderError, StorageError
 
 _CREATED = re.compile(rb'"created_realtime_ns": ?(\d+)')
+_NAME = re.compile(rb'"run": ?"([\w.-]+)"')
 _TRIAL = re.compile(rb'\{"trial": ?(\d+),')
 _HEAD_BYTES = 4096
 
@@ -76,6 +77,16 @@ def created_ns(folder: Path) -> int:
     except OSError:
         return 0
     return int(found[1]) if found else 0
+
+
+def run_name(folder: Path) -> str:
+    """The run's own name, by its manifest's first bytes; the folder's where these do not tell it."""
+    try:
+        with (folder / "manifest.json").open("rb") as file:
+            found = _NAME.search(file.read(_HEAD_BYTES))
+    except OSError:
+        return folder.name
+    return found[1].decode() if found else folder.name
 
 
 @contextmanager

@@ -23,8 +23,8 @@ Status = Literal["ok", "invalid", "failed", "skipped"]
 RunState = Literal["running", "interrupted", "complete"]
 
 # Records of Virtoll 0.1.0 have the second name of each.
-Caveat = Annotated[str | None, Field(validation_alias=AliasChoices("caveat", "caveat"))]
-Fatal = Annotated[tuple[str, ...], Field(validation_alias=AliasChoices("fatal", "fatal"))]
+Caveat = Annotated[str | None, Field(validation_alias=AliasChoices("caveat", "brand"))]
+Fatal = Annotated[tuple[str, ...], Field(validation_alias=AliasChoices("fatal", "grave"))]
 Instance = Annotated[int, Field(validation_alias=AliasChoices("instance", "place"))]
 
 

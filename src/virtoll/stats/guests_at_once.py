@@ -213,6 +213,16 @@ def each_guest(trials: Sequence[TrialRecord]) -> list[TrialRecord]:
     return [_as_trial(trial, member) for trial in trials for member in trial.members]
 
 
+def guests_of(trial: TrialRecord) -> list[tuple[int | None, str | None, str | None, TrialRecord]]:
+    """What each guest of a trial did: its number from 1, its boot, what was wrong with it, and that as a trial of one.
+
+    A trial of one guest, or one that never came to have guests, has one entry without a number.
+    """
+    if not trial.members:
+        return [(None, trial.boot, None, trial)]
+    return [(number, one.boot, one.problem, _as_trial(trial, one)) for number, one in enumerate(trial.members, 1)]
+
+
 def _as_trial(trial: TrialRecord, member: GuestRun) -> TrialRecord:
     """What one guest did, as a trial of one guest has it."""
     return replace(trial, clock=member.clock, result=member.result, check=member.check)

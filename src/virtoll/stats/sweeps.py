@@ -94,14 +94,15 @@ class Curve:
 def point_values(trials: Sequence[TrialRecord]) -> tuple[PointValue, ...]:
     """Every point of every `ok` trial, in the order of the records."""
     return tuple(
-        _point_value(trial, index, point)
+        point_value(trial, index, point)
         for trial in trials
         if trial.status == "ok"
         for index, point in enumerate(trial.points or ())
     )
 
 
-def _point_value(trial: TrialRecord, index: int, point: Point) -> PointValue:
+def point_value(trial: TrialRecord, index: int, point: Point) -> PointValue:
+    """One point of a trial; `index`: its place in the sweep, from 0."""
     intended = offered = unsent = refused = 0
     for source in point.sources:
         intended += source.intended_frames

@@ -6,5 +6,6 @@ What they hand out is what the report is made of: the records of the run folder,
 
 from virtoll.cli.api.loaded import Run, load
 from virtoll.cli.api.measured import run
+from virtoll.cli.api.tables import Runs, load_all
 
-__all__ = ["Run", "load", "run"]
+__all__ = ["Run", "Runs", "load", "load_all", "run"]

@@ -52,7 +52,7 @@ def frame_of(rows: Sequence[Mapping[str, Any]], of: Rows, run: str) -> pd.DataFr
     except ModuleNotFoundError as error:
         if error.name != "pandas":
             raise
-        raise UsageError(f"a frame needs pandas, which is not installed; {remedy_for('pandas')}") from None
+        raise UsageError(f"a frame needs pandas, which is not installed; {remedy_for('data')}") from None
     types = types_of(of)
     columns = list(rows[0]) if rows else list(types)
     frame = pd.DataFrame(rows, columns=columns, dtype="object")

@@ -5,24 +5,33 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from virtoll.cli.api.frames import Rows, frame_of
+from virtoll.cli.api.tables import Runs, TableName, load_all, table_of
 from virtoll.cli.folders import find_run
 
 if TYPE_CHECKING:
     import pandas as pd
+    import polars as pl
+    import pyarrow as pa
 
     from virtoll.report import Analysis, CellSummary, Comparison, Task
+    from virtoll.report.dataset.arrow import Kind
     from virtoll.runfolder.records import Manifest, TrialRecord
 
 
-def load(run: str | Path = "latest") -> Run:
-    """A run by its folder, its name in the runs folder, or ``latest``; nothing of it is read before it is asked for.
+@overload
+def load(run: str | Path = "latest") -> Run: ...
+@overload
+def load(run: str | Path, *others: str | Path) -> Runs: ...
+def load(run: str | Path = "latest", *others: str | Path) -> Run | Runs:
+    """A run by its folder, its name in the runs folder, or ``latest``; of several, what ``load_all`` gives.
 
-    Raises ``UsageError`` where there is no such run; reading raises ``RunFolderError`` with file and line.
+    Nothing of it is read before it is asked for. Raises ``UsageError`` where there is no such run; reading raises
+    ``RunFolderError`` with file and line.
     """
-    return Run(find_run(str(run)))
+    return load_all(run, *others) if others else Run(find_run(str(run)))
 
 
 class Run:
@@ -103,6 +112,20 @@ class Run:
 
             rows = [{**one, "parameters": canonical_text(one["parameters"])} for one in rows]
         return frame_of(rows, of, self.folder.name)
+
+    @overload
+    def table(self, name: TableName, as_: Literal["arrow"] = "arrow") -> pa.Table: ...
+    @overload
+    def table(self, name: TableName, as_: Literal["pandas"]) -> pd.DataFrame: ...
+    @overload
+    def table(self, name: TableName, as_: Literal["polars"]) -> pl.DataFrame: ...
+    def table(self, name: TableName, as_: Kind = "arrow") -> Any:
+        """A table of the dataset (docs/dataset.md): ``samples``, ``points``, ``boots`` or ``runs``.
+
+        Raises ``UsageError`` where the table or the kind is not known, or a package is not installed: they are the
+        extra ``data``.
+        """
+        return table_of(self.folder, name, as_)
 
     def report(self) -> Path:
         """Write the report anew, as ``virtoll report`` does, and return its page."""

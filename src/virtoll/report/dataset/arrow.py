@@ -1,0 +1,133 @@
+"""Tables of a dataset by Arrow, and as Parquet files: typed columns with units, zstd, and the dataset's version.
+
+Main functions: ``schema_of``, ``arrow_tables``, ``write_parquet``, ``as_kind``. pyarrow, pandas and polars are the
+extra ``data``: each is imported where it is used, and one that is missing is a ``UsageError`` with its remedy.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from virtoll.errors import StorageError, UsageError, remedy_for
+from virtoll.report.columns import ValueKind
+from virtoll.report.dataset.rows import rows_of
+from virtoll.report.dataset.tables import TABLES, VERSION, OfRun, columns_of
+from virtoll.stats.analysis import RunData
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Kind = Literal["arrow", "pandas", "polars"]
+"""Whose table is wanted."""
+Package = Literal["pyarrow", "duckdb", "pandas", "polars"]
+VERSION_KEY: Final = "virtoll.dataset"
+"""In a file's metadata: the version of the tables. ``virtoll.table`` beside it has the table's name."""
+
+
+def package(name: Package, what_for: str) -> Any:
+    """A package of the extra ``data``; ``UsageError`` where it is not installed. ``what_for``: a sentence's subject."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        raise UsageError(f"{what_for} needs {name}, which is not installed; {remedy_for('data')}") from None
+
+
+def schema_of(table: str) -> pa.Schema:
+    """The schema of a table: each column with its type, whether it may be missing, and its unit and meaning."""
+    pa = package("pyarrow", "a table of the dataset")
+    types = {
+        ValueKind.TEXT: pa.string(),
+        ValueKind.COUNT: pa.int64(),
+        ValueKind.NUMBER: pa.float64(),
+        ValueKind.ANSWER: pa.bool_(),
+    }
+    columns = [
+        pa.field(one.name, types[one.kind], one.nullable, {"unit": one.unit, "meaning": one.meaning})
+        for one in columns_of(table)
+    ]
+    return pa.schema(columns, {VERSION_KEY: str(VERSION), "virtoll.table": table})
+
+
+def arrow_tables(data: RunData) -> dict[str, pa.Table]:
+    """Every table of ``TABLES`` of a run; one of which it has nothing has no rows."""
+    return {name: _table(name, rows) for name, rows in rows_of(data).by_table().items()}
+
+
+def _table(name: str, rows: Sequence[OfRun]) -> pa.Table:
+    pa = package("pyarrow", "a table of the dataset")
+    schema = schema_of(name)
+    columns = [pa.array([getattr(row, one.name) for row in rows], one.type) for one in schema]
+    return pa.table(columns, schema=schema)
+
+
+def with_schema(table: pa.Table, name: str) -> pa.Table:
+    """A table that was read of files, with its schema: columns in their order, with units and meanings."""
+    schema = schema_of(name)
+    return table.select(schema.names).cast(schema)
+
+
+def write_parquet(table: pa.Table, path: Path) -> None:
+    """Write a table so that a reader sees a whole file or none; OSError."""
+    parquet: Any = importlib.import_module("pyarrow.parquet")
+    descriptor, beside = tempfile.mkstemp(prefix=f".{path.name}.new-", dir=path.parent)
+    os.close(descriptor)
+    try:
+        Path(beside).chmod(0o644)
+        parquet.write_table(table, beside, compression="zstd")
+        with Path(beside).open("rb") as file:
+            os.fsync(file.fileno())
+        Path(beside).replace(path)
+    except BaseException:
+        Path(beside).unlink(missing_ok=True)
+        raise
+
+
+def export(data: RunData, folder: Path) -> tuple[Path, ...]:
+    """Write every table of a run to ``folder/TABLE/RUN.parquet``, beside those of other runs; the files.
+
+    Raises ``StorageError`` where they cannot be written.
+    """
+    written = []
+    for name, table in arrow_tables(data).items():
+        path = folder / name / f"{data.manifest.run}.parquet"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_parquet(table, path)
+        except OSError as error:
+            raise StorageError(f"cannot write {path}: {error.strerror or error}; give another folder") from error
+        written.append(path)
+    return tuple(written)
+
+
+def as_kind(table: pa.Table, kind: Kind) -> Any:
+    """The same table for pandas or polars; what is missing is missing there too, and never zero or NaN.
+
+    Raises ``UsageError`` where the package is not installed, or there is no such kind.
+    """
+    if kind == "arrow":
+        return table
+    if kind == "polars":
+        return package("polars", "a table as polars").from_arrow(table)
+    if kind != "pandas":
+        raise UsageError(f"as_={kind!r}: not known; choose one of: arrow, pandas, polars")
+    pandas, pa = package("pandas", "a table as pandas"), package("pyarrow", "a table of the dataset")
+    types: Mapping[Any, Any] = {
+        pa.string(): pandas.StringDtype(),
+        pa.int64(): pandas.Int64Dtype(),
+        pa.float64(): pandas.Float64Dtype(),
+        pa.bool_(): pandas.BooleanDtype(),
+    }
+    return table.to_pandas(types_mapper=types.get)
+
+
+def known_table(name: str) -> None:
+    """``UsageError`` where there is no such table."""
+    if name not in TABLES:
+        raise UsageError(f"table {name!r} is not known; choose one of: {', '.join(TABLES)}")

@@ -1,0 +1,157 @@
+"""SQL over the tables of a dataset, by DuckDB, which may read these files and do nothing else.
+
+Main types: ``Sources`` (the Parquet files by table), ``Answer`` (columns, and rows as they come). Main function:
+``query``. One statement that reads is taken. The connection is in memory, takes no extension by itself, spills nothing
+to disk, and its settings are locked before the statement runs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from virtoll.errors import UsageError
+from virtoll.report.dataset.arrow import VERSION_KEY, package
+from virtoll.report.dataset.tables import VERSION
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BUCKETS: Final = ("s3://", "gs://", "r2://")
+"""How the address of a bucket begins, which DuckDB reads by its extension httpfs."""
+_SETTINGS: Final = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "python_enable_replacements": "false",  # names of tables are never our variables
+    "temp_directory": "",
+    "memory_limit": "50%",
+    "preserve_insertion_order": "true",
+}
+_READING: Final = frozenset({"SELECT", "EXPLAIN", "MULTI"})  # the last is what PIVOT is made of
+_FETCHED_AT_ONCE: Final = 10_000
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The Parquet files of each table, as paths or addresses; one of a bucket may have a ``*``.
+
+    ``exported``: whether some are of an export, which another Virtoll may have written: its version is then asked for.
+    """
+
+    files: Mapping[str, Sequence[str]]
+    exported: bool = False
+
+    @property
+    def in_buckets(self) -> bool:
+        """Whether some are in a bucket."""
+        return any(one.startswith(BUCKETS) for own in self.files.values() for one in own)
+
+
+class Answer:
+    """What a statement answers: ``columns``, each name once, and the rows as they come, or all of it by Arrow."""
+
+    def __init__(self, connection: Any, sql: str) -> None:
+        """``connection``: DuckDB's, with the views; ``UsageError`` where the statement is wrong."""
+        self._connection, self._sql = connection, sql
+        with _told():
+            self._relation = connection.sql(sql)
+        self.columns = _each_once(self._relation.columns)
+
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """The rows, some thousand at a time in memory; ``UsageError`` where one cannot be computed."""
+        with _told():
+            self._connection.execute(self._sql)
+        while True:
+            with _told():
+                some = self._connection.fetchmany(_FETCHED_AT_ONCE)
+            if not some:
+                return
+            yield from some
+
+    def arrow(self) -> pa.Table:
+        """All rows as a table; ``UsageError`` where pyarrow is missing, or a row cannot be computed."""
+        package("pyarrow", "a table")
+        with _told():
+            found: pa.Table = self._relation.to_arrow_table()
+        return found.rename_columns(self.columns)
+
+
+def query(sql: str, sources: Sources) -> Answer:
+    """The answer to one statement that reads, over a view of each table; ``UsageError`` for a wrong one."""
+    duckdb = package("duckdb", "a query")
+    with _told():
+        statements = duckdb.extract_statements(sql)
+    if len(statements) != 1 or statements[0].type.name not in _READING:
+        raise UsageError('SQL: give one statement that reads, such as "select platform, value from samples"')
+    connection = duckdb.connect(":memory:", config=_SETTINGS)
+    with _told():
+        _prepare(connection, sources)
+    return Answer(connection, sql)
+
+
+def _prepare(connection: Any, sources: Sources) -> None:
+    """The views; then nothing but their files can be read, and no setting changed."""
+    if sources.in_buckets:
+        _load_httpfs(connection)
+    allowed = [one for own in sources.files.values() for one in own]
+    buckets = sorted({one.partition("*")[0] for one in allowed if one.startswith(BUCKETS)})
+    connection.execute(f"set allowed_paths = {_list([one for one in allowed if not one.startswith(BUCKETS)])}")
+    connection.execute(f"set allowed_directories = {_list(buckets)}")
+    for name, files in sources.files.items():
+        if files:
+            connection.read_parquet(list(files), union_by_name=sources.exported).create_view(name)
+            if sources.exported:
+                _refuse_other_version(connection, files)
+    connection.execute("set enable_external_access = false")
+    connection.execute("set lock_configuration = true")
+
+
+def _refuse_other_version(connection: Any, files: Sequence[str]) -> None:
+    asked = "select distinct decode(value) from parquet_kv_metadata(?) where decode(key) = ?"
+    found = sorted(one for (one,) in connection.execute(asked, [list(files), VERSION_KEY]).fetchall())
+    if found != [str(VERSION)]:
+        words = f"version {' and '.join(found)} of the dataset" if found else "no tables of a dataset"
+        raise UsageError(f"{files[0]}: holds {words}, this virtoll reads {VERSION}; export the runs again")
+
+
+def _load_httpfs(connection: Any) -> None:
+    duckdb = package("duckdb", "a query")
+    try:
+        connection.execute("load httpfs")
+    except duckdb.Error:
+        raise UsageError(
+            "a bucket is read by DuckDB's extension httpfs, which is not installed; install it once with a network: "
+            "python -c \"import duckdb; duckdb.sql('install httpfs')\""
+        ) from None
+
+
+def _list(texts: Sequence[str]) -> str:
+    """A list of texts in SQL."""
+    return "[" + ", ".join("'" + one.replace("'", "''") + "'" for one in texts) + "]"
+
+
+def _each_once(names: Sequence[str]) -> list[str]:
+    """The names of columns; a later one of the same name is numbered."""
+    found: list[str] = []
+    for name in names:
+        number, own = 1, name
+        while own in found:
+            number += 1
+            own = f"{name}_{number}"
+        found.append(own)
+    return found
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """DuckDB's complaint as a ``UsageError`` of one sentence, without its drawing of the place."""
+    duckdb = package("duckdb", "a query")
+    try:
+        yield
+    except duckdb.Error as error:
+        lines = [line.strip() for line in str(error).partition("\n\nLINE ")[0].splitlines() if line.strip()]
+        said = re.sub(r"\s+", " ", "; ".join(line.rstrip(".!") for line in lines))
+        raise UsageError(f"SQL: {said}; docs/dataset.md has every table and column") from None
