@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from virtoll import units
 from virtoll.report import words
 from virtoll.report.headline import control_line, headline_tasks, order_line
+from virtoll.runfolder.records import Manifest
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import LEVEL, Comparison, Verdict
 from virtoll.stats.ranking import Placed, Ranking, ranking
@@ -93,16 +94,35 @@ def extended_line(analysis: Analysis) -> str:
     )
 
 
+def campaign_lines(manifest: Manifest) -> list[str]:
+    """Of a part, which blocks of a campaign it has; of a run that was merged, of which hosts, and what was left out."""
+    found = []
+    if manifest.part is not None:
+        own = [block + 1 for block in manifest.part.blocks]
+        which = f"block {own[0]}" if len(own) == 1 else f"blocks {own[0]} to {own[-1]}"
+        found.append(
+            f"This is a part of campaign {manifest.part.campaign[:8]}: {which} of {manifest.part.of}. 'virtoll "
+            "campaign merge' makes one run of all parts."
+        )
+    if manifest.merged is not None:
+        found += [f"{one.rstrip('.')}." for one in (*manifest.merged.left_out, *manifest.merged.doubts)]
+    return found
+
+
 def notes(analysis: Analysis, damage: Sequence[str] = ()) -> tuple[str, ...]:
     """What must be read before any number, a sentence or two each; `damage`: what of the folder is not as it was."""
     data, manifest = analysis.data, analysis.data.manifest
     reason = f": {data.state.reason}" if data.state.reason else ""
     found = []
     if data.state.state != "complete":
+        rest = "'virtoll resume' takes the rest."
+        if manifest.merged is not None:
+            rest = "'virtoll campaign block' measures them, and 'virtoll campaign merge' takes them in."
         found.append(
             f"This run is not complete ({data.state.state}{reason}). What follows rests on what was measured so far; "
-            "'virtoll resume' takes the rest."
+            f"{rest}"
         )
+    found += campaign_lines(manifest)
     if damage:
         found.append(damage_line(damage))
     if analysis.extended_from is not None:

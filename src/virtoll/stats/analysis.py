@@ -200,6 +200,7 @@ class Analysis:
         """Whether blocks may be added to the run: it ended, and its number of blocks was fixed."""
         manifest = self.data.manifest
         fixed = Looks.of(manifest.experiment) is None and not self.in_paper_order
+        fixed = fixed and manifest.part is None and manifest.merged is None
         return self.data.state.state == "complete" and fixed and bool(manifest.plan.trials)
 
     @property
@@ -311,7 +312,7 @@ def analyse(data: RunData) -> Analysis:
         clocks=clock_errors(clock_readings([*data.trials, *each_guest(data.at_once)]), platforms),
         order=order,
         drift=drift([one for one in order if one.observation.platform not in caveats]),
-        fitness=host_fitness(data.fitness, data.manifest.host),
+        fitness=host_fitness(data.fitness, data.manifest.host, merged=data.manifest.merged is not None),
         equivalence=equivalence(data.boots, platforms, data.manifest.baseline),
         statuses=_statuses(data, platforms),
         ceilings=limits,
