@@ -104,11 +104,9 @@ def _paths(folders: Sequence[Path]) -> tuple[list[Path], int | None]:
 
 def _may_be_part(path: Path) -> bool:
     """A run's folder; one without its manifest that has trials is damaged, and is told."""
-    return (
-        path.is_dir()
-        and not path.is_symlink()
-        and any((path / one).exists() for one in ("manifest.json", "trials.jsonl"))
-    )
+    if path.name.startswith(".") or not path.is_dir() or path.is_symlink():
+        return False
+    return any((path / name).exists() for name in ("manifest.json", "trials.jsonl"))
 
 
 def _read(path: Path, created_ns: int | None, now_ns: int) -> Part | None:

@@ -45,7 +45,7 @@ class Allowed:
 
 @dataclass(frozen=True)
 class Merged:
-    """The run's folder, how many blocks of how many and of how many hosts it has, and what must be told, in sentences."""
+    """The run's folder, how many blocks of how many and of how many hosts it has, and what is told, in sentences."""
 
     folder: Path
     blocks: int

@@ -34,6 +34,7 @@ def run_folders() -> list[Path]:
     from virtoll.runfolder.overview import created_ns
 
     folders = [path.parent for path in runs_directory().glob("*/manifest.json")]
+    folders = [path for path in folders if not path.name.startswith(".")]  # what a killed 'campaign merge' left
     return sorted(folders, key=lambda folder: (created_ns(folder), folder.name))
 
 

@@ -125,9 +125,8 @@ def _reason(finding: FitnessReading, host: Mapping[str, Any]) -> str:
 
 def _sessions(samples: Sequence[FitnessRecord]) -> list[Sequence[FitnessRecord]]:
     """The samples of each time that something was measured: the first of each is before any trial."""
-    begins = [place for place, one in enumerate(samples) if one.after_trial is None]
-    ends = [*begins[1:], len(samples)]
-    return [samples[begin:end] for begin, end in zip(begins, ends, strict=True)] or [samples]
+    begins = [place for place, one in enumerate(samples) if one.after_trial is None and place]
+    return [samples[begin:end] for begin, end in itertools.pairwise([0, *begins, len(samples)])]
 
 
 def _quantities(sessions: Sequence[Sequence[FitnessRecord]], host: Mapping[str, Any]) -> dict[str, float | None]:
