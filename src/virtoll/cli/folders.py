@@ -46,7 +46,7 @@ def earlier_run(experiment: str, fingerprint: str) -> Path | None:
         try:
             run = RunFolder.open(folder)
             same = run.manifest.experiment["name"] == experiment and run.manifest.host["fingerprint"] == fingerprint
-            if same and run.state().state == "complete":
+            if same and run.manifest.merged is None and run.state().state == "complete":
                 return folder
         except RunFolderError:
             continue  # 'virtoll list runs' says what is wrong with it

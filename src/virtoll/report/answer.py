@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from virtoll import units
 from virtoll.report import words
 from virtoll.report.headline import control_line, headline_tasks, order_line
-from virtoll.runfolder.records import Manifest
+from virtoll.report.hosts import campaign_lines
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import LEVEL, Comparison, Verdict
 from virtoll.stats.ranking import Placed, Ranking, ranking
@@ -94,19 +94,11 @@ def extended_line(analysis: Analysis) -> str:
     )
 
 
-def campaign_lines(manifest: Manifest) -> list[str]:
-    """Of a part, which blocks of a campaign it has; of a run that was merged, of which hosts, and what was left out."""
-    found = []
-    if manifest.part is not None:
-        own = [block + 1 for block in manifest.part.blocks]
-        which = f"block {own[0]}" if len(own) == 1 else f"blocks {own[0]} to {own[-1]}"
-        found.append(
-            f"This is a part of campaign {manifest.part.campaign[:8]}: {which} of {manifest.part.of}. 'virtoll "
-            "campaign merge' makes one run of all parts."
-        )
-    if manifest.merged is not None:
-        found += [f"{one.rstrip('.')}." for one in (*manifest.merged.left_out, *manifest.merged.doubts)]
-    return found
+def how_to_end(analysis: Analysis) -> str:
+    """What brings the rest of a run that did not end, as a sentence's end."""
+    if analysis.data.manifest.merged is None:
+        return "'virtoll resume' takes the rest."
+    return "'virtoll campaign block' measures the rest, and 'virtoll campaign merge' takes it in."
 
 
 def notes(analysis: Analysis, damage: Sequence[str] = ()) -> tuple[str, ...]:
@@ -115,14 +107,11 @@ def notes(analysis: Analysis, damage: Sequence[str] = ()) -> tuple[str, ...]:
     reason = f": {data.state.reason}" if data.state.reason else ""
     found = []
     if data.state.state != "complete":
-        rest = "'virtoll resume' takes the rest."
-        if manifest.merged is not None:
-            rest = "'virtoll campaign block' measures them, and 'virtoll campaign merge' takes them in."
         found.append(
             f"This run is not complete ({data.state.state}{reason}). What follows rests on what was measured so far; "
-            f"{rest}"
+            f"{how_to_end(analysis)}"
         )
-    found += campaign_lines(manifest)
+    found += campaign_lines(analysis)
     if damage:
         found.append(damage_line(damage))
     if analysis.extended_from is not None:
@@ -186,7 +175,7 @@ def _is_of_one_block(one: Comparison) -> bool:
 
 def not_known(analysis: Analysis) -> tuple[Remaining, ...]:
     """What of the primary comparisons is not known, and how many blocks more would tell, fewest first."""
-    rules = Rules(analysis.margin, analysis.level, analysis.level)
+    rules = Rules(analysis.margin, analysis.level, analysis.level, host_of=analysis.host_of)
     unsteady = {one.task for one in analysis.two_states}
     every = remaining(analysis.comparisons, analysis.control, rules, analysis.level_after)
     return tuple(one for one in every if one.comparison.task not in unsteady)
@@ -200,11 +189,12 @@ def cost_to_know_line(analysis: Analysis) -> str:
     left = not_known(analysis)
     if not left:
         return ""
-    seconds = block_seconds(analysis.data.every_trial)
+    seconds = None if analysis.host_of else block_seconds(analysis.data.every_trial)
+    unit = "host" if analysis.host_of else "block"
     can = [one for one in left if one.blocks is not None]
     never = len(left) - len(can)
     rest = (
-        f" {never} {'lies' if never == 1 else 'lie'} so near to the margin that {MOST_BLOCKS} blocks would not decide "
+        f" {never} {'lies' if never == 1 else 'lie'} so near to the margin that {MOST_BLOCKS} {unit}s would not decide "
         f"{'it' if never == 1 else 'them'}."
         if never
         else ""
@@ -217,12 +207,12 @@ def cost_to_know_line(analysis: Analysis) -> str:
         return lead + rest
     most = can[-1].blocks or 0
     what = "it" if len(left) == 1 else "all of them" if not never else "one" if len(can) == 1 else f"{len(can)} of them"
-    lead = f"{lead} By this run's noise, {_more(most, seconds)} would decide {what}"
+    lead = f"{lead} By this run's noise, {_more(most, seconds, unit)} would decide {what}"
     if analysis.extendable:
         rest += f" To measure them: virtoll extend {analysis.data.manifest.run} --blocks +{most}."
     if len(can) == 1:
         return f"{lead}.{rest}"
-    told = ", ".join(f"{_named(one)} after {_more(one.blocks or 0, seconds)}" for one in can[:_NAMED])
+    told = ", ".join(f"{_named(one)} after {_more(one.blocks or 0, seconds, unit)}" for one in can[:_NAMED])
     others = len(can) - _NAMED
     return f"{lead}; {'first ' if others > 0 else ''}{told}.{rest}"
 
@@ -231,7 +221,7 @@ def _named(one: Remaining) -> str:
     return f"{one.comparison.platform} in {one.comparison.task.label}"
 
 
-def _more(blocks: int, seconds: float | None) -> str:
-    """'4 more blocks (12 min)'."""
+def _more(blocks: int, seconds: float | None, unit: str) -> str:
+    """'4 more blocks (12 min)', '1 more host'."""
     time = "" if seconds is None else f" ({units.time_to_come(blocks * seconds)})"
-    return f"{blocks} more block{'' if blocks == 1 else 's'}{time}"
+    return f"{blocks} more {unit}{'' if blocks == 1 else 's'}{time}"
