@@ -20,16 +20,22 @@ from tests.support.experiments import fake
 
 from virtoll import __version__
 from virtoll.campaign.candidates import found_parts
+from virtoll.campaign.explain import explained_experiment
+from virtoll.campaign.extension import extended_experiment
 from virtoll.campaign.merge import Allowed, Merged, merge
 from virtoll.campaign.parts import asked_blocks, beginning, block_numbers, part_name, part_of, refuse_undivided
-from virtoll.campaign.pipeline import measure, resume
+from virtoll.campaign.pipeline import experiment_of, measure, resume
 from virtoll.campaign.preview import plan_of
 from virtoll.campaign.progress import SilentProgress
+from virtoll.claims import NO_PAPER
 from virtoll.errors import RunFolderError, StorageError, UsageError
 from virtoll.experiment.model import Experiment
 from virtoll.experiment.plan import Trial
-from virtoll.report import load_analysis
+from virtoll.report import load_analysis, report_document
 from virtoll.report.answer import notes
+from virtoll.report.columns import TABLES
+from virtoll.report.page import render_page
+from virtoll.report.tables import csv_tables
 from virtoll.runfolder import placing
 from virtoll.runfolder.overview import state_now, writing
 from virtoll.runfolder.records import TrialRecord
@@ -120,6 +126,16 @@ def test_parts_merged_are_the_same_campaign_on_one_host_trial_by_trial(parts: Pa
     assert [(one.verdict, one.pairs) for one in ratios] == [(one.verdict, one.pairs) for one in others]
 
 
+def test_what_goes_on_with_a_run_is_refused_for_a_merged_one(parts: Path) -> None:
+    run = RunFolder.open(merged(parts).folder)
+    with pytest.raises(UsageError, match="is merged of parts; measure a block that it has not"):
+        experiment_of(run)
+    with pytest.raises(UsageError, match="is of a campaign, whose number of blocks was fixed before it began"):
+        extended_experiment(run, BLOCKS + 1)
+    with pytest.raises(UsageError, match="is merged of parts; explain one of the parts"):
+        explained_experiment(run)
+
+
 def test_a_part_has_its_blocks_of_the_whole_plan_and_says_so(parts: Path) -> None:
     whole = [one for one in plan_of(experiment()).trials if one.block in (22, 23)]
     part = RunFolder.open(parts / "blocks-23-24")
@@ -190,10 +206,6 @@ def test_a_requeued_task_does_what_is_left_to_do(tmp_path: Path) -> None:
     run = virtoll("campaign", "merge", tmp_path / "c", "--into", tmp_path / "run")
     assert (run.returncode, run.stderr) == (0, "")
     assert run.stdout.startswith(f"2 of 2 blocks of 1 host: {tmp_path}/run\n")
-    for command in (("resume",), ("extend", "--blocks", "+1"), ("explain",)):
-        refused = virtoll(command[0], tmp_path / "run", *command[1:])
-        assert refused.returncode == 2, command
-        assert "merged of parts" in refused.stderr or "is of a campaign" in refused.stderr
 
 
 def test_blocks_are_asked_for_and_told_from_one() -> None:
@@ -463,7 +475,7 @@ def test_a_kill_in_the_middle_of_a_merge_leaves_the_old_run_or_the_new(tmp_path:
         merge([tmp_path / "parts"], lambda *_: into, ["virtoll"], Allowed(partial=True))
     measured(tmp_path / "parts", 3, of=small)
     before = RunFolder.open(into).trials() if old else None
-    for step in (2, 6, 15, 22, 28, 31):
+    for step in (6, 15, 31):
         if killed_merge(tmp_path / "parts", into, step) != -signal.SIGKILL:
             break
         there = RunFolder.open(into).trials() if (into / "manifest.json").exists() else None
@@ -513,6 +525,83 @@ def test_a_merged_run_is_read_with_the_state_of_each_host(parts: Path) -> None:
     fitness = load_analysis(merged(parts).folder).fitness
     swap = next(one.value for one in fitness.findings if one.threshold.name == "swap")
     assert swap is None or swap < 10**8
+
+
+def slower(part: Path, factor: float) -> None:
+    """What its platform 'slow' took, made longer."""
+    lines = [json.loads(line) for line in (part / "trials.jsonl").read_text().splitlines()]
+    for line in lines:
+        if line["platform"] == "slow" and line["workload"] == "superpi":
+            marks = line["clock"]["marks"]
+            marks["end_ns"] = int(marks["start_ns"] + (marks["end_ns"] - marks["start_ns"]) * factor)
+    (part / "trials.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_sums(part)
+
+
+@pytest.fixture
+def several(parts: Path) -> Path:
+    """The same campaign by six hosts, of which the fourth has a slower 'slow'."""
+    for path in sorted(parts.iterdir()):
+        first = RunFolder.open(path).manifest.plan.trials[0].block
+        changed(path, {"fingerprint": f"{first % 6}" * 64})
+        if first % 6 == 3:
+            slower(path, 1.3)
+    return merged(parts).folder
+
+
+def test_host_is_a_level_of_the_analysis(several: Path) -> None:
+    analysis = load_analysis(several)
+    found = analysis.across_hosts
+    assert [host.name for host in found.hosts] == [f"host-{number}" for number in range(1, 7)]
+    assert found.hosts[3].blocks == (3, 9, 15, 21)
+    assert {(one.host, one.platform, one.task.workload) for one in found.flagged} == {("host-4", "slow", "superpi")}
+    assert found.flagged[0].factor == pytest.approx(1 / 1.3, rel=0.05)
+    varying = {(one.platform, one.task.workload): one for one in found.variations}
+    assert varying["slow", "superpi"].between == pytest.approx(0.11, rel=0.2)
+    assert varying["slow", "forward"].between == pytest.approx(0.0, abs=0.01)
+    one = next(one for one in analysis.comparisons if one.task.workload == "superpi")
+    assert (len(one.pairs), len(one.hosts), str(one.verdict)) == (24, 6, "slower")
+    assert one.interval is not None
+    assert one.interval.method == "moderated t on hosts' mean log ratios"
+    assert one.interval.high - one.interval.low > 0.04, "wider than 24 blocks of one host would have it"
+    said = " ".join(notes(analysis))
+    assert "This run is of 6 hosts. A host counts once in each verdict" in said
+    assert "host-4 stands out: slow in Super Pi 1000" in said
+    assert "slower there than on the others. It is not left out; 'virtoll campaign merge --without-host host-4'" in said
+    assert analysis.drift is None, "hosts measure at the same time: there is no trend over a run"
+    assert not analysis.extendable
+
+
+def test_a_merged_run_has_a_section_of_its_hosts(several: Path) -> None:
+    analysis = load_analysis(several)
+    page = render_page(analysis, {}, (), NO_PAPER).replace("\u00a0", " ")
+    section = page.partition('id="hosts-title"')[2].partition("</section>")[0]
+    assert all(f'<th scope="row">host-{number}</th>' in section for number in range(1, 7))
+    assert "4, 10, 16, 22" in section
+    assert '<td class="text wrap warn">slow in Super Pi' in section
+    assert "A host stands out where its mean is further from the others" in section
+    tables = {table.name: table.records() for table in csv_tables(analysis)}
+    flagged = [(row["host"], row["platform"], row["blocks"]) for row in tables["hosts"] if row["stands_out"]]
+    assert flagged == [("host-4", "slow", 4)]
+    assert len(tables["host_variation"]) == sum(one.task.metric.primary for one in analysis.comparisons)
+    for name in ("hosts", "host_variation"):
+        assert [one.name for one in TABLES[name].columns()] == list(tables[name][0])
+    document = report_document(analysis, (), several, several / "index.html", ())
+    assert [one["blocks"] for one in document["run"]["hosts"]][3] == [4, 10, 16, 22]
+    assert document["hosts"] == tables["hosts"]
+    assert document["run"]["merged"]["missing"] == ()
+    json.dumps(document)
+
+
+def test_a_run_of_one_host_has_no_table_of_hosts(parts: Path) -> None:
+    analysis = load_analysis(merged(parts).folder)
+    assert not {"hosts", "host_variation"} & {table.name for table in csv_tables(analysis)}
+    assert not analysis.across_hosts.variations
+    page = render_page(analysis, {}, (), NO_PAPER)
+    assert "This run was merged of a campaign's parts." in page
+    assert "From host to host" not in page
+    alone = load_analysis(parts / "block-1")
+    assert 'id="hosts-title"' not in render_page(alone, {}, (), NO_PAPER)
 
 
 def test_a_plan_of_another_version_is_refused(parts: Path, monkeypatch: pytest.MonkeyPatch) -> None:

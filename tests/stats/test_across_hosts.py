@@ -15,7 +15,7 @@ from virtoll.stats.values import Task
 from virtoll.stats.verdicts import Rules, decide, judge
 
 TASKS, PLATFORMS, HOSTS, EACH = 6, 5, 6, 4
-METRIC = MetricRecord("superpi", "duration", "ns", "lower", "marks", "Super Pi", "cpu")
+METRIC = MetricRecord("superpi", "duration", "ns", "lower", source="marks", title="Super Pi", resource="cpu")
 TASK = Task("superpi", METRIC, "{}", "")
 HOST_OF = {block: f"host-{block % HOSTS + 1}" for block in range(HOSTS * EACH)}
 

@@ -46,9 +46,7 @@ def hosts_lines(analysis: Analysis) -> list[str]:
         return []
     found = analysis.across_hosts
     counted = "A host counts once in each verdict, however many blocks it has"
-    lines = [
-        f"This run is of {len(found.hosts)} hosts. {counted}, so that verdicts are of hosts like these, not of these alone."
-    ]
+    lines = [f"This run is of {len(found.hosts)} hosts. {counted}, so that verdicts are of hosts like these."]
     for host in found.hosts:
         own = [one for one in found.flagged if one.host == host.name]
         if own:
