@@ -306,7 +306,12 @@ def _inverse(interval: Interval | None) -> Interval | None:
 
 
 def _more_blocks(analysis: Analysis, threshold: Threshold, cell: Cell, family: int) -> int | None:
-    """As in `meets`; of a slowdown by the run's own comparison and the size of its family."""
+    """As in `meets`; of a slowdown by the run's own comparison and the size of its family.
+
+    None in a run of several hosts, where hosts would decide.
+    """
+    if analysis.host_of:
+        return None
     if threshold.figure is not None:
         asked = Asked(threshold.text, threshold.limit, cell.lower_is_better, cell)
         return more_blocks_for(asked, family, analysis.level_after)

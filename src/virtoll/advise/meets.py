@@ -207,7 +207,7 @@ def finding(analysis: Analysis, ratios: Ratios, asked: Asked, family: int) -> Fi
         note=asked.note,
         too_much=own.estimate is None and value is not None,
         more_blocks=more_blocks_for(asked, family, analysis.level_after)
-        if answer is Answer.OPEN and own.caveat is None
+        if answer is Answer.OPEN and own.caveat is None and not analysis.host_of
         else None,
     )
 

@@ -76,6 +76,8 @@ def explained_experiment(run: RunFolder) -> Experiment:
     """The run's experiment; a ``UsageError`` where the run has not ended, or has no trials of one guest."""
     if run.state().state != "complete":
         raise UsageError(f"{run.path}: its run has not ended; end it with 'virtoll resume {run.path}', then explain it")
+    if run.manifest.merged is not None:
+        raise UsageError(f"{run.path} is merged of parts; explain one of the parts, on the host that measured it")
     experiment = stored_experiment(run.manifest)
     if experiment.scenario in ("scale", "consolidation"):
         raise UsageError(

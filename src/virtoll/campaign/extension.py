@@ -72,6 +72,11 @@ def extended_experiment(folder: RunFolder, blocks: int) -> Experiment:
     described, new = manifest.experiment, f"start a new run of {manifest.experiment['name']}"
     if described.get("scenario") in ("consolidation", "density") or not manifest.plan.trials:
         raise UsageError(f"{folder.path} counts idle guests, and has no blocks; {new}")
+    if manifest.part is not None or manifest.merged is not None:
+        raise UsageError(
+            f"{folder.path} is of a campaign, whose number of blocks was fixed before it began; begin a new campaign "
+            f"of {described['name']} with more blocks"
+        )
     if described.get("order") == "paper":
         raise UsageError(
             f"{folder.path} has the order of a paper: each platform's repetitions stand in a row, and none can be "

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from virtoll.campaign import against, consolidation, extension, manifest, probe_cache, scale
+from virtoll.campaign import against, consolidation, extension, manifest, parts, probe_cache, scale
 from virtoll.campaign.calibration import Calibrator
 from virtoll.campaign.fleet import Fleet
 from virtoll.campaign.live_guest import LiveGuest, running
@@ -48,14 +48,23 @@ Look = Callable[[RunFolder, int], "LookRecord"]
 
 
 def measure(
-    experiment: Experiment, into: Path, command: list[str], progress: Progress, look: Look | None = None
+    experiment: Experiment,
+    into: Path,
+    command: list[str],
+    progress: Progress,
+    look: Look | None = None,
+    *,
+    blocks: tuple[int, ...] = (),
 ) -> None:
     """Run an experiment from its first trial to its last into a new run folder.
 
-    ``look`` is asked after the blocks of the experiment's ``looks``, and may end it there.
+    ``look`` is asked after the blocks of the experiment's ``looks``, and may end it there. ``blocks``: measure a part
+    of a campaign, which has these blocks alone; none: all of it.
     """
     with open_session_for(experiment, progress) as session:
-        plan = plan_of(experiment)
+        whole = plan_of(experiment)
+        part = parts.part_of(experiment, whole, blocks) if blocks else None
+        plan = parts.only_blocks(whole, blocks) if blocks else whole
         builds = against.record_of(experiment, session)
         found = probe_all(experiment.platforms, session, progress)
         held = possible(plan, experiment).trials
@@ -72,6 +81,7 @@ def measure(
             smallest=session.smallest_image if len(images_of(experiment)) > 1 else None,
             against=builds,
         )
+        document = replace(document, part=part)
         folder = RunFolder.create(into, document)
         session.commands.record_into(folder)
         _measure_plan(experiment, plan, folder, session, progress, look)
@@ -88,7 +98,8 @@ def resume(into: Path, progress: Progress, look: Look | None = None) -> None:
         folder.repair()
         folder.set_state("running", None)
         session.commands.record_into(folder)
-        _measure_plan(experiment, plan_of(experiment), folder, session, progress, look)
+        plan = parts.part_plan(experiment, folder.manifest.part)
+        _measure_plan(experiment, plan, folder, session, progress, look)
     folder.set_state("complete", None)
 
 
@@ -113,6 +124,11 @@ def extend(into: Path, blocks: int, command: list[str], progress: Progress) -> N
 
 def experiment_of(folder: RunFolder) -> Experiment:
     """The experiment that a run folder was made from; refused where this Virtoll plans other trials of it."""
+    if folder.manifest.merged is not None:
+        raise UsageError(
+            f"{folder.path} is merged of parts; measure a block that it has not with 'virtoll campaign block', and "
+            "merge again"
+        )
     experiment = stored_experiment(folder.manifest)
     planned = [
         (
@@ -124,7 +140,7 @@ def experiment_of(folder: RunFolder) -> Experiment:
             t.scale,
             _frame_size(t.workload.parameters.model_dump()),
         )
-        for t in plan_of(experiment).trials
+        for t in parts.part_plan(experiment, folder.manifest.part).trials
     ]
     begun = [
         (t.platform, t.workload, t.round, t.warm_up, t.condition, t.scale, _frame_size(t.parameters))

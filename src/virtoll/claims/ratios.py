@@ -24,7 +24,7 @@ from virtoll.stats.bounds import forwarded_elsewhere
 from virtoll.stats.caveats import hosts_of, why_other_host
 from virtoll.stats.clocks import ClockError
 from virtoll.stats.comparability import agents_by_platform, why_platform_incomparable
-from virtoll.stats.compare import Comparison
+from virtoll.stats.compare import Comparison, means_by_host
 from virtoll.stats.intervals import CONFIDENCE, Interval, student
 from virtoll.stats.values import Task
 
@@ -146,11 +146,13 @@ class Ratios:
         blocks = by_block(side.logs) if known is None else {block: math.log(share) for block, share in known.pairs}
         if not blocks:
             return replace(found, reason=known.reason if known else "no block has a valid value of both sides")
-        found = replace(found, blocks=len(blocks), estimate=math.exp(statistics.fmean(blocks.values())))
-        if len(blocks) < 2:
-            return replace(found, reason="one block alone: no interval")
+        host_of = self._analysis.host_of
+        logs = list((means_by_host(blocks, host_of) if host_of else blocks).values())
+        found = replace(found, blocks=len(blocks), estimate=math.exp(statistics.fmean(logs)))
+        if len(logs) < 2:
+            return replace(found, reason=f"one {'host' if host_of else 'block'} alone: no interval")
         gap = max(self._gaps.get(one.task, 0.0) for one in (own, other) if one is not None)
-        single, joint = _intervals(known, list(blocks.values()), family, gap, self._analysis.level)
+        single, joint = _intervals(known, logs, family, gap, self._analysis.level)
         reason = "a rate of it is a lower bound: more may be possible" if side.at_least or side.at_most else ""
         return replace(found, interval=_opened(single, side), simultaneous=_opened(joint, side), reason=reason)
 

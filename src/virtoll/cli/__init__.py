@@ -21,6 +21,7 @@ import typer
 from virtoll import __version__
 from virtoll.cli import (
     advise,
+    campaign,
     compare,
     explain,
     export,
@@ -151,12 +152,14 @@ app.command("help", rich_help_panel=HELP)(show_help)
 app.command(context_settings=_TO_THE_AGENT, rich_help_panel=HOST)(host.wire)
 app.add_typer(listing.app, name="list", rich_help_panel=LOOK)
 app.add_typer(show.app, name="show", rich_help_panel=LOOK)
+app.add_typer(campaign.app, name="campaign", rich_help_panel=MEASURE)
 app.add_typer(image.app, name="image", rich_help_panel=HOST)
 app.add_typer(nested.app, name="nested", rich_help_panel=HOST)
 app.add_typer(nested.app, name="testbed", hidden=True, callback=_renamed("testbed", "nested"))
 _under_old_name("density", runs.consolidation)
 _under_old_name("evidence", runs.validation)
 app.command("in-lab-run", hidden=True)(runs.in_lab_run)
+app.command("in-lab-block", hidden=True)(runs.in_lab_block)
 app.command("in-lab-consolidation", hidden=True)(runs.in_lab_consolidation)
 app.command("in-lab-resume", hidden=True)(runs.in_lab_resume)
 app.command("in-lab-extend", hidden=True)(runs.in_lab_extend)

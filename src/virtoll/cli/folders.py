@@ -47,6 +47,7 @@ def run_folders() -> list[Path]:
     from virtoll.runfolder.overview import created_ns
 
     folders = [path.parent for path in runs_directory().glob("*/manifest.json")]
+    folders = [path for path in folders if not path.name.startswith(".")]  # what a killed 'campaign merge' left
     return sorted(folders, key=lambda folder: (created_ns(folder), folder.name))
 
 
@@ -58,7 +59,7 @@ def earlier_run(experiment: str, fingerprint: str) -> Path | None:
         try:
             run = RunFolder.open(folder)
             same = run.manifest.experiment["name"] == experiment and run.manifest.host["fingerprint"] == fingerprint
-            if same and run.state().state == "complete":
+            if same and run.manifest.merged is None and run.state().state == "complete":
                 return folder
         except RunFolderError:
             continue  # 'virtoll list runs' says what is wrong with it

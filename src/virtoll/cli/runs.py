@@ -381,6 +381,14 @@ def in_lab_run(experiment: str, into: Path, selection: str) -> None:
     _measure_here(load(experiment, Selection.of_record(json.loads(selection))), into)
 
 
+def in_lab_block(experiment: str, into: Path, selection: str, blocks: str) -> None:
+    """``campaign block``, in its lab; ``selection``: JSON of a ``Selection``, ``blocks``: of their numbers, from 0."""
+    require_lab()
+    from virtoll.experiment.selection import Selection
+
+    _measure_here(load(experiment, Selection.of_record(json.loads(selection))), into, tuple(json.loads(blocks)))
+
+
 def in_lab_consolidation(text: str, into: Path) -> None:
     """``consolidation``, in its lab; ``text``: the experiment's YAML."""
     require_lab()
@@ -402,42 +410,52 @@ def in_lab_extend(into: Path, blocks: int) -> None:
     _extend_here(into, blocks)
 
 
-def measure_into(experiment: Experiment, folder: Path) -> None:
-    """Measure an experiment, or what was chosen of it, into a new run folder; no report."""
+def measure_into(experiment: Experiment, folder: Path, blocks: tuple[int, ...] = ()) -> None:
+    """Measure an experiment, or what was chosen of it, into a new run folder; no report.
+
+    ``blocks``: a part of a campaign, with these blocks alone; none: all of it.
+    """
     chosen_of_it = json.dumps(experiment.selection.as_record())
-    _measure(experiment, folder, ["in-lab-run", str(experiment.file.absolute()), str(folder), chosen_of_it])
+    inside = ["in-lab-block" if blocks else "in-lab-run", str(experiment.file.absolute()), str(folder), chosen_of_it]
+    _measure(experiment, folder, [*inside, *([json.dumps(blocks)] if blocks else [])], blocks)
 
 
-def _measure(experiment: Experiment, folder: Path, inside: list[str]) -> None:
+def _measure(experiment: Experiment, folder: Path, inside: list[str], blocks: tuple[int, ...] = ()) -> None:
     """Measure here where all platforms are models, else in a lab by the command ``inside``."""
     from virtoll.campaign.preview import needs_lab
     from virtoll.campaign.requirements import images_of, needs_kernel, own_kernels
 
     if not needs_lab(experiment):
-        _measure_here(experiment, folder)
+        _measure_here(experiment, folder, blocks)
     else:
         prepare_outside(*images_of(experiment), kernel=needs_kernel(experiment), kernels=own_kernels(experiment))
         check_lab()
         _leave_unless_done(in_lab(experiment, inside))
 
 
-def _measure_here(experiment: Experiment, folder: Path) -> None:
+def _measure_here(experiment: Experiment, folder: Path, blocks: tuple[int, ...] = ()) -> None:
+    from virtoll.campaign.parts import only_blocks
     from virtoll.campaign.pipeline import measure
     from virtoll.campaign.preview import estimate, plan_of
     from virtoll.campaign.requirements import possible
     from virtoll.cli.plan_words import against_lines
 
     command = ["virtoll", "run", str(experiment.file), *experiment.selection.arguments()]
+    if blocks:
+        asked = f"{blocks[0] + 1}-{blocks[-1] + 1}" if blocks[1:] else f"{blocks[0] + 1}"
+        command[1:2] = ["campaign", "block"]
+        command += ["--block", asked, "--into", str(folder.parent)]
 
     def work(progress: Any) -> None:
         if not is_quiet():
             size = f", size {experiment.size}" if experiment.size else ""
             console().print(f"{experiment.name}{size}: {experiment.question}")
-            seconds = estimate(possible(plan_of(experiment), experiment))
+            plan = plan_of(experiment)
+            seconds = estimate(possible(only_blocks(plan, blocks) if blocks else plan, experiment))
             say(f"{duration_words(seconds)} if every platform is available; run folder {folder}")
             for line in against_lines(experiment):
                 say(line)
-        measure(experiment, folder, command, progress, _look_at)
+        measure(experiment, folder, command, progress, _look_at, blocks=blocks)
 
     _with_progress(work, folder)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from virtoll import units
 from virtoll.report import words
 from virtoll.report.headline import control_line, headline_tasks, order_line
+from virtoll.report.hosts import campaign_lines
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import LEVEL, Comparison, Verdict
 from virtoll.stats.ranking import Placed, Ranking, ranking
@@ -93,6 +94,13 @@ def extended_line(analysis: Analysis) -> str:
     )
 
 
+def how_to_end(analysis: Analysis) -> str:
+    """What brings the rest of a run that did not end, as a sentence's end."""
+    if analysis.data.manifest.merged is None:
+        return "'virtoll resume' takes the rest."
+    return "'virtoll campaign block' measures the rest, and 'virtoll campaign merge' takes it in."
+
+
 def notes(analysis: Analysis, damage: Sequence[str] = ()) -> tuple[str, ...]:
     """What must be read before any number, a sentence or two each; `damage`: what of the folder is not as it was."""
     data, manifest = analysis.data, analysis.data.manifest
@@ -101,8 +109,9 @@ def notes(analysis: Analysis, damage: Sequence[str] = ()) -> tuple[str, ...]:
     if data.state.state != "complete":
         found.append(
             f"This run is not complete ({data.state.state}{reason}). What follows rests on what was measured so far; "
-            "'virtoll resume' takes the rest."
+            f"{how_to_end(analysis)}"
         )
+    found += campaign_lines(analysis)
     if damage:
         found.append(damage_line(damage))
     if analysis.extended_from is not None:
@@ -166,7 +175,7 @@ def _is_of_one_block(one: Comparison) -> bool:
 
 def not_known(analysis: Analysis) -> tuple[Remaining, ...]:
     """What of the primary comparisons is not known, and how many blocks more would tell, fewest first."""
-    rules = Rules(analysis.margin, analysis.level, analysis.level)
+    rules = Rules(analysis.margin, analysis.level, analysis.level, host_of=analysis.host_of)
     unsteady = {one.task for one in analysis.two_states}
     every = remaining(analysis.comparisons, analysis.control, rules, analysis.level_after)
     return tuple(one for one in every if one.comparison.task not in unsteady)
@@ -180,11 +189,12 @@ def cost_to_know_line(analysis: Analysis) -> str:
     left = not_known(analysis)
     if not left:
         return ""
-    seconds = block_seconds(analysis.data.every_trial)
+    seconds = None if analysis.host_of else block_seconds(analysis.data.every_trial)
+    unit = "host" if analysis.host_of else "block"
     can = [one for one in left if one.blocks is not None]
     never = len(left) - len(can)
     rest = (
-        f" {never} {'lies' if never == 1 else 'lie'} so near to the margin that {MOST_BLOCKS} blocks would not decide "
+        f" {never} {'lies' if never == 1 else 'lie'} so near to the margin that {MOST_BLOCKS} {unit}s would not decide "
         f"{'it' if never == 1 else 'them'}."
         if never
         else ""
@@ -197,12 +207,12 @@ def cost_to_know_line(analysis: Analysis) -> str:
         return lead + rest
     most = can[-1].blocks or 0
     what = "it" if len(left) == 1 else "all of them" if not never else "one" if len(can) == 1 else f"{len(can)} of them"
-    lead = f"{lead} By this run's noise, {_more(most, seconds)} would decide {what}"
+    lead = f"{lead} By this run's noise, {_more(most, seconds, unit)} would decide {what}"
     if analysis.extendable:
         rest += f" To measure them: virtoll extend {analysis.data.manifest.run} --blocks +{most}."
     if len(can) == 1:
         return f"{lead}.{rest}"
-    told = ", ".join(f"{_named(one)} after {_more(one.blocks or 0, seconds)}" for one in can[:_NAMED])
+    told = ", ".join(f"{_named(one)} after {_more(one.blocks or 0, seconds, unit)}" for one in can[:_NAMED])
     others = len(can) - _NAMED
     return f"{lead}; {'first ' if others > 0 else ''}{told}.{rest}"
 
@@ -211,7 +221,7 @@ def _named(one: Remaining) -> str:
     return f"{one.comparison.platform} in {one.comparison.task.label}"
 
 
-def _more(blocks: int, seconds: float | None) -> str:
-    """'4 more blocks (12 min)'."""
+def _more(blocks: int, seconds: float | None, unit: str) -> str:
+    """'4 more blocks (12 min)', '1 more host'."""
     time = "" if seconds is None else f" ({units.time_to_come(blocks * seconds)})"
-    return f"{blocks} more block{'' if blocks == 1 else 's'}{time}"
+    return f"{blocks} more {unit}{'' if blocks == 1 else 's'}{time}"

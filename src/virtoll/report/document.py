@@ -7,6 +7,7 @@ statistic.
 
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from virtoll.report.explanation import explanation_records
 from virtoll.report.gate import GateView
 from virtoll.report.guests_at_once import at_once_tables
 from virtoll.report.headline import host_line
+from virtoll.report.hosts import hosts_tables
 from virtoll.report.isolation import isolation_tables
 from virtoll.report.tables import comparisons_table
 from virtoll.stats.analysis import Analysis
@@ -48,7 +50,12 @@ def report_document(
     """
     tables = {
         table.name: table.records()
-        for table in (comparisons_table(analysis), *isolation_tables(analysis), *at_once_tables(analysis))
+        for table in (
+            comparisons_table(analysis),
+            *isolation_tables(analysis),
+            *at_once_tables(analysis),
+            *hosts_tables(analysis),
+        )
     }
     return {
         **_head(analysis),
@@ -73,6 +80,8 @@ def report_document(
         "neighbours": tables.get("neighbours", []),
         "scale": tables.get("scale", []),
         "groups": tables.get("groups", []),
+        "hosts": tables.get("hosts", []),
+        "host_variation": tables.get("host_variation", []),
         "explanations": explanation_records(analysis),
         "claims": claims_document(ledger),
         "advice": None if advice is None else dict(advice.document),
@@ -109,6 +118,12 @@ def _run(analysis: Analysis, folder: Path, page: Path, damage: Sequence[str] | N
         "control": manifest.control,
         "platforms": list(analysis.platforms),
         "blocks": analysis.blocks,
+        "part": asdict(manifest.part) if manifest.part is not None else None,
+        "merged": asdict(manifest.merged) if manifest.merged is not None else None,
+        "hosts": [
+            {"name": one.name, "fingerprint": one.fingerprint, "blocks": [block + 1 for block in one.blocks]}
+            for one in analysis.across_hosts.hosts
+        ],
         "extended_after": [one.blocks for one in manifest.extensions],
         "error_level": analysis.level,
         "trials_planned": sum(not one.warm_up for one in manifest.plan.trials),
@@ -171,12 +186,14 @@ def _verdict(one: Comparison | None) -> dict[str, Any]:
 def _not_known(analysis: Analysis) -> list[dict[str, Any]]:
     """What more blocks would decide; null blocks: not even the most that were tried."""
     seconds = block_seconds(analysis.data.every_trial)
+    by_hosts = bool(analysis.host_of)
     return [
         {
             "platform": one.comparison.platform,
             **_task(one.comparison.task),
-            "more_blocks": one.blocks,
-            "more_seconds": None if one.blocks is None or seconds is None else one.blocks * seconds,
+            "more_blocks": None if by_hosts else one.blocks,
+            "more_hosts": one.blocks if by_hosts else None,
+            "more_seconds": None if by_hosts or one.blocks is None or seconds is None else one.blocks * seconds,
         }
         for one in not_known(analysis)
     ]

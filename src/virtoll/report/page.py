@@ -25,6 +25,7 @@ from virtoll.report.figures.base import SECTIONS, FigureSpec
 from virtoll.report.gate import GateView
 from virtoll.report.guests import guests_context
 from virtoll.report.guests_at_once import at_once_context
+from virtoll.report.hosts import campaign_lines, hosts_context
 from virtoll.report.isolation import isolation_context
 from virtoll.report.page_parts import FigureView, browser_context, drawn_view, page_text
 from virtoll.report.papers import paper_context, substitutes
@@ -155,6 +156,8 @@ def _context(
         "isolation": isolation_context(analysis),
         "routers_beside": routers_beside_context(analysis),
         "at_once": at_once_context(analysis),
+        "hosts": hosts_context(analysis),
+        "campaign_lines": campaign_lines(analysis),
         "throughput": throughput_context(analysis),
         "guests": guests_context(analysis),
         "beside": then_and_now_context(analysis, beside),

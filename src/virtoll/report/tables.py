@@ -10,6 +10,7 @@ from virtoll.report.csv_table import CsvTable, Row, times_slower
 from virtoll.report.explanation import explanation_tables
 from virtoll.report.guest_tables import guest_tables
 from virtoll.report.guests_at_once import at_once_tables
+from virtoll.report.hosts import hosts_tables
 from virtoll.report.isolation import isolation_tables
 from virtoll.report.listed_rates import listed_rate_tables
 from virtoll.report.over_parameters import parameter_tables
@@ -35,6 +36,7 @@ def csv_tables(analysis: Analysis, ledger: Sequence[Judged] = (), beside: ThenAn
     yield _clock(analysis)
     yield from guest_tables(analysis)
     yield _equivalence(analysis)
+    yield from hosts_tables(analysis)
     yield from isolation_tables(analysis)
     yield from routers_beside_tables(analysis)
     yield from at_once_tables(analysis)

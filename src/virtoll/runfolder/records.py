@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, AliasChoices, Field
 
 from virtoll.runfolder import free_form
+from virtoll.runfolder.campaign_records import HostRecord, MergedRecord, PartRecord
 from virtoll.runfolder.conditions import Condition, NeighbourRecord
 from virtoll.runfolder.guest_records import AgentClock, Forwarding, HostCpu, LimitsSeen
 from virtoll.runfolder.observer_records import ObserverCost
@@ -122,7 +123,10 @@ class AgainstRecord:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a run is: written before the first guest starts, and replaced where the run is extended."""
+    """What a run is: written before the first guest starts, and replaced where the run is extended.
+
+    `part`: the run has some blocks of a campaign. `merged` and `hosts`: it was made of such parts.
+    """
 
     format: int
     run: str
@@ -145,6 +149,9 @@ class Manifest:
     frame_sizes: Literal["with FCS"] | None = None
     extensions: tuple[ExtensionRecord, ...] = ()
     against: AgainstRecord | None = None
+    part: PartRecord | None = None
+    merged: MergedRecord | None = None
+    hosts: tuple[HostRecord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

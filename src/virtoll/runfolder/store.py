@@ -29,6 +29,7 @@ from virtoll.runfolder import jsonlines
 from virtoll.runfolder.sums import EXPLANATIONS, remove_sums, write_sums
 
 if TYPE_CHECKING:
+    from virtoll.runfolder.campaign_records import CampaignRecord
     from virtoll.runfolder.conditions import MaximumRecord, NeighbourRecord
     from virtoll.runfolder.explain_records import ObservedTrial
     from virtoll.runfolder.guest_records import ConsolidationRecord, FootprintRecord
@@ -58,6 +59,7 @@ FINISHED: frozenset[str] = frozenset({"ok", "invalid", "failed", "skipped"})
 Record = TypeVar(
     "Record",
     "Manifest",
+    "CampaignRecord",
     "TrialRecord",
     "BootRecord",
     "CommandRecord",

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from virtoll.runfolder.campaign_records import host_of_block
 from virtoll.runfolder.conditions import ALONE
 from virtoll.runfolder.explain_records import ObservedTrial
 from virtoll.runfolder.guest_records import ConsolidationRecord, FootprintRecord
@@ -25,6 +26,7 @@ from virtoll.runfolder.records import (
 )
 from virtoll.runfolder.scale import GroupRecord
 from virtoll.runfolder.traffic_records import CalibrationRecord
+from virtoll.stats.across_hosts import AcrossHosts, HostBlocks, across_hosts
 from virtoll.stats.bounds import (
     against_lower_bounds,
     forwarded_elsewhere,
@@ -105,6 +107,7 @@ class Analysis:
     does (`runfolder/looks.py`).
     `observer`: what the instrument used, with counters and without (None: not read); `observer_effects`: what counters
     change. `unlike`: by platform, the facts that should be as the baseline's and are not.
+    `across_hosts`: of a merged run, its hosts and how they differ.
     `caveats`: the platforms whose numbers are no results, with the reason (`stats/caveats.py`). `lower_bounds`: the
     cells whose platform may be able to do more than was seen (`stats/bounds.py`).
     """
@@ -151,6 +154,7 @@ class Analysis:
     observer_effects: tuple[ObserverEffect, ...]
     paper: PaperTable
     over_parameters: tuple[OverParameter, ...]
+    across_hosts: AcrossHosts
 
     @property
     def paper_method(self) -> PaperMethod | None:
@@ -161,6 +165,11 @@ class Analysis:
     def in_paper_order(self) -> bool:
         """Whether trials ran platform after platform: what changed on the host meanwhile is then in the ratios."""
         return self.data.manifest.experiment.get("order") == "paper"
+
+    @cached_property
+    def host_of(self) -> Mapping[int, str]:
+        """Which host measured each block, in a run that was merged of several; empty in any other."""
+        return _host_of(self.data)
 
     @cached_property
     def baseline(self) -> str | None:
@@ -200,6 +209,7 @@ class Analysis:
         """Whether blocks may be added to the run: it ended, and its number of blocks was fixed."""
         manifest = self.data.manifest
         fixed = Looks.of(manifest.experiment) is None and not self.in_paper_order
+        fixed = fixed and manifest.part is None and manifest.merged is None
         return self.data.state.state == "complete" and fixed and bool(manifest.plan.trials)
 
     @property
@@ -272,7 +282,7 @@ def analyse(data: RunData) -> Analysis:
     comparisons = without_two_bounds(comparisons, bounds, data.manifest.baseline)
     control = without_unpinned(control, elsewhere, data.manifest.baseline)
     level = _level(data, len({one.block for one in observations}))
-    rules = Rules(_margin(data), level, level)
+    rules = Rules(_margin(data), level, level, host_of=_host_of(data))
     comparisons, control = decide_families(comparisons, control, rules, states)
     comparisons = against_lower_bounds(comparisons, bounds, data.manifest.baseline)
     order = ordered_values(cells.values())
@@ -310,8 +320,8 @@ def analyse(data: RunData) -> Analysis:
         searches=searches,
         clocks=clock_errors(clock_readings([*data.trials, *each_guest(data.at_once)]), platforms),
         order=order,
-        drift=drift([one for one in order if one.observation.platform not in caveats]),
-        fitness=host_fitness(data.fitness, data.manifest.host),
+        drift=None if rules.host_of else drift([one for one in order if one.observation.platform not in caveats]),
+        fitness=host_fitness(data.fitness, data.manifest.host, merged=data.manifest.merged is not None),
         equivalence=equivalence(data.boots, platforms, data.manifest.baseline),
         statuses=_statuses(data, platforms),
         ceilings=limits,
@@ -365,7 +375,18 @@ def analyse(data: RunData) -> Analysis:
             platforms,
             [ALONE, *(one.label for one in isolated.conditions)],
         ),
+        across_hosts=across_hosts(_hosts(data), comparisons, cells, data.manifest.baseline),
     )
+
+
+def _hosts(data: RunData) -> tuple[HostBlocks, ...]:
+    """The hosts that measured blocks of a merged run; none in any other."""
+    return tuple(HostBlocks(one.name, str(one.host["fingerprint"]), one.blocks) for one in data.manifest.hosts)
+
+
+def _host_of(data: RunData) -> dict[int, str]:
+    """Which host measured each block, where there are several."""
+    return host_of_block(data.manifest.hosts) if len(data.manifest.hosts) > 1 else {}
 
 
 def _footprints_of(footprints: Sequence[FootprintRecord], boots: Sequence[BootRecord]) -> list[FootprintRecord]:

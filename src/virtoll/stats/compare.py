@@ -11,11 +11,13 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import TypeVar
 
 from virtoll.stats.intervals import Interval, median
 from virtoll.stats.values import Observation, Task
 
 LEVEL = 0.05
+_Key = TypeVar("_Key", int, str, int | str)
 
 
 class Verdict(StrEnum):
@@ -47,6 +49,7 @@ class Comparison:
     is compared with, in words: under a condition the same guest alone, of several guests as many of the baseline's.
     `caveat`: the platform's or the baseline's
     (`stats/caveats.py`); a comparison with a caveat is never tested and has no verdict but that.
+    `hosts`: (host, share) for each host, the geometric mean of its blocks; empty in a run of one host.
     """
 
     platform: str
@@ -65,6 +68,12 @@ class Comparison:
     caveat: str | None = None
     condition: str | None = None
     against: str = "the baseline"
+    hosts: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def independent(self) -> Sequence[tuple[int | str, float]]:
+        """(block, share), or (host, share) in a run of several hosts: what scatters independently, and is tested."""
+        return self.hosts or self.pairs
 
 
 def round_values(observations: Iterable[Observation]) -> dict[tuple[int, int], float]:
@@ -118,6 +127,30 @@ def compare(
     return compared
 
 
-def logs_of(pairs: Sequence[tuple[int, float]]) -> Mapping[int, float]:
-    """The log share of each block."""
-    return {block: math.log(share) for block, share in pairs}
+def logs_of(pairs: Sequence[tuple[_Key, float]]) -> Mapping[_Key, float]:
+    """The log share of each block, or of each host."""
+    return {key: math.log(share) for key, share in pairs}
+
+
+def by_host(one: Comparison, host_of: Mapping[int, str]) -> Comparison:
+    """The comparison with its hosts' shares, and their geometric mean as its share; as it is in a run of one host.
+
+    ``host_of``: which host measured each block, none in a run of one host. Each host counts once, however many blocks
+    it has: what makes a host unlike others is in all of its blocks.
+    """
+    if not host_of or not one.pairs:
+        return one
+    means = means_by_host(logs_of(one.pairs), host_of)
+    hosts = tuple((host, math.exp(mean)) for host, mean in means.items())
+    told = replace(one, hosts=hosts, share=math.exp(statistics.fmean(means.values())))
+    if len(hosts) == 1 and told.verdict is Verdict.UNKNOWN and told.caveat is None:
+        return replace(told, reason="only one host has both values: no interval over hosts, no verdict")
+    return told
+
+
+def means_by_host(logs: Mapping[int, float], host_of: Mapping[int, str]) -> dict[str, float]:
+    """Of logarithms by block, the mean of each host's."""
+    found: dict[str, list[float]] = {}
+    for block, value in logs.items():
+        found.setdefault(host_of[block], []).append(value)
+    return {host: statistics.fmean(values) for host, values in found.items()}

@@ -83,9 +83,13 @@ THRESHOLDS: tuple[Threshold, ...] = (
 )
 
 
-def host_fitness(samples: Sequence[FitnessRecord], host: Mapping[str, Any]) -> HostFitness:
-    """Brand a run from the samples between its trials (cumulative counters) and the manifest's host block."""
-    values = _quantities(samples, host)
+def host_fitness(samples: Sequence[FitnessRecord], host: Mapping[str, Any], *, merged: bool = False) -> HostFitness:
+    """Brand a run from the samples between its trials (cumulative counters) and the manifest's host block.
+
+    ``merged``: the samples of several parts stand one behind the other, each part beginning with one before a trial;
+    nothing is counted from one part to the next.
+    """
+    values = _quantities(_sessions(samples) if merged else [samples], host)
     findings = tuple(_find(threshold, values.get(threshold.name)) for threshold in THRESHOLDS)
     reasons = [
         _reason(finding, host) for finding in findings if finding.level in (FitnessLevel.DEGRADED, FitnessLevel.UNFIT)
@@ -119,22 +123,32 @@ def _reason(finding: FitnessReading, host: Mapping[str, Any]) -> str:
     return f"{finding.threshold.name} {value} ({finding.threshold.meaning})"
 
 
-def _quantities(samples: Sequence[FitnessRecord], host: Mapping[str, Any]) -> dict[str, float | None]:
+def _sessions(samples: Sequence[FitnessRecord]) -> list[Sequence[FitnessRecord]]:
+    """The samples of each time that something was measured: the first of each is before any trial."""
+    begins = [place for place, one in enumerate(samples) if one.after_trial is None and place]
+    return [samples[begin:end] for begin, end in itertools.pairwise([0, *begins, len(samples)])]
+
+
+def _quantities(sessions: Sequence[Sequence[FitnessRecord]], host: Mapping[str, Any]) -> dict[str, float | None]:
     """Each threshold's value by name; None where this host did not give it."""
-    passed = _growth(samples, lambda sample: sample.monotonic_ns)
+    samples = [one for session in sessions for one in session]
+
+    def growth(of: Callable[[FitnessRecord], float | None]) -> float | None:
+        known = [grown for session in sessions if (grown := _growth(session, of)) is not None]
+        return sum(known) if known else None
+
+    passed = growth(lambda sample: sample.monotonic_ns)
     steal, busy, idle = (
-        _growth(samples, lambda sample: sample.steal_ns),
-        _growth(samples, lambda sample: sample.busy_ns),
-        _growth(samples, lambda sample: sample.idle_ns),
+        growth(lambda sample: sample.steal_ns),
+        growth(lambda sample: sample.busy_ns),
+        growth(lambda sample: sample.idle_ns),
     )
-    swapped = [
-        _growth(samples, lambda sample: sample.swap_in_pages),
-        _growth(samples, lambda sample: sample.swap_out_pages),
-    ]
+    swapped = [growth(lambda sample: sample.swap_in_pages), growth(lambda sample: sample.swap_out_pages)]
     total = None if steal is None or busy is None or idle is None else steal + busy + idle
-    memory = _growth(samples, lambda sample: sample.pressure.memory_some_us if sample.pressure else None)
-    disk = _growth(samples, lambda sample: sample.pressure.io_some_us if sample.pressure else None)
-    load = samples[0].load_1m if samples else None
+    memory = growth(lambda sample: sample.pressure.memory_some_us if sample.pressure else None)
+    disk = growth(lambda sample: sample.pressure.io_some_us if sample.pressure else None)
+    loads = [session[0].load_1m for session in sessions if session]
+    load = max((one for one in loads if one is not None), default=None)
     available = [sample.memory_available_bytes for sample in samples if sample.memory_available_bytes is not None]
     cpus, installed = host.get("cpus"), host.get("memory_bytes")
     return {
@@ -142,7 +156,7 @@ def _quantities(samples: Sequence[FitnessRecord], host: Mapping[str, Any]) -> di
         "memory pressure": _share(memory, passed, 1000),
         "disk pressure": _share(disk, passed, 1000),
         "swap": None if None in swapped else sum(pages for pages in swapped if pages is not None),
-        "throttling": _growth(samples, lambda sample: sample.throttle_count),
+        "throttling": growth(lambda sample: sample.throttle_count),
         "kernel messages": float(len(_messages(samples))) if samples else None,
         "other load": load / cpus if load is not None and cpus else None,
         "memory in use": 1 - min(available) / installed if available and installed else None,

@@ -39,7 +39,7 @@ def foreseen(
         tested = [one for one in own if (one.platform, one.task) in errors]
         for one in tested:
             error, df = errors[one.platform, one.task]
-            count = len(one.pairs)
+            count = len(one.independent)
             ahead = df * (blocks - 1) / (count - 1)
             needed = float(stdtrit(ahead, 1 - level / (2 * (family or len(tested)))) + stdtrit(ahead, POWER))
             found.setdefault(one.task, []).append(needed * error * math.sqrt(count / blocks))

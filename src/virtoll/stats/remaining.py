@@ -19,7 +19,10 @@ MOST_BLOCKS = 1000
 
 @dataclass(frozen=True)
 class Remaining:
-    """A comparison that is not known, and how many blocks more would decide it; None: not even `MOST_BLOCKS`."""
+    """A comparison that is not known, and how many blocks more would decide it; None: not even `MOST_BLOCKS`.
+
+    In a run of several hosts they are hosts, with as many blocks as the others.
+    """
 
     comparison: Comparison
     blocks: int | None
@@ -42,7 +45,7 @@ def remaining(
     found = []
     for one in undecided(primary):
         if (one.platform, one.task) in errors and one.share is not None:
-            estimate = _Estimate(math.log(one.share), *errors[one.platform, one.task], len(one.pairs), family)
+            estimate = _Estimate(math.log(one.share), *errors[one.platform, one.task], len(one.independent), family)
             found.append(Remaining(one, _blocks(estimate, rules, level_after)))
     return tuple(sorted(found, key=lambda one: (one.blocks is None, one.blocks or 0)))
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from virtoll import units
 from virtoll.stats.arrays import np, stdtr, stdtrit
-from virtoll.stats.compare import LEVEL, Comparison, Verdict, logs_of
+from virtoll.stats.compare import LEVEL, Comparison, Verdict, by_host, logs_of
 from virtoll.stats.intervals import CONFIDENCE, Interval, holm
 from virtoll.stats.noise import moderated
 from virtoll.stats.states import TwoStates
@@ -32,6 +32,7 @@ POWER = 0.80
 ALARM_LEVEL = 0.01
 CLEAR = 2.0  # the factor below which nothing is said of a task whose host has two states
 METHOD = "moderated t on log ratios"
+METHOD_OF_HOSTS = "moderated t on hosts' mean log ratios"
 _LARGEST = 700.0  # of a logarithm whose exponential is still a number
 _Key = TypeVar("_Key")
 
@@ -41,13 +42,15 @@ class Rules:
     """What verdicts keep to.
 
     `level`: the chance of any false "slower" or "faster" in the family; `alarm_level`: of any in the A/A control;
-    `alike_level`: of each false "alike". `margin`: within how much platforms are alike (0.1 = 10 %).
+    `alike_level`: of each false "alike". `margin`: within how much platforms are alike (0.1 = 10 %). `host_of`: which
+    host measured each block, in a run of several; there a host is what a block is in a run of one.
     """
 
     margin: float = MARGIN
     level: float = LEVEL
     alike_level: float = LEVEL
     alarm_level: float = ALARM_LEVEL
+    host_of: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -154,9 +157,11 @@ def decide(
     Comparisons with a caveat, or of fewer than two blocks, stay as they are. The platforms of both, or the conditions,
     must differ.
     """
+    comparisons = [by_host(one, rules.host_of) for one in comparisons]
+    control = [by_host(one, rules.host_of) for one in control]
     table = _Table.of(comparisons, control)
     if table is None:
-        return list(comparisons), list(control)
+        return comparisons, control
     apart = {one.task: math.log(one.factor) for one in states}
     judged = judge(table.logs, rules, table.control, np.array([apart.get(task, 0.0) for task in table.tasks]))
 
@@ -207,13 +212,13 @@ def standard_errors(
 
 
 def testable(one: Comparison) -> bool:
-    """Whether there is a test of it: two blocks or more, and no caveat."""
-    return one.caveat is None and len(one.pairs) >= 2
+    """Whether there is a test of it: two blocks or more, or hosts where there are several, and no caveat."""
+    return one.caveat is None and len(one.independent) >= 2
 
 
 @dataclass(frozen=True)
 class _Table:
-    """Log shares [tasks, platforms, blocks], which are the control, and what stands where.
+    """Log shares [tasks, platforms, blocks or hosts], which are the control, and what stands where.
 
     A platform under a condition is one of its own.
     """
@@ -230,10 +235,10 @@ class _Table:
         if not tested:
             return None
         tasks, platforms = _places(one.task for one in tested), _places(map(_column, tested))
-        blocks = _places(block for one in tested for block, _ in one.pairs)
+        blocks = _places(block for one in tested for block, _ in one.independent)
         logs = np.full((len(tasks), len(platforms), len(blocks)), np.nan)
         for one in tested:
-            for block, value in logs_of(one.pairs).items():
+            for block, value in logs_of(one.independent).items():
                 logs[tasks[one.task], platforms[_column(one)], blocks[block]] = value
         beside = set(map(_column, control))
         return cls(logs, np.array([column in beside for column in platforms]), tasks, platforms)
@@ -259,11 +264,12 @@ def told_by(
     `unsteady`: the host ran its task in two states.
     """
     mean, within, reach = float(judged.mean[at]), float(judged.within[at]), float(judged.reach[at])
-    possible = Interval(_factor(mean - reach), _factor(mean + reach), 1 - rules.level, METHOD)
+    method = METHOD_OF_HOSTS if one.hosts else METHOD
+    possible = Interval(_factor(mean - reach), _factor(mean + reach), 1 - rules.level, method)
     told = replace(
         one,
         share=_factor(mean),
-        interval=Interval(_factor(judged.low[at]), _factor(judged.high[at]), CONFIDENCE, METHOD),
+        interval=Interval(_factor(judged.low[at]), _factor(judged.high[at]), CONFIDENCE, method),
         simultaneous=possible,
         p_value=float(judged.p_value[at]),
         p_adjusted=float(judged.p_adjusted[at]),

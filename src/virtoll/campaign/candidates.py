@@ -1,0 +1,275 @@
+"""The parts of a campaign as `merge` finds them: which are whole, which may stand together, and what is doubtful.
+
+Main types: ``Part`` (a run folder that was read), ``Refused`` (one that may not be merged, and why). Main functions:
+``found_parts``, ``alike`` (parts of one campaign, one Virtoll and one class of hosts, and the others), ``clock_doubt``.
+Reads only.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from virtoll.campaign.parts import CAMPAIGN_FILE, blocks_words, read_campaign
+from virtoll.errors import RunFolderError, UsageError
+from virtoll.platforms import PLATFORMS
+from virtoll.runfolder.overview import is_written
+from virtoll.runfolder.store import FINISHED, RunFolder
+from virtoll.runfolder.sums import SUMS, differences
+
+if TYPE_CHECKING:
+    from virtoll.runfolder.campaign_records import PartRecord
+    from virtoll.runfolder.records import FitnessRecord, Manifest, PlannedTrial, TrialRecord
+
+MEMORY_TOLERANCE: Final = 0.02
+"""By how much the memory of hosts of one class may differ: firmware keeps a little of equal modules for itself."""
+CLOCK_TOLERANCE_NS: Final = 5_000_000_000
+"""How far clocks of hosts may be apart before one of them is called wrong."""
+STEP_NS: Final = 1_000_000_000
+"""A step of the realtime clock that is told."""
+_CLASS = ("kernel", "cpu_model", "cpus", "hypervisor", "clock_source", "timer_hz", "os", "root", "tuned")
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part that was read: ``whole``: of its blocks those with each planned trial, and when their last one ended, ns.
+
+    ``ended``: the part is complete. ``doubt``: why its clock is not believed, a sentence; empty: it is.
+    """
+
+    path: Path
+    manifest: Manifest
+    record: PartRecord
+    ended: bool
+    whole: Mapping[int, int]
+    doubt: str = ""
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the host that measured it."""
+        return str(self.manifest.host["fingerprint"])
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A part that is not taken, and why, in one sentence that names it."""
+
+    path: Path
+    reason: str
+
+
+def found_parts(folders: Sequence[Path], now_ns: int | None = None) -> tuple[list[Part], list[Refused]]:
+    """The parts that folders are or hold, and those that are damaged; UsageError where there is none.
+
+    ``now_ns``: when it is, by this machine's clock.
+    """
+    paths, created = _paths(folders)
+    parts, refused = [], []
+    for path in paths:
+        try:
+            one = _read(path, created, time.time_ns() if now_ns is None else now_ns)
+        except RunFolderError as error:
+            refused.append(Refused(path, str(error)))
+            continue
+        if one is not None:
+            parts.append(one)
+    if not parts and not refused:
+        raise UsageError(
+            f"{', '.join(map(str, folders))}: there is no part of a campaign; 'virtoll campaign block' measures one"
+        )
+    return parts, refused
+
+
+def _paths(folders: Sequence[Path]) -> tuple[list[Path], int | None]:
+    """The parts' folders, each once, and when the campaign was created as far as a ``campaign.json`` says."""
+    paths: dict[Path, None] = {}
+    created = []
+    for folder in folders:
+        if not folder.is_dir():
+            raise UsageError(f"{folder} is no folder; give a campaign's folder, or the folders of its parts")
+        inside = (folder / "manifest.json").exists()
+        own = [folder] if inside else sorted(path for path in folder.iterdir() if _may_be_part(path))
+        paths |= dict.fromkeys(path.resolve() for path in own)
+        there = read_campaign((folder.parent if inside else folder) / CAMPAIGN_FILE)
+        if there is not None:
+            created.append(there.created_realtime_ns)
+    return list(paths), min(created, default=None)
+
+
+def _may_be_part(path: Path) -> bool:
+    """A run's folder; one without its manifest that has trials is damaged, and is told."""
+    if path.name.startswith(".") or not path.is_dir() or path.is_symlink():
+        return False
+    return any((path / name).exists() for name in ("manifest.json", "trials.jsonl"))
+
+
+def _read(path: Path, created_ns: int | None, now_ns: int) -> Part | None:
+    """One part; None for a run that was merged. RunFolderError where it is damaged, or no part."""
+    folder = RunFolder.open(path)
+    manifest = folder.manifest
+    if manifest.merged is not None:
+        return None
+    if manifest.part is None:
+        raise RunFolderError(f"{path} is a run of its own, and no part of a campaign.")
+    ended = folder.state().state == "complete"
+    changed = differences(path) if ended else ()
+    if changed is None:
+        raise RunFolderError(f"{path} has no {SUMS}, which the end of a part writes: restore it.")
+    if changed:
+        raise RunFolderError(f"{path} is not as it was when the part ended: {'; '.join(changed)}.")
+    if not ended and is_written(path):
+        return Part(path, manifest, manifest.part, ended, {})
+    trials = folder.trials()
+    _refuse_foreign(path, manifest, trials)
+    doubt = clock_doubt(path.name, manifest, trials, folder.fitness(), created_ns=created_ns, now_ns=now_ns)
+    return Part(path, manifest, manifest.part, ended, _whole_blocks(manifest, trials), doubt)
+
+
+def _refuse_foreign(path: Path, manifest: Manifest, trials: Iterable[TrialRecord]) -> None:
+    planned = {one.trial: one for one in manifest.plan.trials}
+    for one in trials:
+        own = planned.get(one.trial)
+        if own is None or _what(own) != _what(one):
+            raise RunFolderError(f"{path}/trials.jsonl: trial {one.trial} is not the one of the part's plan.")
+
+
+def _what(one: PlannedTrial | TrialRecord) -> tuple[object, ...]:
+    return one.platform, one.workload, one.block, one.parameters, one.round, one.warm_up, one.condition, one.scale
+
+
+def _whole_blocks(manifest: Manifest, trials: Iterable[TrialRecord]) -> dict[int, int]:
+    """The blocks of which each planned trial has a record, and when the last of them ended, ns."""
+    latest = {one.trial: one for one in trials if one.status in FINISHED}
+    blocks: dict[int, list[TrialRecord | None]] = {}
+    for planned in manifest.plan.trials:
+        blocks.setdefault(planned.block, []).append(latest.get(planned.trial))
+    return {
+        block: max((one.ended_realtime_ns or 0 for one in records if one is not None), default=0)
+        for block, records in blocks.items()
+        if all(one is not None for one in records)
+    }
+
+
+def clock_doubt(
+    name: str,
+    manifest: Manifest,
+    trials: Sequence[TrialRecord],
+    fitness: Sequence[FitnessRecord],
+    *,
+    created_ns: int | None,
+    now_ns: int,
+) -> str:
+    """Why the clock of the host that measured a part is not believed, in one sentence; empty: nothing shows it.
+
+    ``created_ns``: when the campaign was, None: not known.
+    """
+    times = [moment for one in trials for moment in (one.started_realtime_ns, one.ended_realtime_ns) if moment]
+    times.append(manifest.created_realtime_ns)
+    if created_ns is not None and min(times) < created_ns - CLOCK_TOLERANCE_NS:
+        early = (created_ns - min(times)) / 1e9
+        return f"{name}: the clock of its host was wrong: it began {early:.0f} s before the campaign was created"
+    if max(times) > now_ns + CLOCK_TOLERANCE_NS:
+        late = (max(times) - now_ns) / 1e9
+        return f"{name}: the clock of its host was wrong: it ended {late:.0f} s from now"
+    step = max((abs(one.clock.realtime_step_ns) for one in trials if one.clock is not None), default=0)
+    for before, after in pairwise(fitness):
+        passed = after.monotonic_ns - before.monotonic_ns
+        if after.after_trial is not None and passed > 0:  # else another process began, perhaps after a reboot
+            step = max(step, abs(after.realtime_ns - before.realtime_ns - passed))
+    if step >= STEP_NS:
+        return f"{name}: the clock of its host was wrong: it was stepped by {step / 1e9:.1f} s while the part ran"
+    return ""
+
+
+def alike(parts: Sequence[Part]) -> tuple[list[Part], list[Refused]]:
+    """The parts that may stand together, and the others with what differs.
+
+    They are of one campaign, Virtoll, agent and image, and their hosts of one class. The most blocks decide which; of
+    as many, the first block. Memory may differ by ``MEMORY_TOLERANCE`` from the median of these.
+    """
+    if not parts:
+        return [], []
+    groups: dict[str, list[Part]] = {}
+    for part in parts:
+        groups.setdefault(json.dumps(_identity(part), sort_keys=True, default=str), []).append(part)
+    ranked = sorted(groups.values(), key=lambda own: (-len({b for one in own for b in one.record.blocks}), _first(own)))
+    taken, *others = ranked
+    refused = [Refused(one.path, _unlike(taken[0], one)) for own in others for one in own]
+    known = [memory for one in taken if (memory := one.manifest.host.get("memory_bytes"))]
+    usual = statistics.median_low(known) if known else None
+    for one in list(taken):
+        memory = one.manifest.host.get("memory_bytes")
+        if usual and (not memory or abs(memory - usual) > MEMORY_TOLERANCE * usual):
+            taken.remove(one)
+            told = "not known" if not memory else f"{memory} bytes"
+            refused.append(
+                Refused(
+                    one.path,
+                    f"{one.path.name}: its host has another memory than the others: {told}, and not within "
+                    f"{MEMORY_TOLERANCE * 100:.0f} % of {usual} bytes",
+                )
+            )
+    return taken, refused
+
+
+def _first(parts: Sequence[Part]) -> int:
+    return min(block for one in parts for block in one.record.blocks)
+
+
+def _identity(part: Part) -> dict[str, Any]:
+    """What must be equal, by its name in words, in the order in which it is told."""
+    manifest, image = part.manifest, part.manifest.image or {}
+    host = manifest.host
+    own = {"libc6", *(name for one in manifest.platforms for name in _packages(one.platform))}
+    versions = {name: version for name, version in (host.get("packages") or {}).items() if name in own}
+    return {
+        "Virtoll": manifest.virtoll,
+        "campaign": part.record.campaign[:12],
+        "build of the agent": (manifest.agent or {}).get("sha256"),
+        "image": [image.get("digest"), (image.get("tools") or {}).get("digest")],
+        "guest kernel": (image.get("kernel") or {}).get("sha256"),
+        "smallest image": (image.get("smallest") or {}).get("digest"),
+        **{f"host's {name.replace('_', ' ')}": host.get(name) for name in _CLASS},
+        "host's mitigations": host.get("mitigations"),
+        "host's packages": versions,
+        "pinning": manifest.pinning,
+        "testbed": manifest.testbed,
+        "nested hosts": manifest.nested,
+        "platforms": {one.label: one.version if one.available else "not available" for one in manifest.platforms},
+        "metrics": [asdict(one) for one in manifest.metrics],
+    }
+
+
+def _packages(platform: str) -> Sequence[str]:
+    return tuple(PLATFORMS[platform].packages) if platform in PLATFORMS else ()
+
+
+def _unlike(usual: Part, other: Part) -> str:
+    """What of a part differs first from those that are taken, in one sentence."""
+    theirs, own = _identity(usual), _identity(other)
+    name = next(key for key in theirs if own[key] != theirs[key])
+    was, now = theirs[name], own[name]
+    if isinstance(was, Mapping) and isinstance(now, Mapping):
+        key = next(one for one in sorted({*was, *now}) if was.get(one) != now.get(one))
+        name, was, now = f"{name}: {key}", was.get(key), now.get(key)
+    return f"{other.path.name}: {name} differs: {_shown(now)}, and {_shown(was)} in {usual.path.name}"
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return " and ".join(map(_shown, value))
+    text = str(value) if value is not None else "none"
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def not_whole(part: Part) -> str:
+    """Why blocks of a part that did not end are missing, in one sentence."""
+    left = [block for block in part.record.blocks if block not in part.whole]
+    what = f"{part.path.name} did not end"
+    return f"{what}: {blocks_words(left)} {'is' if len(left) == 1 else 'are'} not whole" if left else what

@@ -1,0 +1,323 @@
+"""Parts of a campaign as one run folder, which has each planned trial exactly once.
+
+``merge`` is the whole of it: the parts that stand together (`candidates`), each block from one of them, the records as
+they are stored there, and a manifest that says which host measured which block. It is made beside its place and takes
+it at once, so that a kill leaves the old run or the new one. It must not measure anything, and changes no part.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from virtoll import __version__
+from virtoll.campaign.candidates import Part, Refused, alike, found_parts, not_whole
+from virtoll.campaign.parts import blocks_words, campaign_id
+from virtoll.campaign.preview import plan_of, planned_trial
+from virtoll.campaign.stored import stored_experiment
+from virtoll.errors import RunFolderError, UsageError
+from virtoll.runfolder import jsonlines
+from virtoll.runfolder.overview import writing
+from virtoll.runfolder.placing import placed
+from virtoll.runfolder.store import RunFolder
+from virtoll.runfolder.sums import SUMS
+
+if TYPE_CHECKING:
+    from virtoll.experiment.plan import Plan
+    from virtoll.runfolder.campaign_records import HostRecord
+    from virtoll.runfolder.records import BootRecord, FitnessRecord, Manifest, TrialRecord
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """What a user allows to be left out.
+
+    ``partial``: blocks that are missing, and parts that are damaged or unlike the others. ``without``: hosts, by their
+    stand-in names.
+    """
+
+    partial: bool = False
+    without: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Merged:
+    """The run's folder, how many blocks of how many and of how many hosts it has, and what is told, in sentences."""
+
+    folder: Path
+    blocks: int
+    of: int
+    hosts: int
+    told: tuple[str, ...]
+
+
+@dataclass
+class _Choice:
+    """Of the parts that may be taken: which one each block is from, the hosts' names by fingerprint, what is told."""
+
+    parts: Sequence[Part]
+    source: dict[int, Part] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
+
+    def sources(self) -> list[Part]:
+        """The parts of which blocks are taken, by their first block."""
+        taken = {id(one) for one in self.source.values()}
+        own = [part for part in self.parts if id(part) in taken]
+        return sorted(own, key=lambda one: (min(one.record.blocks), one.path.name))
+
+    def blocks_of(self, part: Part) -> tuple[int, ...]:
+        """Which blocks are taken of a part."""
+        return tuple(block for block, one in self.source.items() if one is part)
+
+
+def merge(
+    folders: Sequence[Path],
+    place: Callable[[str, str], Path],
+    command: Sequence[str],
+    allowed: Allowed = Allowed(),
+    *,
+    now_ns: int | None = None,
+) -> Merged:
+    """Make one run of the parts in these folders, or make it anew.
+
+    ``place``: where the run goes, by the experiment's name and the campaign's id. ``now_ns``: when it is, by this
+    machine's clock. UsageError, and nothing has changed, where parts are damaged, unlike or missing that were not
+    allowed to be; where the place holds something else, or another process merges into it.
+    """
+    parts, damaged = found_parts(folders, now_ns)
+    taken, unlike = alike(parts)
+    _refuse(damaged, allowed, "restore it, or leave it out with --partial")
+    _refuse(unlike, allowed, "measure those blocks on a host like the others, or leave it out with --partial")
+    if not taken:
+        raise UsageError(f"no part is whole: {damaged[0].reason}")
+    plan = _whole_plan(taken[0])
+    choice = _chosen(taken, allowed, [one.reason for one in (*damaged, *unlike)])
+    wanted = range(taken[0].record.of)
+    missing = tuple(block for block in wanted if block not in choice.source)
+    _refuse_missing(missing, choice, allowed)
+    if not choice.source:
+        raise UsageError(
+            "no block is whole, so there is nothing to merge; 'virtoll campaign block' goes on with a part"
+        )
+    first = taken[0].manifest
+    target = place(str(first.experiment["name"]), taken[0].record.campaign).absolute()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with writing(target):
+        _refuse_taken_place(target, taken[0].record.campaign, [one.path for one in taken])
+        with placed(target) as new:
+            doubts = _write(new, replace(_head(plan, choice, missing), run=target.name, command=tuple(command)), choice)
+    return Merged(target, len(choice.source), len(wanted), len(set(choice.names.values())), (*choice.left_out, *doubts))
+
+
+def _refuse(refused: Sequence[Refused], allowed: Allowed, remedy: str) -> None:
+    if refused and not allowed.partial:
+        more = f" ({len(refused) - 1} more are not right)" if len(refused) > 1 else ""
+        raise UsageError(f"{refused[0].reason.rstrip('.')}; {remedy}{more}")
+
+
+def _whole_plan(part: Part) -> Plan:
+    """The campaign's plan; UsageError where this Virtoll makes another one of it."""
+    experiment = stored_experiment(part.manifest)
+    plan = plan_of(experiment)
+    if campaign_id(experiment, plan) != part.record.campaign:
+        raise UsageError(
+            f"{part.path}: this Virtoll ({__version__}) plans other trials from the same file; merge with Virtoll "
+            f"{part.manifest.virtoll}, which measured the parts"
+        )
+    return plan
+
+
+def _chosen(parts: Sequence[Part], allowed: Allowed, left_out: Iterable[str]) -> _Choice:
+    """Each block from the part that ended it first, one with a doubtful clock last; of parts that did not end, none
+    but with `partial`. Hosts have their names by their first block, those that are left out too.
+    """
+    choice = _Choice(parts, left_out=list(left_out))
+    for part in sorted(parts, key=lambda one: (min(one.record.blocks), one.path.name)):
+        choice.names.setdefault(part.fingerprint, f"host-{len(choice.names) + 1}")
+    for name in allowed.without:
+        if name not in choice.names.values():
+            raise UsageError(f"--without-host {name}: there is no such host; choose one of: {_listed(choice.names)}")
+    for name in dict.fromkeys(allowed.without):
+        blocks = {block for part in parts if choice.names[part.fingerprint] == name for block in part.record.blocks}
+        choice.left_out.append(f"{name} was left out on request, with {blocks_words(blocks)}")
+    found: dict[int, list[Part]] = {}
+    for part in parts:
+        name = choice.names[part.fingerprint]
+        if name in allowed.without:
+            continue
+        if part.ended or allowed.partial:
+            for block in part.whole:
+                found.setdefault(block, []).append(part)
+            if not part.ended:
+                choice.left_out.append(not_whole(part))
+    for block, own in sorted(found.items()):
+        best, *others = sorted(own, key=lambda one: (bool(one.doubt), not one.ended, one.whole[block], one.path.name))
+        choice.source[block] = best
+        for other in others:
+            choice.left_out.append(
+                f"{blocks_words([block])} of {other.path.name} is left out: {best.path.name} ended it first"
+            )
+    return choice
+
+
+def _listed(names: Mapping[str, str]) -> str:
+    return ", ".join(names.values())
+
+
+def _refuse_missing(missing: Sequence[int], choice: _Choice, allowed: Allowed) -> None:
+    """UsageError for blocks that no part has whole, but those of hosts that were left out on request."""
+    excused = {
+        block
+        for part in choice.parts
+        if choice.names[part.fingerprint] in allowed.without
+        for block in part.record.blocks
+    }
+    told = [block for block in missing if block not in excused]
+    if told and not allowed.partial:
+        begun = [not_whole(part) for part in choice.parts if not part.ended and set(part.record.blocks) & set(told)]
+        why = f" ({'; '.join(begun)})" if begun else ""
+        are = "is" if len(told) == 1 else "are"
+        raise UsageError(
+            f"{blocks_words(told)} of {choice.parts[0].record.of} {are} missing{why}; measure with "
+            "'virtoll campaign block', or merge what there is with --partial"
+        )
+
+
+def _refuse_taken_place(target: Path, campaign: str, parts: Collection[Path]) -> None:
+    """UsageError where the place holds anything but an earlier merge of this campaign."""
+    if not (target / "manifest.json").exists():
+        if any(target.iterdir()):
+            raise UsageError(f"{target} holds other files; give another folder with --into")
+        return
+    other = sorted(path.name for path in target.iterdir() if not _is_of_a_run(path))
+    if other:
+        raise UsageError(f"{target} holds {other[0]}, which is no part of a run; move it away, or give another --into")
+    merged = RunFolder.open(target).manifest.merged
+    if target.resolve() in parts or merged is None or merged.campaign != campaign:
+        raise UsageError(f"{target} holds another run than this campaign's; give another folder with --into")
+
+
+def _is_of_a_run(path: Path) -> bool:
+    """Whether an entry of a merged run's folder is made anew with it, or was left of that."""
+    known = ("manifest.json", "state.json", SUMS, "evidence", "report")
+    return path.name.removesuffix(".new") in known or path.suffix == ".jsonl" or path.name.startswith(".report")
+
+
+_BY_BLOCK: Final = ("trials", "boots", "footprints", "groups")
+"""Files whose lines say of which block they are."""
+
+
+def _head(plan: Plan, choice: _Choice, missing: tuple[int, ...]) -> Manifest:
+    """The manifest of the merged run: that of the first part, with the whole plan, all hosts, and what was merged."""
+    from virtoll.runfolder.campaign_records import MergedPart, MergedRecord
+    from virtoll.runfolder.records import PlanRecord
+
+    sources = choice.sources()
+    first, seconds = sources[0].manifest, [one.manifest.plan.estimated_seconds for one in sources]
+    known = [one for one in seconds if one is not None]
+    return replace(
+        first,
+        created_realtime_ns=min(one.manifest.created_realtime_ns for one in sources),
+        plan=PlanRecord(
+            plan.seed, sum(known) if len(known) == len(seconds) else None, tuple(map(planned_trial, plan.trials))
+        ),
+        part=None,
+        merged=MergedRecord(
+            campaign=sources[0].record.campaign,
+            parts=tuple(
+                MergedPart(
+                    run=part.manifest.run,
+                    host=choice.names[part.fingerprint],
+                    blocks=choice.blocks_of(part),
+                    created_realtime_ns=part.manifest.created_realtime_ns,
+                )
+                for part in sources
+            ),
+            missing=missing,
+            left_out=tuple(choice.left_out),
+            doubts=tuple(part.doubt for part in sources if part.doubt),
+        ),
+        hosts=_hosts(choice),
+    )
+
+
+def _write(new: Path, manifest: Manifest, choice: _Choice) -> list[str]:
+    """The merged run into a new folder; what is doubtful of it, a sentence each."""
+    folder = RunFolder.create(new, manifest)
+    for part in choice.sources():
+        _copy(part, folder, choice.blocks_of(part))
+    merged = folder.manifest.merged
+    if merged is not None and merged.missing:
+        are = "is" if len(merged.missing) == 1 else "are"
+        folder.set_state("interrupted", f"{blocks_words(merged.missing)} of {choice.parts[0].record.of} {are} missing")
+    else:
+        folder.set_state("complete", None)
+    return [part.doubt for part in choice.sources() if part.doubt]
+
+
+def _hosts(choice: _Choice) -> tuple[HostRecord, ...]:
+    from virtoll.runfolder.campaign_records import HostRecord
+
+    found: dict[str, HostRecord] = {}
+    for part in choice.sources():
+        name = choice.names[part.fingerprint]
+        before = found.get(name, HostRecord(name, part.manifest.host, ()))
+        found[name] = replace(before, blocks=tuple(sorted((*before.blocks, *choice.blocks_of(part)))))
+    return tuple(found.values())
+
+
+def _copy(part: Part, folder: RunFolder, blocks: Collection[int]) -> None:
+    """A part's records of these blocks, line by line as they are, and its evidence."""
+    source = RunFolder(part.path, part.manifest)
+    numbers = {one.trial for one in part.manifest.plan.trials if one.block in blocks}
+    readers: dict[str, Sequence[Any]] = {
+        "trials": source.trials(),
+        "boots": source.boots(),
+        "footprints": source.footprints(),
+        "groups": source.groups(),
+        "commands": source.commands(),
+        "calibration": source.calibrations(),
+        "sizing": source.sizings(),
+        "maxima": source.maxima(),
+        "fitness": source.fitness(),
+    }
+    kept: list[TrialRecord | BootRecord] = []
+    for name, records in readers.items():
+        lines = [line for _, line in jsonlines.read(part.path / f"{name}.jsonl")]
+        if len(lines) != len(records):
+            raise RunFolderError(
+                f"{part.path}/{name}.jsonl: it changes while it is read; merge again when it has ended."
+            )
+        taken = []
+        for record, line in zip(records, lines, strict=True):
+            if name in _BY_BLOCK and record.block not in blocks:
+                continue
+            if name == "fitness" and not _is_of(record, numbers):
+                continue
+            taken.append(line + b"\n")
+            if name in ("trials", "boots"):
+                kept.append(record)
+        if taken:
+            with (folder.path / f"{name}.jsonl").open("ab") as file:
+                file.writelines(taken)
+    _copy_evidence(part.path, folder.path, {path for one in kept for path in one.evidence})
+
+
+def _is_of(record: FitnessRecord, trials: Collection[int]) -> bool:
+    """Whether a sample is of these trials; one before the first trial is of all."""
+    return record.after_trial is None or record.after_trial in trials
+
+
+def _copy_evidence(source: Path, target: Path, named: Collection[str]) -> None:
+    """Its folders of evidence; what no record names has the part's name before its own, since others have it too."""
+    known = {path.split("/")[1] for path in named if path.count("/") > 1}
+    for path in sorted((source / "evidence").glob("*")):
+        to = target / "evidence" / (path.name if path.name in known else f"{source.name}-{path.name}")
+        if path.is_dir():
+            shutil.copytree(path, to)
+        else:
+            shutil.copyfile(path, to)

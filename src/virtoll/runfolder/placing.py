@@ -1,0 +1,79 @@
+"""A new run folder that takes an old one's place at once: whoever reads it finds the old one or the new, both whole.
+
+The new one is made beside the old one. The kernel exchanges both in one step (Linux renameat2 with RENAME_EXCHANGE); a
+file system that cannot (NFS) has two renames, between which a kill leaves both whole beside the place, under their
+names, and the next ``placed`` takes the old one back. What a killed one left is removed. Main function: ``placed``.
+
+The caller holds the place as its only writer (`overview.writing`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from virtoll.errors import StorageError
+from virtoll.runfolder.jsonlines import sync_directory
+from virtoll.runfolder.sums import UNDER_WAY
+
+_HERE = -100  # AT_FDCWD
+_EXCHANGE = 2  # RENAME_EXCHANGE
+_CANNOT = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@contextmanager
+def placed(target: Path) -> Iterator[Path]:
+    """An empty folder that is `target` when the context ends; where it ends by an exception, nothing has changed.
+
+    StorageError naming the folder where it cannot be written.
+    """
+    new = target.with_name(f".{target.name}{UNDER_WAY}merge")
+    old = target.with_name(f".{target.name}.old-merge")
+    try:
+        if old.exists() and not (target / "manifest.json").exists():
+            _put(old, target)
+        shutil.rmtree(old, ignore_errors=True)
+        shutil.rmtree(new, ignore_errors=True)
+        new.mkdir(parents=True)
+        yield new
+        _sync(new)
+        _put(new, target, aside=old)
+    except OSError as error:
+        raise StorageError(
+            f"cannot write {target}: {error.strerror or error}. What was there is whole; make room, then merge again."
+        ) from error
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _put(new: Path, target: Path, aside: Path | None = None) -> None:
+    """In the other's place; an empty folder there is replaced by the kernel itself."""
+    if not (target / "manifest.json").exists():
+        new.rename(target)
+    elif _libc.renameat2(_HERE, os.fsencode(new), _HERE, os.fsencode(target), _EXCHANGE) != 0:
+        if ctypes.get_errno() not in _CANNOT or aside is None:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(target))
+        target.rename(aside)
+        new.rename(target)
+    sync_directory(target.parent)
+
+
+def _sync(folder: Path) -> None:
+    """Make durable what a folder holds, before it takes the other's place."""
+    for path in folder.rglob("*"):
+        if path.is_dir():
+            sync_directory(path)
+        else:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+    sync_directory(folder)

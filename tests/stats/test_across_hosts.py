@@ -1,0 +1,144 @@
+"""Host as a level: verdicts of a merged run rest on hosts, their variance is found, and what stands out is flagged."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+import pytest
+
+from virtoll.runfolder.records import MetricRecord
+from virtoll.stats.across_hosts import STAND_OUT_LEVEL, Effects, random_effects, standing_out
+from virtoll.stats.compare import Comparison, Verdict, by_host
+from virtoll.stats.values import Task
+from virtoll.stats.verdicts import Rules, decide, judge
+
+TASKS, PLATFORMS, HOSTS, EACH = 6, 5, 6, 4
+METRIC = MetricRecord("superpi", "duration", "ns", "lower", source="marks", title="Super Pi", resource="cpu")
+TASK = Task("superpi", METRIC, "{}", "")
+HOST_OF = {block: f"host-{block % HOSTS + 1}" for block in range(HOSTS * EACH)}
+
+
+def families(count: int, between: float, seed: int) -> np.ndarray:
+    """Log shares [families, tasks, platforms, hosts, blocks]: no difference, half of each noise is the bare host's."""
+    noise = np.random.default_rng(seed)
+
+    def shared(scale: float, *shape: int) -> np.ndarray:
+        own = noise.normal(0, scale, (count, TASKS, PLATFORMS, *shape))
+        host = noise.normal(0, scale, (count, TASKS, 1, *shape))
+        both: np.ndarray = (own + host) / math.sqrt(2)
+        return both
+
+    every: np.ndarray = shared(between, HOSTS, 1) + shared(0.03, HOSTS, EACH)
+    return every
+
+
+def false_families(logs: np.ndarray) -> float:
+    """The share of families with a false difference."""
+    return float(np.mean([judge(one, Rules()).different.any() for one in logs]))
+
+
+def test_with_variance_between_hosts_blocks_say_too_much_and_hosts_do_not() -> None:
+    """2000 families of 30 comparisons without a difference, 6 hosts of 4 blocks, twice as much between as within."""
+    logs = families(2000, 0.06, seed=20261127)
+    assert false_families(logs.mean(axis=4)) <= 0.06
+    assert false_families(logs[:200].reshape(200, TASKS, PLATFORMS, -1)) > 0.5
+
+
+def test_without_variance_between_hosts_the_promise_holds_as_well() -> None:
+    assert false_families(families(2000, 0.0, seed=20261128).mean(axis=4)) <= 0.06
+
+
+def comparison(shares: dict[int, float], platform: str = "runc") -> Comparison:
+    pairs = tuple(sorted(shares.items()))
+    share = math.exp(sum(math.log(one) for one in shares.values()) / len(shares))
+    return Comparison(platform, TASK, Verdict.UNKNOWN, pairs, share)
+
+
+def test_each_host_counts_once_however_many_blocks_it_has() -> None:
+    """Nine blocks of one host and one of each of two: the verdict and the ratio are of three hosts."""
+    hosts = {**dict.fromkeys(range(9), "host-1"), 9: "host-2", 10: "host-3"}
+    shares = {block: 0.5 if block < 9 else 1.0 for block in range(11)}
+    (told,), _ = decide([comparison(shares)], [], Rules(host_of=hosts))
+    assert told.share == pytest.approx(0.5 ** (1 / 3))
+    assert [host for host, _ in told.hosts] == ["host-1", "host-2", "host-3"]
+    assert [share for _, share in told.hosts] == pytest.approx([0.5, 1.0, 1.0])
+    assert told.verdict is Verdict.UNKNOWN
+    (of_one,), _ = decide([comparison(shares)], [], Rules())
+    assert (of_one.verdict, of_one.hosts) == (Verdict.SLOWER, ())
+
+
+def test_a_difference_that_all_hosts_show_is_told() -> None:
+    generator = random.Random(3)
+    shares = {block: 0.7 * math.exp(generator.gauss(0, 0.02)) for block in HOST_OF}
+    (told,), _ = decide([comparison(shares)], [], Rules(host_of=HOST_OF))
+    assert (told.verdict, len(told.hosts)) == (Verdict.SLOWER, HOSTS)
+    assert told.interval is not None
+    assert told.interval.low < 0.7 < told.interval.high
+
+
+def test_one_host_alone_has_no_interval_over_hosts() -> None:
+    (told,), _ = decide([comparison({0: 0.5, 6: 0.5, 12: 0.51})], [], Rules(host_of=HOST_OF))
+    assert (told.verdict, told.interval) == (Verdict.UNKNOWN, None)
+    assert told.reason == "only one host has both values: no interval over hosts, no verdict"
+    assert by_host(told, {}) is told
+
+
+def test_the_variances_are_those_of_the_textbook_formula() -> None:
+    """By hand: means 2, 5 and 9, MSW = 2, MSB = 28.4, n0 = (7 - 17 / 7) / 2."""
+    groups = [[1.0, 3.0], [4.0, 5.0, 6.0], [8.0, 10.0]]
+    among = (2 * (2 - 37 / 7) ** 2 + 3 * (5 - 37 / 7) ** 2 + 2 * (9 - 37 / 7) ** 2) / 2
+    within = (2 + 2 + 2) / 4
+    found = random_effects(groups)
+    assert found.within == pytest.approx(math.sqrt(within))
+    assert found.between == pytest.approx(math.sqrt((among - within) / ((7 - 17 / 7) / 2)))
+    assert random_effects([[1.0], [2.0]]) == Effects(None, None)
+    assert random_effects([[1.0, 2.0]]) == Effects(None, None)
+    assert random_effects([[1.0, 3.0], [1.0, 3.0]]).between == 0.0
+
+
+@pytest.mark.parametrize("between", [0.0, 0.03, 0.1])
+def test_the_variance_between_hosts_is_found(between: float) -> None:
+    logs = families(40, between, seed=7)
+    found = [
+        random_effects(logs[family, task, 0].tolist()).between or 0.0 for family in range(40) for task in range(TASKS)
+    ]
+    assert np.mean(np.square(found)) == pytest.approx(between**2, abs=0.0003 + 0.2 * between**2)
+
+
+def simulated(seed: int, apart: float) -> dict[str, tuple[float, float | None]]:
+    """One quantity by block, of 6 hosts, of which the last is so far from the others."""
+    generator = random.Random(seed)
+    hosts = {host: generator.gauss(0, 0.02) for host in sorted(set(HOST_OF.values()))}
+    hosts["host-6"] += apart
+    logs = {block: hosts[host] + generator.gauss(0, 0.02) for block, host in HOST_OF.items()}
+    return standing_out(logs, HOST_OF, HOSTS)
+
+
+def test_a_host_that_stands_out_is_flagged_and_chance_seldom_flags_one() -> None:
+    def flagged(apart: float) -> float:
+        runs = [simulated(seed, apart) for seed in range(1000)]
+        return sum(any((p or 0) < STAND_OUT_LEVEL for _, p in run.values()) for run in runs) / len(runs)
+
+    assert flagged(0.0) <= 0.015
+    assert flagged(0.4) > 0.85
+    apart, _ = simulated(1, 0.4)["host-6"]
+    assert apart == pytest.approx(0.4, abs=0.1)
+
+
+def test_of_three_hosts_none_stands_out() -> None:
+    found = standing_out({0: 0.0, 1: 0.01, 2: 5.0}, {0: "a", 1: "b", 2: "c"}, 3)
+    assert [p for _, p in found.values()] == [None, None, None]
+
+
+def test_a_host_of_one_block_may_be_further_away_than_one_of_many() -> None:
+    logs = {block: 0.01 * (block % 3) for block in range(40)}
+    hosts = {block: f"host-{block % 4}" for block in range(40)}
+    for block in range(40, 44):
+        logs[block], hosts[block] = 0.06, "host-4"
+    many = standing_out(logs, hosts, 5)["host-4"]
+    one = standing_out({block: value for block, value in logs.items() if block < 41}, hosts, 5)["host-4"]
+    assert many[1] is not None
+    assert one[1] is not None
+    assert many[1] < one[1]
