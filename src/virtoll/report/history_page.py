@@ -1,6 +1,6 @@
 """The page of a history: one file, whose figures are drawn in it. Besides writing it, no numbers are computed here."""
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,6 +11,7 @@ from virtoll.errors import StorageError
 from virtoll.report.changes import change_lines
 from virtoll.report.drawing import Drawer, Drawing
 from virtoll.report.figures.history import draw
+from virtoll.report.figures.style import Specification, Width
 from virtoll.report.history import lead, moment, outcome, places, remarks, series_level, series_outcome
 from virtoll.report.history_runs import Gathered
 from virtoll.report.page_parts import FigureView, browser_context, page_text
@@ -49,24 +50,25 @@ class RowView:
 
 def write_history(found: History, gathered: Gathered, target: Path) -> None:
     """Make the page, whole or not at all. DrawingError where a figure is not drawn, StorageError for the file."""
-    by_task: dict[str, list[Series]] = {}
-    for one in found.series:
-        by_task.setdefault(one.task.label, []).append(one)
     with Drawer() as drawer:
-        drawings = {
-            name: drawer.rendered(f"history-{number}", partial(draw, found, own))
-            for number, (name, own) in enumerate(by_task.items(), 1)
-        }
-        page = _page(found, gathered, by_task, drawings)
+        page = history_page(found, gathered, drawer.rendered)
     try:
         replace_text(target, page)
     except OSError as error:
         raise StorageError(f"cannot write {target}: {error.strerror or error}. Give another file.") from error
 
 
-def _page(
-    found: History, gathered: Gathered, by_task: Mapping[str, list[Series]], drawings: Mapping[str, Drawing]
+def history_page(
+    found: History, gathered: Gathered, rendered: Callable[[str, Callable[[Width], Specification]], Drawing]
 ) -> str:
+    """The whole page as HTML; `rendered` has a figure drawn (`drawing.Drawer`)."""
+    by_task: dict[str, list[Series]] = {}
+    for one in found.series:
+        by_task.setdefault(one.task.label, []).append(one)
+    drawings = {
+        name: rendered(f"history-{number}", partial(draw, found, own))
+        for number, (name, own) in enumerate(by_task.items(), 1)
+    }
     tasks = [
         TaskView(name, own[0].of.workload, any(one.changes for one in own), _figure(drawings[name], name))
         for name, own in by_task.items()

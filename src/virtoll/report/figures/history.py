@@ -28,7 +28,9 @@ _TICKS: Final = 6
 
 def draw(found: History, shown: Sequence[Series], width: Width) -> Specification:
     """The panels of the series of one task, a platform each, below one another; the last has the runs' dates."""
-    platforms = list(dict.fromkeys(one.of.platform for one in shown))
+    there = {one.of.platform for one in shown}
+    listed = [one.label for one in found.runs[-1].manifest.platforms if one.label in there]
+    platforms = [*listed, *sorted(there - set(listed))]
     left = labels_room(width) + 22
     across = panel_width(width, 1, left)
     parts = [
