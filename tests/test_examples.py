@@ -40,7 +40,7 @@ KINDS = {
     "latex": {""},
     "text": {""},
 }
-READING = {"advise", "claims", "export", "gate", "help", "list", "plan", "query", "show", "verify"}
+READING = {"advise", "claims", "export", "gate", "help", "history", "list", "plan", "query", "show", "verify"}
 """Commands that start no guest and are done in a moment."""
 REST = {
     "name": "example",

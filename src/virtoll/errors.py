@@ -273,7 +273,7 @@ class ProtocolError(GuestError):
 
 
 class ThresholdMissed(VirtollError):
-    """A gate's threshold is missed: all was measured, and a platform does not keep to it."""
+    """A gate's threshold is missed: all was measured, and a platform does not keep to it, or became slower."""
 
     exit_code = 3
 

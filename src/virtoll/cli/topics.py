@@ -35,9 +35,15 @@ EXIT_CODES: Final = (
         "something does not work, is not found or has changed.",
     ),
     ExitCode(2, "The input was wrong: a file, a key, a setting or an option. Nothing was started, and nothing lost."),
-    ExitCode(3, "The run missed a threshold, of its experiment or of --fail-if. It is complete, and reported."),
     ExitCode(
-        4, "The run cannot tell whether a threshold is met, or its A/A control differs. It is complete, and reported."
+        3,
+        "The run missed a threshold, of its experiment or of --fail-if. It is complete, and reported. Of history with "
+        "--fail-if-slower: a platform became slower.",
+    ),
+    ExitCode(
+        4,
+        "The run cannot tell whether a threshold is met, or its A/A control differs. It is complete, and reported. Of "
+        "history with --fail-if-slower: there are too few runs.",
     ),
     ExitCode(130, "Interrupted. What was measured is stored: 'virtoll resume' continues."),
 )

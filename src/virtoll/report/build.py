@@ -1,4 +1,7 @@
-"""From a run folder to its report: read, analyse, draw, write. It and `reproduction` alone touch the disk."""
+"""From a run folder to its report: read, analyse, draw, write.
+
+It, `reproduction` and the two modules of a history alone touch the disk.
+"""
 
 import gc
 from collections import Counter

@@ -1,7 +1,7 @@
 """A study reproduced: one page, and tables as CSV, of all runs that repeat one of the four papers.
 
-Each run is read, analysed and judged by itself; outcomes are joined (`claims/joined.py`), and values never. Besides
-`build`, this module alone of the report touches the disk.
+Each run is read, analysed and judged by itself; outcomes are joined (`claims/joined.py`), and values never. Like
+`build`, this module touches the disk.
 """
 
 from __future__ import annotations

@@ -115,6 +115,11 @@ def apart(low: float, high: float, either: tuple[str, str] = ("slower", "faster"
     return " to ".join(dict.fromkeys(ends))
 
 
+def factor(share_of: float) -> str:
+    """A share as a factor, to the nearest: '5.1 % slower', '2.3 times faster', 'the same'."""
+    return _factor(share_of, ("slower", "faster"))
+
+
 def _factor(of_baseline: float, either: tuple[str, str], *, up: bool | None = None, whole: bool = False) -> str:
     """A share as a factor: '1.5 times slower', '14 % faster', 'over 1000 times slower'.
 

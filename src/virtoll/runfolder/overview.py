@@ -1,6 +1,6 @@
 """What a list of runs shows of one, without a record of its trials being made; and whether a process still writes it.
 
-Main types: ``Overview``. Main functions: ``overview``, ``created_ns``, ``run_name``, ``writing``, ``is_written``.
+Main types: ``Overview``, ``Head``. Main functions: ``overview``, ``head``, ``created_ns``, ``run_name``, ``writing``, ``is_written``.
 
 Who writes a run folder holds a lock (flock) of the folder itself, which the kernel takes away with the process. So a
 run whose state is ``running`` and whose folder nobody holds was killed.
@@ -12,7 +12,7 @@ import fcntl
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,6 +55,32 @@ def overview(folder: Path) -> Overview:
             planned=len(manifest["plan"]["trials"]),
             created_ns=int(manifest["created_realtime_ns"]),
             host=str(manifest["host"]["fingerprint"])[:12],
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise RunFolderError(f"{folder}/manifest.json is damaged ({error!r}); restore it.") from error
+
+
+@dataclass(frozen=True)
+class Head:
+    """Which run a folder holds, without its trials; `host` is the manifest's."""
+
+    run: str
+    experiment: str
+    state: str
+    created_ns: int
+    host: Mapping[str, Any]
+
+
+def head(folder: Path) -> Head:
+    """What tells runs apart; RunFolderError where the manifest or state is damaged."""
+    manifest = _json(folder / "manifest.json")
+    try:
+        return Head(
+            run=str(manifest["run"]),
+            experiment=str(manifest["experiment"]["name"]),
+            state=state_now(folder),
+            created_ns=int(manifest["created_realtime_ns"]),
+            host={"fingerprint": manifest["host"]["fingerprint"], **manifest["host"]},
         )
     except (KeyError, TypeError, ValueError) as error:
         raise RunFolderError(f"{folder}/manifest.json is damaged ({error!r}); restore it.") from error

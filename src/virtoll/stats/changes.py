@@ -75,7 +75,7 @@ _GUEST_KERNEL: tuple[tuple[str, str, Words], ...] = (
     ("guests' kernel (SHA-256)", "sha256", _digest),
 )
 _EXPERIMENT: tuple[tuple[str, str], ...] = (
-    ("experiment", "name"),
+    ("its name", "name"),
     ("scenario", "scenario"),
     ("conditions", "conditions"),
     ("numbers of guests at once", "scale"),

@@ -1,7 +1,8 @@
 """What may be compared with what: the same host, the same agent build, the same unit. Everything else is refused."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from virtoll.runfolder.records import BootRecord
 
@@ -26,6 +27,17 @@ def why_incomparable(one: Identity, other: Identity) -> str | None:
         if mine is not None and theirs is not None and mine != theirs:
             return f"not comparable: {what} ({mine[:12]} against {theirs[:12]})"
     return None
+
+
+def machine_of(host: Mapping[str, Any]) -> tuple[str, ...]:
+    """What stays the same of a manifest's host when its kernel or its mitigations are renewed.
+
+    The fingerprint has these too. A history is of one machine, over its kernels: it has the name, the CPUs and what is
+    below them. Of a host without a name (an old record) it is the fingerprint.
+    """
+    if host.get("hostname_hash") is None:
+        return (str(host["fingerprint"]),)
+    return tuple(str(host.get(key)) for key in ("hostname_hash", "cpu_model", "cpus", "hypervisor"))
 
 
 def agents_by_platform(boots: Iterable[BootRecord]) -> dict[str, frozenset[str]]:

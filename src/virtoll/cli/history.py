@@ -1,0 +1,126 @@
+"""``virtoll history``: what changed over many runs of this host, and when."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from virtoll.cli import complete
+from virtoll.cli.folders import find_run, runs_directory
+from virtoll.cli.output import Json, print_json, say_in_columns, say_page, say_progress
+from virtoll.errors import ThresholdMissed, ThresholdNotTold, UsageError
+
+if TYPE_CHECKING:
+    from virtoll.stats.history import History, RunOfHistory
+
+
+def history(
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="RUN",
+            help="Runs, or folders of runs; the runs folder when none is given.",
+            autocompletion=complete.runs,
+        ),
+    ] = None,
+    *,
+    experiment: Annotated[
+        str | None,
+        typer.Option("--experiment", metavar="NAME", help="Of the runs those of this experiment; the newest run's."),
+    ] = None,
+    platform: Annotated[
+        list[str] | None,
+        typer.Option("--platform", metavar="PLATFORM", help="Of the platforms this one, by its label. Repeatable."),
+    ] = None,
+    workload: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--workload",
+            metavar="WORKLOAD",
+            help="Of the workloads this one. Repeatable.",
+            autocompletion=complete.workloads,
+        ),
+    ] = None,
+    last: Annotated[
+        int | None, typer.Option("--last", metavar="N", help="So many of the newest runs alone.", min=1)
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="FILE", help="Write a page with every series drawn.")
+    ] = None,
+    fail_if_slower: Annotated[
+        bool,
+        typer.Option(
+            "--fail-if-slower",
+            help="Exit with 3 where a platform's last change was for the slower, and with 4 where that is not known.",
+        ),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Find when a platform became slower or faster, over many runs.
+
+    Runs of one host and experiment stand in their order. For each change there is what the two runs before and after
+    it record of the host, its packages and the experiment.
+    """
+    from virtoll.report.history import history_document, history_lines
+    from virtoll.report.history_runs import gather
+    from virtoll.stats.history import history_of
+
+    gathered = gather(_folders(runs or []), experiment, last, say_progress)
+    found = history_of([one.of_these(platform or (), workload or ()) for one in gathered.runs])
+    if not found.series:
+        raise UsageError(_nothing_of(gathered.runs, platform or [], workload or []))
+    if output is not None:
+        from virtoll.report.history_page import write_history
+
+        write_history(found, gathered, output)
+    if as_json:
+        print_json(history_document(found, gathered))
+    else:
+        for line in history_lines(found, gathered):
+            say_in_columns(line)
+        if output is not None:
+            say_page("page: ", output.absolute())
+    if fail_if_slower:
+        _leave_by(found)
+
+
+def _folders(given: list[str]) -> list[Path]:
+    """Each a run, or all runs right below a folder that is none itself."""
+    found: list[Path] = []
+    for name in given or [str(runs_directory())]:
+        below = [path.parent.absolute() for path in Path(name).glob("*/manifest.json")]
+        if below and not (Path(name) / "manifest.json").exists():
+            found += sorted(below)
+        elif given:
+            found.append(find_run(name))
+    if not found:
+        raise UsageError(f"no runs in {runs_directory()}; 'virtoll run' makes one, or give a folder of runs")
+    return found
+
+
+def _nothing_of(runs: tuple[RunOfHistory, ...], platforms: list[str], workloads: list[str]) -> str:
+    """That no series is of what was asked for, and what there is."""
+    series = {one for run in runs for one in run.values}
+    for option, asked, known in (
+        ("--platform", platforms, {one.platform for one in series}),
+        ("--workload", workloads, {one.workload for one in series}),
+    ):
+        wrong = [value for value in asked if value not in known]
+        if wrong:
+            return f"{option} {wrong[0]!r} is in none of the runs; choose from: {', '.join(sorted(known))}"
+    return "no platform of those has one of those workloads in any run; leave out --platform or --workload"
+
+
+def _leave_by(found: History) -> None:
+    """End with 3 where a share's last stretch is slower than the one before, with 4 where no share can tell."""
+    slower = found.slower_since
+    if slower:
+        count = len({(one.of.platform, one.of.workload, one.of.parameters) for one in slower})
+        raise ThresholdMissed(
+            f"{count} of {len(found.shares)} series are slower since their last change; 'virtoll history' tells since "
+            "when"
+        )
+    if not any(one.changes is not None for one in found.shares):
+        raise ThresholdNotTold("no share of the baseline has enough runs to tell a change; measure more runs")

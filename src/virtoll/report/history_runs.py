@@ -1,0 +1,119 @@
+"""Which runs of some folders make a history, and their values. Like `build` and `reproduction` it touches the disk.
+
+Main type: `Gathered`; main function: `gather`. A run counts when it is complete and as it was when it ended: half a
+night would stand among whole ones, and its blocks are not those of a plan.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from virtoll.errors import RunFolderError, UsageError, VirtollError
+from virtoll.report.build import load_analysis
+from virtoll.runfolder.overview import Head, head
+from virtoll.runfolder.sums import differences
+from virtoll.stats.comparability import machine_of
+from virtoll.stats.history import RunOfHistory, run_of_history
+
+_STATES = {"running": "goes on", "killed": "was killed", "interrupted": "was interrupted"}
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """The runs of one experiment on one host, oldest first, with their folders; and a sentence for each left out."""
+
+    experiment: str
+    runs: tuple[RunOfHistory, ...]
+    folders: tuple[Path, ...]
+    left_out: tuple[str, ...]
+
+
+def gather(
+    folders: Sequence[Path],
+    experiment: str | None = None,
+    last: int | None = None,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Gathered:
+    """The runs of the experiment, and of the host, of the newest complete run among them.
+
+    `experiment`: of this name alone. `last`: so many of the newest. `tell`: is told how far it is, run by run. Runs of
+    other experiments are left out without a word where one is asked for. UsageError where no run is left.
+    """
+    left_out: list[str] = []
+    heads = sorted(_heads(folders, left_out), key=lambda one: (one[1].created_ns, one[0].name))
+    named = [one for one in heads if experiment in (None, one[1].experiment)]
+    if heads and not named:
+        known = ", ".join(sorted({one.experiment for _, one in heads}))
+        raise UsageError(f"--experiment {experiment}: none of the {len(heads)} runs is of it; there are: {known}")
+    complete = list(_complete(named, left_out))
+    if not complete:
+        raise UsageError(
+            f"a history needs complete runs, and there is none{_because(left_out)}; 'virtoll run' makes one"
+        )
+    newest = complete[-1][1]
+    asked = [one for one in complete if one[1].experiment == newest.experiment]
+    if experiment is None and len(asked) < len(complete):
+        others = ", ".join(sorted({one.experiment for _, one in complete} - {newest.experiment}))
+        left_out.append(f"{_runs(len(complete) - len(asked))} of other experiments ({others}): --experiment takes one")
+    machine = machine_of(newest.host)
+    own = [one for one in asked if machine_of(one[1].host) == machine]
+    if len(own) < len(asked):
+        machines = {machine_of(one.host) for _, one in asked} - {machine}
+        hosts = f"{len(machines)} other host{'' if len(machines) == 1 else 's'}"
+        left_out.append(f"{_runs(len(asked) - len(own))} of {hosts}: values of two hosts are never in one series")
+    kept = dict(_read(own[-last:] if last is not None else own, left_out, tell))
+    if not kept:
+        raise UsageError(f"a history needs runs that can be read, and there is none{_because(left_out)}")
+    return Gathered(newest.experiment, tuple(kept.values()), tuple(kept), tuple(left_out))
+
+
+def _heads(folders: Iterable[Path], left_out: list[str]) -> Iterable[tuple[Path, Head]]:
+    for folder in dict.fromkeys(one.resolve() for one in folders):
+        try:
+            yield folder, head(folder)
+        except RunFolderError as error:
+            left_out.append(str(error))
+
+
+def _complete(heads: Iterable[tuple[Path, Head]], left_out: list[str]) -> Iterable[tuple[Path, Head]]:
+    """Those that ended, each once: a copy says nothing that the run itself does not."""
+    seen: dict[tuple[str, int], Path] = {}
+    for folder, own in heads:
+        begun = str(own.host["fingerprint"]), own.created_ns
+        if own.state != "complete":
+            left_out.append(f"{folder} {_STATES.get(own.state, own.state)}, and only a complete run counts")
+        elif begun in seen:
+            left_out.append(f"{folder} is the same run as {seen[begun]}")
+        else:
+            seen[begun] = folder
+            yield folder, own
+
+
+def _read(
+    own: Sequence[tuple[Path, Head]], left_out: list[str], tell: Callable[[str], None]
+) -> Iterable[tuple[Path, RunOfHistory]]:
+    """The values of each; its records are let go, so that many runs take no more memory than one."""
+    for number, (folder, _) in enumerate(own, 1):
+        tell(f"reading run {number} of {len(own)} ...")
+        damage = differences(folder)
+        if damage:
+            left_out.append(f"{folder} is not as it was when its run ended: {'; '.join(damage)}")
+            continue
+        try:
+            found = run_of_history(load_analysis(folder))
+        except VirtollError as error:
+            left_out.append(str(error))
+            continue
+        if found.values:
+            yield folder, found
+        else:
+            left_out.append(f"{folder} has no value of a guest alone")
+
+
+def _runs(number: int) -> str:
+    return f"{number} run{'' if number == 1 else 's'}"
+
+
+def _because(left_out: Sequence[str]) -> str:
+    """What was found instead, where there is something."""
+    return f" ({left_out[-1].rstrip('.')})" if left_out else ""
