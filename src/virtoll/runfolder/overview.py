@@ -1,6 +1,7 @@
 """What a list of runs shows of one, without a record of its trials being made; and whether a process still writes it.
 
-Main types: ``Overview``, ``Head``. Main functions: ``overview``, ``head``, ``created_ns``, ``run_name``, ``writing``, ``is_written``.
+Main types: ``Overview``, ``Head``. Main functions: ``overview``, ``head``, ``created_ns``, ``run_name``, ``writing``,
+``is_written``.
 
 Who writes a run folder holds a lock (flock) of the folder itself, which the kernel takes away with the process. So a
 run whose state is ``running`` and whose folder nobody holds was killed.
