@@ -305,6 +305,22 @@ def test_nothing_is_started_where_nobody_is_concerned(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+def test_a_threshold_on_a_platform_that_is_left_out_is_not_judged_before(tmp_path: Path) -> None:
+    """As with any other choice from an experiment: the gate says that it was not measured."""
+    file = experiments.write(
+        tmp_path,
+        platforms=MODELS,
+        **HOST,
+        skip=["other:*"],
+        thresholds=["slow:superpi slowdown<9x", "none:* slowdown<9x"],
+    )
+    assert virtoll("plan", file, runs=tmp_path).returncode == 2
+    text = file.read_text().replace("none:*", "netns:superpi").replace("platforms:\n", "platforms:\n- netns\n")
+    file.write_text(text)
+    planned = virtoll("plan", file, "--against", "cost=2", runs=tmp_path)
+    assert (planned.returncode, planned.stderr) == (0, "")
+
+
 # Which programs differ.
 
 

@@ -75,7 +75,8 @@ def thresholds_for(experiment: Experiment, given: Sequence[str]) -> tuple[Thresh
         if (platform.label, workload.workload) in experiment.cells
     ]
     own = len(experiment.thresholds)
-    whole = not experiment.selection.filters  # what was left out by choice is told by the gate: it was not measured
+    # What was left out by choice is told by the gate: it was not measured.
+    whole = not experiment.selection.filters and not experiment.unconcerned
     refused = found if whole else found[own:]
     _refuse(refused, planned, experiment.baseline, experiment.control, where=f"{experiment.file}: ")
     return found

@@ -31,6 +31,7 @@ def run(
     only: Sequence[str] = (),
     skip: Sequence[str] = (),
     until: str | None = None,
+    against: Sequence[str | Path] = (),
     progress: Callable[[str], None] | None = None,
 ) -> Run:
     """Measure an experiment as ``virtoll run`` does, with its report, and return the run when it has ended.
@@ -44,7 +45,8 @@ def run(
     folder = new_folder(Path(experiment).stem, Path(into) if into is not None else None)
     words = [sys.executable, "-m", "virtoll", "run", f"--into={folder}"]
     words += [f"--{key}={value}" for key, value in (("size", size), ("until", until)) if value is not None]
-    for key, values in (("platform", platforms), ("workload", workloads), ("only", only), ("skip", skip)):
+    filters = (("platform", platforms), ("workload", workloads), ("only", only), ("skip", skip))
+    for key, values in (*filters, ("against", against)):
         words += [f"--{key}={value}" for value in values]
     with tempfile.TemporaryFile() as complaints:
         code = _ended([*words, "--", str(experiment)], complaints.fileno(), progress or (lambda _: None))
