@@ -4,9 +4,10 @@ Raw integers with the unit in the name; what does not apply is None, never zero.
 formula of a duration: reading, writing and checking are in `store`.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, AliasChoices, Field
 
@@ -107,6 +108,13 @@ class ExtensionRecord:
 
 
 @dataclass(frozen=True)
+class AnonymisedRecord:
+    """That names of hosts, users and places were replaced by stand-ins, and by which Virtoll."""
+
+    virtoll: str
+
+
+@dataclass(frozen=True)
 class Manifest:
     """What a run is: written before the first guest starts, and replaced where the run is extended."""
 
@@ -130,6 +138,7 @@ class Manifest:
     # None in folders of before: their sizes are without FCS as written, and with it as read (frame_shape.with_fcs).
     frame_sizes: Literal["with FCS"] | None = None
     extensions: tuple[ExtensionRecord, ...] = ()
+    anonymised: AnonymisedRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,6 +370,13 @@ class CommandRecord:
     role: str
     argv: tuple[str, ...]
     exit: int | None
+
+
+# What the lab's own bridges, veth pairs and taps make the kernel say while guests come and go.
+LAB_MESSAGE: Final = re.compile(
+    r"entered (blocking|disabled|forwarding|learning|listening) state|(entered|left) (promiscuous|allmulticast) mode"
+    r"|renamed from |link becomes ready|^tun: |^bridge: |^br_netfilter"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from virtoll.cli.api.frames import Rows, frame_of
-from virtoll.cli.folders import find_run
+from virtoll.cli.folders import FoundRun, found_run
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,23 +18,26 @@ if TYPE_CHECKING:
 
 
 def load(run: str | Path = "latest") -> Run:
-    """A run by its folder, its name in the runs folder, or ``latest``; nothing of it is read before it is asked for.
+    """A run by its folder, its name, its packed file, or ``latest``; nothing of it is read before it is asked for.
 
-    Raises ``UsageError`` where there is no such run; reading raises ``RunFolderError`` with file and line.
+    Raises ``UsageError`` where there is no such run, or the file is none or damaged; reading raises ``RunFolderError``
+    with file and line.
     """
-    return Run(find_run(str(run)))
+    found = found_run(str(run))
+    return Run(found.folder, found)
 
 
 class Run:
     """One run: what was measured, and what the analysis says of it. Each part is read or computed once."""
 
-    def __init__(self, folder: Path) -> None:
-        """``folder``: the run's, as ``load`` finds it."""
+    def __init__(self, folder: Path, found: FoundRun | None = None) -> None:
+        """``folder``: the run's; ``found``: how ``load`` found it."""
         self.folder = folder
+        self._found = found or FoundRun(folder)
 
     def __repr__(self) -> str:
         """The run as it can be loaded again."""
-        return f"virtoll.load({str(self.folder)!r})"
+        return f"virtoll.load({str(self._found.given)!r})"
 
     @cached_property
     def analysis(self) -> Analysis:
@@ -109,10 +112,10 @@ class Run:
         from virtoll.cli.needs import adviser_of
         from virtoll.report import build_report
 
-        built = build_report(self.folder, adviser=adviser_of(self.folder, []))
+        built = build_report(self.folder, self._found.report, adviser=adviser_of(self.folder, []))
         self.__dict__.setdefault("analysis", built.analysis)  # it was computed: not a second time
         return built.path
 
     def figures(self) -> dict[str, Path]:
         """The figures of the report that is there, as SVG, by their file's name; none before ``report``."""
-        return {path.stem: path for path in sorted((self.folder / "report" / "figures").glob("*.svg"))}
+        return {path.stem: path for path in sorted((self._found.report / "figures").glob("*.svg"))}
