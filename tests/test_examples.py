@@ -40,7 +40,7 @@ KINDS = {
     "latex": {""},
     "text": {""},
 }
-READING = {"advise", "claims", "export", "gate", "help", "list", "plan", "show", "verify"}
+READING = {"advise", "claims", "export", "gate", "help", "list", "pack", "plan", "show", "unpack", "verify"}
 """Commands that start no guest and are done in a moment."""
 REST = {
     "name": "example",
@@ -187,6 +187,8 @@ def test_a_command_that_only_reads_ends_well(runs: Path, tmp_path: Path, monkeyp
     """Beside a finished run: those that a reader copies from a console."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("VIRTOLL_RUNS", str(runs))
+    monkeypatch.setenv("VIRTOLL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     ended: dict[str, int] = {}
     for block in of("console"):
         for line in lines_of(block):

@@ -85,7 +85,7 @@ def _unpacked(archive: Path) -> Path:
     from virtoll.cli.output import say_on_stderr
     from virtoll.image import default_cache
     from virtoll.image.cache import file_digest
-    from virtoll.runfolder.packing import unpack
+    from virtoll.runfolder.unpacking import unpack
 
     try:
         reference = f"packed-{file_digest(archive)}"

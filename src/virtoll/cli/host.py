@@ -96,7 +96,7 @@ def _say_how_long(choices: Sequence[PlatformChoice]) -> None:
 
 def clean(
     cache: Annotated[
-        bool, typer.Option("--cache", help="Remove the image cache too; the next run builds it anew.")
+        bool, typer.Option("--cache", help="Remove the cache of images and packed runs too; they are made anew.")
     ] = False,
     host: Annotated[
         list[str] | None,

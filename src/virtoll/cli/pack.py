@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import tempfile
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -62,8 +62,10 @@ def pack(
         raise UsageError("--hide and --key are for an anonymous archive; give --anonymous too, or leave them out")
     folder = find_run(run)
     tell_damage(folder)
-    with tempfile.TemporaryDirectory(prefix=".virtoll-pack-", dir=_room(output)) as beside:
+    room = _room(output)
+    with ExitStack() as stack:
         if anonymous:
+            beside = stack.enter_context(tempfile.TemporaryDirectory(prefix=".virtoll-pack-", dir=room))
             folder = _anonymised(folder, Path(beside) / "run", key, hide or [])
         target = (output or Path(f"{name_of(RunFolder.open(folder))}{ENDING}")).absolute()
         if target.is_dir():
@@ -86,8 +88,8 @@ def unpack(
     ] = None,
 ) -> None:
     """Make a run's folder of a packed run."""
-    from virtoll.runfolder.packing import unpack as unpack_into
     from virtoll.runfolder.sums import UNDER_WAY
+    from virtoll.runfolder.unpacking import unpack as unpack_into
 
     if not file.is_file():
         raise UsageError(f"{file}: is no file; give one that 'virtoll pack' wrote")

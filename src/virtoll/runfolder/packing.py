@@ -4,8 +4,7 @@
     <run>/...                the run folder, names in order; the report is left out, because it is made anew
 
 Times, owners and modes are fixed, so that the same folder gives the same bytes by the same version of zstd. Any tar
-that knows zstd unpacks it. Main functions: `pack`, `unpack`. What is read may come from anybody: names, kinds, sizes
-and digests are checked before a file is whole in its place, and no more is decompressed than the list announces.
+that knows zstd unpacks it. Main types: `Pack`. Main function: `pack`; `unpacking` reads it.
 
 zstandard is imported where an archive is written or read: no other start pays for it.
 """
@@ -17,16 +16,13 @@ import hashlib
 import io
 import os
 import re
-import shutil
 import stat
 import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
-
-from pydantic import TypeAdapter, ValidationError
+from typing import Final
 
 from virtoll import __version__
 from virtoll.errors import StorageError, UsageError
@@ -35,9 +31,6 @@ from virtoll.runfolder.overview import created_ns, is_written
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.sums import UNDER_WAY, is_of_the_report
 
-if TYPE_CHECKING:
-    import zstandard
-
 FORMAT: Final = 1
 ENDING: Final = ".virtoll.tar.zst"
 LIST: Final = "virtoll-pack.json"
@@ -45,13 +38,9 @@ MOST_BYTES: Final = 16 << 30  # of all files together
 MOST_FILES: Final = 100_000
 MOST_RATIO: Final = 1000  # of the files to the archive; runs have 10 to 100
 _FREE_BYTES: Final = 64 << 20  # to which a small archive may grow at any ratio
-_LIST_BYTES: Final = 32 << 20
-_HEADER_BYTES: Final = 64 << 10  # tar's own, between two files: tarfile reads ahead by less
-_WINDOW_BYTES: Final = 128 << 20  # of memory; what `zstd --decompress` takes at most without being asked
 _LEVEL: Final = 15  # 15 MB of records become 1.4 MB in 2 s; level 19 takes four times as long for a fifth less
-_CHUNK: Final = 1 << 20
 _NAME_BYTES: Final = 255  # NAME_MAX of Linux
-_PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]*")  # a run's name that can be a folder's
+PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]*")  # a run's name that can be a folder's
 
 
 @dataclass(frozen=True)
@@ -94,157 +83,28 @@ def pack(folder: Path, output: Path) -> Pack:
         raise UsageError(f"{folder}: a process writes this run now; pack it when it has ended")
     try:
         listed = _listed(folder, run)
-        size = _write(folder, listed, output)
+        _write(folder, listed, output)
     except OSError as error:
         raise StorageError(
             f"cannot pack {folder} into {output}: {error.strerror or error}. Make room, or give another file with "
             "--output."
         ) from error
-    if _is_too_much(listed, size):  # what is refused when it is read is not written
-        output.unlink()
-        raise UsageError(f"{folder}: holds more than a packed run may; take what is no record of Virtoll's out of it")
     return listed
-
-
-def is_packed(path: Path) -> bool:
-    """Whether it is a file, and so no run folder: a packed run, or a mistake that `unpack` tells."""
-    return path.is_file()
 
 
 def name_of(run: RunFolder) -> str:
     """The name of a run's folder in its archive: the run's own where that can be a name of a file."""
     name = run.manifest.run
-    return name if _PLAIN.fullmatch(name) else "run"
+    return name if PLAIN_NAME.fullmatch(name) else "run"
 
 
-def unpack(archive: Path, into: Path) -> Pack:
-    """Put the files of a packed run into the empty folder `into`, checked by their digests; its list.
-
-    UsageError, and `into` holds only a part, where it is no packed run, of a newer format, damaged, or not safe.
-    StorageError where there is no room.
-    """
-    import zstandard
-
-    damaged = f"{archive}: is damaged or cut off ({{}}); get it again"
-    try:
-        with archive.open("rb") as file:
-            if file.read(4) != zstandard.FRAME_HEADER:
-                raise UsageError(
-                    f"{archive}: is no packed run; give a run's folder, or a file that 'virtoll pack' wrote"
-                )
-            file.seek(0)
-            reader = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES).stream_reader(file)
-            return _unpacked(_Allowed(reader, archive), archive, into)
-    except (tarfile.TarError, zstandard.ZstdError, EOFError) as error:
-        raise UsageError(damaged.format(error)) from error
-    except (FileExistsError, NotADirectoryError) as error:
-        raise UsageError(f"{archive}: two of its files have one place; it is not safe to unpack") from error
-    except OSError as error:
-        where = error.filename or into
-        raise StorageError(
-            f"cannot unpack {archive} to {where}: {error.strerror or error}; make room for it"
-        ) from error
-
-
-class _Allowed(io.RawIOBase):
-    """A stream that ends in a refusal once more has been read of it than was allowed: the defence against bombs."""
-
-    def __init__(self, stream: zstandard.ZstdDecompressionReader, archive: Path) -> None:
-        super().__init__()
-        self._stream = stream
-        self._archive = archive
-        self._left = 0
-
-    def allow(self, size: int) -> None:
-        """So many bytes more may be read."""
-        self._left += size
-
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        """At most `size` bytes, fewer only at the end."""
-        found = self._stream.read(size)
-        self._left -= len(found)
-        if self._left < 0:
-            raise UsageError(f"{self._archive}: holds more than its list announces; it is not safe to unpack")
-        return found
-
-
-def _unpacked(stream: _Allowed, archive: Path, into: Path) -> Pack:
-    stream.allow(_LIST_BYTES)
-    with tarfile.open(fileobj=stream, mode="r|", format=tarfile.PAX_FORMAT) as tar:
-        listed = _list_of(tar, archive)
-        _refuse_too_much(listed, archive, into)
-        for folder in listed.folders:
-            (into / _safe(folder, str(archive))).mkdir(parents=True, exist_ok=True)
-        missing = dict(listed.files)
-        while True:
-            stream.allow(_HEADER_BYTES)
-            member = tar.next()
-            if member is None:
-                break
-            name = member.name.removeprefix(f"{listed.run}/")
-            if member.isdir() and (member.name == listed.run or name in listed.folders):
-                continue
-            expected = missing.pop(name, None)
-            if not member.isreg() or member.issparse() or expected is None or member.size != expected.bytes:
-                raise UsageError(f"{archive}: {member.name!r} is not what its list has of it; it is not safe to unpack")
-            stream.allow(member.size)
-            content = tar.extractfile(member)
-            assert content is not None  # it is a file
-            _put(content, into / _safe(name, str(archive)), expected, f"{archive}: {name}")
-    if missing:
-        raise UsageError(f"{archive}: is cut off, {min(missing)} is missing; get it again")
-    return listed
-
-
-def _list_of(tar: tarfile.TarFile, archive: Path) -> Pack:
-    """The list, which is the first member."""
-    first = tar.next()
-    if first is None or first.name != LIST or not first.isreg() or first.size > _LIST_BYTES - _HEADER_BYTES:
-        raise UsageError(f"{archive}: is an archive, and no packed run; give a file that 'virtoll pack' wrote")
-    content = tar.extractfile(first)
-    assert content is not None  # it is a file
-    data = content.read()
-    try:
-        found = TypeAdapter(_Head).validate_json(data)
-        if found.format != FORMAT:
-            raise UsageError(
-                f"{archive}: has pack format {found.format}, this virtoll reads {FORMAT}; use the one that wrote it, "
-                f"{found.virtoll}"
-            )
-        listed = TypeAdapter(Pack).validate_json(data)
-    except ValidationError as error:
-        raise UsageError(f"{archive}: its list {LIST} is damaged; get it again") from error
-    if not _PLAIN.fullmatch(listed.run) or "manifest.json" not in listed.files:
-        raise UsageError(f"{archive}: its list {LIST} names no run; get it again")
-    return listed
-
-
-@dataclass(frozen=True)
-class _Head:
-    """Of a list what is asked first: another format may have other keys."""
-
-    format: int
-    virtoll: str
-
-
-def _refuse_too_much(listed: Pack, archive: Path, into: Path) -> None:
-    if _is_too_much(listed, archive.stat().st_size) or any(one.bytes < 0 for one in listed.files.values()):
-        raise UsageError(f"{archive}: announces more than a packed run may hold; it is not safe to unpack")
-    free = shutil.disk_usage(into).free
-    if listed.bytes > free:
-        raise StorageError(f"{archive}: needs {listed.bytes} bytes, and {into} has {free} free; make room for it")
-
-
-def _is_too_much(listed: Pack, packed_bytes: int) -> bool:
+def is_too_much(listed: Pack, packed_bytes: int) -> bool:
+    """Whether it is more than a run: what is refused to everybody, lest a small file fills a disk."""
     most = min(MOST_BYTES, max(_FREE_BYTES, MOST_RATIO * packed_bytes))
     return listed.bytes > most or len(listed.files) + len(listed.folders) > MOST_FILES
 
 
-def _safe(name: str, what: str) -> str:
+def safe_name(name: str, what: str) -> str:
     """The name, which leads to a place below the folder; UsageError for any other."""
     parts = name.split("/")
     if not name.isprintable() or any(part in ("", ".", "..") or len(part.encode()) > _NAME_BYTES for part in parts):
@@ -252,25 +112,11 @@ def _safe(name: str, what: str) -> str:
     return name
 
 
-def _put(content: IO[bytes], path: Path, expected: PackedFile, what: str) -> None:
-    """Write a file that is not there yet, and compare its digest."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    digest = hashlib.sha256()
-    with path.open("xb") as file:
-        while chunk := content.read(_CHUNK):
-            digest.update(chunk)
-            file.write(chunk)
-        file.flush()
-        os.fsync(file.fileno())
-    if digest.hexdigest() != expected.sha256:
-        raise UsageError(f"{what} is not what it was when it was packed; get the archive again")
-
-
 def _listed(folder: Path, run: RunFolder) -> Pack:
     """The list of a folder's files; UsageError for what is neither a file nor a folder."""
     files, folders = {}, []
     for path in sorted(folder.rglob("*"), key=lambda one: one.relative_to(folder).as_posix()):
-        name = _safe(path.relative_to(folder).as_posix(), str(folder))
+        name = safe_name(path.relative_to(folder).as_posix(), str(folder))
         if is_of_the_report(name) or (name.endswith(".new") and "/" not in name):  # a replacement that was killed
             continue
         mode = path.lstat().st_mode
@@ -285,8 +131,8 @@ def _listed(folder: Path, run: RunFolder) -> Pack:
     return Pack(FORMAT, __version__, name_of(run), None if by is None else by.virtoll, files, tuple(folders))
 
 
-def _write(folder: Path, listed: Pack, output: Path) -> int:
-    """Write the archive beside its place, and then put it there; its size in bytes."""
+def _write(folder: Path, listed: Pack, output: Path) -> None:
+    """Write the archive beside its place, and then put it there."""
     import zstandard
 
     seconds = created_ns(folder) // 10**9
@@ -304,13 +150,14 @@ def _write(folder: Path, listed: Pack, output: Path) -> int:
             os.fsync(file.fileno())
             os.fchmod(file.fileno(), 0o666 & ~_umask())
             size = file.tell()
+        if is_too_much(listed, size):  # what is refused when it is read is not written
+            raise UsageError(f"{folder}: holds more than a packed run may; take what is no record out of it")
         Path(beside).replace(output)
         jsonlines.sync_directory(output.parent)
     except BaseException:
         with contextlib.suppress(OSError):
             Path(beside).unlink()
         raise
-    return size
 
 
 def _members(folder: Path, listed: Pack) -> Iterator[tuple[str, Path | bytes]]:

@@ -37,11 +37,11 @@ _KEPT_NETWORKS: Final = tuple(
 )
 """Unspecified, loopback, netmasks, documentation (RFC 5737, 3849) and benchmarks (RFC 2544, 5180)."""
 _KEPT_PATHS: Final = re.compile(r"/(?:proc|sys|bin|sbin|lib|lib64|usr/s?bin|usr/lib|dev(?!/disk|/mapper))(?:/|$)")
-_KEPT_HOSTS: Final = re.compile(r"(?:.+\.)?(?:debian\.org|ubuntu\.com|kernel\.org|github\.com)")
+_KEPT_HOSTS: Final = re.compile(r"(?:[\w-]+\.)*(?:debian\.org|ubuntu\.com|kernel\.org|github\.com)")
 _LAB_MAC: Final = "02:76:74:"  # of the lab's own links
 _MAC = r"\b[0-9A-Fa-f]{2}(?P<mac>[:-])(?:[0-9A-Fa-f]{2}(?P=mac)){4}[0-9A-Fa-f]{2}\b"
 _UUID = r"\b[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\b"
-_URL = r"\b[a-z][a-z0-9+.-]*://[^\s\"'<>/?#]*"
+_URL = r"\b[a-z][a-z0-9+.-]*://[^\s\"'<>]*"
 _AT_HOST = r"[\w.+-]+@[A-Za-z0-9][\w.-]*"
 _IPV4 = r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?!\.?\d)"
 _IPV6 = r"(?<![\w:.])[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}(?![\w:.])"
@@ -74,7 +74,7 @@ class StandIns:
         """A text with stand-ins in it; what is one already stays."""
         if self._known is not None:
             text = self._known.sub(self._name, text)
-        return _LOOKS.sub(self._looks, text)
+        return _LOOKS.sub(self.looks, text)
 
     @cached_property
     def _known(self) -> re.Pattern[str] | None:
@@ -90,7 +90,8 @@ class StandIns:
     def _name(self, match: re.Match[str]) -> str:
         return self.of(self._kinds.get(match[0].lower(), "name"), match[0])
 
-    def _looks(self, match: re.Match[str]) -> str:
+    def looks(self, match: re.Match[str]) -> str:
+        """What is put in the place of something found by its look."""
         return _MAKERS[str(match.lastgroup)](self, match[0])
 
 
@@ -134,9 +135,17 @@ def _address(stand_ins: StandIns, found: str) -> str:
 
 
 def _url(stand_ins: StandIns, found: str) -> str:
-    scheme, _, host = found.partition("://")
-    kept = not host or _KEPT_HOSTS.fullmatch(host) or host.startswith(("host-", "address-", "name-"))
-    return found if kept else f"{scheme}://{stand_ins.of('host', host)}"
+    """A public archive's stays; of another the host and what it serves are told by nothing, and a file is a path."""
+    scheme, _, rest = found.partition("://")
+    host, slash, path = rest.partition("/")
+    if _KEPT_HOSTS.fullmatch(host):
+        return found
+    if host:
+        served = f"/{stand_ins.of('path', path)}" if path else slash
+        return f"{scheme}://{stand_ins.of('host', host)}{served}"
+    name, asked, query = path.partition("?")
+    kept = scheme != "file" and "/" not in name  # a driver of libvirt's
+    return f"{scheme}:///{name if kept else stand_ins.of('path', name)}{asked}{_LOOKS.sub(stand_ins.looks, query)}"
 
 
 def _path(stand_ins: StandIns, found: str) -> str:
