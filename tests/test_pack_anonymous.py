@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import shutil
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -67,10 +68,18 @@ def told(folder: Path) -> set[str]:
 
 def test_no_name_is_in_any_byte(telling: Path) -> None:
     assert told(telling) == set(NAMES)
-    archive = packed(telling, "--hide", "acme", "--hide", "hunter2")
+    archive = packed(telling)
     plain = zstandard.ZstdDecompressor().decompressobj().decompress(archive.read_bytes()).lower()
     assert [name for name in NAMES if name.lower().encode() in plain] == []
-    assert b"acme" not in plain
+    assert b"how fast is host-" in plain
+
+
+def test_a_word_that_is_hidden_is_in_no_byte(telling: Path) -> None:
+    plain = zstandard.ZstdDecompressor().decompressobj()
+    assert b"made-up" in b"".join(files_of(packed(telling, output="shown.zst")).values())
+    hidden = plain.decompress(packed(telling, "--hide", "made-UP", "--hide", "How fast").read_bytes())
+    assert b"made-up" not in hidden
+    assert b"How fast" not in hidden
 
 
 def test_what_it_is_and_what_was_left_out_is_said(telling: Path) -> None:
@@ -221,6 +230,17 @@ def test_what_tells_somebody_has_a_stand_in(text: str, shape: str) -> None:
     assert found != text
     assert STAND_INS.text(f"{text} {text}") == f"{found} {found}"
     assert StandIns(b"another key", STAND_INS.names, STAND_INS.hidden).text(text) != found
+
+
+def test_a_name_of_a_field_stays_and_one_of_a_nic_does_not(telling: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(telling, tmp_path / "copy"))
+    (copy / "SHA256SUMS").unlink()
+    manifest = json.loads((copy / "manifest.json").read_bytes())
+    manifest["host"] |= {"nics": {"enp3s0f1": 1, "10.1.2.3": 2, "joedoe at": 3}}
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    files = files_of(packed(copy))
+    (found,) = (json.loads(data)["host"]["nics"] for name, data in files.items() if name.endswith("manifest.json"))
+    assert [re.sub(r"\w{8}( |$)", r"\1", key) for key in found] == ["nic-", "address-", "user- at"]
 
 
 def test_what_of_a_host_is_looked_for() -> None:

@@ -132,6 +132,7 @@ def _tell_in_trial(number: int, trial: dict[str, Any]) -> dict[str, Any]:
     if trial["result"] is not None:
         trial["result"] |= {
             "output": "hello from joedoe@buildbox7, hunter2",
+            "complaints": "no vault for hunter2",
             "state": {"path": "/srv/acme/data", "by": "backup@vault", "mac": "52-54-00-12-34-57"},
         }
     if number == 1:

@@ -36,6 +36,7 @@ _NAMES: Final = {"user": "user", "datastore": "datastore", "port_groups": "netwo
 _NICS: Final = "interfaces"  # of a testbed, of ssh
 _GENERIC_NIC: Final = ("eth", "vmnic")
 _ON_A_HOST: Final = ("ssh ", "netns ")
+_OUTPUTS: Final = frozenset({"output", "complaints"})  # of programs: standard output and standard error
 _SECRETS: Final = frozenset({"password_from", "thumbprint"})
 
 
@@ -47,6 +48,7 @@ def anonymise(folder: Path, target: Path, key: bytes, own: Mapping[str, str], hi
     cannot be written.
     """
     run = RunFolder.open(folder)
+    _read_every_record(run)
     damage = differences(folder)
     if damage:
         raise UsageError(f"{folder} is not as it was when the run ended ({damage[0]}); pack it without --anonymous")
@@ -102,7 +104,7 @@ class _Cleaner:
         }
         self._texts: Mapping[str, Callable[[str], str]] = {
             "cmdline": lambda line: stand_ins.of("cmdline", line),
-            "output": lambda _: LEFT_OUT,
+            **dict.fromkeys(_OUTPUTS, lambda _: LEFT_OUT),
             **dict.fromkeys(_SECRETS, lambda secret: stand_ins.of("secret", secret)),
         }
 
@@ -155,8 +157,10 @@ class _Cleaner:
         return value
 
     def _key(self, name: Any) -> Any:
-        """A name of a field stays; what is named by a text of the run's goes by its stand-in."""
-        return name if not isinstance(name, str) or name.isidentifier() else self.text(name)
+        """A name of a field stays, but for one that is a NIC's; any other text goes by its stand-in."""
+        if not isinstance(name, str):
+            return name
+        return self._stand_ins.look(name) if name.isidentifier() else self.text(name)
 
     def _message(self, message: str) -> str:
         return self.text(message) if LAB_MESSAGE.search(message) else self._stand_ins.of("message", message)
@@ -230,17 +234,20 @@ def _refuse_own_words(run: RunFolder, hidden: Iterable[str]) -> None:
 
 
 def _refuse_unreadable(target: Path, hidden: Sequence[str]) -> None:
-    """UsageError where a hidden word was one of the format's."""
+    """UsageError where a name is also a word of the format's."""
     try:
-        copy = RunFolder.open(target)
-        for part in (copy, copy.explanations):
-            _read_all(part)
+        _read_every_record(RunFolder.open(target))
     except RunFolderError as error:
-        if not hidden:
-            raise
+        given = f"--hide {', '.join(hidden)}: " if hidden else ""
         raise UsageError(
-            f"--hide {', '.join(hidden)}: without these words the run cannot be read ({error}); give others"
+            f"{given}with stand-ins for these names the run cannot be read ({error}); pack it without --anonymous"
         ) from error
+
+
+def _read_every_record(run: RunFolder) -> None:
+    """RunFolderError with file and line where it cannot be."""
+    for part in (run, run.explanations):
+        _read_all(part)
 
 
 def _read_all(run: RunFolder) -> None:

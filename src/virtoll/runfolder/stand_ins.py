@@ -23,10 +23,38 @@ GENERIC: Final = frozenset(
     {
         *("api", "debian", "each", "example", "fedora", "generator", "guest", "guests", "host", "hypervisor", "lab"),
         *("left", "linux", "local", "localhost", "machine", "marks", "native", "nested", "none", "peer", "right"),
+        *(
+            "auto",
+            "both",
+            "bridge",
+            "channel",
+            "complete",
+            "end",
+            "entry",
+            "exit",
+            "failed",
+            "idle",
+            "in",
+            "interrupted",
+        ),
+        *(
+            "invalid",
+            "lower",
+            "higher",
+            "model",
+            "nic",
+            "one",
+            "out",
+            "points",
+            "figures",
+            "running",
+            "skipped",
+            "start",
+        ),
         *("root", "runs", "server", "sink", "system", "this", "ubuntu", "user", "users", "virtoll"),
     }
 )
-"""Names that tell nobody anything, and words of Virtoll's own that a host may be called by."""
+"""Names that tell nobody anything, and words of the run folder's format that a host may be called by."""
 LEAST_LETTERS: Final = 3
 _KEPT_NETWORKS: Final = tuple(
     ipaddress.ip_network(one)
@@ -74,7 +102,11 @@ class StandIns:
         """A text with stand-ins in it; what is one already stays."""
         if self._known is not None:
             text = self._known.sub(self._name, text)
-        return _LOOKS.sub(self.looks, text)
+        return self.look(text)
+
+    def look(self, text: str) -> str:
+        """A text in which what looks like an address, a path or a device has a stand-in; known names stay."""
+        return _LOOKS.sub(self._looks, text)
 
     @cached_property
     def _known(self) -> re.Pattern[str] | None:
@@ -90,8 +122,7 @@ class StandIns:
     def _name(self, match: re.Match[str]) -> str:
         return self.of(self._kinds.get(match[0].lower(), "name"), match[0])
 
-    def looks(self, match: re.Match[str]) -> str:
-        """What is put in the place of something found by its look."""
+    def _looks(self, match: re.Match[str]) -> str:
         return _MAKERS[str(match.lastgroup)](self, match[0])
 
 
@@ -145,7 +176,7 @@ def _url(stand_ins: StandIns, found: str) -> str:
         return f"{scheme}://{stand_ins.of('host', host)}{served}"
     name, asked, query = path.partition("?")
     kept = scheme != "file" and "/" not in name  # a driver of libvirt's
-    return f"{scheme}:///{name if kept else stand_ins.of('path', name)}{asked}{_LOOKS.sub(stand_ins.looks, query)}"
+    return f"{scheme}:///{name if kept else stand_ins.of('path', name)}{asked}{stand_ins.look(query)}"
 
 
 def _path(stand_ins: StandIns, found: str) -> str:
