@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import json
 import os
+import random
 import shutil
 import tarfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from hashlib import sha256
@@ -150,24 +152,24 @@ def test_a_report_is_beside_the_archive(run: Path, archive: Path, cache: Path, t
     assert page.is_file()
     assert virtoll.load(archive).figures().keys() == {path.stem for path in (page.parent / "figures").glob("*.svg")}
     (copy,) = (cache / "objects").iterdir()
-    assert content(copy / "run") == content(run)
-    assert not (copy / "run" / "report").exists()
+    assert content(copy / NAME) == content(run)
+    assert not (copy / NAME / "report").exists()
 
 
 def test_a_copy_that_was_changed_is_made_anew(archive: Path, cache: Path) -> None:
     said = done("claims", archive)
     (copy,) = (cache / "objects").iterdir()
-    (copy / "run" / "trials.jsonl").write_bytes(b"")
+    (copy / NAME / "trials.jsonl").write_bytes(b"")
     assert done("claims", archive) == said
 
 
 def test_nothing_is_measured_into_a_packed_run(archive: Path, run: Path, cache: Path) -> None:
     done("claims", archive)
     (copy,) = (cache / "objects").iterdir()
-    for given in (archive, copy / "run"):
+    for given in (archive, copy / NAME):
         for words in (["resume"], ["extend", "--blocks", "+1"]):
             assert "virtoll unpack" in refused(words[0], given, *words[1:])
-    assert content(copy / "run") == content(run)
+    assert content(copy / NAME) == content(run)
 
 
 def test_a_run_that_was_interrupted_has_digests_too(run: Path, tmp_path: Path) -> None:
@@ -230,6 +232,33 @@ def test_any_bit_that_is_flipped_is_noticed(archive: Path, tmp_path: Path) -> No
         into.mkdir()
         with pytest.raises(UsageError):
             unpack(part, into)
+
+
+def test_any_byte_of_the_tar_may_be_another(tmp_path: Path) -> None:
+    """What is unpacked then is the run all the same, or it is refused; checksums of headers are made right again."""
+    folder = member("run", kind=tarfile.DIRTYPE)
+    more = member("run/manifest.json", MANIFEST, pax_headers={"comment": "x"})
+    whole = plain(packed(tmp_path / "whole.zst", FIRST[0], folder, more)).rstrip(b"\0") + bytes(1024)
+    dice, file, said = random.Random(17), tmp_path / "changed.zst", [place for place, one in enumerate(whole) if one]
+    ended: Counter[bool] = Counter()
+    for number in range(150):
+        tar = bytearray(whole)
+        tar[dice.choice(said)] = dice.randrange(256)
+        for place in range(0, len(tar), tarfile.BLOCKSIZE):
+            if tar[place + 257 : place + 262] == b"ustar":
+                tar[place + 148 : place + 156] = b" " * 8
+                tar[place + 148 : place + 156] = b"%06o\0 " % sum(tar[place : place + 512])
+        file.write_bytes(zstandard.ZstdCompressor(level=1).compress(tar))
+        into = tmp_path / str(number)
+        into.mkdir()
+        try:
+            unpack(file, into)
+        except UsageError:
+            ended[False] += 1
+            continue
+        ended[True] += 1
+        assert content(into) == {"manifest.json": MANIFEST}
+    assert min(ended[True], ended[False]) > 10
 
 
 Member = tuple[tarfile.TarInfo, bytes]
@@ -295,6 +324,19 @@ def unsafe() -> Iterator[tuple[str, tuple[Member, ...], str]]:
     for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE):
         linked = member("run/manifest.json", kind=kind, linkname="/etc/passwd")
         yield f"kind {kind!r}", (listing({"manifest.json": of(b"")}), linked), NOT_SAFE
+    for header in (
+        {"GNU.sparse.major": "1", "GNU.sparse.minor": "0"},
+        {"GNU.sparse.map": "a,b"},
+        {"GNU.sparse.size": "z"},
+    ):
+        yield f"{header}", (FIRST[0], member("run/manifest.json", MANIFEST, pax_headers=header)), "is damaged"
+    for header in (
+        {"size": "-5"},
+        {"size": "9" * 20},
+        {"path": "/etc/passwd"},
+        {"path": "\udcff", "hdrcharset": "BINARY"},
+    ):
+        yield f"{header}", (FIRST[0], member("run/manifest.json", MANIFEST, pax_headers=header)), NOT_SAFE
     huge = {"manifest.json": PackedFile(packing.MOST_BYTES + 1, "0" * 64)}
     yield "huge", (listing(huge),), "announces more"
     yield "less than nothing", (listing({"manifest.json": PackedFile(-1, "0" * 64)}),), "announces more"

@@ -94,10 +94,12 @@ def _unpacked(archive: Path) -> Path:
     cache = default_cache()
 
     def fill(content: Path) -> None:
-        (content / "run").mkdir()
-        unpack(archive, content / "run")
+        run = content / "run"
+        run.mkdir()
+        run.rename(content / unpack(archive, run).run)
 
-    return (cache.find_whole(reference) or cache.build(reference, fill, say_on_stderr)) / "run"
+    (folder,) = (cache.find_whole(reference) or cache.build(reference, fill, say_on_stderr)).iterdir()
+    return folder
 
 
 def _is_cached(folder: Path) -> bool:

@@ -36,17 +36,20 @@ def unpack(archive: Path, into: Path) -> Pack:
     """
     import zstandard
 
-    damaged = f"{archive}: is damaged or cut off ({{}}); get it again"
     try:
-        with archive.open("rb") as file:
+        file = archive.open("rb")
+    except OSError as error:
+        raise UsageError(f"{archive}: cannot be read ({error.strerror or error}); make it readable") from error
+    try:
+        with file:
             if file.read(4) != zstandard.FRAME_HEADER:
                 raise UsageError(
                     f"{archive}: is no packed run; give a run's folder, or a file that 'virtoll pack' wrote"
                 )
             file.seek(0)
             return _unpacked(_Stream(file, archive), archive, into)
-    except (tarfile.TarError, zstandard.ZstdError, EOFError) as error:
-        raise UsageError(damaged.format(error)) from error
+    except (tarfile.TarError, zstandard.ZstdError, EOFError, ValueError) as error:  # the last: a header's odd number
+        raise UsageError(f"{archive}: is damaged or cut off ({error}); get it again") from error
     except (FileExistsError, NotADirectoryError) as error:
         raise UsageError(f"{archive}: two of its files have one place; it is not safe to unpack") from error
     except OSError as error:
@@ -129,7 +132,7 @@ def _list_of(tar: tarfile.TarFile, archive: Path) -> Pack:
     """The list, which is the first member."""
     first = tar.next()
     if first is None or first.name != LIST or not first.isreg() or first.size > _LIST_BYTES - _HEADER_BYTES:
-        raise UsageError(f"{archive}: is an archive, and no packed run; give a file that 'virtoll pack' wrote")
+        raise UsageError(f"{archive}: is compressed, and no packed run; give a file that 'virtoll pack' wrote")
     content = tar.extractfile(first)
     assert content is not None  # it is a file
     data = content.read()
