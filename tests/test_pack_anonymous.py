@@ -20,6 +20,7 @@ from virtoll.cli import app
 from virtoll.cli.folders import find_run
 from virtoll.errors import VirtollError
 from virtoll.report.build import ledger_of, load_analysis
+from virtoll.report.page import render_page
 from virtoll.report.tables import csv_tables
 from virtoll.runfolder.overview import overview
 from virtoll.runfolder.stand_ins import StandIns, parts_of_host, usable
@@ -142,6 +143,14 @@ def test_the_run_stays_what_it_was(telling: Path) -> None:
     assert copy.manifest.host["packages"] == run.manifest.host["packages"]
     assert "blocks" in copy.manifest.experiment
     assert (find_run("shared.zst") / EXPLANATIONS / "SHA256SUMS").exists()
+
+
+def test_the_page_says_so(telling: Path) -> None:
+    for folder, said in ((telling, False), (find_run(str(packed(telling))), True)):
+        analysis = load_analysis(folder)
+        page = render_page(analysis, {}, ledger_of(analysis), then_and_now(analysis, Ratios(analysis)))
+        assert ("names of hosts, users and places are stand-ins" in page) is said
+        assert bool([name for name in NAMES if name in page]) is not said
 
 
 def fingerprint(archive: Path) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from tests.support.made_up_folder import write_run
 from tests.support.made_up_run import Made, made_up_run
 
+from virtoll.experiment.topology import Testbed
 from virtoll.runfolder import jsonlines
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.sums import EXPLANATIONS, write_sums
@@ -23,11 +24,13 @@ NAMES: Final = (
     *("0000:5e:00.1", "S3RIAL99", "wwn-0x5000c500a1b2c3d4", "1b4e28ba-2fa1-11d2-883f-0016d3cca427", "lan-hall9"),
     *("hunter2", "datastore-hall9", "backup@vault", "vault", "1a2b3c4d5e6f708192a3b4c5d6e7f80912345678"),
 )
-TESTBED: Final = {
-    "generator": {"host": "ssh bench@left-hand3", "interfaces": ["enp3s0f1"]},
-    "sink": {"host": "ssh bench@left-hand3", "interfaces": ["eno1"]},
-    "hypervisor": {"host": "local", "interfaces": ["lan-hall9", "eth1"]},
-}
+TESTBED: Final = Testbed.model_validate(
+    {
+        "generator": {"host": {"ssh": "bench@left-hand3"}, "interfaces": ["enp3s0f1"]},
+        "sink": {"host": {"ssh": "bench@left-hand3"}, "interfaces": ["eno1"]},
+        "hypervisor": {"host": "local", "interfaces": ["lan-hall9", "eth1"]},
+    }
+)
 YAML: Final = """\
 # joedoe's own, for acme
 name: made-up
@@ -105,7 +108,7 @@ def _tell_in_manifest(manifest: dict[str, Any]) -> dict[str, Any]:
         "run": "joedoe-on-buildbox7",
         "experiment": manifest["experiment"] | experiment,
         "command": ["virtoll", "run", "/home/joedoe/acme/mine.yaml", "--into", "acme/now"],
-        "testbed": TESTBED,
+        "testbed": TESTBED.model_dump(mode="json"),
         "host": manifest["host"] | {"data_disk": "vda", "io_schedulers": {"vda": "none"}},
     }
 
