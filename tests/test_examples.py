@@ -40,7 +40,21 @@ KINDS = {
     "latex": {""},
     "text": {""},
 }
-READING = {"advise", "claims", "export", "gate", "help", "history", "list", "plan", "query", "show", "verify"}
+READING = {
+    "advise",
+    "claims",
+    "export",
+    "gate",
+    "help",
+    "history",
+    "list",
+    "pack",
+    "plan",
+    "query",
+    "show",
+    "unpack",
+    "verify",
+}
 """Commands that start no guest and are done in a moment."""
 REST = {
     "name": "example",

@@ -207,6 +207,8 @@ def _operand(text: str) -> _Operand:
     try:
         return _Operand(text, find_run(text), None)
     except UsageError as error:
+        if Path(text).exists():
+            raise
         name, colon, label = text.rpartition(":")
         folder = _folder_of(name if colon else "latest")
         if folder is None:

@@ -1,10 +1,16 @@
-"""Where runs are kept, and which of them a person means."""
+"""Where runs are kept, and which of them a person means: a folder, or a packed run (``virtoll pack``).
+
+A packed run is unpacked once into the cache, under the SHA-256 of its archive, and every file is compared with its
+digest before anything reads it. Main functions: ``find_run`` (to read), ``run_to_measure`` (to write into).
+"""
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 from virtoll.errors import RunFolderError, UsageError
 
@@ -14,14 +20,59 @@ def runs_directory() -> Path:
     return Path(os.environ.get("VIRTOLL_RUNS", "runs")).absolute()
 
 
+_PACKED_ENDINGS: Final = (".virtoll.tar.zst", ".tar.zst", ".zst")
+
+
+@dataclass(frozen=True)
+class FoundRun:
+    """A run's folder; of a packed run the folder is a copy in the cache, and ``archive`` the file that was given."""
+
+    folder: Path
+    archive: Path | None = None
+
+    @property
+    def given(self) -> Path:
+        """What the user has: the archive, or the folder."""
+        return self.archive or self.folder
+
+    @property
+    def report(self) -> Path:
+        """Where its report belongs: in its folder; of a packed run beside the archive, as ``NAME-report``."""
+        if self.archive is None:
+            return self.folder / "report"
+        ending = next((one for one in _PACKED_ENDINGS if self.archive.name.endswith(one)), "")
+        return self.archive.with_name(f"{self.archive.name.removesuffix(ending)}-report")
+
+
 def find_run(name: str) -> Path:
-    """The folder of a run, by path, by name, or the newest by ``latest``."""
+    """The folder of a run, by path, by name, by a packed run's file, or the newest by ``latest``; only to be read.
+
+    UsageError where there is none, or the file is no packed run, damaged, or not safe to unpack.
+    """
+    return found_run(name).folder
+
+
+def run_to_measure(name: str, what: str) -> Path:
+    """As ``find_run``, for a command that writes into the folder; UsageError for a packed run. ``what``: its name."""
+    found = found_run(name)
+    if found.archive is not None or _is_cached(found.folder):
+        raise UsageError(
+            f"{found.given}: is a packed run, into which nothing is measured; 'virtoll unpack' makes a folder of it, "
+            f"which 'virtoll {what}' takes"
+        )
+    return found.folder
+
+
+def found_run(name: str) -> FoundRun:
+    """As ``find_run``, with what the user gave."""
     for candidate in (Path(name), runs_directory() / name):
         if (candidate / "manifest.json").is_file():
-            return candidate.absolute()
+            return FoundRun(candidate.absolute())
+        if candidate.is_file():
+            return FoundRun(_unpacked(candidate.absolute()), candidate.absolute())
     known = run_folders()
     if name == "latest" and known:
-        return known[-1]
+        return FoundRun(known[-1])
     if Path(name).is_dir():
         raise UsageError(f"{Path(name).absolute()} is no run's folder: it has no file manifest.json; restore it")
     raise UsageError(
@@ -40,6 +91,36 @@ def kept_tables() -> Path:
     from virtoll.image import default_cache
 
     return default_cache().home / "dataset"
+
+
+def _unpacked(archive: Path) -> Path:
+    """The folder of a packed run in the cache, whole and as it was packed; it is not written to."""
+    from virtoll.cli.output import say_on_stderr
+    from virtoll.image import default_cache
+    from virtoll.image.cache import file_digest
+    from virtoll.runfolder.unpacking import unpack
+
+    try:
+        reference = f"packed-{file_digest(archive)}"
+    except OSError as error:
+        raise UsageError(f"{archive}: cannot be read ({error.strerror or error}); make it readable") from error
+    cache = default_cache()
+
+    def fill(content: Path) -> None:
+        run = content / "run"
+        run.mkdir()
+        run.rename(content / unpack(archive, run).run)
+
+    (folder,) = (cache.find_whole(reference) or cache.build(reference, fill, say_on_stderr)).iterdir()
+    return folder
+
+
+def _is_cached(folder: Path) -> bool:
+    """Whether it is the copy of a packed run, which a sentence of some command has named."""
+    from virtoll.image import default_cache
+
+    cache = default_cache()
+    return any(folder.is_relative_to(place / "objects") for place in (cache.home, *cache.others))
 
 
 def run_folders() -> list[Path]:

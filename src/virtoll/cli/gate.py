@@ -37,7 +37,9 @@ AllowUnknownOption = Annotated[
 
 
 def gate(
-    run: Annotated[str, typer.Argument(help="A run's folder, its name, or 'latest'.", metavar="RUN")] = "latest",
+    run: Annotated[
+        str, typer.Argument(help="A run's folder, its name, a packed run, or 'latest'.", metavar="RUN")
+    ] = "latest",
     *,
     fail_if: FailIfOption = None,
     allow_unknown: AllowUnknownOption = False,

@@ -99,7 +99,9 @@ def _say_how_long(choices: Sequence[PlatformChoice]) -> None:
 def clean(
     cache: Annotated[
         bool,
-        typer.Option("--cache", help="Remove the cache too: guest images, and tables of runs. They are made anew."),
+        typer.Option(
+            "--cache", help="Remove the cache too: guest images, packed runs, and tables of runs. They are made anew."
+        ),
     ] = False,
     host: Annotated[
         list[str] | None,

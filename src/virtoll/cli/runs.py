@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from virtoll.cli import complete
-from virtoll.cli.folders import find_run, new_folder
+from virtoll.cli.folders import FoundRun, find_run, found_run, new_folder, run_to_measure
 from virtoll.cli.gate import AllowUnknownOption, FailIfOption, asked_of, judge_of, leave_by, tell, thresholds_for
 from virtoll.cli.lab import check_lab, prepare_outside, require_lab
 from virtoll.cli.output import (
@@ -71,6 +71,12 @@ NeedOption = Annotated[
     typer.Option("--need", metavar="NEED", help="Such as 'router 64B 200kpps loss<0.1% + oltp p99<20ms'. Repeatable."),
 ]
 RunArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUN", help="A run's folder, its name, a packed run, or 'latest'.", autocompletion=complete.runs
+    ),
+]
+FolderArgument = Annotated[
     str,
     typer.Argument(metavar="RUN", help="A run's folder, its name, or 'latest'.", autocompletion=complete.runs),
 ]
@@ -148,7 +154,7 @@ def consolidation(
 
 
 def resume(
-    run: RunArgument = "latest",
+    run: FolderArgument = "latest",
     *,
     fail_if: FailIfOption = None,
     allow_unknown: AllowUnknownOption = False,
@@ -158,14 +164,14 @@ def resume(
 ) -> None:
     """Continue an interrupted or killed run. Finished trials are kept."""
     del quiet, verbose
-    folder = find_run(run)
+    folder = run_to_measure(run, "resume")
     thresholds = asked_of(folder, fail_if or [])
     resume_into(folder)
     _judge(_report(folder, gated=bool(thresholds), open_page=open_page), thresholds, allow_unknown)
 
 
 def extend(
-    run: RunArgument = "latest",
+    run: FolderArgument = "latest",
     *,
     blocks: Annotated[
         str, typer.Option("--blocks", help="How many more, such as +6, or how many in all.", metavar="+N")
@@ -186,7 +192,7 @@ def extend(
     from virtoll.campaign.requirements import images_of, needs_kernel, own_kernels
     from virtoll.runfolder.store import RunFolder
 
-    folder = find_run(run)
+    folder = run_to_measure(run, "extend")
     opened = RunFolder.open(folder)
     refuse_unfinished(opened)
     wanted = asked_blocks(opened, blocks)
@@ -243,13 +249,13 @@ def report(
 ) -> None:
     """Write the report of a run again.
 
-    It is one HTML page, with figures as SVG and PDF, and tables as CSV.
+    It is one HTML page, with figures as SVG and PDF, and tables as CSV. That of a packed run is beside its archive.
     """
     del quiet
-    folder = find_run(run)
-    if watch:
-        _watch(folder, claims or [], need or [])
-    _report(folder, claims=claims or [], needs=need or [], as_json=as_json, open_page=open_page)
+    found = found_run(run)
+    if watch and found.archive is None:
+        _watch(found.folder, claims or [], need or [])
+    _report(found, claims=claims or [], needs=need or [], as_json=as_json, open_page=open_page)
 
 
 def claims(
@@ -293,16 +299,17 @@ def verify(run: RunArgument = "latest", as_json: Json = False) -> None:
     """
     from virtoll.runfolder.sums import SUMS, differences, unchecked
 
-    folder = find_run(run)
+    there = found_run(run)
+    given, folder = there.given, there.folder
     found = differences(folder)
     if found is None:
         raise UsageError(
-            f"{folder} has no {SUMS}: its run did not end, or an older Virtoll wrote it; 'virtoll resume {folder}' "
+            f"{given} has no {SUMS}: its run did not end, or an older Virtoll wrote it; 'virtoll resume {given}' "
             "ends it"
         )
     if as_json:
-        print_json({"run": str(folder), "whole": not found, "differences": found})
-    for line in () if as_json else found or (f"{folder} is as it was when the run ended",):
+        print_json({"run": str(given), "whole": not found, "differences": found})
+    for line in () if as_json else found or (f"{given} is as it was when the run ended",):
         say(line)
     for line in unchecked(folder):
         say_on_stderr(f"virtoll: {line}")
@@ -586,7 +593,7 @@ def _watch(folder: Path, claims: Sequence[Path], needs: Sequence[str]) -> None:
 
 
 def _report(
-    folder: Path,
+    run: Path | FoundRun,
     *,
     claims: Sequence[Path] = (),
     needs: Sequence[str] = (),
@@ -611,14 +618,18 @@ def _report(
         report_document,
     )
 
+    found = FoundRun(run) if isinstance(run, Path) else run
+    folder = found.folder
     own, adviser, judge = own_claims(claims), adviser_of(folder, needs), judge_of(folder)
     say_progress("writing the report ...")
-    built = build_report(folder, claims=own, adviser=adviser, judge=judge)
+    built = build_report(folder, found.report, own, adviser=adviser, judge=judge)
     analysis, damage = built.analysis, built.damage
     if open_page:
         show_page(built.path)
     if as_json:
-        print_json(report_document(analysis, built.ledger, folder, built.path, damage, built.advice, gate=built.gate))
+        print_json(
+            report_document(analysis, built.ledger, found.given, built.path, damage, built.advice, gate=built.gate)
+        )
         return built
     if is_quiet():
         say(str(built.path))

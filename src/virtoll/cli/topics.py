@@ -70,7 +70,11 @@ ENVIRONMENT: Final = (
     Variable("SUDO_USER", "Set by sudo: root's own browser is then not opened by --open.", "a browser is opened"),
     Variable("XDG_CACHE_HOME", "The user's cache folder.", "~/.cache"),
     Variable("XDG_RUNTIME_DIR", "The user's folder of what does not outlive the session.", "a private folder in /tmp"),
-    Variable("XDG_CONFIG_HOME", "Where Go's settings are read, when gVisor's runsc is built.", "~/.config"),
+    Variable(
+        "XDG_CONFIG_HOME",
+        "Where the key of anonymous packed runs is, and Go's settings, when gVisor's runsc is built.",
+        "~/.config",
+    ),
     Variable("GOENV", "The file of Go's settings, when gVisor's runsc is built.", "go/env in $XDG_CONFIG_HOME"),
     Variable("PATH", "Where programs are looked for; /usr/sbin and /sbin are searched besides.", "these two alone"),
     Variable("OPENBLAS_NUM_THREADS", "Threads of the statistics' linear algebra.", "1"),

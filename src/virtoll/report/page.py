@@ -392,6 +392,9 @@ def _versions(analysis: Analysis) -> list[tuple[str, str]]:
         ("seed", str(manifest.plan.seed)),
         ("trials planned", str(len(manifest.plan.trials))),
     ]
+    if manifest.anonymised is not None:
+        how = "names of hosts, users and places are stand-ins, evidence is left out"
+        rows.append(("anonymous", f"by Virtoll {manifest.anonymised.virtoll}: {how}"))
     rows += [(f"agent {name}", value) for name, value in agent]
     rows += [(f"image {name}", value) for name, value in image]
     return rows + [(f"pinning {name}", value) for name, value in _flat(manifest.pinning or {})]

@@ -4,9 +4,10 @@ Raw integers with the unit in the name; what does not apply is None, never zero.
 formula of a duration: reading, writing and checking are in `store`.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, AliasChoices, Field
 
@@ -122,6 +123,13 @@ class AgainstRecord:
 
 
 @dataclass(frozen=True)
+class AnonymisedRecord:
+    """That names of hosts, users and places were replaced by stand-ins, and by which Virtoll."""
+
+    virtoll: str
+
+
+@dataclass(frozen=True)
 class Manifest:
     """What a run is: written before the first guest starts, and replaced where the run is extended.
 
@@ -152,6 +160,7 @@ class Manifest:
     part: PartRecord | None = None
     merged: MergedRecord | None = None
     hosts: tuple[HostRecord, ...] = ()
+    anonymised: AnonymisedRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,6 +392,13 @@ class CommandRecord:
     role: str
     argv: tuple[str, ...]
     exit: int | None
+
+
+# What the lab's own bridges, veth pairs and taps make the kernel say while guests come and go.
+LAB_MESSAGE: Final = re.compile(
+    r"entered (blocking|disabled|forwarding|learning|listening) state|(entered|left) (promiscuous|allmulticast) mode"
+    r"|renamed from |link becomes ready|^tun: |^bridge: |^br_netfilter"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,7 @@ Record = TypeVar(
     "Check",
     "Point",
 )
-_APPENDED = (
+APPENDED = (
     "trials",
     "boots",
     "commands",
@@ -388,7 +388,7 @@ class RunFolder:
         """
         for name in ("manifest.json", "state.json"):
             (self.path / f"{name}.new").unlink(missing_ok=True)
-        cut = {f"{name}.jsonl": jsonlines.repair(self.path / f"{name}.jsonl") for name in _APPENDED}
+        cut = {f"{name}.jsonl": jsonlines.repair(self.path / f"{name}.jsonl") for name in APPENDED}
         return {name: count for name, count in cut.items() if count}
 
     def _append(self, name: str, record: Record) -> None:

@@ -101,12 +101,14 @@ def _difference(folder: Path, name: str, digest: str) -> list[str]:
 def _files(folder: Path) -> list[str]:
     paths = (path for path in folder.rglob("*") if path.is_file())
     names = (path.relative_to(folder).as_posix() for path in paths)
-    left_out = (_REPORT, EXPLANATIONS, SUMS, f"{SUMS}.new")
-    return sorted(
-        name
-        for name in names
-        if (first := name.split("/")[0]) not in left_out and not first.startswith(f".{_REPORT}{UNDER_WAY}")
-    )
+    left_out = (EXPLANATIONS, SUMS, f"{SUMS}.new")
+    return sorted(name for name in names if name.split("/")[0] not in left_out and not is_of_the_report(name))
+
+
+def is_of_the_report(name: str) -> bool:
+    """Whether a path below a run folder is in its report, or in one that is under way: it is made anew."""
+    first = name.split("/", maxsplit=1)[0]
+    return first == _REPORT or first.startswith(f".{_REPORT}{UNDER_WAY}")
 
 
 def _digest(path: Path) -> str:

@@ -4,14 +4,13 @@
 """
 
 import itertools
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from virtoll import units
-from virtoll.runfolder.records import FitnessRecord
+from virtoll.runfolder.records import LAB_MESSAGE, FitnessRecord
 
 
 class FitnessLevel(StrEnum):
@@ -40,13 +39,6 @@ class FitnessReading:
     threshold: Threshold
     value: float | None
     level: FitnessLevel | None
-
-
-# What the lab's own bridges, veth pairs and taps make the kernel say while guests come and go.
-_LAB_MESSAGE = re.compile(
-    r"entered (blocking|disabled|forwarding|learning|listening) state|(entered|left) (promiscuous|allmulticast) mode"
-    r"|renamed from |link becomes ready|^tun: |^bridge: |^br_netfilter"
-)
 
 
 @dataclass(frozen=True)
@@ -179,4 +171,4 @@ def _share(part: float | None, whole: float | None, scale: float = 1.0) -> float
 def _messages(samples: Sequence[FitnessRecord]) -> tuple[str, ...]:
     """Every kernel message of the samples but the lab's own, once."""
     messages = dict.fromkeys(message for sample in samples for message in sample.kernel_messages)
-    return tuple(message for message in messages if not _LAB_MESSAGE.search(message))
+    return tuple(message for message in messages if not LAB_MESSAGE.search(message))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from virtoll.cli.api.frames import Rows, frame_of
 from virtoll.cli.api.tables import Runs, TableName, load_all, table_of
-from virtoll.cli.folders import find_run
+from virtoll.cli.folders import FoundRun, found_run
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,24 +26,28 @@ def load(run: str | Path = "latest") -> Run: ...
 @overload
 def load(run: str | Path, *others: str | Path) -> Runs: ...
 def load(run: str | Path = "latest", *others: str | Path) -> Run | Runs:
-    """A run by its folder, its name in the runs folder, or ``latest``; of several, what ``load_all`` gives.
+    """A run by its folder, its name, its packed file, or ``latest``; of several, what ``load_all`` gives.
 
-    Nothing of it is read before it is asked for. Raises ``UsageError`` where there is no such run; reading raises
-    ``RunFolderError`` with file and line.
+    Nothing of it is read before it is asked for. Raises ``UsageError`` where there is no such run, or the file is none
+    or damaged; reading raises ``RunFolderError`` with file and line.
     """
-    return load_all(run, *others) if others else Run(find_run(str(run)))
+    if others:
+        return load_all(run, *others)
+    found = found_run(str(run))
+    return Run(found.folder, found)
 
 
 class Run:
     """One run: what was measured, and what the analysis says of it. Each part is read or computed once."""
 
-    def __init__(self, folder: Path) -> None:
-        """``folder``: the run's, as ``load`` finds it."""
+    def __init__(self, folder: Path, found: FoundRun | None = None) -> None:
+        """``folder``: the run's; ``found``: how ``load`` found it."""
         self.folder = folder
+        self._found = found or FoundRun(folder)
 
     def __repr__(self) -> str:
         """The run as it can be loaded again."""
-        return f"virtoll.load({str(self.folder)!r})"
+        return f"virtoll.load({str(self._found.given)!r})"
 
     @cached_property
     def analysis(self) -> Analysis:
@@ -132,10 +136,10 @@ class Run:
         from virtoll.cli.needs import adviser_of
         from virtoll.report import build_report
 
-        built = build_report(self.folder, adviser=adviser_of(self.folder, []))
+        built = build_report(self.folder, self._found.report, adviser=adviser_of(self.folder, []))
         self.__dict__.setdefault("analysis", built.analysis)  # it was computed: not a second time
         return built.path
 
     def figures(self) -> dict[str, Path]:
         """The figures of the report that is there, as SVG, by their file's name; none before ``report``."""
-        return {path.stem: path for path in sorted((self.folder / "report" / "figures").glob("*.svg"))}
+        return {path.stem: path for path in sorted((self._found.report / "figures").glob("*.svg"))}

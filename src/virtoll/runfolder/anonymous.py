@@ -1,0 +1,276 @@
+"""A copy of a run folder without what tells the host, the users and the places: for strangers, who see all numbers.
+
+Main function: `anonymise`. Every text of every record goes through `StandIns.text`, so that platforms, boots and hosts
+keep their names where these tell nothing, and have the same stand-in everywhere where they do. Beyond that:
+
+- evidence, files that are no records, and the output of programs are left out: nobody knows what is in them;
+- of a command line the program stays, and of the kernel's own a stand-in;
+- messages of the kernel are stand-ins, but for those that the lab itself causes;
+- the experiment's file keeps what its YAML says, and loses its comments;
+- fingerprint and hash of the host are stand-ins, which are the same for all runs of one host with one key.
+
+What is measured is not touched: numbers, digests, versions, times. Nor are the experiment's name and question, but for
+known names in them: these words are the user's own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from virtoll import __version__
+from virtoll.errors import RunFolderError, StorageError, UsageError
+from virtoll.runfolder import jsonlines
+from virtoll.runfolder.records import LAB_MESSAGE
+from virtoll.runfolder.stand_ins import LEAST_LETTERS, StandIns, parts_of_host, usable
+from virtoll.runfolder.store import APPENDED, RunFolder
+from virtoll.runfolder.sums import EXPLANATIONS, SUMS, differences, is_of_the_report, write_sums
+
+LEFT_OUT: Final = "left out"
+_HOSTS: Final = frozenset({"ssh", "api", "server", "destination", "callback", "netns"})
+_NAMES: Final = {"user": "user", "datastore": "datastore", "port_groups": "network", "ostemplate": "template"}
+_NICS: Final = "interfaces"  # of a testbed, of ssh
+_GENERIC_NIC: Final = ("eth", "vmnic")
+_ON_A_HOST: Final = ("ssh ", "netns ")
+_OUTPUTS: Final = frozenset({"output", "complaints"})  # of programs: standard output and standard error
+_SECRETS: Final = frozenset({"password_from", "thumbprint"})
+
+
+def anonymise(folder: Path, target: Path, key: bytes, own: Mapping[str, str], hidden: Iterable[str]) -> list[str]:
+    """Write the run in `folder` to the empty folder `target`, with stand-ins; the files that were left out.
+
+    `own`: names of this machine and its users, with their kinds. `hidden`: words of the user's to be replaced besides.
+    UsageError where the run is not as it was when it ended, or a hidden word is one of its own. StorageError where it
+    cannot be written.
+    """
+    run = RunFolder.open(folder)
+    _read_every_record(run)
+    damage = differences(folder)
+    if damage:
+        raise UsageError(f"{folder} is not as it was when the run ended ({damage[0]}); pack it without --anonymous")
+    words = tuple(hidden)
+    _refuse_own_words(run, words)
+    cleaner = _Cleaner(StandIns(key, {**_known(folder, run), **_usable(own, run)}, words))
+    try:
+        written = _copy(folder, target, cleaner)
+        (target / "evidence").mkdir()
+        for part in (target / EXPLANATIONS, target):
+            if (folder / part.relative_to(target) / SUMS).exists():
+                write_sums(part)
+    except OSError as error:
+        raise StorageError(f"cannot write {target}: {error.strerror or error}; make room for a copy") from error
+    _refuse_unreadable(target, words)
+    every = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    return sorted(name for name in every if name not in written and not is_of_the_report(name))
+
+
+def _copy(folder: Path, target: Path, cleaner: _Cleaner) -> set[str]:
+    """Write all records; the names of the files that are in both, digests among them."""
+    written = set()
+    for place in ("", EXPLANATIONS):
+        if not (folder / place).is_dir():
+            continue
+        (target / place).mkdir(exist_ok=True)
+        for name in ("manifest.json", "state.json"):
+            path = folder / place / name
+            if path.exists():
+                jsonlines.replace(target / place / name, cleaner.document(_read(path), name))
+                written.add(path.relative_to(folder).as_posix())
+        for name in (f"{one}.jsonl" for one in APPENDED):
+            path = folder / place / name
+            if path.exists():
+                with (target / place / name).open("wb") as file:
+                    file.writelines(jsonlines.encode(cleaner.document(one, name)) for one in _lines(path))
+                written.add(path.relative_to(folder).as_posix())
+        if (folder / place / SUMS).exists():
+            written.add((Path(place) / SUMS).as_posix())
+    return written
+
+
+class _Cleaner:
+    """Cleans records as JSON: what a key means says what is done with its value."""
+
+    def __init__(self, stand_ins: StandIns) -> None:
+        self._stand_ins = stand_ins
+        self._done: dict[str, str] = {}
+        self._lists: Mapping[str, Callable[[list[Any]], list[Any]]] = {
+            "evidence": lambda _: [],
+            "kernel_messages": lambda every: [self._message(one) for one in every],
+            "command": lambda words: [self.text(_without_places(one)) for one in words],
+        }
+        self._texts: Mapping[str, Callable[[str], str]] = {
+            "cmdline": lambda line: stand_ins.of("cmdline", line),
+            **dict.fromkeys(_OUTPUTS, lambda _: LEFT_OUT),
+            **dict.fromkeys(_SECRETS, lambda secret: stand_ins.of("secret", secret)),
+        }
+
+    def document(self, record: Mapping[str, Any], name: str) -> dict[str, Any]:
+        """A record of the file of this name."""
+        if name == "commands.jsonl":
+            program = Path(record["argv"][0]).name if record["argv"] else ""
+            record = {**record, "argv": [program, *["..."][: len(record["argv"]) - 1]] if program else []}
+        if name == "manifest.json":
+            return self._manifest(record)
+        return {key: self._value(key, one) for key, one in record.items()}
+
+    def text(self, text: str) -> str:
+        """A text with stand-ins; the same texts come again and again."""
+        if text not in self._done:
+            self._done[text] = self._stand_ins.text(text)
+        return self._done[text]
+
+    def _manifest(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
+        experiment, host = dict(manifest["experiment"]), dict(manifest["host"])
+        if experiment.get("file"):
+            experiment["file"] = "experiment.yaml"
+        if experiment.get("text"):
+            experiment["text"] = self._yaml(experiment["text"])
+        for key, digits in (("fingerprint", 64), ("hostname_hash", 16)):
+            if host.get(key):
+                host[key] = self._stand_ins.digest(f"{key} {host[key]}", digits)
+        text = experiment.pop("text", None)
+        cleaned = {key: self._value(key, one) for key, one in {**manifest, "experiment": experiment}.items()}
+        if text is not None:
+            cleaned["experiment"]["text"] = text
+        cleaned["host"] = {key: host[key] if key in _AS_THEY_ARE else self._value(key, host[key]) for key in host}
+        return {**cleaned, "anonymised": {"virtoll": __version__}}
+
+    def _yaml(self, text: str) -> str:
+        """What an experiment's file says, without its comments; nothing of what is no YAML."""
+        try:
+            said = yaml.safe_load(text)
+        except yaml.YAMLError:
+            return ""
+        return yaml.safe_dump(self._value("", said), sort_keys=False, allow_unicode=True, width=100)
+
+    def _value(self, key: str, value: Any) -> Any:
+        if isinstance(value, str):
+            return self._texts.get(key, self.text)(value) if value else value
+        if isinstance(value, dict):
+            return {self._key(name): self._value(str(name), one) for name, one in value.items()}
+        if isinstance(value, list):
+            return self._lists[key](value) if key in self._lists else [self._value(key, one) for one in value]
+        return value
+
+    def _key(self, name: Any) -> Any:
+        """A name of a field stays, but for one that is a NIC's; any other text goes by its stand-in."""
+        if not isinstance(name, str):
+            return name
+        return self._stand_ins.look(name) if name.isidentifier() else self.text(name)
+
+    def _message(self, message: str) -> str:
+        return self.text(message) if LAB_MESSAGE.search(message) else self._stand_ins.of("message", message)
+
+
+_AS_THEY_ARE: Final = frozenset({"fingerprint", "hostname_hash", "packages", "mitigations"})
+
+
+def _without_places(word: str) -> str:
+    """A word of a command line; a file of the user's is the experiment, and a folder a place."""
+    return "experiment.yaml" if word.endswith((".yaml", ".yml")) else LEFT_OUT if "/" in word else word
+
+
+def _known(folder: Path, run: RunFolder) -> dict[str, str]:
+    """Names that the run itself gives to hosts, users and places, with their kinds."""
+    manifest = _read(folder / "manifest.json")
+    found: dict[str, str] = {}
+    try:
+        experiment = yaml.safe_load(str(manifest["experiment"].get("text") or ""))
+    except yaml.YAMLError:
+        experiment = None
+    beside = (manifest.get("testbed") or {}).get("neighbour")
+    for one in (manifest.get("testbed"), [one.parameters for one in run.manifest.platforms], experiment):
+        found |= _names_in(one)
+    for one in (beside or {}).values():
+        found |= _names_in(one, _NICS)
+    for host in {one.host for one in run.manifest.platforms if one.host}:
+        if host.startswith(_ON_A_HOST):
+            found |= parts_of_host(host.partition(" ")[2])
+    return _usable(found, run)
+
+
+def _names_in(value: Any, key: str = "") -> dict[str, str]:
+    """Names below a value of an experiment, a testbed or a platform's parameters."""
+    found: dict[str, str] = {}
+    if isinstance(value, dict):
+        for name, one in value.items():
+            found |= _names_in(one, str(name))
+    elif isinstance(value, list | tuple):
+        for one in value:
+            found |= _names_in(one, key)
+    elif isinstance(value, str):
+        if key in _HOSTS:
+            found |= parts_of_host(value)
+        elif key in _NAMES:
+            found[value] = _NAMES[key]
+        elif key == _NICS and not value.startswith(_GENERIC_NIC):
+            found[value] = "nic"
+    return found
+
+
+def _usable(names: Mapping[str, str], run: RunFolder) -> dict[str, str]:
+    """Those that are not also a word of the run's own: a host that is called xen is not told from the platform."""
+    own = {one.lower() for one in _own_words(run)}
+    return {name: kind for name, kind in names.items() if usable(name) and name.lower() not in own}
+
+
+def _own_words(run: RunFolder) -> Iterator[str]:
+    for one in run.manifest.platforms:
+        yield from (one.platform, one.family)
+    for metric in run.manifest.metrics:
+        yield from (metric.workload, metric.name, metric.unit, metric.resource, metric.source)
+
+
+def _refuse_own_words(run: RunFolder, hidden: Iterable[str]) -> None:
+    for word in hidden:
+        if len(word) < LEAST_LETTERS:
+            raise UsageError(f"--hide {word}: is too short to be found alone; give {LEAST_LETTERS} letters or more")
+        if word.lower() in {one.lower() for one in _own_words(run)}:
+            raise UsageError(f"--hide {word}: is a platform, a workload or a metric of this run; leave it out")
+
+
+def _refuse_unreadable(target: Path, hidden: Sequence[str]) -> None:
+    """UsageError where a name is also a word of the format's."""
+    try:
+        _read_every_record(RunFolder.open(target))
+    except RunFolderError as error:
+        given = f"--hide {', '.join(hidden)}: " if hidden else ""
+        raise UsageError(
+            f"{given}with stand-ins for these names the run cannot be read ({error}); pack it without --anonymous"
+        ) from error
+
+
+def _read_every_record(run: RunFolder) -> None:
+    """RunFolderError with file and line where it cannot be."""
+    for part in (run, run.explanations):
+        _read_all(part)
+
+
+def _read_all(run: RunFolder) -> None:
+    run.state()
+    for records in (
+        *(run.trials, run.boots, run.commands, run.fitness, run.calibrations, run.footprints, run.consolidation),
+        *(run.sizings, run.maxima, run.groups, run.looks, run.observed),
+    ):
+        records()
+
+
+def _read(path: Path) -> dict[str, Any]:
+    found = json.loads(path.read_bytes())
+    if not isinstance(found, dict):
+        raise RunFolderError(f"{path} is damaged: it is no JSON object; restore it.")
+    return found
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The records of a file; one that was torn when its writer was killed is left out."""
+    for number, line in jsonlines.read(path):
+        try:
+            found = json.loads(line)
+        except ValueError as error:
+            raise RunFolderError(f"{path}, line {number}: is no JSON; restore it.") from error
+        yield found

@@ -1,0 +1,188 @@
+"""A run in one file: a tar archive, compressed by zstd (RFC 8878), whose first member lists all others with digests.
+
+    virtoll-pack.json        `Pack`: the format, the run's name, size and SHA-256 of each file
+    <run>/...                the run folder, names in order; the report is left out, because it is made anew
+
+Times, owners and modes are fixed, so that the same folder gives the same bytes by the same version of zstd. Any tar
+that knows zstd unpacks it. Main types: `Pack`. Main function: `pack`; `unpacking` reads it.
+
+zstandard is imported where an archive is written or read: no other start pays for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import os
+import re
+import stat
+import tarfile
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from virtoll import __version__
+from virtoll.errors import StorageError, UsageError
+from virtoll.runfolder import jsonlines
+from virtoll.runfolder.overview import created_ns, is_written
+from virtoll.runfolder.store import RunFolder
+from virtoll.runfolder.sums import UNDER_WAY, is_of_the_report
+
+FORMAT: Final = 1
+ENDING: Final = ".virtoll.tar.zst"
+LIST: Final = "virtoll-pack.json"
+MOST_BYTES: Final = 16 << 30  # of all files together
+MOST_FILES: Final = 100_000
+MOST_RATIO: Final = 1000  # of the files to the archive; runs have 10 to 100
+_FREE_BYTES: Final = 64 << 20  # to which a small archive may grow at any ratio
+_LEVEL: Final = 15  # 15 MB of records become 1.4 MB in 2 s; level 19 takes four times as long for a fifth less
+_NAME_BYTES: Final = 255  # NAME_MAX of Linux
+PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]*")  # a run's name that can be a folder's
+
+
+@dataclass(frozen=True)
+class PackedFile:
+    """One file of a packed run: its size in bytes, and its SHA-256 in hex."""
+
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Pack:
+    """The list in front of a packed run.
+
+    `run` is the folder that the files are in, by their paths below it. `anonymised`: which Virtoll replaced the names
+    of hosts, users and places by stand-ins; None: the run is as it was measured.
+    """
+
+    format: int
+    virtoll: str
+    run: str
+    anonymised: str | None
+    files: Mapping[str, PackedFile]
+    folders: tuple[str, ...] = ()
+
+    @property
+    def bytes(self) -> int:
+        """The size of all files together."""
+        return sum(one.bytes for one in self.files.values())
+
+
+def pack(folder: Path, output: Path) -> Pack:
+    """Write the run in `folder` to the file `output`, whole or not at all; its list.
+
+    UsageError where it is no run, a process writes it, or it holds what no archive takes. StorageError where it cannot
+    be read or written.
+    """
+    run = RunFolder.open(folder)
+    if is_written(folder):
+        raise UsageError(f"{folder}: a process writes this run now; pack it when it has ended")
+    try:
+        listed = _listed(folder, run)
+        _write(folder, listed, output)
+    except OSError as error:
+        raise StorageError(
+            f"cannot pack {folder} into {output}: {error.strerror or error}. Make room, or give another file with "
+            "--output."
+        ) from error
+    return listed
+
+
+def name_of(run: RunFolder) -> str:
+    """The name of a run's folder in its archive: the run's own where that can be a name of a file."""
+    name = run.manifest.run
+    return name if PLAIN_NAME.fullmatch(name) else "run"
+
+
+def is_too_much(listed: Pack, packed_bytes: int) -> bool:
+    """Whether it is more than a run: what is refused to everybody, lest a small file fills a disk."""
+    most = min(MOST_BYTES, max(_FREE_BYTES, MOST_RATIO * packed_bytes))
+    return listed.bytes > most or len(listed.files) + len(listed.folders) > MOST_FILES
+
+
+def safe_name(name: str, what: str) -> str:
+    """The name, which leads to a place below the folder; UsageError for any other."""
+    parts = name.split("/")
+    if not name.isprintable() or any(part in ("", ".", "..") or len(part.encode()) > _NAME_BYTES for part in parts):
+        raise UsageError(f"{what}: {name!r} is no name that a run's files have; it is not safe to unpack")
+    return name
+
+
+def _listed(folder: Path, run: RunFolder) -> Pack:
+    """The list of a folder's files; UsageError for what is neither a file nor a folder."""
+    files, folders = {}, []
+    for path in sorted(folder.rglob("*"), key=lambda one: one.relative_to(folder).as_posix()):
+        name = safe_name(path.relative_to(folder).as_posix(), str(folder))
+        if is_of_the_report(name) or (name.endswith(".new") and "/" not in name):  # a replacement that was killed
+            continue
+        mode = path.lstat().st_mode
+        if stat.S_ISDIR(mode):
+            folders.append(name)
+        elif stat.S_ISREG(mode):
+            with path.open("rb") as file:
+                files[name] = PackedFile(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
+        else:
+            raise UsageError(f"{path}: is neither a file nor a folder, so that no archive takes it; remove it")
+    by = run.manifest.anonymised
+    return Pack(FORMAT, __version__, name_of(run), None if by is None else by.virtoll, files, tuple(folders))
+
+
+def _write(folder: Path, listed: Pack, output: Path) -> None:
+    """Write the archive beside its place, and then put it there."""
+    import zstandard
+
+    seconds = created_ns(folder) // 10**9
+    descriptor, beside = tempfile.mkstemp(prefix=f".{output.name}{UNDER_WAY}", dir=output.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
+            with (
+                compressor.stream_writer(file, closefd=False) as stream,
+                tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as tar,
+            ):
+                for name, source in _members(folder, listed):
+                    _add(tar, name, source, seconds)
+            file.flush()
+            os.fsync(file.fileno())
+            os.fchmod(file.fileno(), 0o666 & ~_umask())
+            size = file.tell()
+        if is_too_much(listed, size):  # what is refused when it is read is not written
+            raise UsageError(f"{folder}: holds more than a packed run may; take what is no record out of it")
+        Path(beside).replace(output)
+        jsonlines.sync_directory(output.parent)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(beside).unlink()
+        raise
+
+
+def _members(folder: Path, listed: Pack) -> Iterator[tuple[str, Path | bytes]]:
+    """Name and source of each member in order: the list, then the run's folder."""
+    yield LIST, jsonlines.encode(asdict(listed))
+    yield listed.run, folder
+    for name in sorted({*listed.files, *listed.folders}):
+        yield f"{listed.run}/{name}", folder / name
+
+
+def _add(tar: tarfile.TarFile, name: str, source: Path | bytes, seconds: int) -> None:
+    member = tarfile.TarInfo(name)
+    member.mtime = seconds
+    if isinstance(source, Path) and source.is_dir():
+        member.type, member.mode = tarfile.DIRTYPE, 0o755
+        tar.addfile(member)
+        return
+    member.mode = 0o644
+    with source.open("rb") if isinstance(source, Path) else io.BytesIO(source) as file:
+        member.size = source.stat().st_size if isinstance(source, Path) else len(source)
+        tar.addfile(member, file)
+
+
+def _umask() -> int:
+    """The process's, which can only be read by setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
