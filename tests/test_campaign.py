@@ -34,6 +34,8 @@ from virtoll.experiment.plan import Trial
 from virtoll.report import load_analysis, report_document
 from virtoll.report.answer import notes
 from virtoll.report.columns import TABLES
+from virtoll.report.headline import host_words
+from virtoll.report.methods import methods_of
 from virtoll.report.page import render_page
 from virtoll.report.tables import csv_tables
 from virtoll.runfolder import placing
@@ -592,6 +594,11 @@ def test_a_merged_run_has_a_section_of_its_hosts(several: Path) -> None:
     assert document["hosts"] == tables["hosts"]
     assert document["run"]["merged"]["missing"] == ()
     json.dumps(document)
+    assert host_words(analysis).endswith(", 6 such hosts")
+    methods = " ".join(sentence for _, said in methods_of(analysis).paragraphs for sentence in said)
+    assert "The blocks were shared among 6 hosts of one class." in methods
+    assert "A host counted once in each comparison, with the mean over its blocks." in methods
+    assert "Unlike the other hosts was host-4 in Super Pi 1000" in methods
 
 
 def test_a_run_of_one_host_has_no_table_of_hosts(parts: Path) -> None:
