@@ -34,6 +34,8 @@ from virtoll.experiment.plan import Trial
 from virtoll.report import load_analysis, report_document
 from virtoll.report.answer import notes
 from virtoll.report.columns import TABLES
+from virtoll.report.headline import host_words
+from virtoll.report.methods import methods_of
 from virtoll.report.page import render_page
 from virtoll.report.tables import csv_tables
 from virtoll.runfolder import placing
@@ -246,6 +248,7 @@ def test_half_a_campaign_is_refused_and_merged_on_request(parts: Path) -> None:
     assert (done.blocks, done.told) == (22, ("blocks-9-10 did not end: block 10 is not whole",))
     assert (run.state().state, run.state().reason) == ("interrupted", "blocks 4 and 10 of 24 are missing")
     assert {one.block for one in run.trials()} == set(range(24)) - {3, 9}
+    assert (done.missing, differences(done.folder)) == ((3, 9), ()), "it never goes on, so it has its digests"
     analysis = load_analysis(done.folder)
     assert "blocks 4 and 10 of 24 are missing" in notes(analysis)[0]
     assert sum(row["not run"] for row in analysis.statuses.values()) == 12
@@ -353,7 +356,7 @@ def test_a_block_that_is_there_twice_counts_once(parts: Path) -> None:
     second = measured(parts / "more", 3)
     half(parts / "half", (2,), 2)
     done = merged(parts, second, parts / "half" / "block-3")
-    assert done.told == ("block 3 of block-3 is left out: block-3 ended it first",)
+    assert done.told == ("block 3 of more/block-3 is left out: parts/block-3 ended it first",)
     run = RunFolder.open(done.folder)
     numbers = [one.trial for one in run.trials()]
     assert sorted(numbers) == list(range(len(run.manifest.plan.trials)))
@@ -591,6 +594,11 @@ def test_a_merged_run_has_a_section_of_its_hosts(several: Path) -> None:
     assert document["hosts"] == tables["hosts"]
     assert document["run"]["merged"]["missing"] == ()
     json.dumps(document)
+    assert host_words(analysis).endswith(", 6 such hosts")
+    methods = " ".join(sentence for _, said in methods_of(analysis).paragraphs for sentence in said)
+    assert "The blocks were shared among 6 hosts of one class." in methods
+    assert "A host counted once in each comparison, with the mean over its blocks." in methods
+    assert "Unlike the other hosts was host-4 in Super Pi 1000" in methods
 
 
 def test_a_run_of_one_host_has_no_table_of_hosts(parts: Path) -> None:

@@ -23,7 +23,7 @@ from virtoll.runfolder import jsonlines
 from virtoll.runfolder.overview import writing
 from virtoll.runfolder.placing import placed
 from virtoll.runfolder.store import RunFolder
-from virtoll.runfolder.sums import SUMS
+from virtoll.runfolder.sums import SUMS, write_sums
 
 if TYPE_CHECKING:
     from virtoll.experiment.plan import Plan
@@ -45,13 +45,18 @@ class Allowed:
 
 @dataclass(frozen=True)
 class Merged:
-    """The run's folder, how many blocks of how many and of how many hosts it has, and what is told, in sentences."""
+    """The run's folder, of how many blocks and hosts it is, which blocks are missing, and sentences to be told."""
 
     folder: Path
-    blocks: int
     of: int
+    missing: tuple[int, ...]
     hosts: int
     told: tuple[str, ...]
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks it has."""
+        return self.of - len(self.missing)
 
 
 @dataclass
@@ -110,7 +115,8 @@ def merge(
         _refuse_taken_place(target, taken[0].record.campaign, [one.path for one in taken])
         with placed(target) as new:
             doubts = _write(new, replace(_head(plan, choice, missing), run=target.name, command=tuple(command)), choice)
-    return Merged(target, len(choice.source), len(wanted), len(set(choice.names.values())), (*choice.left_out, *doubts))
+    hosts = {part.fingerprint for part in choice.sources()}
+    return Merged(target, len(wanted), missing, len(hosts), (*choice.left_out, *doubts))
 
 
 def _refuse(refused: Sequence[Refused], allowed: Allowed, remedy: str) -> None:
@@ -159,9 +165,14 @@ def _chosen(parts: Sequence[Part], allowed: Allowed, left_out: Iterable[str]) ->
         choice.source[block] = best
         for other in others:
             choice.left_out.append(
-                f"{blocks_words([block])} of {other.path.name} is left out: {best.path.name} ended it first"
+                f"{blocks_words([block])} of {_where(other)} is left out: {_where(best)} ended it first"
             )
     return choice
+
+
+def _where(part: Part) -> str:
+    """A part by its folder, and the one that this is in: two parts of one block have one name."""
+    return f"{part.path.parent.name}/{part.path.name}"
 
 
 def _listed(names: Mapping[str, str]) -> str:
@@ -254,6 +265,7 @@ def _write(new: Path, manifest: Manifest, choice: _Choice) -> list[str]:
     if merged is not None and merged.missing:
         are = "is" if len(merged.missing) == 1 else "are"
         folder.set_state("interrupted", f"{blocks_words(merged.missing)} of {choice.parts[0].record.of} {are} missing")
+        write_sums(folder.path)  # it is made anew, and never goes on
     else:
         folder.set_state("complete", None)
     return [part.doubt for part in choice.sources() if part.doubt]

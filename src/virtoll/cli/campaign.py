@@ -112,6 +112,7 @@ def merge(
     """
     from virtoll.campaign.merge import Allowed
     from virtoll.campaign.merge import merge as merge_parts
+    from virtoll.campaign.parts import blocks_words
 
     command = ["virtoll", "campaign", "merge", *map(str, folders)]
     command += ["--partial"] if partial else []
@@ -124,6 +125,9 @@ def merge(
     )
     for line in done.told:
         say_on_stderr(f"virtoll: {line}")
+    if done.missing:
+        are = "is" if len(done.missing) == 1 else "are"
+        say_on_stderr(f"virtoll: {blocks_words(done.missing)} of {done.of} {are} missing")
     hosts = "1 host" if done.hosts == 1 else f"{done.hosts} hosts"
     say(f"{done.blocks} of {done.of} blocks of {hosts}: {done.folder}")
     say(f"its report: virtoll report {done.folder}")

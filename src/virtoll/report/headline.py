@@ -232,11 +232,13 @@ def host_words(analysis: Analysis) -> str:
     host = analysis.data.manifest.host
     cpus = host.get("cpus")
     kernel = str(host.get("kernel") or "").partition(" ")[0]
+    hosts = len(analysis.across_hosts.hosts)
     facts = (
         host.get("cpu_model"),
         f"{cpus} CPU{'' if cpus == 1 else 's'}" if cpus else None,
         host.get("os"),
         f"Linux {kernel}" if kernel else None,
+        f"{hosts} such hosts" if hosts > 1 else None,
     )
     return ", ".join(str(one) for one in facts if one)
 

@@ -90,6 +90,8 @@ def _design(analysis: Analysis) -> Iterator[str]:
         rounds = max(one.round for one in planned) + 1
         each = f" of up to {rounds} rounds" if rounds > 1 else ""
         yield f"The plan had {blocks} block{'' if blocks == 1 else 's'}{each}; {_trials_of_plan(analysis)}."
+        if analysis.host_of:
+            yield f"The blocks were shared among {len(analysis.across_hosts.hosts)} hosts of one class."
     yield from _ends(analysis)
     yield from listed(
         "Idle guests were started one after the other, at the end",
@@ -168,6 +170,8 @@ def _statistics(analysis: Analysis) -> Iterator[str]:
     yield from listed("Tests and 95 % intervals share one standard error:", found)
     if any("moderated" in one for one in found):
         yield "Its variance is moderated towards that of the run's other comparisons (Smyth 2004)."
+    if analysis.host_of:
+        yield "A host counted once in each comparison, with the mean over its blocks."
     level = words.amount(analysis.level)
     families = [
         f"{analysis.family} of primary metrics" if analysis.family else "",
@@ -191,6 +195,14 @@ def _doubts(analysis: Analysis) -> Iterator[str]:
     yield f"By its state between trials the host was {analysis.fitness.level} for measuring."
     yield from (f"{one[:1].upper()}{one[1:]}." for one in analysis.fitness.reasons)
     yield from _control(analysis)
+    for host in dict.fromkeys(one.host for one in analysis.across_hosts.flagged):
+        tasks = dict.fromkeys(one.task.label for one in analysis.across_hosts.flagged if one.host == host)
+        yield from listed(f"Unlike the other hosts was {host} in", list(tasks))
+    merged = analysis.data.manifest.merged
+    if merged is not None and merged.left_out:
+        yield f"Left out when the run was merged of parts were {len(merged.left_out)} parts, blocks or hosts."
+    if merged is not None and merged.doubts:
+        yield f"Of {len(merged.doubts)} parts the host's clock was wrong."
     for caveat in dict.fromkeys(analysis.caveats.values()):
         own = [label for label, its in analysis.caveats.items() if its == caveat]
         yield from listed(f"No result ({caveat}) is any number of", own)
