@@ -73,8 +73,10 @@ def test_one_bad_night_is_no_change() -> None:
 def test_a_trend_is_no_single_night_and_its_neighbours_are_seen_to_be_alike() -> None:
     """What goes on for long is told as steps or not at all, and with the correlation that a reader is warned of."""
     (found,) = change_points([[0.01 * night for night in range(60)]])
-    assert found.correlation is not None
-    assert found.correlation > 0.25
+    assert found.alike
+    assert (found.correlation or 0) > 0.25
+    assert sum(one.alike for one in change_points(nights(World(), seed=3))) <= 5  # of 30
+    assert sum(one.alike for one in change_points(nights(World(correlation=0.5), seed=3))) >= 20
 
 
 def test_equal_values_and_ties_change_only_where_they_do() -> None:

@@ -9,7 +9,7 @@ from virtoll import units
 from virtoll.report import words
 from virtoll.report.changes import NOTHING, change_lines
 from virtoll.report.history_runs import Gathered
-from virtoll.stats.history import ALIKE_NEIGHBOURS, History, Kind, RunOfHistory, Series, Step, Told
+from virtoll.stats.history import History, Kind, RunOfHistory, Series, Step, Told
 
 _NAMED = 3  # of a longer list
 
@@ -155,7 +155,7 @@ def remarks(found: History, gathered: Gathered) -> list[str]:
         most = max(len(one.runs) for one in unknown)
         have = f"{fewest}" if fewest == most else f"{fewest} to {most}"
         told.append(f"not known: {_series(len(unknown))} with {have} of the {needed} runs that telling a change needs")
-    alike = [one for one in found.series if one.changes and (one.correlation or 0.0) >= ALIKE_NEIGHBOURS]
+    alike = [one for one in found.series if one.changes and one.alike]
     if alike:
         told.append(
             f"less sure than it looks: neighbouring runs resemble each other in {_names(alike)}; false alarms are then "
@@ -227,6 +227,7 @@ def _series_record(found: History, one: Series) -> dict[str, Any]:
         "values": list(one.values),
         "runs_needed": one.needed,
         "correlation": one.correlation,
+        "alike": one.alike,
         "stretches": [
             {"first": names[each.first], "last": names[each.last], "median": each.level} for each in one.stretches
         ],

@@ -41,7 +41,8 @@ _ROUNDING: Final = 1e-9
 _REACH: Final = 3.0  # robust standard deviations
 _SD_OF_MAD: Final = 1.4826  # of normal values
 _MOST_CORRELATION: Final = 0.95
-_CAUTION: Final = 0.5  # standard errors of the correlation, as `noise.CAUTION`
+_CAUTION: Final = 0.5  # standard errors by which more is taken away than the correlation: too little is a false alarm
+_ACCIDENT: Final = 1.645  # standard errors of a correlation that one series in twenty has by accident
 _ENDS: Final = 24  # about how many ends are tried after a place
 _WITHIN: Final = (
     7.35  # of the likelihood-ratio statistic of a place, at 95 % (Hansen 2000, Econometrica 68:575, table 1)
@@ -66,13 +67,14 @@ class ChangePoint:
 
 @dataclass(frozen=True)
 class Searched:
-    """What one series shows. `correlation`: of neighbours about their level, 0 to 0.95, as it was taken away.
+    """What one series shows. `correlation`: of neighbours about their level; `alike`: it is no accident.
 
-    `changes`: in order; None where there are too few values to tell any (`fewest`).
+    `changes`: in order; None where there are too few values to tell any (`fewest`), and `correlation` too.
     """
 
     changes: tuple[ChangePoint, ...] | None
     correlation: float | None
+    alike: bool
 
 
 @lru_cache(maxsize=64)
@@ -101,16 +103,17 @@ def change_points(series: Sequence[Sequence[float]], level: float = LEVEL) -> li
 
 def _searched(values: Array, level: float, family: int, least: int) -> Searched:
     if len(values) < least:
-        return Searched(None, None)
-    correlation = _correlation(values)
-    found = _segmented(values, level / family, correlation)
+        return Searched(None, None, False)
+    correlation, error = _correlation(values), 1 / math.sqrt(len(values))
+    taken = min(max(correlation + _CAUTION * error, 0.0), _MOST_CORRELATION)
+    found = _segmented(values, level / family, taken)
     places = sorted(found)
     ends = [0, *places, len(values)]
     changes = [
         _described(values[low:high], place - low, low, min(found[place] * family, 1.0))
         for low, place, high in zip(ends, ends[1:], ends[2:], strict=False)
     ]
-    return Searched(tuple(changes), correlation)
+    return Searched(tuple(changes), correlation, correlation > _ACCIDENT * error)
 
 
 def _segmented(values: Array, part: float, correlation: float) -> dict[int, float]:
@@ -162,12 +165,11 @@ def _chance(values: Array, rarity: float) -> float:
 
 
 def _correlation(values: Array) -> float:
-    """What a value has from the one before, as a share of its distance from its level: 0 or more.
+    """What a value has from the one before, as a share of its distance from its level; below 0 where they alternate.
 
     The levels are those of the stretches that a first search finds, which takes values for independent and is easily
     content, and of both sides of the likeliest change in each: so no change is taken for a correlation. Taking so many
-    means away makes the correlation smaller, which is corrected for (Kendall 1954, Biometrika 41:403). Half a standard
-    error is added: too much taken away costs little, and too little is a false alarm.
+    means away makes the correlation smaller, which is corrected for (Kendall 1954, Biometrika 41:403).
     """
     ends = [0, *sorted(_segmented(values, LEVEL, 0.0)), len(values)]
     more = [low + _likeliest(values[low:high]) for low, high in itertools.pairwise(ends) if high - low >= 2 * LEAST]
@@ -176,8 +178,7 @@ def _correlation(values: Array) -> float:
     left = np.concatenate([stretch - stretch.mean() for stretch in stretches])
     squares = float((left**2).sum())
     found = float((left[1:] * left[:-1]).sum()) / squares if squares > 0 else 0.0
-    corrected = found + (len(stretches) * (1 + found) + 2 * found) / len(values) + _CAUTION / math.sqrt(len(values))
-    return min(max(corrected, 0.0), _MOST_CORRELATION)
+    return found + (len(stretches) * (1 + found) + 2 * found) / len(values)
 
 
 def _scan(rows: Array) -> tuple[Array, NDArray[np.int64]]:

@@ -21,10 +21,6 @@ from virtoll.stats.change_points import LEVEL, ChangePoint, Searched, change_poi
 from virtoll.stats.changes import Change, what_changed
 from virtoll.stats.values import Task
 
-ALIKE_NEIGHBOURS = (
-    0.25  # correlation, as taken away, of neighbouring runs from which on false alarms are more frequent than the level
-)
-
 
 class Kind(StrEnum):
     """What of a platform a series is of."""
@@ -128,7 +124,8 @@ class Series:
     """One series: `runs` are the places in the history that have a value, `values` those, in the same order.
 
     `changes`: None where it has fewer values than the `needed` to tell any. `correlation`: of neighbouring runs about
-    their level, 0 to 0.95; None as well. `stretches`: what the changes leave, one at least.
+    their level; None as well. `alike`: it is no accident, and false changes are more frequent than the level.
+    `stretches`: what the changes leave, one at least.
     """
 
     of: SeriesOf
@@ -137,6 +134,7 @@ class Series:
     values: tuple[float, ...]
     changes: tuple[Told, ...] | None
     correlation: float | None
+    alike: bool
     stretches: tuple[Stretch, ...]
     needed: int
 
@@ -215,7 +213,17 @@ def _series(
     ]
     sign = 1 if of.kind is Kind.SHARE or task.metric.better == "higher" else -1
     changes = None if found.changes is None else tuple(_told(point, places, sign) for point in points)
-    return Series(of, task, tuple(places), tuple(values), changes, found.correlation, tuple(stretches), needed)
+    return Series(
+        of=of,
+        task=task,
+        runs=tuple(places),
+        values=tuple(values),
+        changes=changes,
+        correlation=found.correlation,
+        alike=found.alike,
+        stretches=tuple(stretches),
+        needed=needed,
+    )
 
 
 def _told(point: ChangePoint, places: Sequence[int], sign: int) -> Told:
