@@ -18,6 +18,7 @@ from virtoll.report.dataset.arrow import VERSION_KEY, package
 from virtoll.report.dataset.tables import VERSION
 
 if TYPE_CHECKING:
+    import duckdb as duck
     import pyarrow as pa
 
 BUCKETS: Final = ("s3://", "gs://", "r2://")
@@ -53,7 +54,7 @@ class Sources:
 class Answer:
     """What a statement answers: ``columns``, each name once, and the rows as they come, or all of it by Arrow."""
 
-    def __init__(self, connection: Any, sql: str) -> None:
+    def __init__(self, connection: duck.DuckDBPyConnection, sql: str) -> None:
         """``connection``: DuckDB's, with the views; ``UsageError`` where the statement is wrong."""
         self._connection, self._sql = connection, sql
         with _told():
@@ -92,7 +93,7 @@ def query(sql: str, sources: Sources) -> Answer:
     return Answer(connection, sql)
 
 
-def _prepare(connection: Any, sources: Sources) -> None:
+def _prepare(connection: duck.DuckDBPyConnection, sources: Sources) -> None:
     """The views; then nothing but their files can be read, and no setting changed."""
     if sources.in_buckets:
         _load_httpfs(connection)
@@ -109,7 +110,7 @@ def _prepare(connection: Any, sources: Sources) -> None:
     connection.execute("set lock_configuration = true")
 
 
-def _refuse_other_version(connection: Any, files: Sequence[str]) -> None:
+def _refuse_other_version(connection: duck.DuckDBPyConnection, files: Sequence[str]) -> None:
     asked = "select distinct decode(value) from parquet_kv_metadata(?) where decode(key) = ?"
     found = sorted(one for (one,) in connection.execute(asked, [list(files), VERSION_KEY]).fetchall())
     if found != [str(VERSION)]:
@@ -117,7 +118,7 @@ def _refuse_other_version(connection: Any, files: Sequence[str]) -> None:
         raise UsageError(f"{files[0]}: holds {words}, this virtoll reads {VERSION}; export the runs again")
 
 
-def _load_httpfs(connection: Any) -> None:
+def _load_httpfs(connection: duck.DuckDBPyConnection) -> None:
     duckdb = package("duckdb", "a query")
     try:
         connection.execute("load httpfs")
