@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from virtoll.cli import complete
-from virtoll.cli.folders import find_run, runs_directory
+from virtoll.cli.folders import run_folders, runs_directory, runs_of
 from virtoll.cli.output import Json, print_json, say_in_columns, say_page, say_progress
 from virtoll.errors import ThresholdMissed, ThresholdNotTold, UsageError
 
@@ -87,14 +87,8 @@ def history(
 
 
 def _folders(given: list[str]) -> list[Path]:
-    """Each a run, or all runs right below a folder that is none itself."""
-    found: list[Path] = []
-    for name in given or [str(runs_directory())]:
-        below = [path.parent.absolute() for path in Path(name).glob("*/manifest.json")]
-        if below and not (Path(name) / "manifest.json").exists():
-            found += sorted(below)
-        elif given:
-            found.append(find_run(name))
+    """Those of each name, and of none all runs of the runs folder."""
+    found = [folder for name in given for folder in runs_of(name)] if given else run_folders()
     if not found:
         raise UsageError(f"no runs in {runs_directory()}; 'virtoll run' makes one, or give a folder of runs")
     return found
