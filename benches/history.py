@@ -1,7 +1,7 @@
 # ruff: noqa: INP001
 """What `virtoll history` promises: simulated nights of known truth, searched by Virtoll's own functions.
 
-``python benches/history.py [SCALE]``, from the repository's folder: some twenty minutes on one core; SCALE 0.1 takes a
+``python benches/history.py [SCALE]``, from the repository's folder: half an hour on one busy core; SCALE 0.1 takes a
 tenth of the histories. Prints the tables of docs/statistics.md. What is simulated is said in
 ``tests/support/nights.py``; a shortened form is ``tests/stats/test_change_points.py``.
 """

@@ -111,10 +111,9 @@ def _leave_by(found: History) -> None:
     """End with 3 where a share's last stretch is slower than the one before, with 4 where no share can tell."""
     slower = found.slower_since
     if slower:
-        count = len({(one.of.platform, one.of.workload, one.of.parameters) for one in slower})
         raise ThresholdMissed(
-            f"{count} of {len(found.shares)} series are slower since their last change; 'virtoll history' tells since "
-            "when"
+            f"{len(slower)} of {len(found.shares)} series of shares are slower since their last change; look into what "
+            "changed there, or accept it with --last, which takes newer runs alone"
         )
     if not any(one.changes is not None for one in found.shares):
         raise ThresholdNotTold("no share of the baseline has enough runs to tell a change; measure more runs")

@@ -70,7 +70,7 @@ def outcome(found: History) -> str:
         return "not known whether anything changed: no series has enough runs"
     count = "no change" if not changes else "1 change" if changes == 1 else f"{changes} changes"
     percent = f"{100 * found.level:g} %"
-    return f"{count}; by chance alone any is told in at most {percent} of histories, of shares and of own values each"
+    return f"{count}; by chance alone any is told in at most {percent} of histories, for each kind of series"
 
 
 def places(found: History) -> list[PlaceView]:
