@@ -15,7 +15,7 @@ EPOCH = SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || stat --forma
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev platforms tools tables images docs demo test test-compiled test-checks lint lint-quick format test-rust test-python test-inside test-outside test-fresh test-extended test-nested agent wheel man deb licences image fuzz sanitize miri verdicts bench bench-wire clean
+.PHONY: help setup setup-dev platforms tools tables images notebooks docs demo test test-compiled test-checks lint lint-quick format test-rust test-python test-inside test-outside test-fresh test-extended test-nested agent wheel man deb licences image fuzz sanitize miri verdicts bench bench-wire clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -38,6 +38,9 @@ tables: ## writes the tables of platforms and workloads into the documentation, 
 images: ## draws the pictures of the documentation again, from the runs that the package carries and made up
 	@$(BIN)/python tools/images.py
 	@$(BIN)/python tools/drawings.py
+
+notebooks: ## runs the documentation's notebooks and stores what their cells answer
+	@$(BIN)/python tools/notebook.py
 
 docs: setup-dev ## makes the documentation's site in build/site; a warning is an error
 	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs build/site

@@ -278,7 +278,18 @@ def test_an_export_is_asked_as_the_runs_are() -> None:
         assert out.splitlines() == [f"dataset/{table}/{name}.parquet" for table in TABLES]
     assert asked(COUNTED, "dataset") == expected
     assert len(virtoll.load_all("dataset").table("samples", as_="pandas")) == 12
-    assert virtoll.load("dataset", NAMES[0]).table("runs").num_rows == 3, "an export is asked as it is"
+    Path("dataset").rename("first")
+    shutil.copytree("first", "second")
+    out, said = virtoll_query("query", COUNTED, "first", "second", NAMES[0], "--json")
+    assert json.loads(out) == expected
+    assert said.splitlines() == [
+        f"virtoll: the one in {place} is left out: it holds the run {name}, which {where} holds too"
+        for place, name, where in [
+            ("first", NAMES[0], Path("runs", NAMES[0]).absolute()),
+            ("second", NAMES[0], "first"),
+            ("second", NAMES[1], "first"),
+        ]
+    ]
 
 
 def test_an_export_of_another_version_is_refused() -> None:

@@ -64,28 +64,36 @@ def gather(places: Sequence[str], progress: Callable[[str], None]) -> Gathered:
     from virtoll.report.dataset.kept import files
     from virtoll.report.dataset.query import Sources
 
-    kept, left_out = _kept(folders, progress)
+    where: dict[str, str] = {}
+    kept, left_out = _kept(folders, where, progress)
     if not kept and not exports:
         raise UsageError(f"no run can be read: {left_out[0]}")
-    named = files(kept)
-    together = {
-        name: [*map(str, own), *(one for found in exports.values() for one in found[name])]
-        for name, own in named.items()
-    }
+    together = {name: list(map(str, own)) for name, own in files(kept).items()}
+    for place, found in exports.items():
+        twice = sorted({Path(one).stem for own in found.values() for one in own} & where.keys())
+        left_out += [_told_twice(f"the one in {place}", run, where[run]) for run in twice]
+        for name, own in found.items():
+            together[name] += [one for one in own if Path(one).stem not in twice]
+        where |= {Path(one).stem: place for own in found.values() for one in own if "*" not in one}
     return Gathered(Sources(together, exported=bool(exports)), tuple(left_out))
 
 
-def _kept(folders: Sequence[Path], progress: Callable[[str], None]) -> tuple[list[Path], list[str]]:
-    """Where the tables of these runs are, and why some have none."""
+def _told_twice(what: str, run: str, where: str) -> str:
+    return f"{what} is left out: it holds the run {run}, which {where} holds too"
+
+
+def _kept(
+    folders: Sequence[Path], where: dict[str, str], progress: Callable[[str], None]
+) -> tuple[list[Path], list[str]]:
+    """Where the tables of these runs are, and why some have none. ``where`` is told which folder has which run."""
     from virtoll.report.dataset.kept import Kept
     from virtoll.runfolder.overview import run_name
 
     kept, places, left_out = Kept(kept_tables()), [], []
-    names: dict[str, Path] = {}
     for number, folder in enumerate(folders, 1):
         name = run_name(folder)
-        if name in names:
-            left_out.append(f"{folder} is left out: it holds the run {name}, which {names[name]} holds too")
+        if name in where:
+            left_out.append(_told_twice(str(folder), name, where[name]))
             continue
         try:
             place = kept.place_of(folder)
@@ -93,7 +101,7 @@ def _kept(folders: Sequence[Path], progress: Callable[[str], None]) -> tuple[lis
                 progress(f"reading {folder.name} ({number} of {len(folders)}), once")
                 kept.make(folder, place)
             places.append(place)
-            names[name] = folder
+            where[name] = str(folder)
         except RunFolderError as error:
             left_out.append(f"{folder.name} is left out: {error}")
     return places, left_out

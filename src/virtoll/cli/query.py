@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from virtoll.cli import complete
 from virtoll.cli.output import Json, say_on_stderr, say_progress, show_table
 from virtoll.errors import StorageError, UsageError
 
@@ -32,6 +33,7 @@ def query(
             metavar="RUN",
             help="Runs, folders of runs, folders of 'virtoll export --parquet', or s3:// addresses of these; all runs "
             "of the runs folder when not given.",
+            autocompletion=complete.runs,
         ),
     ] = None,
     *,

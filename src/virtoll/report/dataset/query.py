@@ -156,3 +156,7 @@ def _told() -> Iterator[None]:
         lines = [line.strip() for line in str(error).partition("\n\nLINE ")[0].splitlines() if line.strip()]
         said = re.sub(r"\s+", " ", "; ".join(line.rstrip(".!") for line in lines))
         raise UsageError(f"SQL: {said}; docs/dataset.md has every table and column") from None
+    except RuntimeError as error:
+        if "interrupted" not in str(error):
+            raise
+        raise KeyboardInterrupt from None  # what DuckDB makes of it
