@@ -2,7 +2,8 @@
 
 The new one is made beside the old one. The kernel exchanges both in one step (Linux renameat2 with RENAME_EXCHANGE); a
 file system that cannot (NFS) has two renames, between which a kill leaves both whole beside the place, under their
-names, and the next ``placed`` takes the old one back. What a killed one left is removed. Main function: ``placed``.
+names, and the next ``placed`` takes the old one back. What a killed one left is removed. Main functions: ``placed``,
+``exchanged``.
 
 The caller holds the place as its only writer (`overview.writing`).
 """
@@ -25,6 +26,18 @@ _HERE = -100  # AT_FDCWD
 _EXCHANGE = 2  # RENAME_EXCHANGE
 _CANNOT = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)
 _libc = ctypes.CDLL(None, use_errno=True)
+
+
+def exchanged(one: Path, other: Path) -> bool:
+    """Exchange two paths in one step of the kernel; False where the file system cannot, and nothing has changed.
+
+    OSError for any other failure.
+    """
+    if _libc.renameat2(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0:
+        return True
+    if ctypes.get_errno() not in _CANNOT:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(other))
+    return False
 
 
 @contextmanager
@@ -57,9 +70,9 @@ def _put(new: Path, target: Path, aside: Path | None = None) -> None:
     """In the other's place; an empty folder there is replaced by the kernel itself."""
     if not (target / "manifest.json").exists():
         new.rename(target)
-    elif _libc.renameat2(_HERE, os.fsencode(new), _HERE, os.fsencode(target), _EXCHANGE) != 0:
-        if ctypes.get_errno() not in _CANNOT or aside is None:
-            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(target))
+    elif not exchanged(new, target):
+        if aside is None:
+            raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP), str(target))
         target.rename(aside)
         new.rename(target)
     sync_directory(target.parent)
