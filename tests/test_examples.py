@@ -222,10 +222,12 @@ def test_what_a_command_prints_for_programs_is_described(runs: Path, monkeypatch
     monkeypatch.setenv("VIRTOLL_RUNS", str(runs))
     text = (REPOSITORY / "docs" / "report-json.md").read_text(encoding="utf-8").partition("\n## Other commands\n")[2]
     named = {"platform": "runc", "workload": "superpi", "experiment": "quick", "plan": "quick", "verify": "latest"}
+    named["compare"] = "latest:runc latest:qemu-tcg"
     rows = re.findall(r"^\| `([a-z ]+)` \| (.+) \|$", text, re.MULTILINE)
     assert len(rows) > 10
     for command, words in rows:
-        given = [*command.split(), *(named[one] for one in command.split() if one in named), "--json"]
+        asked = [word for one in command.split() if one in named for word in named[one].split()]
+        given = [*command.split(), *asked, "--json"]
         document = json.loads(typer.testing.CliRunner().invoke(app, given).stdout)
         first = document[0] if isinstance(document, list) else document
         assert set(first) == set(re.findall(r"`([a-z_]+)`", words)), command

@@ -37,13 +37,13 @@ EXIT_CODES: Final = (
     ExitCode(2, "The input was wrong: a file, a key, a setting or an option. Nothing was started, and nothing lost."),
     ExitCode(
         3,
-        "The run missed a threshold, of its experiment or of --fail-if. It is complete, and reported. Of history with "
-        "--fail-if-slower: a platform became slower.",
+        "The run missed a threshold, of its experiment or of --fail-if. It is complete, and reported. Of compare "
+        "and history with --fail-if-slower: a platform became slower.",
     ),
     ExitCode(
         4,
         "The run cannot tell whether a threshold is met, or its A/A control differs. It is complete, and reported. Of "
-        "history with --fail-if-slower: there are too few runs.",
+        "compare and history with --fail-if-slower: it is not known whether a platform became slower.",
     ),
     ExitCode(130, "Interrupted. What was measured is stored: 'virtoll resume' continues."),
 )
