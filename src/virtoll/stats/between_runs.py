@@ -1,10 +1,10 @@
 """Two runs compared, or two platforms of one run that ran side by side: is the second slower than the first?
 
 *Paired*: both are of one run, and ran in the same rounds. A pair is a block's ratio of both, as with the host
-(`compare`). *Unpaired*: two runs, at two times. Their blocks are two samples (`verdicts.judge_two`). By *cost*, what is
-compared is the share of the baseline's performance, a ratio made inside each block: what became slower with the whole
-host between both runs is in both of its parts, and falls out. By *values*, a platform's own values are compared, and
-such a change of the host is in the result.
+(`compare`). *Unpaired*: two runs, at two times. Their blocks are two samples (`verdicts.judge_two`); of a run that was
+merged of several hosts the hosts are. By *cost*, what is compared is the share of the baseline's performance, a ratio
+made inside each block: what became slower with the whole host between both runs is in both of its parts, and falls
+out. By *values*, a platform's own values are compared, and such a change of the host is in the result.
 
 Everything is as in a report: shares of the first's performance, 1 = the same, below 1 = slower; one family for primary
 metrics and one for the rest; the A/A control beside each. Main function: `between_runs`, `side_by_side` within a run.
@@ -18,11 +18,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
+from virtoll.runfolder.records import Manifest
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.arrays import np
 from virtoll.stats.bounds import TWO_BOUNDS, forwarded_elsewhere
 from virtoll.stats.comparability import Identity, why_incomparable
-from virtoll.stats.compare import DIFFERENT, Comparison, Verdict, compare, logs_of
+from virtoll.stats.compare import DIFFERENT, Comparison, Verdict, compare, logs_of, means_by_host
 from virtoll.stats.summaries import CellSummary, block_values
 from virtoll.stats.values import Observation, Task
 from virtoll.stats.verdicts import Rules, decide_families, judge_two, told_by
@@ -30,7 +31,8 @@ from virtoll.stats.verdicts import Rules, decide_families, judge_two, told_by
 By = Literal["cost", "values"]
 Unlike = Literal["host", "agent", "unit"]
 FIRST = "the first"
-Logs = Mapping[int, float]
+Logs = Mapping[int | str, float]
+"""By block the log share or value; by host, in a run that was merged of several: hosts are what scatters there."""
 _Key = tuple[str, str, str]
 _Place = TypeVar("_Place")
 
@@ -136,9 +138,7 @@ def unlike_runs(first: Analysis, second: Analysis) -> dict[Unlike, str]:
     mine, theirs = first.data.manifest, second.data.manifest
     agents = [(one.agent or {}).get("sha256") for one in (mine, theirs)]
     found: dict[Unlike, str | None] = {
-        "host": why_incomparable(
-            Identity(mine.host.get("fingerprint"), None, None), Identity(theirs.host.get("fingerprint"), None, None)
-        ),
+        "host": _other_host(mine, theirs),
         "agent": why_incomparable(Identity(None, agents[0], None), Identity(None, agents[1], None)),
         "unit": next(
             (
@@ -150,6 +150,20 @@ def unlike_runs(first: Analysis, second: Analysis) -> dict[Unlike, str]:
         ),
     }
     return {kind: reason for kind, reason in found.items() if reason is not None}
+
+
+def _other_host(mine: Manifest, theirs: Manifest) -> str | None:
+    """Why they are of unlike hosts; runs that were merged of several must be of the same ones."""
+    hosts = [{one.host.get("fingerprint") for one in each.hosts} for each in (mine, theirs)]
+    if any(hosts):
+        own, other = (own or {each.host.get("fingerprint")} for own, each in zip(hosts, (mine, theirs), strict=True))
+        if own == other:
+            return None
+        return (
+            f"not comparable: other hosts ({len(own)} against {len(other)}, of which {len(own & other)} are the same)"
+        )
+    fingerprints = [each.host.get("fingerprint") for each in (mine, theirs)]
+    return why_incomparable(Identity(fingerprints[0], None, None), Identity(fingerprints[1], None, None))
 
 
 def _other_unit(one: Task, other: Task) -> str | None:
@@ -228,7 +242,7 @@ def side_by_side(
     analysis: Analysis, pairs: Sequence[Pair], shared: int = 1, *, workloads: Collection[str] = ()
 ) -> Between:
     """Platforms of one run, paired by block and round; `shared` and `workloads` as in `between_runs`."""
-    rules = _rules(analysis, analysis, shared)
+    rules = replace(_rules(analysis, analysis, shared), host_of=analysis.host_of)
     compared = [
         _without_result(
             compare(
@@ -325,7 +339,7 @@ def _compared(first: Analysis, second: Analysis, pair: Pair, both: _Sides, by: B
     share = math.exp(sum(theirs.values()) / len(theirs) - sum(mine.values()) / len(mine))
     found = replace(nothing, verdict=Verdict.UNKNOWN, share=share)
     if min(len(mine), len(theirs)) == 1:
-        found = replace(found, reason="a run has only one block of it: no interval, no verdict")
+        found = replace(found, reason="a run has it in one block, or on one host, alone: no interval, no verdict")
     return _Unpaired(_without_result(found, _caveat(first, second, pair, both.second, by)), mine, theirs)
 
 
@@ -374,10 +388,17 @@ def _logs(analysis: Analysis, label: str, task: Task, by: By) -> Logs:
     """By block: the log of the share of the baseline's performance, or of the performance itself."""
     if by == "cost":
         compared = analysis.comparison(label, task)
-        return logs_of(compared.pairs) if compared is not None else {}
+        return _by_host(analysis, logs_of(compared.pairs)) if compared is not None else {}
     sign = 1 if task.metric.better == "higher" else -1
     values = block_values(_observations(analysis, label, task))
-    return {block: sign * math.log(value) for block, value in values.items()}
+    return _by_host(analysis, {block: sign * math.log(value) for block, value in values.items()})
+
+
+def _by_host(analysis: Analysis, logs: Mapping[int, float]) -> Logs:
+    """Each host's mean in a run of several, else the blocks'."""
+    if analysis.host_of:
+        return {**means_by_host(logs, analysis.host_of)}
+    return {**logs}
 
 
 def _why_missing(first: Analysis, second: Analysis, pair: Pair, mine: Task, theirs: Task) -> str:
