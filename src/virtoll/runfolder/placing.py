@@ -28,18 +28,6 @@ _CANNOT = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def exchanged(one: Path, other: Path) -> bool:
-    """Exchange two paths in one step of the kernel; False where the file system cannot, and nothing has changed.
-
-    OSError for any other failure.
-    """
-    if _libc.renameat2(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0:
-        return True
-    if ctypes.get_errno() not in _CANNOT:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(other))
-    return False
-
-
 @contextmanager
 def placed(target: Path) -> Iterator[Path]:
     """An empty folder that is `target` when the context ends; where it ends by an exception, nothing has changed.
@@ -63,18 +51,30 @@ def placed(target: Path) -> Iterator[Path]:
         ) from error
     finally:
         shutil.rmtree(new, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
+        if (target / "manifest.json").exists():
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def exchanged(one: Path, other: Path) -> bool:
+    """Put each of two folders in the other's place at once; False where the file system cannot, and OSError."""
+    if _libc.renameat2(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0:
+        return True
+    if ctypes.get_errno() in _CANNOT:
+        return False
+    raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(other))
 
 
 def _put(new: Path, target: Path, aside: Path | None = None) -> None:
     """In the other's place; an empty folder there is replaced by the kernel itself."""
     if not (target / "manifest.json").exists():
         new.rename(target)
-    elif not exchanged(new, target):
-        if aside is None:
-            raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP), str(target))
+    elif aside is not None and not exchanged(new, target):
         target.rename(aside)
-        new.rename(target)
+        try:
+            new.rename(target)
+        except OSError:
+            aside.rename(target)
+            raise
     sync_directory(target.parent)
 
 

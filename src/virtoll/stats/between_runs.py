@@ -396,9 +396,8 @@ def _logs(analysis: Analysis, label: str, task: Task, by: By) -> Logs:
 
 def _by_host(analysis: Analysis, logs: Mapping[int, float]) -> Logs:
     """Each host's mean in a run of several, else the blocks'."""
-    if analysis.host_of:
-        return {**means_by_host(logs, analysis.host_of)}
-    return {**logs}
+    means = means_by_host(logs, analysis.host_of) if analysis.host_of else logs
+    return dict(means.items())
 
 
 def _why_missing(first: Analysis, second: Analysis, pair: Pair, mine: Task, theirs: Task) -> str:
