@@ -26,7 +26,7 @@ def export(
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="Such as junit, markdown, bencher, openmetrics or parquet; docs/gate.md lists all.",
+            help="Such as junit, markdown, bencher, openmetrics or parquet; docs/gate.md lists them.",
         ),
     ] = None,
     parquet: Annotated[
