@@ -15,6 +15,7 @@ from tests.support.made_up_run import Made, made_up_run
 from tests.support.synthetic_run import Truth, run_data
 from tests.support.two_runs import Pairing, tried
 
+from virtoll.runfolder.campaign_records import HostRecord
 from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.between_runs import Between, Pair, between_runs, common_pairs, side_by_side, unlike_runs, why_no_cost
 from virtoll.stats.compare import DIFFERENT, Comparison, Verdict
@@ -189,3 +190,39 @@ def test_false_verdicts_are_rare(world: str, blocks: tuple[int, int]) -> None:
 
 def test_twenty_percent_are_found() -> None:
     assert tried(Pairing("even", (5, 5), 60), math.log(1.2)).found >= 0.9
+
+
+def merged(analysis: Analysis, *fingerprints: str) -> Analysis:
+    """The same run as if its blocks were of so many hosts, in turn."""
+    manifest = analysis.data.manifest
+    count = len({one.block for one in manifest.plan.trials})
+    hosts = tuple(
+        HostRecord(
+            f"host-{place + 1}",
+            {**manifest.host, "fingerprint": fingerprint},
+            tuple(range(place, count, len(fingerprints))),
+        )
+        for place, fingerprint in enumerate(fingerprints)
+    )
+    return analyse(replace(analysis.data, manifest=replace(manifest, hosts=hosts)))
+
+
+def test_of_runs_of_several_hosts_each_host_counts_once() -> None:
+    first, second = made(blocks=8), made(seed=2, blocks=8)
+    hosts = "a" * 64, "b" * 64, "c" * 64
+    of_blocks, of_hosts = compared(first, second), compared(merged(first, *hosts), merged(second, *hosts))
+    wide, narrow = only(of_hosts, "runc").interval, only(of_blocks, "runc").interval
+    assert wide is not None
+    assert narrow is not None
+    assert wide.high / wide.low > narrow.high / narrow.low
+    assert only(of_hosts, "runc").share == pytest.approx(only(of_blocks, "runc").share, rel=0.02)
+    (paired,) = (
+        one
+        for one in side_by_side(merged(first, *hosts), [Pair("netns", "runc")]).comparisons
+        if one.task.metric.primary
+    )
+    assert [host for host, _ in paired.hosts] == ["host-1", "host-2", "host-3"]
+    assert unlike_runs(merged(first, *hosts), merged(second, *hosts)) == {}
+    assert (
+        "3 against 2, of which 2 are the same" in unlike_runs(merged(first, *hosts), merged(second, *hosts[:2]))["host"]
+    )
