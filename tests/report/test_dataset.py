@@ -15,7 +15,7 @@ from tests.support import synthetic_run
 from tests.support.commands import REPOSITORY
 from tests.support.made_up_run import Made, made_up_run
 
-from virtoll.errors import UsageError
+from virtoll.errors import RunFolderError, UsageError
 from virtoll.report.build import load
 from virtoll.report.columns import ValueKind
 from virtoll.report.csv_table import CsvTable
@@ -156,6 +156,13 @@ def test_guests_beside_and_guests_at_once_are_told_apart() -> None:
     points = rows_of(traffic).points
     assert {row.sources for row in points} == {2}
     assert {row.delay_p50_ns for row in points} == {None}, "quantiles of two sources cannot be put together"
+
+
+def test_a_number_that_fits_into_no_column_is_told(data: RunData) -> None:
+    first, *others = data.trials
+    damaged = replace(data, trials=(replace(first, started_realtime_ns=2**70), *others))
+    with pytest.raises(RunFolderError, match=r"started_realtime_ns of samples holds what is no int64: a record is dam"):
+        arrow_tables(damaged)
 
 
 def test_a_parquet_file_says_what_it_holds(data: RunData, tmp_path: Path) -> None:

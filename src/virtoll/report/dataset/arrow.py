@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from virtoll.errors import StorageError, UsageError, remedy_for
+from virtoll.errors import RunFolderError, StorageError, UsageError, remedy_for
 from virtoll.report.columns import ValueKind
 from virtoll.report.dataset.rows import rows_of
 from virtoll.report.dataset.tables import TABLES, VERSION, OfRun, columns_of
@@ -56,14 +56,24 @@ def schema_of(table: str) -> pa.Schema:
 
 
 def arrow_tables(data: RunData) -> dict[str, pa.Table]:
-    """Every table of ``TABLES`` of a run; one of which it has nothing has no rows."""
+    """Every table of ``TABLES`` of a run; one of which it has nothing has no rows.
+
+    Raises ``RunFolderError`` where a number does not fit into 64 bits.
+    """
     return {name: _table(name, rows) for name, rows in rows_of(data).by_table().items()}
 
 
 def _table(name: str, rows: Sequence[OfRun]) -> pa.Table:
     pa = package("pyarrow", "a table of the dataset")
     schema = schema_of(name)
-    columns = [pa.array([getattr(row, one.name) for row in rows], one.type) for one in schema]
+    columns = []
+    for one in schema:
+        try:
+            columns.append(pa.array([getattr(row, one.name) for row in rows], one.type))
+        except (pa.ArrowInvalid, OverflowError) as error:
+            raise RunFolderError(
+                f"run {rows[0].run}: {one.name} of {name} holds what is no {one.type}: a record is damaged, restore it"
+            ) from error
     return pa.table(columns, schema=schema)
 
 
