@@ -324,6 +324,11 @@ KERNEL = {"kernel": "6.99.0 other x86_64", "fingerprint": "a" * 64}
         ({}, {"virtoll": "0.0.1"}, f"block-7: Virtoll differs: 0.0.1, and {__version__} in block-1"),
         ({}, {"agent": {"sha256": "b" * 64}}, "block-7: build of the agent differs: "),
         ({}, {"image": {"digest": "sha256:c"}}, "block-7: image differs: sha256:c"),
+        (
+            {},
+            {"against": {"settings": ["/new/runc"], "pairs": [], "programs": {"a": {}, "b": {"runc": "d" * 64}}}},
+            "block-7: programs of two builds: runc of side B differs: ddd",
+        ),
     ],
 )
 def test_a_part_of_another_kind_is_refused_by_what_differs(

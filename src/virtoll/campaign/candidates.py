@@ -242,8 +242,17 @@ def _identity(part: Part) -> dict[str, Any]:
         "testbed": manifest.testbed,
         "nested hosts": manifest.nested,
         "platforms": {one.label: one.version if one.available else "not available" for one in manifest.platforms},
+        "programs of two builds": _programs(manifest),
         "metrics": [asdict(one) for one in manifest.metrics],
     }
+
+
+def _programs(manifest: Manifest) -> dict[str, str]:
+    """The SHA-256 of each program of both builds, where a part measured two."""
+    if manifest.against is None:
+        return {}
+    sides = manifest.against.programs.items()
+    return {f"{name} of side {side.upper()}": digest for side, own in sides for name, digest in own.items()}
 
 
 def _packages(platform: str) -> Sequence[str]:
