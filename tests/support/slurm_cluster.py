@@ -24,7 +24,7 @@ from tests.support.commands import REPOSITORY, environment
 NODES: Final = ("n1", "n2", "n3", "n4")
 PROGRAMS: Final = ("slurmctld", "slurmd", "sbatch", "squeue", "munged")
 _ADDRESS = "10.9.0.1"
-DEADLINE_SECONDS = 240.0
+DEADLINE_SECONDS = 120.0
 """For what is awaited: a bound on a hang, and no expectation of any machine."""
 _LOOK_SECONDS = 0.1
 _LIVES_AS_LONG = ("setpriv", "--pdeathsig", "KILL", "--")
@@ -103,8 +103,7 @@ class SlurmCluster:
 
     def inside(self, *argv: str | Path) -> list[str]:
         """The command that runs ``argv`` in the cluster."""
-        spaces = ["--mount", "--net", "--ipc", "--uts", "--pid"]
-        return [*_LIVES_AS_LONG, "nsenter", "--target", str(self.pid), *spaces, "--", *map(str, argv)]
+        return _within(self.pid, *argv)
 
     def idle(self) -> set[str]:
         """The nodes that are idle."""
@@ -131,6 +130,13 @@ class SlurmCluster:
         daemon = ["slurmd", "-D", "-N", node, "-f", str(self.folder / "slurm.conf")]
         self.nodes[node] = self._daemon(node, *own, "sh", "-c", _NODE, "sh", node, *daemon)
 
+    def on(self, node: str, *argv: str | Path) -> None:
+        """Run a program on a node, where its own mounts are; it must succeed."""
+        (unshare,) = _children(self.nodes[node].pid)
+        (first,) = _children(unshare)
+        done = subprocess.run(_within(first, *argv), capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{argv}: {done.stderr}"
+
     def lose(self, node: str) -> None:
         """Switch a node off: its daemon, its jobs and all of their processes are gone at once."""
         outer = self.nodes.pop(node)
@@ -149,7 +155,7 @@ class SlurmCluster:
         """What the queue, the nodes and the ends of the logs say."""
         shown = [self.run(*argv).stdout for argv in (("squeue", "--array"), ("sinfo", "--Node", "--long"))]
         logs = sorted((self.folder / "log").iterdir())
-        return "\n".join([*shown, *(f"{log.name}:\n{log.read_text(errors='replace')[-2000:]}" for log in logs)])
+        return "\n".join([*shown, *(f"{log.name}:\n{log.read_text(errors='replace')[-1500:]}" for log in logs)])
 
     def _start_munge(self) -> None:
         """Who a message of Slurm's is from: munge, with a key of this cluster's alone."""
@@ -170,7 +176,7 @@ class SlurmCluster:
             "SlurmctldHost": f"head({_ADDRESS})",
             "SlurmctldPort": "7002",
             "AuthType": "auth/munge",
-            "AuthInfo": f"socket={folder}/munge.socket;cred_expire=8",
+            "AuthInfo": f"socket={folder}/munge.socket,cred_expire=8",
             "SlurmUser": "root",
             "SlurmdUser": "root",
             "StateSaveLocation": f"{folder}/state",
@@ -183,6 +189,8 @@ class SlurmCluster:
             "SelectType": "select/cons_tres",
             "SelectTypeParameters": "CR_Core",
             "SchedulerParameters": "sched_min_interval=0,bf_interval=1",
+            "PreemptType": "preempt/partition_prio",
+            "PreemptMode": "REQUEUE",
             "ReturnToService": "2",
             "SlurmdTimeout": "6",
             "KillWait": "5",
@@ -197,8 +205,11 @@ class SlurmCluster:
             f"NodeName={node} NodeHostname={node} NodeAddr={_ADDRESS} Port={17000 + number} CPUs=2 RealMemory=1000"
             for number, node in enumerate(NODES)
         ]
-        partition = f"PartitionName=all Nodes={','.join(NODES)} Default=YES MaxTime=60 State=UP"
-        return "\n".join([*(f"{key}={value}" for key, value in lines.items()), *nodes, partition, ""])
+        partitions = [
+            f"PartitionName={name} Nodes={','.join(NODES)} MaxTime=60 State=UP {more}"
+            for name, more in {"all": "Default=YES PriorityTier=1", "urgent": "PriorityTier=10"}.items()
+        ]
+        return "\n".join([*(f"{key}={value}" for key, value in lines.items()), *nodes, *partitions, ""])
 
     def _daemon(self, name: str, *argv: str | Path) -> subprocess.Popen[bytes]:
         with (self.folder / "log" / name).open("ab") as log:
@@ -214,6 +225,12 @@ class SlurmCluster:
     def _end(self) -> None:
         for process in (*self.nodes.values(), *([self.controller] if self.controller else [])):
             _ended(process)
+
+
+def _within(pid: int, *argv: str | Path) -> list[str]:
+    """The command that runs ``argv`` in the namespaces of a process."""
+    spaces = ["--mount", "--net", "--ipc", "--uts", "--pid"]
+    return [*_LIVES_AS_LONG, "nsenter", "--target", str(pid), *spaces, "--", *map(str, argv)]
 
 
 def _children(pid: int) -> list[int]:
