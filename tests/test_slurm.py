@@ -110,6 +110,7 @@ def test_whatever_fails_each_trial_is_there_once(bench: Bench, tmp_path: Path) -
     file.write_text("changed since")
     limited, lost, full, preempted = (bench.held(block) for block in (2, 3, 4, 5))
     assert {limited, lost, full, preempted} == set(NODES)
+    assert "nothing is submitted: Slurm or this host has all" in bench.said("campaign", "submit", folder)
 
     cluster.output("scontrol", "update", f"JobId={job}_1", "TimeLimit=1")
     cluster.lose(lost)
@@ -123,7 +124,6 @@ def test_whatever_fails_each_trial_is_there_once(bench: Bench, tmp_path: Path) -
     cluster.start_controller()
     cluster.until(lambda: cluster.run("squeue").returncode == 0, "the controller is back")
 
-    assert "nothing is submitted: Slurm or this host has all" in bench.said("campaign", "submit", folder)
     bench.interrupted(2)
     ended(bench)
     logs = {block: (folder / f"logs/{job}_{block - 1}.log").read_text() for block in range(1, BLOCKS + 1)}

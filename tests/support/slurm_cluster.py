@@ -119,10 +119,10 @@ class SlurmCluster:
         self.controller = self._daemon("slurmctld", "slurmctld", "-D", "-f", self.folder / "slurm.conf")
 
     def end_controller(self) -> None:
-        """Kill the controller; nodes and their jobs go on."""
+        """End the controller, as a restart of its service does; nodes and their jobs go on."""
         assert self.controller is not None
-        self.run("pkill", "-KILL", "-x", "slurmctld")
-        _ended(self.controller)
+        self.run("pkill", "-TERM", "-x", "slurmctld")
+        self.controller.communicate(timeout=DEADLINE_SECONDS)
 
     def start(self, node: str) -> None:
         """Switch a node on."""
@@ -154,7 +154,7 @@ class SlurmCluster:
     def evidence(self) -> str:
         """What the queue, the nodes and the ends of the logs say."""
         shown = [self.run(*argv).stdout for argv in (("squeue", "--array"), ("sinfo", "--Node", "--long"))]
-        logs = sorted((self.folder / "log").iterdir())
+        logs = [self.folder / "log/controller", *(self.folder / "log" / node for node in NODES)]
         return "\n".join([*shown, *(f"{log.name}:\n{log.read_text(errors='replace')[-1500:]}" for log in logs)])
 
     def _start_munge(self) -> None:
@@ -192,9 +192,10 @@ class SlurmCluster:
             "PreemptType": "preempt/partition_prio",
             "PreemptMode": "REQUEUE",
             "ReturnToService": "2",
-            "SlurmdTimeout": "6",
-            "KillWait": "5",
+            "SlurmdTimeout": "10",
+            "KillWait": "30",
             "InactiveLimit": "0",
+            "MaxArraySize": "24",
             "MpiDefault": "none",
             "JobAcctGatherType": "jobacct_gather/none",
             "AccountingStorageType": "accounting_storage/none",
