@@ -23,6 +23,25 @@ from tests.support.commands import REPOSITORY, environment
 
 NODES: Final = ("n1", "n2", "n3", "n4")
 PROGRAMS: Final = ("slurmctld", "slurmd", "sbatch", "squeue", "munged")
+HOLDS: Final = """
+import os, sys, time
+from pathlib import Path
+HOLDS, seen = Path(os.environ["TEST_HOLDS"]), []
+def hold(event, arguments):
+    if event == "open" and arguments[2] & os.O_APPEND and str(arguments[0]).endswith("/trials.jsonl"):
+        seen.append(arguments[0])
+        held = HOLDS / Path(str(arguments[0])).parent.name
+        if len(seen) == 3 and held.exists():
+            held.with_suffix(".at").write_text(os.uname().nodename)
+            try:
+                while held.exists():
+                    time.sleep(0.05)
+            finally:
+                held.unlink(missing_ok=True)
+sys.addaudithook(hold)
+"""
+"""A ``sitecustomize``: a task of a block for which there is a file in ``TEST_HOLDS`` waits before its third trial is
+stored, until the file is gone; it writes where it waits."""
 _ADDRESS = "10.9.0.1"
 DEADLINE_SECONDS = 120.0
 """For what is awaited: a bound on a hang, and no expectation of any machine."""
