@@ -63,10 +63,11 @@ _OWN = (
     "parsable",
     "requeue",
     "signal",
+    "wait",
     "wrap",
 )
-"""Options of sbatch that a campaign gives itself."""
-_OWN_LETTERS = "aDdJNo"
+"""Options of sbatch that a campaign decides itself."""
+_OWN_LETTERS = "aDdJNoW"
 
 
 @dataclass(frozen=True)
@@ -202,14 +203,14 @@ def time_limit(experiment: Experiment, plan: Plan, tasks: Sequence[tuple[int, in
 
 
 def refuse_own(option: str) -> None:
-    """UsageError for an argument of sbatch's that a campaign gives itself, or that is none."""
+    """UsageError for an argument of sbatch's that a campaign decides itself, or that is none."""
     name = option[2:].partition("=")[0]
     if option.startswith("--") and name and name not in _OWN:
         return
     if len(option) > 1 and option[0] == "-" and option[1] not in ("-", *_OWN_LETTERS):
         return
     if option.startswith("-"):
-        raise UsageError(f"--option {option!r}: the campaign gives sbatch this one itself; leave it out")
+        raise UsageError(f"--option {option!r}: the campaign decides this one itself; leave it out")
     raise UsageError(f"--option {option!r} is no option of sbatch's; write it as one word, such as --option=--qos=low")
 
 
