@@ -143,7 +143,12 @@ def joined_campaign(folder: Path, experiment: Experiment, part: PartRecord) -> N
     finally:
         with suppress(OSError):
             beside.unlink(missing_ok=True)
-    there = read_campaign(file)
+    refuse_other_campaign(folder, part)
+
+
+def refuse_other_campaign(folder: Path, part: PartRecord) -> None:
+    """UsageError where a folder of parts is another campaign's than this part's."""
+    there = read_campaign(folder / CAMPAIGN_FILE)
     if there is not None and there.campaign != part.campaign:
         raise UsageError(
             f"{folder} has another campaign: of {there.experiment} with {there.blocks} blocks, and its text, choice, "

@@ -23,11 +23,15 @@ from virtoll.cli.plan import (
     load,
 )
 from virtoll.cli.runs import measure_into, resume_into
+from virtoll.cli.slurm import status, submit, task
 
 if TYPE_CHECKING:
     from virtoll.experiment.model import Experiment
 
 app = Cli(help="One experiment over several hosts, by blocks.")
+app.command()(submit)
+app.command()(status)
+app.command(hidden=True)(task)
 
 
 @app.command()

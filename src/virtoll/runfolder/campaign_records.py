@@ -24,6 +24,35 @@ class CampaignRecord:
 
 
 @dataclass(frozen=True)
+class SubmissionRecord:
+    """The `slurm/submission.json` beside the parts: how a campaign is given to Slurm.
+
+    ``selection``: JSON of an experiment's `Selection`. ``time``, ``partition`` and ``account``: as sbatch takes them;
+    None: not given. ``options``: further arguments of sbatch. ``blocks_per_task``: None: as few as an array allows.
+    """
+
+    nodes: int
+    selection: dict[str, Any]
+    blocks_per_task: int | None = None
+    time: str | None = None
+    partition: str | None = None
+    account: str | None = None
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ArrayRecord:
+    """One `slurm/array-N.json`: an array job by its name, and the first and the last block of each task, from 0.
+
+    ``job``: Slurm's number of it; None: it was not submitted yet, or whoever submitted it was killed.
+    """
+
+    name: str
+    tasks: tuple[tuple[int, int], ...]
+    job: str | None = None
+
+
+@dataclass(frozen=True)
 class PartRecord:
     """A run folder that has some blocks of a campaign: the campaign's id (sha256), and which of how many blocks."""
 

@@ -29,7 +29,7 @@ from virtoll.runfolder import jsonlines
 from virtoll.runfolder.sums import EXPLANATIONS, remove_sums, write_sums
 
 if TYPE_CHECKING:
-    from virtoll.runfolder.campaign_records import CampaignRecord
+    from virtoll.runfolder.campaign_records import ArrayRecord, CampaignRecord, SubmissionRecord
     from virtoll.runfolder.conditions import MaximumRecord, NeighbourRecord
     from virtoll.runfolder.explain_records import ObservedTrial
     from virtoll.runfolder.guest_records import ConsolidationRecord, FootprintRecord
@@ -60,6 +60,8 @@ Record = TypeVar(
     "Record",
     "Manifest",
     "CampaignRecord",
+    "SubmissionRecord",
+    "ArrayRecord",
     "TrialRecord",
     "BootRecord",
     "CommandRecord",

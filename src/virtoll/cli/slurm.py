@@ -1,0 +1,376 @@
+"""``virtoll campaign submit`` and ``status``, and what each task runs: a campaign on the nodes of a Slurm cluster."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from virtoll.cli.output import Json, print_json, say, say_on_stderr
+from virtoll.cli.plan import (
+    BlocksOption,
+    OnlyOption,
+    PlatformOption,
+    SeedOption,
+    SizeOption,
+    SkipOption,
+    WorkloadOption,
+    chosen,
+    load,
+)
+from virtoll.errors import Interrupted, UsageError, VirtollError
+
+if TYPE_CHECKING:
+    from virtoll.campaign.submission import ArrayJob, Queued, Standing
+    from virtoll.experiment.model import Experiment
+    from virtoll.experiment.selection import Selection
+    from virtoll.runfolder.campaign_records import SubmissionRecord
+
+MOST_RESTARTS: Final = 3
+"""How often a task that ran into its time limit begins again: blocks that never fit it must not go round for ever."""
+CampaignFolder = Annotated[Path, typer.Argument(metavar="FOLDER", help="A campaign's folder.")]
+
+
+def submit(
+    experiment: Annotated[
+        str,
+        typer.Argument(
+            metavar="EXPERIMENT",
+            help="An experiment's name or file; or a campaign's folder, for what is missing.",
+        ),
+    ],
+    *,
+    nodes: Annotated[int | None, typer.Option("--nodes", metavar="N", min=1, help="On how many nodes at once.")] = None,
+    into: Annotated[
+        Path | None,
+        typer.Option("--into", metavar="FOLDER", help="The campaign's folder, which all nodes must share."),
+    ] = None,
+    size: SizeOption = None,
+    platform: PlatformOption = None,
+    workload: WorkloadOption = None,
+    only: OnlyOption = None,
+    skip: SkipOption = None,
+    blocks: BlocksOption = None,
+    seed: SeedOption = None,
+    blocks_per_task: Annotated[
+        int | None,
+        typer.Option("--blocks-per-task", metavar="K", min=1, help="Blocks a task; 1 where one array takes that many."),
+    ] = None,
+    limit: Annotated[
+        str | None,
+        typer.Option(
+            "--time", metavar="TIME", help="A task's time limit; without it twice the plan's estimate and 15 minutes."
+        ),
+    ] = None,
+    partition: Annotated[str | None, typer.Option("--partition", metavar="NAME", help="Slurm's partition.")] = None,
+    account: Annotated[str | None, typer.Option("--account", metavar="NAME", help="Slurm's account.")] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", metavar="OPTION", help="One more of sbatch, such as --option=--qos=low. Repeatable."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the job script and the sbatch command; start nothing.")
+    ] = False,
+) -> None:
+    """Give a campaign to Slurm as an array job, a whole node a task.
+
+    The same again submits only what is missing.
+    """
+    selection = chosen(size, platform, workload, only, skip, None, blocks=blocks, seed=seed)
+    folder, checked, before = _meant(experiment, into, selection)
+    if nodes is None and before is None:
+        raise UsageError("--nodes is missing: give on how many nodes at once the campaign is measured, such as 8")
+    from virtoll.campaign import slurm
+    from virtoll.campaign.submission import kept, refuse_own, submitting
+    from virtoll.campaign.submission import submit as submit_array
+    from virtoll.runfolder.campaign_records import SubmissionRecord
+
+    for one in option or ():
+        refuse_own(one)
+    usual = before or SubmissionRecord(nodes or 1, checked.selection.as_record())
+    settings = SubmissionRecord(
+        nodes=nodes or usual.nodes,
+        selection=usual.selection,
+        blocks_per_task=blocks_per_task or usual.blocks_per_task,
+        time=limit or usual.time,
+        partition=partition or usual.partition,
+        account=account or usual.account,
+        options=usual.options if option is None else tuple(option),
+    )
+    if dry_run:
+        _show(_jobs(folder, checked, settings, dry_run=True)[1])
+        return
+    slurm.require()
+    with submitting(folder):
+        there, jobs, under_way = _jobs(folder, checked, settings, dry_run=False)
+        kept(folder, checked, settings)
+        if not jobs:
+            _tell(folder, there, under_way)
+            return
+        job: str | None = None
+        for array in jobs:
+            job = submit_array(folder, array, job)
+            say(_task_words(array, job, settings.nodes))
+    say(f"how it stands: virtoll campaign status {shlex.quote(str(folder))}")
+
+
+def status(folder: CampaignFolder, as_json: Json = False) -> None:
+    """Print which blocks of a campaign are complete, begun or missing.
+
+    With what Slurm says of its tasks, where Slurm is.
+    """
+    from virtoll.campaign import slurm
+    from virtoll.campaign.submission import last_words, queued, standing
+
+    folder = folder.absolute()
+    there = standing(folder)
+    tasks: list[Queued] | None = None
+    if slurm.is_there():
+        try:
+            tasks = queued(folder)
+        except VirtollError as error:
+            say_on_stderr(f"virtoll: {error}")
+    with_slurm = {block for one in tasks or () for block in one.blocks}
+    left = [one.blocks for one in there.begun if with_slurm.isdisjoint(one.blocks)]
+    left += [(block,) for block in there.missing if block not in with_slurm]
+    words = {blocks: said for blocks in left[:_MOST_LOGS] if (said := last_words(folder, blocks))}
+    if as_json:
+        print_json(_document(there, tasks, words))
+        return
+    for line in _lines(folder, there, tasks, words):
+        say(line)
+
+
+def task(
+    folder: CampaignFolder,
+    array: Annotated[int, typer.Option("--array", metavar="N", help="Which of the campaign's arrays.")],
+) -> None:
+    """What each task of a submitted campaign runs: its blocks, and once more where its time limit comes too early."""
+    index = os.environ.get("SLURM_ARRAY_TASK_ID", "")
+    if not index.isdigit():
+        raise UsageError("this command is a Slurm task's; measure blocks with 'virtoll campaign block'")
+    from virtoll.campaign.submission import EXPERIMENT_FILE, alone, settings_of, task_blocks
+    from virtoll.cli.campaign import block
+    from virtoll.experiment.selection import Selection
+
+    settings = settings_of(folder)
+    blocks = task_blocks(folder, array, int(index))
+    choice = Selection.of_record(settings.selection if settings else None)
+    with _told_of_the_limit() as told:
+        try:
+            with alone(folder, blocks):
+                block(
+                    str(folder / EXPERIMENT_FILE),
+                    block=blocks,
+                    into=folder,
+                    size=choice.size,
+                    platform=list(choice.platforms),
+                    workload=list(choice.workloads),
+                    only=list(choice.only),
+                    skip=list(choice.skip),
+                    blocks=choice.blocks,
+                    seed=choice.seed,
+                )
+            return
+        except (Interrupted, KeyboardInterrupt, SystemExit):
+            if not told:
+                raise
+    _begin_again(folder, blocks, int(index))
+
+
+@contextmanager
+def _told_of_the_limit() -> Iterator[list[int]]:
+    """Slurm's word that the time limit is near ends what runs inside in order, as SIGTERM does; the list then has it.
+
+    SIGTERM itself is someone's who cancels or preempts the task, and Slurm knows what is to come after it.
+    """
+    from virtoll.lab.interrupts import interruptible
+
+    told: list[int] = []
+
+    def stop(number: int, _frame: object) -> None:
+        told.append(number)
+        signal.raise_signal(signal.SIGTERM)
+
+    before = signal.signal(signal.SIGUSR1, stop)
+    try:
+        with interruptible():
+            yield told
+    finally:
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN if told else before)
+
+
+def _begin_again(folder: Path, blocks: str, index: int) -> None:
+    """Requeue this task, or VirtollError where that was done often enough."""
+    from virtoll.campaign import slurm
+
+    what = f"block {blocks}" if blocks.isdigit() else f"blocks {blocks}"
+    restarts = int(os.environ.get("SLURM_RESTART_COUNT") or 0)
+    if restarts >= MOST_RESTARTS:
+        raise VirtollError(
+            f"{what} began {restarts + 1} times and ran into the time limit again; give a longer one with "
+            f"'virtoll campaign submit {shlex.quote(str(folder))} --time TIME'"
+        )
+    times = f"{restarts + 1} of at most {MOST_RESTARTS} times"
+    say_on_stderr(f"virtoll: the time limit is near, and {what} will begin again, {times}")
+    slurm.requeue(os.environ["SLURM_ARRAY_JOB_ID"], index)
+
+
+_MOST_LOGS = 20  # whose last lines are read
+
+
+def _meant(name: str, into: Path | None, selection: Selection) -> tuple[Path, Experiment, SubmissionRecord | None]:
+    """The campaign's folder, its experiment, and how it was submitted before; by the folder alone, or by both."""
+    from virtoll.campaign.parts import refuse_undivided
+    from virtoll.campaign.submission import EXPERIMENT_FILE, settings_of
+    from virtoll.experiment.selection import EVERYTHING, Selection
+
+    if Path(name).is_dir():
+        folder = Path(name).absolute()
+        before = settings_of(folder)
+        if before is None:
+            raise UsageError(f"{folder} holds no campaign that was submitted; give its experiment and --into {name}")
+        if selection != EVERYTHING or (into is not None and into.absolute() != folder):
+            raise UsageError(f"{folder} has its experiment and choice already; leave these options and --into out")
+        checked = load(str(folder / EXPERIMENT_FILE), Selection.of_record(before.selection))
+    else:
+        if into is None:
+            raise UsageError("--into is missing: give the campaign's folder, which all nodes share")
+        folder, checked = into.absolute(), load(name, selection)
+        before = settings_of(folder)
+    if "%" in str(folder) or "\\" in str(folder):
+        raise UsageError(f"{folder}: Slurm takes '%' and '\\' in a path for something else; give another --into")
+    refuse_undivided(checked)
+    return folder, checked, before
+
+
+def _jobs(
+    folder: Path, checked: Experiment, settings: SubmissionRecord, *, dry_run: bool
+) -> tuple[Standing, list[ArrayJob], list[Queued]]:
+    """What of the campaign there is, the arrays that are to be submitted, and the tasks that Slurm has already."""
+    from virtoll.campaign import slurm
+    from virtoll.campaign.parts import CAMPAIGN_FILE, joined_campaign, part_of, read_campaign, refuse_other_campaign
+    from virtoll.campaign.preview import plan_of
+    from virtoll.campaign.submission import Standing, array_jobs, missing_tasks, queued, standing
+    from virtoll.runfolder.campaign_records import CampaignRecord
+
+    plan = plan_of(checked)
+    whole = part_of(checked, plan, tuple(range(checked.blocks)))
+    if dry_run:
+        refuse_other_campaign(folder, whole)
+    else:
+        joined_campaign(folder, checked, whole)
+    if read_campaign(folder / CAMPAIGN_FILE) is not None:
+        there = standing(folder)
+    else:
+        new = CampaignRecord(whole.campaign, checked.name, whole.of, time.time_ns())
+        there = Standing(new, (), (), whole.blocks)
+    asked = slurm.is_there()
+    under_way = queued(folder) if asked else []
+    largest = slurm.largest_array() if asked else slurm.ARRAY_WITHOUT_SLURM
+    left = len(there.missing) + sum(len(part.blocks) for part in there.begun)
+    tasks = missing_tasks(
+        there,
+        {block for one in under_way for block in one.blocks},
+        settings.blocks_per_task or max(1, -(-left // largest)),
+    )
+    jobs = array_jobs(folder, checked, settings, tasks, plan=plan, campaign=there.campaign, largest=largest)
+    return there, jobs, under_way
+
+
+def _show(jobs: list[ArrayJob]) -> None:
+    """What would be done, for a person."""
+    if not jobs:
+        say("nothing is missing that Slurm has not")
+    for array in jobs:
+        say(shlex.join(array.command))
+        say(array.script)
+    if jobs[1:]:
+        say(f"{len(jobs)} arrays, since one holds no more tasks here; each begins when the one before it has ended")
+
+
+def _tell(folder: Path, there: Standing, under_way: list[Queued]) -> None:
+    """Where nothing is to be submitted: why."""
+    if len(there.complete) == there.campaign.blocks:
+        say(f"all {there.campaign.blocks} blocks are complete: virtoll campaign merge {shlex.quote(str(folder))}")
+    else:
+        tasks = f"{len(under_way)} tasks" if len(under_way) != 1 else "1 task"
+        say(f"nothing is submitted: Slurm or this host has all that is missing ({tasks} in Slurm's queue)")
+
+
+def _task_words(array: ArrayJob, job: str, nodes: int) -> str:
+    from virtoll.campaign.parts import blocks_words
+
+    many = len(array.record.tasks)
+    return (
+        f"array job {job}: {many} {'task' if many == 1 else 'tasks'} for {blocks_words(array.blocks)}, on at most "
+        f"{nodes} {'node' if nodes == 1 else 'nodes'} at once"
+    )
+
+
+def _document(there: Standing, tasks: list[Queued] | None, words: dict[tuple[int, ...], str]) -> dict[str, Any]:
+    """All of it, for a program; blocks are counted from 1."""
+
+    def counted(blocks: tuple[int, ...]) -> list[int]:
+        return [block + 1 for block in blocks]
+
+    return {
+        "version": 1,
+        "campaign": there.campaign.campaign,
+        "experiment": there.campaign.experiment,
+        "blocks": there.campaign.blocks,
+        "complete": counted(there.complete),
+        "begun": [
+            {"blocks": counted(one.blocks), "state": one.state, "reason": one.reason or None} for one in there.begun
+        ],
+        "missing": counted(there.missing),
+        "tasks": None
+        if tasks is None
+        else [
+            {
+                "task": f"{one.task.job}_{one.task.index}",
+                "blocks": counted(one.blocks),
+                "state": one.task.state,
+                "node": one.task.node or None,
+                "reason": one.task.reason if one.task.reason != "None" else None,
+            }
+            for one in tasks
+        ],
+        "last_words": [{"blocks": counted(blocks), "said": said} for blocks, said in words.items()],
+    }
+
+
+def _lines(
+    folder: Path, there: Standing, tasks: list[Queued] | None, words: dict[tuple[int, ...], str]
+) -> Iterator[str]:
+    """The same for a person."""
+    from virtoll.campaign.parts import blocks_words
+
+    of = there.campaign
+    yield f"{of.experiment}, campaign {of.campaign[:8]}: {len(there.complete)} of {of.blocks} blocks are complete"
+    for part in there.begun:
+        yield f"begun: {blocks_words(part.blocks)}, {part.state}{': ' if part.reason else ''}{part.reason}"
+    if there.missing:
+        yield f"missing: {blocks_words(there.missing)}"
+    if tasks is None:
+        yield "Slurm: not asked"
+    for state in sorted({one.task.state for one in tasks or ()}):
+        own = [one for one in tasks or () if one.task.state == state]
+        what = "task" if len(own) == 1 else "tasks"
+        why = ", ".join(sorted({one.task.reason for one in own} - {"None", ""}))
+        blocks = {block for one in own for block in one.blocks}
+        yield f"Slurm: {len(own)} {what} {state.lower()}, {blocks_words(blocks)}{f' ({why})' if why else ''}"
+    yield from (f"the log of {blocks_words(blocks)} ends: {said}" for blocks, said in words.items())
+    left = set(there.missing).union(*(one.blocks for one in there.begun)) - set(there.complete)
+    waits = left - {block for one in tasks or () for block in one.blocks}
+    if not left:
+        yield f"next: virtoll campaign merge {shlex.quote(str(folder))}"
+    elif waits and tasks is not None:
+        yield f"next: virtoll campaign submit {shlex.quote(str(folder))}, for {blocks_words(waits)}"

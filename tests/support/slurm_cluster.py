@@ -1,0 +1,263 @@
+"""A real Slurm cluster on this machine: Debian's packages, a controller and four nodes, in namespaces of its own.
+
+``SlurmCluster.started(folder)`` is a context. All of it lives in network, mount, PID, IPC and UTS namespaces, which the
+kernel ends with it and with the process that started it. Each node is a PID and UTS namespace more: it has a name of
+its own, so that Virtoll takes it for a host of its own, and ``lose`` ends it as a loss of power does. Programs run in
+the cluster by ``run``. Nothing of the host is changed, and no service of its own is used. It needs root.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from tests.support.commands import REPOSITORY, environment
+
+NODES: Final = ("n1", "n2", "n3", "n4")
+PROGRAMS: Final = ("slurmctld", "slurmd", "sbatch", "squeue", "munged")
+HOLDS: Final = """
+import os, sys, time
+from pathlib import Path
+HOLDS, seen = Path(os.environ["TEST_HOLDS"]), []
+def hold(event, arguments):
+    if event == "open" and arguments[2] & os.O_APPEND and str(arguments[0]).endswith("/trials.jsonl"):
+        seen.append(arguments[0])
+        held = HOLDS / Path(str(arguments[0])).parent.name
+        if len(seen) == 3 and held.exists():
+            held.with_suffix(".at").write_text(os.uname().nodename)
+            try:
+                while held.exists():
+                    time.sleep(0.05)
+            finally:
+                held.unlink(missing_ok=True)
+sys.addaudithook(hold)
+"""
+"""A ``sitecustomize``: a task of a block for which there is a file in ``TEST_HOLDS`` waits before its third trial is
+stored, until the file is gone; it writes where it waits."""
+_ADDRESS = "10.9.0.1"
+DEADLINE_SECONDS = 120.0
+"""For what is awaited: a bound on a hang, and no expectation of any machine."""
+_LOOK_SECONDS = 0.1
+_LIVES_AS_LONG = ("setpriv", "--pdeathsig", "KILL", "--")
+# With the loopback alone Slurm resolves no address, not even one in figures (AI_ADDRCONFIG): hence a pair of veth.
+_HEAD = f"""
+set -e
+hostname head
+ip link set lo up
+ip link add d0 type veth peer name d1
+ip addr add {_ADDRESS}/24 dev d0
+ip link set d0 up
+ip link set d1 up
+echo ready
+exec cat
+"""
+# As PID 1 of its node a shell reaps what its jobs leave; slurmd would not.
+_NODE = 'hostname "$1" && mount -t proc proc /proc && shift && { "$@" & wait; }'
+
+
+def missing_programs() -> str | None:
+    """Why there can be no cluster here, in one sentence; None: there can."""
+    path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
+    missing = [name for name in PROGRAMS if shutil.which(name, path=path) is None]
+    return f"Slurm is not installed here ({', '.join(missing)}): run 'make setup-dev'" if missing else None
+
+
+@dataclass
+class SlurmCluster:
+    """The running cluster. ``folder`` holds its configuration, logs and states; ``pid``: its first process, as here."""
+
+    folder: Path
+    pid: int
+    settings: Mapping[str, str]
+    nodes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    controller: subprocess.Popen[bytes] | None = None
+
+    @classmethod
+    @contextmanager
+    def started(cls, folder: Path, **settings: str) -> Iterator[SlurmCluster]:
+        """A cluster whose nodes are all idle; ``settings``: lines of ``slurm.conf`` in the place of its own."""
+        for name in ("state", "spool", "log"):
+            (folder / name).mkdir(parents=True)
+        namespaces = ["--mount", "--net", "--ipc", "--uts", "--pid", "--fork", "--kill-child=KILL", "--mount-proc"]
+        command = [*_LIVES_AS_LONG, "unshare", *namespaces, "--propagation", "private", "--", "sh", "-c", _HEAD]
+        with ExitStack() as stack:
+            outer = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            stack.callback(_ended, outer)
+            assert outer.stdout is not None
+            assert outer.stdout.readline() == b"ready\n"
+            cluster = cls(folder, _children(outer.pid)[0], settings)
+            stack.callback(cluster._end)
+            cluster._start_munge()
+            (folder / "slurm.conf").write_text(cluster._configuration())
+            cluster.start_controller()
+            for node in NODES:
+                cluster.start(node)
+            cluster.until(lambda: cluster.idle() == set(NODES), "all nodes are idle")
+            yield cluster
+
+    def run(self, *argv: str | Path, **changed: str) -> subprocess.CompletedProcess[str]:
+        """Run a program in the cluster, on its head, to its end."""
+        return subprocess.run(
+            self.inside(*argv),
+            env=environment(SLURM_CONF=str(self.folder / "slurm.conf"), **changed),
+            cwd=REPOSITORY,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def output(self, *argv: str | Path) -> str:
+        """What a program prints that must succeed."""
+        done = self.run(*argv)
+        assert done.returncode == 0, f"{argv}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def inside(self, *argv: str | Path) -> list[str]:
+        """The command that runs ``argv`` in the cluster."""
+        return _within(self.pid, *argv)
+
+    def idle(self) -> set[str]:
+        """The nodes that are idle."""
+        shown = self.run("sinfo", "--noheader", "--Node", "--format=%N %T").stdout.split("\n")
+        return {line.split()[0] for line in shown if line.endswith(" idle")}
+
+    def state(self, node: str) -> str:
+        """What the controller says of a node, such as ``down*``."""
+        return self.run("sinfo", "--noheader", "--nodes", node, "--format=%T").stdout.strip()
+
+    def start_controller(self) -> None:
+        """Start the controller, which goes on with the states on its disk."""
+        self.controller = self._daemon("slurmctld", "slurmctld", "-D", "-f", self.folder / "slurm.conf")
+
+    def end_controller(self) -> None:
+        """End the controller, as a restart of its service does; nodes and their jobs go on."""
+        assert self.controller is not None
+        self.run("pkill", "-TERM", "-x", "slurmctld")
+        self.controller.communicate(timeout=DEADLINE_SECONDS)
+
+    def start(self, node: str) -> None:
+        """Switch a node on."""
+        own = ["unshare", "--pid", "--uts", "--mount", "--fork", "--kill-child=KILL", "--propagation", "private", "--"]
+        daemon = ["slurmd", "-D", "-N", node, "-f", str(self.folder / "slurm.conf")]
+        self.nodes[node] = self._daemon(node, *own, "sh", "-c", _NODE, "sh", node, *daemon)
+
+    def on(self, node: str, *argv: str | Path) -> None:
+        """Run a program on a node, where its own mounts are; it must succeed."""
+        (unshare,) = _children(self.nodes[node].pid)
+        (first,) = _children(unshare)
+        done = subprocess.run(_within(first, *argv), capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{argv}: {done.stderr}"
+
+    def lose(self, node: str) -> None:
+        """Switch a node off: its daemon, its jobs and all of their processes are gone at once."""
+        outer = self.nodes.pop(node)
+        for child in _children(outer.pid):  # its unshare, which takes all of the node along
+            os.kill(child, signal.SIGKILL)
+        outer.communicate()
+
+    def until(self, holds: Callable[[], bool], what: str) -> None:
+        """Wait until something holds; after the deadline the logs are the evidence."""
+        end = time.monotonic() + DEADLINE_SECONDS
+        while not holds():
+            assert time.monotonic() < end, f"awaited: {what}\n{self.evidence()}"
+            time.sleep(_LOOK_SECONDS)
+
+    def evidence(self) -> str:
+        """What the queue, the nodes and the ends of the logs say."""
+        shown = [self.run(*argv).stdout for argv in (("squeue", "--array"), ("sinfo", "--Node", "--long"))]
+        logs = [self.folder / "log/controller", *(self.folder / "log" / node for node in NODES)]
+        return "\n".join([*shown, *(f"{log.name}:\n{log.read_text(errors='replace')[-1500:]}" for log in logs)])
+
+    def _start_munge(self) -> None:
+        """Who a message of Slurm's is from: munge, with a key of this cluster's alone."""
+        key = self.folder / "munge.key"
+        key.write_bytes(os.urandom(1024))
+        key.chmod(0o400)
+        files = {"key-file": key, "socket": self.folder / "munge.socket", "pid-file": self.folder / "munge.pid"}
+        files |= {"log-file": self.folder / "log/munge", "seed-file": self.folder / "munge.seed"}
+        self._daemon(
+            "munged", "munged", "--foreground", "--force", *(f"--{name}={path}" for name, path in files.items())
+        )
+        self.until(files["socket"].exists, "munge's socket")
+
+    def _configuration(self) -> str:
+        folder = self.folder
+        lines = {
+            "ClusterName": "virtoll",
+            "SlurmctldHost": f"head({_ADDRESS})",
+            "SlurmctldPort": "7002",
+            "AuthType": "auth/munge",
+            "AuthInfo": f"socket={folder}/munge.socket,cred_expire=8",
+            "SlurmUser": "root",
+            "SlurmdUser": "root",
+            "StateSaveLocation": f"{folder}/state",
+            "SlurmdSpoolDir": f"{folder}/spool/%n",
+            "SlurmctldLogFile": f"{folder}/log/controller",
+            "SlurmctldPidFile": f"{folder}/slurmctld.pid",
+            "SlurmdPidFile": f"{folder}/slurmd-%n.pid",
+            "ProctrackType": "proctrack/linuxproc",
+            "TaskPlugin": "task/none",
+            "SelectType": "select/cons_tres",
+            "SelectTypeParameters": "CR_Core",
+            "SchedulerParameters": "sched_min_interval=0,bf_interval=1",
+            "PreemptType": "preempt/partition_prio",
+            "PreemptMode": "REQUEUE",
+            "ReturnToService": "2",
+            "SlurmdTimeout": "10",
+            "KillWait": "30",
+            "InactiveLimit": "0",
+            "MaxArraySize": "24",
+            "MpiDefault": "none",
+            "JobAcctGatherType": "jobacct_gather/none",
+            "AccountingStorageType": "accounting_storage/none",
+            "SlurmdParameters": "config_overrides",
+            **self.settings,
+        }
+        nodes = [
+            f"NodeName={node} NodeHostname={node} NodeAddr={_ADDRESS} Port={17000 + number} CPUs=2 RealMemory=1000"
+            for number, node in enumerate(NODES)
+        ]
+        partitions = [
+            f"PartitionName={name} Nodes={','.join(NODES)} MaxTime=60 State=UP {more}"
+            for name, more in {"all": "Default=YES PriorityTier=1", "urgent": "PriorityTier=10"}.items()
+        ]
+        return "\n".join([*(f"{key}={value}" for key, value in lines.items()), *nodes, *partitions, ""])
+
+    def _daemon(self, name: str, *argv: str | Path) -> subprocess.Popen[bytes]:
+        with (self.folder / "log" / name).open("ab") as log:
+            return subprocess.Popen(
+                self.inside(*argv),
+                env=environment(SLURM_CONF=str(self.folder / "slurm.conf")),
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def _end(self) -> None:
+        for process in (*self.nodes.values(), *([self.controller] if self.controller else [])):
+            _ended(process)
+
+
+def _within(pid: int, *argv: str | Path) -> list[str]:
+    """The command that runs ``argv`` in the namespaces of a process."""
+    spaces = ["--mount", "--net", "--ipc", "--uts", "--pid"]
+    return [*_LIVES_AS_LONG, "nsenter", "--target", str(pid), *spaces, "--", *map(str, argv)]
+
+
+def _children(pid: int) -> list[int]:
+    return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+
+
+def _ended(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process, which takes what is below it along, and wait for it."""
+    process.kill()
+    process.communicate()
