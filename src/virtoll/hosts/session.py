@@ -22,6 +22,7 @@ from virtoll.errors import GuestError, UsageError, remedy_for
 from virtoll.experiment.topology import Testbed
 from virtoll.hosts import open_host
 from virtoll.hosts.base import Host, as_usage_error
+from virtoll.hosts.nodes import on_its_nodes
 from virtoll.hosts.undo import Undo
 from virtoll.lab.commands import PIPED, ConnectedHost
 from virtoll.lab.flow_control import EthtoolPause
@@ -69,6 +70,7 @@ def open_session(testbed: Testbed | None, agent: Path) -> Iterator[tuple[dict[st
     if testbed is None:
         yield {}, ()
         return
+    testbed = on_its_nodes(testbed)
     if os.geteuid() != 0:
         raise UsageError("testbed: this needs root, to move this machine's interfaces into the lab; run as root")
     with contextlib.ExitStack() as stack:

@@ -112,6 +112,7 @@ class Manifest:
     """What a run is: written before the first guest starts, and replaced where the run is extended.
 
     `part`: the run has some blocks of a campaign. `merged` and `hosts`: it was made of such parts.
+    `nodes`: which hosts the testbed's nodes were, by their labels.
     """
 
     format: int
@@ -137,6 +138,7 @@ class Manifest:
     part: PartRecord | None = None
     merged: MergedRecord | None = None
     hosts: tuple[HostRecord, ...] = ()
+    nodes: dict[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
