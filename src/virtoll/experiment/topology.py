@@ -93,7 +93,7 @@ class HostAddress(_Model):
 
     @property
     def words(self) -> str:
-        """``local``, ``ssh user@host``, ``node label``, ``nested xen``, an API's host, ``each guest``, ``netns name``."""
+        """``local``, ``ssh user@host``, ``node label``, ``nested xen``, an API's host, ``each guest``, ``netns n``."""
         if self.guests:
             return "each guest"
         if self.local or self.nested is not None:

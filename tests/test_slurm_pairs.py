@@ -1,0 +1,57 @@
+"""Pairs of wired nodes on a real Slurm cluster of four nodes: what a task gets, and a generator that is a node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support import experiments
+from tests.support.slurm_cluster import SlurmCluster, missing_programs
+from tests.test_campaign import RIGHT
+from tests.test_slurm import Bench, ended
+from tests.test_wired_nodes import PAIRED
+
+from virtoll.runfolder.store import RunFolder
+
+pytestmark = [pytest.mark.root, pytest.mark.lab, pytest.mark.timeout(900)]
+FEATURES = {"n1": "pair1,generator", "n2": "pair1", "n3": "pair2", "n4": "pair2,generator"}
+"""In the first pair the batch script starts on the generator's node, in the second on that of the guests."""
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    if (reason := missing_programs()) is not None:
+        pytest.skip(reason)
+    folder = tmp_path_factory.mktemp("cluster")
+    with SlurmCluster.started(folder / "slurm") as cluster:
+        for node, features in FEATURES.items():
+            given = [f"AvailableFeatures={features}", f"ActiveFeatures={features}"]
+            cluster.output("scontrol", "update", f"NodeName={node}", *given)
+        yield Bench(cluster, folder)
+
+
+def test_each_task_has_a_node_and_the_generator_that_it_is_wired_to(bench: Bench, tmp_path: Path) -> None:
+    """Two tasks at once, so that both pairs are used; one that nears its limit begins again on its pair."""
+    folder = tmp_path / "c"
+    file = experiments.write(tmp_path, **{**RIGHT, "blocks": 6}, testbed=PAIRED)
+    bench.hold(1, 2)
+    submit = ["campaign", "submit", file, "--nodes", "2", "--into", folder, "--wired", "pair1,pair2"]
+    said = bench.said(*submit)
+    assert ": 6 tasks for blocks 1 to 6, on at most 2 nodes at once, each with its generator\n" in said
+    job = said.split()[2].rstrip(":")
+    held = {bench.held(block): block for block in (1, 2)}
+    assert set(held) == {"n2", "n3"}, "guests are on the nodes that are no generators"
+    bench.cluster.output("scontrol", "update", f"JobId={job}_{held['n2'] - 1}", "TimeLimit=1")
+    bench.interrupted(held["n2"])
+    bench.release(held["n3"])
+    ended(bench)
+    shown = bench.status(folder)
+    assert (shown["complete"], shown["begun"]) == ([1, 2, 3, 4, 5, 6], [])
+    log = (folder / f"logs/{job}_{held['n2'] - 1}.log").read_text()
+    assert f"block {held['n2']} will begin again, 1 of at most 3 times" in log
+    assert bench.said("campaign", "merge", folder, "--into", tmp_path / "run").startswith("6 of 6 blocks of 2 hosts: ")
+    parts = [RunFolder.open(folder / f"block-{block}").manifest for block in range(1, 7)]
+    assert len({(one.host["fingerprint"], str(one.nodes)) for one in parts}) == 2, "a host has the same one always"
+    for node, generator in (("n2", "n1"), ("n3", "n4")):
+        assert parts[held[node] - 1].nodes == {"generator": f"ssh {generator}"}
