@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 from tests.support import experiments
 from tests.support.slurm_cluster import SlurmCluster, missing_programs
+from tests.support.ssh_hosts import ip, ssh_hosts
 from tests.test_campaign import RIGHT
 from tests.test_slurm import Bench, ended
 from tests.test_wired_nodes import PAIRED
 
 from virtoll.runfolder.store import RunFolder
+from virtoll.stats.guests import forwarded_frames
 
 pytestmark = [pytest.mark.root, pytest.mark.lab, pytest.mark.timeout(900)]
 FEATURES = {"n1": "pair1,generator", "n2": "pair1", "n3": "pair2", "n4": "pair2,generator"}
@@ -55,3 +57,40 @@ def test_each_task_has_a_node_and_the_generator_that_it_is_wired_to(bench: Bench
     assert len({(one.host["fingerprint"], str(one.nodes)) for one in parts}) == 2, "a host has the same one always"
     for node, generator in (("n2", "n1"), ("n3", "n4")):
         assert parts[held[node] - 1].nodes == {"generator": f"ssh {generator}"}
+
+
+def test_a_node_generates_for_guests_on_the_other(bench: Bench, tmp_path: Path) -> None:
+    """Guests are real, and so is the way: SSH to the pair's other node, where two cables end."""
+    cluster, folder = bench.cluster, tmp_path / "c"
+    (keys := tmp_path / "ssh").mkdir()
+    cables = (("vtnear0", "vtfar0"), ("vtnear1", "vtfar1"))
+    with ssh_hosts(keys, ("n1",)) as hosts:
+        far = hosts.hosts["n1"]
+        ip(hosts.launcher, "link", "delete", "way0")
+        for near, end in (("way0", "way"), *cables):
+            ip(cluster.pid, "link", "add", near, "type", "veth", "peer", "name", end, "netns", str(far))
+        for pid, interface, last in ((cluster.pid, "way0", 1), (far, "way", 2)):
+            ip(pid, "address", "add", f"10.99.0.{last}/24", "dev", interface)
+            ip(pid, "link", "set", interface, "up")
+        cluster.on("n2", "mount", "--bind", keys, "/etc/ssh/ssh_config.d")
+        testbed = {
+            "generator": {"host": {"node": "generator"}, "interfaces": ["vtfar0"]},
+            "sink": {"host": {"node": "generator"}, "interfaces": ["vtfar1"]},
+            "hypervisor": {"host": "local", "interfaces": ["vtnear0", "vtnear1"]},
+        }
+        forward = {"workload": "forward", "frame_size_bytes": 500, "rate_factor": 64, "point_milliseconds": 200}
+        platforms = ["native", "native-again", "netns"]
+        workloads = [{**forward, "first_rate_frames_per_second": 1000}]
+        file = experiments.write(tmp_path, platforms=platforms, blocks=2, workloads=workloads, testbed=testbed)
+        submit = ["campaign", "submit", file, "--nodes", "1", "--into", folder, "--wired", "pair1"]
+        said = bench.said(*submit, "--blocks-per-task", "2")
+        assert ": 1 task for blocks 1 to 2, on at most 1 node at once, each with its generator\n" in said
+        ended(bench)
+        cluster.on("n2", "umount", "/etc/ssh/ssh_config.d")
+    log = "\n".join(path.read_text() for path in folder.glob("logs/*"))
+    assert bench.status(folder)["complete"] == [1, 2], log
+    run = RunFolder.open(folder / "blocks-1-2")
+    assert run.manifest.nodes == {"generator": "ssh n1"}
+    trials = run.trials()
+    assert [one.status for one in trials] == ["ok"] * len(run.manifest.plan.trials), log
+    assert all(forwarded_frames(one) > 0 for one in trials)
