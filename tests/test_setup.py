@@ -88,6 +88,18 @@ def test_root_installs_what_is_missing(bare_machine: Path, monkeypatch: pytest.M
     assert called == [" ".join(packages.install_command(setup.needed_packages(os.uname().machine))[1:])]
 
 
+def test_what_tests_need_is_installed_without_its_services(bare_machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (bare_machine / "apt-get").write_text(
+        f'#!/bin/sh\necho "${{SYSTEMD_OFFLINE:-0}} $@" >> {bare_machine}/called\n', encoding="ascii"
+    )
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert setup.main(["--dev", "--only", "packages"]) == 0
+    measuring, testing = (bare_machine / "called").read_text(encoding="ascii").splitlines()
+    assert (measuring[:2], testing[:2]) == ("0 ", "1 ")
+    assert {"munge", "slurmd", "openssh-server"} <= set(testing.split())
+    assert not set(setup.DEV_PACKAGES) & set(measuring.split())
+
+
 def test_root_refreshes_the_lists_when_the_first_try_fails(bare_machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     called = bare_machine / "called"
     (bare_machine / "apt-get").write_text(

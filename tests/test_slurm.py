@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.support import experiments
 from tests.support.commands import REPOSITORY, VIRTOLL
-from tests.support.slurm_cluster import NODES, SlurmCluster, missing_programs
+from tests.support.slurm_cluster import HOLDS, NODES, SlurmCluster, missing_programs
 from tests.test_campaign import BLOCKS, RIGHT, experiment, told_of
 
 from virtoll.campaign.pipeline import measure
@@ -19,24 +19,6 @@ from virtoll.campaign.progress import SilentProgress
 from virtoll.runfolder.store import RunFolder
 
 pytestmark = [pytest.mark.root, pytest.mark.lab, pytest.mark.timeout(900)]
-
-HOLDS = """
-import os, sys, time
-from pathlib import Path
-HOLDS, seen = Path(os.environ["TEST_HOLDS"]), []
-def hold(event, arguments):
-    if event == "open" and arguments[2] & os.O_APPEND and str(arguments[0]).endswith("/trials.jsonl"):
-        seen.append(arguments[0])
-        held = HOLDS / Path(str(arguments[0])).parent.name
-        if len(seen) == 3 and held.exists():
-            held.with_suffix(".at").write_text(os.uname().nodename)
-            try:
-                while held.exists():
-                    time.sleep(0.05)
-            finally:
-                held.unlink(missing_ok=True)
-sys.addaudithook(hold)
-"""
 
 
 class Bench:
@@ -110,6 +92,7 @@ def test_whatever_fails_each_trial_is_there_once(bench: Bench, tmp_path: Path) -
     file.write_text("changed since")
     limited, lost, full, preempted = (bench.held(block) for block in (2, 3, 4, 5))
     assert {limited, lost, full, preempted} == set(NODES)
+    assert "nothing is submitted: Slurm or this host has all" in bench.said("campaign", "submit", folder)
 
     cluster.output("scontrol", "update", f"JobId={job}_1", "TimeLimit=1")
     cluster.lose(lost)
@@ -123,7 +106,6 @@ def test_whatever_fails_each_trial_is_there_once(bench: Bench, tmp_path: Path) -
     cluster.start_controller()
     cluster.until(lambda: cluster.run("squeue").returncode == 0, "the controller is back")
 
-    assert "nothing is submitted: Slurm or this host has all" in bench.said("campaign", "submit", folder)
     bench.interrupted(2)
     ended(bench)
     logs = {block: (folder / f"logs/{job}_{block - 1}.log").read_text() for block in range(1, BLOCKS + 1)}
@@ -169,3 +151,29 @@ def test_real_guests_on_nodes(bench: Bench, tmp_path: Path) -> None:
     assert bench.said("campaign", "merge", folder, "--into", tmp_path / "run").startswith("6 of 6 blocks of 3 hosts: ")
     run = RunFolder.open(tmp_path / "run")
     assert [one.status for one in run.trials()] == ["ok"] * len(run.manifest.plan.trials)
+
+
+def test_more_tasks_than_an_array_holds(bench: Bench, tmp_path: Path) -> None:
+    """Several blocks a task, or several arrays one after the other; Slurm's own refusal is told in one sentence."""
+    folder, file = tmp_path / "c", experiments.write(tmp_path, **{**RIGHT, "blocks": 50})
+    given = ("campaign", "submit", file, "--into", folder, "--nodes", "2")
+    assert "--array=0-16%2 " in bench.said(*given, "--dry-run"), "three blocks a task, since 24 tasks are the most here"
+    refused = bench.virtoll(*given, "--partition", "other")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr == (
+        "virtoll: sbatch refused the job: Invalid partition name specified; change --partition, --account, --time or "
+        "--option\n"
+    )
+    assert sorted(path.name for path in (folder / "slurm").iterdir()) == ["submission.json"]
+    said = bench.said("campaign", "submit", folder, "--partition=all", "--blocks-per-task=1", "--option=--hold")
+    assert [line.partition(": ")[2] for line in said.splitlines()[:3]] == [
+        f"{tasks} for blocks {blocks}, on at most 2 nodes at once"
+        for tasks, blocks in (("24 tasks", "1 to 24"), ("24 tasks", "25 to 48"), ("2 tasks", "49 to 50"))
+    ]
+    shown = bench.status(folder)
+    assert sorted(one["blocks"][0] for one in shown["tasks"]) == list(range(1, 51))
+    assert {one["reason"] for one in shown["tasks"]} <= {"JobHeldUser", "Dependency"}
+    assert "nothing is submitted" in bench.said("campaign", "submit", folder)
+    bench.cluster.output("scancel", "--user=root")
+    ended(bench)
+    assert bench.status(folder)["tasks"] == []

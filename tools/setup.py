@@ -46,10 +46,16 @@ DEV_PACKAGES = (
     "kmod",  # depmod, by which tests judge the order of the guest's modules
     "libclang-rt-dev",  # libFuzzer, by which `make fuzz` need not compile its own
     "libxml2-utils",  # xmllint, by which virt-xml-validate judges libvirt's domains
+    "munge",  # who a message of Slurm's is from, in the cluster of tests
     "openssh-server",  # tests reach hosts by the real SSH; each sshd is started by its test in a namespace
+    "slurm-client",  # tests have a Slurm cluster of their own, in namespaces
+    "slurmctld",
+    "slurmd",
     "tshark",  # tests have frames judged by another parser than ours
     "zstd",  # tests pack kernels as distributions do
 )
+# Each test starts what it needs of sshd, munge and Slurm by itself: systemctl asks systemd for nothing then.
+NO_SERVICES = {"SYSTEMD_OFFLINE": "1"}
 RUST_ADVICE = "Rust is missing: install stable Rust (cargo and rustc), for example with rustup, and call this again."
 
 
@@ -88,12 +94,16 @@ def install_packages(needed: Sequence[str], *, root: bool) -> None:
         return
     if not root:
         raise SetupError(host_packages().missing_sentence(missing), 2)
-    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    command: list[str] = host_packages().install_command(missing)
-    with step(f"installing {' '.join(missing)}"):
-        if subprocess.run(command, env=environment, check=False).returncode != 0:
-            run(["apt-get", "update"], environment)  # the lists may be missing or older than the mirror
-            run(command, environment)
+    measuring = [name for name in missing if name not in DEV_PACKAGES]
+    for names, more in ((measuring, {}), ([*set(missing) - set(measuring)], NO_SERVICES)):
+        if not names:
+            continue
+        environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"} | more
+        command: list[str] = host_packages().install_command(sorted(names))
+        with step(f"installing {' '.join(sorted(names))}"):
+            if subprocess.run(command, env=environment, check=False).returncode != 0:
+                run(["apt-get", "update"], environment)  # the lists may be missing or older than the mirror
+                run(command, environment)
 
 
 @contextmanager

@@ -64,7 +64,7 @@ def require() -> None:
 
 def largest_array() -> int:
     """How many tasks an array may have here."""
-    found = _LARGEST.search(_asked(["scontrol", "show", "config"]))
+    found = _LARGEST.search(_answered(["scontrol", "show", "config"]))
     return int(found[1]) if found else ARRAY_WITHOUT_SLURM
 
 
@@ -83,7 +83,7 @@ def queued(names: Collection[str]) -> list[Task]:
     """The tasks that Slurm's queue has of arrays with these names: those that wait, run or are being ended."""
     if not names:
         return []
-    said = _asked(["squeue", "--noheader", "--array", f"--name={','.join(names)}", f"--format={_COLUMNS}"])
+    said = _answered(["squeue", "--noheader", "--array", f"--name={','.join(names)}", f"--format={_COLUMNS}"])
     return parsed_queue(said)
 
 
@@ -126,6 +126,14 @@ def requeue(job: str, index: int) -> None:
         _asked(["scontrol", "requeue", f"{job}_{index}"])
     except CommandFailed as error:
         raise VirtollError(f"Slurm does not requeue task {job}_{index}: {_sentence(error)}") from error
+
+
+def _answered(argv: Sequence[str]) -> str:
+    """What a program of Slurm's prints that there is no reason to refuse; VirtollError where it does not."""
+    try:
+        return _asked(argv)
+    except CommandFailed as error:
+        raise VirtollError(f"{argv[0]} failed: {_sentence(error)}; see whether Slurm works on this host") from error
 
 
 def _asked(argv: Sequence[str]) -> str:

@@ -7,11 +7,14 @@ submits what is missing. Main types: ``Begun`` (a part that did not end), ``Stan
 
 from __future__ import annotations
 
+import fcntl
 import json
 import math
+import os
 import re
 import shlex
 import sys
+import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -24,7 +27,7 @@ from virtoll.campaign.parts import CAMPAIGN_FILE, only_blocks, read_campaign
 from virtoll.campaign.preview import estimate
 from virtoll.campaign.requirements import possible
 from virtoll.campaign.wired import constraint
-from virtoll.errors import RunFolderError, StorageError, UsageError
+from virtoll.errors import RunFolderError, StorageError, UsageError, VirtollError
 from virtoll.runfolder import jsonlines
 from virtoll.runfolder.overview import state_now, writing
 from virtoll.runfolder.store import parse_record, to_json
@@ -40,6 +43,9 @@ LOGS: Final = "logs"
 _SETTINGS = "submission.json"
 WARNING_SECONDS: Final = 120
 """How long before its time limit a task is told: guests are ended and records stored in that time."""
+OTHERS_SECONDS: Final = 180.0
+"""How long a task waits for another one of its blocks to end: a server gives up a dead host's locks in half of it."""
+_LOOK_SECONDS = 0.2
 TIME_FACTOR: Final = 2.0
 START_SECONDS: Final = 900.0
 """The time limit that a task is given is so many times its estimate, and this for the start: a node may have to make
@@ -339,6 +345,39 @@ def task_blocks(folder: Path, array: int, index: int) -> str:
         raise UsageError(f"{folder} has no task {index} of array {array}; submit again with 'virtoll campaign submit'")
     first, last = record.tasks[index]
     return f"{first + 1}-{last + 1}" if last > first else str(first + 1)
+
+
+@contextmanager
+def alone(folder: Path, blocks: str) -> Iterator[None]:
+    """Hold a part's blocks as the only task of all nodes: one that Slurm took for lost may still be ending.
+
+    By a lock of a file, which file systems that hosts share pass on to the other hosts (a folder's they do not).
+    VirtollError where another one holds it for longer than ``OTHERS_SECONDS``; StorageError where it cannot be locked.
+    """
+    file = folder / SLURM_FOLDER / f"block-{blocks}.lock"
+    end = time.monotonic() + OTHERS_SECONDS
+    try:
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise StorageError(f"cannot write {file}: {error.strerror or error}. Make room, then submit again.") from error
+    try:
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    raise VirtollError(
+                        f"another task measures block {blocks} and does not end; end it, then submit again"
+                    ) from None
+                time.sleep(_LOOK_SECONDS)
+            except OSError as error:
+                raise StorageError(
+                    f"cannot lock {file}: {error.strerror or error}. Choose a file system that has locks."
+                ) from error
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def last_words(folder: Path, blocks: Collection[int]) -> str:

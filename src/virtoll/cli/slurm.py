@@ -170,7 +170,7 @@ def task(
     index = os.environ.get("SLURM_ARRAY_TASK_ID", "")
     if not index.isdigit():
         raise UsageError("this command is a Slurm task's; measure blocks with 'virtoll campaign block'")
-    from virtoll.campaign.submission import EXPERIMENT_FILE, settings_of, task_blocks
+    from virtoll.campaign.submission import EXPERIMENT_FILE, alone, settings_of, task_blocks
     from virtoll.cli.campaign import block
     from virtoll.experiment.selection import Selection
 
@@ -181,18 +181,19 @@ def task(
     choice = Selection.of_record(settings.selection if settings else None)
     with _told_of_the_limit() as told:
         try:
-            block(
-                str(folder / EXPERIMENT_FILE),
-                block=blocks,
-                into=folder,
-                size=choice.size,
-                platform=list(choice.platforms),
-                workload=list(choice.workloads),
-                only=list(choice.only),
-                skip=list(choice.skip),
-                blocks=choice.blocks,
-                seed=choice.seed,
-            )
+            with alone(folder, blocks):
+                block(
+                    str(folder / EXPERIMENT_FILE),
+                    block=blocks,
+                    into=folder,
+                    size=choice.size,
+                    platform=list(choice.platforms),
+                    workload=list(choice.workloads),
+                    only=list(choice.only),
+                    skip=list(choice.skip),
+                    blocks=choice.blocks,
+                    seed=choice.seed,
+                )
             return
         except (Interrupted, KeyboardInterrupt, SystemExit):
             if not told:

@@ -5,8 +5,6 @@ RENAME_EXCHANGE). What an earlier try left when it was killed is removed; a try 
 (flock), which the kernel takes from it however it ends. Main function: `renewed`.
 """
 
-import ctypes
-import errno
 import fcntl
 import os
 import secrets
@@ -16,12 +14,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from virtoll.runfolder.placing import exchanged
 from virtoll.runfolder.sums import UNDER_WAY
 
 _LAST: Final = "index.html"  # what a reader opens
-_HERE: Final = -100  # AT_FDCWD
-_EXCHANGE: Final = 2  # RENAME_EXCHANGE
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 @contextmanager
@@ -93,10 +89,8 @@ def _put(new: Path, target: Path) -> None:
     if not target.exists():
         new.rename(target)
         return
-    if _libc.renameat2(_HERE, os.fsencode(new), _HERE, os.fsencode(target), _EXCHANGE) == 0:
+    if exchanged(new, target):
         return
-    if ctypes.get_errno() not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(target))
     old = new.with_name(f"{new.name}-old")
     target.rename(old)
     new.rename(target)

@@ -2,7 +2,8 @@
 
 The new one is made beside the old one. The kernel exchanges both in one step (Linux renameat2 with RENAME_EXCHANGE); a
 file system that cannot (NFS) has two renames, between which a kill leaves both whole beside the place, under their
-names, and the next ``placed`` takes the old one back. What a killed one left is removed. Main function: ``placed``.
+names, and the next ``placed`` takes the old one back. What a killed one left is removed. Main functions: ``placed``,
+``exchanged``.
 
 The caller holds the place as its only writer (`overview.writing`).
 """
@@ -50,18 +51,30 @@ def placed(target: Path) -> Iterator[Path]:
         ) from error
     finally:
         shutil.rmtree(new, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
+        if (target / "manifest.json").exists():
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def exchanged(one: Path, other: Path) -> bool:
+    """Put each of two folders in the other's place at once; False where the file system cannot, and OSError."""
+    if _libc.renameat2(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0:
+        return True
+    if ctypes.get_errno() in _CANNOT:
+        return False
+    raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(other))
 
 
 def _put(new: Path, target: Path, aside: Path | None = None) -> None:
     """In the other's place; an empty folder there is replaced by the kernel itself."""
     if not (target / "manifest.json").exists():
         new.rename(target)
-    elif _libc.renameat2(_HERE, os.fsencode(new), _HERE, os.fsencode(target), _EXCHANGE) != 0:
-        if ctypes.get_errno() not in _CANNOT or aside is None:
-            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(target))
+    elif aside is not None and not exchanged(new, target):
         target.rename(aside)
-        new.rename(target)
+        try:
+            new.rename(target)
+        except OSError:
+            aside.rename(target)
+            raise
     sync_directory(target.parent)
 
 
