@@ -73,8 +73,9 @@ def submitted(argv: Sequence[str]) -> str:
     try:
         said = _asked(argv)
     except CommandFailed as error:
+        wired = "--wired, " if any(one.startswith("--constraint=[") for one in argv) else ""
         raise UsageError(
-            f"sbatch refused the job: {_sentence(error)}; change --partition, --account, --time or --option"
+            f"sbatch refused the job: {_sentence(error)}; change {wired}--partition, --account, --time or --option"
         ) from error
     return said.strip().partition(";")[0]
 
@@ -99,7 +100,7 @@ def parsed_queue(said: str) -> list[Task]:
 
 def nodes_of(names: str) -> list[SlurmNode]:
     """The nodes of a list in Slurm's way, such as ``n[1-2]``, in its order."""
-    return parsed_nodes(_asked(["sinfo", "--noheader", "--Node", f"--nodes={names}", "--format=%N|%n|%b"]))
+    return parsed_nodes(_answered(["sinfo", "--noheader", "--Node", f"--nodes={names}", "--format=%N|%n|%b"]))
 
 
 def parsed_nodes(said: str) -> list[SlurmNode]:
