@@ -38,8 +38,14 @@ def test_each_task_has_a_node_and_the_generator_that_it_is_wired_to(bench: Bench
     folder = tmp_path / "c"
     file = experiments.write(tmp_path, **{**RIGHT, "blocks": 6}, testbed=PAIRED)
     bench.hold(1, 2)
-    submit = ["campaign", "submit", file, "--nodes", "2", "--into", folder, "--wired", "pair1,pair2"]
-    said = bench.said(*submit)
+    submit = ["campaign", "submit", file, "--nodes", "2", "--into", folder, "--wired"]
+    refused = bench.virtoll(*submit, "pair1,pair3")
+    assert refused.returncode == 2
+    assert refused.stderr == (
+        "virtoll: sbatch refused the job: Invalid feature specification; change --wired, --partition, --account, "
+        "--time or --option\n"
+    )
+    said = bench.said(*submit, "pair1,pair2")
     assert ": 6 tasks for blocks 1 to 6, on at most 2 nodes at once, each with its generator\n" in said
     job = said.split()[2].rstrip(":")
     held = {bench.held(block): block for block in (1, 2)}

@@ -11,7 +11,7 @@ from tests.support.commands import virtoll
 from tests.support.experiments import fake
 
 from virtoll.campaign.parts import beginning, part_of
-from virtoll.campaign.pipeline import measure
+from virtoll.campaign.pipeline import measure, resume
 from virtoll.campaign.preview import plan_of
 from virtoll.campaign.progress import SilentProgress
 from virtoll.campaign.slurm import SlurmNode, on_node, parsed_nodes
@@ -141,6 +141,8 @@ def test_a_part_has_its_nodes_and_goes_on_with_the_same_alone(tmp_path: Path, mo
     assert part_of(wanted, plan_of(wanted), (0,)) == part
     assert beginning(folder, part, None) == "resume"
     monkeypatch.setenv(VARIABLE, "generator=ssh:node13")
+    with pytest.raises(UsageError, match="begun with ssh node12 as node 'generator', and VIRTOLL_NODES has ssh node13"):
+        resume(folder, SilentProgress())
     assert beginning(folder, part, None) == "new"
     assert (tmp_path / "aside" / "block-1.1" / "manifest.json").exists()
 

@@ -21,7 +21,8 @@ _WRITTEN = f"write {VARIABLE}=LABEL=ssh:HOST, with commas between several"
 def hosts_of_nodes() -> dict[str, HostAddress]:
     """The hosts that the environment names, by their labels; UsageError where it is written in another way."""
     found: dict[str, HostAddress] = {}
-    for one in filter(None, os.environ.get(VARIABLE, "").split(",")):
+    given = os.environ.get(VARIABLE) or ""
+    for one in filter(None, given.split(",")):
         label, _, host = one.strip().partition("=")
         kind, _, name = host.partition(":")
         if not (label and name) or kind not in ("ssh", "netns"):

@@ -22,7 +22,6 @@ from virtoll.errors import GuestError, UsageError, remedy_for
 from virtoll.experiment.topology import Testbed
 from virtoll.hosts import open_host
 from virtoll.hosts.base import Host, as_usage_error
-from virtoll.hosts.nodes import on_its_nodes
 from virtoll.hosts.undo import Undo
 from virtoll.lab.commands import PIPED, ConnectedHost
 from virtoll.lab.flow_control import EthtoolPause
@@ -66,11 +65,13 @@ def inherited() -> Streams | None:
 
 @contextlib.contextmanager
 def open_session(testbed: Testbed | None, agent: Path) -> Iterator[tuple[dict[str, str], tuple[int, ...]]]:
-    """Start the testbed's agents; yields environment and descriptors for the lab, both empty without a testbed."""
+    """Start the testbed's agents; yields environment and descriptors for the lab, both empty without a testbed.
+
+    Its nodes have their hosts already (``nodes.on_its_nodes``).
+    """
     if testbed is None:
         yield {}, ()
         return
-    testbed = on_its_nodes(testbed)
     if os.geteuid() != 0:
         raise UsageError("testbed: this needs root, to move this machine's interfaces into the lab; run as root")
     with contextlib.ExitStack() as stack:
