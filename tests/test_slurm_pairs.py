@@ -38,7 +38,7 @@ def test_each_task_has_a_node_and_the_generator_that_it_is_wired_to(bench: Bench
     folder = tmp_path / "c"
     file = experiments.write(tmp_path, **{**RIGHT, "blocks": 6}, testbed=PAIRED)
     bench.hold(1, 2)
-    submit = ["campaign", "submit", file, "--nodes", "2", "--into", folder, "--wired"]
+    submit: list[str | Path] = ["campaign", "submit", file, "--nodes", "2", "--into", folder, "--wired"]
     refused = bench.virtoll(*submit, "pair1,pair3")
     assert refused.returncode == 2
     assert refused.stderr == (
@@ -88,7 +88,7 @@ def test_a_node_generates_for_guests_on_the_other(bench: Bench, tmp_path: Path) 
         platforms = ["native", "native-again", "netns"]
         workloads = [{**forward, "first_rate_frames_per_second": 1000}]
         file = experiments.write(tmp_path, platforms=platforms, blocks=2, workloads=workloads, testbed=testbed)
-        submit = ["campaign", "submit", file, "--nodes", "1", "--into", folder, "--wired", "pair1"]
+        submit: list[str | Path] = ["campaign", "submit", file, "--nodes", "1", "--into", folder, "--wired", "pair1"]
         said = bench.said(*submit, "--blocks-per-task", "2")
         assert ": 1 task for blocks 1 to 2, on at most 1 node at once, each with its generator\n" in said
         ended(bench)

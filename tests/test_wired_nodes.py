@@ -214,7 +214,7 @@ def test_slurms_nodes_are_read() -> None:
 
 def test_submitting_asks_for_nodes_that_share_a_feature(tmp_path: Path) -> None:
     file = experiments.write(tmp_path, **MODELS, testbed=PAIRED)
-    submit = ["campaign", "submit", file, "--nodes", "2", "--into", tmp_path / "c", "--dry-run"]
+    submit: list[str | Path] = ["campaign", "submit", file, "--nodes", "2", "--into", tmp_path / "c", "--dry-run"]
     wanted = experiment(PAIRED)
     settings = SubmissionRecord(2, {}, wired=FEATURES, labels=("generator",))
     campaign = CampaignRecord("c", "example", 2, 0)
