@@ -202,11 +202,16 @@ def test_a_command_that_only_reads_ends_well(runs: Path, tmp_path: Path, monkeyp
     assert ended["gate"] in {0, 3, 4}
 
 
-def test_what_a_command_prints_for_programs_is_described(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_command_prints_for_programs_is_described(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The keys of docs/report-json.md, "Other commands", are those of its document or of the members of its list."""
     monkeypatch.setenv("VIRTOLL_RUNS", str(runs))
     text = (REPOSITORY / "docs" / "report-json.md").read_text(encoding="utf-8").partition("\n## Other commands\n")[2]
     named = {"platform": "runc", "workload": "superpi", "experiment": "quick", "plan": "quick", "verify": "latest"}
+    record = {"campaign": "c", "experiment": "quick", "blocks": 3, "created_realtime_ns": 1}
+    (tmp_path / "campaign.json").write_text(json.dumps(record))
+    named["status"] = str(tmp_path)
     rows = re.findall(r"^\| `([a-z ]+)` \| (.+) \|$", text, re.MULTILINE)
     assert len(rows) > 10
     for command, words in rows:

@@ -67,11 +67,11 @@ def test_what_squeue_prints_is_read() -> None:
     ]
 
 
-def test_options_that_a_campaign_gives_itself_are_refused() -> None:
+def test_options_that_a_campaign_decides_itself_are_refused() -> None:
     for fine in ("--qos=low", "--constraint=a&b", "--exclude=n3", "-C", "--reservation=x"):
         refuse_own(fine)
-    for own in ("--array=1", "--output", "-a0-3", "--no-requeue", "--signal=TERM", "--", "-"):
-        with pytest.raises(UsageError, match="the campaign gives sbatch this one itself; leave it out"):
+    for own in ("--array=1", "--output", "-a0-3", "--no-requeue", "--signal=TERM", "--wait", "--", "-"):
+        with pytest.raises(UsageError, match="the campaign decides this one itself; leave it out"):
             refuse_own(own)
     with pytest.raises(UsageError, match="is no option of sbatch's"):
         refuse_own("qos=low")
@@ -113,7 +113,7 @@ def test_a_dry_run_prints_what_would_be_done_and_writes_nothing(tmp_path: Path) 
         (("FILE", "--into", "c"), "--nodes is missing: give on how many nodes at once"),
         (("FILE", "--into", "c", "--nodes", "2"), "sbatch is not found on this host; submit on a login node"),
         (("FILE", "--into", "c%d", "--nodes", "2"), "Slurm takes '%' and '\\' in a path for something else"),
-        (("FILE", "--into", "c", "--nodes", "2", "--option=--array=1"), "the campaign gives sbatch this one itself"),
+        (("FILE", "--into", "c", "--nodes", "2", "--option=--array=1"), "the campaign decides this one itself"),
         (("FOLDER",), "holds no campaign that was submitted; give its experiment and --into"),
     ],
 )

@@ -102,7 +102,11 @@ def test_a_node_that_the_variable_has_not_is_told_before_anything_starts(
         on_its_nodes(Section.model_validate(PAIRED))
     file = experiments.write(tmp_path, testbed=PAIRED, platforms=["native", "native-again"])
     assert virtoll("plan", file, runs=tmp_path).returncode == 0, "a plan needs no host"
-    for command in (["run", file], ["campaign", "block", file, "--block", "1", "--into", tmp_path / "c"]):
+    commands: list[list[str | Path]] = [
+        ["run", file],
+        ["campaign", "block", file, "--block", "1", "--into", tmp_path / "c"],
+    ]
+    for command in commands:
         done = virtoll(*command, runs=tmp_path / "runs")
         assert done.returncode == 2
         assert complaint in done.stderr

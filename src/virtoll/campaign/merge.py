@@ -76,7 +76,7 @@ class _Choice:
 
     def blocks_of(self, part: Part) -> tuple[int, ...]:
         """Which blocks are taken of a part."""
-        return tuple(block for block, one in self.source.items() if one is part)
+        return tuple(block for block in part.record.blocks if self.source.get(block) is part)
 
 
 def merge(
@@ -276,12 +276,13 @@ def _write(new: Path, manifest: Manifest, choice: _Choice) -> list[str]:
 def _hosts(choice: _Choice) -> tuple[HostRecord, ...]:
     from virtoll.runfolder.campaign_records import HostRecord
 
-    found: dict[str, HostRecord] = {}
+    hosts: dict[str, HostRecord] = {}
+    blocks: dict[str, list[int]] = {}
     for part in choice.sources():
         name = choice.names[part.fingerprint]
-        before = found.get(name, HostRecord(name, part.manifest.host, ()))
-        found[name] = replace(before, blocks=tuple(sorted((*before.blocks, *choice.blocks_of(part)))))
-    return tuple(found.values())
+        hosts.setdefault(name, HostRecord(name, part.manifest.host, ()))
+        blocks.setdefault(name, []).extend(choice.blocks_of(part))
+    return tuple(replace(host, blocks=tuple(sorted(blocks[name]))) for name, host in hosts.items())
 
 
 def _copy(part: Part, folder: RunFolder, blocks: Collection[int]) -> None:

@@ -64,10 +64,11 @@ _OWN = (
     "parsable",
     "requeue",
     "signal",
+    "wait",
     "wrap",
 )
-"""Options of sbatch that a campaign gives itself."""
-_OWN_LETTERS = "aDdJNo"
+"""Options of sbatch that a campaign decides itself."""
+_OWN_LETTERS = "aDdJNoW"
 
 
 @dataclass(frozen=True)
@@ -203,7 +204,7 @@ def time_limit(experiment: Experiment, plan: Plan, tasks: Sequence[tuple[int, in
 
 
 def refuse_own(option: str, *, wired: bool = False) -> None:
-    """UsageError for an argument of sbatch's that a campaign gives itself, or that is none."""
+    """UsageError for an argument of sbatch's that a campaign decides itself, or that is none."""
     name = option[2:].partition("=")[0]
     if wired and (name == "constraint" or option.startswith("-C")):
         raise UsageError(f"--option {option!r}: --wired gives sbatch this one; leave it out, or name fewer features")
@@ -212,7 +213,7 @@ def refuse_own(option: str, *, wired: bool = False) -> None:
     if len(option) > 1 and option[0] == "-" and option[1] not in ("-", *_OWN_LETTERS):
         return
     if option.startswith("-"):
-        raise UsageError(f"--option {option!r}: the campaign gives sbatch this one itself; leave it out")
+        raise UsageError(f"--option {option!r}: the campaign decides this one itself; leave it out")
     raise UsageError(f"--option {option!r} is no option of sbatch's; write it as one word, such as --option=--qos=low")
 
 

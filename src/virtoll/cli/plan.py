@@ -88,7 +88,8 @@ UntilOption = Annotated[
 
 
 BlocksOption = Annotated[
-    int | None, typer.Option("--blocks", metavar="N", min=1, max=1000, help="Number of blocks, instead of the file's.")
+    int | None,
+    typer.Option("--blocks", metavar="N", min=1, max=100_000, help="Number of blocks, instead of the file's."),
 ]
 SeedOption = Annotated[
     int | None, typer.Option("--seed", metavar="N", help="Seed of the order, instead of the file's.")

@@ -91,9 +91,12 @@ INTERNAL: Final = frozenset(
         "VIRTOLL_PINNER",
         "VIRTOLL_TESTBED",
         "VIRTOLL_TUNED",
+        "SLURM_ARRAY_JOB_ID",
+        "SLURM_ARRAY_TASK_ID",
+        "SLURM_RESTART_COUNT",
     }
 )
-"""What Virtoll gives itself in a lab: to set one by hand has no use."""
+"""What Virtoll gives itself in a lab, and Slurm its tasks: to set one by hand has no use."""
 
 TOPICS: Final = {"environment": "Environment variables", "exit-codes": "Exit codes"}
 

@@ -208,7 +208,7 @@ class ExperimentFile(Parameters):
     blocks: int = Field(
         default=3,
         ge=1,
-        le=1000,
+        le=100_000,
         description="number of blocks, each one boot of every platform, or a mapping with until",
     )
     rounds: int = Field(
