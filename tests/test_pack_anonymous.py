@@ -262,3 +262,21 @@ def test_what_of_a_host_is_looked_for() -> None:
     assert parts_of_host("sink") == {}
     assert not usable("localhost")
     assert not usable("7")
+
+
+def test_hosts_and_nodes_of_a_merged_run_have_stand_ins_too(telling: Path, place: Path) -> None:
+    run = shutil.copytree(telling, place / "merged")
+    (run / "SHA256SUMS").unlink(missing_ok=True)
+    manifest = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
+    host = {**manifest["host"], "fingerprint": "a1" * 32, "hostname_hash": "b2" * 8}
+    part = {"run": "block-1", "host": "host-1", "blocks": [0], "created_realtime_ns": 1}
+    manifest["host"] = host
+    manifest["hosts"] = [{"name": "host-1", "host": host, "blocks": [0]}]
+    manifest["merged"] = {"campaign": "c" * 64, "parts": [{**part, "nodes": {"generator": "ssh rack9-wiredbox"}}]}
+    (run / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    files = files_of(packed(run))
+    whole = b"".join(files.values())
+    assert [one for one in (b"a1" * 32, b"b2" * 8, b"rack9-wiredbox") if one in whole] == []
+    own = next(json.loads(content) for name, content in files.items() if name.endswith("/manifest.json"))
+    assert own["hosts"][0]["host"] == own["host"], "it is still one host"
+    assert own["merged"]["parts"][0]["nodes"]["generator"].startswith("ssh host-")

@@ -22,6 +22,7 @@ from virtoll.errors import ImageError, UsageError
 from virtoll.experiment.model import Experiment, PlatformChoice
 from virtoll.experiment.plan import Plan
 from virtoll.host.fingerprint import describe_host
+from virtoll.hosts.nodes import VARIABLE, node_words
 from virtoll.image import GuestImage, made_forms
 from virtoll.nested import NESTED_HOSTS, prepare_nested_host
 from virtoll.platforms import EVERY_PLATFORM, PLATFORMS
@@ -97,6 +98,7 @@ def build(
         testbed=experiment.testbed.model_dump(mode="json") if experiment.testbed else None,
         nested=None if site.is_model else nested_hosts(experiment),
         against=against,
+        nodes=node_words(experiment.testbed.nodes) or None if experiment.testbed else None,
     )
 
 
@@ -108,6 +110,7 @@ def refuse_other_host(manifest: Manifest, experiment: Experiment, site: Site, wa
             f"run {manifest.run} was begun on another host or kernel ({_unlike(manifest.host, here)}); {wanted} it "
             f"there, or start a new run of {experiment.name}"
         )
+    refuse_other_nodes(manifest, wanted)
     agent = _agent(site)
     if (manifest.agent or {}).get("sha256") != (agent or {}).get("sha256"):
         raise UsageError(
@@ -126,6 +129,17 @@ def refuse_other_host(manifest: Manifest, experiment: Experiment, site: Site, wa
             f"run {manifest.run} was begun with a guest kernel that is not here ({why}); start a new run of "
             f"{experiment.name}"
         )
+
+
+def refuse_other_nodes(manifest: Manifest, wanted: str) -> None:
+    """UsageError where the nodes of a run's testbed are other hosts here than when it was begun."""
+    begun = manifest.nodes or {}
+    for label, now in node_words(begun).items():
+        if begun[label] != now:
+            raise UsageError(
+                f"run {manifest.run} was begun with {begun[label]} as node {label!r}, and {VARIABLE} has {now}; "
+                f"{wanted} it with that host, or start a new run"
+            )
 
 
 def _unlike(then: Mapping[str, object], here: Mapping[str, object]) -> str:

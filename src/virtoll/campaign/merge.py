@@ -237,6 +237,7 @@ def _head(plan: Plan, choice: _Choice, missing: tuple[int, ...]) -> Manifest:
             plan.seed, sum(known) if len(known) == len(seconds) else None, tuple(map(planned_trial, plan.trials))
         ),
         part=None,
+        nodes=None,
         merged=MergedRecord(
             campaign=sources[0].record.campaign,
             parts=tuple(
@@ -245,6 +246,7 @@ def _head(plan: Plan, choice: _Choice, missing: tuple[int, ...]) -> Manifest:
                     host=choice.names[part.fingerprint],
                     blocks=choice.blocks_of(part),
                     created_realtime_ns=part.manifest.created_realtime_ns,
+                    nodes=part.manifest.nodes,
                 )
                 for part in sources
             ),

@@ -24,6 +24,7 @@ from virtoll import __version__
 from virtoll.campaign.preview import plan_of, planned_trial
 from virtoll.errors import RunFolderError, StorageError, UsageError
 from virtoll.host.fingerprint import describe_host
+from virtoll.hosts.nodes import node_words
 from virtoll.runfolder import jsonlines
 from virtoll.runfolder.overview import state_now, writing
 from virtoll.runfolder.store import RunFolder, parse_record
@@ -175,7 +176,7 @@ def beginning(folder: Path, part: PartRecord, agent_sha256: str | None) -> Begin
     """What is to be done about a part whose folder may be there already; UsageError where it holds something else.
 
     ``agent_sha256``: this machine's agent, None for models alone. A part that ended is ``done``. One that did not is
-    resumed on the same host with the same agent and Virtoll; elsewhere it is set aside here, and begins anew.
+    resumed on the same host with the same agent, Virtoll and nodes; elsewhere it is set aside here, and begins anew.
     """
     if not (folder / "manifest.json").exists():
         return "new"
@@ -191,7 +192,8 @@ def beginning(folder: Path, part: PartRecord, agent_sha256: str | None) -> Begin
         return "done"
     here = describe_host()["fingerprint"]
     then = manifest.host["fingerprint"], (manifest.agent or {}).get("sha256"), manifest.virtoll
-    if then == (here, agent_sha256, __version__):
+    nodes = manifest.nodes or {}
+    if then == (here, agent_sha256, __version__) and nodes == node_words(nodes):
         return "resume"
     set_aside(folder)
     return "new"

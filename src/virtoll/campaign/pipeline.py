@@ -29,6 +29,7 @@ from virtoll.campaign.stored import stored_experiment
 from virtoll.errors import AgentError, GuestCannot, GuestError, NeighbourFailed, UsageError
 from virtoll.experiment.model import Experiment, PlatformChoice
 from virtoll.experiment.plan import Plan, Trial
+from virtoll.hosts.nodes import on_its_nodes
 from virtoll.lab import interrupts
 from virtoll.platforms import EVERY_PLATFORM, platform_of
 from virtoll.platforms.base import Probe
@@ -397,7 +398,7 @@ def open_session_for(experiment: Experiment, progress: Progress) -> Iterator[Run
         pinning,
         progress,
         experiment.image,
-        experiment.testbed,
+        on_its_nodes(experiment.testbed) if experiment.testbed is not None else None,
         kernel=needs_kernel(experiment),
         traffic_beside=traffic_beside,
         peer_data_bytes=max((workload_of(one).needs().peer_data_bytes for one in experiment.workloads), default=0),

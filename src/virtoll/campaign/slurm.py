@@ -39,6 +39,15 @@ class Task:
     reason: str
 
 
+@dataclass(frozen=True)
+class SlurmNode:
+    """A node: its name in Slurm, its host name, and its features."""
+
+    name: str
+    host: str
+    features: frozenset[str]
+
+
 def is_there() -> bool:
     """Whether Slurm's programs are on this host."""
     return shutil.which("sbatch") is not None
@@ -64,8 +73,9 @@ def submitted(argv: Sequence[str]) -> str:
     try:
         said = _asked(argv)
     except CommandFailed as error:
+        wired = "--wired, " if any(one.startswith("--constraint=[") for one in argv) else ""
         raise UsageError(
-            f"sbatch refused the job: {_sentence(error)}; change --partition, --account, --time or --option"
+            f"sbatch refused the job: {_sentence(error)}; change {wired}--partition, --account, --time or --option"
         ) from error
     return said.strip().partition(";")[0]
 
@@ -86,6 +96,29 @@ def parsed_queue(said: str) -> list[Task]:
         if index.isdigit():
             tasks.append(Task(name, job, int(index), state, node, reason))
     return tasks
+
+
+def nodes_of(names: str) -> list[SlurmNode]:
+    """The nodes of a list in Slurm's way, such as ``n[1-2]``, in its order."""
+    return parsed_nodes(_answered(["sinfo", "--noheader", "--Node", f"--nodes={names}", "--format=%N|%n|%b"]))
+
+
+def parsed_nodes(said: str) -> list[SlurmNode]:
+    """The lines of sinfo in the columns that are asked for; a node is there once, however many partitions it has."""
+    found = {}
+    for line in said.splitlines():
+        name, host, features = line.strip().split("|", 2)
+        found[name] = SlurmNode(name, host, frozenset(features.split(",")) - {"(null)"})
+    return list(found.values())
+
+
+def on_node(node: str, argv: Sequence[str]) -> list[str]:
+    """The command that runs ``argv`` on one node of the task that this process is of, with all that it has there.
+
+    CPUs are not bound: guests and generator are pinned by their own rule. Signals go on to ``argv``.
+    """
+    whole = ["--overlap", "--mem=0", "--cpu-bind=none"]
+    return ["srun", "--nodes=1", "--ntasks=1", f"--nodelist={node}", *whole, "--unbuffered", "--input=none", *argv]
 
 
 def requeue(job: str, index: int) -> None:

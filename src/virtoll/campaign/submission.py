@@ -26,6 +26,7 @@ from virtoll.campaign import slurm
 from virtoll.campaign.parts import CAMPAIGN_FILE, only_blocks, read_campaign
 from virtoll.campaign.preview import estimate
 from virtoll.campaign.requirements import possible
+from virtoll.campaign.wired import constraint
 from virtoll.errors import RunFolderError, StorageError, UsageError, VirtollError
 from virtoll.runfolder import jsonlines
 from virtoll.runfolder.overview import state_now, writing
@@ -202,9 +203,11 @@ def time_limit(experiment: Experiment, plan: Plan, tasks: Sequence[tuple[int, in
     return str(math.ceil((TIME_FACTOR * seconds + START_SECONDS) / 60))
 
 
-def refuse_own(option: str) -> None:
+def refuse_own(option: str, *, wired: bool = False) -> None:
     """UsageError for an argument of sbatch's that a campaign decides itself, or that is none."""
     name = option[2:].partition("=")[0]
+    if wired and (name == "constraint" or option.startswith("-C")):
+        raise UsageError(f"--option {option!r}: --wired gives sbatch this one; leave it out, or name fewer features")
     if option.startswith("--") and name and name not in _OWN:
         return
     if len(option) > 1 and option[0] == "-" and option[1] not in ("-", *_OWN_LETTERS):
@@ -217,14 +220,15 @@ def refuse_own(option: str) -> None:
 def _command(
     script: Path, folder: Path, record: ArrayRecord, settings: SubmissionRecord, limit: str
 ) -> tuple[str, ...]:
-    """All memory and all CPUs of one node a task: guests and generator are pinned to them."""
+    """All memory and all CPUs of one node a task, or of several that are wired: guests and generator are pinned."""
     given = (("partition", settings.partition), ("account", settings.account))
     return (
         "sbatch",
         "--parsable",
         f"--job-name={record.name}",
         f"--array=0-{len(record.tasks) - 1}%{settings.nodes}",
-        "--nodes=1",
+        f"--nodes={1 + len(settings.labels)}",
+        *([f"--constraint={constraint(settings.wired)}"] if settings.wired else ()),
         "--exclusive",
         "--mem=0",
         f"--time={limit}",

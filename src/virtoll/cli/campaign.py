@@ -69,9 +69,12 @@ def block(
         part_of,
         refuse_undivided,
     )
-    from virtoll.campaign.preview import plan_of
+    from virtoll.campaign.preview import needs_lab, plan_of
+    from virtoll.hosts.nodes import on_its_nodes
 
     refuse_undivided(checked)
+    if checked.testbed is not None and needs_lab(checked):
+        on_its_nodes(checked.testbed)  # what is missing is told before a folder is made or set aside
     wanted = asked_blocks(block, checked.blocks)
     part = part_of(checked, plan_of(checked), wanted)
     into = into.absolute()

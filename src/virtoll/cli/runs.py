@@ -546,14 +546,16 @@ def in_lab(
     ``own_variables`` and ``own_descriptors`` are what the command in the lab is given besides.
     """
     from virtoll.host.tuning import for_the_lab
+    from virtoll.hosts.nodes import on_its_nodes
     from virtoll.hosts.session import open_session
     from virtoll.image.clone import built_agent
     from virtoll.lab.launch import run_in_lab
     from virtoll.platforms.ssh.driver import check_before
 
-    check_before([choice.parameters for choice in experiment.platforms], experiment.testbed)
+    testbed = on_its_nodes(experiment.testbed) if experiment.testbed is not None else None
+    check_before([choice.parameters for choice in experiment.platforms], testbed)
     _prepare_nested_hosts(experiment)
-    with open_session(experiment.testbed, built_agent()) as (variables, descriptors):
+    with open_session(testbed, built_agent()) as (variables, descriptors):
         given = {**variables, **for_the_lab(), **(own_variables or {})}
         return run_in_lab(arguments, given, (*descriptors, *own_descriptors))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -71,6 +72,15 @@ def submit(
     ] = None,
     partition: Annotated[str | None, typer.Option("--partition", metavar="NAME", help="Slurm's partition.")] = None,
     account: Annotated[str | None, typer.Option("--account", metavar="NAME", help="Slurm's account.")] = None,
+    wired: Annotated[
+        str | None,
+        typer.Option(
+            "--wired",
+            metavar="FEATURES",
+            help="Features, each shared by nodes that are wired to each other, such as pair1,pair2; for a testbed with "
+            "nodes.",
+        ),
+    ] = None,
     option: Annotated[
         list[str] | None,
         typer.Option("--option", metavar="OPTION", help="One more of sbatch, such as --option=--qos=low. Repeatable."),
@@ -90,10 +100,9 @@ def submit(
     from virtoll.campaign import slurm
     from virtoll.campaign.submission import kept, refuse_own, submitting
     from virtoll.campaign.submission import submit as submit_array
+    from virtoll.campaign.wired import features_of, refuse_unwired
     from virtoll.runfolder.campaign_records import SubmissionRecord
 
-    for one in option or ():
-        refuse_own(one)
     usual = before or SubmissionRecord(nodes or 1, checked.selection.as_record())
     settings = SubmissionRecord(
         nodes=nodes or usual.nodes,
@@ -103,7 +112,12 @@ def submit(
         partition=partition or usual.partition,
         account=account or usual.account,
         options=usual.options if option is None else tuple(option),
+        wired=usual.wired if wired is None else features_of(wired),
+        labels=checked.testbed.nodes if checked.testbed is not None else (),
     )
+    refuse_unwired(checked, settings.wired)
+    for one in settings.options:
+        refuse_own(one, wired=bool(settings.wired))
     if dry_run:
         _show(_jobs(folder, checked, settings, dry_run=True)[1])
         return
@@ -117,7 +131,7 @@ def submit(
         job: str | None = None
         for array in jobs:
             job = submit_array(folder, array, job)
-            say(_task_words(array, job, settings.nodes))
+            say(_task_words(array, job, settings))
     say(f"how it stands: virtoll campaign status {shlex.quote(str(folder))}")
 
 
@@ -162,6 +176,8 @@ def task(
 
     settings = settings_of(folder)
     blocks = task_blocks(folder, array, int(index))
+    if settings is not None and settings.wired:
+        _on_the_guests_node(settings)
     choice = Selection.of_record(settings.selection if settings else None)
     with _told_of_the_limit() as told:
         try:
@@ -183,6 +199,20 @@ def task(
             if not told:
                 raise
     _begin_again(folder, blocks, int(index))
+
+
+def _on_the_guests_node(settings: SubmissionRecord) -> None:
+    """Go on where the guests are to be, and tell which hosts the testbed's nodes are; else Slurm ran this elsewhere."""
+    from virtoll.campaign import slurm
+    from virtoll.campaign.wired import placed
+    from virtoll.hosts.nodes import VARIABLE, written
+
+    nodes = slurm.nodes_of(os.environ["SLURM_JOB_NODELIST"])
+    found = placed(nodes, settings.labels, settings.wired)
+    if os.environ["SLURMD_NODENAME"] != found.guests:
+        command = slurm.on_node(found.guests, [sys.executable, "-m", "virtoll", *sys.argv[1:]])
+        os.execvp(command[0], command)  # noqa: S606 - a list, and signals must reach it as they reach this process
+    os.environ[VARIABLE] = written(found.hosts)
 
 
 @contextmanager
@@ -305,13 +335,14 @@ def _tell(folder: Path, there: Standing, under_way: list[Queued]) -> None:
         say(f"nothing is submitted: Slurm or this host has all that is missing ({tasks} in Slurm's queue)")
 
 
-def _task_words(array: ArrayJob, job: str, nodes: int) -> str:
+def _task_words(array: ArrayJob, job: str, settings: SubmissionRecord) -> str:
     from virtoll.campaign.parts import blocks_words
 
-    many = len(array.record.tasks)
+    many, nodes = len(array.record.tasks), settings.nodes
+    beside = f", each with its {' and its '.join(settings.labels)}" if settings.labels else ""
     return (
         f"array job {job}: {many} {'task' if many == 1 else 'tasks'} for {blocks_words(array.blocks)}, on at most "
-        f"{nodes} {'node' if nodes == 1 else 'nodes'} at once"
+        f"{nodes} {'node' if nodes == 1 else 'nodes'} at once{beside}"
     )
 
 

@@ -66,6 +66,11 @@ ENVIRONMENT: Final = (
         "The guest kernel: apt, the path of a .deb file, or URL#sha256=HEX.",
         "the one in the cache, else the package's list (docs/image.md)",
     ),
+    Variable(
+        "VIRTOLL_NODES",
+        "Which hosts the nodes of a testbed are: LABEL=ssh:HOST, with commas between several.",
+        "an experiment whose testbed has nodes is not measured",
+    ),
     Variable("NO_COLOR", "Set to anything: neither colours nor other escapes (https://no-color.org).", "colours"),
     Variable("SUDO_USER", "Set by sudo: root's own browser is then not opened by --open.", "a browser is opened"),
     Variable("XDG_CACHE_HOME", "The user's cache folder.", "~/.cache"),

@@ -5,6 +5,7 @@ Main types: ``Testbed``, ``Role``, ``NeighbourNics``, ``HostAddress``. Plain, ch
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, field_validator, model_validator
@@ -22,18 +23,24 @@ class _Model(BaseModel):
 NESTED = "nested:"
 FUNCTIONAL_ONLY = "nested: functional only"
 """The caveat of everything measured in a nested host: its timing is that of an emulated host."""
-_ALLOWED = "one of 'local', 'nested:KIND', {ssh: user@host}, {api: host} and {netns: name} is allowed"
+_ALLOWED = "one of 'local', 'nested:KIND', {ssh: user@host}, {node: label}, {api: host} and {netns: name} is allowed"
 
 
 class HostAddress(_Model):
     """A host: ``local`` (this one), ``ssh`` (user@host), ``nested`` (a testbed emulated for the run, of this kind),
-    ``api`` (one that is driven by its product's own API, by its name), ``guests`` (each guest has NICs of its own that
-    its user wired), or for tests ``netns`` (a name or a process's number).
+    ``node`` (a label; where a run is measured it is told which host that is: ``virtoll.hosts.nodes``), ``api`` (one
+    that is driven by its product's own API, by its name), ``guests`` (each guest has NICs of its own that its user
+    wired), or for tests ``netns`` (a name or a process's number).
     """
 
     local: bool = Field(default=False, description="this machine")
     ssh: Annotated[str, Words("user@host or a name of ~/.ssh/config")] | None = Field(
         default=None, pattern=r"^[A-Za-z0-9._@%:\[\]][A-Za-z0-9._@%:\[\]-]*$", description="a host over SSH"
+    )
+    node: Annotated[str, Words("a label, such as generator")] | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$",
+        description="a host by its label, as a batch system gives another one to each task",
     )
     netns: str | int | None = Field(
         default=None, description="for tests: a network namespace's name, or a process's number"
@@ -52,7 +59,7 @@ class HostAddress(_Model):
         properties = handler.resolve_ref_schema(handler(core))["properties"]
         kinds = get_args(get_args(cls.model_fields["nested"].annotation)[0])
         words = {"enum": ["local", "guests", *(f"{NESTED}{kind}" for kind in kinds)]}
-        keys = {key: properties[key] for key in ("ssh", "api", "netns")}
+        keys = {key: properties[key] for key in ("ssh", "node", "api", "netns")}
         mapping = {"type": "object", "properties": keys, "additionalProperties": False, "minProperties": 1}
         return {"anyOf": [words, {**mapping, "maxProperties": 1}]}
 
@@ -74,6 +81,7 @@ class HostAddress(_Model):
         given = [
             self.local,
             self.ssh is not None,
+            self.node is not None,
             self.netns is not None,
             self.nested is not None,
             self.api is not None,
@@ -85,13 +93,15 @@ class HostAddress(_Model):
 
     @property
     def words(self) -> str:
-        """``local``, ``ssh user@host``, ``nested xen``, the host of an API, ``each guest``, or ``netns name``."""
+        """``local``, ``ssh user@host``, ``node label``, ``nested xen``, an API's host, ``each guest``, ``netns n``."""
         if self.guests:
             return "each guest"
         if self.local or self.nested is not None:
             return "local" if self.local else f"nested {self.nested}"
         if self.api is not None:
             return self.api
+        if self.node is not None:
+            return f"node {self.node}"
         return f"ssh {self.ssh}" if self.ssh is not None else f"netns {self.netns}"
 
     @property
@@ -103,7 +113,7 @@ class HostAddress(_Model):
 class Role(_Model):
     """Who plays a part: a host, and its NICs for it in order."""
 
-    host: HostAddress = Field(description="the host: local, {ssh: user@host} or {api: host}")
+    host: HostAddress = Field(description="the host: local, {ssh: user@host}, {node: label} or {api: host}")
     interfaces: list[str] = Field(min_length=1, max_length=7, description="its NICs by name, in order")
 
 
@@ -268,6 +278,30 @@ class Testbed(_Model):
     def sink_interfaces(self) -> tuple[str, ...]:
         """Their interfaces, in order."""
         return tuple(name for one in self.sinks for name in one.interfaces)
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The labels of its hosts that are nodes, each once."""
+        named = (one.host.node for one in (*self.generators, *self.sinks))
+        return tuple(dict.fromkeys(label for label in named if label is not None))
+
+    def on(self, hosts: Mapping[str, HostAddress]) -> Self:
+        """The same with these hosts in the place of its nodes, by their labels; each of ``nodes`` must be there."""
+
+        def placed(role: Role) -> Role:
+            label = role.host.node
+            return role if label is None else role.model_copy(update={"host": hosts[label]})
+
+        generators, sinks = map(placed, self.generators), map(placed, self.sinks)
+        (generator, *more_generators), (sink, *more_sinks) = generators, sinks
+        return self.model_copy(
+            update={
+                "generator": generator,
+                "more_generators": tuple(more_generators),
+                "sink": sink,
+                "more_sinks": tuple(more_sinks),
+            }
+        )
 
     @property
     def one_host(self) -> bool:

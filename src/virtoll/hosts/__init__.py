@@ -15,7 +15,7 @@ __all__ = ["Host", "open_host"]
 
 
 def open_host(address: HostAddress) -> Host:
-    """The host of an address; nothing is started yet."""
+    """The host of an address; nothing is started yet. Nodes have their hosts already (``nodes.on_its_nodes``)."""
     if address.local:
         return ConnectedHost()
     if address.ssh is not None:

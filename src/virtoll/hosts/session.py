@@ -65,7 +65,10 @@ def inherited() -> Streams | None:
 
 @contextlib.contextmanager
 def open_session(testbed: Testbed | None, agent: Path) -> Iterator[tuple[dict[str, str], tuple[int, ...]]]:
-    """Start the testbed's agents; yields environment and descriptors for the lab, both empty without a testbed."""
+    """Start the testbed's agents; yields environment and descriptors for the lab, both empty without a testbed.
+
+    Its nodes have their hosts already (``nodes.on_its_nodes``).
+    """
     if testbed is None:
         yield {}, ()
         return

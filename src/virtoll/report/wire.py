@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from virtoll import units
+from virtoll.report.methods_setting import listed
 from virtoll.report.pause_frames import pause_table_rows
 from virtoll.report.rows import Shown, TableRow
-from virtoll.runfolder.records import BootRecord
+from virtoll.runfolder.records import BootRecord, Manifest
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.bounds import forwarded_elsewhere
 from virtoll.stats.ceilings import Ceiling
@@ -36,7 +37,7 @@ def wire_context(analysis: Analysis) -> dict[str, Any]:
 
     return {
         "cautions": analysis.cautions,
-        "testbed": _testbed(analysis.data.manifest.testbed),
+        "testbed": _testbed(analysis.data.manifest.testbed) + _nodes(analysis.data.manifest),
         "located": [_loss_row(row) for row in ordered(analysis.losses) if row.lost_frames],
         "lossless_rows": sum(not row.lost_frames for row in analysis.losses),
         "summary": _loss_summary([row for row in analysis.losses if row.platform not in analysis.caveats]),
@@ -238,6 +239,18 @@ def _testbed(testbed: Mapping[str, Any] | None) -> str:
     return said
 
 
+def _nodes(manifest: Manifest) -> str:
+    """Which hosts the testbed's nodes were, a sentence a node; of a merged run those of all its parts."""
+    parts = manifest.merged.parts if manifest.merged is not None else ()
+    of_label: dict[str, list[str]] = {}
+    for given in (manifest.nodes, *(part.nodes for part in parts)):
+        for label, host in (given or {}).items():
+            if host not in of_label.setdefault(label, []):
+                of_label[label].append(host)
+    said = (listed(f"Node {label} was", sorted(hosts)) for label, hosts in of_label.items())
+    return "".join(f" {one}" for sentences in said for one in sentences)
+
+
 def _ends(testbed: Mapping[str, Any]) -> str:
     roles = ("generator", "sink", "hypervisor", "timekeeper")
     ends = {role: ", ".join(testbed[role]["interfaces"]) for role in roles if testbed.get(role) is not None}
@@ -278,6 +291,8 @@ def _each(roles: Sequence[Mapping[str, Any]]) -> str:
 def _host(host: Mapping[str, Any]) -> str:
     if host.get("api") is not None:
         return str(host["api"])
+    if host.get("node") is not None:
+        return f"node {host['node']}"
     return f"ssh {host['ssh']}" if host["ssh"] is not None else f"netns {host['netns']}"
 
 
@@ -291,7 +306,7 @@ def _guest_cpus(analysis: Analysis) -> Sequence[int]:
     testbed = analysis.data.manifest.testbed
     if testbed is not None:
         generators = (testbed["generator"], *(testbed.get("more_generators") or ()))
-        if any(one["host"]["ssh"] is not None for one in generators):
+        if any(one["host"]["ssh"] is not None or one["host"].get("node") is not None for one in generators):
             return ()
     return (analysis.data.manifest.pinning or {}).get("guest_cpus") or ()
 

@@ -124,20 +124,30 @@ class _Cleaner:
         return self._done[text]
 
     def _manifest(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
-        experiment, host = dict(manifest["experiment"]), dict(manifest["host"])
+        experiment = dict(manifest["experiment"])
         if experiment.get("file"):
             experiment["file"] = "experiment.yaml"
         if experiment.get("text"):
             experiment["text"] = self._yaml(experiment["text"])
-        for key, digits in (("fingerprint", 64), ("hostname_hash", 16)):
-            if host.get(key):
-                host[key] = self._stand_ins.digest(f"{key} {host[key]}", digits)
         text = experiment.pop("text", None)
         cleaned = {key: self._value(key, one) for key, one in {**manifest, "experiment": experiment}.items()}
         if text is not None:
             cleaned["experiment"]["text"] = text
-        cleaned["host"] = {key: host[key] if key in _AS_THEY_ARE else self._value(key, host[key]) for key in host}
+        cleaned["host"] = self._host(manifest["host"])
+        if "hosts" in manifest:  # of a run that was merged of several
+            cleaned["hosts"] = [
+                {**one, "host": self._host(own["host"])}
+                for one, own in zip(cleaned["hosts"], manifest["hosts"], strict=True)
+            ]
         return {**cleaned, "anonymised": {"virtoll": __version__}}
+
+    def _host(self, host: Mapping[str, Any]) -> dict[str, Any]:
+        """What a manifest says of a host; who knows its name cannot tell it from its digests any more."""
+        cleaned = {key: host[key] if key in _AS_THEY_ARE else self._value(key, host[key]) for key in host}
+        for key, digits in (("fingerprint", 64), ("hostname_hash", 16)):
+            if host.get(key):
+                cleaned[key] = self._stand_ins.digest(f"{key} {host[key]}", digits)
+        return cleaned
 
     def _yaml(self, text: str) -> str:
         """What an experiment's file says, without its comments; nothing of what is no YAML."""
@@ -187,7 +197,9 @@ def _known(folder: Path, run: RunFolder) -> dict[str, str]:
         found |= _names_in(one)
     for one in (beside or {}).values():
         found |= _names_in(one, _NICS)
-    for host in {one.host for one in run.manifest.platforms if one.host}:
+    parts = run.manifest.merged.parts if run.manifest.merged is not None else ()
+    nodes = {host for one in (run.manifest.nodes, *(part.nodes for part in parts)) for host in (one or {}).values()}
+    for host in nodes | {one.host for one in run.manifest.platforms if one.host}:
         if host.startswith(_ON_A_HOST):
             found |= parts_of_host(host.partition(" ")[2])
     return _usable(found, run)

@@ -29,6 +29,7 @@ class SubmissionRecord:
 
     ``selection``: JSON of an experiment's `Selection`. ``time``, ``partition`` and ``account``: as sbatch takes them;
     None: not given. ``options``: further arguments of sbatch. ``blocks_per_task``: None: as few as an array allows.
+    ``wired``: the features that wired nodes share, and ``labels`` those that say which of them is what.
     """
 
     nodes: int
@@ -38,6 +39,8 @@ class SubmissionRecord:
     partition: str | None = None
     account: str | None = None
     options: tuple[str, ...] = ()
+    wired: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -75,12 +78,13 @@ class HostRecord:
 
 @dataclass(frozen=True)
 class MergedPart:
-    """A part that a merged run was made of, and which of its blocks were taken."""
+    """A part that a merged run was made of, which blocks of it were taken, and its `Manifest.nodes`."""
 
     run: str
     host: str
     blocks: tuple[int, ...]
     created_realtime_ns: int
+    nodes: dict[str, str] | None = None
 
 
 @dataclass(frozen=True)

@@ -134,6 +134,7 @@ class Manifest:
     """What a run is: written before the first guest starts, and replaced where the run is extended.
 
     `part`: the run has some blocks of a campaign. `merged` and `hosts`: it was made of such parts.
+    `nodes`: which hosts the testbed's nodes were, by their labels.
     """
 
     format: int
@@ -161,6 +162,7 @@ class Manifest:
     merged: MergedRecord | None = None
     hosts: tuple[HostRecord, ...] = ()
     anonymised: AnonymisedRecord | None = None
+    nodes: dict[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

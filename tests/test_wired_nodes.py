@@ -1,0 +1,231 @@
+"""Nodes of a testbed: which hosts they are, and how a cluster gives a task those that are wired to its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support import experiments
+from tests.support.commands import virtoll
+from tests.support.experiments import fake
+
+from virtoll.campaign.parts import beginning, part_of
+from virtoll.campaign.pipeline import measure, resume
+from virtoll.campaign.preview import plan_of
+from virtoll.campaign.progress import SilentProgress
+from virtoll.campaign.slurm import SlurmNode, on_node, parsed_nodes
+from virtoll.campaign.submission import array_jobs
+from virtoll.campaign.wired import constraint, features_of, placed, refuse_unwired
+from virtoll.errors import UsageError
+from virtoll.experiment.model import Experiment
+from virtoll.experiment.topology import HostAddress
+from virtoll.experiment.topology import Testbed as Section
+from virtoll.hosts.nodes import VARIABLE, hosts_of_nodes, node_words, on_its_nodes, written
+from virtoll.report import load_analysis
+from virtoll.report.wire import wire_context
+from virtoll.runfolder.campaign_records import CampaignRecord, SubmissionRecord
+from virtoll.runfolder.store import RunFolder
+
+PAIRED: dict[str, Any] = {
+    "generator": {"host": {"node": "generator"}, "interfaces": ["eth1"]},
+    "sink": {"host": {"node": "generator"}, "interfaces": ["eth2"]},
+    "hypervisor": {"host": "local", "interfaces": ["eth1", "eth2"]},
+}
+APART = {**PAIRED, "sink": {"host": {"node": "sink"}, "interfaces": ["eth1"]}}
+FEATURES = ("pair1", "pair2")
+MODELS: dict[str, Any] = {
+    "platforms": [fake("model"), fake("again", seed=2)],
+    "baseline": "model",
+    "control": "again",
+    "blocks": 2,
+}
+
+
+def experiment(testbed: dict[str, Any] | None = None, **changed: Any) -> Experiment:
+    return experiments.parsed(**{**MODELS, "testbed": testbed, **changed})
+
+
+def nodes(**features: str) -> list[SlurmNode]:
+    """Nodes by their names, with features that have commas between them."""
+    return [SlurmNode(name, f"{name}.site", frozenset(own.split(","))) for name, own in features.items()]
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ("generator", "'generator' names no host; write VIRTOLL_NODES=LABEL=ssh:HOST, with commas between several"),
+        ("generator=node12", "'generator=node12' names no host"),
+        ("generator=ftp:node12", "'generator=ftp:node12' names no host"),
+        ("=ssh:node12", "'=ssh:node12' names no host"),
+        ("generator=ssh:a,generator=ssh:b", "'generator' is there twice"),
+        ("generator=ssh:-oProxyCommand=x", "'-oProxyCommand=x' is no host that ssh takes"),
+        ("generator=ssh:a b", "'a b' is no host that ssh takes"),
+    ],
+)
+def test_a_variable_that_is_written_otherwise_is_told(
+    given: str, complaint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, given)
+    with pytest.raises(UsageError) as told:
+        hosts_of_nodes()
+    assert str(told.value).startswith(f"VIRTOLL_NODES: {complaint}")
+
+
+def test_nodes_are_the_hosts_that_the_variable_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both roles of one node are on one host; what the experiment says is not changed by it."""
+    testbed = Section.model_validate(PAIRED)
+    monkeypatch.setenv(VARIABLE, "generator=ssh:root@node12,sink=netns:77")
+    found = on_its_nodes(testbed)
+    assert found.far == ((HostAddress(ssh="root@node12"), ("eth1", "eth2")),)
+    assert (testbed.nodes, found.nodes, testbed.one_host, found.one_host) == (("generator",), (), True, True)
+    apart = on_its_nodes(Section.model_validate(APART))
+    assert [host.words for host, _ in apart.far] == ["ssh root@node12", "netns 77"]
+    assert node_words(testbed.nodes) == {"generator": "ssh root@node12"}
+    assert written(hosts_of_nodes()) == "generator=ssh:root@node12,sink=netns:77"
+    listed = Section.model_validate(
+        {
+            "generator": [PAIRED["generator"], {"host": {"ssh": "other"}, "interfaces": ["eth3"]}],
+            "sink": PAIRED["sink"],
+            "hypervisor": {"host": "local", "interfaces": ["eth1", "eth2", "eth3"]},
+        }
+    )
+    assert [host.words for host, _ in on_its_nodes(listed).far] == ["ssh root@node12", "ssh other", "ssh root@node12"]
+
+
+def test_a_node_that_the_variable_has_not_is_told_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, "other=ssh:node12")
+    complaint = "testbed: which host node 'generator' is, VIRTOLL_NODES does not say; set VIRTOLL_NODES=generator=ssh:"
+    with pytest.raises(UsageError, match=complaint):
+        on_its_nodes(Section.model_validate(PAIRED))
+    file = experiments.write(tmp_path, testbed=PAIRED, platforms=["native", "native-again"])
+    assert virtoll("plan", file, runs=tmp_path).returncode == 0, "a plan needs no host"
+    commands: list[list[str | Path]] = [
+        ["run", file],
+        ["campaign", "block", file, "--block", "1", "--into", tmp_path / "c"],
+    ]
+    for command in commands:
+        done = virtoll(*command, runs=tmp_path / "runs")
+        assert done.returncode == 2
+        assert complaint in done.stderr
+    assert not (tmp_path / "c").exists()
+
+
+@pytest.mark.parametrize(
+    ("testbed", "complaint"),
+    [
+        ({**PAIRED, "hypervisor": {"host": {"node": "guests"}, "interfaces": ["a", "b"]}}, "hypervisor"),
+        ({**PAIRED, "generator": {"host": {"node": "a,b"}, "interfaces": ["a"]}}, "generator.host.node"),
+        ({**PAIRED, "generator": {"host": {"node": "a", "ssh": "b"}, "interfaces": ["a"]}}, "{node: label}"),
+    ],
+)
+def test_a_node_is_a_generator_or_a_sink(testbed: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(UsageError) as told:
+        experiment(testbed)
+    assert complaint in str(told.value)
+
+
+def test_a_part_has_its_nodes_and_goes_on_with_the_same_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The campaign is one, whatever host the node is; with another one a part that did not end begins anew."""
+    wanted = experiment(PAIRED)
+    part = part_of(wanted, plan_of(wanted), (0,))
+    folder = tmp_path / "block-1"
+    monkeypatch.setenv(VARIABLE, "generator=ssh:node12,unused=ssh:x")
+    measure(wanted, folder, ["virtoll"], SilentProgress(), blocks=(0,))
+    run = RunFolder.open(folder)
+    assert run.manifest.nodes == {"generator": "ssh node12"}
+    assert run.manifest.testbed is not None
+    assert run.manifest.testbed["generator"]["host"]["node"] == "generator"
+    testbed = wire_context(load_analysis(folder))["testbed"]
+    assert "were on node generator, reached by eth1, eth2 of this machine." in testbed
+    assert testbed.endswith(" Node generator was ssh node12.")
+    run.set_state("interrupted", "told")
+    assert part_of(wanted, plan_of(wanted), (0,)) == part
+    assert beginning(folder, part, None) == "resume"
+    monkeypatch.setenv(VARIABLE, "generator=ssh:node13")
+    with pytest.raises(UsageError, match="begun with ssh node12 as node 'generator', and VIRTOLL_NODES has ssh node13"):
+        resume(folder, SilentProgress())
+    assert beginning(folder, part, None) == "new"
+    assert (tmp_path / "aside" / "block-1.1" / "manifest.json").exists()
+
+
+def test_a_merged_run_says_which_nodes_its_parts_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from virtoll.campaign.merge import Allowed, merge
+
+    wanted, folder = experiment(PAIRED), tmp_path / "c"
+    for block, host in ((0, "node12"), (1, "node14")):
+        monkeypatch.setenv(VARIABLE, f"generator=ssh:{host}")
+        measure(wanted, folder / f"block-{block + 1}", ["virtoll"], SilentProgress(), blocks=(block,))
+    done = merge([folder], lambda _name, _id: tmp_path / "run", ["virtoll"], Allowed(False, ()))
+    manifest = RunFolder.open(done.folder).manifest
+    assert manifest.nodes is None
+    assert manifest.merged is not None
+    assert [one.nodes for one in manifest.merged.parts] == [{"generator": "ssh node12"}, {"generator": "ssh node14"}]
+    assert wire_context(load_analysis(done.folder))["testbed"].endswith(
+        " Node generator was ssh node12 and ssh node14."
+    )
+
+
+def test_a_task_runs_on_the_node_that_has_no_label() -> None:
+    pair = nodes(n2="pair1,generator", n1="pair1,big")
+    found = placed(pair, ["generator"], FEATURES)
+    assert (found.guests, found.hosts) == ("n1", {"generator": HostAddress(ssh="n2.site")})
+    three = placed([*pair, *nodes(n3="pair1,sink")], ["generator", "sink"], FEATURES)
+    assert (three.guests, written(three.hosts)) == ("n1", "generator=ssh:n2.site,sink=ssh:n3.site")
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"n1": "pair1", "n2": "pair2,generator"}, "nodes n1, n2: no feature of pair1, pair2 is shared by all"),
+        ({"n1": "pair1", "n2": "pair1"}, "nodes n1, n2: one must have the feature 'generator' alone of these"),
+        ({"n1": "pair1,generator", "n2": "pair1,generator"}, "nodes n1, n2: one must have the feature 'generator'"),
+        ({"n1": "pair1,generator"}, "nodes n1: one is for the guests besides generator"),
+    ],
+)
+def test_nodes_whose_features_do_not_say_it_are_told(given: dict[str, str], complaint: str) -> None:
+    with pytest.raises(UsageError) as told:
+        placed(nodes(**given), ["generator"], FEATURES)
+    assert str(told.value).startswith(complaint)
+
+
+def test_wired_and_nodes_go_together() -> None:
+    with pytest.raises(UsageError, match="its testbed has the node 'generator'; give --wired"):
+        refuse_unwired(experiment(PAIRED), ())
+    with pytest.raises(UsageError, match=r"--wired: .* has no testbed with a node"):
+        refuse_unwired(experiment(), FEATURES)
+    with pytest.raises(UsageError, match="--wired: 'generator' is a node of the testbed"):
+        refuse_unwired(experiment(PAIRED), ("pair1", "generator"))
+    refuse_unwired(experiment(PAIRED), FEATURES)
+    refuse_unwired(experiment(), ())
+    for given in ("", "a,", "a,a", "a|b", "a b", "[a]"):
+        with pytest.raises(UsageError, match="give features of Slurm's, each once"):
+            features_of(given)
+    assert constraint(features_of("pair1, pair2")) == "[pair1|pair2]"
+
+
+def test_slurms_nodes_are_read() -> None:
+    """A node is in two partitions; another one has no feature."""
+    said = "n1|n1.site|pair1,big\nn1|n1.site|pair1,big\nn2|n2.site|(null)\n"
+    assert parsed_nodes(said) == [
+        SlurmNode("n1", "n1.site", frozenset({"pair1", "big"})),
+        SlurmNode("n2", "n2.site", frozenset()),
+    ]
+    assert on_node("n1", ["true"])[0] == "srun"
+
+
+def test_submitting_asks_for_nodes_that_share_a_feature(tmp_path: Path) -> None:
+    file = experiments.write(tmp_path, **MODELS, testbed=PAIRED)
+    submit: list[str | Path] = ["campaign", "submit", file, "--nodes", "2", "--into", tmp_path / "c", "--dry-run"]
+    wanted = experiment(PAIRED)
+    settings = SubmissionRecord(2, {}, wired=FEATURES, labels=("generator",))
+    campaign = CampaignRecord("c", "example", 2, 0)
+    whole = plan_of(wanted)
+    (job,) = array_jobs(tmp_path, wanted, settings, [(0, 0), (1, 1)], plan=whole, campaign=campaign, largest=10)
+    assert job.command[3:7] == ("--array=0-1%2", "--nodes=2", "--constraint=[pair1|pair2]", "--exclusive")
+    refused = virtoll(*submit, runs=tmp_path)
+    assert (refused.returncode, "give --wired" in refused.stderr) == (2, True)
+    refused = virtoll(*submit, "--wired", "pair1", "--option=--constraint=x", runs=tmp_path)
+    assert (refused.returncode, "--wired gives sbatch this one" in refused.stderr) == (2, True)
