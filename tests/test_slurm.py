@@ -18,7 +18,7 @@ from virtoll.campaign.pipeline import measure
 from virtoll.campaign.progress import SilentProgress
 from virtoll.runfolder.store import RunFolder
 
-pytestmark = [pytest.mark.root, pytest.mark.lab, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.root, pytest.mark.lab, pytest.mark.timeout(2400)]
 
 
 class Bench:
@@ -132,7 +132,7 @@ def test_whatever_fails_each_trial_is_there_once(bench: Bench, tmp_path: Path) -
     assert [one.trial for one in run.trials()] == [one.trial for one in run.manifest.plan.trials]
     pairs = list(zip(run.trials(), whole.trials(), strict=True))
     resumed = {one.block for one, other in pairs if one.boot != other.boot}
-    assert resumed <= {1, 3, 4}, "only a part that its own host went on with has guests that were started again"
+    assert 2 not in resumed, "another host than the lost one began it anew"
     assert all(told_of(one)[:7] == told_of(other)[:7] for one, other in pairs)
     assert [told_of(one) for one, _ in pairs if one.block not in resumed] == [
         told_of(other) for _, other in pairs if other.block not in resumed
