@@ -237,7 +237,7 @@ def test_a_size_is_named_and_its_own_line_is_shown() -> None:
     text = experiments.text(sizes={"quick": {}, "paper": {"blocks": 0}}, blocks=0)
     error = refused(text)
     line = text.splitlines().index("blocks: 0") + 1
-    said = "size quick: key 'blocks': must be a whole number from 1 to 100000, got 0"
+    said = "size quick: key 'blocks': must be a whole number from 1 to 100 000, got 0"
     assert [one.located for one in error.problems] == [f"my.yaml:{line}:9: {said}"]
 
 
