@@ -50,8 +50,10 @@ def test_each_task_has_a_node_and_the_generator_that_it_is_wired_to(bench: Bench
     job = said.split()[2].rstrip(":")
     held = {bench.held(block): block for block in (1, 2)}
     assert set(held) == {"n2", "n3"}, "guests are on the nodes that are no generators"
-    bench.cluster.output("scontrol", "update", f"JobId={job}_{held['n2'] - 1}", "TimeLimit=1")
+    limited = f"{job}_{held['n2'] - 1}"
+    bench.cluster.allow(limited, 1)
     bench.interrupted(held["n2"])
+    bench.cluster.allow(limited, 60)
     bench.release(held["n3"])
     ended(bench)
     shown = bench.status(folder)

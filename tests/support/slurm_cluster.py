@@ -156,6 +156,11 @@ class SlurmCluster:
         done = subprocess.run(_within(first, *argv), capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{argv}: {done.stderr}"
 
+    def allow(self, task: str, minutes: int) -> None:
+        """Give a task, such as ``7_1``, another time limit, which it keeps when it is requeued."""
+        given = ("scontrol", "update", f"JobId={task}", f"TimeLimit={minutes}")
+        self.until(lambda: self.run(*given).returncode == 0, f"task {task} has another time limit")
+
     def lose(self, node: str) -> None:
         """Switch a node off: its daemon, its jobs and all of their processes are gone at once."""
         outer = self.nodes.pop(node)
@@ -211,7 +216,7 @@ class SlurmCluster:
             "PreemptType": "preempt/partition_prio",
             "PreemptMode": "REQUEUE",
             "ReturnToService": "2",
-            "SlurmdTimeout": "10",
+            "SlurmdTimeout": "20",
             "KillWait": "30",
             "InactiveLimit": "0",
             "MaxArraySize": "24",
