@@ -31,6 +31,7 @@ class Stored:
 
     run = "example-1"
     agent: ClassVar[dict[str, str]] = {"sha256": ""}
+    nodes: ClassVar[dict[str, str] | None] = None
 
     def __init__(self, digest: str) -> None:
         self.host = {"fingerprint": describe_host()["fingerprint"]}
