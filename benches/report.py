@@ -42,10 +42,10 @@ STAGES = {
     "then_and_now": "claims",
     "figures_of": "figures",
     "then_and_now_figures": "figures",
-    "_write_tables": "tables",
+    "write_tables": "tables",
     "export_texts": "tables",
     "render_page": "page",
-    "_write": "write",
+    "write_page": "write",
 }
 """Functions that `virtoll.report.build` calls, with what the table calls them; what none of them takes is `rest`."""
 

@@ -2,6 +2,7 @@
 
 import math
 import unicodedata
+from collections.abc import Collection
 from datetime import UTC, datetime
 
 _TIME = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
@@ -34,6 +35,17 @@ def nanoseconds(value: float, digits: int = 3) -> str:
 def moment(realtime_ns: int) -> str:
     """A time of CLOCK_REALTIME: '2026-11-27 16:05 UTC'."""
     return datetime.fromtimestamp(realtime_ns / 1e9, tz=UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def block_ranges(blocks: Collection[int]) -> list[str]:
+    """Blocks as a person counts them, from 1, those that follow each other as a range: '1 to 4', '7'."""
+    runs: list[tuple[int, int]] = []
+    for block in sorted(blocks):
+        if runs and runs[-1][1] == block - 1:
+            runs[-1] = runs[-1][0], block
+        else:
+            runs.append((block, block))
+    return [str(first + 1) if first == last else f"{first + 1} to {last + 1}" for first, last in runs]
 
 
 def time_to_come(seconds: float) -> str:

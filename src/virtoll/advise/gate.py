@@ -282,7 +282,7 @@ def _checked(analysis: Analysis, threshold: Threshold, side: Sides, ratio: Ratio
         return replace(found, blocks=ratio.blocks, reason=ratio.caveat or ratio.reason)
     estimate, joint = ratio.estimate, ratio.simultaneous
     if slowdown:
-        estimate, joint = 1 / estimate, _inverse(joint)
+        estimate, joint = 1 / estimate, inverse(joint)
     margin = threshold.limit / estimate if less else estimate / threshold.limit
     found = replace(found, estimate=estimate, margin=margin, blocks=ratio.blocks)
     if joint is None or ratio.caveat is not None:
@@ -298,7 +298,8 @@ def _checked(analysis: Analysis, threshold: Threshold, side: Sides, ratio: Ratio
     return replace(found, reason=reason, more_blocks=_more_blocks(analysis, threshold, own, family))
 
 
-def _inverse(interval: Interval | None) -> Interval | None:
+def inverse(interval: Interval | None) -> Interval | None:
+    """Of an interval of shares that of the slowdowns, open where a share may be 0; None of None."""
     if interval is None:
         return None
     high = 1 / interval.low if interval.low > 0 else math.inf

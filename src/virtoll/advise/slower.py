@@ -7,13 +7,12 @@ told; what is new in the second is not asked for. Main functions: `slower_limit`
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from virtoll.advise.gate import Check, Gate, Outcome
+from virtoll.advise.gate import Check, Gate, Outcome, inverse
 from virtoll.stats.between_runs import Between
 from virtoll.stats.compare import Comparison, Verdict
 from virtoll.stats.values import Task
@@ -68,18 +67,18 @@ def _checked(
         return replace(found, reason=one.reason)
     slowdown = 1 / one.share
     found = replace(found, estimate=slowdown, margin=limit / slowdown)
-    if one.simultaneous is None or one.caveat is not None:
+    joint = inverse(one.simultaneous)
+    if joint is None or one.caveat is not None:
         return replace(found, reason=one.reason)
-    low, high = 1 / one.simultaneous.high, 1 / one.simultaneous.low if one.simultaneous.low > 0 else math.inf
-    found = replace(found, low=low, high=high)
+    found = replace(found, low=joint.low, high=joint.high)
     if damage:
         return replace(found, reason="a run folder is not as it was when its run ended")
     if one.task in unsound:
         return replace(found, reason="the A/A control differs in this workload")
-    if one.verdict is Verdict.UNKNOWN and not low <= 1 <= high:
+    if one.verdict is Verdict.UNKNOWN and not joint.low <= 1 <= joint.high:
         return replace(found, reason=one.reason)
-    if low > limit:
+    if joint.low > limit:
         return replace(found, outcome=Outcome.MISSED)
-    if high <= limit:
+    if joint.high <= limit:
         return replace(found, outcome=Outcome.MET)
     return replace(found, reason="the interval has values on both sides of the limit")

@@ -20,7 +20,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from virtoll import __version__
+from virtoll import __version__, units
 from virtoll.campaign.preview import plan_of, planned_trial
 from virtoll.errors import RunFolderError, StorageError, UsageError
 from virtoll.host.fingerprint import describe_host
@@ -73,13 +73,7 @@ def asked_blocks(text: str, blocks: int) -> tuple[int, ...]:
 
 def block_numbers(blocks: Collection[int]) -> str:
     """Blocks as a person counts them, from 1: '3', '1 to 4 and 7', '2, 5 to 6 and 9'."""
-    runs: list[tuple[int, int]] = []
-    for block in sorted(blocks):
-        if runs and runs[-1][1] == block - 1:
-            runs[-1] = runs[-1][0], block
-        else:
-            runs.append((block, block))
-    told = [str(first + 1) if first == last else f"{first + 1} to {last + 1}" for first, last in runs]
+    told = units.block_ranges(blocks)
     return " and ".join(filter(None, (", ".join(told[:-1]), *told[-1:])))
 
 
@@ -161,15 +155,21 @@ def read_campaign(file: Path) -> CampaignRecord | None:
     """What a ``campaign.json`` says; None where there is none. RunFolderError where it is damaged."""
     from virtoll.runfolder.campaign_records import CampaignRecord
 
+    found = json_object(file, "remove it")
+    return parse_record(CampaignRecord, found) if found is not None else None
+
+
+def json_object(file: Path, remedy: str) -> dict[str, object] | None:
+    """What a file beside the parts holds; None where there is none. RunFolderError, which ends in the remedy."""
     try:
         found = json.loads(file.read_bytes())
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        raise RunFolderError(f"{file} is damaged or cannot be read ({error}); remove it.") from error
+        raise RunFolderError(f"{file} is damaged or cannot be read ({error}); {remedy}.") from error
     if not isinstance(found, dict):
-        raise RunFolderError(f"{file} is damaged: it is no JSON object; remove it.")
-    return parse_record(CampaignRecord, found)
+        raise RunFolderError(f"{file} is damaged: it is no JSON object; {remedy}.")
+    return found
 
 
 def beginning(folder: Path, part: PartRecord, agent_sha256: str | None) -> Beginning:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from virtoll.campaign import slurm
-from virtoll.campaign.parts import CAMPAIGN_FILE, only_blocks, read_campaign
+from virtoll.campaign.parts import CAMPAIGN_FILE, json_object, only_blocks, read_campaign
 from virtoll.campaign.preview import estimate
 from virtoll.campaign.requirements import possible
 from virtoll.campaign.wired import constraint
@@ -50,6 +50,7 @@ TIME_FACTOR: Final = 2.0
 START_SECONDS: Final = 900.0
 """The time limit that a task is given is so many times its estimate, and this for the start: a node may have to make
 its image first."""
+_REMEDY: Final = "remove it, and submit again"
 _PART = re.compile(r"blocks?-([1-9][0-9]*)(?:-([1-9][0-9]*))?")
 _ARRAY = re.compile(r"array-([1-9][0-9]*)\.json")
 _OWN = (
@@ -283,7 +284,7 @@ def settings_of(folder: Path) -> SubmissionRecord | None:
     """How a campaign was submitted; None where it was not. RunFolderError where that is damaged."""
     from virtoll.runfolder.campaign_records import SubmissionRecord
 
-    found = _json(folder / SLURM_FOLDER / _SETTINGS)
+    found = json_object(folder / SLURM_FOLDER / _SETTINGS, _REMEDY)
     return None if found is None else parse_record(SubmissionRecord, found)
 
 
@@ -293,7 +294,7 @@ def arrays_of(folder: Path) -> dict[int, ArrayRecord]:
 
     arrays = {}
     for number in sorted(_numbers(folder)):
-        found = _json(folder / SLURM_FOLDER / f"array-{number}.json")
+        found = json_object(folder / SLURM_FOLDER / f"array-{number}.json", _REMEDY)
         if found is not None:
             arrays[number] = parse_record(ArrayRecord, found)
     return arrays
@@ -398,15 +399,3 @@ def _numbers(folder: Path) -> list[int]:
     beside = folder / SLURM_FOLDER
     found = (_ARRAY.fullmatch(path.name) for path in beside.iterdir()) if beside.is_dir() else ()
     return [int(one[1]) for one in found if one]
-
-
-def _json(path: Path) -> dict[str, object] | None:
-    try:
-        found = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise RunFolderError(f"{path} is damaged or cannot be read ({error}); remove it, and submit again.") from error
-    if not isinstance(found, dict):
-        raise RunFolderError(f"{path} is damaged: it is no JSON object; remove it, and submit again.")
-    return found

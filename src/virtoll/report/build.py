@@ -1,11 +1,11 @@
 """From a run folder to its report: read, analyse, draw, write.
 
-It, `reproduction` and the two modules of a history alone touch the disk.
+It, `reproduction`, `compared_page` and the two modules of a history alone touch the disk, by `page_files` too.
 """
 
 import gc
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,6 @@ from virtoll.claims import Claim, Judged, Ratios, judge_claims, published_claims
 from virtoll.errors import RunFolderError, StorageError, UsageError, VirtollError
 from virtoll.report import words
 from virtoll.report.advice import AdviceView, Adviser
-from virtoll.report.csv_table import CsvTable
 from virtoll.report.drawing import Drawer, Drawing
 from virtoll.report.exports import export_texts, exports_of
 from virtoll.report.figures import figures_of
@@ -22,6 +21,7 @@ from virtoll.report.figures.base import FigureSpec
 from virtoll.report.figures.then_and_now import then_and_now_figures
 from virtoll.report.gate import GateView, Judge
 from virtoll.report.page import render_page
+from virtoll.report.page_files import write_page, write_tables
 from virtoll.report.renewal import renewed
 from virtoll.report.tables import csv_tables
 from virtoll.runfolder.looks import Looks
@@ -260,12 +260,12 @@ def _built(
                 damage=damage or (),
                 unchecked=unchecked(run_directory) if analysis.data.state.state == "complete" else (),
                 renewed_seconds=renewed_seconds,
-                tables=_write_tables(folder, csv_tables(analysis, ledger, beside)),
+                tables=write_tables(folder, csv_tables(analysis, ledger, beside)),
                 exports=exports,
                 advice=advice,
                 gate=gate,
             )
-            _write(folder, page, drawings.values())
+            write_page(folder, page, drawings.values())
             for name, text in export_texts(exports).items():
                 (folder / name).write_text(text, encoding="utf-8")
     except OSError as error:
@@ -277,23 +277,3 @@ def _built(
 def _drawings(drawer: Drawer, analysis: Analysis, specs: Mapping[str, FigureSpec]) -> dict[str, Drawing]:
     """Of those that have something to draw, by name."""
     return {name: drawer.render(name, one, analysis) for name, one in specs.items() if one.why_not(analysis) is None}
-
-
-def _write_tables(target: Path, tables: Iterable[CsvTable]) -> list[str]:
-    """One by one, so that none is kept when the next is made; their names."""
-    folder = target / "tables"
-    folder.mkdir()
-    names = []
-    for table in tables:
-        table.write(folder / f"{table.name}.csv")
-        names.append(table.name)
-    return names
-
-
-def _write(target: Path, page: str, drawings: Iterable[Drawing]) -> None:
-    folder = target / "figures"
-    folder.mkdir()
-    for drawing in drawings:
-        (folder / f"{drawing.name}.svg").write_text(drawing.svg, encoding="utf-8")
-        (folder / f"{drawing.name}.pdf").write_bytes(drawing.pdf)
-    (target / "index.html").write_text(page, encoding="utf-8")

@@ -14,9 +14,8 @@ from virtoll import units
 from virtoll.report import words
 from virtoll.report.changes import change_lines
 from virtoll.report.csv_table import CsvTable, times_slower
-from virtoll.report.exchange.values import one_line
+from virtoll.report.exchange.comment import comment_heads, comment_row, comment_text
 from virtoll.report.gate import GateView, measured_words
-from virtoll.report.markup import markdown_text
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.between_runs import Between, Sample
 from virtoll.stats.changes import Change
@@ -255,18 +254,18 @@ def compared_markdown(told: Sequence[Compared]) -> str:
 
 
 def _markdown_of(compared: Compared) -> Iterator[str]:
-    yield f"### {_text(compared.title)}: {_text(compared.summary)}"
+    yield f"### {comment_text(compared.title)}: {comment_text(compared.summary)}"
     for name, said in zip((compared.first, compared.second), compared.sides, strict=True):
-        yield from ("", f"{_text(name)}: {_text(said)}")
+        yield from ("", f"{comment_text(name)}: {comment_text(said)}")
     for line in cautions(compared):
-        yield from ("", f"**{_text(line)}**")
+        yield from ("", f"**{comment_text(line)}**")
     if compared.gate is not None:
-        yield from ("", f"**{_text(compared.gate.words)}**")
+        yield from ("", f"**{comment_text(compared.gate.words)}**")
         open_checks = [one for one in compared.gate.checks if one.outcome != "met"]
         if open_checks:
-            yield from ("", *_heads(["outcome", "measured", "why"]))
+            yield from ("", *comment_heads(["outcome", "measured", "why"]))
             for check in open_checks:
-                yield _row([check.outcome, measured_words(check), "; ".join(check.rest)])
+                yield comment_row([check.outcome, measured_words(check), "; ".join(check.rest)])
     different = [one for one in compared.between.comparisons if one.verdict in DIFFERENT]
     rest = [one for one in compared.between.comparisons if one.task.metric.primary and one.verdict not in DIFFERENT]
     if different:
@@ -282,28 +281,16 @@ def _markdown_of(compared: Compared) -> Iterator[str]:
             "</details>",
         )
     for line in notes(compared):
-        yield from ("", _text(line))
+        yield from ("", comment_text(line))
     if not compared.between.paired:
-        changes = [f"- {_text(line)}" for line in change_lines(compared.changes)]
+        changes = [f"- {comment_text(line)}" for line in change_lines(compared.changes)]
         yield from ("", "<details><summary>What else differs</summary>", "", *changes, "", "</details>")
 
 
 def _markdown_table(compared: Compared, rows: Sequence[Comparison]) -> Iterator[str]:
-    yield from _heads(["workload", "platform", compared.first, compared.second, f"{compared.second} is"])
+    yield from comment_heads(["workload", "platform", compared.first, compared.second, f"{compared.second} is"])
     for one in rows:
-        yield _row([one.task.label, one.platform, *row_words(compared, one)])
-
-
-def _heads(heads: Sequence[str]) -> list[str]:
-    return [_row(heads), f"|{' --- |' * len(heads)}"]
-
-
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(map(_text, cells))} |"
-
-
-def _text(text: str) -> str:
-    return markdown_text(one_line(text)).replace("@", "&#64;")
+        yield comment_row([one.task.label, one.platform, *row_words(compared, one)])
 
 
 def compared_table(between: Between) -> CsvTable:

@@ -23,10 +23,11 @@ from virtoll.report.csv_table import CsvTable
 from virtoll.report.drawing import Drawer, Drawing
 from virtoll.report.figures.compared import compared_caption, compared_figure_why_not, draw_compared
 from virtoll.report.gate import measured_words
+from virtoll.report.page_files import write_page, write_tables
 from virtoll.report.page_parts import FigureView, browser_context, drawn_view, page_text
 from virtoll.report.renewal import renewed
 from virtoll.report.rows import VERDICT_CLASS
-from virtoll.stats.compare import Comparison, Verdict
+from virtoll.stats.compare import Comparison
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,9 @@ def build_comparison(told: Sequence[Compared], target: Path) -> Path:
         drawn = [_drawn(drawer, number, one) for number, one in enumerate(told, 1)]
         try:
             with renewed(target) as folder:
-                page = render_comparison(told, drawn)
-                _write(folder, page, [one for one in drawn if one is not None], told)
+                names = write_tables(folder, _tables(told))
+                page = render_comparison(told, drawn, names)
+                write_page(folder, page, [one for one in drawn if one is not None])
         except OSError as error:
             reason = error.strerror or str(error)
             raise StorageError(f"cannot write the page to {target}: {reason}. Give another folder.") from error
@@ -88,8 +90,11 @@ def _name(number: int) -> str:
     return f"compared-{number}"
 
 
-def render_comparison(told: Sequence[Compared], drawn: Sequence[Drawing | None]) -> str:
-    """The whole page as HTML; `drawn`: the figure of each comparison, None where there is nothing to draw."""
+def render_comparison(told: Sequence[Compared], drawn: Sequence[Drawing | None], tables: Sequence[str]) -> str:
+    """The whole page as HTML; `drawn`: the figure of each comparison, None where there is nothing to draw.
+
+    `tables`: the names of those beside it.
+    """
     parts = [_part(number, one, figure) for number, (one, figure) in enumerate(zip(told, drawn, strict=True), 1)]
     platforms = list(dict.fromkeys(one.platform for each in told for one in each.between.comparisons))
     tasks = {task.label: task.workload for one in told for task in one.between.tasks}
@@ -103,7 +108,7 @@ def render_comparison(told: Sequence[Compared], drawn: Sequence[Drawing | None])
         "workload_of": tasks,
         "caveats": {},
         "parts": parts,
-        "tables": [table.name for table in _tables(told)],
+        "tables": tables,
     }
     return page_text("compared.html.j2", context, figures)
 
@@ -154,7 +159,7 @@ def _row(compared: Compared, one: Comparison) -> RowView:
         tail=said.tail,
         small=f"{estimate} of {compared.first}" if estimate else "",
         kind=VERDICT_CLASS[one.verdict],
-        reason=one.reason if one.verdict is not Verdict.NOT_MEASURED else one.reason or "no value",
+        reason=one.reason,
     )
 
 
@@ -165,14 +170,3 @@ def _tables(told: Sequence[Compared]) -> list[CsvTable]:
         table if number == 1 else CsvTable(f"{table.name}-{number}", table.header, table.rows)
         for number, table in enumerate(tables, 1)
     ]
-
-
-def _write(folder: Path, page: str, drawings: Sequence[Drawing], told: Sequence[Compared]) -> None:
-    for name in ("figures", "tables"):
-        (folder / name).mkdir()
-    for drawing in drawings:
-        (folder / "figures" / f"{drawing.name}.svg").write_text(drawing.svg, encoding="utf-8")
-        (folder / "figures" / f"{drawing.name}.pdf").write_bytes(drawing.pdf)
-    for table in _tables(told):
-        table.write(folder / "tables" / f"{table.name}.csv")
-    (folder / "index.html").write_text(page, encoding="utf-8")

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from virtoll import units
@@ -51,7 +50,7 @@ class PlaceView:
 
 def moment(run: RunOfHistory) -> str:
     """When it began: '2026-11-21 00:15' (UTC)."""
-    return datetime.fromtimestamp(run.manifest.created_realtime_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M")
+    return units.moment(run.manifest.created_realtime_ns).removesuffix(" UTC")
 
 
 def lead(found: History, gathered: Gathered) -> str:

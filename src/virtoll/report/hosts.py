@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from virtoll import units
 from virtoll.report import words
 from virtoll.report.csv_table import CsvTable, Row
 from virtoll.report.rows import Shown, TableRow
@@ -75,7 +76,7 @@ def hosts_context(analysis: Analysis) -> dict[str, Any]:
                 host.name,
                 (
                     Shown(host.fingerprint[:12]),
-                    Shown(str(len(host.blocks)), _ranges(host.blocks)),
+                    Shown(str(len(host.blocks)), ", ".join(units.block_ranges(host.blocks))),
                     *_apart([one for one in found.deviations if one.host == host.name]),
                 ),
             )
@@ -106,17 +107,6 @@ def _apart(own: Sequence[Deviation]) -> tuple[Shown, Shown]:
 
 def _percent(deviation: float | None) -> Shown:
     return _UNKNOWN if deviation is None else Shown(words.amount(deviation), value=deviation)
-
-
-def _ranges(blocks: Sequence[int]) -> str:
-    """Blocks as a person counts them, from 1: '1 to 4, 7'."""
-    runs: list[tuple[int, int]] = []
-    for block in sorted(blocks):
-        if runs and runs[-1][1] == block - 1:
-            runs[-1] = runs[-1][0], block
-        else:
-            runs.append((block, block))
-    return ", ".join(str(first + 1) if first == last else f"{first + 1} to {last + 1}" for first, last in runs)
 
 
 def hosts_tables(analysis: Analysis) -> tuple[CsvTable, ...]:

@@ -16,8 +16,8 @@ from virtoll.errors import StorageError, UsageError
 from virtoll.reference.published import Study, load_study
 from virtoll.report import words
 from virtoll.report.build import load_analysis
-from virtoll.report.csv_table import CsvTable
-from virtoll.report.drawing import Drawer, Drawing
+from virtoll.report.drawing import Drawer
+from virtoll.report.page_files import write_page, write_tables
 from virtoll.report.renewal import renewed
 from virtoll.report.reproduction_page import drawings_of, render_reproduction, reproduction_tables
 from virtoll.report.reproduction_runs import Reproduction, RunOf
@@ -41,7 +41,8 @@ def build_reproduction(study: str, folders: Sequence[Path], target: Path) -> Rep
         drawings = drawings_of(found, drawer.rendered)
         try:
             with renewed(target) as folder:
-                _write(folder, render_reproduction(found, drawings), reproduction_tables(found), drawings.values())
+                write_tables(folder, reproduction_tables(found))
+                write_page(folder, render_reproduction(found, drawings), drawings.values())
         except OSError as error:
             reason = error.strerror or str(error)
             raise StorageError(f"cannot write the page to {target}: {reason}. Give another folder.") from error
@@ -110,14 +111,3 @@ def together(study: Study, runs: Sequence[RunOf], target: Path) -> Reproduction:
     """The runs with what they say together."""
     joined = join_ledgers([Ledger(one.name, one.host, one.ledger) for one in runs])
     return Reproduction(study, tuple(runs), joined, target)
-
-
-def _write(target: Path, page: str, tables: Sequence[CsvTable], drawings: Iterable[Drawing]) -> None:
-    for name in ("figures", "tables"):
-        (target / name).mkdir()
-    for drawing in drawings:
-        (target / "figures" / f"{drawing.name}.svg").write_text(drawing.svg, encoding="utf-8")
-        (target / "figures" / f"{drawing.name}.pdf").write_bytes(drawing.pdf)
-    for table in tables:
-        table.write(target / "tables" / f"{table.name}.csv")
-    (target / "index.html").write_text(page, encoding="utf-8")

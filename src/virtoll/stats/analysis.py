@@ -249,6 +249,19 @@ class Analysis:
         """The first of each platform and set of parameters."""
         return {(one.platform, one.parameters): one for one in reversed(self.curves)}
 
+    def own_task(self, task: Task) -> Task | None:
+        """The task as this run has it, of one of another run; None where it has none."""
+        return self._tasks_by_key.get(task.key)
+
+    @cached_property
+    def _tasks_by_key(self) -> Mapping[tuple[str, str, str], Task]:
+        return {one.key: one for one in self.tasks}
+
+    @cached_property
+    def forwarded_elsewhere(self) -> Mapping[str, str]:
+        """Platforms of which the host's kernel does not forward on the guest's CPUs (`bounds.forwarded_elsewhere`)."""
+        return forwarded_elsewhere(self.data.boots)
+
     def generator_bound(self, platform: str, task: Task) -> bool:
         """Whether a cell is within 10 % of what generator and sink reach with nothing between."""
         headroom = self.headrooms.get((platform, task))

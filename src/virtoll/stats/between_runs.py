@@ -14,27 +14,25 @@ Pure.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeVar
+from typing import Literal
 
 from virtoll.runfolder.records import Manifest
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.arrays import np
-from virtoll.stats.bounds import TWO_BOUNDS, forwarded_elsewhere
+from virtoll.stats.bounds import TWO_BOUNDS
 from virtoll.stats.comparability import Identity, why_incomparable
 from virtoll.stats.compare import DIFFERENT, Comparison, Verdict, compare, logs_of, means_by_host
 from virtoll.stats.summaries import CellSummary, block_values
 from virtoll.stats.values import Observation, Task
-from virtoll.stats.verdicts import Rules, decide_families, judge_two, told_by
+from virtoll.stats.verdicts import Rules, decide_families, judge_two, places, told_by
 
 By = Literal["cost", "values"]
 Unlike = Literal["host", "agent", "unit"]
 FIRST = "the first"
 Logs = Mapping[int | str, float]
 """By block the log share or value; by host, in a run that was merged of several: hosts are what scatters there."""
-_Key = tuple[str, str, str]
-_Place = TypeVar("_Place")
 
 
 @dataclass(frozen=True)
@@ -109,7 +107,7 @@ class Between:
 
     def is_new(self, task: Task) -> bool:
         """Whether the second run alone has a task."""
-        return _own(self.first, task) is None
+        return self.first.own_task(task) is None
 
     @property
     def alone_in_first(self) -> tuple[str, ...]:
@@ -127,7 +125,7 @@ def _alone(one: Analysis, other: Analysis) -> tuple[str, ...]:
 
 
 def _sample(analysis: Analysis, label: str, task: Task) -> Sample:
-    own = _own(analysis, task)
+    own = analysis.own_task(task)
     cell = analysis.cells.get((label, own)) if own is not None else None
     compared = analysis.comparison(label, own) if own is not None else None
     return Sample(cell, compared.share if compared is not None else None, cell.blocks if cell is not None else 0)
@@ -144,7 +142,7 @@ def unlike_runs(first: Analysis, second: Analysis) -> dict[Unlike, str]:
             (
                 f"{task.label}: {why}"
                 for task in second.tasks
-                if (own := _own(first, task)) is not None and (why := _other_unit(own, task)) is not None
+                if (own := first.own_task(task)) is not None and (why := _other_unit(own, task)) is not None
             ),
             None,
         ),
@@ -304,17 +302,8 @@ class _Unpaired:
         return self.comparison.caveat is None and min(len(self.first), len(self.second)) >= 2
 
 
-def _key(task: Task) -> _Key:
-    return task.workload, task.metric.name, task.parameters
-
-
-def _own(analysis: Analysis, task: Task) -> Task | None:
-    """The task as a run has it: another version may have another title for it."""
-    return next((one for one in analysis.tasks if _key(one) == _key(task)), None)
-
-
 def _tasks(first: Analysis, second: Analysis) -> list[_Sides]:
-    mine, theirs = ({_key(one): one for one in each.tasks} for each in (first, second))
+    mine, theirs = ({one.key: one for one in each.tasks} for each in (first, second))
     return [_Sides(mine.get(key), theirs.get(key)) for key in dict.fromkeys((*theirs, *mine))]
 
 
@@ -373,14 +362,12 @@ def _caveat(first: Analysis, second: Analysis, pair: Pair, task: Task, by: By) -
         return TWO_BOUNDS
     if by == "cost" and _is_bound(first, first.baseline or "", task) != _is_bound(second, second.baseline or "", task):
         return _ONE_IS_BOUND
-    elsewhere = [
-        label in forwarded_elsewhere(each.data.boots) for each, label in ((first, pair.first), (second, pair.second))
-    ]
+    elsewhere = [label in each.forwarded_elsewhere for each, label in ((first, pair.first), (second, pair.second))]
     return _ONE_IS_ELSEWHERE if task.is_forwarding_rate and elsewhere[0] != elsewhere[1] else None
 
 
 def _is_bound(analysis: Analysis, label: str, task: Task) -> bool:
-    own = _own(analysis, task)
+    own = analysis.own_task(task)
     return own is not None and (label, own) in analysis.lower_bounds
 
 
@@ -433,9 +420,9 @@ def _decide(
     tested = [(beside, one) for beside, one in own if one.testable]
     if not tested:
         return found
-    tasks = _places(one.comparison.task for _, one in tested)
-    columns = _places((beside, one.comparison.platform) for beside, one in tested)
-    blocks = _places(block for _, one in tested for block in (*one.first, *one.second))
+    tasks = places(one.comparison.task for _, one in tested)
+    columns = places((beside, one.comparison.platform) for beside, one in tested)
+    blocks = places(block for _, one in tested for block in (*one.first, *one.second))
     logs = [np.full((len(tasks), len(columns), len(blocks)), np.nan) for _ in range(2)]
     for beside, one in tested:
         row, column = tasks[one.comparison.task], columns[beside, one.comparison.platform]
@@ -451,10 +438,6 @@ def _decide(
         place = tasks[key[2]], columns[beside, key[1]]
         found[key] = told_by(one.comparison, judged, place, replace(rules, level=level), size, key[2] in gaps)
     return found
-
-
-def _places(keys: Iterable[_Place]) -> dict[_Place, int]:
-    return {key: place for place, key in enumerate(dict.fromkeys(keys))}
 
 
 def _within_bounds(first: Analysis, second: Analysis, pairs: Sequence[Pair], one: Comparison) -> Comparison:

@@ -42,7 +42,12 @@ class Task:
 
     @cached_property
     def _hash(self) -> int:
-        return hash((self.workload, self.metric.name, self.parameters))
+        return hash(self.key)
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What tells tasks apart, also those of another version, which may have other titles."""
+        return self.workload, self.metric.name, self.parameters
 
     @property
     def label(self) -> str:

@@ -234,8 +234,8 @@ class _Table:
         tested = [one for one in (*comparisons, *control) if testable(one)]
         if not tested:
             return None
-        tasks, platforms = _places(one.task for one in tested), _places(map(_column, tested))
-        blocks = _places(block for one in tested for block, _ in one.independent)
+        tasks, platforms = places(one.task for one in tested), places(map(_column, tested))
+        blocks = places(block for one in tested for block, _ in one.independent)
         logs = np.full((len(tasks), len(platforms), len(blocks)), np.nan)
         for one in tested:
             for block, value in logs_of(one.independent).items():
@@ -252,7 +252,8 @@ def _column(one: Comparison) -> tuple[str, str | None]:
     return one.platform, one.condition
 
 
-def _places(keys: Iterable[_Key]) -> dict[_Key, int]:
+def places(keys: Iterable[_Key]) -> dict[_Key, int]:
+    """The place of each key, in the order in which they come first."""
     return {key: place for place, key in enumerate(dict.fromkeys(keys))}
 
 

@@ -16,17 +16,17 @@ from virtoll.report.terminal import ranked_rows
 def comment(given: Exchanged) -> str:
     """The whole comment."""
     analysis = given.analysis
-    lines = [f"### {_text(title_line(analysis))}"]
+    lines = [f"### {comment_text(title_line(analysis))}"]
     for note in notes(analysis, given.damage):
-        lines += ["", f"**{_text(note)}**"]
+        lines += ["", f"**{comment_text(note)}**"]
     lines += _gate(given.gate) if given.gate is not None else ()
     rows = ranked_rows(analysis)
     if rows:
-        lines += ["", *_table(["workload", "place", "platform", "median", "performance"])]
+        lines += ["", *comment_heads(["workload", "place", "platform", "median", "performance"])]
         for row in rows:
             for one in row.platforms:
-                lines.append(_row([row.task, one.place, one.platform, one.median, one.words]))
-            lines += [_row([row.task, "", others, "", ""]) for others in row.others]
+                lines.append(comment_row([row.task, one.place, one.platform, one.median, one.words]))
+            lines += [comment_row([row.task, "", others, "", ""]) for others in row.others]
     elif analysis.at_once.points:
         lines += ["", "Several guests at once were measured: the report has them."]
     ends = [
@@ -35,26 +35,29 @@ def comment(given: Exchanged) -> str:
         host_line(analysis),
         extent_line(analysis),
     ]
-    return "\n".join(lines + [part for line in ends if line for part in ("", _text(line))]) + "\n"
+    return "\n".join(lines + [part for line in ends if line for part in ("", comment_text(line))]) + "\n"
 
 
 def _gate(gate: GateView) -> Iterator[str]:
-    yield from ("", f"**{_text(gate.words)}**")
+    yield from ("", f"**{comment_text(gate.words)}**")
     for doubt in gate.doubts:
-        yield from ("", f"Cannot tell: {_text(doubt)}")
+        yield from ("", f"Cannot tell: {comment_text(doubt)}")
     if gate.checks:
-        yield from ("", *_table(["outcome", "threshold", "measured", "evidence"]))
+        yield from ("", *comment_heads(["outcome", "threshold", "measured", "evidence"]))
     for one in gate.checks:
-        yield _row([one.outcome, one.threshold, measured_words(one), "; ".join(one.rest)])
+        yield comment_row([one.outcome, one.threshold, measured_words(one), "; ".join(one.rest)])
 
 
-def _table(heads: Sequence[str]) -> list[str]:
-    return [_row(heads), f"|{' --- |' * len(heads)}"]
+def comment_heads(heads: Sequence[str]) -> list[str]:
+    """The first two lines of a table."""
+    return [comment_row(heads), f"|{' --- |' * len(heads)}"]
 
 
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(map(_text, cells))} |"
+def comment_row(cells: Sequence[str]) -> str:
+    """A line of a table."""
+    return f"| {' | '.join(map(comment_text, cells))} |"
 
 
-def _text(text: str) -> str:
+def comment_text(text: str) -> str:
+    """A text on one line, of which no letter is markup or names a user."""
     return markdown_text(one_line(text)).replace("@", "&#64;")
