@@ -1,0 +1,1 @@
+"""What Virtoll survives, shown at the scale that people trust: a module a part, the figures in docs/reliability.md."""

@@ -1,0 +1,38 @@
+"""``python benches/survive PART [ARGUMENT...]`` from the repository's folder, as root: one part of the reliability campaign.
+
+Each part is a module here with ``main(arguments) -> exit code``. It prints the seed that repeats it and a Markdown table,
+and ends with 1 where anything was left, lost, believed or reached that should not have been. ``make survive`` runs all.
+The short form of each part, which CI runs, is ``tests/survive/test_PART.py``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "src")]
+
+PARTS = {
+    "kills": "kill -9, stops, signals and lack of memory, at random moments of runs over every platform",
+    "storage": "full, read-only, failing and slow disks, NFS, two controllers, a clock that is set",
+    "guests": "guests that lie, flood and forge",
+    "inputs": "generated experiments, damaged run folders and packed archives, odd SSH hosts",
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Run the part that is named first with the other arguments, or list the parts."""
+    if not arguments or arguments[0] not in PARTS:
+        print(
+            "\n".join([f"usage: python {sys.argv[0]} PART [ARGUMENT...]", *(f"  {n:9} {w}" for n, w in PARTS.items())])
+        )
+        return 2
+    part = importlib.import_module(f"benches.survive.{arguments[0]}")
+    code: int = part.main(arguments[1:])
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
