@@ -1,8 +1,8 @@
-"""``python benches/survive PART [ARGUMENT...]`` from the repository's folder, as root: one part of the reliability campaign.
+"""One part of the reliability campaign: ``python benches/survive PART [ARGUMENT...]``, in the repository's folder, as root.
 
-Each part is a module here with ``main(arguments) -> exit code``. It prints the seed that repeats it and a Markdown table,
-and ends with 1 where anything was left, lost, believed or reached that should not have been. ``make survive`` runs all.
-The short form of each part, which CI runs, is ``tests/survive/test_PART.py``.
+Each part is a module here with ``main(arguments) -> exit code``. It prints the seed that repeats it and a Markdown
+table. It ends with 1 where something was left, lost, believed or reached that should not have been. ``make survive``
+runs all parts. The short form of each part, which CI runs, is ``tests/survive/test_PART.py``.
 """
 
 from __future__ import annotations
