@@ -15,7 +15,7 @@ EPOCH = SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || stat --forma
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev platforms tools tables images notebooks docs demo test test-compiled test-checks lint lint-quick format test-rust test-python test-inside test-outside test-fresh test-extended test-nested agent wheel man deb licences image fuzz sanitize miri survive verdicts bench bench-wire clean
+.PHONY: help setup setup-dev platforms tools tables images notebooks docs demo test test-compiled test-checks lint lint-quick format test-rust test-python test-inside test-outside test-fresh test-extended test-nested agent wheel man deb licences audit advisories image fuzz sanitize miri survive verdicts bench bench-wire clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -74,6 +74,7 @@ lint-quick:
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	cargo fmt --all --check
+	$(BIN)/python tools/audit.py
 
 format: ## formats Python and Rust
 	$(BIN)/ruff check --fix
@@ -120,6 +121,12 @@ deb: wheel ## builds Debian packages of the wheel, for Debian 12 and 13, into di
 
 licences: ## writes crates/agent/LICENCES.txt, which the wheel carries, from Cargo's list
 	@$(PYTHON) tools/licences.py
+
+audit: setup-dev ## sources, licences and known advisories of what is locked, also by today's databases
+	$(BIN)/python tools/audit.py --live
+
+advisories: setup-dev ## writes what is known today of what is locked into advisories/ (git, PyPI, Go's proxy)
+	$(BIN)/python tools/advisories.py
 
 image: ## builds the guest images alone
 	@$(PYTHON) tools/setup.py --only image
