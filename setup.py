@@ -133,7 +133,9 @@ class Wheel(bdist_wheel):
         for facts in top.glob("*.dist-info"):  # one; an editable wheel holds nothing that there is a bill of
             if self.distribution.get_command_obj("editable_wheel", create=False) is None:
                 (facts / "sboms").mkdir(exist_ok=True)
-                (facts / "sboms" / "virtoll.cdx.json").write_text(bill_of_materials(self.distribution), encoding="utf-8")
+                (facts / "sboms" / "virtoll.cdx.json").write_text(
+                    bill_of_materials(self.distribution), encoding="utf-8"
+                )
         for path in top.rglob("*"):
             path.chmod(0o755 if path.is_dir() or path.relative_to(top) == PACKAGED else 0o644)
 

@@ -1,18 +1,18 @@
-"""What Virtoll is made of, and by whose word: advisories and licences, bills of materials, a program without its builder.
+"""What Virtoll is made of, and by whose word: advisories, licences, digests, and a run that asks nobody.
 
 `make audit` asks the databases of today, `make reproducible` builds everything twice.
 """
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
+import hashlib
 import html
 import json
 import os
 import re
 import shutil
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 from types import ModuleType
@@ -23,10 +23,9 @@ from tests.support import experiments
 from tests.support.commands import REPOSITORY, virtoll
 from tests.test_setup import load_tool
 
-sys.path.insert(0, str(REPOSITORY / "tools"))
 audit: ModuleType = load_tool("audit")
-advisories: ModuleType = audit.advisories
-TODAY = datetime.date(2026, 11, 27)
+pins: ModuleType = audit.snapshot
+TODAY = dt.date(2026, 11, 27)
 FOUND = audit.Finding(("GO-1", "CVE-1"), "a/b", "1.2.3", "it falls over")
 
 
@@ -75,7 +74,7 @@ def test_what_is_found_is_a_complaint_until_it_is_allowed_and_after_that() -> No
     assert list(audit.complaints([FOUND], [entry], TODAY)) == []
     (said,) = audit.complaints([FOUND], [], TODAY)
     assert said.startswith("GO-1 concerns a/b 1.2.3: it falls over: update it, or say in advisories/allowed.toml why")
-    (said,) = audit.complaints([FOUND], [entry], TODAY + datetime.timedelta(days=1))
+    (said,) = audit.complaints([FOUND], [entry], TODAY + dt.timedelta(days=1))
     assert said == "advisories/allowed.toml: CVE-1 was allowed until 2026-11-27: update, or decide again"
     (said,) = audit.complaints([], [entry], TODAY)
     assert said == "advisories/allowed.toml: CVE-1 matches nothing that is locked: remove it"
@@ -99,13 +98,16 @@ def test_a_source_that_is_old_is_said_and_is_no_complaint() -> None:
 @pytest.mark.root
 def test_the_real_tools_find_what_is_planted(snapshot: Path) -> None:
     """An advisory of each kind on a package that is locked: cargo-audit, pip-audit and the Go records each find it."""
-    python = next(iter(advisories.locked_python()))
-    module = next(iter(advisories.locked_go()))
+    python = next(iter(pins.locked_python()))
+    module = next(iter(pins.locked_go()))
     crate = snapshot / "rustsec" / "crates" / "libc"
     crate.mkdir()
     planted = '[advisory]\nid = "RUSTSEC-2026-9999"\npackage = "libc"\ndate = "2026-01-01"\n[versions]\npatched = []\n'
     (crate / "RUSTSEC-2026-9999.md").write_text(f"```toml\n{planted}```\n\n# Planted\n\nWords.\n", encoding="ascii")
-    for file, one in (("pypa", record("PyPI", python, {"introduced": "0"})), ("go", record("Go", module, {"introduced": "0"}))):
+    for file, one in (
+        ("pypa", record("PyPI", python, {"introduced": "0"})),
+        ("go", record("Go", module, {"introduced": "0"})),
+    ):
         (snapshot / f"{file}.json").write_text(json.dumps([one]), encoding="ascii")
     found = {one.package: one for one in audit.without_network(snapshot)}
     assert set(found) == {"libc", python, module}
@@ -114,15 +116,15 @@ def test_the_real_tools_find_what_is_planted(snapshot: Path) -> None:
 
 
 def test_the_snapshot_says_where_it_is_from_and_holds_facts_of_what_is_locked() -> None:
-    folder = advisories.FOLDER
+    folder = pins.FOLDER
     sources = json.loads((folder / "sources.json").read_text(encoding="utf-8"))
     assert set(sources) == {"rustsec", "pypa", "pypi", "go"}
     for name, facts in sources.items():
         assert re.fullmatch(r"\d{4}-\d\d-\d\d", facts["date"]), name
     crates = {path.parent.name for path in (folder / "rustsec").rglob("*.md")}
-    assert crates <= advisories.locked_crates()
+    assert crates <= pins.locked_crates()
     names = {one["package"]["name"] for record in audit._records(folder) for one in record["affected"]}
-    assert names - set(advisories.locked_go()) - set(advisories.locked_python()) == set()
+    assert names - set(pins.locked_go()) - set(pins.locked_python()) == set()
 
 
 def test_the_agent_names_no_folder_of_who_built_it() -> None:
@@ -134,9 +136,16 @@ def test_the_agent_names_no_folder_of_who_built_it() -> None:
     assert re.search(rb"/crates/index\.crates\.io-[0-9a-f]+/[\w-]+-\d+\.\d+\.\d+/src/", program), "names are remapped"
 
 
+def test_the_fuzzers_tool_is_held_to_its_digest() -> None:
+    fuzz = load_tool("cargo_fuzz")
+    assert fuzz.checked(b"a", hashlib.sha256(b"a").hexdigest()) == b"a"
+    with pytest.raises(ValueError, match=f"where {fuzz.SHA256} is expected: nothing was installed"):
+        fuzz.checked(b"a")
+
+
 def test_every_pin_has_a_digest() -> None:
     """Crates by Cargo.lock, Python's packages by hashes, Go's modules by go.sum, the page's scripts and the kernel."""
-    for lock in advisories.CARGO_LOCKS:
+    for lock in pins.CARGO_LOCKS:
         for package in tomllib.loads(lock.read_text(encoding="utf-8"))["package"]:
             if "source" in package:
                 assert package["source"] == "registry+https://github.com/rust-lang/crates.io-index"
@@ -145,9 +154,11 @@ def test_every_pin_has_a_digest() -> None:
         text = (REPOSITORY / name).read_text(encoding="utf-8")
         for pin in re.split(r"\n(?=\S)", text):
             assert "--hash=sha256:" in pin, pin
-    for file in advisories.GO_MODULES:
+    for file in pins.GO_MODULES:
         sums = file.with_name("go.sum").read_text(encoding="utf-8")
-        for module, version in re.findall(r"^\s*(?:require )?(\S+\.\S+/\S+) v(\S+)", file.read_text("utf-8"), re.MULTILINE):
+        for module, version in re.findall(
+            r"^\s*(?:require )?(\S+\.\S+/\S+) v(\S+)", file.read_text("utf-8"), re.MULTILINE
+        ):
             assert f"{module} v{version} h1:" in sums or f"{module} v{version}/go.mod h1:" in sums, module
 
 
@@ -171,7 +182,12 @@ def test_a_run_needs_no_network_and_keeps_no_secret(tmp_path: Path) -> None:
     file = experiments.write(tmp_path, platforms=["native", "netns"], workloads=[small], blocks=1)
     secret = "never-" + "to-be-stored"
     done = virtoll(
-        "run", file, "--verbose", runs=tmp_path / "runs", changed={"ESXI_PASSWORD": secret}, way=("unshare", "--net", "--")
+        "run",
+        file,
+        "--verbose",
+        runs=tmp_path / "runs",
+        changed={"ESXI_PASSWORD": secret},
+        way=("unshare", "--net", "--"),
     )
     assert done.returncode == 0, done.stderr
     (folder,) = (tmp_path / "runs").glob("*-example*/")

@@ -12,7 +12,7 @@ Exit codes: 0, 1 with a sentence for each complaint, 2 where a program is missin
 
 import argparse
 import contextlib
-import datetime
+import datetime as dt
 import http.server
 import json
 import os
@@ -29,10 +29,10 @@ from typing import Any
 
 from packaging.version import Version
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-import advisories  # noqa: E402
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from tools import snapshot
 
-ROOT = advisories.ROOT
+ROOT = snapshot.ROOT
 OLD_DAYS = 180
 _LIVE_SECONDS = 300.0
 _PROGRAMS = Path(sys.executable).parent
@@ -61,7 +61,7 @@ class Allowed:
 
     name: str
     why: str
-    until: datetime.date
+    until: dt.date
 
 
 def read_allowed(file: Path) -> tuple[Allowed, ...]:
@@ -73,13 +73,13 @@ def read_allowed(file: Path) -> tuple[Allowed, ...]:
     found = []
     for name, entry in document.items():
         why, until = (entry.get("why"), entry.get("until")) if isinstance(entry, dict) else (None, None)
-        if not isinstance(why, str) or not why.strip() or type(until) is not datetime.date or len(entry) != 2:
+        if not isinstance(why, str) or not why.strip() or type(until) is not dt.date or len(entry) != 2:
             raise AuditError(f"{file}: {name} needs 'why' (a text), 'until' (a date such as 2027-01-31), no other key")
         found.append(Allowed(name, why, until))
     return tuple(found)
 
 
-def complaints(findings: Sequence[Finding], allowed: Sequence[Allowed], today: datetime.date) -> Iterator[str]:
+def complaints(findings: Sequence[Finding], allowed: Sequence[Allowed], today: dt.date) -> Iterator[str]:
     """What is found and not allowed, what is allowed for too long, and what is allowed for nothing."""
     for entry in allowed:
         if not any(entry.name in finding.names for finding in findings):
@@ -92,10 +92,10 @@ def complaints(findings: Sequence[Finding], allowed: Sequence[Allowed], today: d
             yield f"{finding}: update it, or say in advisories/allowed.toml why it does not concern us, and until when"
 
 
-def old_sources(sources: Mapping[str, Mapping[str, Any]], today: datetime.date) -> Iterator[str]:
+def old_sources(sources: Mapping[str, Mapping[str, Any]], today: dt.date) -> Iterator[str]:
     """A sentence for each source that is older than `OLD_DAYS` days."""
     for name, facts in sources.items():
-        days = (today - datetime.date.fromisoformat(facts["date"])).days
+        days = (today - dt.date.fromisoformat(facts["date"])).days
         if days > OLD_DAYS:
             yield f"advisories/sources.json: what {name} knew is {days} days old ({facts['date']}): 'make advisories'"
 
@@ -128,7 +128,7 @@ def _inside(version: Any, events: Sequence[Mapping[str, str]], order: Any) -> bo
 def _semver(text: str) -> tuple[Any, ...]:
     """An order of semantic versions (semver.org, 11): a pre-release comes before its version."""
     plain, _, pre = text.partition("+")[0].partition("-")
-    numbers = tuple(int(part) for part in plain.split(".")) + (0, 0)
+    numbers = (*(int(part) for part in plain.split(".")), 0, 0)
     marks = tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in pre.split(".") if part)
     return numbers[:3], not pre, marks
 
@@ -153,8 +153,8 @@ def _records(folder: Path) -> Iterator[dict[str, Any]]:
 
 def cargo_audit(database: Path, lock: Path) -> list[Finding]:
     """What cargo-audit says of a lock file, warnings (unmaintained, unsound) included, by a database on this disk."""
-    command = [_program("cargo-audit"), "audit", "--json", "--no-fetch", "--stale", "--db", database, "--file", lock]
-    said = json.loads(_asked(command, codes=(0, 1)))
+    command = [_program("cargo-audit"), "audit", "--json", "--no-fetch", "--stale"]
+    said = json.loads(_asked([*command, "--db", database, "--file", lock], codes=(0, 1)))
     many = [*said["vulnerabilities"]["list"], *(one for kind in said["warnings"].values() for one in kind)]
     return [_of_cargo(one) for one in many if one.get("advisory")]
 
@@ -166,10 +166,10 @@ def _of_cargo(one: Mapping[str, Any]) -> Finding:
 
 def pip_audit(*arguments: str) -> tuple[list[Finding], list[str]]:
     """What pip-audit says of the lock that has all, and which packages it could not ask for."""
-    command = [_program("pip-audit"), "--requirement", advisories.PYTHON_LOCK, "--require-hashes", "--disable-pip"]
+    command = [_program("pip-audit"), "--require-hashes", "--disable-pip", "--requirement", snapshot.PYTHON_LOCK]
     with tempfile.TemporaryDirectory() as folder:
         more = ["--format", "json", "--aliases", "on", "--progress-spinner", "off", "--cache-dir", folder]
-        said = json.loads(_asked([*command, *more, *arguments], codes=(0, 1)))["dependencies"]
+        said = json.loads(_asked([*map(str, command), *more, *arguments], codes=(0, 1)))["dependencies"]
     found = [
         Finding((known["id"], *known["aliases"]), one["name"], one["version"], known.get("description", "")[:160])
         for one in said
@@ -194,7 +194,7 @@ class _Osv(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
-    def log_message(self, format: str, *values: Any) -> None:
+    def log_message(self, format: str, *values: Any) -> None:  # noqa: A002 - the name in the standard library
         """Says nothing."""
 
 
@@ -219,14 +219,14 @@ def judged_by(folder: Path) -> list[Finding]:
     for name in ("http_proxy", "https_proxy", "all_proxy"):
         for one in (name, name.upper()):
             os.environ.pop(one, None)
-    found = [one for lock in advisories.CARGO_LOCKS for one in cargo_audit(folder / "rustsec", lock)]
+    found = [one for lock in snapshot.CARGO_LOCKS for one in cargo_audit(folder / "rustsec", lock)]
     with _served(folder) as address:
         python, unasked = pip_audit("--vulnerability-service", "osv", "--osv-url", address)
     if unasked:
         raise AuditError(f"pip-audit did not ask for {', '.join(unasked)}")
     found += python
     # What a marker leaves out for this Python is not among pip-audit's.
-    found += matching("PyPI", advisories.locked_python(), folder) + matching("Go", advisories.locked_go(), folder)
+    found += matching("PyPI", snapshot.locked_python(), folder) + matching("Go", snapshot.locked_go(), folder)
     return list({(one.names[0], one.package, one.version): one for one in found}.values())
 
 
@@ -240,11 +240,11 @@ def without_network(folder: Path) -> list[Finding]:
 def refused_crates() -> list[str]:
     """What cargo-deny complains of: sources, licences, duplicates."""
     words = []
-    for lock in advisories.CARGO_LOCKS:
+    for lock in snapshot.CARGO_LOCKS:
         manifest = lock.with_name("Cargo.toml")
         command = [_program("cargo-deny"), "--locked", "--color", "never", "--manifest-path", manifest]
         check = ["--config", ROOT / "deny.toml", "check", "--allow", "license-exception-not-encountered"]
-        answer = subprocess.run([*command, *check, "bans", "licenses", "sources"], **_TEXT)
+        answer = subprocess.run([*command, *check, "bans", "licenses", "sources"], check=False, **_TEXT)
         if answer.returncode != 0:
             lines = re.findall(r"^error.*$", answer.stderr, re.MULTILINE) or answer.stderr.splitlines()[-3:]
             words += [f"{manifest.relative_to(ROOT)}: cargo-deny: {line}" for line in lines]
@@ -255,7 +255,7 @@ def live() -> tuple[list[Finding], list[str]]:
     """What the databases of today say, and a sentence for each that gave no or half an answer."""
     found: list[Finding] = []
     silent = []
-    for lock in advisories.CARGO_LOCKS:
+    for lock in snapshot.CARGO_LOCKS:
         try:
             said = json.loads(_asked([_program("cargo-audit"), "audit", "--json", "--file", lock], codes=(0, 1)))
             found += [_of_cargo(one) for one in said["vulnerabilities"]["list"]]
@@ -271,7 +271,7 @@ def live() -> tuple[list[Finding], list[str]]:
     return found, silent
 
 
-_TEXT: dict[str, Any] = {"capture_output": True, "text": True, "cwd": ROOT, "check": False}
+_TEXT: dict[str, Any] = {"capture_output": True, "text": True, "cwd": ROOT}
 
 
 def _program(name: str) -> str:
@@ -283,7 +283,7 @@ def _program(name: str) -> str:
 
 def _asked(command: Sequence[str | Path], codes: Sequence[int]) -> str:
     try:
-        answer = subprocess.run(command, timeout=_LIVE_SECONDS, **_TEXT)
+        answer = subprocess.run(command, timeout=_LIVE_SECONDS, check=False, **_TEXT)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise AuditError(f"{Path(command[0]).name} did not end well ({error})") from error
     if answer.returncode not in codes or not answer.stdout.lstrip().startswith(("{", "[")):
@@ -301,8 +301,8 @@ def main(arguments: Sequence[str]) -> int:
     if options.inside:
         print(json.dumps([vars(one) for one in judged_by(options.inside)]))
         return 0
-    today = datetime.datetime.now(tz=datetime.UTC).date()
-    folder = advisories.FOLDER
+    today = dt.datetime.now(tz=dt.UTC).date()
+    folder = snapshot.FOLDER
     allowed = read_allowed(folder / "allowed.toml")
     sources = json.loads((folder / "sources.json").read_text(encoding="utf-8"))
     found = without_network(folder)
@@ -314,7 +314,7 @@ def main(arguments: Sequence[str]) -> int:
     wrong = [*refused_crates(), *complaints(found, allowed, today)]
     for sentence in (*said, *wrong):
         print(f"audit: {sentence}", file=sys.stderr)
-    crates, python, go = len(advisories.locked_crates()), len(advisories.locked_python()), len(advisories.locked_go())
+    crates, python, go = len(snapshot.locked_crates()), len(snapshot.locked_python()), len(snapshot.locked_go())
     print(f"audit: {crates} crates, {python} packages of PyPI, {go} Go modules: {len(wrong)} complaints")
     return 1 if wrong else 0
 

@@ -151,9 +151,17 @@ def test_mmdebstrap_is_held_to_the_signature_too(harm: Callable[[Path], None], a
 @pytest.mark.parametrize(
     ("name", "text", "option"),
     [
-        ("a.list", "# deb [trusted=yes] http://one ./\ndeb [arch=amd64 trusted=yes] http://two/debian sid main\n", "trusted"),
+        (
+            "a.list",
+            "# deb [trusted=yes] http://one ./\ndeb [arch=amd64 trusted=yes] http://two/debian sid main\n",
+            "trusted",
+        ),
         ("a.list", "deb [allow-insecure=YES] http://two/debian sid main\n", "allow-insecure"),
-        ("a.sources", "Types: deb\nURIs: http://one\n\nTypes: deb\nURIs: http://x\n http://two/debian/\nTrusted: yes\n", "trusted"),
+        (
+            "a.sources",
+            "Types: deb\nURIs: http://one\n\nTypes: deb\nURIs: http://x\n http://two/debian/\nTrusted: yes\n",
+            "trusted",
+        ),
         ("a.sources", "Types: deb\nURIs: http://two/debian\nAllow-Weak: true\n", "allow-weak"),
     ],
 )

@@ -64,9 +64,7 @@ def agent(version: str, sha256: str, program: bytes, *, own: bool = True) -> Com
         parts.append(library("glibc", said[1].decode(), "pkg:deb/debian/glibc", expression="LGPL-2.1-or-later"))
     for crate in json.loads(CRATES.read_text(encoding="utf-8")) if own else ():
         name, licence = crate["name"], crate["licence"]
-        parts.append(
-            library(name, crate["version"], f"pkg:cargo/{name}", sha256=crate["sha256"], expression=licence)
-        )
+        parts.append(library(name, crate["version"], f"pkg:cargo/{name}", sha256=crate["sha256"], expression=licence))
     found: Component = {
         "type": "application",
         "bom-ref": "virtoll-agent",

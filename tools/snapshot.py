@@ -10,7 +10,7 @@ source could not be reached.
 """
 
 import argparse
-import datetime
+import datetime as dt
 import json
 import os
 import re
@@ -61,7 +61,9 @@ def locked_go() -> dict[str, set[str]]:
     """Go module -> versions without the v: what the tools' go.mod files pin, and gVisor."""
     found: dict[str, set[str]] = {}
     for file in GO_MODULES:
-        for name, version in re.findall(r"^\s*(?:require )?(\S+\.\S+/\S+) v(\S+)", file.read_text("utf-8"), re.MULTILINE):
+        for name, version in re.findall(
+            r"^\s*(?:require )?(\S+\.\S+/\S+) v(\S+)", file.read_text("utf-8"), re.MULTILINE
+        ):
             found.setdefault(name, set()).add(version)
     source = (ROOT / "src/virtoll/image/third_party.py").read_text(encoding="utf-8")
     for name, version in re.findall(r'^MODULE = "(.+)"\nVERSION = "v(.+)"', source, re.MULTILINE):
@@ -152,7 +154,7 @@ def main(arguments: Sequence[str]) -> int:
                 sources |= take(Path(name), options)
             except Unreachable as error:
                 failed = 1
-                print(f"advisories: {error}; what the folder has of it stays", file=sys.stderr)
+                print(f"snapshot: {error}; what the folder has of it stays", file=sys.stderr)
             write_json("sources.json", sources)
     return failed
 
@@ -180,7 +182,7 @@ def _take_pypi(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     write_json("pypi.json", records)
     locked = {(name, version) for name, versions in locked_python().items() for version in versions}
     unasked = sorted(f"{name}=={version}" for name, version in locked - set(asked.items()))
-    today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
+    today = dt.datetime.now(tz=dt.UTC).date().isoformat()
     facts = {"from": "https://pypi.org/pypi/NAME/json", "date": today, "advisories": len(records)}
     return {"pypi": {**facts, "packages": len(asked), "not asked, as they are not the latest": unasked}}
 
@@ -222,7 +224,7 @@ def _run(command: Sequence[str], environment: Mapping[str, str] | None = None, f
 
 def _json(address: str) -> Any:
     try:
-        with urllib.request.urlopen(address, timeout=_SECONDS) as answer:
+        with urllib.request.urlopen(address, timeout=_SECONDS) as answer:  # noqa: S310 - an address of PyPI's
             return json.loads(answer.read())
     except (OSError, ValueError, urllib.error.URLError) as error:
         raise Unreachable(f"{address} gave no answer ({error})") from error
