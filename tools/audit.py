@@ -242,8 +242,8 @@ def refused_crates() -> list[str]:
     words = []
     for lock in snapshot.CARGO_LOCKS:
         manifest = lock.with_name("Cargo.toml")
-        command = [_program("cargo-deny"), "--locked", "--color", "never", "--manifest-path", manifest]
-        check = ["--config", ROOT / "deny.toml", "check", "--allow", "license-exception-not-encountered"]
+        command = [_program("cargo-deny"), "--locked", "--color", "never", "--manifest-path", str(manifest)]
+        check = ["--config", str(ROOT / "deny.toml"), "check", "--allow", "license-exception-not-encountered"]
         answer = subprocess.run([*command, *check, "bans", "licenses", "sources"], check=False, **_TEXT)
         if answer.returncode != 0:
             lines = re.findall(r"^error.*$", answer.stderr, re.MULTILINE) or answer.stderr.splitlines()[-3:]
