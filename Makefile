@@ -4,7 +4,6 @@ PYTHON ?= python3
 FUZZ_SECONDS ?= 10
 # The same inputs each time; 0 for random ones, which are then kept in fuzz/corpus.
 FUZZ_SEED ?= 1
-FUZZ_VERSION := 0.13.2
 BIN := .venv/bin
 CARGO_FLAGS := --locked
 WORKERS ?= 3
@@ -15,7 +14,7 @@ EPOCH = SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || stat --forma
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev platforms tools tables images notebooks docs demo test test-compiled test-checks lint lint-quick format test-rust test-python test-inside test-outside test-fresh test-extended test-nested agent wheel man deb licences image fuzz sanitize miri survive verdicts bench bench-wire clean
+.PHONY: help setup setup-dev platforms tools tables images notebooks docs demo test test-compiled test-checks lint lint-quick format test-rust test-python test-inside test-outside test-fresh test-extended test-nested agent wheel man deb licences audit advisories reproducible image fuzz sanitize miri survive verdicts bench bench-wire clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -74,6 +73,7 @@ lint-quick:
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	cargo fmt --all --check
+	$(BIN)/python tools/audit.py
 
 format: ## formats Python and Rust
 	$(BIN)/ruff check --fix
@@ -121,13 +121,22 @@ deb: wheel ## builds Debian packages of the wheel, for Debian 12 and 13, into di
 licences: ## writes crates/agent/LICENCES.txt, which the wheel carries, from Cargo's list
 	@$(PYTHON) tools/licences.py
 
+audit: setup-dev ## sources, licences and known advisories of what is locked, also by today's databases
+	$(BIN)/python tools/audit.py --live
+
+advisories: setup-dev ## writes what is known today of what is locked into advisories/ (git, PyPI, Go's proxy)
+	$(BIN)/python tools/snapshot.py
+
+reproducible: setup-dev ## builds agent and wheel twice, in two folders, and compares their digests (ten minutes)
+	@$(BIN)/python tools/reproducible.py
+
 image: ## builds the guest images alone
 	@$(PYTHON) tools/setup.py --only image
 
 # Where clang brings libFuzzer, the targets are linked with that; else its C++ is compiled, which takes about as long as the rest.
 # cargo-fuzz and sanitizers need nightly features of the compiler; RUSTC_BOOTSTRAP lets a stable one offer them.
 fuzz: ## each fuzz target for FUZZ_SECONDS (10); FUZZ_SEED=0 explores anew
-	@cargo fuzz --version >/dev/null 2>&1 || cargo install cargo-fuzz --locked --version $(FUZZ_VERSION)
+	@cargo fuzz --version >/dev/null 2>&1 || $(PYTHON) tools/cargo_fuzz.py
 	@set -e; library=$$(clang --print-file-name=libclang_rt.fuzzer-$$(uname -m).a 2>/dev/null || true); \
 	case $$library in /*) export CUSTOM_LIBFUZZER_PATH=$$library ;; esac; \
 	targets=$$(RUSTC_BOOTSTRAP=1 cargo fuzz list); test -n "$$targets"; for target in $$targets; do \

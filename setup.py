@@ -7,12 +7,15 @@ install of a clone needs no agent. The manual pages (``make man``) of the folder
 ``pyproject.toml``.
 """
 
+import hashlib
 import importlib.util
 import os
 import platform
 import shutil
 import stat
+import tomllib
 from pathlib import Path
+from types import ModuleType
 
 from setuptools import Distribution, setup
 from setuptools.command.bdist_wheel import bdist_wheel
@@ -27,14 +30,20 @@ def agent() -> Path:
     return Path(os.environ.get("VIRTOLL_AGENT") or ROOT / "build" / "virtoll-agent")
 
 
-def machine_of(program: Path) -> str:
-    """For which machine the agent is, as ``uname -m`` says it; ends the build where a wheel may not carry it."""
-    place = ROOT / "src" / "virtoll" / "image" / "elf.py"
-    specification = importlib.util.spec_from_file_location("virtoll_elf", place)
+def of_the_package(name: str) -> ModuleType:
+    """A module of ``virtoll.image`` that needs the standard library alone, without importing the package."""
+    place = ROOT / "src" / "virtoll" / "image" / f"{name}.py"
+    specification = importlib.util.spec_from_file_location(f"virtoll_{name}", place)
     assert specification is not None
     assert specification.loader is not None
-    elf = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(elf)
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def machine_of(program: Path) -> str:
+    """For which machine the agent is, as ``uname -m`` says it; ends the build where a wheel may not carry it."""
+    elf = of_the_package("elf")
     build = (
         "build it with 'make agent' in the source's folder (needs Rust 1.90 and clang), or let VIRTOLL_AGENT name one"
     )
@@ -67,6 +76,19 @@ def manual_pages() -> list[str]:
     if not found:
         raise SystemExit(f"virtoll: VIRTOLL_MAN is {named}, which holds no manual page; write them with 'make man'")
     return [os.path.relpath(page, ROOT) for page in found]
+
+
+def bill_of_materials(distribution: Distribution) -> str:
+    """What the wheel holds and asks for, as CycloneDX (PEP 770); without what only work on Virtoll itself needs."""
+    sbom = of_the_package("sbom")
+    content = agent().read_bytes()
+    requirements = {"": distribution.install_requires, **distribution.extras_require}
+    for name in ("build", "dev"):
+        requirements.pop(name, None)
+    origins = ROOT / "src" / "virtoll" / "report" / "browser" / "library" / "ORIGINS.toml"
+    scripts = tomllib.loads(origins.read_text(encoding="utf-8"))
+    digest = hashlib.sha256(content).hexdigest()
+    return str(sbom.text(sbom.wheel(distribution.get_version(), content, digest, requirements, scripts)))
 
 
 class WithAgent(Distribution):
@@ -105,9 +127,15 @@ class Wheel(bdist_wheel):
         return "py3", "none", ".".join(f"{kind}_{machine}" for kind in kinds)
 
     def write_wheelfile(self, *arguments: str, **named: str) -> None:
-        """Also gives every file the same rights, whatever this machine's umask is, before the wheel is packed."""
+        """Also writes the bill of materials, and gives every file the same rights, whatever this machine's umask is."""
         super().write_wheelfile(*arguments, **named)
         top = Path(self.bdist_dir)
+        for facts in top.glob("*.dist-info"):  # one; an editable wheel holds nothing that there is a bill of
+            if self.distribution.get_command_obj("editable_wheel", create=False) is None:
+                (facts / "sboms").mkdir(exist_ok=True)
+                (facts / "sboms" / "virtoll.cdx.json").write_text(
+                    bill_of_materials(self.distribution), encoding="utf-8"
+                )
         for path in top.rglob("*"):
             path.chmod(0o755 if path.is_dir() or path.relative_to(top) == PACKAGED else 0o644)
 

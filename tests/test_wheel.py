@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from email import message_from_bytes
 from pathlib import Path
 
 import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
 from tests.support.commands import REPOSITORY
 from tests.support.wheels import build_sdist, build_wheel, copy_source, tracked
 from tests.test_setup import load_tool
@@ -64,6 +69,27 @@ def test_the_agent_keeps_its_rights_and_the_licences_are_beside_it(wheel: Path) 
     assert "LGPL-3.0-only" in str(facts["License-Expression"])
     for part in ("malachite-nz 0.14", "relink the agent", "GNU LESSER GENERAL PUBLIC LICENSE", "Version 2.1"):
         assert part in licences
+
+
+def test_the_wheel_says_what_it_is_made_of(wheel: Path) -> None:
+    """By PEP 770: the agent as it is, its crates, the page's scripts, and what pip installs besides."""
+    with zipfile.ZipFile(wheel) as archive:
+        text = archive.read("virtoll-0.1.0.dist-info/sboms/virtoll.cdx.json").decode()
+        program = archive.read(AGENT)
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
+    bill = json.loads(text)
+    parts = {one["name"]: one for one in bill["components"]}
+    assert parts["virtoll-agent"]["hashes"] == [{"alg": "SHA-256", "content": hashlib.sha256(program).hexdigest()}]
+    crates = {one["name"]: one for one in parts["virtoll-agent"]["components"]}
+    lock = {one["name"]: one for one in tomllib.loads((REPOSITORY / "Cargo.lock").read_text("utf-8"))["package"]}
+    assert {"malachite-nz", "rustix", "serde_json"} <= set(crates)
+    for name, crate in crates.items():
+        assert crate["hashes"][0]["content"] == lock[name]["checksum"], name
+    assert parts["vega"]["purl"] == "pkg:npm/vega@6.2.0"
+    assert parts["numpy"]["scope"] == "required"
+    assert "version" not in parts["numpy"], "pip chooses it"
+    assert parts["pyvmomi"]["scope"] == "optional"
+    assert not {"pytest", "ruff", "virtoll"} & set(parts)
 
 
 @pytest.mark.skipif(shutil.which("cargo") is None, reason="needs cargo")

@@ -1,19 +1,24 @@
 #!/usr/bin/env python3
 """Writes crates/agent/LICENCES.txt: what the static agent links, under which licences, and how to relink it.
 
+The same crates, with the digests by which Cargo.lock pins them, go to src/virtoll/image/crates.json, for bills of
+materials (virtoll/image/sbom.py).
+
 `python3 tools/licences.py` (`make licences`) reads Cargo's own list and the licence files of the crates as they were
 downloaded; the texts of the GPL and LGPL are those of Debian. `--check` compares the names and versions alone.
-Standard library only. Exit codes: 0, or 1 where the file does not name what Cargo.lock pins.
+Standard library only. Exit codes: 0, or 1 where a file does not name what Cargo.lock pins.
 """
 
 import json
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "crates" / "agent" / "LICENCES.txt"
+CRATES = ROOT / "src" / "virtoll" / "image" / "crates.json"
 _COMMON = Path("/usr/share/common-licenses")
 _TEXTS = ("LGPL-3", "GPL-3", "LGPL-2.1")
 _NAMES = ("licen[cs]e*", "LICEN[CS]E*", "COPYING*", "UNLICENSE*")
@@ -65,6 +70,18 @@ def table(crates: list[dict[str, str]]) -> str:
     return "".join(f"{crate['name']} {crate['version']}: {crate['licence']}\n" for crate in crates)
 
 
+def pinned(crates: list[dict[str, str]]) -> str:
+    """The crates with the SHA-256 of their files on crates.io, as JSON."""
+    lock = tomllib.loads((ROOT / "Cargo.lock").read_text(encoding="utf-8"))["package"]
+    digests = {(one["name"], one["version"]): one.get("checksum", "") for one in lock}
+    kept = [
+        {key: crate[key] for key in ("name", "version", "licence")}
+        | {"sha256": digests[crate["name"], crate["version"]]}
+        for crate in crates
+    ]
+    return json.dumps(kept, indent=1) + "\n"
+
+
 def document() -> str:
     """The whole file; each text once, with the crates whose it is."""
     crates = linked()
@@ -92,11 +109,14 @@ def _asked(command: list[str]) -> str:
 def main() -> int:
     """Writes the file, or compares its table."""
     if "--check" in sys.argv[1:]:
-        if table(linked()) in TARGET.read_text(encoding="utf-8"):
-            return 0
-        print(f"licences: {TARGET.relative_to(ROOT)} differs from Cargo.lock; run 'make licences'", file=sys.stderr)
-        return 1
+        crates = linked()
+        right = {TARGET: table(crates) in TARGET.read_text(encoding="utf-8")}
+        right[CRATES] = pinned(crates) == CRATES.read_text(encoding="utf-8")
+        for file in (file for file, same in right.items() if not same):
+            print(f"licences: {file.relative_to(ROOT)} differs from Cargo.lock; run 'make licences'", file=sys.stderr)
+        return 0 if all(right.values()) else 1
     TARGET.write_text(document(), encoding="utf-8")
+    CRATES.write_text(pinned(linked()), encoding="utf-8")
     return 0
 
 

@@ -12,6 +12,7 @@ Exit codes: 0 ready, 1 a step failed (its output stands above), 2 the user has t
 import argparse
 import hashlib
 import importlib.util
+import json
 import os
 import platform
 import shlex
@@ -227,10 +228,21 @@ def place(source: Path, target: Path) -> bool:
     return True
 
 
+def without_this_machine(triple: str) -> list[str]:
+    """Options of cargo by which the program names no folder of this user's, so that it is the same one everywhere.
+
+    They come to what .cargo/config.toml says. The names are in the crates' panics; our own are relative already.
+    """
+    home = os.environ.get("CARGO_HOME") or Path.home() / ".cargo"
+    flags = [f"--remap-path-prefix={Path(home).absolute()}/registry/src=/crates"]
+    return ["--config", f"target.{triple}.rustflags={json.dumps(flags)}"]
+
+
 def build_agent() -> None:
     """Builds the static agent (cargo decides whether anything is to do) and puts it to build/virtoll-agent."""
     triple = host_triple()
-    run(["cargo", "build", "--release", "--locked", "--target", triple, "-p", "virtoll-agent"])
+    same = without_this_machine(triple)
+    run(["cargo", "build", *same, "--release", "--locked", "--target", triple, "-p", "virtoll-agent"])
     target = Path(os.environ.get("CARGO_TARGET_DIR", "target"))
     built = ROOT / target / triple / "release" / "virtoll-agent"
     if not is_static(built.read_bytes()):

@@ -2,13 +2,13 @@
 
 import hashlib
 import html
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from playwright.sync_api import Browser
 from tests.support.browsing import Visit, chromium, visit
 from tests.support.made_up_folder import write_run
@@ -116,7 +116,7 @@ def toggle(here: Visit, group: str, name: str) -> None:
 
 def test_the_librarys_files_are_those_of_npm() -> None:
     folder = Path(browser_files.__file__).with_name("library")
-    origins = yaml.safe_load((folder / "ORIGINS.yaml").read_text(encoding="utf-8"))
+    origins = tomllib.loads((folder / "ORIGINS.toml").read_text(encoding="utf-8"))
     assert {one.name for one in folder.glob("*.js")} == set(origins)
     for name, origin in origins.items():
         assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == origin["sha256"], name

@@ -1,4 +1,4 @@
-"""``virtoll image``: build, list and show guest images."""
+"""``virtoll image``: build, list and show guest images, and what they are made of."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def build(
 
     A run that needs one does so too. Once built, it needs no network any more.
     """
-    from virtoll.image import FormName, image_form, prepare_image
+    from virtoll.image import FormName, image_bill, image_form, prepare_image
 
     for wanted in form or ():
         if wanted not in get_args(FormName):
@@ -49,6 +49,7 @@ def build(
     for one in known:
         if one in (form or ()):
             image_form(image, one, progress=say)
+    image_bill(image, progress=say)
     say(f"image {image.name} {image.digest} is in {image.root.parent}")
 
 
@@ -123,6 +124,19 @@ def show(name: Name = "full", as_json: Json = False) -> None:
     for package, version in sorted(tools.get("packages", {}).items()):
         lines.append(f"{package} {version}: {', '.join(tools['licences'][package])}")
     sys.stdout.write("\n".join(lines) + "\n")
+
+
+@app.command("sbom")
+def bill(name: Name = "full") -> None:
+    """Print what an image is made of, as CycloneDX.
+
+    A bill of materials in JSON: the agent with its crates, every Debian package, and the kernel that machines boot,
+    each with its version and digest. It is in the cache beside the image.
+    """
+    from virtoll.image import image_bill, prepare_image, with_kernel_if_there
+
+    image = with_kernel_if_there(prepare_image(name, offline=True), offline=True)
+    sys.stdout.write(image_bill(image).read_text(encoding="utf-8"))
 
 
 def bytes_of(image: Any) -> int:

@@ -18,7 +18,8 @@ def ssh_command(*settings: str, connect_seconds: int = 10, configuration: Path |
     ``configuration``: the one file that is read instead of the user's and the machine's.
     """
     file = () if configuration is None else ("-F", str(configuration))
-    words = ("BatchMode=yes", f"ConnectTimeout={connect_seconds}", *settings)
+    # Whatever ssh_config says: who holds the other host is handed neither the user's keys nor the screen.
+    words = ("BatchMode=yes", f"ConnectTimeout={connect_seconds}", "ForwardAgent=no", "ForwardX11=no", *settings)
     return ("ssh", *file, "-T", *(word for one in words for word in ("-o", one)))
 
 

@@ -19,6 +19,7 @@ from virtoll.image.guest import (
     with_kernel,
     with_kernel_if_there,
 )
+from virtoll.image.inventory import image_bill
 from virtoll.image.kernel import GuestKernel
 from virtoll.image.kernel_source import KernelDownload, kernel_download
 from virtoll.image.tools import FULL, RECIPES, Recipe
@@ -39,6 +40,7 @@ __all__ = [
     "boot_disk",
     "default_cache",
     "file_digest",
+    "image_bill",
     "image_form",
     "kernel_download",
     "made_forms",

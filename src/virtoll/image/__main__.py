@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from virtoll.errors import VirtollError
-from virtoll.image import IMAGES, GuestImage, prepare_image, prepare_parts
+from virtoll.image import IMAGES, GuestImage, image_bill, prepare_image, prepare_parts
 
 
 def main() -> int:
@@ -23,6 +23,7 @@ def main() -> int:
             return 0
         for name in options.images:
             image = prepare_image(name, kernel=True, offline=options.offline, progress=_say)
+            image_bill(image, progress=_say)
             if not options.quiet:
                 _show(image)
     except VirtollError as error:

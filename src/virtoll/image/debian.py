@@ -1,7 +1,8 @@
 """Gets packages from the system's own Debian sources into the cache, without root and without installing anything.
 
 apt runs with lists, cache and hooks of its own (a private configuration file), so that the host's package state is
-neither read for what is new nor changed. Apt checks signatures and hashes as always. A source that fails (a third
+neither read for what is new nor changed. Apt verifies the archive's signature and each file's digest, whatever the
+host's configuration allows, and what it brought is held to that digest here again. A source that fails (a third
 party's, say) does no harm as long as another has the package.
 
 Main types: `Package`. Must not: install, or write outside the folder it is given.
@@ -12,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -20,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from virtoll.errors import ImageError, remedy_for
+from virtoll.image.apt_sources import refuse_unsigned
 from virtoll.image.cache import Cache, Progress, file_digest
 
 _TIMEOUT_S = 900.0
@@ -37,6 +40,10 @@ Acquire::Languages "none";
 Acquire::Retries "2";
 Acquire::http::Timeout "20";
 Acquire::https::Timeout "20";
+Acquire::AllowInsecureRepositories "false";
+Acquire::AllowWeakRepositories "false";
+Acquire::AllowDowngradeToInsecureRepositories "false";
+APT::Get::AllowUnauthenticated "false";
 #clear APT::Update::Pre-Invoke;
 #clear APT::Update::Post-Invoke;
 #clear APT::Update::Post-Invoke-Success;
@@ -100,28 +107,17 @@ def fetch_closure(
         configuration, words = _update(private, f"Debian's packages {', '.join(names)}", progress, suites)
         (private / "status").touch()
         progress(f"downloading {', '.join(names)} and what they depend on")
+        bare = ["-o", f"Dir::State::status={private / 'status'}", "--yes", "--no-install-recommends"]
         try:
-            run(
-                [
-                    "apt-get",
-                    "--config-file",
-                    configuration,
-                    "--quiet",
-                    "--yes",
-                    "--download-only",
-                    "--no-install-recommends",
-                    "-o",
-                    f"Dir::State::status={private / 'status'}",
-                    "install",
-                    *names,
-                ]
-            )
+            run(["apt-get", "--config-file", configuration, "--quiet", *bare, "--download-only", "install", *names])
+            debs = sorted((private / "cache/archives").glob("*.deb"))
+            versions = {
+                run(["dpkg-deb", "--show", "--showformat", "${Package}", deb]): _facts(deb)["version"] for deb in debs
+            }
+            _require_signed(configuration, [f"{name}={version}" for name, version in versions.items()], debs)
         except ImageError as error:
             raise ImageError(f"{error} {words}".strip()) from error
-        versions = {}
-        for deb in sorted((private / "cache/archives").glob("*.deb")):
-            package = run(["dpkg-deb", "--show", "--showformat", "${Package}", deb])
-            versions[package] = _facts(deb)["version"]
+        for deb in debs:
             shutil.move(deb, folder / deb.name)
         return versions
 
@@ -138,18 +134,21 @@ def install(
     documents: Sequence[str] = (),
     source: str | None = None,
     mode: str | None = None,
+    lists: Path | None = None,
 ) -> dict[str, str]:
     """Installs packages of a suite of Debian into a new folder, their own scripts run in it; package -> version.
 
     The mirror is the one that this host's own sources name, unless a `source` (a line of sources.list) is given.
     `variant` and `mode`: mmdebstrap's, what comes besides the packages, and how their scripts are run; `licences`: keep
-    each package's copyright file; `documents`: patterns of other files below /usr/share/doc to keep.
+    each package's copyright file; `documents`: patterns of other files below /usr/share/doc to keep; `lists`: a new
+    folder for the signed lists that apt chose from (`published` reads them).
     Everything in the folder belongs to who calls, and it has no device nodes. As an ordinary user it needs
     subordinate user ids (/etc/subuid). Raises ImageError where mmdebstrap is missing or fails.
     """
     progress(f"installing {', '.join(names)} of Debian {suite} into a folder (some minutes)")
     # A mirror may be behind with a suite that changes each day; what it has is signed all the same.
-    source = source or f"deb [check-valid-until=no] {_mirror()} {suite} {components}"
+    signed = f" signed-by={_KEYS}" if Path(_KEYS).exists() else ""  # else by the keys that mmdebstrap knows
+    source = source or f"deb [check-valid-until=no{signed}] {_mirror()} {suite} {components}"
     left_out = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "info", "man", "locale")]
     wanted = [*(["*/copyright"] if licences else []), *documents]
     kept = [f"--dpkgopt=path-include=/usr/share/doc/{pattern}" for pattern in wanted]
@@ -169,9 +168,12 @@ def install(
         "--format=tar",
         '--aptopt=APT::Install-Recommends "false"',
         '--aptopt=Acquire::Check-Valid-Until "false"',
+        '--aptopt=Acquire::GzipIndexes "false"',
+        '--aptopt=Acquire::AllowInsecureRepositories "false"',
         "--dpkgopt=force-unsafe-io",
         *left_out,
         *kept,
+        *([f"--customize-hook=sync-out /var/lib/apt/lists {shlex.quote(str(lists))}"] if lists else []),
         f"--include={','.join(names)}",
         suite,
         archive,
@@ -186,6 +188,21 @@ def install(
     archive.unlink()
     shown = run(["dpkg-query", f"--admindir={tree / 'var/lib/dpkg'}", "--show", "--showformat=${Package} ${Version}\n"])
     return dict(line.split() for line in shown.splitlines() if len(line.split()) == 2)
+
+
+def published(lists: Path) -> dict[tuple[str, str], dict[str, str]]:
+    """Package and version -> its architecture and its .deb file's SHA-256 (hex), as apt's lists in a folder have them.
+
+    Those lists are Debian's signed word: apt held each package to them before it was unpacked.
+    """
+    found = {}
+    for file in sorted(lists.glob("*Packages")):
+        for stanza in file.read_text(encoding="utf-8").split("\n\n"):
+            fields = dict(re.findall(r"^(Package|Version|Architecture|SHA256): *(\S+)$", stanza, re.MULTILINE))
+            if len(fields) == 4:
+                facts = {"architecture": fields["Architecture"], "sha256": fields["SHA256"]}
+                found[fields["Package"], fields["Version"]] = facts
+    return found
 
 
 def _mirror() -> str:
@@ -214,7 +231,8 @@ def run(
     """Runs a program in a folder and returns its output; raises ImageError with its last words."""
     answer = _run(arguments, folder, environment)
     if answer.returncode != 0:
-        words = (answer.stderr.strip() or answer.stdout.strip() or "no message").splitlines()[-1]
+        lines = (answer.stderr.strip() or answer.stdout.strip() or "no message").splitlines()
+        words = next((line for line in lines if line.startswith("E: ")), lines[-1])  # apt's cause stands first
         raise ImageError(f"{arguments[0]} failed with exit code {answer.returncode}: {words}")
     return answer.stdout
 
@@ -255,14 +273,27 @@ def _download(folder: Path, name: str, pattern: str | None, progress: Progress) 
         concrete = _resolve(configuration, name, pattern)
         progress(f"downloading {concrete}")
         run(["apt-get", "--config-file", configuration, "--quiet", "download", concrete], private / "download")
+        (downloaded,) = (private / "download").glob("*.deb")
+        _require_signed(configuration, [concrete], [downloaded])
     except ImageError as error:
         reason = words or str(error)
         advice = "check the network and the system's apt sources"
         raise ImageError(f"Debian's package {name} could not be downloaded ({reason}): {advice}.") from error
-    (downloaded,) = (private / "download").glob("*.deb")
     downloaded.replace(folder / "package.deb")
     facts = {"name": concrete, **_facts(folder / "package.deb"), "sha256": file_digest(folder / "package.deb")}
     (folder / "package.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
+
+
+def _require_signed(configuration: Path, packages: Sequence[str], debs: Sequence[Path]) -> None:
+    """ImageError where a file has not a digest of the signed lists, or a package's source is not verified by apt."""
+    said = run(["apt-get", "--config-file", configuration, "--quiet", "--print-uris", "download", *packages])
+    found = re.findall(r"^'([^']+)' \S+ \d+ SHA256:([0-9a-f]{64})", said, re.MULTILINE)
+    places = ["LIST", "Dir::Etc::sourcelist/f", "PARTS", "Dir::Etc::sourceparts/d"]
+    configured = run(["apt-config", "--config-file", configuration, "shell", *places])
+    refuse_unsigned((address for address, _ in found), configured)
+    for deb in debs:
+        if file_digest(deb) not in {digest for _, digest in found}:
+            raise ImageError(f"{deb.name} has another digest than the archive's signed list says")
 
 
 def _update(private: Path, wanted: str, progress: Progress, suites: Sequence[str] = ()) -> tuple[Path, str]:

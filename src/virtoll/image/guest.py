@@ -20,7 +20,7 @@ from virtoll.image import debian, initramfs
 from virtoll.image.cache import Cache, Progress, default_cache, file_digest, tree_digest
 from virtoll.image.clone import usable_agent
 from virtoll.image.kernel import GuestKernel, prepare_kernel
-from virtoll.image.tools import RECIPES, Recipe, ToolTree, prepare_tools
+from virtoll.image.tools import DEBS, RECIPES, Recipe, ToolTree, prepare_tools
 
 IMAGES: Mapping[str, str] = {
     "tiny": "the agent alone",
@@ -239,6 +239,8 @@ def _fill(
         **({"tools": {"digest": f"sha256:{tools.digest}", **tools.facts}} if tools else {}),
     }
     (folder / "image.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
+    if tools is not None and tools.debs is not None:
+        (folder / DEBS).write_text(tools.debs, encoding="utf-8")
 
 
 def _fill_for_machines(folder: Path, image: GuestImage, kernel: GuestKernel, progress: Progress) -> None:

@@ -46,7 +46,7 @@ class _Pinned(NamedTuple):
 
 _SIMULATOR: Final = _Pinned("vcsim", "VMware's simulator of an ESXi host", ".", ("go.mod", "go.sum", "main.go"), "1.23")
 _PACKAGER: Final = _Pinned(
-    "nfpm", "the package writer nfpm", "github.com/goreleaser/nfpm/v2/cmd/nfpm", ("go.mod", "go.sum"), "1.25"
+    "nfpm", "the package writer nfpm", "github.com/goreleaser/nfpm/v2/cmd/nfpm", ("go.mod", "go.sum"), "1.26"
 )
 
 

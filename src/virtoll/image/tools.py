@@ -23,6 +23,9 @@ from virtoll.image import debian
 from virtoll.image.cache import Cache, Progress
 from virtoll.image.licences import read_licences
 
+DEBS = "debs.json"
+"""In a tree's object: package -> architecture of its .deb file, and that file's SHA-256 (hex)."""
+
 _VERSION = 1  # raise it when what is made from the same recipe changes
 
 
@@ -111,11 +114,15 @@ _WRITTEN = {
 
 @dataclass(frozen=True)
 class ToolTree:
-    """A tree in the cache. `digest`: of its object; `facts`: suite, wanted packages, all packages, their licences."""
+    """A tree in the cache. `digest`: of its object; `facts`: suite, wanted packages, all packages, their licences.
+
+    `debs`: what is known of the packages' files, as JSON; None in a tree that an older Virtoll made.
+    """
 
     digest: str
     root: Path
     facts: dict[str, Any]
+    debs: str | None = None
 
     @property
     def packages(self) -> dict[str, str]:
@@ -148,7 +155,8 @@ def prepare_tools(
         _require_mmdebstrap(name)
         found = cache.build(reference, lambda folder: _fill(folder, recipe, progress), progress)
     facts = json.loads((found / "tools.json").read_text(encoding="utf-8"))
-    return ToolTree(found.name, found / "root", facts)
+    debs = found / DEBS
+    return ToolTree(found.name, found / "root", facts, debs.read_text(encoding="utf-8") if debs.exists() else None)
 
 
 def _require_mmdebstrap(name: str) -> None:
@@ -162,8 +170,9 @@ def _require_mmdebstrap(name: str) -> None:
 
 
 def _fill(folder: Path, recipe: Recipe, progress: Progress) -> None:
-    """Fills an object with root/ and tools.json."""
-    tree = folder.parent / "tree"
+    """Fills an object with root/, tools.json and debs.json."""
+    tree, lists = folder.parent / "tree", folder.parent / "lists"
+    lists.mkdir()
     packages = debian.install(
         tree,
         recipe.suite,
@@ -175,7 +184,11 @@ def _fill(folder: Path, recipe: Recipe, progress: Progress) -> None:
         documents=recipe.documents,
         source=recipe.source,
         mode=recipe.mode,
+        lists=lists,
     )
+    files = debian.published(lists)
+    debs = {name: files[name, version] for name, version in packages.items() if (name, version) in files}
+    (folder / DEBS).write_text(json.dumps(debs, indent=1, sort_keys=True), encoding="utf-8")
     licences = read_licences(tree, recipe.components)
     tidy(tree)
     for pattern, target in recipe.copied:

@@ -1,6 +1,6 @@
 """What the page brings for the browser: the library that draws figures, our own scripts, and the policy for both.
 
-`library/` holds files from npm as they were published, `ORIGINS.yaml` where from, `LICENCES.txt` their licences.
+`library/` holds files from npm as they were published, `ORIGINS.toml` where from, `LICENCES.txt` their licences.
 `page/` holds our own, plain JavaScript in one function. All stand in the page itself: it requests nothing, and its
 policy (Content Security Policy, level 3) lets no other script run. Main functions: `script`, `library`, `packed`
 and `policy`.

@@ -1,0 +1,175 @@
+"""What a mirror may not do: a small archive that is signed by a key, and what is refused of it, with nothing cached.
+
+``tests/recorded/apt`` holds it: one package, its list, and that list signed by ``ours.gpg`` and by another key.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.support.commands import REPOSITORY
+
+from virtoll.errors import ImageError
+from virtoll.image import Cache, Recipe, debian
+from virtoll.image.apt_sources import refuse_unsigned
+from virtoll.image.cache import file_digest
+from virtoll.image.tools import prepare_tools
+
+ARCHIVE = REPOSITORY / "tests" / "recorded" / "apt"
+
+pytestmark = pytest.mark.skipif(shutil.which("apt-get") is None, reason="apt is not on this machine")
+
+
+@pytest.fixture
+def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy that may be damaged: the only source that apt knows here, with its key."""
+    folder = tmp_path / "archive"
+    shutil.copytree(ARCHIVE, folder)
+    shutil.copyfile(folder / "InRelease.ours", folder / "InRelease")
+    told = f'Dir::Etc::SourceList "{tmp_path}/apt.list";\nDir::Etc::SourceParts "-";\n'
+    (tmp_path / "apt.conf").write_text(told, encoding="ascii")
+    monkeypatch.setenv("APT_CONFIG", str(tmp_path / "apt.conf"))
+    source(folder, f"signed-by={folder}/ours.gpg")
+    return folder
+
+
+def source(archive: Path, options: str) -> None:
+    """Names the archive to apt with these options."""
+    line = f"deb [{options}] copy:{archive} ./\n"
+    (archive.parent / "apt.list").write_text(line, encoding="ascii")
+
+
+def said(_: str) -> None:
+    """Says nothing."""
+
+
+def fetch(cache: Cache, folder: Path) -> None:
+    """One package into the cache, as a guest's shell is."""
+    del folder
+    package = debian.fetch_package(cache, "word", pattern=None, offline=False, progress=said)
+    assert package.sha256 == file_digest(ARCHIVE / "word.deb")
+
+
+def fetch_all(cache: Cache, folder: Path) -> None:
+    """A package with what it depends on, as an emulator is."""
+    del cache
+    (folder / "debs").mkdir()
+    assert debian.fetch_closure(folder / "debs", ["word"], said) == {"word": "1.2-3"}
+
+
+def by_another_key(archive: Path) -> None:
+    shutil.copyfile(archive / "InRelease.others", archive / "InRelease")
+
+
+def without_a_signature(archive: Path) -> None:
+    (archive / "InRelease").unlink()
+    text = (archive / "InRelease.ours").read_text(encoding="ascii")
+    plain = text.split("\n\n", 1)[1].partition("-----BEGIN PGP SIGNATURE")[0]
+    (archive / "Release").write_text(plain, encoding="ascii")
+
+
+def allowed_by_the_host(archive: Path) -> None:
+    """Not signed, and a configuration of the host's that takes it all the same."""
+    without_a_signature(archive)
+    with (archive.parent / "apt.conf").open("a", encoding="ascii") as file:
+        file.write('Acquire::AllowInsecureRepositories "true";\nAPT::Get::AllowUnauthenticated "true";\n')
+
+
+def trusted_by_the_host(archive: Path) -> None:
+    without_a_signature(archive)
+    source(archive, "trusted=yes")
+
+
+def a_changed_list(archive: Path) -> None:
+    flip(archive / "Packages", 20)
+
+
+def a_changed_signed_text(archive: Path) -> None:
+    text = (archive / "InRelease").read_text(encoding="ascii")
+    (archive / "InRelease").write_text(text.replace("Virtoll test", "Virtoll tesT"), encoding="ascii")
+
+
+def a_changed_package(archive: Path) -> None:
+    flip(archive / "word.deb", 700)
+
+
+def flip(file: Path, at: int) -> None:
+    """Another bit at a byte of a file."""
+    content = bytearray(file.read_bytes())
+    content[at] ^= 1
+    file.write_bytes(bytes(content))
+
+
+@pytest.mark.parametrize("way", [fetch, fetch_all])
+def test_what_is_signed_is_taken(way: Callable[[Cache, Path], None], archive: Path, cache: Cache) -> None:
+    way(cache, archive.parent)
+
+
+@pytest.mark.parametrize(
+    ("way", "harm", "sentence"),
+    [
+        (fetch, by_another_key, "is not signed"),
+        (fetch, without_a_signature, "is not signed"),
+        (fetch, allowed_by_the_host, "is not signed"),
+        (fetch, trusted_by_the_host, "has trusted=yes, so that apt does not verify it"),
+        (fetch, a_changed_signed_text, "is not signed"),
+        (fetch, a_changed_list, "Hash Sum mismatch"),
+        (fetch, a_changed_package, "Hash Sum mismatch"),
+        (fetch_all, by_another_key, "is not signed"),
+        (fetch_all, trusted_by_the_host, "has trusted=yes, so that apt does not verify it"),
+        (fetch_all, a_changed_package, "Hash Sum mismatch"),
+    ],
+)
+def test_what_a_mirror_changed_is_refused_in_one_sentence_and_not_kept(
+    way: Callable[[Cache, Path], None], harm: Callable[[Path], None], sentence: str, archive: Path, cache: Cache
+) -> None:
+    harm(archive)
+    with pytest.raises(ImageError) as refused:
+        way(cache, archive.parent)
+    assert sentence in str(refused.value)
+    assert "\n" not in str(refused.value)
+    kept = [path for path in cache.home.rglob("*") if path.is_file() and path.name != "lock"]
+    kept += (archive.parent / "debs").iterdir() if way is fetch_all else ()
+    assert kept == []
+
+
+@pytest.mark.root
+@pytest.mark.skipif(shutil.which("mmdebstrap") is None, reason="mmdebstrap is not installed")
+@pytest.mark.parametrize("harm", [by_another_key, allowed_by_the_host, a_changed_list, a_changed_package])
+def test_mmdebstrap_is_held_to_the_signature_too(harm: Callable[[Path], None], archive: Path, cache: Cache) -> None:
+    harm(archive)
+    line = f"deb [signed-by={archive}/ours.gpg] copy:{archive} ./"
+    with pytest.raises(ImageError, match="mmdebstrap failed with exit code"):
+        prepare_tools(cache, Recipe("test", ("word",), variant="custom", source=line, mode="chrootless"), progress=said)
+    assert not list((cache.home / "objects").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "option"),
+    [
+        (
+            "a.list",
+            "# deb [trusted=yes] http://one ./\ndeb [arch=amd64 trusted=yes] http://two/debian sid main\n",
+            "trusted",
+        ),
+        ("a.list", "deb [allow-insecure=YES] http://two/debian sid main\n", "allow-insecure"),
+        (
+            "a.sources",
+            "Types: deb\nURIs: http://one\n\nTypes: deb\nURIs: http://x\n http://two/debian/\nTrusted: yes\n",
+            "trusted",
+        ),
+        ("a.sources", "Types: deb\nURIs: http://two/debian\nAllow-Weak: true\n", "allow-weak"),
+    ],
+)
+def test_a_source_that_apt_does_not_verify_is_named(tmp_path: Path, name: str, text: str, option: str) -> None:
+    (tmp_path / name).write_text(text, encoding="ascii")
+    (tmp_path / "a.list~").write_text("deb [trusted=yes] http://one ./\n", encoding="ascii")
+    configured = f"LIST='/nowhere'\nPARTS='{tmp_path}{os.sep}'\n"
+    refuse_unsigned(["http://one/pool/a.deb"], configured)
+    with pytest.raises(ImageError, match=rf"apt's source http://two/debian/? has {option}=yes"):
+        refuse_unsigned(["http://two/debian/pool/a.deb"], configured)
+    refuse_unsigned(["http://two/debian/pool/a.deb"], "")
