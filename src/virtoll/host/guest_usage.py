@@ -113,6 +113,7 @@ def process_on_host(pid: int) -> HostProcess | None:
         seccomp_mode=int(seccomp[0]) if seccomp else None,
         no_new_privileges=barred[0] == "1" if barred else None,
         own_namespaces=tuple(own),
+        network_namespace=_namespace(str(pid), "net"),
     )
 
 

@@ -39,7 +39,7 @@ def _reach(value: Any) -> bool:
         return False
     lists = all(value.get(one) is None or _texts(value[one]) for one in ("writable_mounts", "sockets"))
     numbers = all(type(value.get(one)) in (int, NoneType) for one in ("seccomp_mode", "seccomp_filters"))
-    texts = all(isinstance(value.get(one), str | None) for one in ("user_map", "security_label"))
+    texts = all(isinstance(value.get(one), str | None) for one in ("user_map", "security_label", "network_namespace"))
     hexadecimal = value.get("capabilities_bounding_hex")
     attempts = value.get("attempts")
     return lists and numbers and texts and _is_mask(hexadecimal) and (attempts is None or _named_texts(attempts))

@@ -355,7 +355,8 @@ class Requested:
 class HostProcess:
     """The process on the host that is the guest, or that its kernel runs in: what it may do there.
 
-    `own_namespaces`: kinds of which it has others than the lab (`user`, `pid`). `seccomp_mode`: 0 none, 2 filters.
+    `own_namespaces`: kinds of which it has others than the lab (`user`, `pid`). `network_namespace`: as the kernel
+    names it; a guest that has the same name inside runs on the host's kernel. `seccomp_mode`: 0 none, 2 filters.
     """
 
     name: str
@@ -365,6 +366,7 @@ class HostProcess:
     seccomp_mode: int | None
     no_new_privileges: bool | None
     own_namespaces: tuple[str, ...]
+    network_namespace: str | None
 
 
 @dataclass(frozen=True)

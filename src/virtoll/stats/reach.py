@@ -50,7 +50,7 @@ _FEW: Final = 24
 def reach_rows(reach: Mapping[str, Any] | None, boot: BootRecord) -> dict[str, str | None]:
     """One boot's rows, name -> text; None: not known, as of what an older Virtoll stored."""
     inside: Mapping[str, Any] = reach or {}
-    rows: dict[str, str | None] = {"kernel": _kernel(boot)}
+    rows: dict[str, str | None] = {"kernel": _kernel(inside, boot.host_process)}
     rows["user namespace"] = _user_namespace(inside.get("user_map"))
     rows["capabilities at most"] = capability_names(inside.get("capabilities_bounding_hex"))
     rows["seccomp"] = _seccomp(inside.get("seccomp_mode"), inside.get("seccomp_filters"))
@@ -100,11 +100,11 @@ def capability_names(mask: str | None) -> str | None:
     return f"{len(held)}: {' '.join(held)}"
 
 
-def _kernel(boot: BootRecord) -> str | None:
-    own = (boot.facts or {}).get("boot_id")
-    if boot.host_boot_id is None:
+def _kernel(inside: Mapping[str, Any], process: HostProcess | None) -> str | None:
+    """By the names of network namespaces, which one kernel gives only once; a boot's number can be covered inside."""
+    if process is None or process.network_namespace is None or not inside:
         return None
-    return "the host's" if own == boot.host_boot_id else "its own"
+    return "the host's" if inside.get("network_namespace") == process.network_namespace else "its own"
 
 
 def _user_namespace(numbers: str | None) -> str | None:

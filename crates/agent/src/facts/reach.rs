@@ -39,6 +39,9 @@ pub fn collect() -> Reach {
         capabilities_bounding_hex: status_field("CapBnd"),
         security_label: security_label(),
         writable_mounts: fs::read_to_string("/proc/self/mounts").ok().map(|all| writable(&all)),
+        network_namespace: fs::read_link("/proc/self/ns/net")
+            .ok()
+            .map(|name| name.display().to_string()),
         sockets: sockets(),
         abstract_sockets: fs::read_to_string("/proc/net/unix").ok().map(|all| abstract_names(&all)),
         attempts: attempts(),

@@ -102,6 +102,8 @@ pub struct Reach {
     pub security_label: Option<String>,
     /// Place and kind of each mount that may be written to.
     pub writable_mounts: Option<Vec<String>>,
+    /// As the kernel names it (`net:[4026532008]`): the same name outside means the same kernel.
+    pub network_namespace: Option<String>,
     /// Sockets with a path that is seen inside.
     pub sockets: Vec<String>,
     /// How many abstract names its network namespace has.

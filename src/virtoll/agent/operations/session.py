@@ -80,6 +80,7 @@ class ReachFacts(Message):
     capabilities_bounding_hex: str | None = None
     security_label: str | None = None
     writable_mounts: tuple[str, ...] | None = None
+    network_namespace: str | None = None
     sockets: tuple[str, ...] = ()
     abstract_sockets: int | None = None
     attempts: Mapping[str, str] | None = None

@@ -61,7 +61,7 @@ def container_options(site: Site, request: GuestRequest | None, parameters: Engi
     for name in NEEDED if parameters.strict else OPEN:
         options += ["--cap-add", name]
     if parameters.strict:
-        options += ["--security-opt", "no-new-privileges"]
+        options += ["--security-opt", "no-new-privileges", "--cgroupns", "private"]
     if parameters.seccomp == "unconfined":
         options += ["--security-opt", "seccomp=unconfined"]
     if site.this_machine.cgroup is not None:

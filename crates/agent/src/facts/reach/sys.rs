@@ -5,6 +5,7 @@
 
 use std::io;
 use std::mem::zeroed;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::null;
@@ -106,9 +107,8 @@ pub fn count_of_whole_cpu() -> io::Result<()> {
 /// Entering a namespace, which is the one that this thread is in.
 pub fn enter_own_namespace() -> io::Result<()> {
     let own = std::fs::File::open("/proc/self/ns/uts")?;
-    let descriptor = std::os::fd::AsRawFd::as_raw_fd(&own);
     // SAFETY: plain library call; the namespaces of this thread stay the same.
-    checked(unsafe { libc::setns(descriptor, libc::CLONE_NEWUTS) }).map(drop)
+    checked(unsafe { libc::setns(own.as_raw_fd(), libc::CLONE_NEWUTS) }).map(drop)
 }
 
 /// A user namespace, made by a child that ends at once: in it every capability is to be had, over what is new in it.
@@ -171,14 +171,33 @@ pub fn read_kernel_log() -> io::Result<()> {
     checked(unsafe { libc::klogctl(SYSLOG_READ_ALL, nothing.as_mut_ptr().cast(), 0) }).map(drop)
 }
 
-/// Opening a file by its handle, past all folders: EINVAL for who may, because the handle is empty.
+/// A file's handle as the kernel takes it: of inode 0, which no file system has.
+#[repr(C)]
+struct Handle {
+    bytes: c_uint,
+    kind: c_int,
+    inode: u32,
+    generation: u32,
+}
+
+/// Opening a file by its handle, past all folders: ESTALE for who may, because no file has this one.
 pub fn open_by_handle() -> io::Result<()> {
-    let empty: [c_uint; 2] = [0; 2];
-    // SAFETY: the handle's head says that nothing follows it.
+    // Everywhere a file system whose files have handles.
+    let folder = std::fs::File::open("/dev")?;
+    let handle = Handle { bytes: 8, kind: 1, inode: 0, generation: 0 };
+    // SAFETY: the handle's head says how much follows it.
     let result = unsafe {
-        libc::syscall(libc::SYS_open_by_handle_at, libc::AT_FDCWD, empty.as_ptr(), libc::O_RDONLY)
+        libc::syscall(
+            libc::SYS_open_by_handle_at,
+            folder.as_raw_fd(),
+            &raw const handle,
+            libc::O_RDONLY | libc::O_CLOEXEC,
+        )
     };
-    refused_later(result, &[libc::EINVAL])
+    if result >= 0 {
+        return owned(result as c_int).map(drop);
+    }
+    refused_later(result, &[libc::ESTALE])
 }
 
 /// The name of an error's number; the number where it is an unusual one.
@@ -200,6 +219,8 @@ pub fn error_name(number: c_int) -> String {
         libc::EBADF => "EBADF",
         libc::ENOTDIR => "ENOTDIR",
         libc::EIO => "EIO",
+        libc::EFAULT => "EFAULT",
+        libc::ESTALE => "ESTALE",
         other => return format!("E{other}"),
     };
     name.to_owned()
