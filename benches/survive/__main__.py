@@ -18,6 +18,7 @@ PARTS = {
     "kills": "kill -9, stops, signals and lack of memory, at random moments of runs over every platform",
     "storage": "full, read-only, failing and slow disks, NFS, two controllers, a clock that is set",
     "guests": "guests that lie, flood and forge",
+    "isolation": "what root in each kind of guest may reach, tried in real guests",
     "inputs": "generated experiments, damaged run folders and packed archives, odd SSH hosts",
 }
 
