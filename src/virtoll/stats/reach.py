@@ -50,7 +50,8 @@ _FEW: Final = 24
 def reach_rows(reach: Mapping[str, Any] | None, boot: BootRecord) -> dict[str, str | None]:
     """One boot's rows, name -> text; None: not known, as of what an older Virtoll stored."""
     inside: Mapping[str, Any] = reach or {}
-    rows: dict[str, str | None] = {"kernel": _kernel(inside, boot.host_process)}
+    shared = on_hosts_kernel(boot)
+    rows: dict[str, str | None] = {"kernel": None if shared is None else "the host's" if shared else "its own"}
     rows["user namespace"] = _user_namespace(inside.get("user_map"))
     rows["capabilities at most"] = capability_names(inside.get("capabilities_bounding_hex"))
     rows["seccomp"] = _seccomp(inside.get("seccomp_mode"), inside.get("seccomp_filters"))
@@ -68,10 +69,19 @@ def reach_rows(reach: Mapping[str, Any] | None, boot: BootRecord) -> dict[str, s
     return rows
 
 
-def refusals(reach: Mapping[str, Any] | None) -> dict[str, str]:
-    """What was tried and refused, by the attempt's name: the name of the kernel's error."""
-    attempts: Mapping[str, str] = (reach or {}).get("attempts") or {}
-    return {name: said for name, said in attempts.items() if said != ALLOWED}
+def on_hosts_kernel(boot: BootRecord) -> bool | None:
+    """Whether a guest runs on the host's kernel; None: not known.
+
+    By the names of network namespaces, which one kernel gives only once: systemd-nspawn and LXC cover the number of the
+    boot by one of their own. What an older Virtoll stored has that number alone.
+    """
+    facts, process = boot.facts or {}, boot.host_process
+    inside = (facts.get("reach") or {}).get("network_namespace")
+    if process is not None and process.network_namespace is not None and inside is not None:
+        return bool(inside == process.network_namespace)
+    if boot.host_boot_id is None or facts.get("boot_id") is None:
+        return None
+    return bool(facts["boot_id"] == boot.host_boot_id)
 
 
 def process_text(process: HostProcess) -> str:
@@ -98,13 +108,6 @@ def capability_names(mask: str | None) -> str | None:
     if len(held) > _FEW:
         return f"all but {' '.join(missing)}" if missing else "all"
     return f"{len(held)}: {' '.join(held)}"
-
-
-def _kernel(inside: Mapping[str, Any], process: HostProcess | None) -> str | None:
-    """By the names of network namespaces, which one kernel gives only once; a boot's number can be covered inside."""
-    if process is None or process.network_namespace is None or not inside:
-        return None
-    return "the host's" if inside.get("network_namespace") == process.network_namespace else "its own"
 
 
 def _user_namespace(numbers: str | None) -> str | None:

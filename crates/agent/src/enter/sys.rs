@@ -85,7 +85,9 @@ pub fn keep_capabilities(kept: u64) -> io::Result<()> {
             continue;
         }
         // SAFETY: plain library calls; the process has one thread.
-        match checked(unsafe { libc::prctl(libc::PR_CAPBSET_DROP, libc::c_ulong::from(number), 0, 0, 0) }) {
+        match checked(unsafe {
+            libc::prctl(libc::PR_CAPBSET_DROP, libc::c_ulong::from(number), 0, 0, 0)
+        }) {
             // Past the last one that this kernel knows.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => break,
             outcome => outcome?,

@@ -151,7 +151,8 @@ fn read_from(file: &Path) -> io::Result<()> {
 fn cgroup_file() -> io::Result<PathBuf> {
     let root = Path::new("/sys/fs/cgroup");
     let groups = fs::read_dir(root)?.flatten().map(|entry| entry.path());
-    let mut files = std::iter::once(root.to_owned()).chain(groups).map(|one| one.join("cgroup.procs"));
+    let mut files =
+        std::iter::once(root.to_owned()).chain(groups).map(|one| one.join("cgroup.procs"));
     files.find(|file| file.exists()).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOENT))
 }
 

@@ -47,7 +47,11 @@ fn refused_later(result: c_long, after: &[c_int]) -> io::Result<()> {
         return Ok(());
     }
     let error = io::Error::last_os_error();
-    if error.raw_os_error().is_some_and(|number| after.contains(&number)) { Ok(()) } else { Err(error) }
+    if error.raw_os_error().is_some_and(|number| after.contains(&number)) {
+        Ok(())
+    } else {
+        Err(error)
+    }
 }
 
 /// Mounting, without a kind of file system: EINVAL for who may mount.
@@ -62,14 +66,16 @@ pub fn make_node(path: &Path, of_characters: bool, device: (u32, u32)) -> io::Re
     let path = text(path.as_os_str().as_bytes())?;
     let kind = if of_characters { libc::S_IFCHR } else { libc::S_IFBLK };
     // SAFETY: the path is a text.
-    checked(unsafe { libc::mknod(path.as_ptr(), kind | 0o600, libc::makedev(device.0, device.1)) }).map(drop)
+    checked(unsafe { libc::mknod(path.as_ptr(), kind | 0o600, libc::makedev(device.0, device.1)) })
+        .map(drop)
 }
 
 /// The keyrings of the kernel: ENOKEY for who may ask, because this thread has none of its own.
 pub fn name_keyring() -> io::Result<()> {
     // SAFETY: plain numbers; nothing is created.
-    let result =
-        unsafe { libc::syscall(libc::SYS_keyctl, KEYCTL_GET_KEYRING_ID, KEY_SPEC_THREAD_KEYRING, 0) };
+    let result = unsafe {
+        libc::syscall(libc::SYS_keyctl, KEYCTL_GET_KEYRING_ID, KEY_SPEC_THREAD_KEYRING, 0)
+    };
     refused_later(result, &[libc::ENOKEY])
 }
 
@@ -99,7 +105,14 @@ pub fn count_of_whole_cpu() -> io::Result<()> {
     let (everyone, first_cpu, alone): (c_int, c_int, c_int) = (-1, 0, -1);
     // SAFETY: the attributes are valid for reads of the size that they say.
     let result = unsafe {
-        libc::syscall(libc::SYS_perf_event_open, &raw const attributes, everyone, first_cpu, alone, 8)
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            &raw const attributes,
+            everyone,
+            first_cpu,
+            alone,
+            8,
+        )
     };
     owned(result as c_int).map(drop)
 }
@@ -119,7 +132,8 @@ pub fn make_user_namespace() -> io::Result<()> {
     if child == 0 {
         // SAFETY: plain library calls.
         unsafe {
-            let number = if libc::unshare(libc::CLONE_NEWUSER) == 0 { 0 } else { *libc::__errno_location() };
+            let number =
+                if libc::unshare(libc::CLONE_NEWUSER) == 0 { 0 } else { *libc::__errno_location() };
             libc::_exit(number & 0xff);
         }
     }
@@ -151,7 +165,8 @@ pub fn load_module() -> io::Result<()> {
 /// A packet socket that receives nothing.
 pub fn open_packet_socket() -> io::Result<()> {
     // SAFETY: plain library call.
-    owned(unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) }).map(drop)
+    owned(unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) })
+        .map(drop)
 }
 
 /// The rate of the machine's clock, set to what no clock has: EINVAL for who may set it.
