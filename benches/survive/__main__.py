@@ -19,6 +19,7 @@ PARTS = {
     "storage": "full, read-only, failing and slow disks, NFS, two controllers, a clock that is set",
     "guests": "guests that lie, flood and forge",
     "endurance": "hours of a campaign, hundreds of guests",
+    "isolation": "what root in each kind of guest may reach, tried in real guests",
     "inputs": "generated experiments, damaged run folders and packed archives, odd SSH hosts",
 }
 

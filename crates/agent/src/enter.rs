@@ -5,6 +5,7 @@
 
 mod arguments;
 mod disk;
+mod protect;
 mod root;
 mod sys;
 
@@ -98,7 +99,16 @@ fn become_program(arguments: &Arguments, report: Option<File>) -> Result<ExitCod
             let target = root.join(place.strip_prefix("/").unwrap_or(place));
             take(&Step::Bind(folder.clone(), target))?;
         }
+        if arguments.protect {
+            protect::protect(root)?;
+        }
         change_root(root).map_err(|cause| format!("change root to {}: {cause}", root.display()))?;
+    }
+    if arguments.root.is_none() && arguments.protect {
+        protect::protect(Path::new("/"))?;
+    }
+    if let Some(kept) = arguments.capabilities {
+        sys::keep_capabilities(kept).map_err(|cause| format!("--capabilities: {cause}"))?;
     }
     if let Some(mut report) = report {
         // Nobody may be listening any more; the guest starts all the same.

@@ -4,6 +4,7 @@ mod files;
 mod groups;
 mod interfaces;
 mod machine;
+mod reach;
 mod sys;
 
 pub use sys::{driver, ethtool_word, ethtool_words, set_ethtool_word};
@@ -20,6 +21,7 @@ pub fn collect() -> Facts {
         files: files::collect(),
         interfaces: interfaces::collect(),
         sysctls: sysctls(),
+        reach: Some(reach::collect()),
     }
 }
 

@@ -97,6 +97,23 @@ fn line(output: &mut BufReader<ChildStdout>) -> String {
 }
 
 #[test]
+fn a_protected_program_has_few_rights_and_reads_the_kernels_settings_only() {
+    let folder = Folder::new("protected");
+    let root = folder.root("root");
+    let text = "grep -E '^(CapBnd|CapEff|NoNewPrivs)' /proc/self/status; \
+        for place in /proc/sys/kernel /proc/sys/vm /proc/sys/net /sys; do \
+        echo $place $(grep \" $place \" /proc/self/mounts | tail -n 1 | cut -d ' ' -f 4 | cut -c 1-2); done; \
+        cat /proc/sys/kernel/ostype; cat /proc/keys";
+    let words = ["--unshare", "mount,pid", "--root", &root, "--share", "/usr", "/usr"];
+    let mut command = enter(&words);
+    command.args(["--protect", "--capabilities", "3000", "--", "/bin/sh", "-c", text]);
+    let lines = said(&command.output().unwrap()).replace('\t', " ");
+    let expected = "CapEff: 0000000000003000\nCapBnd: 0000000000003000\nNoNewPrivs: 1\n\
+        /proc/sys/kernel ro\n/proc/sys/vm ro\n/proc/sys/net\n/sys ro\nLinux\n";
+    assert_eq!(lines, expected);
+}
+
+#[test]
 fn another_root_has_the_kernels_file_systems_and_is_not_written_to() {
     let folder = Folder::new("root");
     let root = folder.root("root");

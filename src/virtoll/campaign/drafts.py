@@ -97,6 +97,7 @@ class BootDraft:
             agent_clock=_agent_clock(hello),
             host_boot_id=host.boot_id,
             limits_seen=LimitsSeen(host.limits.memory_bytes, host.limits.cpu_quota, dict(held)),
+            host_process=host.process,
         )
 
     def receives_on(self, found: ReceivingCpus) -> None:

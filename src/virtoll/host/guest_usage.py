@@ -21,10 +21,12 @@ from pathlib import Path
 
 from virtoll.lab.cgroups import Limits, charged_memory_bytes, limits_of
 from virtoll.runfolder.guest_records import CpuReading, CpuSpan, HostCpu, ProcessMemory, ProcessTime
+from virtoll.runfolder.records import HostProcess
 
 PROC = Path("/proc")
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _SCHEDULER_CLOCK = 2  # CPUCLOCK_SCHED: what a process has run, in nanoseconds (linux/posix-timers.h)
+_NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "time", "user", "uts")
 _ROLLUP = {
     "Rss": "rss_bytes",
     "Pss": "pss_bytes",
@@ -72,21 +74,54 @@ class Footprint:
 
 @dataclass(frozen=True)
 class HostView:
-    """What the host says: its own boot, its memory in bytes, and the limits on the guest's process from outside."""
+    """What the host says: its own boot, its memory in bytes, and the limits on the guest's process from outside.
+
+    ``process``: what that process is on the host; None where the guest has none here.
+    """
 
     boot_id: str | None = None
     memory_total_bytes: int | None = None
     limits: Limits = field(default_factory=Limits)
+    process: HostProcess | None = None
 
 
 def view_of_host(guest: GuestProcesses | None) -> HostView:
     """The host now; without limits where the guest has no process here."""
     boot = _text(PROC / "sys/kernel/random/boot_id").strip() or None
-    limits = Limits()
+    limits, process = Limits(), None
     if guest is not None:
         innermost = _Tree.read().innermost(guest)
-        limits = limits_of(_text(PROC / str(innermost) / "cgroup")) if innermost is not None else limits
-    return HostView(boot, _kilobytes(PROC / "meminfo").get("MemTotal"), limits)
+        if innermost is not None:
+            limits = limits_of(_text(PROC / str(innermost) / "cgroup"))
+            process = process_on_host(innermost)
+    return HostView(boot, _kilobytes(PROC / "meminfo").get("MemTotal"), limits, process)
+
+
+def process_on_host(pid: int) -> HostProcess | None:
+    """What a process may do on this host, by the kernel's own account; None when it is gone."""
+    rows = (line.partition(":") for line in _text(PROC / str(pid) / "status").splitlines())
+    status = {name: value.split() for name, _, value in rows}
+    if not {"Uid", "CapEff", "CapBnd"} <= status.keys():
+        return None
+    own = [kind for kind in _NAMESPACES if _namespace(str(pid), kind) not in (None, _namespace("self", kind))]
+    seccomp, barred = status.get("Seccomp"), status.get("NoNewPrivs")
+    return HostProcess(
+        name=" ".join(status["Name"]),
+        user=int(status["Uid"][1]),
+        capabilities_hex=status["CapEff"][0],
+        capabilities_bounding_hex=status["CapBnd"][0],
+        seccomp_mode=int(seccomp[0]) if seccomp else None,
+        no_new_privileges=barred[0] == "1" if barred else None,
+        own_namespaces=tuple(own),
+        network_namespace=_namespace(str(pid), "net"),
+    )
+
+
+def _namespace(process: str, kind: str) -> str | None:
+    try:
+        return (PROC / process / "ns" / kind).readlink().name
+    except OSError:
+        return None
 
 
 def available_bytes() -> int | None:

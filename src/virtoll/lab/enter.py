@@ -57,7 +57,9 @@ class Enter:
     ``network``: the file of a namespace that is there. ``namespaces``: fresh ones; a change of ``mounts`` or ``root``
     needs ``mount`` among them. With ``pid`` the program is a child, killed with the process that waits for it.
     ``root``: a folder with the mount points proc, sys, dev, run and tmp, which is not written to; ``shares`` have their
-    targets below it. ``reap``: the process stays, reaps the daemons that the program leaves, and ends as the program
+    targets below it. ``protect``: what of /proc and /sys is the whole kernel's is hidden or read-only there.
+    ``capabilities``: the kernel's mask of those that the program may have at most; it gets no new privileges then.
+    ``reap``: the process stays, reaps the daemons that the program leaves, and ends as the program
     did (libvirt waits for a machine to vanish, not to die). ``report``: the descriptor of an ``ExecutionReport``.
     """
 
@@ -68,6 +70,8 @@ class Enter:
     mounts: tuple[Mount, ...] = ()
     root: Path | None = None
     shares: tuple[Bind, ...] = ()
+    protect: bool = False
+    capabilities: int | None = None
     reap: bool = False
     report: int | None = None
 
@@ -88,6 +92,10 @@ class Enter:
         if self.root is not None:
             words += ["--root", str(self.root)]
         words += [word for one in self.shares for word in ("--share", str(one.source), str(one.target))]
+        if self.protect:
+            words.append("--protect")
+        if self.capabilities is not None:
+            words += ["--capabilities", f"{self.capabilities:x}"]
         if self.reap:
             words.append("--reap")
         if self.report is not None:

@@ -26,6 +26,7 @@ from pydantic import Field
 from virtoll.errors import GuestError
 from virtoll.lab.commands import ProcessOptions
 from virtoll.lab.data import DataBy
+from virtoll.lab.enter import Enter
 from virtoll.lab.inside import wait_until
 from virtoll.lab.interfaces import TUN_DEVICE
 from virtoll.lab.network import GuestNetwork, taps_allowed
@@ -35,6 +36,7 @@ from virtoll.platforms.kernel_settings import SchedulerSetting, kernel_words
 from virtoll.platforms.process_guest import AgentGuest, quota_group, root_disk, socket_session
 
 _MIB = 2**20
+_NEEDED = 1 << 12 | 1 << 13  # NET_ADMIN and NET_RAW: packet sockets and taps
 _BINARY = "linux.uml"
 _ADAPTS_TO_VECTOR_STATE = (6, 13)
 _PRELOADED = Path(__file__).with_name("uml_xstate.c")
@@ -48,10 +50,16 @@ _WAKE_SECONDS = 0.5
 
 
 class UmlParameters(SchedulerSetting):
-    """``transport`` of every link: ``raw`` (a packet socket on a veth) or ``tap``."""
+    """``transport`` of every link: ``raw`` (a packet socket on a veth) or ``tap``.
+
+    ``isolation``: ``strict`` leaves the program the capabilities that its NICs take, and no new privileges.
+    """
 
     transport: Literal["raw", "tap"] = Field(
         default="raw", description="of every link: a packet socket on a veth (raw), or a tap"
+    )
+    isolation: Literal["strict", "open"] = Field(
+        default="strict", description="strict: the program has no more capabilities than its NICs take"
     )
 
 
@@ -169,6 +177,7 @@ class UserModeLinux(Platform[UmlParameters]):
                 argv,
                 f"guest {request.name}",
                 ProcessOptions(
+                    enter=self._around(),
                     cpus=request.cpus,
                     group=group,
                     stdout=stream.fileno(),
@@ -193,6 +202,11 @@ class UserModeLinux(Platform[UmlParameters]):
         guest.kernel_pid = next(iter(_having("PPid", process.pid)), 0)
         return guest
 
+    def _around(self) -> Enter:
+        """What the kernel's process is put into: PIDs of its own, and no more rights than its NICs take."""
+        strict = self.parameters.isolation == "strict"
+        return Enter(namespaces=("pid",), capabilities=_NEEDED if strict else None)
+
     def command(self, request: GuestRequest, site: Site, folder: Path, agent_fd: int) -> list[str]:
         """UML's argument list for this guest; a kernel that panics ends and leaves no core file.
 
@@ -204,11 +218,6 @@ class UserModeLinux(Platform[UmlParameters]):
             for number, link in enumerate(request.network.links)
         ]
         return [
-            "unshare",
-            "--pid",
-            "--fork",
-            "--kill-child=KILL",
-            "--",
             "prlimit",
             "--core=0",
             "--",

@@ -4,7 +4,9 @@ They are stored as they were reported, and further keys are let through. What an
 when a record is read, so that a damaged line is told by its place. `ValueError`: it is not what is reported.
 """
 
+import re
 from collections.abc import Callable, Mapping
+from types import NoneType
 from typing import Any
 
 Shape = Mapping[str, Callable[[Any], bool]]
@@ -32,6 +34,21 @@ def _quota(value: Any) -> bool:
     return isinstance(value, dict) and all(type(value.get(one)) is int and value[one] > 0 for one in keys)
 
 
+def _reach(value: Any) -> bool:
+    if not isinstance(value, dict):
+        return False
+    lists = all(value.get(one) is None or _texts(value[one]) for one in ("writable_mounts", "sockets"))
+    numbers = all(type(value.get(one)) in (int, NoneType) for one in ("seccomp_mode", "seccomp_filters"))
+    texts = all(isinstance(value.get(one), str | None) for one in ("user_map", "security_label", "network_namespace"))
+    hexadecimal = value.get("capabilities_bounding_hex")
+    attempts = value.get("attempts")
+    return lists and numbers and texts and _is_mask(hexadecimal) and (attempts is None or _named_texts(attempts))
+
+
+def _is_mask(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and bool(re.fullmatch("[0-9a-fA-F]{1,16}", value)))
+
+
 def _tools(value: Any) -> bool:
     return isinstance(value, dict) and _texts(value.get("wanted")) and isinstance(value.get("packages"), dict)
 
@@ -45,7 +62,13 @@ def _pairs(value: Any) -> bool:
     return every and all(type(number) in (int, float) for one in value for number in one)
 
 
-_FACTS: Shape = {"cpu_flags": _texts, "interfaces": _interfaces, "sysctls": _named, "cpu_quota": _quota}
+_FACTS: Shape = {
+    "cpu_flags": _texts,
+    "interfaces": _interfaces,
+    "sysctls": _named,
+    "cpu_quota": _quota,
+    "reach": _reach,
+}
 _HOST: Shape = {"mitigations": _named_texts}
 _IMAGE: Shape = {"tools": _tools, "kernel": _named}
 _PINNING: Shape = {"guest_cpus": _numbers}

@@ -352,6 +352,24 @@ class Requested:
 
 
 @dataclass(frozen=True)
+class HostProcess:
+    """The process on the host that is the guest, or that its kernel runs in: what it may do there.
+
+    `own_namespaces`: kinds of which it has others than the lab (`user`, `pid`). `network_namespace`: as the kernel
+    names it; a guest that has the same name inside runs on the host's kernel. `seccomp_mode`: 0 none, 2 filters.
+    """
+
+    name: str
+    user: int
+    capabilities_hex: str
+    capabilities_bounding_hex: str
+    seccomp_mode: int | None
+    no_new_privileges: bool | None
+    own_namespaces: tuple[str, ...]
+    network_namespace: str | None
+
+
+@dataclass(frozen=True)
 class BootRecord:
     """One start of a guest, with the facts measured inside it; `host` and `caveat` as in `PlatformEntry`.
 
@@ -359,6 +377,7 @@ class BootRecord:
     many guests were started at the same time, None for one.
     `executed_monotonic_ns`: when Virtoll's own part of the start was over; None: not measured, or an older Virtoll.
     `forwarding`: which host CPUs forward for it; None: an older Virtoll, a model, or links that end on another host.
+    `host_process`: what it is on its host; None: an older Virtoll, a model, or a guest without a process there.
     """
 
     boot: str
@@ -384,6 +403,7 @@ class BootRecord:
     executed_monotonic_ns: int | None = None
     forwarding: Forwarding | None = None
     scale: ScalePoint | None = None
+    host_process: HostProcess | None = None
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Any
 
 from virtoll import units
 from virtoll.runfolder.records import BootRecord
+from virtoll.stats.reach import reach_rows
 
 _PLAIN = (
     ("agent", "agent_sha256"),
@@ -142,7 +143,7 @@ def _merged(boots: Iterable[BootRecord]) -> dict[str, str | None]:
     seen: dict[str, list[str | None]] = {}
     for boot in boots:
         if boot.facts is not None:
-            for name, value in _flat(boot.facts, boot.attachment, _own_macs(boot)).items():
+            for name, value in _flat(boot.facts, boot, _own_macs(boot)).items():
                 seen.setdefault(name, []).append(value)
     return {name: _agreed(values) for name, values in seen.items()}
 
@@ -160,12 +161,12 @@ def _own_macs(boot: BootRecord) -> frozenset[str] | None:
     return frozenset(macs) or None
 
 
-def _flat(facts: Mapping[str, Any], attachment: str | None, macs: frozenset[str] | None) -> dict[str, str | None]:
+def _flat(facts: Mapping[str, Any], boot: BootRecord, macs: frozenset[str] | None) -> dict[str, str | None]:
     """One boot's facts as name -> text; interfaces are distinguished by what they are, not by name or address.
 
     Only the interfaces with one of `macs` count, where it is known; the loopback never does.
     """
-    flat: dict[str, str | None] = {"attachment": attachment}
+    flat: dict[str, str | None] = {"attachment": boot.attachment}
     for name, key in _PLAIN:
         flat[name] = _text(facts.get(key), _NULL_MEANS.get(key) if key in facts else None)
     for name, key in _SIZES:
@@ -174,6 +175,7 @@ def _flat(facts: Mapping[str, Any], attachment: str | None, macs: frozenset[str]
     quota = facts.get("cpu_quota")
     if "cpu_quota" in facts:
         flat["CPU quota"] = f"{quota['quota_us'] / quota['period_us']:g}" if quota else "none"
+    flat |= reach_rows(facts.get("reach"), boot)
     flat["is process 1"] = None if facts.get("pid") is None else "yes" if facts["pid"] == 1 else "no"
     flags = facts.get("cpu_flags")
     flat["CPU flags"] = " ".join(sorted(flags)) if flags else None

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from virtoll.runfolder.guest_records import CpuReading, FootprintRecord, HostCpu, ProcessMemory, ProcessTime
 from virtoll.runfolder.records import BootRecord, TrialRecord
 from virtoll.stats.intervals import Interval, median, median_interval, student
+from virtoll.stats.reach import on_hosts_kernel
 from virtoll.stats.values import Task, TasksOf
 
 
@@ -123,18 +124,18 @@ def guest_costs(
 def readiness(boot: BootRecord) -> Readiness | None:
     """How long one start took, and its parts as far as the clocks inside show them; None for a start that failed.
 
-    On the host's kernel (same boot) the agent's clock is the host's. On another kernel that clock began with the kernel
+    On the host's kernel the agent's clock is the host's. On another kernel that clock began with the kernel
     itself, and what remains of the outside time went before it.
     """
     spawned, ready, clock = boot.spawn_monotonic_ns, boot.ready_monotonic_ns, boot.agent_clock
     if boot.status != "ok" or spawned is None or ready is None or ready <= spawned:
         return None
-    total, own = ready - spawned, (boot.facts or {}).get("boot_id")
+    total, shared = ready - spawned, on_hosts_kernel(boot)
     harness = boot.executed_monotonic_ns - spawned if boot.executed_monotonic_ns is not None else None
-    if clock is None or own is None or boot.host_boot_id is None:
+    if clock is None or shared is None:
         return Readiness(total, None, None, None, harness)
     init = clock.ready_monotonic_ns - clock.started_monotonic_ns
-    kernel = None if own == boot.host_boot_id else clock.started_boottime_ns
+    kernel = None if shared else clock.started_boottime_ns
     spawn = clock.started_monotonic_ns - spawned if kernel is None else total - kernel - init
     if min(spawn, init) < 0 or spawn + init > total:  # another clock after all: a time namespace, a clock that is wrong
         return Readiness(total, None, None, None, harness)

@@ -40,6 +40,10 @@ pub struct Arguments {
     pub root: Option<PathBuf>,
     /// Folders and their places below that root.
     pub shares: Vec<(PathBuf, PathBuf)>,
+    /// Whether what of /proc and /sys is the whole kernel's is hidden or shown for reading only.
+    pub protect: bool,
+    /// The capabilities that the program may have at most, as the kernel's mask; none: all that there are.
+    pub capabilities: Option<u64>,
     /// Whether this process stays and reaps the daemons that the program leaves.
     pub reap: bool,
     /// The descriptor that is reported when the program is executed.
@@ -73,6 +77,10 @@ pub fn parse(words: &[String]) -> Result<Arguments, Failure> {
             }
             Long("root") => asked.root = Some(path(&mut parser)?),
             Long("share") => asked.shares.push((path(&mut parser)?, path(&mut parser)?)),
+            Long("protect") => asked.protect = true,
+            Long("capabilities") => {
+                asked.capabilities = Some(value(&mut parser, "--capabilities", mask)?);
+            }
             Long("reap") => asked.reap = true,
             Long("report") => asked.report = Some(value(&mut parser, "--report", number)?),
             Value(program) => {
@@ -93,6 +101,10 @@ pub fn parse(words: &[String]) -> Result<Arguments, Failure> {
 
 fn path(parser: &mut Parser) -> Result<PathBuf, lexopt::Error> {
     Ok(PathBuf::from(parser.value()?))
+}
+
+fn mask(text: &str) -> Option<u64> {
+    u64::from_str_radix(text, 16).ok()
 }
 
 fn cpus(text: &str) -> Option<Vec<usize>> {

@@ -92,7 +92,10 @@ fn show_cgroups(own: &Path, target: &Path) {
 }
 
 /// Makes a bind mount read-only. Its access-time flags stay: a remount that names none keeps them.
-fn make_read_only(target: &Path) -> io::Result<()> {
+///
+/// # Errors
+/// The call's.
+pub fn make_read_only(target: &Path) -> io::Result<()> {
     let present = statvfs(target)?.f_flag;
     let kept = LOCKED.iter().filter(|(flag, _)| present.contains(*flag));
     let flags = kept.fold(MountFlags::BIND | MountFlags::RDONLY, |flags, (_, kept)| flags | *kept);

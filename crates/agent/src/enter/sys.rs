@@ -75,6 +75,28 @@ pub fn enter_network(file: &Path) -> io::Result<()> {
     Ok(move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?)
 }
 
+/// Takes all other capabilities away from this process and from every program that it will execute, for good.
+///
+/// # Errors
+/// The call's.
+pub fn keep_capabilities(kept: u64) -> io::Result<()> {
+    for number in 0..u64::BITS {
+        if kept >> number & 1 == 1 {
+            continue;
+        }
+        // SAFETY: plain library calls; the process has one thread.
+        match checked(unsafe {
+            libc::prctl(libc::PR_CAPBSET_DROP, libc::c_ulong::from(number), 0, 0, 0)
+        }) {
+            // Past the last one that this kernel knows.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => break,
+            outcome => outcome?,
+        };
+    }
+    // SAFETY: as above.
+    checked(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }).map(drop)
+}
+
 const LOOP_CONFIGURE: libc::Ioctl = 0x4C0A;
 const LOOP_CTL_GET_FREE: libc::Ioctl = 0x4C82;
 const LO_FLAGS_READ_ONLY: u32 = 1;

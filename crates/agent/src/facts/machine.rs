@@ -62,7 +62,8 @@ fn cpu_field<'a>(processors: &'a str, names: &[&str]) -> Option<&'a str> {
     })
 }
 
-fn status_field(name: &str) -> Option<String> {
+/// A field of /proc/self/status; none where this kernel has it not.
+pub(super) fn status_field(name: &str) -> Option<String> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     status.lines().find_map(|line| {
         let (field, value) = line.split_once(':')?;

@@ -18,6 +18,8 @@ pub struct Facts {
     pub interfaces: Option<Vec<Interface>>,
     /// Settings of the kernel by name.
     pub sysctls: BTreeMap<String, Option<String>>,
+    /// Null in what an older agent said.
+    pub reach: Option<Reach>,
 }
 
 /// Kernel, processors, memory and the agent itself.
@@ -84,4 +86,28 @@ pub struct Interface {
     pub speed_mbit: Option<u64>,
     /// By ethtool's name; those that the driver does not report are absent.
     pub offloads: BTreeMap<String, bool>,
+}
+
+/// What confines the agent's process, and what a process with its rights may do.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Reach {
+    /// The user namespace's map of user numbers: `0 0 4294967295` is the first namespace's.
+    pub user_map: Option<String>,
+    /// 0 none, 1 strict, 2 by filters.
+    pub seccomp_mode: Option<u64>,
+    pub seccomp_filters: Option<u64>,
+    pub no_new_privileges: Option<bool>,
+    pub capabilities_bounding_hex: Option<String>,
+    /// Of AppArmor, SELinux or another module.
+    pub security_label: Option<String>,
+    /// Place and kind of each mount that may be written to.
+    pub writable_mounts: Option<Vec<String>>,
+    /// As the kernel names it (`net:[4026532008]`): the same name outside means the same kernel.
+    pub network_namespace: Option<String>,
+    /// Sockets with a path that is seen inside.
+    pub sockets: Vec<String>,
+    /// How many abstract names its network namespace has.
+    pub abstract_sockets: Option<u64>,
+    /// `allowed`, or the name of the error with which the kernel refused.
+    pub attempts: BTreeMap<String, String>,
 }

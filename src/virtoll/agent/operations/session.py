@@ -67,6 +67,25 @@ class InterfaceFacts(Message):
     offloads: Mapping[str, bool] | None = None
 
 
+class ReachFacts(Message):
+    """What confines the agent's process, and what a process with its rights may do there; None: it cannot be read.
+
+    ``attempts``: each ``allowed``, or the name of the error with which the kernel refused.
+    """
+
+    user_map: str | None = None
+    seccomp_mode: int | None = None
+    seccomp_filters: int | None = None
+    no_new_privileges: bool | None = None
+    capabilities_bounding_hex: str | None = None
+    security_label: str | None = None
+    writable_mounts: tuple[str, ...] | None = None
+    network_namespace: str | None = None
+    sockets: tuple[str, ...] = ()
+    abstract_sockets: int | None = None
+    attempts: Mapping[str, str] | None = None
+
+
 class FactsReply(Message):
     """What is measured inside the guest; None where it cannot be read there."""
 
@@ -102,6 +121,7 @@ class FactsReply(Message):
     capabilities_hex: str | None = None
     interfaces: tuple[InterfaceFacts, ...] = ()
     sysctls: Mapping[str, str | None] | None = None
+    reach: ReachFacts | None = None
 
 
 class FactsRequest(Request[FactsReply], op="facts"):

@@ -288,7 +288,7 @@ class Docker(Platform[DockerParameters]):
         daemon.wake(name)
         try:
             command = [*daemon.client, *self._run(site, request, name), *AGENT]
-            guest = start_container(request, site, command, find_pid, remove)
+            guest = start_container(request, site, command, find_pid, remove, strict=self.parameters.strict)
         except GuestError as error:
             daemon.rest(name)
             if isinstance(error, GuestStartError):

@@ -1,8 +1,8 @@
 """What container engines (Podman, Docker) share: the options that make their guests equal to a bare OCI runtime's.
 
-The command lines of both take the same options. What an engine would add by itself (networks, a smaller set of
-capabilities, masked paths, a limit on processes, ulimits) is switched off, because it belongs to a deployment and not
-to the platform. Its seccomp profile is a parameter, because it costs time. Must not: know one engine's own options.
+The command lines of both take the same options. What an engine would add by itself (networks, a limit on processes,
+ulimits) is switched off, because it belongs to a deployment and not to the platform. Capabilities and what is hidden
+are a bare runtime's. Its seccomp profile is a parameter, because it costs time. It must not know an engine's options.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from virtoll.lab.disks import node_of_disk
 from virtoll.lab.enter import Enter
 from virtoll.lab.inside import wait_until
 from virtoll.platforms.base import DATA_PATH, GuestRequest
+from virtoll.platforms.containers.confinement import NEEDED, OPEN, Confined, protect_from_outside
 from virtoll.platforms.containers.guest import NamespacedGuest, move_links_in, start_namespaced
-from virtoll.platforms.containers.oci import oci_configuration
 from virtoll.platforms.host import Site
-from virtoll.platforms.limits import Limited, limits_held
+from virtoll.platforms.limits import limits_held
 
 _PERIOD_MICROSECONDS = 100_000
 _PID_SECONDS = 60.0
 
 
-class EngineParameters(Limited):
+class EngineParameters(Confined):
     """``runtime``: the OCI runtime below the engine. ``seccomp``: ``default`` is the engine's own profile."""
 
     runtime: Literal["runc", "crun"] = Field(default="runc", description="the OCI runtime below the engine")
@@ -39,7 +39,6 @@ class EngineParameters(Limited):
 
 def container_options(site: Site, request: GuestRequest | None, parameters: EngineParameters) -> list[str]:
     """The options of ``run`` that both engines understand; limits only where the lab may make cgroups."""
-    capabilities = oci_configuration(site, [], None)["process"]["capabilities"]["bounding"]
     options = [
         "--network",
         "none",
@@ -59,8 +58,10 @@ def container_options(site: Site, request: GuestRequest | None, parameters: Engi
         "--cap-drop",
         "ALL",
     ]
-    for name in capabilities:
+    for name in NEEDED if parameters.strict else OPEN:
         options += ["--cap-add", name]
+    if parameters.strict:
+        options += ["--security-opt", "no-new-privileges", "--cgroupns", "private"]
     if parameters.seccomp == "unconfined":
         options += ["--security-opt", "seccomp=unconfined"]
     if site.this_machine.cgroup is not None:
@@ -105,12 +106,15 @@ def start_container(
     command: Sequence[str],
     find_pid: Callable[[], int | None],
     remove: Callable[[], object],
+    *,
+    strict: bool,
     enter: Enter | None = None,
 ) -> NamespacedGuest:
     """Start a container whose agent is on the command's standard input and output, and move its links in.
 
     ``find_pid`` gives the number of the container's first process once it is known, ``remove`` removes the container.
-    ``enter``: what is done before the command is executed.
+    ``strict``: what of /proc and /sys is the whole kernel's is protected then. ``enter``: what is done before the
+    command is executed.
     """
     network = site.network
     cleanup = [lambda: network.remove(request.network), remove]
@@ -131,6 +135,8 @@ def start_container(
             weight = Limits(cpu_weight=request.own.cpu_weight)
             cgroups.write_into(weight, cgroups.memberships_of(first), site.this_machine.cgroup)
         guest.limits_held = limits_held(request, site, first)
+        if strict:
+            protect_from_outside(site, first, f"guest {request.name}")
     guest.inner_group = first
     move_links_in(guest, request, site, first)
     return guest

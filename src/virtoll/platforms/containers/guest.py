@@ -16,9 +16,10 @@ from virtoll.lab.data import DataBy
 from virtoll.lab.enter import Enter, ExecutionReport
 from virtoll.lab.inside import end_process, signal_tree, with_descendants
 from virtoll.platforms.base import GuestRequest, GuestStartError, Platform, Probe, Validation
+from virtoll.platforms.containers.confinement import Confined
 from virtoll.platforms.host import Site
 from virtoll.platforms.last_words import last_line
-from virtoll.platforms.limits import Limited, limits_held
+from virtoll.platforms.limits import limits_held
 from virtoll.platforms.process_guest import AgentGuest, connect_stdio
 
 AGENT = ("/init", "--role", "guest", "--channel", "stdio")
@@ -112,7 +113,7 @@ def start_namespaced(
     return guest
 
 
-class ManagedContainer(Platform[Limited]):
+class ManagedContainer(Platform[Confined]):
     """The driver of a container manager that is started in a cgroup of the guest's and makes its own below that.
 
     A manager is a subclass that says its program, its Debian package and its command line.
@@ -125,7 +126,7 @@ class ManagedContainer(Platform[Limited]):
     slowdown: ClassVar[float] = 1.0
     data_by: ClassVar[DataBy] = "folder"
     without_root: ClassVar[str] = "no"
-    parameter_model = Limited
+    parameter_model = Confined
 
     @property
     def programs(self) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from virtoll.lab import cgroups
 from virtoll.platforms.base import DATA_PATH, GuestRequest
+from virtoll.platforms.containers.confinement import NEEDED
 from virtoll.platforms.containers.guest import ManagedContainer
 from virtoll.platforms.host import Site
 
@@ -23,7 +24,7 @@ lxc.rootfs.options = ro
 lxc.net.0.type = empty
 lxc.net.0.flags = up
 lxc.apparmor.profile = unconfined
-lxc.mount.auto = proc:rw sys:rw cgroup:ro:force
+lxc.mount.auto = {system} cgroup:ro:force
 lxc.mount.entry = tmpfs run tmpfs mode=0755 0 0
 lxc.mount.entry = tmpfs tmp tmpfs mode=1777 0 0
 lxc.autodev = 1
@@ -34,6 +35,12 @@ lxc.cgroup.relative = 1
 lxc.environment = PATH=/bin:/sbin:/usr/bin:/usr/sbin
 lxc.init.cmd = {command}
 """
+_CONFINED = """\
+lxc.cap.keep = {capabilities}
+lxc.no_new_privs = 1
+"""
+# Null, zero, full, random, urandom, tty, console and ptmx, and terminals: what every container has.
+_DEVICES = ("1:3", "1:5", "1:7", "1:8", "1:9", "5:0", "5:1", "5:2", "136:*")
 
 
 class Lxc(ManagedContainer):
@@ -60,9 +67,12 @@ class Lxc(ManagedContainer):
     ) -> list[str]:
         """In the foreground, because then the container's standard input and output are the program's own."""
         root = self.private_root(site, folder, name, undo)
-        text = _CONFIGURATION.format(root=root, command=" ".join(argv))
+        strict, v2 = self.parameters.strict, cgroups.detect().version == "v2"
+        system = "proc:mixed sys:ro" if strict else "proc:rw sys:rw"
+        text = _CONFIGURATION.format(root=root, command=" ".join(argv), system=system)
+        if strict:
+            text += _confined(v2=v2)
         if request is not None:
-            v2 = cgroups.detect().version == "v2"
             key = "lxc.cgroup2.memory.max" if v2 else "lxc.cgroup.memory.limit_in_bytes"
             text += f"{key} = {request.memory_bytes}\n"
             if request.data_folder is not None:
@@ -71,3 +81,11 @@ class Lxc(ManagedContainer):
         file.write_text(text, encoding="utf-8")
         log = ["--logfile", str(folder / "log"), "--logpriority", "ERROR"]
         return [self.program, "--foreground", "--lxcpath", str(folder), "--name", name, "--rcfile", str(file), *log]
+
+
+def _confined(*, v2: bool) -> str:
+    """Lines of a configuration: the capabilities that are needed and the devices that every container has."""
+    kept = " ".join(name.removeprefix("CAP_").lower() for name in NEEDED)
+    devices = f"lxc.cgroup{'2' if v2 else ''}.devices"
+    rules = [f"{devices}.deny = a", *(f"{devices}.allow = c {one} rwm" for one in _DEVICES)]
+    return _CONFINED.format(capabilities=kept) + "".join(f"{rule}\n" for rule in rules)

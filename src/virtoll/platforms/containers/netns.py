@@ -5,6 +5,7 @@ What every container is made of, with nothing of a container engine (network, mo
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 from pydantic import Field
@@ -13,15 +14,16 @@ from virtoll.errors import GuestError
 from virtoll.lab.data import DataBy
 from virtoll.lab.enter import Enter, Namespace
 from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation
+from virtoll.platforms.containers.confinement import NEEDED_MASK, Confined
 from virtoll.platforms.containers.guest import AGENT, NamespacedGuest, move_links_in, start_namespaced
 from virtoll.platforms.containers.native import kernel_version, on_image
 from virtoll.platforms.host import Site
-from virtoll.platforms.limits import Limited, limits_held
+from virtoll.platforms.limits import limits_held
 
 _NAMESPACES: tuple[Namespace, ...] = ("mount", "net", "ipc", "uts", "pid")
 
 
-class NetworkNamespaceParameters(Limited):
+class NetworkNamespaceParameters(Confined):
     """``limits``: ``cgroup`` holds it to all guests' memory; a CPU quota and limits of its own are set either way."""
 
     limits: Literal["none", "cgroup"] = Field(
@@ -56,6 +58,10 @@ class NetworkNamespace(Platform[NetworkNamespaceParameters]):
         """Start the agent as PID 1 of namespaces of its own and move its links in."""
         network = site.network
         enter = on_image(site.image, _NAMESPACES, request.data_folder)
+        if self.parameters.strict:
+            enter = replace(
+                enter, namespaces=(*_NAMESPACES, "cgroup"), protect=site.host.is_root, capabilities=NEEDED_MASK
+            )
         limits = request.limits(memory=self.parameters.limits == "cgroup")
         group = site.this_machine.group(request.name, limits) if limits.any else None
         if group is None and self.parameters.limits == "cgroup":

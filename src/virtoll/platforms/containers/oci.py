@@ -1,8 +1,9 @@
 """Containers by an OCI runtime: one driver for every runtime that takes a bundle, given by its binary's name.
 
 The bundle is written here, so that nothing of an engine's defaults (networks, limits, profiles) comes between. It has
-the image's root read-only, namespaces for PID, network, mount, IPC and UTS, and all capabilities. It has memory and CPU
-limits by cgroup where the lab may set them. Source: OCI runtime specification 1.0.2.
+the image's root read-only, namespaces for PID, network, mount, IPC, UTS and cgroups, and is confined as
+``confinement.py`` says. It has memory and CPU limits by cgroup where the lab may set them. Source: OCI runtime
+specification 1.0.2.
 """
 
 from __future__ import annotations
@@ -23,29 +24,10 @@ from virtoll.lab.enter import Enter, Hide
 from virtoll.lab.inside import wait_until
 from virtoll.platforms.attachment import Attached
 from virtoll.platforms.base import DATA_PATH, GuestRequest, Platform, Probe, Validation
+from virtoll.platforms.containers.confinement import MASKED, NEEDED, OPEN, Confined, read_only_paths
 from virtoll.platforms.containers.guest import AGENT, NamespacedGuest, move_links_in, start_namespaced
 from virtoll.platforms.host import Site
-from virtoll.platforms.limits import Limited, limits_held
-
-_CAPABILITIES = [
-    "CAP_NET_ADMIN",
-    "CAP_NET_RAW",
-    "CAP_NET_BIND_SERVICE",
-    "CAP_SYS_ADMIN",
-    "CAP_SYS_CHROOT",
-    "CAP_SYS_PTRACE",
-    "CAP_CHOWN",
-    "CAP_DAC_OVERRIDE",
-    "CAP_FOWNER",
-    "CAP_FSETID",
-    "CAP_KILL",
-    "CAP_SETGID",
-    "CAP_SETUID",
-    "CAP_SETPCAP",
-    "CAP_IPC_LOCK",
-    "CAP_SYS_NICE",
-    "CAP_MKNOD",
-]
+from virtoll.platforms.limits import limits_held
 
 _PERIOD_MICROSECONDS = 100_000
 _PID_SECONDS = 60.0
@@ -89,12 +71,14 @@ class OciPlatform(Platform[AttachedP]):
     def _run_agent_once(self, site: Site, namespace: str | None = None) -> None:
         """Run the image's agent in a container, which is given the network ``namespace`` of that file."""
         folder = site.host.guest_folder("probe")
-        write_bundle(folder, oci_configuration(site, ["/init", "--version"], None, namespace=namespace))
+        write_bundle(
+            folder, oci_configuration(site, ["/init", "--version"], None, namespace=namespace, strict=self._strict)
+        )
         site.host.run([*self._entered(site), "run", "--bundle", str(folder), folder.name], "probe")
 
     def start(self, request: GuestRequest, site: Site) -> NamespacedGuest:
         """Start the agent as PID 1 of a container and move its links in."""
-        guest, first = self._run(request, site, oci_configuration(site, AGENT, request), [])
+        guest, first = self._run(request, site, oci_configuration(site, AGENT, request, strict=self._strict), [])
         move_links_in(guest, request, site, first)
         return guest
 
@@ -134,6 +118,11 @@ class OciPlatform(Platform[AttachedP]):
             raise GuestDied(f"{awaited} was never written: the container has ended")
         return int(reported)
 
+    @property
+    def _strict(self) -> bool:
+        """Whether its guests are confined; a kernel of a guest's own is not to be kept from it."""
+        return isinstance(self.parameters, Confined) and self.parameters.strict
+
     def _binary(self, site: Site) -> str:
         del site  # PATH finds it, on whichever host
         return self.runtime
@@ -150,25 +139,25 @@ class OciPlatform(Platform[AttachedP]):
         return [self._binary(site), "--root", str(site.host.scratch / self.runtime), *rootless]
 
 
-class Runc(OciPlatform[Limited]):
+class Runc(OciPlatform[Confined]):
     """runc, the reference runtime."""
 
     name: ClassVar[str] = "runc"
     packages: ClassVar[tuple[str, ...]] = ("runc",)
     install: ClassVar[tuple[str, ...]] = ("runc",)
     title: ClassVar[str] = "container by runc"
-    parameter_model = Limited
+    parameter_model = Confined
     runtime = "runc"
 
 
-class Crun(OciPlatform[Limited]):
+class Crun(OciPlatform[Confined]):
     """crun, a runtime in C."""
 
     name: ClassVar[str] = "crun"
     packages: ClassVar[tuple[str, ...]] = ("crun",)
     install: ClassVar[tuple[str, ...]] = ("crun",)
     title: ClassVar[str] = "container by crun"
-    parameter_model = Limited
+    parameter_model = Confined
     runtime = "crun"
 
     def _around(self) -> Enter:
@@ -179,7 +168,7 @@ class Crun(OciPlatform[Limited]):
         return [self._binary(site), "--root", str(site.host.scratch / self.runtime)]
 
 
-class AnyRuntimeParameters(Limited):
+class AnyRuntimeParameters(Confined):
     """``runtime``: the name of the runtime's binary, found by PATH, that takes runc's arguments."""
 
     runtime: Annotated[
@@ -225,21 +214,28 @@ def write_bundle(folder: Path, configuration: dict[str, Any]) -> None:
 
 
 def oci_configuration(
-    site: Site, argv: Sequence[str], request: GuestRequest | None, namespace: str | None = None
+    site: Site,
+    argv: Sequence[str],
+    request: GuestRequest | None,
+    namespace: str | None = None,
+    *,
+    strict: bool,
 ) -> dict[str, Any]:
     """A bundle's ``config.json`` for ``argv`` in the image; limits only where the lab may make cgroups.
 
-    ``namespace``: the path of a network namespace that is there already; None: a fresh one.
+    ``namespace``: the path of a network namespace that is there already; None: a fresh one. ``strict``: the container
+    is confined.
     """
     network = {"type": "network", **({"path": namespace} if namespace else {})}
+    kinds = ("pid", "ipc", "uts", "mount", *(("cgroup",) if strict else ()))
     linux: dict[str, Any] = {
-        "namespaces": [network, *({"type": kind} for kind in ("pid", "ipc", "uts", "mount"))],
-        "maskedPaths": [],
-        "readonlyPaths": [],
+        "namespaces": [network, *({"type": kind} for kind in kinds)],
+        "maskedPaths": list(MASKED) if strict else [],
+        "readonlyPaths": read_only_paths() if strict else [],
     }
     if site.this_machine.cgroup is not None:
         linux["cgroupsPath"] = f"/{site.this_machine.cgroup}/{request.file_name if request else 'probe'}"
-        linux["resources"] = _limits(request) if request else {}
+        linux["resources"] = {**(_limits(request) if request else {}), **(_NO_DEVICES if strict else {})}
     return {
         "ociVersion": "1.0.2",
         "hostname": "guest",
@@ -250,12 +246,25 @@ def oci_configuration(
             "cwd": "/",
             "env": ["PATH=/bin:/sbin:/usr/bin:/usr/sbin"],
             "args": list(argv),
-            "noNewPrivileges": False,
-            "capabilities": dict.fromkeys(("bounding", "effective", "permitted", "inheritable"), _CAPABILITIES),
+            "noNewPrivileges": strict,
+            "capabilities": dict.fromkeys(("bounding", "effective", "permitted", "inheritable"), _capabilities(strict)),
         },
-        "mounts": _MOUNTS + ([_CGROUP_MOUNT] if site.this_machine.cgroup is not None else []) + _data_mounts(request),
+        "mounts": _mounts(strict)
+        + ([_CGROUP_MOUNT] if site.this_machine.cgroup is not None else [])
+        + _data_mounts(request),
         "linux": linux,
     }
+
+
+def _capabilities(strict: bool) -> list[str]:
+    return list(NEEDED if strict else OPEN)
+
+
+def _mounts(strict: bool) -> list[dict[str, Any]]:
+    """For a confined container /sys is read-only: it is the whole kernel's."""
+    if not strict:
+        return _MOUNTS
+    return [{**one, "options": [*one["options"], "ro"]} if one["type"] == "sysfs" else one for one in _MOUNTS]
 
 
 def _data_mounts(request: GuestRequest | None) -> list[dict[str, Any]]:
@@ -282,6 +291,9 @@ def _limits(request: GuestRequest) -> dict[str, Any]:
         limits["blockIO"] = {"throttleReadBpsDevice": rate, "throttleWriteBpsDevice": rate}
     return limits
 
+
+# The runtime allows those that every container has by itself (null, zero, random and the like).
+_NO_DEVICES: dict[str, Any] = {"devices": [{"allow": False, "access": "rwm"}]}
 
 _MOUNTS: list[dict[str, Any]] = [
     {"destination": "/proc", "type": "proc", "source": "proc"},

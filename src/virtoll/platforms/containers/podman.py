@@ -85,7 +85,15 @@ class Podman(Platform[PodmanParameters]):
             if pid is not None:
                 wait_until(lambda: not Path(f"/proc/{pid}").exists(), 5.0, f"the end of container {name}")
 
-        return start_container(request, site, command, find_pid, remove, beside_cgroup_v2(self.parameters.runtime))
+        return start_container(
+            request,
+            site,
+            command,
+            find_pid,
+            remove,
+            strict=self.parameters.strict,
+            enter=beside_cgroup_v2(self.parameters.runtime),
+        )
 
     def _entered(self, site: Site) -> list[str]:
         return beside_cgroup_v2(self.parameters.runtime).prefix(site.image.agent)

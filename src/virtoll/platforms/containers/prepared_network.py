@@ -36,7 +36,9 @@ class PreparedNetworkPlatform(OciPlatform[AttachedP]):
                 site.local_ports.namespace_port(link, holder)
             folder = site.this_machine.guest_folder(f"{request.name}-network")
             _set_up(site.this_machine, folder, holder, request.network, request.name)
-            configuration = oci_configuration(site, AGENT, request, namespace=f"/proc/{holder}/ns/net")
+            configuration = oci_configuration(
+                site, AGENT, request, namespace=f"/proc/{holder}/ns/net", strict=self._strict
+            )
             guest, _ = self._run(request, site, configuration, [held.pop_all().close])
         runtime, container = self._command(site), request.file_name
 

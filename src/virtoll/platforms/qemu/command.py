@@ -6,6 +6,7 @@ Main types: ``QemuParameters``, ``MachineEnds`` (the descriptors that QEMU is gi
 from __future__ import annotations
 
 import platform
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, NoReturn
@@ -23,6 +24,7 @@ from virtoll.platforms.base import GuestRequest
 from virtoll.platforms.kernel_settings import KernelSettings, kernel_words
 
 _MIB = 2**20
+_RUN_WITH_USER = re.compile(r"-run-with [^\n]*\buser=")
 # Which node a disk becomes depends on the order in which they are found: with two of them they go by these.
 _DATA_SERIAL = "virtoll-data"
 _ROOT_SERIAL = "virtoll-root"
@@ -43,7 +45,7 @@ class QemuParameters(KernelSettings, AttachedMachine):
     ``vhost``: the host's kernel moves the frames. ``queues``: pairs of queues of each virtio NIC, of which the guest's
     driver uses as many as the guest has CPUs. ``disk``: how the image's disk form is attached; ``root``: whether
     the guest's root is the initramfs (the disk is then at /mnt) or that disk. ``cache``: QEMU's mode for the
-    host's page cache and for flushes.
+    host's page cache and for flushes. ``isolation``: whether QEMU confines itself.
     """
 
     machine: Annotated[Machine, DefaultWords("q35, on aarch64 virt")] = Field(
@@ -71,6 +73,9 @@ class QemuParameters(KernelSettings, AttachedMachine):
     filesystem: Literal["ext4", "erofs"] = Field(default="ext4", description="file system of the image's disk form")
     channel: Literal["virtio-serial", "serial"] = Field(
         default="virtio-serial", description="the device by which the agent is reached"
+    )
+    isolation: Literal["strict", "open"] = Field(
+        default="strict", description="strict: QEMU filters its own system calls and leaves the root user"
     )
 
     @field_validator("nic", "disk", "channel")
@@ -108,6 +113,25 @@ class QemuParameters(KernelSettings, AttachedMachine):
         if information.data.get("disk", "") == "none" and value != cls.model_fields[name].default:
             _refuse(f"there is no disk; add 'disk: virtio-blk', or leave '{name}' out")
         return value
+
+
+NOBODY = 65534
+"""The user and the group that QEMU becomes once all is open."""
+_SANDBOX = "on,obsolete=deny,spawn=deny,resourcecontrol=deny"
+
+
+def confinement(parameters: QemuParameters, options: str, *, root: bool) -> list[str]:
+    """Arguments by which QEMU confines itself; ``options`` are those that it says it has, ``root``: as whom it starts.
+
+    Without root there is no user to leave. A device that is handed in keeps its rights: it is mapped while it runs.
+    """
+    if parameters.isolation == "open":
+        return []
+    if not root or parameters.vfio:
+        return ["-sandbox", f"{_SANDBOX},elevateprivileges=deny"]
+    # To become another user is among what 'elevateprivileges' denies; without a program to execute nobody goes back.
+    option, user = ("-run-with", "user=") if _RUN_WITH_USER.search(options) else ("-runas", "")
+    return ["-sandbox", _SANDBOX, option, f"{user}{NOBODY}:{NOBODY}"]
 
 
 def with_disk(parameters: QemuParameters) -> QemuParameters:

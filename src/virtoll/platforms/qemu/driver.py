@@ -19,7 +19,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -44,6 +44,7 @@ from virtoll.platforms.qemu.command import (
     Boot,
     MachineEnds,
     QemuParameters,
+    confinement,
     machine_command,
     nic_arguments,
     with_disk,
@@ -110,6 +111,13 @@ def translations(said: str) -> dict[str, int]:
     """
     found = {name: int(count) for name, count in re.findall(r"^(TB [a-z ]*count)\s+(\d+)", said, re.MULTILINE)}
     return {_TRANSLATIONS[name]: count for name, count in found.items() if name in _TRANSLATIONS}
+
+
+@dataclass
+class _Options:
+    """What emulators say of their options, by the program."""
+
+    by_program: dict[str, str] = field(default_factory=dict)
 
 
 class Qemu(Platform[QemuParameters]):
@@ -318,10 +326,22 @@ class Qemu(Platform[QemuParameters]):
         boot = Boot(site.host.put(image.kernel.vmlinux or image.kernel.vmlinuz), site.host.put(initramfs))
         own = [self.binary, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
         own += ["-accel", self.accelerator, "-cpu", self.cpu_model]
+        own += confinement(parameters, self._options(site), root=site.host.is_root)
         argv = own + machine_command(parameters, request, boot, console, ends)
         for link in request.network.links:
             argv += nic_arguments(parameters, link, ports[link.name])
         return argv
+
+    def _options(self, site: Site) -> str:
+        """What its QEMU says of its options, asked once a lab: how it is told to leave the root user has changed."""
+        known = site.shared.find(_Options)
+        if known is None:
+            known = _Options()
+            site.shared.keep(known)
+        program = f"{site.host.name} {site.builds.get(self.binary, self.binary)}"
+        if (said := known.by_program.get(program)) is None:
+            said = known.by_program[program] = site.host.run([self.binary, "--help"], "probe")
+        return said
 
 
 class QemuTcg(Qemu):

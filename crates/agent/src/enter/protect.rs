@@ -1,0 +1,72 @@
+//! What of /proc and /sys is the whole kernel's: hidden from a guest, or shown to it for reading only.
+//!
+//! The network's own settings stay, because they are the guest's namespace's: a guest is a router and sets them.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::root::{bind, hide, make_read_only};
+
+/// As container engines hide them.
+const HIDDEN: [&str; 10] = [
+    "proc/acpi",
+    "proc/asound",
+    "proc/kcore",
+    "proc/keys",
+    "proc/latency_stats",
+    "proc/sched_debug",
+    "proc/scsi",
+    "proc/timer_list",
+    "sys/devices/virtual/powercap",
+    "sys/firmware",
+];
+const READ_ONLY: [&str; 4] = ["proc/bus", "proc/fs", "proc/irq", "proc/sysrq-trigger"];
+/// A mount of its own already, with others below it.
+const DEVICES: &str = "sys";
+const SETTINGS: &str = "proc/sys";
+const OWN_SETTINGS: &str = "net";
+
+/// Changes the mounts below a root, in a mount namespace that is the guest's own.
+///
+/// # Errors
+/// A sentence with the place and the kernel's reason. What this kernel has not is left out.
+pub fn protect(root: &Path) -> Result<(), String> {
+    for place in HIDDEN.map(|place| root.join(place)) {
+        told(&place, cover(&place, root))?;
+    }
+    let mut shown: Vec<PathBuf> = READ_ONLY.iter().map(|place| root.join(place)).collect();
+    for entry in fs::read_dir(root.join(SETTINGS)).into_iter().flatten().flatten() {
+        if entry.file_name() != OWN_SETTINGS {
+            shown.push(entry.path());
+        }
+    }
+    for place in shown {
+        told(&place, show_read_only(&place))?;
+    }
+    let devices = root.join(DEVICES);
+    told(&devices, make_read_only(&devices))
+}
+
+fn told(place: &Path, outcome: io::Result<()>) -> Result<(), String> {
+    match outcome {
+        Err(cause) if cause.kind() != io::ErrorKind::NotFound => {
+            Err(format!("{} could not be protected: {cause}", place.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Covers a folder by an empty one, and a file by the device that holds nothing.
+fn cover(place: &Path, root: &Path) -> io::Result<()> {
+    if fs::metadata(place)?.is_dir() {
+        hide(place)?;
+        return make_read_only(place);
+    }
+    bind(&root.join("dev/null"), place)
+}
+
+fn show_read_only(place: &Path) -> io::Result<()> {
+    bind(place, place)?;
+    make_read_only(place)
+}

@@ -1,0 +1,117 @@
+"""What root in a guest may reach, as text: what is known, what is not, and which kernel it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from virtoll.errors import RunFolderError
+from virtoll.runfolder.records import AgentClock, BootRecord, HostProcess
+from virtoll.runfolder.store import parse_record, to_json
+from virtoll.stats.guests import Readiness, readiness
+from virtoll.stats.reach import ATTEMPTS, capability_names, on_hosts_kernel, process_text, reach_rows
+
+QEMU = HostProcess(
+    name="qemu-system-x86",
+    user=65534,
+    capabilities_hex="0000000000000000",
+    capabilities_bounding_hex="000001ffffffffff",
+    seccomp_mode=2,
+    no_new_privileges=True,
+    own_namespaces=("mnt", "pid"),
+    network_namespace="net:[4026531840]",
+)
+REACH: dict[str, Any] = {
+    "user_map": "0 100000 65536",
+    "seccomp_mode": 2,
+    "seccomp_filters": 3,
+    "no_new_privileges": True,
+    "capabilities_bounding_hex": "0000000000003000",
+    "security_label": None,
+    "writable_mounts": ["/proc proc", "/tmp tmpfs", "/tmp tmpfs"],
+    "network_namespace": "net:[4026532008]",
+    "sockets": [],
+    "abstract_sockets": 0,
+    "attempts": {"mount": "EPERM", "keyrings": "allowed", "packet-socket": "allowed"},
+}
+
+
+def boot(facts: dict[str, Any] | None, **changed: Any) -> BootRecord:
+    base: dict[str, Any] = {
+        "boot": "g/0",
+        "platform": "g",
+        "block": 0,
+        "attempt": 1,
+        "status": "ok",
+        "reason": None,
+        "spawn_monotonic_ns": 1000,
+        "ready_monotonic_ns": 3000,
+        "facts": facts,
+        "requested": None,
+        "mismatches": (),
+        "attachment": None,
+        "evidence": (),
+    }
+    return BootRecord(**{**base, **changed})
+
+
+def test_what_is_known_is_told_in_words() -> None:
+    rows = reach_rows(REACH, boot({"reach": REACH}, host_process=QEMU))
+    assert rows == {
+        "kernel": "its own",
+        "user namespace": "its own: 0 100000 65536",
+        "capabilities at most": "2: NET_ADMIN NET_RAW",
+        "seccomp": "3 filters",
+        "no new privileges": "on",
+        "security label": "none",
+        "mounts that may be written to": "/proc proc, /tmp tmpfs",
+        "sockets seen": "none",
+        "root may": "use keyrings, open packet sockets",
+        "process on the host": "qemu-system-x86: user 65534; capabilities none; seccomp filters; "
+        "namespaces of its own: mnt, pid",
+    }
+    assert process_text(QEMU) == rows["process on the host"]
+
+
+def test_what_an_older_run_has_not_is_unknown_and_not_none() -> None:
+    assert set(reach_rows(None, boot({})).values()) == {None}
+    assert set(ATTEMPTS) >= set(REACH["attempts"])
+
+
+@pytest.mark.parametrize(
+    ("mask", "names"),
+    [
+        (None, None),
+        ("0", "none"),
+        ("1ffffffffff", "all"),
+        ("1fffeffffff", "all but SYS_RESOURCE"),
+        ("3000", "2: NET_ADMIN NET_RAW"),
+    ],
+)
+def test_capabilities_have_names(mask: str | None, names: str | None) -> None:
+    assert capability_names(mask) == names
+
+
+def test_a_guest_that_covers_the_number_of_the_boot_is_on_the_hosts_kernel_all_the_same() -> None:
+    """systemd-nspawn and LXC give their containers a number of their own: their starts had no parts."""
+    outside = HostProcess(**{**vars(QEMU), "network_namespace": REACH["network_namespace"]})
+    started = AgentClock(2000, 10_000_000, 2500)
+    covered = {"boot_id": "its own", "reach": REACH}
+    here = boot(covered, host_process=outside, host_boot_id="the host's", agent_clock=started)
+    assert on_hosts_kernel(here) is True
+    assert readiness(here) == Readiness(2000, 1000, None, 500)
+    assert on_hosts_kernel(boot(covered, host_process=QEMU, host_boot_id="its own")) is False
+    assert on_hosts_kernel(boot({"boot_id": "b"}, host_boot_id="b")) is True
+    assert on_hosts_kernel(boot({"boot_id": "b"})) is None
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("seccomp_mode", "2"), ("sockets", "none"), ("capabilities_bounding_hex", "xyz"), ("attempts", {"mount": 1})],
+)
+def test_a_damaged_reach_is_refused_when_it_is_read(key: str, value: Any) -> None:
+    good = boot({"reach": REACH}, host_process=QEMU)
+    assert parse_record(BootRecord, to_json(good)) == good
+    with pytest.raises(RunFolderError, match="reach is not as it is reported"):
+        parse_record(BootRecord, to_json(boot({"reach": {**REACH, key: value}})))
