@@ -183,8 +183,8 @@ def beginning(folder: Path, part: PartRecord, agent_sha256: str | None) -> Begin
     manifest = RunFolder.open(folder).manifest
     if manifest.part != part:
         raise UsageError(f"{folder} holds another run than this part of the campaign; give another folder with --into")
-    if state_now(folder) == "complete":
-        changed = differences(folder)
+    changed = differences(folder)
+    if state_now(folder) == "complete" and changed is not None:  # without digests its very end is missing
         if changed:
             raise UsageError(
                 f"{folder} is not as it was when the part ended: {'; '.join(changed)}; move it away, and begin again"

@@ -47,7 +47,7 @@ from virtoll.cli.plan import (
     load,
 )
 from virtoll.cli.watch import grown
-from virtoll.errors import ImageError, Interrupted, LabError, StorageError, UsageError, VirtollError
+from virtoll.errors import ImageError, Interrupted, LabError, StorageError, UsageError, VirtollError, disk_failure
 
 if TYPE_CHECKING:
     from virtoll.advise.gate import Threshold
@@ -521,6 +521,12 @@ def _with_progress(work: Callable[[Any], None], folder: Path) -> None:
         except (StorageError, LabError) as error:
             _interrupted(folder, str(error))
             raise
+        except OSError as error:
+            failed = disk_failure(error)
+            if failed is None:
+                raise
+            _interrupted(folder, str(failed))
+            raise failed from error
 
 
 def _interrupted(folder: Path, reason: str) -> bool:
@@ -528,9 +534,9 @@ def _interrupted(folder: Path, reason: str) -> bool:
     from virtoll.runfolder.overview import state_now
     from virtoll.runfolder.store import RunFolder
 
-    if not (folder / "manifest.json").exists() or state_now(folder) == "complete":
-        return False
-    with suppress(VirtollError):  # a full disk may not even take this; then the run stays "running"
+    with suppress(VirtollError, OSError):  # a disk may not even take this; then the run stays "running"
+        if not (folder / "manifest.json").exists() or state_now(folder) == "complete":
+            return False
         RunFolder.open(folder).set_state("interrupted", reason)
     return True
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from virtoll.errors import StorageError
+from virtoll.runfolder import jsonlines
 
 SUMS: Final = "SHA256SUMS"
 EXPLANATIONS: Final = "explain"
@@ -27,9 +28,7 @@ def write_sums(folder: Path) -> None:
     """Write a digest of each file of the folder; `StorageError` where that cannot be."""
     try:
         lines = [f"{_digest(folder / name)}  {name}\n" for name in _files(folder)]
-        whole = folder / f"{SUMS}.new"
-        whole.write_text("".join(lines), encoding="utf-8")
-        whole.replace(folder / SUMS)
+        jsonlines.replace_text(folder / SUMS, "".join(lines))
     except OSError as error:
         raise StorageError(
             f"cannot write {folder / SUMS}: {error.strerror or error}; make room, then resume"
@@ -37,8 +36,8 @@ def write_sums(folder: Path) -> None:
 
 
 def remove_sums(folder: Path) -> None:
-    """What follows changes the folder."""
-    (folder / SUMS).unlink(missing_ok=True)
+    """What follows changes the folder; `StorageError` where it cannot be changed."""
+    jsonlines.remove(folder / SUMS)  # before the state says so: else a lost power could leave both
 
 
 def differences(folder: Path) -> tuple[str, ...] | None:
