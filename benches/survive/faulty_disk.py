@@ -306,7 +306,7 @@ class _Disk:
     def link(self, path: str, target: str) -> None:
         """A second name."""
         self._asked("link")
-        os.link(self._at(target), self._at(path))  # noqa: PTH200
+        os.link(self._at(target), self._at(path))
         self._keep("link", node=self._node(path), **self._place(path))
 
     def exchange_or_rename(self, old: str, new: str, flags: int) -> None:
@@ -343,7 +343,9 @@ class _Disk:
     def statfs(self, path: str) -> dict[str, int]:
         """The room that is left."""
         found = os.statvfs(self._at(path))
-        facts = {name: int(getattr(found, name)) for name in ("f_bsize", "f_blocks", "f_bfree", "f_bavail", "f_namemax")}
+        facts = {
+            name: int(getattr(found, name)) for name in ("f_bsize", "f_blocks", "f_bfree", "f_bavail", "f_namemax")
+        }
         if self._fault.room_bytes is not None:
             left = max(0, self._fault.room_bytes - self._written)
             facts |= {"f_frsize": 1, "f_bsize": 1, "f_bfree": left, "f_bavail": left}
@@ -386,5 +388,5 @@ class _Disk:
         return self._node(folder or "/")
 
     def _place(self, path: str) -> dict[str, Any]:
-        folder, name = os.path.split(path)  # noqa: PTH206
+        folder, name = os.path.split(path)
         return {"folder": self._numbered(folder), "name": name} if self._fault.recorded else {}

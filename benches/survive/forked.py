@@ -109,9 +109,7 @@ def warm() -> None:
     import virtoll.workloads  # noqa: F401
 
 
-def _run(
-    arguments: list[str], changed: Mapping[str, str], out: int, err: int, work: Callable[[], None] | None
-) -> None:
+def _run(arguments: list[str], changed: Mapping[str, str], out: int, err: int, work: Callable[[], None] | None) -> None:
     """In the child: never returns."""
     code = 1
     try:

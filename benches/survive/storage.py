@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Final
 
 from benches.survive.faulty_disk import CHANGING, EVERY, LOOKING, SYNCING, Fault, Seen, mounted, own_mounts, tmpfs
-from benches.survive.forked import Ended, virtoll, warm
+from benches.survive.forked import Ended, warm
 from benches.survive.storage_power import of_a_run
-from benches.survive.storage_runs import HEAD, PART, Bench, Tally, judge
+from benches.survive.storage_runs import HEAD, Bench, Tally, judge
 
 _MEMORY_BYTES = 512 << 20
 

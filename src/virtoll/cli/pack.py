@@ -65,7 +65,10 @@ def pack(
     room = _room(output)
     with ExitStack() as stack:
         if anonymous:
-            beside = stack.enter_context(tempfile.TemporaryDirectory(prefix=".virtoll-pack-", dir=room))
+            try:
+                beside = stack.enter_context(tempfile.TemporaryDirectory(prefix=".virtoll-pack-", dir=room))
+            except OSError as error:
+                raise StorageError(f"cannot write below {room}: {error.strerror}; give another --output") from error
             folder = _anonymised(folder, Path(beside) / "run", key, hide or [])
         target = (output or Path(f"{name_of(RunFolder.open(folder))}{ENDING}")).absolute()
         if target.is_dir():
@@ -88,6 +91,8 @@ def unpack(
     ] = None,
 ) -> None:
     """Make a run's folder of a packed run."""
+    from virtoll.runfolder.jsonlines import sync_directory
+    from virtoll.runfolder.placing import sync_tree
     from virtoll.runfolder.sums import UNDER_WAY
     from virtoll.runfolder.unpacking import unpack as unpack_into
 
@@ -103,7 +108,9 @@ def unpack(
             target = into.absolute() if into is not None else place / listed.run
             if target.exists() and (not target.is_dir() or any(target.iterdir())):
                 raise UsageError(f"{target}: is there already; give another folder with --into")
+            sync_tree(content)
             content.rename(target)
+            sync_directory(place)
     except OSError as error:
         raise StorageError(f"cannot write below {place}: {error.strerror or error}; give another --into") from error
     say(f"unpacked: {target}")

@@ -168,6 +168,18 @@ def replace_text(path: Path, text: str) -> None:
         raise
 
 
+def write_whole(path: Path, text: str) -> None:
+    """As `replace_text`, of a place that a user gave; OSError.
+
+    What is no file (a pipe, a device), or stands where none may be made beside it, is written to as it is.
+    """
+    path = path.resolve()
+    if path.exists() and (not path.is_file() or not os.access(path.parent, os.W_OK)):
+        path.write_text(text, encoding="utf-8")
+    else:
+        replace_text(path, text)
+
+
 def write_bytes(path: Path, content: bytes) -> None:
     """Write a file of a folder that is durable itself; its name is once that folder is synced. OSError."""
     with path.open("wb") as file:

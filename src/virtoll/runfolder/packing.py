@@ -29,7 +29,7 @@ from virtoll.errors import StorageError, UsageError
 from virtoll.runfolder import jsonlines
 from virtoll.runfolder.overview import created_ns, is_written
 from virtoll.runfolder.store import RunFolder
-from virtoll.runfolder.sums import UNDER_WAY, is_of_the_report
+from virtoll.runfolder.sums import UNDER_WAY, WRITER, is_of_the_report
 
 FORMAT: Final = 1
 ENDING: Final = ".virtoll.tar.zst"
@@ -117,7 +117,8 @@ def _listed(folder: Path, run: RunFolder) -> Pack:
     files, folders = {}, []
     for path in sorted(folder.rglob("*"), key=lambda one: one.relative_to(folder).as_posix()):
         name = safe_name(path.relative_to(folder).as_posix(), str(folder))
-        if is_of_the_report(name) or (name.endswith(".new") and "/" not in name):  # a replacement that was killed
+        killed = name == WRITER or (name.endswith(".new") and "/" not in name)  # what a killed writer left
+        if killed or is_of_the_report(name):
             continue
         mode = path.lstat().st_mode
         if stat.S_ISDIR(mode):

@@ -3,7 +3,7 @@
 The new one is made beside the old one. The kernel exchanges both in one step (Linux renameat2 with RENAME_EXCHANGE); a
 file system that cannot (NFS) has two renames, between which a kill leaves both whole beside the place, under their
 names, and the next ``placed`` takes the old one back. What a killed one left is removed. Main functions: ``placed``,
-``exchanged``.
+``exchanged``, ``sync_tree``.
 
 The caller holds the place as its only writer (`overview.writing`).
 """
@@ -15,12 +15,12 @@ import errno
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from virtoll.errors import StorageError
 from virtoll.runfolder.jsonlines import sync_directory
-from virtoll.runfolder.sums import UNDER_WAY
+from virtoll.runfolder.sums import UNDER_WAY, WRITER
 
 _HERE = -100  # AT_FDCWD
 _EXCHANGE = 2  # RENAME_EXCHANGE
@@ -43,7 +43,7 @@ def placed(target: Path) -> Iterator[Path]:
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir(parents=True)
         yield new
-        _sync(new)
+        sync_tree(new)
         _put(new, target, aside=old)
     except OSError as error:
         raise StorageError(
@@ -67,6 +67,8 @@ def exchanged(one: Path, other: Path) -> bool:
 def _put(new: Path, target: Path, aside: Path | None = None) -> None:
     """In the other's place; an empty folder there is replaced by the kernel itself."""
     if not (target / "manifest.json").exists():
+        with suppress(FileNotFoundError):
+            (target / WRITER).unlink()  # the caller's own: the folder with it is replaced
         new.rename(target)
     elif aside is not None and not exchanged(new, target):
         target.rename(aside)
@@ -78,8 +80,8 @@ def _put(new: Path, target: Path, aside: Path | None = None) -> None:
     sync_directory(target.parent)
 
 
-def _sync(folder: Path) -> None:
-    """Make durable what a folder holds, before it takes the other's place."""
+def sync_tree(folder: Path) -> None:
+    """Make durable what a folder holds, before it takes another's place; OSError."""
     for path in folder.rglob("*"):
         if path.is_dir():
             sync_directory(path)

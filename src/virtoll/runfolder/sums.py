@@ -19,6 +19,8 @@ SUMS: Final = "SHA256SUMS"
 EXPLANATIONS: Final = "explain"
 UNDER_WAY: Final = ".new-"
 """What follows the name of a folder that is made anew, in that of the new one beside it."""
+WRITER: Final = ".writer"
+"""The file by which a process holds a folder (`overview.writing`): there while it does, and no part of the run."""
 _REPORT = "report"
 _READ = (".json", ".jsonl")  # what a reader takes for records
 _LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
@@ -100,7 +102,7 @@ def _difference(folder: Path, name: str, digest: str) -> list[str]:
 def _files(folder: Path) -> list[str]:
     paths = (path for path in folder.rglob("*") if path.is_file())
     names = (path.relative_to(folder).as_posix() for path in paths)
-    left_out = (EXPLANATIONS, SUMS, f"{SUMS}.new")
+    left_out = (EXPLANATIONS, SUMS, f"{SUMS}.new", WRITER)
     return sorted(name for name in names if name.split("/")[0] not in left_out and not is_of_the_report(name))
 
 
