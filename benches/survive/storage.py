@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import functools
 import os
 import random
 import sys
@@ -19,6 +20,7 @@ from typing import Final
 from benches.survive.faulty_disk import CHANGING, EVERY, LOOKING, SYNCING, Fault, Seen, mounted, own_mounts, tmpfs
 from benches.survive.forked import Ended, warm
 from benches.survive.storage_power import of_a_run
+from benches.survive.storage_products import COMMANDS, FAULTS, try_command
 from benches.survive.storage_runs import HEAD, Bench, Tally, judge
 
 _MEMORY_BYTES = 512 << 20
@@ -109,6 +111,13 @@ def slow(campaign: Campaign) -> Tally:
     return tally
 
 
+def product(command: str, fault: str, campaign: Campaign) -> Tally:
+    """A command over a finished run."""
+    tally = Tally(f"{command}: {fault}")
+    try_command(campaign.bench, command, fault, campaign.drawn, tally)
+    return tally
+
+
 def _count(campaign: Campaign, tally: Tally, into: Path, ended: Ended, seen: Seen) -> None:
     tally.cases += 1
     tally.hit += bool(seen.failed)
@@ -132,6 +141,11 @@ ROWS: Final[Mapping[str, Callable[[Campaign], Tally]]] = {
     "full": full,
     "full-tmpfs": full_tmpfs,
     "slow": slow,
+    **{
+        f"{command}, {fault}".replace(" ", "-"): functools.partial(product, command, fault)
+        for command in COMMANDS
+        for fault in FAULTS
+    },
     "power": lambda own: of_a_run(own.bench, own.chance, own.count or 200, most=50 * own.count),
 }
 
@@ -141,7 +155,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="storage", description=__doc__)
     parser.add_argument("--seed", type=int, default=None, help="what repeats it")
     parser.add_argument("--count", type=int, default=0, help="cases a row at most; 0: every one")
-    parser.add_argument("--only", action="append", choices=tuple(ROWS), help="rows")
+    parser.add_argument("--only", action="append", metavar="ROW", help="rows that begin so")
     asked = parser.parse_args(arguments)
     seed = asked.seed if asked.seed is not None else random.SystemRandom().randrange(2**32)
     own_mounts()
@@ -151,7 +165,9 @@ def main(arguments: list[str]) -> int:
     place = Path("/run") if os.access("/run", os.W_OK) else Path("/tmp")  # noqa: S108 - covered in our own namespace
     with tmpfs(place, _MEMORY_BYTES):
         os.chdir(place)
-        for name in asked.only or ROWS:
+        for name in ROWS:
+            if asked.only and not name.startswith(tuple(asked.only)):
+                continue
             row = ROWS[name](Campaign(Bench(place).made(), seed, asked.count))
             rows.append(row)
             print(row.row(), flush=True)

@@ -21,7 +21,7 @@ from virtoll.campaign.stored import stored_experiment
 from virtoll.errors import RunFolderError, UsageError
 from virtoll.runfolder import jsonlines
 from virtoll.runfolder.overview import writing
-from virtoll.runfolder.placing import placed
+from virtoll.runfolder.placing import placed, remove_emptied
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.sums import SUMS, WRITER, write_sums
 
@@ -114,6 +114,7 @@ def merge(
         _refuse_taken_place(target, taken[0].record.campaign, [one.path for one in taken])
         with placed(target) as new:
             doubts = _write(new, replace(_head(plan, choice, missing), run=target.name, command=tuple(command)), choice)
+    remove_emptied(target)
     hosts = {part.fingerprint for part in choice.sources()}
     return Merged(target, len(wanted), missing, len(hosts), (*choice.left_out, *doubts))
 

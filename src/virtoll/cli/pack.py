@@ -66,7 +66,7 @@ def pack(
     with ExitStack() as stack:
         if anonymous:
             try:
-                beside = stack.enter_context(tempfile.TemporaryDirectory(prefix=".virtoll-pack-", dir=room))
+                beside = stack.enter_context(_beside(".virtoll-pack-", room))
             except OSError as error:
                 raise StorageError(f"cannot write below {room}: {error.strerror}; give another --output") from error
             folder = _anonymised(folder, Path(beside) / "run", key, hide or [])
@@ -101,7 +101,7 @@ def unpack(
     place = into.absolute().parent if into is not None else runs_directory()
     try:
         place.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".unpack{UNDER_WAY}", dir=place) as beside:
+        with _beside(f".unpack{UNDER_WAY}", place) as beside:
             content = Path(beside) / "run"
             content.mkdir()
             listed = unpack_into(file.absolute(), content)
@@ -116,6 +116,11 @@ def unpack(
     say(f"unpacked: {target}")
     if listed.anonymised is not None:
         say("it is anonymous: names of hosts, users and places are stand-ins")
+
+
+def _beside(prefix: str, place: Path) -> tempfile.TemporaryDirectory[str]:
+    """A folder for what is under way; where it cannot be removed either, the first error is the one to tell."""
+    return tempfile.TemporaryDirectory(prefix=prefix, dir=place, ignore_cleanup_errors=True)
 
 
 def _room(output: Path | None) -> Path:

@@ -142,7 +142,7 @@ def writing(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             held = _held_for_all_hosts(descriptor)
-        except BlockingIOError as error:
+        except (BlockingIOError, FileNotFoundError) as error:  # the latter: it has ended, and taken an empty one away
             raise RunFolderError(f"{folder}: a process writes this run now; wait for its end, or end it") from error
         except OSError as error:
             raise StorageError(

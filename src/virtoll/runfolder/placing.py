@@ -3,7 +3,7 @@
 The new one is made beside the old one. The kernel exchanges both in one step (Linux renameat2 with RENAME_EXCHANGE); a
 file system that cannot (NFS) has two renames, between which a kill leaves both whole beside the place, under their
 names, and the next ``placed`` takes the old one back. What a killed one left is removed. Main functions: ``placed``,
-``exchanged``, ``sync_tree``.
+``exchanged``, ``sync_tree``, ``remove_emptied``.
 
 The caller holds the place as its only writer (`overview.writing`).
 """
@@ -20,7 +20,7 @@ from pathlib import Path
 
 from virtoll.errors import StorageError
 from virtoll.runfolder.jsonlines import sync_directory
-from virtoll.runfolder.sums import UNDER_WAY, WRITER
+from virtoll.runfolder.sums import UNDER_WAY
 
 _HERE = -100  # AT_FDCWD
 _EXCHANGE = 2  # RENAME_EXCHANGE
@@ -34,13 +34,13 @@ def placed(target: Path) -> Iterator[Path]:
 
     StorageError naming the folder where it cannot be written.
     """
-    new = target.with_name(f".{target.name}{UNDER_WAY}merge")
-    old = target.with_name(f".{target.name}.old-merge")
+    new, old = _beside(target)
     try:
-        if old.exists() and not (target / "manifest.json").exists():
-            _put(old, target)
-        shutil.rmtree(old, ignore_errors=True)
         shutil.rmtree(new, ignore_errors=True)
+        if old.exists() and not (target / "manifest.json").exists():
+            _put(old, target, aside=new)
+            shutil.rmtree(new, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
         new.mkdir(parents=True)
         yield new
         sync_tree(new)
@@ -64,13 +64,23 @@ def exchanged(one: Path, other: Path) -> bool:
     raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(other))
 
 
-def _put(new: Path, target: Path, aside: Path | None = None) -> None:
-    """In the other's place; an empty folder there is replaced by the kernel itself."""
-    if not (target / "manifest.json").exists():
-        with suppress(FileNotFoundError):
-            (target / WRITER).unlink()  # the caller's own: the folder with it is replaced
+def remove_emptied(target: Path) -> None:
+    """Remove what `placed` could not: NFS keeps a file while it is open, such as the caller's lock of the old folder."""
+    for name in _beside(target):
+        with suppress(OSError):  # it is not there, or another's that has begun
+            name.rmdir()
+
+
+def _beside(target: Path) -> tuple[Path, Path]:
+    """Where the new one is made, and where the old one is meanwhile."""
+    return target.with_name(f".{target.name}{UNDER_WAY}merge"), target.with_name(f".{target.name}.old-merge")
+
+
+def _put(new: Path, target: Path, aside: Path) -> None:
+    """In the other's place, which then is in its own or aside."""
+    if not target.exists():
         new.rename(target)
-    elif aside is not None and not exchanged(new, target):
+    elif not exchanged(new, target):
         target.rename(aside)
         try:
             new.rename(target)
