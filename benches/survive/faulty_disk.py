@@ -1,4 +1,4 @@
-"""A disk with a fault, as a file system in user space: it counts what it is asked for, fails, is full, slow or recorded.
+"""A disk with a fault, as a file system in user space: it counts its calls, fails, is full, slow or recorded.
 
 `mounted` mounts one over a folder for a block, in the mount namespace of its caller, which must be one of its own
 (`own_mounts`). The server is a process of its own, which ends with its parent. `Fault` says what goes wrong, and `Seen`

@@ -60,7 +60,10 @@ class Ended:
 def started(
     *arguments: str | Path, changed: Mapping[str, str] | None = None, work: Callable[[], None] | None = None
 ) -> tuple[int, int, int]:
-    """Start ``virtoll ARGUMENTS``, or ``work`` in its place: process, and descriptors of output and error, for `ended`."""
+    """Start ``virtoll ARGUMENTS``, or ``work`` in its place.
+
+    The process, and the descriptors of its output and error, for `ended`.
+    """
     out, err = (os.open(tempfile.gettempdir(), os.O_TMPFILE | os.O_RDWR, 0o600) for _ in range(2))
     sys.stdout.flush()
     sys.stderr.flush()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from virtoll.cli import complete
-from virtoll.cli.folders import FoundRun, find_run, found_run, new_folder, run_to_measure
+from virtoll.cli.folders import FoundRun, find_run, found_run, new_folder, run_to_measure, tell_clock_behind
 from virtoll.cli.gate import AllowUnknownOption, FailIfOption, asked_of, judge_of, leave_by, tell, thresholds_for
 from virtoll.cli.lab import check_lab, prepare_outside, require_lab
 from virtoll.cli.output import (
@@ -107,6 +107,7 @@ def run(
     selection = chosen(size, platform, workload, only, skip, until, blocks=blocks, seed=seed, against=against)
     checked = load(experiment, selection)
     thresholds = thresholds_for(checked, fail_if or ())
+    tell_clock_behind()
     folder = new_folder(checked.name, into)
     measure_into(checked, folder)
     _judge(_report(folder, gated=bool(thresholds), open_page=open_page), thresholds, allow_unknown)

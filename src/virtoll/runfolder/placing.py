@@ -65,7 +65,7 @@ def exchanged(one: Path, other: Path) -> bool:
 
 
 def remove_emptied(target: Path) -> None:
-    """Remove what `placed` could not: NFS keeps a file while it is open, such as the caller's lock of the old folder."""
+    """Remove what `placed` could not: NFS keeps a file while it is open, such as the lock of the old folder."""
     for name in _beside(target):
         with suppress(OSError):  # it is not there, or another's that has begun
             name.rmdir()
