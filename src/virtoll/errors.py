@@ -6,6 +6,8 @@ An error below ``GuestError`` costs the trials of one guest, never the campaign.
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -176,6 +178,21 @@ class RunFolderError(UsageError):
 
 class StorageError(VirtollError):
     """A measurement could not be stored (disk full, read-only): the campaign stops, what is stored stays whole."""
+
+
+_OF_A_DISK: Final = frozenset(
+    {errno.EIO, errno.ENOSPC, errno.EROFS, errno.EDQUOT, errno.ESTALE, errno.EUCLEAN, errno.ENXIO, errno.ENODEV}
+)
+
+
+def disk_failure(error: OSError) -> StorageError | None:
+    """An error that a disk gives at any call, as a sentence that names the file; None for any other, or without one."""
+    if error.errno not in _OF_A_DISK or error.filename is None:
+        return None
+    where = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else str(error.filename)
+    return StorageError(
+        f"cannot use {where}: {error.strerror}. What is stored is intact; see to its disk, then try again."
+    )
 
 
 class DrawingError(VirtollError):

@@ -21,9 +21,9 @@ from virtoll.campaign.stored import stored_experiment
 from virtoll.errors import RunFolderError, UsageError
 from virtoll.runfolder import jsonlines
 from virtoll.runfolder.overview import writing
-from virtoll.runfolder.placing import placed
+from virtoll.runfolder.placing import placed, remove_emptied
 from virtoll.runfolder.store import RunFolder
-from virtoll.runfolder.sums import SUMS, write_sums
+from virtoll.runfolder.sums import SUMS, WRITER, write_sums
 
 if TYPE_CHECKING:
     from virtoll.experiment.plan import Plan
@@ -110,11 +110,11 @@ def merge(
         )
     first = taken[0].manifest
     target = place(str(first.experiment["name"]), taken[0].record.campaign).absolute()
-    target.parent.mkdir(parents=True, exist_ok=True)
     with writing(target):
         _refuse_taken_place(target, taken[0].record.campaign, [one.path for one in taken])
         with placed(target) as new:
             doubts = _write(new, replace(_head(plan, choice, missing), run=target.name, command=tuple(command)), choice)
+    remove_emptied(target)
     hosts = {part.fingerprint for part in choice.sources()}
     return Merged(target, len(wanted), missing, len(hosts), (*choice.left_out, *doubts))
 
@@ -201,7 +201,7 @@ def _refuse_missing(missing: Sequence[int], choice: _Choice, allowed: Allowed) -
 def _refuse_taken_place(target: Path, campaign: str, parts: Collection[Path]) -> None:
     """UsageError where the place holds anything but an earlier merge of this campaign."""
     if not (target / "manifest.json").exists():
-        if any(target.iterdir()):
+        if any(one.name != WRITER for one in target.iterdir()):
             raise UsageError(f"{target} holds other files; give another folder with --into")
         return
     other = sorted(path.name for path in target.iterdir() if not _is_of_a_run(path))
@@ -214,7 +214,7 @@ def _refuse_taken_place(target: Path, campaign: str, parts: Collection[Path]) ->
 
 def _is_of_a_run(path: Path) -> bool:
     """Whether an entry of a merged run's folder is made anew with it, or was left of that."""
-    known = ("manifest.json", "state.json", SUMS, "evidence", "report")
+    known = ("manifest.json", "state.json", SUMS, WRITER, "evidence", "report")
     return path.name.removesuffix(".new") in known or path.suffix == ".jsonl" or path.name.startswith(".report")
 
 

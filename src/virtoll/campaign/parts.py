@@ -126,11 +126,12 @@ def joined_campaign(folder: Path, experiment: Experiment, part: PartRecord) -> N
     beside = folder / f".{CAMPAIGN_FILE}.{os.getpid()}-{os.urandom(4).hex()}"
     record = CampaignRecord(part.campaign, experiment.name, part.of, time.time_ns())
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        jsonlines.make_folder(folder)
         if not file.exists():
-            beside.write_text(json.dumps(asdict(record)) + "\n", encoding="utf-8")
+            jsonlines.write_bytes(beside, jsonlines.encode(asdict(record)))
             with suppress(FileExistsError):
                 os.link(beside, file)
+            jsonlines.sync_directory(folder)
     except OSError as error:
         raise StorageError(
             f"cannot write {file}: {error.strerror or error}. Give another folder with --into."
@@ -183,8 +184,8 @@ def beginning(folder: Path, part: PartRecord, agent_sha256: str | None) -> Begin
     manifest = RunFolder.open(folder).manifest
     if manifest.part != part:
         raise UsageError(f"{folder} holds another run than this part of the campaign; give another folder with --into")
-    if state_now(folder) == "complete":
-        changed = differences(folder)
+    changed = differences(folder)
+    if state_now(folder) == "complete" and changed is not None:  # without digests its very end is missing
         if changed:
             raise UsageError(
                 f"{folder} is not as it was when the part ended: {'; '.join(changed)}; move it away, and begin again"
@@ -206,12 +207,14 @@ def set_aside(folder: Path) -> Path:
     """
     beside = folder.parent / ASIDE
     with writing(folder):
-        beside.mkdir(exist_ok=True)
-        number = 1
-        while (to := beside / f"{folder.name}.{number}").exists():
-            number += 1
+        to = beside
         try:
+            jsonlines.make_folder(beside)
+            number = 1
+            while (to := beside / f"{folder.name}.{number}").exists():
+                number += 1
             folder.rename(to)
+            jsonlines.sync_directory(beside)
             jsonlines.sync_directory(folder.parent)
         except OSError as error:
             raise StorageError(f"cannot move {folder} to {to}: {error.strerror or error}. Move it away.") from error

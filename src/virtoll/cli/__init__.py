@@ -46,7 +46,7 @@ from virtoll.cli.groups import HELP, HOST, LOOK, MEASURE, READ, Cli
 from virtoll.cli.help import VARIABLE, answer_the_shell, completion, show_help
 from virtoll.cli.output import log_to_stderr, say, say_on_stderr
 from virtoll.cli.problems import told
-from virtoll.errors import Interrupted, StorageError, VirtollError
+from virtoll.errors import Interrupted, StorageError, VirtollError, disk_failure
 from virtoll.lab.debug import wanted
 
 app = Cli(name="virtoll", help="What a virtualisation platform costs against the bare host, on this machine.")
@@ -77,7 +77,11 @@ def main() -> None:
         say_on_stderr("virtoll: interrupted")
         sys.exit(Interrupted.exit_code)
     except OSError as error:
-        if error.errno != errno.ENOSPC or error.filename is not None:  # a file that fails is told by who writes it
+        failed = disk_failure(error)  # what writes a file tells it better; a look at one may fail anywhere
+        if failed is not None:
+            say_on_stderr(f"virtoll: {failed}")
+            sys.exit(failed.exit_code)
+        if error.errno != errno.ENOSPC or error.filename is not None:
             raise
         _leave_the_output()
         say_on_stderr(f"virtoll: the standard output cannot be written: {error.strerror}; make room for it")

@@ -65,6 +65,7 @@ def export(
     folder = find_run(run)
     judge = judge_of(folder, fail_if or ())
     from virtoll.report import load_analysis
+    from virtoll.runfolder.jsonlines import write_whole
     from virtoll.runfolder.sums import differences
 
     analysis, damage = load_analysis(folder), differences(folder) or ()
@@ -75,7 +76,7 @@ def export(
         sys.stdout.write(text)
         return
     try:
-        Path(output).write_text(text, encoding="utf-8")
+        write_whole(Path(output), text)
     except OSError as error:
         raise StorageError(f"cannot write {output}: {error.strerror or error}. Give another file.") from error
 

@@ -7,6 +7,7 @@ digest before anything reads it. Main functions: ``find_run`` (to read), ``run_t
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +21,7 @@ def runs_directory() -> Path:
     return Path(os.environ.get("VIRTOLL_RUNS", "runs")).absolute()
 
 
+_BEHIND_NS: Final = 60 * 10**9
 _PACKED_ENDINGS: Final = (".virtoll.tar.zst", ".tar.zst", ".zst")
 
 
@@ -130,6 +132,21 @@ def run_folders() -> list[Path]:
     folders = [path.parent for path in runs_directory().glob("*/manifest.json")]
     folders = [path for path in folders if not path.name.startswith(".")]  # what a killed 'campaign merge' left
     return sorted(folders, key=lambda folder: (created_ns(folder), folder.name))
+
+
+def tell_clock_behind() -> None:
+    """Say on the standard error where this host's clock is before the newest run's: a new run would not be `latest`."""
+    from virtoll.cli.output import say_on_stderr
+    from virtoll.runfolder.overview import created_ns
+    from virtoll.units import time_to_come
+
+    known = run_folders()
+    behind_ns = created_ns(known[-1]) - time.time_ns() if known else 0
+    if behind_ns > _BEHIND_NS:
+        say_on_stderr(
+            f"virtoll: this host's clock is {time_to_come(behind_ns / 1e9)} behind the run {known[-1].name}, which "
+            "stays 'latest'; set the clock, or call runs by their names"
+        )
 
 
 def earlier_run(experiment: str, fingerprint: str) -> Path | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -232,8 +234,11 @@ def _refuse_what_does_not_load(text: str, file: Path) -> None:
 
 
 def _write(file: Path, text: str, force: bool) -> None:
+    from virtoll.runfolder.jsonlines import write_whole
+
     try:
-        with file.open("w" if force else "x", encoding="utf-8") as opened:
-            opened.write(text)
+        if file.exists() and not force:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+        write_whole(file, text)
     except OSError as error:
         raise UsageError(f"{file} cannot be written: {error.strerror}; name another file") from error

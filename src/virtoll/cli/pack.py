@@ -65,7 +65,10 @@ def pack(
     room = _room(output)
     with ExitStack() as stack:
         if anonymous:
-            beside = stack.enter_context(tempfile.TemporaryDirectory(prefix=".virtoll-pack-", dir=room))
+            try:
+                beside = stack.enter_context(_beside(".virtoll-pack-", room))
+            except OSError as error:
+                raise StorageError(f"cannot write below {room}: {error.strerror}; give another --output") from error
             folder = _anonymised(folder, Path(beside) / "run", key, hide or [])
         target = (output or Path(f"{name_of(RunFolder.open(folder))}{ENDING}")).absolute()
         if target.is_dir():
@@ -88,6 +91,8 @@ def unpack(
     ] = None,
 ) -> None:
     """Make a run's folder of a packed run."""
+    from virtoll.runfolder.jsonlines import sync_directory
+    from virtoll.runfolder.placing import sync_tree
     from virtoll.runfolder.sums import UNDER_WAY
     from virtoll.runfolder.unpacking import unpack as unpack_into
 
@@ -96,19 +101,26 @@ def unpack(
     place = into.absolute().parent if into is not None else runs_directory()
     try:
         place.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".unpack{UNDER_WAY}", dir=place) as beside:
+        with _beside(f".unpack{UNDER_WAY}", place) as beside:
             content = Path(beside) / "run"
             content.mkdir()
             listed = unpack_into(file.absolute(), content)
             target = into.absolute() if into is not None else place / listed.run
             if target.exists() and (not target.is_dir() or any(target.iterdir())):
                 raise UsageError(f"{target}: is there already; give another folder with --into")
+            sync_tree(content)
             content.rename(target)
+            sync_directory(place)
     except OSError as error:
         raise StorageError(f"cannot write below {place}: {error.strerror or error}; give another --into") from error
     say(f"unpacked: {target}")
     if listed.anonymised is not None:
         say("it is anonymous: names of hosts, users and places are stand-ins")
+
+
+def _beside(prefix: str, place: Path) -> tempfile.TemporaryDirectory[str]:
+    """A folder for what is under way; where it cannot be removed either, the first error is the one to tell."""
+    return tempfile.TemporaryDirectory(prefix=prefix, dir=place, ignore_cleanup_errors=True)
 
 
 def _room(output: Path | None) -> Path:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from virtoll.cli import complete
-from virtoll.cli.folders import FoundRun, find_run, found_run, new_folder, run_to_measure
+from virtoll.cli.folders import FoundRun, find_run, found_run, new_folder, run_to_measure, tell_clock_behind
 from virtoll.cli.gate import AllowUnknownOption, FailIfOption, asked_of, judge_of, leave_by, tell, thresholds_for
 from virtoll.cli.lab import check_lab, prepare_outside, require_lab
 from virtoll.cli.output import (
@@ -47,7 +47,7 @@ from virtoll.cli.plan import (
     load,
 )
 from virtoll.cli.watch import grown
-from virtoll.errors import ImageError, Interrupted, LabError, StorageError, UsageError, VirtollError
+from virtoll.errors import ImageError, Interrupted, LabError, StorageError, UsageError, VirtollError, disk_failure
 
 if TYPE_CHECKING:
     from virtoll.advise.gate import Threshold
@@ -107,6 +107,7 @@ def run(
     selection = chosen(size, platform, workload, only, skip, until, blocks=blocks, seed=seed, against=against)
     checked = load(experiment, selection)
     thresholds = thresholds_for(checked, fail_if or ())
+    tell_clock_behind()
     folder = new_folder(checked.name, into)
     measure_into(checked, folder)
     _judge(_report(folder, gated=bool(thresholds), open_page=open_page), thresholds, allow_unknown)
@@ -521,6 +522,12 @@ def _with_progress(work: Callable[[Any], None], folder: Path) -> None:
         except (StorageError, LabError) as error:
             _interrupted(folder, str(error))
             raise
+        except OSError as error:
+            failed = disk_failure(error)
+            if failed is None:
+                raise
+            _interrupted(folder, str(failed))
+            raise failed from error
 
 
 def _interrupted(folder: Path, reason: str) -> bool:
@@ -528,9 +535,9 @@ def _interrupted(folder: Path, reason: str) -> bool:
     from virtoll.runfolder.overview import state_now
     from virtoll.runfolder.store import RunFolder
 
-    if not (folder / "manifest.json").exists() or state_now(folder) == "complete":
-        return False
-    with suppress(VirtollError):  # a full disk may not even take this; then the run stays "running"
+    with suppress(VirtollError, OSError):  # a disk may not even take this; then the run stays "running"
+        if not (folder / "manifest.json").exists() or state_now(folder) == "complete":
+            return False
         RunFolder.open(folder).set_state("interrupted", reason)
     return True
 

@@ -44,6 +44,7 @@ def selftest(
 
     Exit code 1 when one was missed, or when none could be tested.
     """
+    from virtoll.runfolder.jsonlines import write_whole
     from virtoll.selftest.experiments import EXPERIMENTS
     from virtoll.selftest.table import csv_text, document, found_all, rows, summary
 
@@ -61,7 +62,7 @@ def selftest(
         found += _measured(name, folder, short=short)
     table = folder / "selftest.csv"
     try:
-        table.write_text(csv_text(found), encoding="utf-8")
+        write_whole(table, csv_text(found))
     except OSError as error:
         raise StorageError(f"{table}: cannot be written ({error.strerror}); free the disk") from error
     if as_json:

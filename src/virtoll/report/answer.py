@@ -189,7 +189,7 @@ def cost_to_know_line(analysis: Analysis) -> str:
     left = not_known(analysis)
     if not left:
         return ""
-    seconds = None if analysis.host_of else block_seconds(analysis.data.every_trial)
+    seconds = None if analysis.host_of else block_seconds(analysis.data.every_trial, analysis.data.fitness)
     unit = "host" if analysis.host_of else "block"
     can = [one for one in left if one.blocks is not None]
     never = len(left) - len(can)

@@ -185,7 +185,7 @@ def _verdict(one: Comparison | None) -> dict[str, Any]:
 
 def _not_known(analysis: Analysis) -> list[dict[str, Any]]:
     """What more blocks would decide; null blocks: not even the most that were tried."""
-    seconds = block_seconds(analysis.data.every_trial)
+    seconds = block_seconds(analysis.data.every_trial, analysis.data.fitness)
     by_hosts = bool(analysis.host_of)
     return [
         {

@@ -1,6 +1,6 @@
 """A folder that is made anew at once or not at all: whoever reads it finds the old one or the new one, and both whole.
 
-The new one is made beside the old one, and takes its place in one step of the kernel (Linux renameat2 with
+The new one is made beside the old one and synced. It takes the place in one step of the kernel (Linux renameat2 with
 RENAME_EXCHANGE). What an earlier try left when it was killed is removed; a try that is under way holds a lock
 (flock), which the kernel takes from it however it ends. Main function: `renewed`.
 """
@@ -14,9 +14,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from virtoll.runfolder.placing import exchanged
+from virtoll.runfolder.jsonlines import sync_directory
+from virtoll.runfolder.placing import exchanged, sync_tree
 from virtoll.runfolder.sums import UNDER_WAY
 
+_OLD: Final = "-old"
 _LAST: Final = "index.html"  # what a reader opens
 
 
@@ -36,6 +38,7 @@ def renewed(target: Path) -> Iterator[Path]:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield new
+        sync_tree(new)
         if beside == target or _holds_more(target, new):
             for one in sorted(new.iterdir(), key=lambda path: path.name == _LAST):
                 _put(one, target / one.name)
@@ -59,7 +62,7 @@ def _prefix(name: str) -> str:
 
 
 def _clear(folder: Path, name: str) -> None:
-    """Remove what others began and will not end."""
+    """Remove what others began and will not end; an old one that was set aside for one that never came is back."""
     for old in folder.glob(f"{_escaped(_prefix(name))}*"):
         try:
             lock = os.open(old, os.O_RDONLY)
@@ -67,6 +70,8 @@ def _clear(folder: Path, name: str) -> None:
             continue
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if old.name.endswith(_OLD) and not (folder / name).exists():
+                old.rename(folder / name)
             shutil.rmtree(old, ignore_errors=True)
         except BlockingIOError:
             pass  # under way
@@ -88,10 +93,13 @@ def _put(new: Path, target: Path) -> None:
     """In the other's place, which then is in its own: at once, or by steps where the file system cannot."""
     if not target.exists():
         new.rename(target)
-        return
-    if exchanged(new, target):
-        return
-    old = new.with_name(f"{new.name}-old")
-    target.rename(old)
-    new.rename(target)
-    old.rename(new)
+    elif not exchanged(new, target):
+        old = new.with_name(f"{new.name}{_OLD}")
+        target.rename(old)
+        try:
+            new.rename(target)
+        except OSError:
+            old.rename(target)
+            raise
+        old.rename(new)
+    sync_directory(target.parent)

@@ -28,7 +28,7 @@ from virtoll.runfolder import jsonlines
 from virtoll.runfolder.records import LAB_MESSAGE
 from virtoll.runfolder.stand_ins import LEAST_LETTERS, StandIns, parts_of_host, usable
 from virtoll.runfolder.store import APPENDED, RunFolder
-from virtoll.runfolder.sums import EXPLANATIONS, SUMS, differences, is_of_the_report, write_sums
+from virtoll.runfolder.sums import EXPLANATIONS, SUMS, WRITER, differences, is_of_the_report, write_sums
 
 LEFT_OUT: Final = "left out"
 _HOSTS: Final = frozenset({"ssh", "api", "server", "destination", "callback", "netns"})
@@ -65,7 +65,7 @@ def anonymise(folder: Path, target: Path, key: bytes, own: Mapping[str, str], hi
         raise StorageError(f"cannot write {target}: {error.strerror or error}; make room for a copy") from error
     _refuse_unreadable(target, words)
     every = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-    return sorted(name for name in every if name not in written and not is_of_the_report(name))
+    return sorted(name for name in every if name not in {*written, WRITER} and not is_of_the_report(name))
 
 
 def _copy(folder: Path, target: Path, cleaner: _Cleaner) -> set[str]:

@@ -2,6 +2,7 @@
 
 One line is one record. `append` writes a whole line, flushes and fsyncs it, so that a record is either there or not.
 A torn last line (the writer was killed) is dropped by `read` and cut off by `repair`.
+What is written is durable: a file's content by its fsync, its name by that of its folder, a folder's by its parent's.
 It must not know what a record means: that is `store`.
 """
 
@@ -27,26 +28,40 @@ def encode(record: Mapping[str, object]) -> bytes:
 def append(path: Path, record: Mapping[str, object]) -> None:
     """Append one record and make it durable; when that fails, cut the partial line off again.
 
+    A disk may fail so that this cannot be either. Then the next record takes the partial line's place.
     Raises StorageError naming the file and the cause (for example: no space left on device).
     """
     line = encode(record)
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
         raise _write_failure(path, error) from error
     try:
-        before = os.fstat(descriptor).st_size
+        before: int | None = None
         try:
+            before = os.fstat(descriptor).st_size
+            if before and os.pread(descriptor, 1, before - 1) != b"\n":
+                before = _cut(descriptor)
             _write_all(descriptor, line)
             os.fsync(descriptor)
+            if not before:  # its name may be new
+                sync_directory(path.parent)
         except BaseException as error:
             with contextlib.suppress(OSError):  # what remains is a torn last line, which readers drop
-                os.ftruncate(descriptor, before)
+                if before is not None:
+                    os.ftruncate(descriptor, before)
             if isinstance(error, OSError):
                 raise _write_failure(path, error) from error
             raise
     finally:
         os.close(descriptor)
+
+
+def _cut(descriptor: int) -> int:
+    """Cut a torn last line off; the length of what is whole."""
+    whole = _whole_length(os.pread(descriptor, os.fstat(descriptor).st_size, 0))
+    os.ftruncate(descriptor, whole)
+    return whole
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
@@ -126,6 +141,17 @@ def replace(path: Path, content: Mapping[str, object]) -> None:
         raise _write_failure(path, error) from error
 
 
+def remove(path: Path) -> None:
+    """Take a file away for good where it is there; StorageError where that cannot be."""
+    try:
+        path.unlink()
+        sync_directory(path.parent)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise _write_failure(path, error) from error
+
+
 def replace_text(path: Path, text: str) -> None:
     """Write a file so that a reader sees the old content or the new, never a part: fsync, then rename; OSError."""
     beside = path.with_name(path.name + ".new")
@@ -137,8 +163,38 @@ def replace_text(path: Path, text: str) -> None:
         beside.replace(path)
         sync_directory(path.parent)
     except OSError:
-        beside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # the first error is the one to tell; the next writer takes its place
+            beside.unlink(missing_ok=True)
         raise
+
+
+def write_whole(path: Path, text: str) -> None:
+    """As `replace_text`, of a place that a user gave; OSError.
+
+    What is no file (a pipe, a device), or stands where none may be made beside it, is written to as it is.
+    """
+    path = path.resolve()
+    if path.exists() and (not path.is_file() or not os.access(path.parent, os.W_OK)):
+        path.write_text(text, encoding="utf-8")
+    else:
+        replace_text(path, text)
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file of a folder that is durable itself; its name is once that folder is synced. OSError."""
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder with its parents where they are missing, and make their names durable; OSError."""
+    missing = [one for one in (path, *path.parents) if not one.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for one in reversed(missing):
+        with contextlib.suppress(PermissionError):  # a parent that may be written to, and not be read
+            sync_directory(one.parent)
 
 
 def sync_directory(path: Path) -> None:

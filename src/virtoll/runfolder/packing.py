@@ -22,14 +22,14 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from virtoll import __version__
 from virtoll.errors import StorageError, UsageError
 from virtoll.runfolder import jsonlines
 from virtoll.runfolder.overview import created_ns, is_written
 from virtoll.runfolder.store import RunFolder
-from virtoll.runfolder.sums import UNDER_WAY, is_of_the_report
+from virtoll.runfolder.sums import UNDER_WAY, WRITER, is_of_the_report
 
 FORMAT: Final = 1
 ENDING: Final = ".virtoll.tar.zst"
@@ -75,8 +75,8 @@ class Pack:
 def pack(folder: Path, output: Path) -> Pack:
     """Write the run in `folder` to the file `output`, whole or not at all; its list.
 
-    UsageError where it is no run, a process writes it, or it holds what no archive takes. StorageError where it cannot
-    be read or written.
+    UsageError where it is no run, a process writes it or begins to, or it holds what no archive takes. StorageError
+    where it cannot be read or written.
     """
     run = RunFolder.open(folder)
     if is_written(folder):
@@ -117,7 +117,8 @@ def _listed(folder: Path, run: RunFolder) -> Pack:
     files, folders = {}, []
     for path in sorted(folder.rglob("*"), key=lambda one: one.relative_to(folder).as_posix()):
         name = safe_name(path.relative_to(folder).as_posix(), str(folder))
-        if is_of_the_report(name) or (name.endswith(".new") and "/" not in name):  # a replacement that was killed
+        killed = name == WRITER or (name.endswith(".new") and "/" not in name)  # what a killed writer left
+        if killed or is_of_the_report(name):
             continue
         mode = path.lstat().st_mode
         if stat.S_ISDIR(mode):
@@ -145,7 +146,7 @@ def _write(folder: Path, listed: Pack, output: Path) -> None:
                 tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as tar,
             ):
                 for name, source in _members(folder, listed):
-                    _add(tar, name, source, seconds)
+                    _add(tar, name, source, seconds, listed.files.get(name.removeprefix(f"{listed.run}/")))
             file.flush()
             os.fsync(file.fileno())
             os.fchmod(file.fileno(), 0o666 & ~_umask())
@@ -168,7 +169,8 @@ def _members(folder: Path, listed: Pack) -> Iterator[tuple[str, Path | bytes]]:
         yield f"{listed.run}/{name}", folder / name
 
 
-def _add(tar: tarfile.TarFile, name: str, source: Path | bytes, seconds: int) -> None:
+def _add(tar: tarfile.TarFile, name: str, source: Path | bytes, seconds: int, listed: PackedFile | None) -> None:
+    """Add one member; UsageError where a file is not what the list in front says of it."""
     member = tarfile.TarInfo(name)
     member.mtime = seconds
     if isinstance(source, Path) and source.is_dir():
@@ -177,8 +179,32 @@ def _add(tar: tarfile.TarFile, name: str, source: Path | bytes, seconds: int) ->
         return
     member.mode = 0o644
     with source.open("rb") if isinstance(source, Path) else io.BytesIO(source) as file:
-        member.size = source.stat().st_size if isinstance(source, Path) else len(source)
-        tar.addfile(member, file)
+        member.size = len(source) if isinstance(source, bytes) else listed.bytes if listed is not None else 0
+        read = _Read(file)
+        with contextlib.suppress(EOFError):
+            tar.addfile(member, read)
+            if file.read(1):
+                raise EOFError
+            if listed is None or read.digest.hexdigest() == listed.sha256:
+                return
+    raise UsageError(f"{source!s}: changes while it is packed; pack the run when it has ended")
+
+
+class _Read(io.RawIOBase):
+    """A file that is read once, and its digest; EOFError where it is shorter than was asked for."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        super().__init__()
+        self._file = file
+        self.digest = hashlib.sha256()
+
+    def read(self, size: int = -1) -> bytes:
+        """As much as is asked for."""
+        found = self._file.read(size)
+        if len(found) < size:
+            raise EOFError
+        self.digest.update(found)
+        return found
 
 
 def _umask() -> int:

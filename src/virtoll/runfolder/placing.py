@@ -3,7 +3,7 @@
 The new one is made beside the old one. The kernel exchanges both in one step (Linux renameat2 with RENAME_EXCHANGE); a
 file system that cannot (NFS) has two renames, between which a kill leaves both whole beside the place, under their
 names, and the next ``placed`` takes the old one back. What a killed one left is removed. Main functions: ``placed``,
-``exchanged``.
+``exchanged``, ``sync_tree``, ``remove_emptied``.
 
 The caller holds the place as its only writer (`overview.writing`).
 """
@@ -15,7 +15,7 @@ import errno
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from virtoll.errors import StorageError
@@ -34,16 +34,16 @@ def placed(target: Path) -> Iterator[Path]:
 
     StorageError naming the folder where it cannot be written.
     """
-    new = target.with_name(f".{target.name}{UNDER_WAY}merge")
-    old = target.with_name(f".{target.name}.old-merge")
+    new, old = _beside(target)
     try:
-        if old.exists() and not (target / "manifest.json").exists():
-            _put(old, target)
-        shutil.rmtree(old, ignore_errors=True)
         shutil.rmtree(new, ignore_errors=True)
+        if old.exists() and not (target / "manifest.json").exists():
+            _put(old, target, aside=new)
+            shutil.rmtree(new, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
         new.mkdir(parents=True)
         yield new
-        _sync(new)
+        sync_tree(new)
         _put(new, target, aside=old)
     except OSError as error:
         raise StorageError(
@@ -64,11 +64,23 @@ def exchanged(one: Path, other: Path) -> bool:
     raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(other))
 
 
-def _put(new: Path, target: Path, aside: Path | None = None) -> None:
-    """In the other's place; an empty folder there is replaced by the kernel itself."""
-    if not (target / "manifest.json").exists():
+def remove_emptied(target: Path) -> None:
+    """Remove what `placed` could not: NFS keeps a file while it is open, such as the lock of the old folder."""
+    for name in _beside(target):
+        with suppress(OSError):  # it is not there, or another's that has begun
+            name.rmdir()
+
+
+def _beside(target: Path) -> tuple[Path, Path]:
+    """Where the new one is made, and where the old one is meanwhile."""
+    return target.with_name(f".{target.name}{UNDER_WAY}merge"), target.with_name(f".{target.name}.old-merge")
+
+
+def _put(new: Path, target: Path, aside: Path) -> None:
+    """In the other's place, which then is in its own or aside."""
+    if not target.exists():
         new.rename(target)
-    elif aside is not None and not exchanged(new, target):
+    elif not exchanged(new, target):
         target.rename(aside)
         try:
             new.rename(target)
@@ -78,8 +90,8 @@ def _put(new: Path, target: Path, aside: Path | None = None) -> None:
     sync_directory(target.parent)
 
 
-def _sync(folder: Path) -> None:
-    """Make durable what a folder holds, before it takes the other's place."""
+def sync_tree(folder: Path) -> None:
+    """Make durable what a folder holds, before it takes another's place; OSError."""
     for path in folder.rglob("*"):
         if path.is_dir():
             sync_directory(path)

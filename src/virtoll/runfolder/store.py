@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -161,10 +162,10 @@ class RunFolder:
         data = jsonlines.encode(content)
         _refuse_other_format(data, path)
         parsed = _parse(type(manifest), data, "manifest")
-        if (path / "manifest.json").exists():
-            raise RunFolderError(f"{path} already holds a run: choose another folder, or `virtoll resume {path}`.")
         try:
-            (path / "evidence").mkdir(parents=True, exist_ok=True)
+            if (path / "manifest.json").exists():
+                raise RunFolderError(f"{path} already holds a run: choose another folder, or `virtoll resume {path}`.")
+            jsonlines.make_folder(path / "evidence")
         except OSError as error:
             raise RunFolderError(
                 f"cannot make {path}: {error.strerror or error}. Choose a folder that can be written."
@@ -260,8 +261,9 @@ class RunFolder:
         folder = self.path / "evidence" / name
         for file, content in found.items():
             try:
-                folder.mkdir(parents=True, exist_ok=True)
-                (folder / file).write_bytes(content)
+                jsonlines.make_folder(folder)
+                jsonlines.write_bytes(folder / file, content)
+                jsonlines.sync_directory(folder)
             except OSError as error:
                 raise StorageError(
                     f"cannot write {folder / file}: {error.strerror or error}. Earlier results are intact. "
@@ -270,11 +272,19 @@ class RunFolder:
         return tuple(f"evidence/{name}/{file}" for file in found)
 
     def set_state(self, state: RunState, reason: str | None) -> None:
-        """Replace state.json atomically; a complete run's files then have digests, which any other state takes away."""
+        """Replace state.json atomically; a complete run's files then have digests, which any other state takes away.
+
+        A run is complete once it has them. Where they cannot be written it is `interrupted`, and `resume` ends it.
+        """
         remove_sums(self.path)
         jsonlines.replace(self.path / "state.json", {"state": state, "reason": reason})
         if state == "complete":
-            write_sums(self.path)
+            try:
+                write_sums(self.path)
+            except StorageError as error:
+                with suppress(StorageError):
+                    jsonlines.replace(self.path / "state.json", {"state": "interrupted", "reason": str(error)})
+                raise
 
     def state(self) -> State:
         """The run's state; a folder without one was killed before it began: `interrupted`."""
@@ -389,7 +399,7 @@ class RunFolder:
         What a replacement left that was killed before its end is removed.
         """
         for name in ("manifest.json", "state.json"):
-            (self.path / f"{name}.new").unlink(missing_ok=True)
+            jsonlines.remove(self.path / f"{name}.new")
         cut = {f"{name}.jsonl": jsonlines.repair(self.path / f"{name}.jsonl") for name in APPENDED}
         return {name: count for name, count in cut.items() if count}
 

@@ -13,11 +13,14 @@ from pathlib import Path
 from typing import Final
 
 from virtoll.errors import StorageError
+from virtoll.runfolder import jsonlines
 
 SUMS: Final = "SHA256SUMS"
 EXPLANATIONS: Final = "explain"
 UNDER_WAY: Final = ".new-"
 """What follows the name of a folder that is made anew, in that of the new one beside it."""
+WRITER: Final = ".writer"
+"""The file by which a process holds a folder (`overview.writing`): there while it does, and no part of the run."""
 _REPORT = "report"
 _READ = (".json", ".jsonl")  # what a reader takes for records
 _LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
@@ -27,9 +30,7 @@ def write_sums(folder: Path) -> None:
     """Write a digest of each file of the folder; `StorageError` where that cannot be."""
     try:
         lines = [f"{_digest(folder / name)}  {name}\n" for name in _files(folder)]
-        whole = folder / f"{SUMS}.new"
-        whole.write_text("".join(lines), encoding="utf-8")
-        whole.replace(folder / SUMS)
+        jsonlines.replace_text(folder / SUMS, "".join(lines))
     except OSError as error:
         raise StorageError(
             f"cannot write {folder / SUMS}: {error.strerror or error}; make room, then resume"
@@ -37,8 +38,8 @@ def write_sums(folder: Path) -> None:
 
 
 def remove_sums(folder: Path) -> None:
-    """What follows changes the folder."""
-    (folder / SUMS).unlink(missing_ok=True)
+    """What follows changes the folder; `StorageError` where it cannot be changed."""
+    jsonlines.remove(folder / SUMS)  # before the state says so: else a lost power could leave both
 
 
 def differences(folder: Path) -> tuple[str, ...] | None:
@@ -101,7 +102,7 @@ def _difference(folder: Path, name: str, digest: str) -> list[str]:
 def _files(folder: Path) -> list[str]:
     paths = (path for path in folder.rglob("*") if path.is_file())
     names = (path.relative_to(folder).as_posix() for path in paths)
-    left_out = (EXPLANATIONS, SUMS, f"{SUMS}.new")
+    left_out = (EXPLANATIONS, SUMS, f"{SUMS}.new", WRITER)
     return sorted(name for name in names if name.split("/")[0] not in left_out and not is_of_the_report(name))
 
 

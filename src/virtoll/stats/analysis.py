@@ -274,7 +274,10 @@ def analyse(data: RunData) -> Analysis:
     tasks = tasks_of(data.manifest, data.trials)
     costs = frame_costs(data.trials, data.boots, data.calibrations)
     observations, gaps = observations_of(
-        tasks, data.trials, {trial: (one.value, one.none_because) for trial, one in costs.items()}
+        tasks,
+        data.trials,
+        {trial: (one.value, one.none_because) for trial, one in costs.items()},
+        by_clock=data.manifest.merged is not None,
     )
     cells = _cells(observations, platforms, tasks)
     caveats = caveats_of(data.manifest, data.boots, [*data.trials, *data.at_once])

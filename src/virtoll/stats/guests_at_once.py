@@ -197,7 +197,7 @@ def _values(trials: Sequence[TrialRecord], tasks: Sequence[Task]) -> tuple[tuple
         for one in observed:
             each.setdefault((one.trial, one.task), []).append(one)
         gaps += lacking
-    in_time = sorted(trials, key=lambda one: one.started_realtime_ns or 0)
+    in_time = sorted(trials, key=lambda one: one.trial)
     guests = {trial.trial: len(trial.members) for trial in trials}
     order = {trial.trial: place for place, trial in enumerate(in_time)}
     found = [

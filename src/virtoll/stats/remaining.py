@@ -6,15 +6,17 @@ analysis of the t-tests of `verdicts`, as in `foreseen`. Main functions: `remain
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
-from virtoll.runfolder.records import TrialRecord
+from virtoll.runfolder.records import FitnessRecord, TrialRecord
 from virtoll.stats.compare import Comparison
 from virtoll.stats.looks import undecided
 from virtoll.stats.verdicts import POWER, Rules, standard_errors
 
 MOST_BLOCKS = 1000
+_STEP_NS = 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -90,10 +92,26 @@ def _blocks(estimate: _Estimate, rules: Rules, level_after: Callable[[int], floa
     return high - estimate.blocks
 
 
-def block_seconds(trials: Iterable[TrialRecord]) -> float | None:
-    """How long a block took, s: the median from a block's first trial's begin to its last one's end."""
+def block_seconds(trials: Sequence[TrialRecord], fitness: Sequence[FitnessRecord] = ()) -> float | None:
+    """How long a block took, s: the median from a block's first trial's begin to its last one's end.
+
+    A block in which the realtime clock was set (`fitness` has both clocks) tells nothing of it.
+    """
+    stepped = _after_steps(fitness)
     ends: dict[int, list[int]] = {}
     for one in trials:
         if one.started_realtime_ns is not None and one.ended_realtime_ns is not None:
             ends.setdefault(one.block, []).extend((one.started_realtime_ns, one.ended_realtime_ns))
+    for block in {one.block for one in trials if one.trial in stepped}:
+        ends.pop(block, None)
     return statistics.median(max(own) - min(own) for own in ends.values()) / 1e9 if ends else None
+
+
+def _after_steps(fitness: Sequence[FitnessRecord]) -> frozenset[int]:
+    """The trials in or before which the realtime clock was set, or the host was started again."""
+    return frozenset(
+        after.after_trial
+        for before, after in pairwise(fitness)
+        if after.after_trial is not None
+        and abs((after.realtime_ns - before.realtime_ns) - (after.monotonic_ns - before.monotonic_ns)) >= _STEP_NS
+    )

@@ -212,16 +212,17 @@ def one_primary_each(metrics: Sequence[MetricRecord]) -> list[MetricRecord]:
 
 
 def observations_of(
-    tasks: Sequence[Task], trials: Sequence[TrialRecord], costs: FrameCosts | None = None
+    tasks: Sequence[Task], trials: Sequence[TrialRecord], costs: FrameCosts | None = None, *, by_clock: bool = False
 ) -> tuple[tuple[Observation, ...], tuple[Gap, ...]]:
     """One value a task and `ok` trial, in the order measured, and the trials that should have one and have not.
 
-    `costs`: of what takes calibrations as well (`stats/frame_cost.py`).
+    `costs`: of what takes calibrations as well (`stats/frame_cost.py`). One host measures the trials in the order of
+    their numbers, whatever its clock was set to meanwhile. `by_clock`: several hosts did, side by side.
     """
     tasks_of_trial = TasksOf(tasks)
     found, gaps = [], []
     ran = [trial for trial in trials if trial.status != "skipped"]
-    ran.sort(key=lambda trial: (trial.started_realtime_ns or 0, trial.trial))
+    ran.sort(key=lambda trial: ((trial.started_realtime_ns or 0) if by_clock else 0, trial.trial))
     for position, trial in enumerate(ran):
         if trial.status != "ok":
             continue

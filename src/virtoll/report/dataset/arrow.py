@@ -10,6 +10,7 @@ import importlib
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -95,7 +96,8 @@ def write_parquet(table: pa.Table, path: Path) -> None:
             os.fsync(file.fileno())
         Path(beside).replace(path)
     except BaseException:
-        Path(beside).unlink(missing_ok=True)
+        with suppress(OSError):  # the first error is the one to tell
+            Path(beside).unlink(missing_ok=True)
         raise
 
 

@@ -25,6 +25,7 @@ from virtoll.errors import RunFolderError, StorageError
 from virtoll.report.build import damage_told, load
 from virtoll.report.dataset.arrow import arrow_tables, write_parquet
 from virtoll.report.dataset.tables import TABLES, VERSION
+from virtoll.runfolder.jsonlines import sync_directory
 from virtoll.runfolder.sums import SUMS, differences
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ class Kept:
                 fresh.chmod(0o755)
                 for name, table in tables.items():
                     write_parquet(table, fresh / f"{name}.parquet")
+                sync_directory(fresh)
                 fresh.rename(place)
             except OSError:
                 if not place.is_dir():  # else another process was first

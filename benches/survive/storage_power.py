@@ -1,0 +1,158 @@
+"""Lost power: what is recorded of a run, a pack or a merge is replayed at each prefix with each legal loss, and read.
+
+`of_a_run`: no trial that was told is lost, nothing half-written is believed, and a sample of the states goes on to its
+end. `of_a_product`: what a command makes (an archive, a merged run, a report, a kept table) is the old one, the new
+one, or not there; a reader tells a part of it from the whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from benches.survive.faulty_disk import MARK, Change, Fault, mounted
+from benches.survive.forked import called
+from benches.survive.power_loss import crashes, laid_out, tree
+from benches.survive.storage_runs import BLOCKS, PART, Bench, Tally, believed_wrongly, judge, stored
+
+from virtoll.campaign.preview import catalogue
+from virtoll.campaign.progress import SilentProgress
+from virtoll.errors import VirtollError
+from virtoll.experiment.parse import parse_experiment
+from virtoll.experiment.plan import Trial
+from virtoll.runfolder.records import TrialRecord
+
+
+class Telling(SilentProgress):
+    """Sets a mark when a trial is told to be finished."""
+
+    def __init__(self, disk: Path) -> None:
+        """``disk``: where a failing disk is mounted."""
+        self._disk = disk
+
+    def trial_ends(self, trial: Trial, record: TrialRecord) -> None:
+        """A look-up, which the disk keeps."""
+        del record
+        (self._disk / f"{MARK[1:]}{trial.number}").exists()
+
+
+def recorded_run(bench: Bench) -> tuple[Sequence[Change], Path]:
+    """The changes of a run, and its folder as it ended."""
+    from virtoll.campaign.pipeline import measure
+    from virtoll.runfolder.overview import writing
+
+    below, at = bench.empty("below"), bench.place / "at"
+
+    def work() -> None:
+        experiment = parse_experiment(bench.experiment.read_text(encoding="utf-8"), bench.experiment, catalogue())
+        part = at / "c" / PART
+        with writing(part):
+            measure(experiment, part, ["virtoll"], Telling(at), blocks=tuple(range(BLOCKS)))
+
+    with mounted(below, at, Fault(recorded=True)) as seen:
+        ended = called(work)
+    if ended.code:
+        raise RuntimeError(ended.err)
+    return seen.changes, below / "c"
+
+
+def of_a_run(bench: Bench, chance: random.Random, resumed: int, *, most: int = 0) -> Tally:
+    """Each distinct state is read; ``resumed`` of them, drawn, go on. ``most``: so many states, drawn; 0: all."""
+    tally = Tally("power lost during a run")
+    changes, whole = recorded_run(bench)
+    right = stored(whole / PART)
+    states = list(_states(changes, chance))
+    if most and most < len(states):
+        states = chance.sample(states, most)
+    go_on = set(chance.sample(range(len(states)), min(resumed, len(states))))
+    for place, (told, files) in enumerate(states):
+        tally.cases += 1
+        tally.hit += 1
+        tally.finished += len(told)
+        _fill(bench.empty("left"), files)
+        part = bench.place / "left" / "c" / PART
+        lost, believed = tally.lost, tally.believed
+        try:
+            there = stored(part)
+            if there != right[: len(there)]:
+                tally.believed += 1
+                tally.wrong.append("records are there that were never written so")
+            tally.lost += max(0, len(told) - len(there))
+            if (part / "manifest.json").exists():
+                tally.believed += believed_wrongly(part, tally)
+            elif told:
+                tally.lost += len(told)
+                tally.wrong.append("there is no manifest")
+        except VirtollError as error:
+            tally.lost += len(told)
+            tally.wrong.append(f"it cannot be read: {error}")
+        except OSError as error:
+            tally.wrong.append(f"it is a traceback: {error!r}")
+        if place in go_on and (lost, believed) == (tally.lost, tally.believed):
+            judge(bench, bench.place / "left" / "c", [], tally)
+    return tally
+
+
+Check = Callable[[Path], str | None]
+"""What is wrong with a state that is laid out in a folder, in words; None: it is the old one, the new one, or told."""
+
+
+def of_a_product(
+    bench: Bench, chance: random.Random, name: str, *, start: Path, work: Callable[[Path], None], check: Check
+) -> Tally:
+    """``start``: what is on the disk before; ``work`` changes it, given where it is mounted."""
+    tally = Tally(f"power lost during {name}")
+    below, at = bench.empty("below"), bench.place / "at"
+
+    def recorded() -> None:
+        shutil.copytree(start, at, dirs_exist_ok=True, symlinks=True)
+        for path in [at, *at.rglob("*")]:
+            if not path.is_symlink():
+                descriptor = os.open(path, os.O_RDONLY)
+                os.fsync(descriptor)
+                os.close(descriptor)
+        (at / f"{MARK[1:]}begun").exists()
+        work(at)
+        (at / f"{MARK[1:]}done").exists()
+
+    with mounted(below, at, Fault(recorded=True)) as seen:
+        ended = called(recorded)
+    if ended.code:
+        raise RuntimeError(ended.err)
+    since = next(place for place, one in enumerate(seen.changes) if one.kind == "told")
+    for _, files in _states(seen.changes, chance, since):
+        tally.cases += 1
+        tally.hit += 1
+        left = bench.empty("left")
+        _fill(left, files)
+        try:
+            wrong = check(left)
+        except OSError as error:
+            wrong = f"a traceback: {error!r}"
+        if wrong is not None:
+            tally.believed += 1
+            tally.wrong.append(wrong)
+    return tally
+
+
+def _states(
+    changes: Sequence[Change], chance: random.Random, since: int = 0
+) -> Iterator[tuple[tuple[str, ...], dict[str, bytes | None]]]:
+    """Each distinct state once, with the marks that had been set."""
+    seen: set[bytes] = set()
+    for crash in crashes(changes, chance, since):
+        files = tree(changes, crash)
+        digest = hashlib.sha256(repr(crash.told).encode())
+        for path, content in files.items():
+            digest.update(f"{path}\0".encode() + (b"folder" if content is None else content) + b"\0")
+        if digest.digest() not in seen:
+            seen.add(digest.digest())
+            yield crash.told, files
+
+
+def _fill(folder: Path, files: dict[str, bytes | None]) -> None:
+    laid_out(files, folder)

@@ -1,0 +1,188 @@
+"""Two controllers on one run, and a clock that is set while a run goes on.
+
+`two_writers`: commands that write or read one run at the same moment. `clock`: each process has the clock
+of libfaketime (Debian `faketime`), which steps an hour while trials are measured; no machine's clock is touched.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+from benches.survive.faulty_disk import CHANGING, Fault, mounted
+from benches.survive.forked import Ended, ended, started
+from benches.survive.storage_runs import PART, TRIALS, Bench, Tally, judge, stored, whole_once
+
+from virtoll.runfolder.store import RunFolder
+
+_HOUR_NS: Final = 3600 * 10**9
+_REFUSED: Final = "a process writes this run now"
+_PAIRS: Final = (
+    ("block", "block"),
+    ("block", "resume"),
+    ("resume", "resume"),
+    ("resume", "block"),
+)
+_BESIDE: Final = ("report", "merge", "pack", "list", "clean")
+
+
+def two_writers(bench: Bench, chance: random.Random, count: int) -> Tally:
+    """Pairs of writers and readers, started together on a run that was left in its middle; one writer wins."""
+    tally = Tally("two controllers on one run")
+    for number in range(count):
+        into = _begun(bench, chance)
+        first, second = _PAIRS[number % len(_PAIRS)]
+        beside = _BESIDE[number % len(_BESIDE)]
+        with mounted(into.parent, bench.place / "at", Fault(fsync_seconds=0.02)):
+            there = bench.place / "at" / "c"
+            ways = [started(*_words(bench, one, there), changed=bench.variables) for one in (first, second, beside)]
+            ends = [ended(one) for one in ways]
+        tally.cases += 1
+        for name, one in zip((first, second, beside), ends, strict=True):
+            tally.hit += _REFUSED in one.err
+            tally.told(name, one)
+        judge(bench, into, ends[:2], tally)
+        once_written(into / PART, tally)
+    return tally
+
+
+def once_written(part: Path, tally: Tally) -> None:
+    """No trial has two records: two controllers did not both measure it."""
+    numbers = [json.loads(line)["trial"] for line in stored(part)]
+    if len(numbers) != len(set(numbers)):
+        tally.wrong.append(f"trials were measured twice: {numbers}")
+
+
+def _begun(bench: Bench, chance: random.Random) -> Path:
+    below, at = bench.empty("below"), bench.place / "at"
+    with mounted(below, at, Fault(CHANGING, chance.randrange(20, 60), None)):
+        bench.measure(at / "c")
+    return below / "c"
+
+
+def _words(bench: Bench, name: str, into: Path) -> list[str | Path]:
+    part = into / PART
+    return {
+        "block": ["campaign", "block", bench.experiment, "--block", "1-2", "--into", into],
+        "resume": ["resume", part],
+        "report": ["report", part],
+        "merge": ["campaign", "merge", into, "--partial", "--into", bench.place / "merged"],
+        "pack": ["pack", part, "--output", bench.place / "packed.zst", "--force"],
+        "list": ["list", "runs"],
+        "clean": ["clean"],
+    }[name]
+
+
+FAKETIME: Final = tuple(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The clock of a process and its children, which ``set`` sets; the monotonic one stays as it is."""
+
+    file: Path
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What a process is started with."""
+        return {
+            "LD_PRELOAD": str(FAKETIME[0]),
+            "FAKETIME_TIMESTAMP_FILE": str(self.file),
+            "FAKETIME_NO_CACHE": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        }
+
+    def set(self, seconds: int) -> None:
+        """So far ahead of the machine's; who reads the file meanwhile finds the old or the new."""
+        beside = self.file.with_suffix(".new")
+        beside.write_text(f"{seconds:+d}s\n", encoding="ascii")
+        beside.replace(self.file)
+
+
+def clock(bench: Bench, chance: random.Random, count: int) -> Tally:
+    """The clock is set by an hour after a trial that is drawn, forward and back in turns; the run tells that it was."""
+    tally = Tally("clock set by an hour during a run")
+    for number in range(count):
+        step = 3600 if number % 2 == 0 else -3600
+        own = Clock(bench.empty("clock") / "clock")
+        own.set(0)
+        into = bench.empty("stepped")
+        after = chance.randint(1, TRIALS - 1)
+        ends = _stepped(bench, into, own, lambda told, after=after, own=own, step=step: told == after and own.set(step))
+        tally.cases += 1
+        tally.hit += 1
+        tally.told("run", ends)
+        told = abs(step) * 10**9
+        trials = RunFolder.open(into / PART).trials()
+        begun = [one.started_realtime_ns or 0 for one in trials]
+        moved = max(abs(later - one) for one, later in pairwise(begun))
+        if abs(moved - told) > told // 2:
+            tally.wrong.append(f"the clock was not set: {moved} ns")
+        judge(bench, into, [ends], tally)
+        tally.wrong += _derived(into / PART)
+    return tally
+
+
+def _stepped(bench: Bench, into: Path, own: Clock, told: object) -> Ended:
+    """The run as a process of its own: a library is preloaded when a program begins. ``told`` after each trial."""
+    assert callable(told)
+    words = ["campaign", "block", str(bench.experiment), "--block", "1-2", "--into", str(into)]
+    where = {**os.environ, **bench.variables, **own.variables, "PYTHONUNBUFFERED": "1", "PYTHONPATH": sys.path[1]}
+    out = []
+    with subprocess.Popen(
+        [sys.executable, "-m", "virtoll", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=where, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        for line in process.stdout:
+            out.append(line)
+            head = line.partition("/")[0]
+            if head.isdecimal():
+                told(int(head))
+        err = process.stderr.read()
+    return Ended(process.returncode, "".join(out), err)
+
+
+def _derived(part: Path) -> Iterator[str]:
+    """What of the analysis rests on the clock that was set."""
+    from virtoll.report.build import load_analysis
+    from virtoll.stats.remaining import block_seconds
+
+    analysis = load_analysis(part)
+    values = {one.position: one.trial for cell in analysis.cells.values() for one in cell.observations}
+    order = [values[position] for position in sorted(values)]
+    if order != sorted(order):
+        yield f"the order of the trials follows the clock: {order}"
+    seconds = block_seconds(analysis.data.every_trial, analysis.data.fitness)
+    if seconds is not None and not 0 <= seconds < _HOUR_NS / 10**9 / 2:
+        yield f"a block is said to take {seconds} s"
+
+
+def unlike_clocks(bench: Bench) -> Tally:
+    """A run that begins an hour before the newest one: its user is told that `latest` is the other one."""
+    tally = Tally("clock set back between two runs")
+    tally.cases += 1
+    runs = bench.empty("runs")
+    (runs / "newest").mkdir()
+    ahead = {"created_realtime_ns": time.time_ns() + _HOUR_NS, "run": "newest"}
+    (runs / "newest" / "manifest.json").write_text(json.dumps(ahead), encoding="utf-8")
+    one = ended(started("run", bench.experiment, "--quiet", changed=bench.variables))
+    tally.hit += "behind the run newest" in one.err
+    tally.finished += TRIALS if one.code == 0 else 0
+    if one.code or not tally.hit:
+        tally.wrong.append(f"nothing was told: {one.err}")
+    folders = [path for path in runs.iterdir() if path.name != "newest"]
+    if len(folders) == 1:
+        whole_once(folders[0], tally)
+    else:
+        tally.wrong.append(f"the runs are {folders}")
+    return tally
