@@ -30,6 +30,7 @@ from virtoll.cli.output import (
     say_progress,
     show_page,
     tell_on_stderr,
+    terminal_is_lost,
 )
 from virtoll.cli.plan import (
     AgainstOption,
@@ -521,6 +522,11 @@ def _with_progress(work: Callable[[Any], None], folder: Path) -> None:
         except (StorageError, LabError) as error:
             _interrupted(folder, str(error))
             raise
+        except OSError:  # of the display, before or instead of the signal that says the same
+            if not terminal_is_lost():
+                raise
+            _interrupted(folder, "its terminal was closed")
+            raise Interrupted("interrupted: the terminal was closed") from None
 
 
 def _interrupted(folder: Path, reason: str) -> bool:
