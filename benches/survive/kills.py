@@ -322,6 +322,8 @@ def _check_folder(case: Case, place: Playground, outcome: Outcome, hit: _Hit) ->
     before = stored.read_bytes() if stored.exists() else b""
     whole = before[: before.rfind(b"\n") + 1]
     _check_cost(case, folder.trials(), outcome, hit)
+    if case.action in ("terminal", "storm") and folder.state().state == "running":
+        outcome.wrong.append("a run that was to end in order has not stored that it did")
     if folder.state().state != "complete":
         outcome.resumed = True
         with place.start("resume", path.name) as again:

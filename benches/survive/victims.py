@@ -67,7 +67,7 @@ GUEST_ROLES: Mapping[str, Role] = {
     "`runsc run`": Role(r"/runsc .* run ", ("runsc",)),
     "sentry of runsc": Role(r"^runsc-sandbox ", ("runsc",)),
     "gofer of runsc": Role(r"^runsc-gofer ", ("runsc",)),
-    "User-Mode Linux": Role(r"^linux\.uml ", ("uml",)),
+    "User-Mode Linux": Role(r"(^| )linux\.uml mem=", ("uml",)),
     "QEMU": Role(r"^qemu-system-x86_64 ", ("qemu-tcg",)),
     "QEMU of libvirt": Role(r"qemu-system-x86_64 -name guest=", ("libvirt",), root=True),
     "`virsh`": Role(r"^virsh ", ("libvirt",), root=True),

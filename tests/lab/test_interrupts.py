@@ -6,9 +6,12 @@ import selectors
 import signal
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from virtoll.cli import runs
+from virtoll.errors import Interrupted
 from virtoll.lab import interrupts
 from virtoll.lab.interfaces import Interfaces
 
@@ -65,6 +68,23 @@ def test_what_is_deferred_comes_at_the_end_and_once(number: signal.Signals) -> N
     assert isinstance(raised.value.__context__, ValueError)
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(number)
+
+
+def test_a_second_signal_waits_until_the_runs_state_is_stored(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, number: signal.Signals
+) -> None:
+    """It would end the process before, and the run would be taken for a killed one."""
+    stored = []
+
+    def store(_folder: Path, reason: str) -> bool:
+        signal.raise_signal(number)
+        stored.append(reason)
+        return True
+
+    monkeypatch.setattr(runs, "_interrupted", store)
+    with pytest.raises(Interrupted, match="what was finished is stored"):
+        runs._with_progress(lambda _: signal.raise_signal(number), tmp_path / "run")
+    assert stored == ["ended by the user"]
 
 
 def test_other_threads_are_never_interrupted(number: signal.Signals) -> None:

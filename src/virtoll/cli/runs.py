@@ -498,16 +498,16 @@ def _with_progress(work: Callable[[Any], None], folder: Path) -> None:
     from virtoll.lab.interrupts import interruptible
     from virtoll.runfolder.overview import writing
 
-    with writing(folder):
+    # The signals are handled until the state is stored: a second one would end this process before.
+    with interruptible(), writing(folder):
         try:
-            with interruptible():
-                if is_quiet():
-                    work(SilentProgress())
-                elif console().is_terminal:
-                    with LiveProgress(console(), Names(folder)).shown() as progress:
-                        work(progress)
-                else:
-                    work(PlainProgress(console(), Names(folder)))
+            if is_quiet():
+                work(SilentProgress())
+            elif console().is_terminal:
+                with LiveProgress(console(), Names(folder)).shown() as progress:
+                    work(progress)
+            else:
+                work(PlainProgress(console(), Names(folder)))
         except KeyboardInterrupt:
             if _interrupted(folder, "ended by the user"):
                 raise Interrupted(
