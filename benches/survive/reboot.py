@@ -135,7 +135,7 @@ def faults(before: Path, after: Path, told: int) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Boot the machine twice; 1 where a trial was lost, is there twice or the run did not come to its end."""
+    """Boot a machine twice; 1 where a trial was lost, is there twice or the run did not come to its end."""
     parser = argparse.ArgumentParser(prog="survive reboot", description=__doc__)
     parser.add_argument("--seed", type=int, default=random.randrange(1, 10**6))
     parser.add_argument("--count", type=int, default=1, help="how many machines, one after the other")
