@@ -27,7 +27,19 @@ from virtoll.image.modules import ModuleTree
 from virtoll.runfolder.store import RunFolder
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-_MODULES = ("virtio_pci", "virtio_blk", "ext4", "9p", "9pnet_virtio", "overlay", "veth", "bridge", "tun", "ipv6")
+_MODULES = (
+    "virtio_pci",
+    "virtio_blk",
+    "crc32c_generic",
+    "ext4",
+    "9p",
+    "9pnet_virtio",
+    "overlay",
+    "veth",
+    "bridge",
+    "tun",
+    "ipv6",
+)
 _DISK_BYTES = 2**29
 _BOOT_SECONDS = 3600.0
 _INIT = r"""#!/bin/busybox sh
@@ -67,7 +79,14 @@ def boot(folder: Path, kernel: Path) -> str:
     """Boot the machine until it reboots, which ends the emulator; what it said."""
     command = ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", "3072"]
     command += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio", "-nic", "none"]
-    command += ["-kernel", str(kernel), "-initrd", str(folder / "initrd"), "-append", "console=ttyS0 quiet panic=-1"]
+    command += [
+        "-kernel",
+        str(kernel),
+        "-initrd",
+        str(folder / "initrd"),
+        "-append",
+        "console=ttyS0 quiet panic=-1 no_timer_check",
+    ]
     command += ["-virtfs", "local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap"]
     command += ["-drive", f"if=virtio,format=raw,cache=writeback,file={folder / 'disk'}"]
     finished = subprocess.run(

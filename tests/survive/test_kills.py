@@ -15,7 +15,7 @@ from tests.support.playground import playground
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(1800)]
 SMALL = ("native", "netns")
 SHORT = {
-    "janitor": Case(1, "kill", "janitor", SMALL, True, False, "1/6 ", 0.0),
+    "janitor": Case(1, "kill", "janitor", ("native", "podman"), True, False, "1/6 ", 0.0),
     "peer": Case(2, "kill", "agent of the peer", SMALL, False, False, "2/6 ", 0.0),
     "storm": Case(3, "storm", "launcher", SMALL, True, False, "1/6 ", 0.0),
     "terminal": Case(4, "terminal", "launcher", SMALL, False, False, "starting n", 0.0),
