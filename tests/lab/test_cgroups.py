@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -214,6 +215,29 @@ def test_a_real_group_holds_a_process_from_its_start() -> None:
         os.close(lock)
     residue.sweep(record)
     assert residue.cgroup_folders(record.lab_id) == []
+
+
+@pytest.mark.root
+def test_who_is_still_in_a_group_ends_with_it() -> None:
+    """As a container whose manager was killed: nobody else ends it, and its group would stay busy."""
+    if "memory" not in detect().controllers:
+        pytest.skip("this host has no memory controller")
+    record, lock = residue.create_record()
+    try:
+        group = make_group(record.lab_id, "guest", Limits(64 * 2**20))
+        command = [*Enter(cgroups=group.process_files).prefix(built_agent()), "cat"]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as left:
+            assert left.stdin is not None
+            assert left.stdout is not None
+            left.stdin.write(b"!")
+            left.stdin.flush()
+            assert left.stdout.read(1) == b"!", "it is in the group"
+            group.remove()
+            assert left.wait() == -signal.SIGKILL
+        assert not any(folder.exists() for folder in group.folders.values())
+    finally:
+        os.close(lock)
+    residue.sweep(record)
 
 
 @pytest.mark.root

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import selectors
 import signal
+import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from virtoll.cli import runs
+from virtoll.errors import Interrupted
 from virtoll.lab import interrupts
 from virtoll.lab.interfaces import Interfaces
 
@@ -65,6 +69,39 @@ def test_what_is_deferred_comes_at_the_end_and_once(number: signal.Signals) -> N
     assert isinstance(raised.value.__context__, ValueError)
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(number)
+
+
+def test_signals_that_come_together_are_one_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python prints a traceback of one that has come when its handler is taken away."""
+    lost: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lost.append)
+
+    def all_at_once() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, interrupts.SIGNALS)
+        for each in interrupts.SIGNALS:
+            signal.pthread_kill(threading.get_ident(), each)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, interrupts.SIGNALS)
+
+    with interrupts.interruptible(), pytest.raises(KeyboardInterrupt):
+        all_at_once()
+    assert lost == []
+
+
+def test_a_second_signal_waits_until_the_runs_state_is_stored(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, number: signal.Signals
+) -> None:
+    """It would end the process before, and the run would be taken for a killed one."""
+    stored = []
+
+    def store(_folder: Path, reason: str) -> bool:
+        signal.raise_signal(number)
+        stored.append(reason)
+        return True
+
+    monkeypatch.setattr(runs, "_interrupted", store)
+    with pytest.raises(Interrupted, match="what was finished is stored"):
+        runs._with_progress(lambda _: signal.raise_signal(number), tmp_path / "run")
+    assert stored == ["ended by the user"]
 
 
 def test_other_threads_are_never_interrupted(number: signal.Signals) -> None:

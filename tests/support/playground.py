@@ -2,7 +2,8 @@
 
 The three folders are bind mounts, in a mount namespace that only the started process has, of folders that the test
 made: so whatever is left in them was left by Virtoll. As an ordinary user (uid 12345) the process also has a
-/dev/net/tun that everybody may open, as Debian has it, whatever this host's own says.
+/dev/net/tun that everybody may open, as Debian has it, whatever this host's own says. Other folders of the host may be
+laid over (overlayfs): what is written there comes into a layer of the place's own, where it is seen.
 """
 
 from __future__ import annotations
@@ -68,6 +69,12 @@ class Running:
             if self._is_readable(left) and not self._read(SILENCE_SECONDS):
                 return
 
+    def hang_up(self) -> None:
+        """Close the terminal: who runs in it gets SIGHUP, and can write there no more."""
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, self.output)
+        os.close(nothing)
+
     def end(self, silence_seconds: float = SILENCE_SECONDS) -> int:
         """Read its output to the end and wait for its exit code."""
         while self._read(silence_seconds):
@@ -96,6 +103,7 @@ class Playground:
 
     ``home`` is the ordinary user's, who has it for the whole session, as root has this machine's: what a probe found
     out is remembered in it. ``base / "home"`` is an empty one. ``labs``: the ids of all that were seen here.
+    ``laid_over``: folders of the host, of which all that is written is seen as a file that was left.
     """
 
     base: Path
@@ -103,6 +111,7 @@ class Playground:
     home: Path
     before: machine.Snapshot = field(default_factory=machine.snapshot)
     labs: set[str] = field(default_factory=set)
+    laid_over: tuple[Path, ...] = ()
 
     @property
     def runs(self) -> Path:
@@ -113,6 +122,14 @@ class Playground:
     def covered(self) -> list[Path]:
         """What the process sees as /tmp, /run and /dev/shm."""
         return [self.base / name for name in _COVERED]
+
+    @property
+    def layers(self) -> list[Path]:
+        """What was written to the folders that are laid over."""
+        return [self._layer(folder) / "upper" for folder in self.laid_over]
+
+    def _layer(self, folder: Path) -> Path:
+        return self.base / "layers" / folder.name
 
     @contextlib.contextmanager
     def start(self, *arguments: str | Path, terminal: bool = False) -> Iterator[Running]:
@@ -171,6 +188,9 @@ class Playground:
             mounts += opening_mounts(keep)
         if not self.root:
             mounts.append(f"mount --bind {self.base / 'tun'} /dev/net/tun")
+        for folder in self.laid_over:
+            parts = f"lowerdir={folder},upperdir={self._layer(folder)}/upper,workdir={self._layer(folder)}/work"
+            mounts.append(f"mount -t overlay -o {parts} overlay {folder}")
         somebody = [] if self.root else ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--"]
         settings = [f"{key}={value}" for key, value in variables.items()]
         # Whoever runs the tests in the background may have Ctrl-C ignored, and children inherit that.
@@ -179,7 +199,8 @@ class Playground:
     def note_labs(self) -> None:
         """Look which labs are recorded here now."""
         for state in (self.base / "run" / "virtoll", self.base / "tmp" / f"virtoll-{USER}"):
-            self.labs |= {folder.name for folder in (state / "labs").glob("virtoll-*")}
+            with contextlib.suppress(FileNotFoundError):  # the last lab's end takes the folder away meanwhile
+                self.labs |= {folder.name for folder in (state / "labs").glob("virtoll-*")}
 
     def new_on_host(self, of: machine.Family) -> list[str]:
         """What this place's labs may have made on the host since the playground was made, and a family's interfaces.
@@ -196,16 +217,18 @@ class Playground:
         own = machine.Snapshot(*map(frozenset, (interfaces, mounts, cgroups, disk)))
         return own.new_since(self.before)
 
-    def settle(self, gone: machine.Family, token: str) -> tuple[list[str], float]:
+    def settle(
+        self, gone: machine.Family, token: str, deadline_seconds: float = machine.END_SECONDS
+    ) -> tuple[list[str], float]:
         """Wait until nothing of a run is left: what is left at the deadline, and how long it took in seconds."""
 
         def look() -> list[str]:
             kept = {str(self.base / "run" / "mount"), *(str(self.base / "tmp" / part) for part in _kept_parts())}
-            files = machine.files_below(self.covered) - kept
+            files = machine.files_below([*self.covered, *self.layers]) - kept
             new = self.new_on_host(gone)
             return [*machine.left_of(gone, token), *new, *(f"file {name}" for name in sorted(files))]
 
-        return machine.poll_until_empty(look)
+        return machine.poll_until_empty(look, deadline_seconds)
 
     def check_clean(self, gone: machine.Family, token: str) -> float:
         """As ``settle``, and nothing may be left; gives how long it took in seconds."""
@@ -215,7 +238,7 @@ class Playground:
 
 
 @contextlib.contextmanager
-def playground(*, root: bool) -> Iterator[Playground]:
+def playground(*, root: bool, laid_over: Sequence[Path] = ()) -> Iterator[Playground]:
     """Make the folders; skips where somebody else than root cannot even start Virtoll from here."""
     base = Path(tempfile.mkdtemp(prefix="virtoll-playground-", dir="/var/tmp"))
     try:
@@ -226,7 +249,11 @@ def playground(*, root: bool) -> Iterator[Playground]:
         (base / "run" / "mount").mkdir()  # libmount's own, there on every host that has booted
         os.mknod(base / "tun", 0o020666, TUN)
         (base / "tun").chmod(0o666)
-        place = Playground(base, root, _home_of_user())
+        place = Playground(base, root, _home_of_user(), laid_over=tuple(laid_over))
+        for folder, upper in zip(laid_over, place.layers, strict=True):
+            (upper.parent / "work").mkdir(parents=True)
+            upper.mkdir()
+            upper.chmod(folder.stat().st_mode & 0o7777)
         if not root:
             _skip_unless_startable(place)
         yield place

@@ -17,14 +17,17 @@ from virtoll.agent.timekeeper import Timekeeper
 from virtoll.campaign.data_directory import DataKeeper
 from virtoll.campaign.pinning import Pinning
 from virtoll.campaign.requirements import why_not_in_memory
+from virtoll.campaign.standstill import watched
 from virtoll.errors import AgentError, GuestError, NeighbourFailed
-from virtoll.host.guest_usage import CpuAround, cpu_around
+from virtoll.host.guest_usage import CpuAround, cpu_around, pids_of
 from virtoll.lab.network import GuestNetwork
 from virtoll.platforms.base import Guest
 from virtoll.platforms.host import Site
 from virtoll.runfolder.conditions import Affinity
 from virtoll.runfolder.scale import ScalePoint
 from virtoll.workloads.base import Bench, DataDirectory, Needs
+
+_STOPPED = "it was stopped (SIGSTOP) while it was measured; what it did is not known"
 
 
 @dataclass(frozen=True)
@@ -146,8 +149,9 @@ class LiveGuest:
 def running(guests: Sequence[LiveGuest], who: Callable[[int], str] | None = None) -> Iterator[None]:
     """Let guests of one host run for the length of the context; parked again after an orderly end only.
 
-    They must answer at both ends: frames that a dead guest did not forward are not frames that were lost. ``who``: one
-    of several in words, by its number from 1, where one that fails is to be named.
+    They must answer at both ends: frames that a dead guest did not forward are not frames that were lost. Neither they
+    nor the peer may have been stopped meanwhile (``standstill``). ``who``: one of several in words, by its number from
+    1, where one that fails is to be named.
     """
 
     numbered = list(enumerate(guests, start=1))
@@ -160,13 +164,27 @@ def running(guests: Sequence[LiveGuest], who: Callable[[int], str] | None = None
             with blamed(number):
                 live.guest.resume()
                 live.guest.agent.ask(ClocksRequest())
-        yield
+        own = {number: _pids(live.guest) for number, live in numbered}
+        local = guests[0].site.network.local
+        peer = () if local is None else (local.peer_pid,)
+        with watched([*peer, *(pid for pids in own.values() for pid in pids)]) as stopped:
+            yield
+        if stopped.intersection(peer):
+            raise NeighbourFailed("the network peer", GuestError(_STOPPED))
         for number, live in numbered:
             with blamed(number):
                 live.guest.agent.ask(ClocksRequest())
+                if stopped.intersection(own[number]):
+                    raise GuestError(f"{live.boot}: {_STOPPED}")
         for number, live in numbered:
             with blamed(number):
                 live.guest.park()
+
+
+def _pids(guest: Guest) -> tuple[int, ...]:
+    """Its processes on this machine, before it is asked for work; none for a guest without any."""
+    processes = guest.host_processes()
+    return () if processes is None else pids_of(processes)
 
 
 @contextlib.contextmanager

@@ -13,8 +13,8 @@ import errno
 import functools
 import os
 import sys
-from collections.abc import Callable, Mapping
-from typing import Annotated
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -44,7 +44,7 @@ from virtoll.cli import (
 )
 from virtoll.cli.groups import HELP, HOST, LOOK, MEASURE, READ, Cli
 from virtoll.cli.help import VARIABLE, answer_the_shell, completion, show_help
-from virtoll.cli.output import log_to_stderr, say, say_on_stderr
+from virtoll.cli.output import log_to_stderr, say, say_on_stderr, terminal_is_lost
 from virtoll.cli.problems import told
 from virtoll.errors import Interrupted, StorageError, VirtollError, disk_failure
 from virtoll.lab.debug import wanted
@@ -70,22 +70,30 @@ def main() -> None:
         _leave_the_output()
         sys.exit(StorageError.exit_code)
     except VirtollError as error:
-        for line in told(error):
-            say_on_stderr(line)
-        sys.exit(error.exit_code)
+        _leave(told(error), error.exit_code)
     except KeyboardInterrupt:
-        say_on_stderr("virtoll: interrupted")
-        sys.exit(Interrupted.exit_code)
+        _leave(["virtoll: interrupted"], Interrupted.exit_code)
     except OSError as error:
+        if terminal_is_lost():
+            _leave([], Interrupted.exit_code)
         failed = disk_failure(error)  # what writes a file tells it better; a look at one may fail anywhere
         if failed is not None:
-            say_on_stderr(f"virtoll: {failed}")
-            sys.exit(failed.exit_code)
+            _leave([f"virtoll: {failed}"], failed.exit_code)
         if error.errno != errno.ENOSPC or error.filename is not None:
             raise
         _leave_the_output()
         say_on_stderr(f"virtoll: the standard output cannot be written: {error.strerror}; make room for it")
         sys.exit(StorageError.exit_code)
+
+
+def _leave(last_words: Iterable[str], code: int) -> NoReturn:
+    """End with this exit code, also where the terminal that would show the last words was closed."""
+    if terminal_is_lost():
+        _leave_the_output()
+        sys.exit(code)
+    for line in last_words:
+        say_on_stderr(line)
+    sys.exit(code)
 
 
 def _leave_the_output() -> None:

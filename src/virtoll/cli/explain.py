@@ -129,7 +129,7 @@ def _measure_here(folder: Path, wanted: Wanted) -> None:
     from virtoll.lab.interrupts import interruptible
     from virtoll.runfolder.store import RunFolder
 
-    with _told_how_to_go_on(folder), interruptible():
+    with interruptible(), _told_how_to_go_on(folder):
         explain_run(RunFolder.open(folder), wanted, ToldOnStderr(folder))
 
 

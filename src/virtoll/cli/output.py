@@ -5,9 +5,11 @@ rich is imported where a table or a display is shown: a sentence needs none of i
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
+import termios
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -90,6 +92,17 @@ def say(text: str) -> None:
 def say_on_stderr(text: str) -> None:
     """A line to the standard error: beside what a program may read from the standard output."""
     typer.echo(printable(text), err=True)
+
+
+def terminal_is_lost() -> bool:
+    """Whether the standard output or the standard error is a terminal that was closed: it takes nothing any more."""
+    for descriptor in (1, 2):
+        try:
+            termios.tcgetattr(descriptor)
+        except termios.error as error:
+            if error.args[0] == errno.EIO:
+                return True
+    return False
 
 
 def tell_on_stderr(text: str) -> None:

@@ -30,6 +30,7 @@ from virtoll.cli.output import (
     say_progress,
     show_page,
     tell_on_stderr,
+    terminal_is_lost,
 )
 from virtoll.cli.plan import (
     AgainstOption,
@@ -498,16 +499,16 @@ def _with_progress(work: Callable[[Any], None], folder: Path) -> None:
     from virtoll.lab.interrupts import interruptible
     from virtoll.runfolder.overview import writing
 
-    with writing(folder):
+    # The signals are handled until the state is stored: a second one would end this process before.
+    with interruptible(), writing(folder):
         try:
-            with interruptible():
-                if is_quiet():
-                    work(SilentProgress())
-                elif console().is_terminal:
-                    with LiveProgress(console(), Names(folder)).shown() as progress:
-                        work(progress)
-                else:
-                    work(PlainProgress(console(), Names(folder)))
+            if is_quiet():
+                work(SilentProgress())
+            elif console().is_terminal:
+                with LiveProgress(console(), Names(folder)).shown() as progress:
+                    work(progress)
+            else:
+                work(PlainProgress(console(), Names(folder)))
         except KeyboardInterrupt:
             if _interrupted(folder, "ended by the user"):
                 raise Interrupted(
@@ -523,6 +524,9 @@ def _with_progress(work: Callable[[Any], None], folder: Path) -> None:
             _interrupted(folder, str(error))
             raise
         except OSError as error:
+            if terminal_is_lost():  # of the display, before or instead of the signal that says the same
+                _interrupted(folder, "its terminal was closed")
+                raise Interrupted("interrupted: the terminal was closed") from None
             failed = disk_failure(error)
             if failed is None:
                 raise

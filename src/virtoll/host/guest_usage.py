@@ -2,7 +2,7 @@
 
 Main types: ``GuestProcesses`` (which processes are a guest's), ``Footprint`` (memory at one moment) and ``HostView``
 (what the host says of itself and of the limits on a guest); readings of processes are the run folder's records. Raw
-readings only: differences and shares are made by ``stats/guests.py``. Nothing is read while a trial is timed.
+readings only: differences and shares are made by ``stats/guests.py``. Nothing of it is read while a trial is timed.
 
 A guest's processes are the one that was started, with all below it. Where an engine started what runs inside, they are
 also that one with all below it, and its ancestors. These end at a process that serves several guests (a daemon, which

@@ -68,6 +68,11 @@ class Links(Protocol):
 class LocalPorts(Links, ShapedLinks, Protocol):
     """What only this machine's own network has: ends in its namespaces, and the lab's ends of the links."""
 
+    @property
+    def peer_pid(self) -> int:
+        """The process whose network namespace is the peer's."""
+        ...
+
     def host_port(self, link: Link) -> None:
         """The link ends at the host itself."""
         ...

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
+import signal
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -140,7 +141,8 @@ class Group:
     def remove(self) -> None:
         """Remove the folders and what a container manager made below them, deepest first.
 
-        A group empties when the kernel has reaped its dead. ``GuestError`` after a minute.
+        Who is still in them is killed: a manager that was killed itself leaves its container to nobody. A group empties
+        when the kernel has reaped its dead. ``GuestError`` after a minute.
         """
         deadline = time.monotonic() + _REMOVE_SECONDS
         tops = sorted({folder.resolve() for folder in self.folders.values()})
@@ -151,7 +153,16 @@ class Group:
                 except OSError as error:
                     if time.monotonic() > deadline:
                         raise GuestError(f"cgroup {folder} could not be removed: {error.strerror}") from error
+                    _kill_all_in(folder)
                     time.sleep(0.01)  # cgroup v1 gives no event for "group empty"
+
+
+def _kill_all_in(folder: Path) -> None:
+    """kill -9 of a group's processes, as far as they are of this PID namespace: the kernel names others 0."""
+    with contextlib.suppress(OSError):
+        for pid in {int(line) for line in (folder / "cgroup.procs").read_text(encoding="ascii").split()} - {0}:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 def charged_memory_bytes(memberships: str, below: str | None = None) -> int | None:

@@ -37,7 +37,8 @@ def interruptible() -> Iterator[None]:
 
     def interrupt(number: int, _frame: FrameType | None) -> None:
         for each in SIGNALS:
-            signal.signal(each, signal.SIG_IGN)
+            # Not SIG_IGN: of one that has come already Python would print that it was lost.
+            signal.signal(each, lambda _number, _frame: None)
         _come.append(number)
         raise KeyboardInterrupt
 

@@ -198,7 +198,8 @@ def _janitor(reported: socket.socket) -> Iterator[Callable[[residue.LabRecord, i
     """A process that outlives everything of the lab by a moment; what is given hands it the lab's record and its lock.
 
     In its own session, so that no group kill takes it along. Started before there is a record: whenever the launcher is
-    killed from then on, somebody sweeps. ``reported`` is the descriptor by which PID 1 informs it.
+    killed from then on, somebody sweeps. Where the janitor itself was killed, this process does at the end.
+    ``reported`` is the descriptor by which PID 1 informs it.
     """
     ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
     with ours:
@@ -215,7 +216,8 @@ def _janitor(reported: socket.socket) -> Iterator[Callable[[residue.LabRecord, i
             yield lambda record, lock: hand_over(ours, record, lock)
         finally:
             ours.close()
-            process.wait()
+            if process.wait() < 0:
+                _sweep(None)
 
 
 def janitor_command(launcher: int, reported: int) -> list[str]:
@@ -259,6 +261,11 @@ def janitor_main(launcher: int, reported: int) -> int:
         signal.signal(number, signal.SIG_IGN)
     record = _wait_for_launcher_end(socket.socket(fileno=launcher))
     _wait_for_lab_end(socket.socket(fileno=reported))
+    return _sweep(record)
+
+
+def _sweep(record: residue.LabRecord | None) -> int:
+    """Remove what a lab left, or all dead ones without a record; 1 where something stays busy, which stderr says."""
     try:
         if record is None:
             sweep_dead_labs()

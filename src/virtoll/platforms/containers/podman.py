@@ -104,7 +104,8 @@ class Podman(Platform[PodmanParameters]):
         engine, storage = folder / "containers.conf", folder / "storage.conf"
         if not storage.exists():
             (folder / "tmp").mkdir(parents=True, exist_ok=True)
-            engine.write_text(_ENGINE, encoding="ascii")
+            # Without a folder of its own it locks the host's networks in /etc, though a guest has none of them.
+            engine.write_text(f'{_ENGINE}[network]\nnetwork_config_dir = "{folder}/networks"\n', encoding="ascii")
             roots = f'runroot = "{folder}/run"\ngraphroot = "{folder}/root"\n'
             storage.write_text(f'[storage]\ndriver = "overlay"\n{roots}', encoding="ascii")
         runtime = self.parameters.runtime
