@@ -30,6 +30,7 @@ from virtoll.cli.output import (
     say_progress,
     show_page,
     tell_on_stderr,
+    write_out,
 )
 from virtoll.cli.plan import (
     AgainstOption,
@@ -195,6 +196,7 @@ def extend(
     folder = run_to_measure(run, "extend")
     opened = RunFolder.open(folder)
     refuse_unfinished(opened)
+    opened.read_every_record()
     wanted = asked_blocks(opened, blocks)
     experiment = extended_experiment(opened, wanted)
     thresholds = asked_of(folder, fail_if or [])
@@ -226,7 +228,9 @@ def resume_into(folder: Path) -> None:
     from virtoll.campaign.requirements import images_of, needs_kernel, own_kernels
     from virtoll.runfolder.store import RunFolder
 
-    experiment = experiment_of(RunFolder.open(folder))
+    opened = RunFolder.open(folder)
+    opened.read_every_record()
+    experiment = experiment_of(opened)
     if not needs_lab(experiment):
         _resume_here(folder)
     else:
@@ -370,7 +374,7 @@ def validation(
     known = {name: kind.validation for name, kind in PLATFORMS.items() if kind.needs_lab}
     lines = validation_table([load_analysis(find_run(run)) for run in runs], tested, known)
     for line in lines:
-        sys.stdout.write(line + "\n")
+        write_out(line + "\n")
 
 
 def _text_of(path: Path) -> str:

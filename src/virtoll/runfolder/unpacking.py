@@ -19,6 +19,7 @@ from typing import IO, Final
 from pydantic import TypeAdapter, ValidationError
 
 from virtoll.errors import StorageError, UsageError
+from virtoll.runfolder.opened import open_file
 from virtoll.runfolder.packing import FORMAT, LIST, PLAIN_NAME, Pack, PackedFile, is_too_much, safe_name
 
 _LIST_BYTES: Final = 32 << 20
@@ -37,7 +38,7 @@ def unpack(archive: Path, into: Path) -> Pack:
     import zstandard
 
     try:
-        file = archive.open("rb")
+        file = open_file(archive)
     except OSError as error:
         raise UsageError(f"{archive}: cannot be read ({error.strerror or error}); make it readable") from error
     try:

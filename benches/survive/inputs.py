@@ -1,0 +1,217 @@
+"""Hostile input: generated experiments, damaged run folders, packed archives with tricks, odd command lines.
+
+Each case is a command in a process of its own (``watched``), which may use so much memory, time and disk, and is
+watched for what it writes and starts. ``main`` prints one table and ends with 1 where a command ended otherwise than
+documented, printed a traceback or a control character, wrote outside of its folders, or started a program.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from benches.survive.damaged_folders import COMMANDS, MAY_WRITE, Damage, damage, damages
+from benches.survive.made_archives import HARMLESS, READERS, archives, made, parts_of
+from benches.survive.made_experiments import Made, experiments
+from benches.survive.tally import Tally, drawn, table, wrong
+from benches.survive.watched import Outcome, Place, preload, snapshot, watched
+
+CODES: Final[Mapping[str, tuple[int, ...]]] = {
+    "gate": (0, 2, 3, 4),
+    "compare": (0, 2, 3, 4),
+    "compare platforms": (0, 2, 3, 4),
+    "verify": (0, 1, 2),
+}
+"""What a command that reads runs may end with, where it is more than 0 and 2."""
+MODEL: Final = {
+    "name": "models",
+    "question": "Is it so?",
+    "platforms": [
+        {"platform": "fake", "label": "native", "seed": 1},
+        {"platform": "fake", "label": "native-again", "seed": 2},
+        {"platform": "fake", "label": "runc", "cost": 1.2, "seed": 3},
+    ],
+    "baseline": "native",
+    "control": "native-again",
+    "workloads": ["superpi", {"workload": "forward", "frame_size_bytes": 64}],
+    "blocks": 2,
+    "rounds": 2,
+}
+"""An experiment of models, which needs no root and no guest."""
+
+
+def made_run(place: Place, name: str) -> Path:
+    """A finished run of models; made by the command line."""
+    file = place.allowed / "models.yaml"
+    file.write_text(yaml.safe_dump(MODEL), encoding="utf-8")
+    folder = place.allowed / name
+    ended = watched(["run", str(file), "--into", str(folder), "--quiet"], place)
+    if ended.code != 0:
+        raise RuntimeError(ended.told())
+    shutil.rmtree(folder / "report")
+    return folder
+
+
+@contextmanager
+def a_place() -> Iterator[Place]:
+    """Folders of its own, gone afterwards."""
+    top = Path(tempfile.mkdtemp(prefix="virtoll-inputs-", dir="/var/tmp"))  # noqa: S108 - made anew
+    try:
+        yield Place(top).make()
+    finally:
+        shutil.rmtree(top, ignore_errors=True)
+
+
+def generated_experiments(seed: int, count: int) -> list[Tally]:
+    """``plan`` and ``show experiment`` of generated files; what is refused is given to ``run`` too."""
+    found: dict[str, Tally] = {}
+    dice = random.Random(seed)
+    with a_place() as place:
+        file = place.given / "mine.yaml"
+
+        def case(made: Made) -> None:
+            how, data = made
+            tally = found.setdefault(how.split(",")[0], Tally(f"experiment: {how.split(',')[0]}"))
+            file.write_bytes(data)
+            arguments = dice.choice(
+                [["plan"], ["plan"], ["plan", "--json"], ["plan", "--trials"], ["show", "experiment"]]
+            )
+            outcome = watched([*arguments, str(file)], place)
+            tally.add(how, outcome, named="mine.yaml")
+            if outcome.code == 2 and dice.random() < 0.1:
+                tally.add(how, watched(["run", str(file)], place), (2,), "mine.yaml")
+
+        drawn(seed, count, experiments(), case)
+    return list(found.values())
+
+
+def damaged_folders(seed: int, count: int) -> list[Tally]:
+    """Every command that reads a run, with a run folder that was damaged in one of many ways."""
+    found: dict[str, Tally] = {}
+    with a_place() as place:
+        whole = made_run(place, "whole")
+        shutil.copytree(whole, place.given / "whole")
+
+        def case(drawn_case: tuple[str, Damage]) -> None:
+            name, what = drawn_case
+            tally = found.setdefault(name, Tally(f"folder: {name}"))
+            outcome, changed = _read_damaged(place, whole, name, what)
+            if changed:
+                tally.fail(
+                    f"changed the run: {changed[0]}", f"{tally.kind}: {what}: changed {changed}\n{outcome.told()}"
+                )
+            tally.add(str(what), outcome, CODES.get(name, (0, 2)))
+
+        drawn(seed, count, damages(), case)
+    return sorted(found.values(), key=lambda one: one.kind)
+
+
+def _read_damaged(place: Place, whole: Path, name: str, what: Damage) -> tuple[Outcome, list[str]]:
+    """One command on one damaged folder; which of the run's files it changed."""
+    writes = name in MAY_WRITE
+    folder = (place.allowed if writes else place.given) / "runs" / "run"
+    shutil.rmtree(folder.parent, ignore_errors=True)
+    folder.parent.mkdir(parents=True)
+    shutil.copytree(whole, folder)
+    shutil.copytree(whole, folder.with_name("whole"))
+    damage(folder, what)
+    before = snapshot(folder)
+    to = place.allowed / "to"
+    shutil.rmtree(to, ignore_errors=True)
+    to.mkdir()
+    call = None
+    if name == "load":
+        call = _loads(folder)
+    outcome = watched(
+        COMMANDS[name](folder, to),
+        place,
+        call=call,
+        changed={"VIRTOLL_RUNS": str(folder.parent)},
+        terminal=not name.startswith("report"),  # on a terminal a report's path is a link
+    )
+    after = snapshot(folder)
+    different = [one for one in before.keys() | after.keys() if before.get(one) != after.get(one)]
+    changed = [one for one in different if not one.startswith((".", "report", "explain"))]
+    if name in ("resume", "extend") and outcome.code == 0:
+        changed = []
+    shutil.rmtree(folder.parent, ignore_errors=True)
+    return outcome, changed if writes else []
+
+
+def packed_runs(seed: int, count: int) -> list[Tally]:
+    """Every command that takes a packed run, with an archive with one trick."""
+    found: dict[str, Tally] = {}
+    reached = (Path("/var/tmp/virtoll-inputs-reached"), Path("/tmp/virtoll-inputs-reached"))  # noqa: S108
+    with a_place() as place:
+        parts = parts_of(made_run(place, "whole"))
+        archive, to = place.given / "run.virtoll.tar.zst", place.allowed / "to"
+
+        def case(drawn_case: tuple[str, str, int]) -> None:
+            trick, name, number = drawn_case
+            tally = found.setdefault(name, Tally(f"archive: {name}"))
+            archive.write_bytes(made(parts, trick, number))
+            for folder in (to, place.allowed / "runs", place.allowed / "cache"):
+                shutil.rmtree(folder, ignore_errors=True)
+            to.mkdir()
+            outcome = watched(READERS[name](archive, to), place, terminal=True)
+            tally.add(f"{trick} ({number})", outcome, (0, 2), archive.name if trick != "as it is" else "")
+            there = [str(one) for one in reached if one.exists()]
+            left = [str(one) for one in place.allowed.rglob("*.new-*")] + there
+            held = sum(one.lstat().st_blocks * 512 for one in place.allowed.rglob("*"))
+            if left or held > _MOST_DISK:
+                tally.fail(f"left {left[:2]}, {held} bytes", f"{tally.kind}: {trick} ({number})\n{outcome.told()}")
+            if outcome.code == 0 and trick not in HARMLESS:
+                tally.fail(f"accepted: {trick}", f"{tally.kind}: {trick} ({number}) accepted\n{outcome.told()}")
+
+        drawn(seed, count, archives(), case)
+    return sorted(found.values(), key=lambda one: one.kind)
+
+
+def _loads(folder: Path) -> Callable[[], None]:
+    def load() -> None:
+        import virtoll
+        from virtoll.errors import VirtollError
+
+        try:
+            str(virtoll.load(folder).analysis)
+        except VirtollError as error:
+            sys.stderr.write(f"{error}\n")
+            sys.exit(error.exit_code)
+
+    return load
+
+
+_MOST_DISK: Final = 64 << 20
+PARTS: Final[Mapping[str, Callable[[int, int], list[Tally]]]] = {
+    "experiments": generated_experiments,
+    "folders": damaged_folders,
+    "archives": packed_runs,
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Run all parts, or one; prints the seed, the table and what is wrong."""
+    parser = argparse.ArgumentParser(prog="survive inputs", description=__doc__)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=1000, help="of cases of each part")
+    parser.add_argument("--part", choices=[*PARTS], action="append", help="only this part; repeatable")
+    asked = parser.parse_args(arguments)
+    preload()
+    tallies: list[Tally] = []
+    for name in asked.part or PARTS:
+        tallies += PARTS[name](asked.seed, asked.count)
+    print(f"seed {asked.seed}, {asked.count} cases of each part\n")
+    print(table(tallies))
+    found = wrong(tallies)
+    for one in found:
+        print(f"\n{one}")
+    return 1 if found else 0
