@@ -14,16 +14,17 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import yaml
-
 from benches.survive.damaged_folders import COMMANDS, MAY_WRITE, Damage, damage, damages
 from benches.survive.made_archives import HARMLESS, READERS, archives, made, parts_of
 from benches.survive.made_experiments import Made, experiments
+from benches.survive.odd_command_lines import commands, files, lines, reader, strange, words
 from benches.survive.tally import Tally, drawn, table, wrong
-from benches.survive.watched import Outcome, Place, preload, snapshot, watched
+from benches.survive.watched import STOPPED, Outcome, Place, preload, snapshot, watched
 
 CODES: Final[Mapping[str, tuple[int, ...]]] = {
     "gate": (0, 2, 3, 4),
@@ -64,7 +65,7 @@ def made_run(place: Place, name: str) -> Path:
 @contextmanager
 def a_place() -> Iterator[Place]:
     """Folders of its own, gone afterwards."""
-    top = Path(tempfile.mkdtemp(prefix="virtoll-inputs-", dir="/var/tmp"))  # noqa: S108 - made anew
+    top = Path(tempfile.mkdtemp(prefix="virtoll-inputs-", dir="/var/tmp"))
     try:
         yield Place(top).make()
     finally:
@@ -190,11 +191,66 @@ def _loads(folder: Path) -> Callable[[], None]:
     return load
 
 
+def odd_lines(seed: int, count: int) -> list[Tally]:
+    """Every command with odd arguments, options and variables; whatever would start something ends before it does."""
+    found: dict[str, Tally] = {}
+    with a_place() as place:
+        strange(place.given)
+        run = made_run(place, "whole")
+        shutil.copytree(run, place.given / "run")
+        known, given = commands(), words(place.given)
+
+        def case(drawn_case: tuple[list[str], dict[str, str]]) -> None:
+            argv, variables = drawn_case
+            group = argv[0] if not argv[0].startswith("in-lab") else "in-lab"
+            tally = found.setdefault(group, Tally(f"command line: {group}"))
+            outcome = watched(argv, place, changed=variables, terminal=True, harmless=True)
+            stopped = outcome.code == STOPPED
+            if stopped:
+                outcome = replace(outcome, changed=(), started=())
+            tally.add(f"{variables}", outcome, (0, 1, 2, 3, 4, STOPPED))
+            for name in ("cache", "state", "config", "caches"):
+                shutil.rmtree(place.allowed / name, ignore_errors=True)
+
+        drawn(seed, count, lines(known, given), case)
+    return sorted(found.values(), key=lambda one: one.kind)
+
+
+def user_files(seed: int, count: int) -> list[Tally]:
+    """Claims, needs, thresholds, testbeds, keys, test results and a campaign's file, damaged; and what is no file."""
+    found: dict[str, Tally] = {}
+    with a_place() as place:
+        run = made_run(place, "whole")
+        to = place.allowed / "to"
+        to.mkdir()
+        folder = place.given / "mine"
+        folder.mkdir()
+
+        def case(drawn_case: tuple[str, str, bytes]) -> None:
+            kind, how, data = drawn_case
+            file = folder / ("campaign.json" if kind == "campaign" else "mine.yaml")
+            file.write_bytes(data)
+            tally = found.setdefault(kind, Tally(f"file: {kind}"))
+            tally.add(how, watched(reader(kind, file, run, to), place, terminal=True), (0, 2), file.name)
+            file.unlink()
+
+        drawn(seed, count, files(), case)
+        strange(folder)
+        tally = found["no file"] = Tally("file: what is none")
+        for file in sorted(folder.iterdir()):
+            for kind in ("claims", "needs", "key", "tests", "testbed"):
+                outcome = watched(reader(kind, file, run, to), place, terminal=True)
+                tally.add(file.name, outcome, (0, 2) if kind == "key" else (2,), file.name)
+    return sorted(found.values(), key=lambda one: one.kind)
+
+
 _MOST_DISK: Final = 64 << 20
 PARTS: Final[Mapping[str, Callable[[int, int], list[Tally]]]] = {
     "experiments": generated_experiments,
     "folders": damaged_folders,
     "archives": packed_runs,
+    "lines": odd_lines,
+    "files": user_files,
 }
 
 

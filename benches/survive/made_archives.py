@@ -247,6 +247,11 @@ def _list_text(text: bytes) -> Trick:
     return trick
 
 
+def _through_a_link(parts: Parts, dice: random.Random) -> None:
+    _more(f"{RUN}/way", type=tarfile.SYMTYPE, linkname="/var/tmp")(parts, dice)  # noqa: S108
+    _more(f"{RUN}/way/virtoll-inputs-reached")(parts, dice)
+
+
 _UP: Final = "../" * 12 + "var/tmp/virtoll-inputs-reached"
 TRICKS: Final[Mapping[str, Trick]] = {
     "as it is": lambda _parts, _dice: None,
@@ -260,10 +265,7 @@ TRICKS: Final[Mapping[str, Trick]] = {
     "another run's folder": _more("other/x", listed=False),
     "symbolic link": _more(f"{RUN}/evidence/link", type=tarfile.SYMTYPE, linkname="/etc"),
     "symbolic link as the folder": _more(f"{RUN}/evidence", type=tarfile.SYMTYPE, linkname="/var/tmp"),  # noqa: S108
-    "through a link": lambda parts, dice: [
-        _more(f"{RUN}/way", type=tarfile.SYMTYPE, linkname="/var/tmp")(parts, dice),  # noqa: S108
-        _more(f"{RUN}/way/virtoll-inputs-reached")(parts, dice),
-    ] and None,
+    "through a link": _through_a_link,
     "hard link": _more(f"{RUN}/evidence/hard", type=tarfile.LNKTYPE, linkname="/etc/passwd"),
     "device": _more(f"{RUN}/evidence/device", type=tarfile.CHRTYPE, devmajor=1, devminor=5),
     "block device": _more(f"{RUN}/evidence/disk", type=tarfile.BLKTYPE, devmajor=8, devminor=0),

@@ -75,7 +75,7 @@ HOSTILE: Final = (
     "https://example.invalid/x#sha256=00",
 )
 NUMBERS: Final = (0, -1, 1, 2, 3.5, -0.0, 1e308, 1e-320, 10**30, 10**400, 2**63, -(2**63) - 1, 16**6000)
-OTHERS: Final = (
+OTHERS: Final[tuple[Any, ...]] = (
     None,
     True,
     False,

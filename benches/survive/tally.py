@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import hypothesis
+from benches.survive.watched import Outcome
 from hypothesis import HealthCheck, Phase
 from hypothesis.strategies import SearchStrategy
-
-from benches.survive.watched import Outcome
 
 MOST_SECONDS = 90.0  # of CPU time, on a machine that others use too
 MOST_BYTES = 1 << 30

@@ -48,6 +48,8 @@ _CHANGES: Final = {  # audit event -> which of its arguments are paths, and whic
     "os.setxattr": ((0,), None),
 }
 _OWN: Final = "/report/drawer.py"  # the process that draws a report's figures
+STOPPED: Final = 98
+"""What a command of ``harmless`` ends with that would have started or changed something."""
 _STARTS: Final = ("subprocess.Popen", "os.exec", "os.posix_spawn", "os.system", "os.fork", "os.forkpty")
 _FORGIVEN: Final = ("/dev/null", "/dev/tty")
 _TRACEBACK: Final = re.compile(r"^Traceback \(most recent call last\)|╭─+ Traceback", re.MULTILINE)
@@ -199,22 +201,24 @@ def watched(
     changed: Mapping[str, str] | None = None,
     beyond: Sequence[Path] = (),
     terminal: bool = False,
+    harmless: bool = False,
 ) -> Outcome:
     """Run ``virtoll ARGV`` in its place to its end, or until it has used what nobody needs.
 
     ``call`` runs in the place of the command line. ``changed``: environment variables. ``beyond``: folders outside
     of the place that must stay as they are, besides what Python's events show. ``terminal``: its output says that it
-    is one.
+    is one. ``harmless``: before it starts a program, sends a signal or changes a file elsewhere, it ends by itself with
+    ``STOPPED``.
     """
     folders = [place.given, place.here, place.temporary, *beyond]
     before = [snapshot(folder) for folder in folders]
     record, told = os.pipe()
-    outputs = [os.memfd_create(name) for name in ("out", "err")]
+    outputs = os.memfd_create("out"), os.memfd_create("err")
     child = os.fork()
     if child == 0:
         os.close(record)
         _be_the_command(
-            argv, place, call, {**place.environment, **(changed or {})}, (told, *outputs), terminal=terminal
+            argv, place, call, {**place.environment, **(changed or {})}, (told, *outputs), (terminal, harmless)
         )
     os.close(told)
     events, ended_by = _listened(record, child)
@@ -233,7 +237,8 @@ def watched(
         tuple(argv),
         code if code >= 0 else None,
         ended_by or (signal.Signals(-code).name if code < 0 else ""),
-        *texts,
+        texts[0],
+        texts[1],
         changed=tuple(dict.fromkeys(found)),
         started=tuple(event for kind, event in events if kind == "started"),
         memory_bytes=used.ru_maxrss << 10,
@@ -286,11 +291,11 @@ def _be_the_command(
     call: Callable[[], object] | None,
     variables: Mapping[str, str],
     descriptors: tuple[int, int, int],
-    *,
-    terminal: bool,
+    how: tuple[bool, bool],
 ) -> None:
     """In the child: it never returns."""
     told, out, err = descriptors
+    terminal, harmless = how
     code = 99
     try:
         os.setsid()
@@ -314,7 +319,7 @@ def _be_the_command(
         ):
             resource.setrlimit(kind, (most, most))
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        _watch(told, place)
+        _watch(told, place, harmless=harmless)
         code = _code_of(argv, call)
     except BaseException:  # noqa: BLE001 - whatever it is, it is told
         traceback.print_exc()
@@ -339,7 +344,7 @@ def _code_of(argv: Sequence[str], call: Callable[[], object] | None) -> int:
     return 0
 
 
-def _watch(told: int, place: Place) -> None:
+def _watch(told: int, place: Place, *, harmless: bool) -> None:
     """From here on each change outside of what is allowed is told, and each program that starts."""
     allowed = tuple(f"{folder}/" for folder in (place.allowed, place.temporary))
     wrote: set[tuple[str, str]] = set()
@@ -348,11 +353,13 @@ def _watch(told: int, place: Place) -> None:
         if (kind, text) not in wrote:
             wrote.add((kind, text))
             os.write(told, json.dumps([kind, text[:_SHOWN]]).encode() + b"\n")
+        if harmless:
+            os._exit(STOPPED)
 
     def look(event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open":
             path, mode, flags = arguments
-            if isinstance(path, int) or not (flags or 0) & _WRITING and not (mode and set(mode) & set("wax+")):
+            if isinstance(path, int) or (not (flags or 0) & _WRITING and not (mode and set(mode) & set("wax+"))):
                 return
             _judge(path, None, "open")
         elif event in _CHANGES:
@@ -363,6 +370,8 @@ def _watch(told: int, place: Place) -> None:
             what = " ".join(map(str, arguments[1])) if len(arguments) > 1 else event
             if _OWN not in what:
                 tell("started", what)
+        elif event == "os.kill" and harmless:
+            tell("started", f"signal {arguments[1]} to {arguments[0]}")
         elif event == "socket.connect":
             tell("started", f"socket {arguments[1]}")
 

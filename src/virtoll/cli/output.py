@@ -101,8 +101,10 @@ def new_console(*, to_stderr: bool) -> Console:
                 plain = one.control or one.text.isprintable()
                 yield one if plain else Segment(printable(one.text), one.style)
 
-    colours = None if os.environ.get("NO_COLOR") else "auto"
-    return Printable(color_system=colours, stderr=to_stderr, markup=False, emoji=False, highlight=False)
+    plain = bool(os.environ.get("NO_COLOR"))
+    return Printable(
+        color_system=None if plain else "auto", stderr=to_stderr, markup=False, emoji=False, highlight=False
+    )
 
 
 def say(text: str) -> None:

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from virtoll.runfolder.store import RunFolder
 
 _WATCH_SECONDS = 5
+_MOST_TESTS_BYTES = 64 << 20
 IntoOption = Annotated[
     Path | None,
     typer.Option("--into", metavar="FOLDER", help="The run's folder; a new one below 'runs' when not given."),
@@ -378,8 +379,10 @@ def validation(
 
 
 def _text_of(path: Path) -> str:
+    from virtoll.runfolder.opened import read_whole
+
     try:
-        return path.read_text(encoding="utf-8")
+        return read_whole(path, _MOST_TESTS_BYTES).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot be read ({error}); give a file that 'pytest --junitxml' wrote") from error
 

@@ -34,7 +34,6 @@ from virtoll.stats.compare import LEVEL
 from virtoll.stats.foreseen import foreseen
 from virtoll.stats.looks import look
 
-
 _SAID = 200  # characters of an error's own words
 
 

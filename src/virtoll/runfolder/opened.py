@@ -10,14 +10,15 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 MOST_BYTES: Final = 512 << 20
 """Of a file that is read whole, such as a manifest, in which a trial takes some 400."""
 
 
-def open_file(path: Path) -> BinaryIO:
+def open_file(path: Path) -> BufferedReader:
     """The file, to be read; ``OSError`` for what is none. Nothing is waited for."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
