@@ -33,6 +33,7 @@ FILES: Final = (
     "commands.jsonl",
     SUMS,
 )
+_LABELS: Final = tuple(one for one in HOSTILE[7:24] if "\0" not in one)
 _ODD: Final[tuple[Any, ...]] = (
     None,
     True,
@@ -60,7 +61,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "claims": lambda run, _to: ["claims", str(run)],
     "claims --json": lambda run, _to: ["claims", str(run), "--json"],
     "advise": lambda run, _to: ["advise", str(run), "--need", "router 64B 200kpps loss<0.1%"],
-    "gate": lambda run, _to: ["gate", str(run), "--fail-if", "runc: superpi: cost > 50%"],
+    "gate": lambda run, _to: ["gate", str(run), "--fail-if", "runc:superpi slowdown>1.5x"],
     "compare": lambda run, _to: ["compare", str(run), str(run.with_name("whole"))],
     "compare platforms": lambda run, _to: ["compare", f"{run}:native", f"{run}:runc"],
     "history": lambda run, _to: ["history", str(run.parent)],
@@ -79,12 +80,14 @@ COMMANDS: Final[Mapping[str, Command]] = {
     ],
     "resume": lambda run, _to: ["resume", str(run)],
     "extend": lambda run, _to: ["extend", str(run), "--blocks", "+1"],
-    "merge": lambda run, to: ["campaign", "merge", str(run), str(run.with_name("whole")), "--into", str(to / "merged")],
-    "campaign status": lambda run, _to: ["campaign", "status", str(run)],
+    "merge": lambda run, to: ["campaign", "merge", str(run.parent), "--into", str(to / "merged")],
+    "campaign status": lambda run, _to: ["campaign", "status", str(run.parent)],
     "explain": lambda run, _to: ["explain", str(run), "--platform", "runc"],
-    "list runs": lambda run, _to: ["list", "runs"],
+    "list runs": lambda _run, _to: ["list", "runs"],
     "load": lambda run, _to: ["load", str(run)],
 }  # fmt: skip
+OF_PARTS: Final = frozenset({"merge", "campaign status"})
+"""Commands whose run is a part of a campaign, in the campaign's folder."""
 MAY_WRITE: Final = frozenset({"resume", "extend", "explain", "report", "report --json"})
 """Commands that write into the folder of the run: what they may change is looked at by itself."""
 
@@ -170,7 +173,7 @@ def _odd_text(record: Any, dice: random.Random) -> Any:
 
 def _renamed_everywhere(path: Path, dice: random.Random) -> None:
     """A platform's label in all files: each agrees with the others, and nobody may have such a label."""
-    label = dice.choice(HOSTILE[7:24])
+    label = dice.choice(_LABELS)
     run = path.parent
     for file in run.glob("*.json*"):
         if file.is_file():
@@ -261,6 +264,11 @@ def _odd_name(path: Path, dice: random.Random) -> None:
         file.write(b"{}")
 
 
+def _half(line: bytes) -> bytes:
+    return line[: len(line) // 2] + b"\n"
+
+
+_DEVICES: Final = ("/dev/zero", "/dev/tty", "/dev/full")
 _UNREADABLE: Final = (
     "sparse",
     "device",
@@ -274,7 +282,7 @@ _UNREADABLE: Final = (
 KINDS: Final[Mapping[str, Callable[[Path, random.Random], None]]] = {
     "flipped bit": _bytes(_flipped),
     "cut": _bytes(lambda data, dice: data[: dice.randrange(len(data) + 1)]),
-    "line cut": _lines(lambda lines, dice: [one[: len(one) // 2] + b"\n" if dice.random() < 0.3 else one for one in lines]),
+    "line cut": _lines(lambda lines, dice: [_half(one) if dice.random() < 0.3 else one for one in lines]),
     "line missing": _lines(lambda lines, dice: [one for one in lines if dice.random() < 0.8]),
     "line twice": _lines(lambda lines, dice: [*lines, dice.choice(lines or [b""])]),
     "lines in another order": _lines(lambda lines, dice: dice.sample(lines, len(lines))),
@@ -300,7 +308,7 @@ KINDS: Final[Mapping[str, Callable[[Path, random.Random], None]]] = {
     "folder": _in_its_place(lambda path, _dice: path.mkdir()),
     "link to itself": _in_its_place(lambda path, _dice: path.symlink_to(path.name)),
     "link out": _in_its_place(lambda path, _dice: path.symlink_to("/etc/passwd")),
-    "link to a device": _in_its_place(lambda path, dice: path.symlink_to(dice.choice(["/dev/zero", "/dev/tty", "/dev/full"]))),
+    "link to a device": _in_its_place(lambda path, dice: path.symlink_to(dice.choice(_DEVICES))),
     "folder as a link": _in_its_place(lambda path, _dice: path.symlink_to("/etc")),
     "FIFO": _in_its_place(lambda path, _dice: os.mkfifo(path)),
     "device": _in_its_place(_device),

@@ -8,7 +8,9 @@ documented, printed a traceback or a control character, wrote outside of its fol
 from __future__ import annotations
 
 import argparse
+import math
 import random
+import re
 import shutil
 import sys
 import tempfile
@@ -19,11 +21,11 @@ from pathlib import Path
 from typing import Final
 
 import yaml
-from benches.survive.damaged_folders import COMMANDS, MAY_WRITE, Damage, damage, damages
+from benches.survive.damaged_folders import COMMANDS, MAY_WRITE, OF_PARTS, Damage, damage, damages
 from benches.survive.made_archives import HARMLESS, READERS, archives, made, parts_of
 from benches.survive.made_experiments import Made, experiments
 from benches.survive.odd_command_lines import commands, files, lines, reader, strange, words
-from benches.survive.tally import Tally, drawn, table, wrong
+from benches.survive.tally import Extent, Tally, drawn, table, wrong
 from benches.survive.watched import STOPPED, Outcome, Place, preload, snapshot, watched
 
 CODES: Final[Mapping[str, tuple[int, ...]]] = {
@@ -62,6 +64,16 @@ def made_run(place: Place, name: str) -> Path:
     return folder
 
 
+def made_part(place: Place) -> Path:
+    """One part of a campaign in two parts, in the campaign's folder; made by the command line."""
+    file, folder = place.allowed / "models.yaml", place.allowed / "campaign"
+    for block in ("1", "2"):
+        ended = watched(["campaign", "block", str(file), "--block", block, "--into", str(folder), "--quiet"], place)
+        if ended.code != 0:
+            raise RuntimeError(ended.told())
+    return min(path.parent for path in folder.glob("*/manifest.json"))
+
+
 @contextmanager
 def a_place() -> Iterator[Place]:
     """Folders of its own, gone afterwards."""
@@ -72,10 +84,10 @@ def a_place() -> Iterator[Place]:
         shutil.rmtree(top, ignore_errors=True)
 
 
-def generated_experiments(seed: int, count: int) -> list[Tally]:
+def generated_experiments(extent: Extent) -> list[Tally]:
     """``plan`` and ``show experiment`` of generated files; what is refused is given to ``run`` too."""
     found: dict[str, Tally] = {}
-    dice = random.Random(seed)
+    dice = random.Random(extent.seed)
     with a_place() as place:
         file = place.given / "mine.yaml"
 
@@ -91,39 +103,43 @@ def generated_experiments(seed: int, count: int) -> list[Tally]:
             if outcome.code == 2 and dice.random() < 0.1:
                 tally.add(how, watched(["run", str(file)], place), (2,), "mine.yaml")
 
-        drawn(seed, count, experiments(), case)
+        drawn(extent, experiments(), case)
     return list(found.values())
 
 
-def damaged_folders(seed: int, count: int) -> list[Tally]:
+def damaged_folders(extent: Extent) -> list[Tally]:
     """Every command that reads a run, with a run folder that was damaged in one of many ways."""
     found: dict[str, Tally] = {}
     with a_place() as place:
-        whole = made_run(place, "whole")
-        shutil.copytree(whole, place.given / "whole")
+        wholes = {False: made_run(place, "whole"), True: made_part(place)}
 
         def case(drawn_case: tuple[str, Damage]) -> None:
             name, what = drawn_case
             tally = found.setdefault(name, Tally(f"folder: {name}"))
-            outcome, changed = _read_damaged(place, whole, name, what)
+            outcome, changed = _read_damaged(place, wholes[name in OF_PARTS], name, what)
             if changed:
                 tally.fail(
                     f"changed the run: {changed[0]}", f"{tally.kind}: {what}: changed {changed}\n{outcome.told()}"
                 )
             tally.add(str(what), outcome, CODES.get(name, (0, 2)))
+            for one in injected(place.top):
+                tally.fail(f"injected: {one[:60]}", f"{tally.kind}: {what}: {one}")
 
-        drawn(seed, count, damages(), case)
+        drawn(extent, damages(), case)
     return sorted(found.values(), key=lambda one: one.kind)
 
 
 def _read_damaged(place: Place, whole: Path, name: str, what: Damage) -> tuple[Outcome, list[str]]:
     """One command on one damaged folder; which of the run's files it changed."""
     writes = name in MAY_WRITE
-    folder = (place.allowed if writes else place.given) / "runs" / "run"
-    shutil.rmtree(folder.parent, ignore_errors=True)
-    folder.parent.mkdir(parents=True)
-    shutil.copytree(whole, folder)
-    shutil.copytree(whole, folder.with_name("whole"))
+    runs = (place.allowed if writes else place.given) / "runs"
+    shutil.rmtree(runs, ignore_errors=True)
+    if name in OF_PARTS:
+        shutil.copytree(whole.parent, runs)
+        folder = runs / whole.name
+    else:
+        folder = Path(shutil.copytree(whole, runs / "run"))
+        shutil.copytree(whole, runs / "whole")
     damage(folder, what)
     before = snapshot(folder)
     to = place.allowed / "to"
@@ -144,11 +160,10 @@ def _read_damaged(place: Place, whole: Path, name: str, what: Damage) -> tuple[O
     changed = [one for one in different if not one.startswith((".", "report", "explain"))]
     if name in ("resume", "extend") and outcome.code == 0:
         changed = []
-    shutil.rmtree(folder.parent, ignore_errors=True)
     return outcome, changed if writes else []
 
 
-def packed_runs(seed: int, count: int) -> list[Tally]:
+def packed_runs(extent: Extent) -> list[Tally]:
     """Every command that takes a packed run, with an archive with one trick."""
     found: dict[str, Tally] = {}
     reached = (Path("/var/tmp/virtoll-inputs-reached"), Path("/tmp/virtoll-inputs-reached"))  # noqa: S108
@@ -173,8 +188,23 @@ def packed_runs(seed: int, count: int) -> list[Tally]:
             if outcome.code == 0 and trick not in HARMLESS:
                 tally.fail(f"accepted: {trick}", f"{tally.kind}: {trick} ({number}) accepted\n{outcome.told()}")
 
-        drawn(seed, count, archives(), case)
+        drawn(extent, archives(), case)
     return sorted(found.values(), key=lambda one: one.kind)
+
+
+_MARKUP: Final = re.compile(r"<script>alert|<img src=x")
+_FORMULAS: Final = re.compile(r"""(^|,)"?(=HYPERLINK|@SUM)""", re.MULTILINE)
+
+
+def injected(top: Path) -> list[str]:
+    """Where a page has a text of a run as markup, or a CSV file has one that a spreadsheet computes."""
+    found = []
+    for pattern, ending in ((_MARKUP, "html"), (_MARKUP, "svg"), (_FORMULAS, "csv")):
+        for path in top.rglob(f"report/**/*.{ending}"):
+            match = pattern.search(path.read_text(encoding="utf-8", errors="replace"))
+            if match:
+                found.append(f"{path.relative_to(top)}: {match[0]!r}")
+    return found
 
 
 def _loads(folder: Path) -> Callable[[], None]:
@@ -191,7 +221,7 @@ def _loads(folder: Path) -> Callable[[], None]:
     return load
 
 
-def odd_lines(seed: int, count: int) -> list[Tally]:
+def odd_lines(extent: Extent) -> list[Tally]:
     """Every command with odd arguments, options and variables; whatever would start something ends before it does."""
     found: dict[str, Tally] = {}
     with a_place() as place:
@@ -212,11 +242,11 @@ def odd_lines(seed: int, count: int) -> list[Tally]:
             for name in ("cache", "state", "config", "caches"):
                 shutil.rmtree(place.allowed / name, ignore_errors=True)
 
-        drawn(seed, count, lines(known, given), case)
+        drawn(extent, lines(known, given), case)
     return sorted(found.values(), key=lambda one: one.kind)
 
 
-def user_files(seed: int, count: int) -> list[Tally]:
+def user_files(extent: Extent) -> list[Tally]:
     """Claims, needs, thresholds, testbeds, keys, test results and a campaign's file, damaged; and what is no file."""
     found: dict[str, Tally] = {}
     with a_place() as place:
@@ -234,7 +264,7 @@ def user_files(seed: int, count: int) -> list[Tally]:
             tally.add(how, watched(reader(kind, file, run, to), place, terminal=True), (0, 2), file.name)
             file.unlink()
 
-        drawn(seed, count, files(), case)
+        drawn(extent, files(), case)
         strange(folder)
         tally = found["no file"] = Tally("file: what is none")
         for file in sorted(folder.iterdir()):
@@ -245,7 +275,7 @@ def user_files(seed: int, count: int) -> list[Tally]:
 
 
 _MOST_DISK: Final = 64 << 20
-PARTS: Final[Mapping[str, Callable[[int, int], list[Tally]]]] = {
+PARTS: Final[Mapping[str, Callable[[Extent], list[Tally]]]] = {
     "experiments": generated_experiments,
     "folders": damaged_folders,
     "archives": packed_runs,
@@ -259,12 +289,13 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="survive inputs", description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=1000, help="of cases of each part")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="after which a part begins no more cases")
     parser.add_argument("--part", choices=[*PARTS], action="append", help="only this part; repeatable")
     asked = parser.parse_args(arguments)
     preload()
     tallies: list[Tally] = []
     for name in asked.part or PARTS:
-        tallies += PARTS[name](asked.seed, asked.count)
+        tallies += PARTS[name](Extent(asked.seed, asked.count, 60 * asked.minutes))
     print(f"seed {asked.seed}, {asked.count} cases of each part\n")
     print(table(tallies))
     found = wrong(tallies)

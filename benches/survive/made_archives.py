@@ -309,7 +309,10 @@ TRICKS: Final[Mapping[str, Trick]] = {
     "pax for all": lambda parts, _dice: parts.pax.update({"path": f"{RUN}/../reached"}),
     "pax for all, size": lambda parts, _dice: parts.pax.update({"size": "10"}),
     "long name by GNU": _raw(_header(tarfile.GNUTYPE_LONGNAME, "././@LongLink", b"", 1 << 33)),
-    "long link by GNU": _raw(_header(tarfile.GNUTYPE_LONGLINK, "././@LongLink", b"../" * 99 + b"\0"), _header(tarfile.SYMTYPE, f"{RUN}/evidence/x", b"")),
+    "long link by GNU": _raw(
+        _header(tarfile.GNUTYPE_LONGLINK, "././@LongLink", b"../" * 99 + b"\0"),
+        _header(tarfile.SYMTYPE, f"{RUN}/evidence/x", b""),
+    ),
     "headers of headers": _raw(*[_header(tarfile.GNUTYPE_LONGNAME, "././@LongLink", b"x\0")] * 3000),
     "ratio": _bomb,
     "more than listed": _unlisted_bomb,

@@ -258,7 +258,7 @@ def _of_schema(draw: st.DrawFn) -> Made:
 @st.composite
 def _mutated(draw: st.DrawFn) -> Made:
     """A preset with one to three places changed."""
-    name, text = draw(st.sampled_from(_presets()))
+    _, text = draw(st.sampled_from(_presets()))
     document, done = yaml.safe_load(text), []
     for _ in range(draw(st.integers(1, 3))):
         there = list(places(document))

@@ -5,7 +5,9 @@ Main types: ``Case`` (one command and what is wrong with how it ended) and ``Tal
 
 from __future__ import annotations
 
+import math
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -102,12 +104,22 @@ def complaints(outcome: Outcome, codes: tuple[int, ...], named: str) -> list[str
     return found
 
 
-def drawn(seed: int, count: int, strategy: SearchStrategy[Any], case: Callable[[Any], None]) -> None:
-    """Give ``count`` cases of a strategy, the same for the same seed."""
+@dataclass(frozen=True)
+class Extent:
+    """How many cases of a part, drawn with which seed; ``seconds``: no more are begun after so many of them."""
 
-    @hypothesis.seed(seed)
+    seed: int
+    count: int
+    seconds: float = math.inf
+
+
+def drawn(extent: Extent, strategy: SearchStrategy[Any], case: Callable[[Any], None]) -> None:
+    """Give so many cases of a strategy, the same for the same seed."""
+    end = time.monotonic() + extent.seconds
+
+    @hypothesis.seed(extent.seed)
     @hypothesis.settings(
-        max_examples=count,
+        max_examples=extent.count,
         database=None,
         deadline=None,
         phases=[Phase.generate],
@@ -115,7 +127,8 @@ def drawn(seed: int, count: int, strategy: SearchStrategy[Any], case: Callable[[
     )
     @hypothesis.given(strategy)
     def each(one: Any) -> None:
-        case(one)
+        if time.monotonic() < end:
+            case(one)
 
     each()
 

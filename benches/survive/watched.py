@@ -319,7 +319,7 @@ def _be_the_command(
         ):
             resource.setrlimit(kind, (most, most))
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        _watch(told, place, harmless=harmless)
+        sys.addaudithook(_Watch(told, place, harmless=harmless))
         code = _code_of(argv, call)
     except BaseException:  # noqa: BLE001 - whatever it is, it is told
         traceback.print_exc()
@@ -344,45 +344,44 @@ def _code_of(argv: Sequence[str], call: Callable[[], object] | None) -> int:
     return 0
 
 
-def _watch(told: int, place: Place, *, harmless: bool) -> None:
-    """From here on each change outside of what is allowed is told, and each program that starts."""
-    allowed = tuple(f"{folder}/" for folder in (place.allowed, place.temporary))
-    wrote: set[tuple[str, str]] = set()
+class _Watch:
+    """Tells each change outside of what is allowed, and each program that starts, through a pipe."""
 
-    def tell(kind: str, text: str) -> None:
-        if (kind, text) not in wrote:
-            wrote.add((kind, text))
-            os.write(told, json.dumps([kind, text[:_SHOWN]]).encode() + b"\n")
-        if harmless:
-            os._exit(STOPPED)
+    def __init__(self, told: int, place: Place, *, harmless: bool) -> None:
+        self._told, self._harmless = told, harmless
+        self._allowed = tuple(f"{folder}/" for folder in (place.allowed, place.temporary))
+        self._known: set[tuple[str, str]] = set()
 
-    def look(event: str, arguments: tuple[Any, ...]) -> None:
+    def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """An audit event; others than these are passed over."""
         if event == "open":
             path, mode, flags = arguments
-            if isinstance(path, int) or (not (flags or 0) & _WRITING and not (mode and set(mode) & set("wax+"))):
-                return
-            _judge(path, None, "open")
+            if not isinstance(path, int) and ((flags or 0) & _WRITING or set(mode or "") & set("wax+")):
+                self._judge(path, None, "open")
         elif event in _CHANGES:
             places, at = _CHANGES[event]
             for number in places:
-                _judge(arguments[number], None if at is None else arguments[at], event)
+                self._judge(arguments[number], None if at is None else arguments[at], event)
         elif event in _STARTS:
             what = " ".join(map(str, arguments[1])) if len(arguments) > 1 else event
             if _OWN not in what:
-                tell("started", what)
-        elif event == "os.kill" and harmless:
-            tell("started", f"signal {arguments[1]} to {arguments[0]}")
-        elif event == "socket.connect":
-            tell("started", f"socket {arguments[1]}")
+                self._tell("started", what)
+        elif event == "socket.connect" or (event == "os.kill" and self._harmless):
+            self._tell("started", f"{event} {arguments[1]}")
 
-    def _judge(path: Any, folder: Any, event: str) -> None:
-        if isinstance(path, int):
-            path = os.readlink(f"/proc/self/fd/{path}")
-        text = os.fsdecode(path)
+    def _tell(self, kind: str, text: str) -> None:
+        if (kind, text) not in self._known:
+            self._known.add((kind, text))
+            os.write(self._told, json.dumps([kind, text[:_SHOWN]]).encode() + b"\n")
+        if self._harmless:
+            os._exit(STOPPED)
+
+    def _judge(self, path: Any, folder: Any, event: str) -> None:
+        """Tell a change of a path, below an open folder where one is given, unless it is allowed."""
+        text = str(Path(f"/proc/self/fd/{path}").readlink()) if isinstance(path, int) else os.fsdecode(path)
         if isinstance(folder, int) and folder >= 0:
-            text = os.path.join(os.readlink(f"/proc/self/fd/{folder}"), text)  # noqa: PTH118 - a text, not a file
-        whole = os.path.realpath(os.path.dirname(os.path.abspath(text))) + "/" + os.path.basename(text)  # noqa: PTH100, PTH119, PTH120
-        if whole not in _FORGIVEN and not f"{whole}/".startswith(allowed) and not whole.startswith("/proc/self/fd/"):
-            tell("changed", f"{event} {whole}")
-
-    sys.addaudithook(look)
+            text = f"{Path(f'/proc/self/fd/{folder}').readlink()}/{text}"
+        parent, _, name = f"/{text}".rpartition("/") if text.startswith("/") else f"{Path.cwd()}/{text}".rpartition("/")
+        whole = f"{os.path.realpath(parent)}/{name}"
+        if whole not in _FORGIVEN and not f"{whole}/".startswith((*self._allowed, "/proc/self/fd/")):
+            self._tell("changed", f"{event} {whole}")

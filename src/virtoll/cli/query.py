@@ -49,6 +49,7 @@ def query(
     if as_csv + as_json + (parquet is not None) > 1:
         raise UsageError("--csv, --json and --parquet exclude each other; give one of them")
     from virtoll.cli.dataset import gather
+    from virtoll.report.csv_table import no_formula
     from virtoll.report.dataset.query import query as ask
 
     found = gather(places or [], say_progress)
@@ -62,7 +63,7 @@ def query(
     elif as_csv:
         writer = csv.writer(_StandardOutput(), lineterminator="\n")
         writer.writerow(answer.columns)
-        writer.writerows([_text(value) for value in row] for row in answer.rows())
+        writer.writerows([no_formula(_text(value)) for value in row] for row in answer.rows())
     else:
         _show(answer)
 

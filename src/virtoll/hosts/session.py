@@ -190,7 +190,9 @@ def _interfaces(host: Host, program: Path) -> list[str]:
     said = host.run([str(program), *_PEER], _ROLE, stdin=b'{"id":1,"op":"facts"}\n')
     try:
         answers = [json.loads(line) for line in said.splitlines()]
-        facts = next((one["ok"] for one in answers if one.get("id") == 1 and "ok" in one), {"interfaces": []})
+        facts: dict[str, list[dict[str, object]]] = next(
+            (one["ok"] for one in answers if one.get("id") == 1 and "ok" in one), {"interfaces": []}
+        )
         return [str(one["name"]) for one in facts["interfaces"]]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise GuestError(f"{host.name}: the agent there did not tell its interfaces, but {_short(said)}") from error

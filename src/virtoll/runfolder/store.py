@@ -426,9 +426,16 @@ class RunFolder:
         return tuple(_parse(kind, as_meant(line), f"{path}, line {number}") for number, line in jsonlines.read(path))
 
 
+_LABEL_LETTERS = 1000  # an experiment's label has 63 at most, and one of many factors' values some more
+
+
 def _refuse_unknown_platforms(manifest: Manifest, where: str) -> None:
-    """RunFolderError where the manifest names a platform that is not among its own."""
+    """RunFolderError where the manifest names a platform that is not among its own, or by no name."""
     labels = {one.label for one in manifest.platforms}
+    if any(len(label) > _LABEL_LETTERS for label in labels):
+        raise RunFolderError(
+            f"{where}: platforms: a label has more than {_LABEL_LETTERS} letters. The manifest is damaged, restore it."
+        )
     named = {"baseline": manifest.baseline, "control": manifest.control}
     named |= {f"plan.trials.{place}.platform": one.platform for place, one in enumerate(manifest.plan.trials)}
     for key, label in named.items():

@@ -51,6 +51,8 @@ def unpack(archive: Path, into: Path) -> Pack:
             return _unpacked(_Stream(file, archive), archive, into)
     except (tarfile.TarError, zstandard.ZstdError, EOFError, ValueError) as error:  # the last: a header's odd number
         raise UsageError(f"{archive}: is damaged or cut off ({error}); get it again") from error
+    except RecursionError as error:  # tarfile reads a header of a header by a call in a call
+        raise UsageError(f"{archive}: has headers of headers without end; it is not safe to unpack") from error
     except (FileExistsError, NotADirectoryError) as error:
         raise UsageError(f"{archive}: two of its files have one place; it is not safe to unpack") from error
     except OSError as error:
