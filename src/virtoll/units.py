@@ -232,6 +232,8 @@ def _percent_text(percent: float, step: float) -> str:
 
 def printable(text: str) -> str:
     """A text as a terminal may get it: letters that would steer one are written out ('\\x1b'); lines stay lines."""
+    if text.isprintable():  # as nearly all are
+        return text
     return "".join(
         one if one == "\n" or unicodedata.category(one)[0] != "C" else one.encode("unicode_escape").decode()
         for one in text

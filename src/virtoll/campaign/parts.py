@@ -26,6 +26,7 @@ from virtoll.errors import RunFolderError, StorageError, UsageError
 from virtoll.host.fingerprint import describe_host
 from virtoll.hosts.nodes import node_words
 from virtoll.runfolder import jsonlines
+from virtoll.runfolder.opened import read_whole
 from virtoll.runfolder.overview import state_now, writing
 from virtoll.runfolder.store import RunFolder, parse_record
 from virtoll.runfolder.sums import differences
@@ -163,7 +164,7 @@ def read_campaign(file: Path) -> CampaignRecord | None:
 def json_object(file: Path, remedy: str) -> dict[str, object] | None:
     """What a file beside the parts holds; None where there is none. RunFolderError, which ends in the remedy."""
     try:
-        found = json.loads(file.read_bytes())
+        found = jsonlines.loads(read_whole(file))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:

@@ -117,6 +117,7 @@ def extend(into: Path, blocks: int, command: list[str], progress: Progress) -> N
         against.refuse_changed(folder.manifest, experiment, session, "extend")
         extension.refuse_other_platforms(folder.manifest, probe_all(experiment.platforms, session, progress))
         plan = plan_of(experiment)
+        folder.repair()
         folder = folder.extend(extension.extended_manifest(folder.manifest, plan, command))
         session.commands.record_into(folder)
         _measure_plan(experiment, plan, folder, session, progress, None)

@@ -8,7 +8,6 @@ submits what is missing. Main types: ``Begun`` (a part that did not end), ``Stan
 from __future__ import annotations
 
 import fcntl
-import json
 import math
 import os
 import re
@@ -29,6 +28,7 @@ from virtoll.campaign.requirements import possible
 from virtoll.campaign.wired import constraint
 from virtoll.errors import RunFolderError, StorageError, UsageError, VirtollError
 from virtoll.runfolder import jsonlines
+from virtoll.runfolder.opened import read_whole
 from virtoll.runfolder.overview import state_now, writing
 from virtoll.runfolder.store import parse_record, to_json
 
@@ -142,7 +142,7 @@ def campaign_of(folder: Path) -> CampaignRecord:
 
 def _reason(part: Path) -> str:
     try:
-        return str(json.loads((part / "state.json").read_bytes()).get("reason") or "")
+        return str(jsonlines.loads(read_whole(part / "state.json")).get("reason") or "")
     except (OSError, ValueError, AttributeError):
         return ""
 

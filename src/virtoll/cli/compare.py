@@ -5,7 +5,6 @@ What a word of the command line names is decided here (`_Operand`); what is said
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,6 +25,7 @@ from virtoll.cli.output import (
     say_in_columns,
     say_page,
     show_page,
+    write_out,
 )
 from virtoll.errors import ThresholdMissed, ThresholdNotTold, UsageError
 
@@ -143,7 +143,7 @@ def compare(
     if as_json:
         print_json(compared_document(told))
     elif markdown:
-        sys.stdout.write(compared_markdown(told))
+        write_out(compared_markdown(told))
     elif not is_quiet():
         for number, one in enumerate(told):
             for part in ([""] if number else []) + compared_lines(one, columns()):

@@ -54,6 +54,7 @@ def explain(
     folder = find_run(run)
     selection = chosen(None, platform, workload, only, None, None)
     opened = RunFolder.open(folder)
+    opened.read_every_record()
     experiment = explained_experiment(opened)
     if outstanding(opened, experiment, Wanted(selection, trials)).trials:
         _measure(run_to_measure(run, "explain"), selection, trials)

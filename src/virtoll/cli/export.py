@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -10,7 +9,7 @@ import typer
 
 from virtoll.cli.folders import find_run
 from virtoll.cli.gate import FailIfOption, judge_of
-from virtoll.cli.output import say
+from virtoll.cli.output import say, write_out
 from virtoll.cli.runs import RunArgument, tell_damage
 from virtoll.errors import StorageError, UsageError
 
@@ -73,7 +72,7 @@ def export(
     gate = judge(analysis, damage) if judge is not None else None
     text = FORMATS[form](Exchanged(analysis, gate, damage, allow_unknown))
     if output == _STANDARD_OUTPUT:
-        sys.stdout.write(text)
+        write_out(text)
         return
     try:
         write_whole(Path(output), text)

@@ -15,7 +15,7 @@ import typer
 from virtoll.cli import complete
 from virtoll.cli.folders import kept_tables
 from virtoll.cli.lab import check_lab, check_system, prepare_outside, require_lab
-from virtoll.cli.output import Json, Verbose, print_json, say, say_progress
+from virtoll.cli.output import Json, Verbose, new_console, print_json, say, say_progress
 from virtoll.cli.plan import load
 
 if TYPE_CHECKING:
@@ -192,15 +192,13 @@ def in_lab_doctor(
 ) -> None:
     """``doctor``, in its lab: ``unprivileged``, the descriptor to read an ordinary user's answers from."""
     require_lab()
-    from rich.console import Console
-
     from virtoll.cli.doctor import Diagnosis, chosen, host_checks, settled, try_platforms
     from virtoll.cli.doctor_hypervisors import HypervisorFinding
     from virtoll.cli.progress import waiting
 
     asked_for = tuple(names or ())
     findings = [HypervisorFinding(**one) for one in json.loads(hypervisors)]
-    with waiting(Console(stderr=True)) as say_what:
+    with waiting(new_console(to_stderr=True)) as say_what:
         tried = try_platforms(chosen(asked_for), say_what, unprivileged)
     found = Diagnosis(tuple(host_checks()), *settled(findings, tried), asked_for)
     _show_diagnosis(found, as_json)

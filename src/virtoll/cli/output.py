@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import termios
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -62,7 +62,15 @@ def log_to_stderr() -> None:
     """Show the debug log on the standard error, with times; its first line is the command itself."""
     import logging
 
-    logging.basicConfig(format="%(asctime)s %(name)s[%(process)d]: %(message)s", stream=sys.stderr)
+    class Printable(logging.Formatter):
+        """What a host or a guest said steers no terminal here either."""
+
+        def format(self, record: logging.LogRecord) -> str:
+            return printable(super().format(record))
+
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(Printable("%(asctime)s %(name)s[%(process)d]: %(message)s"))
+    logging.basicConfig(handlers=[handler])
     logging.getLogger(LOGGER).setLevel(logging.DEBUG)
     debug("%s: %s", __version__, sys.argv[1:])
 
@@ -78,10 +86,27 @@ def console() -> Console:
 
     Texts are shown as they are, without markup. With NO_COLOR (https://no-color.org) nothing is coloured or bold.
     """
-    from rich.console import Console
+    return new_console(to_stderr=False)
+
+
+def new_console(*, to_stderr: bool) -> Console:
+    """A console of the standard output or error, on which no text steers the terminal, whoever wrote it.
+
+    Names and reasons may come from other hosts, from guests and from run folders of anybody.
+    """
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
+
+    class Printable(Console):
+        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+            for one in super().render(renderable, options):
+                plain = one.control or one.text.isprintable()
+                yield one if plain else Segment(printable(one.text), one.style)
 
     plain = bool(os.environ.get("NO_COLOR"))
-    return Console(color_system=None if plain else "auto", markup=False, emoji=False, highlight=False)
+    return Printable(
+        color_system=None if plain else "auto", stderr=to_stderr, markup=False, emoji=False, highlight=False
+    )
 
 
 def say(text: str) -> None:
@@ -109,6 +134,11 @@ def tell_on_stderr(text: str) -> None:
     """What goes on, on the standard error; nothing where it is to be quiet."""
     if not is_quiet():
         say_on_stderr(text)
+
+
+def write_out(text: str) -> int:
+    """A text for a program, as it is; on a terminal what would steer it is written out."""
+    return sys.stdout.write(printable(text) if sys.stdout.isatty() else text)
 
 
 def say_page(lead: str, page: Path) -> None:
@@ -152,7 +182,7 @@ def say_in_columns(line: str) -> None:
 
 def print_json(document: object) -> None:
     """A document for a program."""
-    sys.stdout.write(json.dumps(document, indent=1) + "\n")
+    write_out(json.dumps(document, indent=1) + "\n")
 
 
 def show(rows: list[dict[str, Any]], as_json: bool) -> None:

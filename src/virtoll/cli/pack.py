@@ -16,7 +16,7 @@ from virtoll.cli.output import say, say_on_stderr
 from virtoll.cli.runs import RunArgument, tell_damage
 from virtoll.errors import StorageError, UsageError
 
-_KEY_BYTES = 32
+_KEY_BYTES, _MOST_KEY_BYTES = 32, 1 << 20
 
 
 def pack(
@@ -156,6 +156,8 @@ def _own_names() -> dict[str, str]:
 
 def _key(given: Path | None) -> bytes:
     """The secret that stand-ins are made with: a file's content, which is made where nobody named one."""
+    from virtoll.runfolder.opened import read_whole
+
     path = given or Path(os.environ.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser()) / "virtoll" / "pack.key"
     try:
         if given is None and not path.exists():
@@ -163,7 +165,7 @@ def _key(given: Path | None) -> bytes:
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             with os.fdopen(descriptor, "w", encoding="ascii") as file:
                 file.write(f"{secrets.token_hex(_KEY_BYTES)}\n")
-        content = path.read_bytes().strip()
+        content = read_whole(path, _MOST_KEY_BYTES).strip()
     except OSError as error:
         raise UsageError(f"--key {path}: cannot be read or made ({error.strerror or error}); give another") from error
     if len(content) < _KEY_BYTES:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import math
-import sys
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from virtoll.cli import complete
-from virtoll.cli.output import Json, say_on_stderr, say_progress, show_table
+from virtoll.cli.output import Json, say_on_stderr, say_progress, show_table, write_out
 from virtoll.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
@@ -50,6 +49,7 @@ def query(
     if as_csv + as_json + (parquet is not None) > 1:
         raise UsageError("--csv, --json and --parquet exclude each other; give one of them")
     from virtoll.cli.dataset import gather
+    from virtoll.report.csv_table import no_formula
     from virtoll.report.dataset.query import query as ask
 
     found = gather(places or [], say_progress)
@@ -61,11 +61,19 @@ def query(
     elif as_json:
         _print_json(answer)
     elif as_csv:
-        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer = csv.writer(_StandardOutput(), lineterminator="\n")
         writer.writerow(answer.columns)
-        writer.writerows([_text(value) for value in row] for row in answer.rows())
+        writer.writerows([no_formula(_text(value)) for value in row] for row in answer.rows())
     else:
         _show(answer)
+
+
+class _StandardOutput:
+    """What `csv` writes to."""
+
+    def write(self, text: str) -> int:
+        """A line."""
+        return write_out(text)
 
 
 def _show(answer: Answer) -> None:
@@ -82,7 +90,7 @@ def _print_json(answer: Answer) -> None:
         json.dumps(dict(zip(answer.columns, map(_plain, row), strict=True)), ensure_ascii=False, default=str)
         for row in answer.rows()
     )
-    sys.stdout.write("[" + ",\n ".join(lines) + "]\n")
+    write_out("[" + ",\n ".join(lines) + "]\n")
 
 
 def _write(answer: Answer, path: Path) -> None:

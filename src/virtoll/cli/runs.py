@@ -31,6 +31,7 @@ from virtoll.cli.output import (
     show_page,
     tell_on_stderr,
     terminal_is_lost,
+    write_out,
 )
 from virtoll.cli.plan import (
     AgainstOption,
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from virtoll.runfolder.store import RunFolder
 
 _WATCH_SECONDS = 5
+_MOST_TESTS_BYTES = 64 << 20
 IntoOption = Annotated[
     Path | None,
     typer.Option("--into", metavar="FOLDER", help="The run's folder; a new one below 'runs' when not given."),
@@ -197,6 +199,7 @@ def extend(
     folder = run_to_measure(run, "extend")
     opened = RunFolder.open(folder)
     refuse_unfinished(opened)
+    opened.read_every_record()
     wanted = asked_blocks(opened, blocks)
     experiment = extended_experiment(opened, wanted)
     thresholds = asked_of(folder, fail_if or [])
@@ -228,7 +231,9 @@ def resume_into(folder: Path) -> None:
     from virtoll.campaign.requirements import images_of, needs_kernel, own_kernels
     from virtoll.runfolder.store import RunFolder
 
-    experiment = experiment_of(RunFolder.open(folder))
+    opened = RunFolder.open(folder)
+    opened.read_every_record()
+    experiment = experiment_of(opened)
     if not needs_lab(experiment):
         _resume_here(folder)
     else:
@@ -372,12 +377,14 @@ def validation(
     known = {name: kind.validation for name, kind in PLATFORMS.items() if kind.needs_lab}
     lines = validation_table([load_analysis(find_run(run)) for run in runs], tested, known)
     for line in lines:
-        sys.stdout.write(line + "\n")
+        write_out(line + "\n")
 
 
 def _text_of(path: Path) -> str:
+    from virtoll.runfolder.opened import read_whole
+
     try:
-        return path.read_text(encoding="utf-8")
+        return read_whole(path, _MOST_TESTS_BYTES).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot be read ({error}); give a file that 'pytest --junitxml' wrote") from error
 

@@ -13,7 +13,7 @@ import typer
 from virtoll import units
 from virtoll.cli import complete
 from virtoll.cli.groups import Cli
-from virtoll.cli.output import Json, columns, print_json, say
+from virtoll.cli.output import Json, columns, print_json, say, write_out
 from virtoll.cli.plan import ExperimentArgument, SizeOption, duration_words, load
 from virtoll.errors import UsageError
 
@@ -170,7 +170,7 @@ def show_experiment(
         from virtoll.experiment.parse import find_experiment
         from virtoll.runfolder.yaml_file import read_text
 
-        sys.stdout.write(read_text(find_experiment(name)))
+        write_out(read_text(find_experiment(name)))
         return
     from virtoll.experiment.selection import Selection
 

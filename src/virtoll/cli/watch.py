@@ -5,7 +5,6 @@ Main functions: ``watch``, ``grown``.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ import typer
 
 from virtoll.cli.folders import find_run
 from virtoll.cli.output import say
+from virtoll.errors import RunFolderError
 
 if TYPE_CHECKING:
     from virtoll.cli.progress import Names
@@ -27,12 +27,13 @@ def watch(
 ) -> None:
     """Follow a run that goes on: a line for each trial that ends. Writes nothing."""
     from virtoll.cli.progress import Names
+    from virtoll.runfolder.jsonlines import read
     from virtoll.runfolder.overview import overview
 
     folder = find_run(run)
     names = Names(folder)
     trials = folder / "trials.jsonl"
-    at = trials.read_bytes().rfind(b"\n") + 1 if trials.exists() else 0
+    at = sum(len(line) + 1 for _, line in read(trials))
     begun = overview(folder)
     say(f"{folder}: {begun.state}, {begun.finished} of {begun.planned} trials")
     if begun.state == "running":
@@ -60,6 +61,7 @@ def grown(folder: Path, seconds: float) -> Iterator[None]:
 
 def _tell(trials: Path, at: int, folder: Path, names: Names) -> int:
     """A line for each whole record from this byte on; the byte after them."""
+    from virtoll.runfolder.jsonlines import loads
     from virtoll.runfolder.overview import overview
 
     if not trials.exists():
@@ -72,9 +74,12 @@ def _tell(trials: Path, at: int, folder: Path, names: Names) -> int:
     if lines:
         now = overview(folder)
         for line in lines:
-            one = json.loads(line)
-            reason = f" ({one['reason']})" if one["reason"] else ""
-            work = names.work(one["workload"], one["parameters"])
-            say(f"block {one['block'] + 1} {one['platform']}, {work}: {one['status']}{reason}")
+            try:
+                one = loads(line)
+                reason = f" ({one['reason']})" if one["reason"] else ""
+                work = names.work(one["workload"], one["parameters"])
+                say(f"block {one['block'] + 1} {one['platform']}, {work}: {one['status']}{reason}")
+            except (ValueError, KeyError, TypeError) as error:
+                raise RunFolderError(f"{trials}: a trial's record is damaged ({error!r}); restore it.") from error
         say(f"{now.finished} of {now.planned} trials")
     return at + len(whole)

@@ -133,7 +133,7 @@ def _problems(error: ValidationError, model: type[BaseModel], path: Path, where:
     found: dict[Place, list[Any]] = {}
     of: dict[Place, tuple[FieldInfo | None, type[BaseModel]]] = {}
     for one in error.errors(include_url=False):
-        parts, field, owner = _resolved(model, one["loc"])
+        parts, field, owner = _resolved(model, one["loc"], is_key=one["type"] == "extra_forbidden")
         found.setdefault(parts, []).append(one)
         of[parts] = field, owner
     unknown = [parts for parts, errors in found.items() if errors[0]["type"] == "extra_forbidden"]
@@ -173,17 +173,21 @@ def _said(error: Any, parts: Place, field: FieldInfo | None, owner: type[BaseMod
 
 
 def _resolved(
-    model: type[BaseModel], location: tuple[int | str, ...]
+    model: type[BaseModel], location: tuple[int | str, ...], *, is_key: bool
 ) -> tuple[Place, FieldInfo | None, type[BaseModel]]:
-    """A place of pydantic's without the names of types that it tried, its field, and the model that has that field."""
+    """A place of pydantic's without the names of types that it tried, its field, and the model that has that field.
+
+    ``is_key``: its last part is a key of the file, although it may read as the name of a type.
+    """
     parts: list[int | str] = []
     owner: type[BaseModel] = model
     field: FieldInfo | None = None
     inner: list[type[BaseModel]] = [model]
+    last = len(location) - 1
     for number, part in enumerate(location):
         if isinstance(part, int):
             parts.append(part)
-        elif inner and (part in inner[0].model_fields or (number == len(location) - 1 and not _TRIED.match(part))):
+        elif inner and (part in inner[0].model_fields or (number == last and (is_key or not _TRIED.match(part)))):
             owner = inner[0]
             field = owner.model_fields.get(part)
             inner = _models(field.annotation) if field is not None else []

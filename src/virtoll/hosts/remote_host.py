@@ -21,6 +21,7 @@ from virtoll.errors import GuestError
 from virtoll.hosts.base import LocalHost
 from virtoll.hosts.remote_data import RemoteVolume, make_remote
 from virtoll.hosts.undo import Undo
+from virtoll.lab.captured import passed_on
 from virtoll.lab.commands import (
     PIPED,
     PLAIN,
@@ -129,7 +130,8 @@ class RemoteHost(ConnectedHost):
 
     def start_undo(self) -> None:
         """Start the agent there that runs what is guarded when the connection ends."""
-        process = self._popen([str(self.agent), "undo"], replace(PIPED, stderr=None))
+        process = self._popen([str(self.agent), "undo"], replace(PIPED, stderr=subprocess.PIPE))
+        passed_on(self.name, process)
         assert process.stdin is not None
         assert process.stdout is not None
         self._undo = process

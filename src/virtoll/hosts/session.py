@@ -16,20 +16,21 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
-from virtoll.errors import GuestError, UsageError, remedy_for
+from virtoll.errors import GuestError, UsageError, as_written, remedy_for
 from virtoll.experiment.topology import Testbed
 from virtoll.hosts import open_host
 from virtoll.hosts.base import Host, as_usage_error
 from virtoll.hosts.undo import Undo
+from virtoll.lab.captured import passed_on
 from virtoll.lab.commands import PIPED, ConnectedHost
 from virtoll.lab.flow_control import EthtoolPause
 
 VARIABLE = "VIRTOLL_TESTBED"
 _ROLE = "agent of the testbed"
 _PEER = ("--role", "peer", "--channel", "stdio")
-_STREAMS = replace(PIPED, stderr=None)
+_STREAMS = replace(PIPED, stderr=subprocess.PIPE)
 _END_SECONDS = 3.0
 _UNDO_SECONDS = 60.0
 
@@ -92,8 +93,30 @@ def open_session(testbed: Testbed | None, agent: Path) -> Iterator[tuple[dict[st
 
 def _look_at(host: Host, interfaces: Sequence[str]) -> None:
     """The guests' host is there, and has these interfaces."""
-    known = json.loads(host.run(["ip", "-json", "link"], _ROLE))
-    _require(host.name, interfaces, [one["ifname"] for one in known])
+    _refuse_noise(host)
+    said = host.run(["ip", "-json", "link"], _ROLE)
+    try:
+        known = [str(one["ifname"]) for one in json.loads(said)]
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise GuestError(
+            f"{host.name}: 'ip -json link' did not print the interfaces there, but {_short(said)}"
+        ) from error
+    _require(host.name, interfaces, known)
+
+
+def _refuse_noise(host: Host) -> None:
+    """GuestError where a program that prints nothing does: what is read of others would begin with the same."""
+    said = host.run(["true"], _ROLE)
+    if said:
+        raise GuestError(
+            f"{host.name}: its shell prints {_short(said)} before a program's own output; have ~/.bashrc and the like "
+            "print in interactive shells alone"
+        )
+
+
+def _short(said: str) -> str:
+    """What a host printed, for a sentence."""
+    return as_written(said.strip())
 
 
 @contextlib.contextmanager
@@ -102,6 +125,7 @@ def _agent_on(host: Host, agent: Path, interfaces: Sequence[str]) -> Iterator[tu
 
     A copy is removed by the agent itself as it starts, so that a controller that is killed leaves none.
     """
+    _refuse_noise(host)
     program = host.put(agent)
     try:
         _check_version(host, program, agent)
@@ -124,6 +148,7 @@ def _started(host: Host, argv: Sequence[str], end_seconds: float) -> Iterator[su
     What has the stream too, as the lab does, has ended by then.
     """
     process = host.spawn(argv, _ROLE, _STREAMS)
+    complaints = passed_on(host.name, process)
     try:
         yield process
     finally:
@@ -136,6 +161,7 @@ def _started(host: Host, argv: Sequence[str], end_seconds: float) -> Iterator[su
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+        complaints.join(end_seconds)
 
 
 def _pipes(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
@@ -155,15 +181,21 @@ def _check_version(host: Host, program: Path, agent: Path) -> None:
     there = host.run([str(program), "--version"], _ROLE)
     if here != there:
         raise GuestError(
-            f"{host.name} runs agent {there.strip()!r}, this machine {here.strip()!r}; {remedy_for('agent')}"
+            f"{host.name} runs agent {_short(there)}, this machine {here.strip()!r}; {remedy_for('agent')}"
         )
 
 
 def _interfaces(host: Host, program: Path) -> list[str]:
     """Names of the host's interfaces, from a session of the agent that holds one request."""
     said = host.run([str(program), *_PEER], _ROLE, stdin=b'{"id":1,"op":"facts"}\n')
-    answer: dict[str, Any] = next((line for line in map(json.loads, said.splitlines()) if line.get("id") == 1), {})
-    return [one["name"] for one in answer.get("ok", {}).get("interfaces", [])]
+    try:
+        answers = [json.loads(line) for line in said.splitlines()]
+        facts: dict[str, list[dict[str, object]]] = next(
+            (one["ok"] for one in answers if one.get("id") == 1 and "ok" in one), {"interfaces": []}
+        )
+        return [str(one["name"]) for one in facts["interfaces"]]
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise GuestError(f"{host.name}: the agent there did not tell its interfaces, but {_short(said)}") from error
 
 
 def _require(where: str, wanted: Sequence[str], known: Sequence[str]) -> None:

@@ -8,13 +8,17 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import os
 import select
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import IO
 
 from virtoll.errors import GuestDied
 from virtoll.lab.commands import RUN_SECONDS
+
+_MOST_ANSWER_BYTES = 4096
 
 
 @dataclass
@@ -41,14 +45,25 @@ class Undo:
         with contextlib.suppress(OSError, ValueError):  # a stream that was closed is a ValueError
             self.writer.write(json.dumps(line).encode() + b"\n")
             self.writer.flush()
-            if select.select([self.reader], [], [], RUN_SECONDS)[0]:
-                answered = self.reader.readline()
-            else:
-                how = f"did not answer within {RUN_SECONDS:g} s"
+            answered, how = self._answer()
         if not answered:
             self.close()
             self.abandon()
             raise GuestDied(f"{self.host}: the agent there that cleans up {how}")
+
+    def _answer(self) -> tuple[bytes, str]:
+        """The line that it answers; else nothing, and how it failed to."""
+        said, deadline = b"", time.monotonic() + RUN_SECONDS
+        while not said.endswith(b"\n"):
+            if not select.select([self.reader], [], [], max(deadline - time.monotonic(), 0.0))[0]:
+                return b"", f"did not answer within {RUN_SECONDS:g} s"
+            chunk = os.read(self.reader.fileno(), _MOST_ANSWER_BYTES)
+            said += chunk
+            if not chunk:
+                return b"", "is gone"
+            if len(said) > _MOST_ANSWER_BYTES:
+                return b"", "says something else"
+        return said, ""
 
     def close(self) -> None:
         """Nothing more is promised: what was is run, once nobody else holds the stream."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from virtoll.errors import CommandFailed, GuestError, HostUnreachable, ProgramMissing
+from virtoll.lab.captured import MOST_OUTPUT_BYTES, TooMuchOutput, communicate
 from virtoll.lab.cgroups import Group
 from virtoll.lab.debug import debug
 from virtoll.lab.enter import Enter
@@ -24,6 +25,7 @@ CommandRecorder = Callable[[str, Sequence[str], int | None], None]
 
 RUN_SECONDS = 120.0
 _NOT_FOUND = 127  # a shell's exit code (POSIX), and nsenter's
+_MOST_COMPLAINT = 500  # characters of a sentence
 _SSH_FAILED = 255  # what ssh itself ends with when there is no connection; a program there may end with it too
 _SSH_COMPLAINTS = re.compile(
     r"^(ssh: |Connection |kex_|mux_|Host key verification failed|Received disconnect|(\S+: )?Permission denied \()",
@@ -122,22 +124,12 @@ class ConnectedHost:
         """Run a program there to its end and return its output; an open file as ``stdin`` is never in memory whole.
 
         ``CommandFailed`` with its complaint, ``ProgramMissing``, ``HostUnreachable``, or ``GuestError`` after the
-        deadline.
+        deadline, or where it says more than anybody asked for.
         """
         debug("run on %s, at most %g s: %s", self.name, deadline_seconds, argv)
-        content, file = (stdin, None) if isinstance(stdin, bytes) else (b"" if stdin is None else None, stdin)
+        content, file = (stdin, None) if stdin is None or isinstance(stdin, bytes) else (None, stdin)
         try:
-            finished = subprocess.run(
-                self.connection.command(argv),
-                capture_output=True,
-                timeout=deadline_seconds,
-                input=content,
-                stdin=file,
-                check=False,
-                start_new_session=True,
-                pass_fds=self.connection.descriptors,
-                env=self.environment,
-            )
+            finished = self._captured(argv, content, file, deadline_seconds)
         except OSError as error:
             raise self._not_started(argv, error) from error
         except subprocess.TimeoutExpired as error:
@@ -145,11 +137,38 @@ class ConnectedHost:
             raise GuestError(
                 f"{self.connection.where}'{' '.join(argv[:3])}' did not end within {deadline_seconds:g} s"
             ) from error
+        except TooMuchOutput as error:
+            self._record(role, argv, None)
+            raise GuestError(
+                f"{self.connection.where}'{' '.join(argv[:3])}' printed more than {MOST_OUTPUT_BYTES >> 20} MiB; see "
+                "what is printed there before the program's own output"
+            ) from error
         self._record(role, argv, finished.returncode)
         debug("ended with %d: %s", finished.returncode, argv[0])
         if finished.returncode != 0:
             raise self._failure(argv, finished)
         return finished.stdout
+
+    def _captured(
+        self, argv: Sequence[str], content: bytes | None, file: BinaryIO | None, deadline_seconds: float
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Run it to its end, or kill it."""
+        with subprocess.Popen(
+            self.connection.command(argv),
+            stdin=subprocess.PIPE if file is None else file,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            pass_fds=self.connection.descriptors,
+            env=self.environment,
+            bufsize=0,
+        ) as process:
+            try:
+                said, complained = communicate(process, content, deadline_seconds)
+            except BaseException:
+                process.kill()
+                raise
+        return subprocess.CompletedProcess(process.args, process.returncode, said, complained)
 
     def spawn(self, argv: Sequence[str], role: str, options: ProcessOptions = PLAIN) -> subprocess.Popen[bytes]:
         """Start a program there in a session of its own, on its CPUs from its start on."""
@@ -202,9 +221,9 @@ class ConnectedHost:
         stdout, stderr = (stream.decode(errors="replace").strip() for stream in (finished.stdout, finished.stderr))
         lines = (stderr or stdout or "no message").splitlines()
         if self.connection.quoted and finished.returncode == _SSH_FAILED and _SSH_COMPLAINTS.search(stderr):
-            return HostUnreachable(self.name, lines[-1].strip().rstrip("."), self.connection.remedy)
+            return HostUnreachable(self.name, lines[-1].strip().rstrip(".")[:_MOST_COMPLAINT], self.connection.remedy)
         if self.connection.prefix and finished.returncode == _NOT_FOUND:
             return ProgramMissing(argv[0], f"{argv[0]}: not found on {self.name}; install it there")
         # Some say first what is wrong, and then where in their own source they found it out (VBoxManage).
-        complaint = next((line for line in lines if ": error: " in line), lines[-1])
+        complaint = next((line for line in lines if ": error: " in line), lines[-1])[:_MOST_COMPLAINT]
         return CommandFailed(argv, finished.returncode, complaint, self.connection.where, stderr=stderr)

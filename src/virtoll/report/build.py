@@ -34,6 +34,8 @@ from virtoll.stats.compare import LEVEL
 from virtoll.stats.foreseen import foreseen
 from virtoll.stats.looks import look
 
+_SAID = 200  # characters of an error's own words
+
 
 @dataclass(frozen=True)
 class ReportResult:
@@ -123,7 +125,11 @@ def load_analysis(run_directory: Path) -> Analysis:
 
 @contextmanager
 def damage_told(run_directory: Path) -> Iterator[None]:
-    """RunFolderError for what fails of a folder that is not as it was: that is why, and no error of the report's."""
+    """RunFolderError for what fails of records that can be read one by one and make no sense together.
+
+    Where the digests tell it, they say why. A folder without them, or with digests that somebody made anew, may hold
+    anything.
+    """
     try:
         yield
     except VirtollError:
@@ -131,7 +137,11 @@ def damage_told(run_directory: Path) -> Iterator[None]:
     except Exception as error:
         found = differences(run_directory)
         if not found:
-            raise
+            said = " ".join(str(error).split())
+            raise RunFolderError(
+                f"{run_directory}: its records contradict each other ({type(error).__name__}: {said[:_SAID]}). Take a "
+                "copy that is whole, or report it as a defect of Virtoll if it wrote the folder so."
+            ) from error
         raise RunFolderError(
             f"{run_directory} is not as it was when the run ended: {'; '.join(found)}. Its records no longer agree "
             "with each other: take a copy that is whole."

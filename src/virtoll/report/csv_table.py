@@ -12,6 +12,8 @@ from typing import Any, TextIO
 from virtoll.stats.intervals import Estimate
 
 Row = Sequence[Any]
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 _END = re.compile(r"(^|_)(low|high)$")
 
 
@@ -34,9 +36,22 @@ def times_slower(share: float | None) -> float | None:
     return 1 / share if share else None
 
 
+def no_formula(cell: Any) -> Any:
+    """A cell of which a spreadsheet computes nothing: before a text that begins as a formula does stands an apostrophe.
+
+    Texts come from experiments, hosts and guests. A number stays one, also below zero (OWASP, CSV Injection).
+    """
+    if not isinstance(cell, str) or not cell.startswith(_FORMULA) or _NUMBER.fullmatch(cell):
+        return cell
+    return f"'{cell}"
+
+
 @dataclass(frozen=True)
 class CsvTable:
-    """A file name without its ending, the column names, and rows as wide; None is an empty field."""
+    """A file name without its ending, the column names, and rows as wide; None is an empty field.
+
+    As a file no cell is a formula (`no_formula`); for a program it is as it was.
+    """
 
     name: str
     header: tuple[str, ...]
@@ -55,8 +70,8 @@ class CsvTable:
 
     def _to(self, out: TextIO) -> None:
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(self.header)
-        writer.writerows(self.rows)
+        writer.writerow(map(no_formula, self.header))
+        writer.writerows([no_formula(cell) for cell in row] for row in self.rows)
 
     def records(self) -> list[dict[str, Any]]:
         """The rows for a program, each as `record` gives it."""

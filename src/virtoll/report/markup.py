@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 
 from virtoll.report.export_tables import Column, ExportGroup, ExportTable
+from virtoll.units import printable
 
 _LINES_OF_A_FLOAT = 44  # more fit no page
 _WIDE_LETTERS = 32  # of a line, in a column whose cells may take several
@@ -67,8 +68,8 @@ _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|~#])")
 
 
 def markdown_text(text: str) -> str:
-    """Any text as Markdown that shows it as it is, on one line."""
-    return _MARKDOWN.sub(r"\\\1", " ".join(text.split()).replace("&", "&amp;"))
+    """Any text as Markdown that shows it as it is, on one line; what would steer a terminal is written out."""
+    return _MARKDOWN.sub(r"\\\1", printable(" ".join(text.split())).replace("&", "&amp;"))
 
 
 def latex_text(text: str) -> str:

@@ -195,4 +195,5 @@ def _marks(row: PlatformValidation) -> str:
 
 
 def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(' '.join(cell.replace('|', '/').split()) for cell in cells)} |"
+    plain = (units.printable(" ".join(cell.replace("|", "/").split())) for cell in cells)
+    return f"| {' | '.join(plain)} |"

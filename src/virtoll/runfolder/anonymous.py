@@ -15,7 +15,6 @@ known names in them: these words are the user's own.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -25,6 +24,7 @@ import yaml
 from virtoll import __version__
 from virtoll.errors import RunFolderError, StorageError, UsageError
 from virtoll.runfolder import jsonlines
+from virtoll.runfolder.opened import read_whole
 from virtoll.runfolder.records import LAB_MESSAGE
 from virtoll.runfolder.stand_ins import LEAST_LETTERS, StandIns, parts_of_host, usable
 from virtoll.runfolder.store import APPENDED, RunFolder
@@ -48,7 +48,7 @@ def anonymise(folder: Path, target: Path, key: bytes, own: Mapping[str, str], hi
     cannot be written.
     """
     run = RunFolder.open(folder)
-    _read_every_record(run)
+    run.read_every_record()
     damage = differences(folder)
     if damage:
         raise UsageError(f"{folder} is not as it was when the run ended ({damage[0]}); pack it without --anonymous")
@@ -248,7 +248,7 @@ def _refuse_own_words(run: RunFolder, hidden: Iterable[str]) -> None:
 def _refuse_unreadable(target: Path, hidden: Sequence[str]) -> None:
     """UsageError where a name is also a word of the format's."""
     try:
-        _read_every_record(RunFolder.open(target))
+        RunFolder.open(target).read_every_record()
     except RunFolderError as error:
         given = f"--hide {', '.join(hidden)}: " if hidden else ""
         raise UsageError(
@@ -256,23 +256,8 @@ def _refuse_unreadable(target: Path, hidden: Sequence[str]) -> None:
         ) from error
 
 
-def _read_every_record(run: RunFolder) -> None:
-    """RunFolderError with file and line where it cannot be."""
-    for part in (run, run.explanations):
-        _read_all(part)
-
-
-def _read_all(run: RunFolder) -> None:
-    run.state()
-    for records in (
-        *(run.trials, run.boots, run.commands, run.fitness, run.calibrations, run.footprints, run.consolidation),
-        *(run.sizings, run.maxima, run.groups, run.looks, run.observed),
-    ):
-        records()
-
-
 def _read(path: Path) -> dict[str, Any]:
-    found = json.loads(path.read_bytes())
+    found = jsonlines.loads(read_whole(path))
     if not isinstance(found, dict):
         raise RunFolderError(f"{path} is damaged: it is no JSON object; restore it.")
     return found
@@ -282,7 +267,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
     """The records of a file; one that was torn when its writer was killed is left out."""
     for number, line in jsonlines.read(path):
         try:
-            found = json.loads(line)
+            found = jsonlines.loads(line)
         except ValueError as error:
             raise RunFolderError(f"{path}, line {number}: is no JSON; restore it.") from error
         yield found

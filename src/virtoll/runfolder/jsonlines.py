@@ -11,8 +11,21 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any, Final
 
 from virtoll.errors import RunFolderError, StorageError
+from virtoll.runfolder.opened import open_file
+
+MOST_LINE_BYTES: Final = 64 << 20
+"""Of one record; an agent's longest answer has 8 MiB."""
+
+
+def loads(data: bytes | str) -> Any:
+    """JSON as Python has it; ValueError for what is none, also where it is nested deeper than Python goes."""
+    try:
+        return json.loads(data)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
 
 
 def encode(record: Mapping[str, object]) -> bytes:
@@ -81,12 +94,17 @@ def _write_failure(path: Path, error: OSError) -> StorageError:
 def read(path: Path) -> Iterator[tuple[int, bytes]]:
     """The whole lines of a file, as (line number from 1, bytes); a torn last line is left out, no file is no lines.
 
-    One line is in memory at a time. RunFolderError where the file cannot be read.
+    One line is in memory at a time. RunFolderError where the file cannot be read, or a line is longer than
+    `MOST_LINE_BYTES`.
     """
     number, held = 0, None  # the last line is told from others when no further one comes
     try:
-        with path.open("rb") as file:
-            for line in file:
+        with open_file(path) as file:
+            while line := file.readline(MOST_LINE_BYTES + 1):
+                if len(line) > MOST_LINE_BYTES:
+                    raise RunFolderError(
+                        f"{path}, line {number + 1}: is longer than {MOST_LINE_BYTES >> 20} MiB. Restore the file."
+                    )
                 if not line.endswith(b"\n"):
                     break
                 if held is not None:
@@ -101,15 +119,23 @@ def read(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def repair(path: Path) -> int:
-    """Cut a torn last line off; gives the number of bytes that were cut (0: the file was whole or is not there)."""
+    """Cut a torn last line off; gives the number of bytes that were cut (0: the file was whole or is not there).
+
+    Only the end is read. RunFolderError where no line ends in the last `MOST_LINE_BYTES`.
+    """
     try:
-        with path.open("r+b") as file:
+        with open_file(path) as file:
+            size = file.seek(0, os.SEEK_END)
+            start = file.seek(max(size - 2 * MOST_LINE_BYTES, 0))
             data = file.read()
-            torn = len(data) - _whole_length(data)
-            if torn:
-                file.truncate(len(data) - torn)
+        if start and b"\n" not in data[-MOST_LINE_BYTES:]:
+            raise RunFolderError(f"{path}: its last line is longer than {MOST_LINE_BYTES >> 20} MiB. Restore the file.")
+        torn = len(data) - _whole_length(data)
+        if torn:
+            os.truncate(path, size - torn)
+            with path.open("rb") as file:
                 os.fsync(file.fileno())
-            return torn
+        return torn
     except FileNotFoundError:
         return 0
     except OSError as error:
@@ -126,7 +152,7 @@ def _whole_length(data: bytes) -> int:
     start = data.rfind(b"\n", 0, max(end - 1, 0)) + 1
     if end:
         try:
-            json.loads(data[start:end])
+            loads(data[start:end])
         except ValueError:
             return start
     return end
@@ -152,11 +178,14 @@ def remove(path: Path) -> None:
         raise _write_failure(path, error) from error
 
 
-def replace_text(path: Path, text: str) -> None:
-    """Write a file so that a reader sees the old content or the new, never a part: fsync, then rename; OSError."""
+def replace_text(path: Path, text: str, errors: Literal["strict", "surrogateescape"] = "strict") -> None:
+    """Write a file so that a reader sees the old content or the new, never a part: fsync, then rename; OSError.
+
+    ``errors``: `surrogateescape` where the text has names of files, which may be any bytes.
+    """
     beside = path.with_name(path.name + ".new")
     try:
-        with beside.open("w", encoding="utf-8") as file:
+        with beside.open("w", encoding="utf-8", errors=errors) as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())

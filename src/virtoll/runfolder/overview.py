@@ -13,17 +13,18 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from virtoll.errors import RunFolderError, StorageError
-from virtoll.runfolder.jsonlines import make_folder
+from virtoll.runfolder.jsonlines import MOST_LINE_BYTES, loads, make_folder
+from virtoll.runfolder.opened import open_file, read_whole
 from virtoll.runfolder.sums import WRITER
 
 _CREATED = re.compile(rb'"created_realtime_ns": ?(\d+)')
@@ -105,7 +106,7 @@ def state_now(folder: Path) -> str:
 def created_ns(folder: Path) -> int:
     """When the run was created, by its manifest's first bytes; 0 where these do not tell it."""
     try:
-        with (folder / "manifest.json").open("rb") as file:
+        with open_file(folder / "manifest.json") as file:
             found = _CREATED.search(file.read(_HEAD_BYTES))
     except OSError:
         return 0
@@ -115,7 +116,7 @@ def created_ns(folder: Path) -> int:
 def run_name(folder: Path) -> str:
     """The run's own name, by its manifest's first bytes; the folder's where these do not tell it."""
     try:
-        with (folder / "manifest.json").open("rb") as file:
+        with open_file(folder / "manifest.json") as file:
             found = _NAME.search(file.read(_HEAD_BYTES))
     except OSError:
         return folder.name
@@ -219,7 +220,7 @@ def _state(folder: Path) -> str:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_bytes())
+        found = loads(read_whole(path))
     except (OSError, ValueError) as error:
         raise RunFolderError(f"{path} is damaged or cannot be read ({error}); restore it.") from error
     if not isinstance(found, dict):
@@ -230,8 +231,9 @@ def _json(path: Path) -> dict[str, Any]:
 def _finished(path: Path) -> int:
     """How many trials have a whole line; one that was repeated counts once."""
     try:
-        with path.open("rb") as file:
-            heads = (_TRIAL.match(line) for line in file if line.endswith(b"\n"))
+        with open_file(path) as file:
+            lines = iter(partial(file.readline, MOST_LINE_BYTES), b"")
+            heads = (_TRIAL.match(line) for line in lines if line.endswith(b"\n"))
             return len({head[1] for head in heads if head})
     except FileNotFoundError:
         return 0

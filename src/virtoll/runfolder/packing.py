@@ -40,6 +40,8 @@ MOST_RATIO: Final = 1000  # of the files to the archive; runs have 10 to 100
 _FREE_BYTES: Final = 64 << 20  # to which a small archive may grow at any ratio
 _LEVEL: Final = 15  # 15 MB of records become 1.4 MB in 2 s; level 19 takes four times as long for a fifth less
 _NAME_BYTES: Final = 255  # NAME_MAX of Linux
+_PATH_BYTES: Final = 1024  # a quarter of Linux's PATH_MAX: the folder's own path is in front
+_MOST_PARTS: Final = 16  # of a path; runs have four
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]*")  # a run's name that can be a folder's
 
 
@@ -107,7 +109,12 @@ def is_too_much(listed: Pack, packed_bytes: int) -> bool:
 def safe_name(name: str, what: str) -> str:
     """The name, which leads to a place below the folder; UsageError for any other."""
     parts = name.split("/")
-    if not name.isprintable() or any(part in ("", ".", "..") or len(part.encode()) > _NAME_BYTES for part in parts):
+    if (
+        not name.isprintable()
+        or len(parts) > _MOST_PARTS
+        or len(name.encode()) > _PATH_BYTES
+        or any(part in ("", ".", "..") or len(part.encode()) > _NAME_BYTES for part in parts)
+    ):
         raise UsageError(f"{what}: {name!r} is no name that a run's files have; it is not safe to unpack")
     return name
 

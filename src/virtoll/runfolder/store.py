@@ -27,6 +27,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from virtoll.errors import RunFolderError, StorageError
 from virtoll.runfolder import jsonlines
+from virtoll.runfolder.opened import MOST_BYTES, read_whole
 from virtoll.runfolder.sums import EXPLANATIONS, remove_sums, write_sums
 
 if TYPE_CHECKING:
@@ -118,6 +119,8 @@ def _parse(kind: type[Record], data: bytes, where: str) -> Record:
         key = ".".join(str(part) for part in first["loc"]) or "the line"
         said = first["msg"].removeprefix("Value error, ")
         raise RunFolderError(f"{where}: {key}: {said}. See docs/run-folder.md for the format.") from error
+    except (TypeError, AttributeError) as error:  # a key without a field becomes an attribute, and may be none
+        raise RunFolderError(f"{where}: a key is no name of a value ({error}). Restore the file.") from error
     return record
 
 
@@ -161,6 +164,11 @@ class RunFolder:
         content = to_json(manifest)
         data = jsonlines.encode(content)
         _refuse_other_format(data, path)
+        if len(data) > MOST_BYTES // 2:  # it is written with line breaks
+            raise RunFolderError(
+                f"{path}: the plan of {len(manifest.plan.trials)} trials takes more than {MOST_BYTES >> 20} MiB. Give "
+                "fewer blocks, rounds or workloads."
+            )
         parsed = _parse(type(manifest), data, "manifest")
         try:
             if (path / "manifest.json").exists():
@@ -181,7 +189,7 @@ class RunFolder:
         from virtoll.runfolder.records import Manifest
 
         try:
-            data = (path / "manifest.json").read_bytes()
+            data = read_whole(path / "manifest.json")
         except OSError as error:
             raise RunFolderError(
                 f"{path} is not a run folder (no readable manifest.json): see `virtoll list runs`."
@@ -291,7 +299,7 @@ class RunFolder:
         from virtoll.runfolder.records import State
 
         try:
-            data = (self.path / "state.json").read_bytes()
+            data = read_whole(self.path / "state.json")
         except FileNotFoundError:
             return State("interrupted", "no state was written")
         except OSError as error:
@@ -375,6 +383,20 @@ class RunFolder:
 
         return self._read("observed.jsonl", ObservedTrial)
 
+    def read_every_record(self) -> None:
+        """Read all of it, also the explanations; RunFolderError with file and line where that cannot be.
+
+        Whoever adds to a folder does so first: what is measured for a folder that nobody can read is lost.
+        """
+        for folder in (self, self.explanations):
+            folder.state()
+            for records in (
+                *(folder.trials, folder.boots, folder.commands, folder.fitness, folder.calibrations),
+                *(folder.footprints, folder.consolidation, folder.sizings, folder.maxima, folder.groups),
+                *(folder.looks, folder.observed),
+            ):
+                records()
+
     @property
     def explanations(self) -> RunFolder:
         """The folder of trials with observers on: records of its own, of which none is a result of the run.
@@ -414,9 +436,16 @@ class RunFolder:
         return tuple(_parse(kind, as_meant(line), f"{path}, line {number}") for number, line in jsonlines.read(path))
 
 
+_LABEL_LETTERS = 1000  # an experiment's label has 63 at most, and one of many factors' values some more
+
+
 def _refuse_unknown_platforms(manifest: Manifest, where: str) -> None:
-    """RunFolderError where the manifest names a platform that is not among its own."""
+    """RunFolderError where the manifest names a platform that is not among its own, or by no name."""
     labels = {one.label for one in manifest.platforms}
+    if any(len(label) > _LABEL_LETTERS for label in labels):
+        raise RunFolderError(
+            f"{where}: platforms: a label has more than {_LABEL_LETTERS} letters. The manifest is damaged, restore it."
+        )
     named = {"baseline": manifest.baseline, "control": manifest.control}
     named |= {f"plan.trials.{place}.platform": one.platform for place, one in enumerate(manifest.plan.trials)}
     for key, label in named.items():
@@ -433,7 +462,7 @@ def _with_fcs(data: bytes) -> bytes:
     if not any(key in data for key in (b"frame_size_bytes", b"sizes_bytes")):
         return data
     try:
-        return json.dumps(with_fcs(json.loads(data))).encode()
+        return json.dumps(with_fcs(jsonlines.loads(data))).encode()
     except ValueError:
         return data
 

@@ -14,6 +14,7 @@ from typing import Final
 
 from virtoll.errors import StorageError
 from virtoll.runfolder import jsonlines
+from virtoll.runfolder.opened import open_file, read_whole
 
 SUMS: Final = "SHA256SUMS"
 EXPLANATIONS: Final = "explain"
@@ -30,7 +31,7 @@ def write_sums(folder: Path) -> None:
     """Write a digest of each file of the folder; `StorageError` where that cannot be."""
     try:
         lines = [f"{_digest(folder / name)}  {name}\n" for name in _files(folder)]
-        jsonlines.replace_text(folder / SUMS, "".join(lines))
+        jsonlines.replace_text(folder / SUMS, "".join(lines), errors="surrogateescape")
     except OSError as error:
         raise StorageError(
             f"cannot write {folder / SUMS}: {error.strerror or error}; make room, then resume"
@@ -48,7 +49,7 @@ def differences(folder: Path) -> tuple[str, ...] | None:
     Explanations that did not come to their end have no sums yet, and are not looked at: `unchecked` says so.
     """
     try:
-        text = (folder / SUMS).read_bytes().decode("utf-8", errors="replace")
+        text = read_whole(folder / SUMS).decode("utf-8", errors="surrogateescape")
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -77,7 +78,7 @@ def _changed(folder: Path, text: str) -> tuple[str, ...]:
     found, known = [], {}
     for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
         match = _LINE.fullmatch(line)
-        if match is None or match[2] in known:
+        if match is None or match[2] in known or _leads_out(match[2]):
             found.append(f"{SUMS}, line {number}: is damaged")
         else:
             known[match[2]] = match[1]
@@ -87,6 +88,11 @@ def _changed(folder: Path, text: str) -> tuple[str, ...]:
         found += _difference(folder, name, digest)
     extra = [name for name in _files(folder) if name not in known and name.endswith(_READ)]
     return (*found, *(f"{name}: was not there" for name in extra))
+
+
+def _leads_out(name: str) -> bool:
+    """Whether a name is of no file below the folder: what is there is nobody's to read."""
+    return name.startswith("/") or ".." in name.split("/")
 
 
 def _difference(folder: Path, name: str, digest: str) -> list[str]:
@@ -113,5 +119,5 @@ def is_of_the_report(name: str) -> bool:
 
 
 def _digest(path: Path) -> str:
-    with path.open("rb") as file:
+    with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

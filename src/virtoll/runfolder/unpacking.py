@@ -19,6 +19,7 @@ from typing import IO, Final
 from pydantic import TypeAdapter, ValidationError
 
 from virtoll.errors import StorageError, UsageError
+from virtoll.runfolder.opened import open_file
 from virtoll.runfolder.packing import FORMAT, LIST, PLAIN_NAME, Pack, PackedFile, is_too_much, safe_name
 
 _LIST_BYTES: Final = 32 << 20
@@ -37,7 +38,7 @@ def unpack(archive: Path, into: Path) -> Pack:
     import zstandard
 
     try:
-        file = archive.open("rb")
+        file = open_file(archive)
     except OSError as error:
         raise UsageError(f"{archive}: cannot be read ({error.strerror or error}); make it readable") from error
     try:
@@ -50,6 +51,8 @@ def unpack(archive: Path, into: Path) -> Pack:
             return _unpacked(_Stream(file, archive), archive, into)
     except (tarfile.TarError, zstandard.ZstdError, EOFError, ValueError) as error:  # the last: a header's odd number
         raise UsageError(f"{archive}: is damaged or cut off ({error}); get it again") from error
+    except RecursionError as error:  # tarfile reads a header of a header by a call in a call
+        raise UsageError(f"{archive}: has headers of headers without end; it is not safe to unpack") from error
     except (FileExistsError, NotADirectoryError) as error:
         raise UsageError(f"{archive}: two of its files have one place; it is not safe to unpack") from error
     except OSError as error:

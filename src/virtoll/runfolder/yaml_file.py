@@ -15,6 +15,7 @@ from typing import Any, Final
 import yaml
 
 from virtoll.errors import Problem, UsageError
+from virtoll.runfolder.opened import open_file
 
 MOST_BYTES: Final = 2**20
 _MOST_NODES = 200_000  # with each alias counted as often as it stands there
@@ -39,7 +40,7 @@ _SAID: Final = {
 def read_text(path: Path) -> str:
     """The text of a file; `UsageError` where it cannot be read, is not UTF-8, or has more than `MOST_BYTES`."""
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             found = file.read(MOST_BYTES + 1)
         if len(found) > MOST_BYTES:
             raise UsageError(f"{path}: is larger than {MOST_BYTES >> 20} MiB; split it")

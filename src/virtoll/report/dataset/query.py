@@ -32,6 +32,7 @@ _SETTINGS: Final = {
     "preserve_insertion_order": "true",
 }
 _READING: Final = frozenset({"SELECT", "EXPLAIN", "MULTI"})  # the last is what PIVOT is made of
+_EXPLAIN: Final = re.compile(r"\s*explain\s+(analyze\s+)?(\((?:analyze|format \w+)(?:,[^()]*)?\)\s*)?", re.IGNORECASE)
 _FETCHED_AT_ONCE: Final = 10_000
 
 
@@ -84,13 +85,23 @@ def query(sql: str, sources: Sources) -> Answer:
     """The answer to one statement that reads, over a view of each table; ``UsageError`` for a wrong one."""
     duckdb = package("duckdb", "a query")
     with _told():
-        statements = duckdb.extract_statements(sql)
-    if len(statements) != 1 or statements[0].type.name not in _READING:
+        reads = _reads(duckdb.extract_statements(sql), duckdb)
+    if not reads:
         raise UsageError('SQL: give one statement that reads, such as "select platform, value from samples"')
     connection = duckdb.connect(":memory:", config=_SETTINGS)
     with _told():
         _prepare(connection, sources)
     return Answer(connection, sql)
+
+
+def _reads(statements: Sequence[duck.Statement], duckdb: Any) -> bool:
+    """Whether it is one statement that reads; what EXPLAIN ANALYZE explains is executed, and so has to read too."""
+    if len(statements) != 1 or statements[0].type.name not in _READING:
+        return False
+    explained = _EXPLAIN.match(statements[0].query) if statements[0].type.name == "EXPLAIN" else None
+    if explained is not None:
+        return _reads(duckdb.extract_statements(statements[0].query[explained.end() :]), duckdb)
+    return statements[0].type.name != "EXPLAIN"
 
 
 def _prepare(connection: duck.DuckDBPyConnection, sources: Sources) -> None:
