@@ -111,18 +111,20 @@ INLINE enum verdict enter(u32 queue, u32 source, const u8 *payload, u32 ip_bytes
     u32 number = *(u32 *)(payload + SEQUENCE);
     u64 sequence = SWAP32(number);
     struct expected *expected = &sink.expected[BOUNDED(source, SOURCES - 1)];
-    if (sequence >= expected->capacity_frames)
-        return FOREIGN;
-    u32 word = expected->first_word + (sequence >> 6);
-    u64 bit = 1ull << (sequence & 63);
-    u64 *bits = map_lookup(&seen, &word);
     u32 place = queue * sink.sources + source;
     struct arrivals *own = map_lookup(&arrivals, &place);
-    if (!bits || !own)
+    if (!own)
         return FOREIGN;
     u64 tag = *(u32 *)(payload + TAG) | (u64)*(u16 *)(payload + TAG + 4) << 32;
     if (UNLIKELY(tag != tag_of(&own->begun, &expected->key, *(u64 *)payload, number, SWAP16(ip_bytes))))
         return FORGED;
+    u32 word = expected->first_word + (sequence >> 6);
+    u64 bit = 1ull << (sequence & 63);
+    if (sequence >= expected->capacity_frames)
+        return FOREIGN;
+    u64 *bits = map_lookup(&seen, &word);
+    if (!bits)
+        return FOREIGN;
     u64 now = monotonic_ns();
     if (!own->first_ns)
         own->first_ns = now;

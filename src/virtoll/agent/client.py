@@ -40,6 +40,7 @@ _ARRIVING_SECONDS = 15.0
 _LONGEST_ARRIVAL_SECONDS = 900.0
 # What nobody asked for and nobody has taken: a guest that sends more of it is not waited for.
 _MOST_HELD = 10_000
+_MOST_MIB = 64
 
 Reply = TypeVar("Reply", bound=Message)
 
@@ -189,6 +190,7 @@ class AgentClient:
     greeted_monotonic_ns: int = 0
     _sent_bytes: int = 0
     _taken_bytes: int = 0
+    _received_bytes: int = 0
     _overdue_bytes: int = 0
     _held: deque[JsonObject] = field(default_factory=deque)
     terminal_events: deque[TerminalOutput | TerminalExit] = field(default_factory=deque)
@@ -198,7 +200,7 @@ class AgentClient:
         """Wait until the agent says that it is ready, then agree on the protocol; returns the reply to ``hello``."""
         debug("wait at most %g s: %s is ready", deadline_seconds, self.who)
         deadline = time.monotonic() + deadline_seconds
-        self._overdue_bytes = 0
+        self._received_bytes = self._overdue_bytes = 0
         while self._greeting is None:
             message = self._next_message(deadline)
             if message is None:
@@ -222,7 +224,7 @@ class AgentClient:
         """
         debug("ask %s, at most %g s: %s", self.who, deadline_seconds, op)
         number = self.post(op, **fields)
-        self.busy, self._overdue_bytes = True, 0
+        self.busy, self._received_bytes, self._overdue_bytes = True, 0, 0
         asked, deadline_seconds = time.monotonic(), deadline_seconds * self.patience
         deadline, wake_seconds = asked + deadline_seconds, self.wake_seconds
         wake = math.inf if wake_seconds is None else asked + wake_seconds
@@ -250,7 +252,7 @@ class AgentClient:
 
     def pump(self, timeout_seconds: float) -> bool:
         """Take one event, waiting for at most so long: for whoever waits for events and not for an answer."""
-        self._overdue_bytes = 0
+        self._received_bytes = self._overdue_bytes = 0
         message = self._next_message(time.monotonic() + timeout_seconds)
         return message is not None and self._take_event(message)
 
@@ -319,7 +321,7 @@ class AgentClient:
         A message of which more arrives is not late: a serial line may be slow, but must go on. What had come before the
         deadline is still read, up to the longest line: who never stops sending is not read for ever.
         """
-        latest = deadline + _LONGEST_ARRIVAL_SECONDS
+        latest = deadline + _LONGEST_ARRIVAL_SECONDS * self.patience
         while True:
             line = self._take_line()
             if line is not None:
@@ -344,10 +346,17 @@ class AgentClient:
                 self._ended = True
                 raise GuestDied(f"{self.who} ended while it was needed")
             self._buffer += chunk
-            if remaining < 0:
-                self._overdue_bytes += len(chunk)
+            self._count(len(chunk), overdue=remaining < 0)
             if self._buffer.startswith(b"{"):
                 deadline = min(max(deadline, time.monotonic() + _ARRIVING_SECONDS), latest)
+
+    def _count(self, received_bytes: int, *, overdue: bool) -> None:
+        self._received_bytes += received_bytes
+        if overdue:
+            self._overdue_bytes += received_bytes
+        if self._received_bytes > _MOST_MIB * 2**20:
+            self._ended = True
+            raise GuestDied(f"{self.who} sent more than {_MOST_MIB} MiB while one answer was awaited")
 
     def _readable(self, seconds: float) -> bool:
         """Wait for so long at most until something comes; true where it has, or where the stream has ended."""

@@ -63,7 +63,7 @@ def told(text: object) -> str:
 
 
 def await_room(descriptor: int, seconds: float) -> bool:
-    """Wait until a channel takes ``PORTION_BYTES`` without blocking, or some of them; False where it does not so long."""
+    """Wait until a channel takes ``PORTION_BYTES``, or some of them, without blocking; False where it never does."""
     if os.isatty(descriptor):
         os.set_blocking(descriptor, False)  # its room may be smaller than a portion
     room = select.poll()

@@ -105,7 +105,7 @@ impl Composer {
         self.shapes.iter().map(|shape| (shape.bytes.as_slice(), shape.sum, shape.ip_sum))
     }
 
-    /// The state of SipHash with the source's key in it.
+    /// The state of `SipHash` with the source's key in it.
     pub(crate) fn key_words(&self) -> Words {
         self.key.words()
     }

@@ -11,11 +11,11 @@ pub const TAG_BITS: u32 = 48;
 const TAG_BYTES: usize = TAG_BITS as usize / 8;
 /// What the tag is of: the payload before it, the length of the IP packet, and a byte that fills two words.
 const MESSAGE_BYTES: usize = TAG + 3;
-/// SipHash's constants (Aumasson and Bernstein 2012, 2.1).
+/// `SipHash`'s constants (Aumasson and Bernstein 2012, 2.1).
 const INITIAL: [u64; 4] =
     [0x736f_6d65_7073_6575, 0x646f_7261_6e64_6f6d, 0x6c79_6765_6e65_7261, 0x7465_6462_7974_6573];
 
-/// The state of SipHash with a key in it, as the XDP programs want it.
+/// The state of `SipHash` with a key in it, as the XDP programs want it.
 pub(crate) type Words = [u64; 4];
 /// The programs' own: the same with the first 8 bytes of a payload, and before it those bytes.
 pub(crate) type Begun = [u64; 5];
@@ -49,7 +49,7 @@ impl Key {
         tag
     }
 
-    /// The state that SipHash begins with.
+    /// The state that `SipHash` begins with.
     pub(crate) fn words(&self) -> Words {
         let half = |at: usize| {
             let mut bytes = [0; 8];
