@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use libfuzzer_sys::fuzz_target;
 use virtoll_wire::MacAddress;
-use virtoll_wire::frame::{TestFrame, TestFrameRepr};
+use virtoll_wire::frame::{Key, TestFrame, TestFrameRepr};
 
 fn right_frame(frame_bytes: usize) -> Vec<u8> {
     let (source, destination) = if frame_bytes % 3 == 0 {
@@ -30,7 +30,7 @@ fn right_frame(frame_bytes: usize) -> Vec<u8> {
         frame_bytes,
     };
     let mut bytes = vec![0; frame_bytes];
-    repr.emit(&mut bytes).expect("a size within the range");
+    repr.emit(&mut bytes, &Key::PUBLIC).expect("a size within the range");
     bytes
 }
 
@@ -38,13 +38,14 @@ fn check(bytes: &[u8]) {
     if let Ok(frame) = TestFrame::new(bytes, bytes.len()) {
         assert!(bytes.len() >= 60);
         let _ = (frame.ports(), frame.trial(), frame.source(), frame.sequence(), frame.is_timed());
+        let _ = (frame.sent_ns(), frame.is_of(&Key::PUBLIC));
     }
-    if let Ok(repr) = TestFrameRepr::parse(bytes)
+    if let Ok(repr) = TestFrameRepr::parse(bytes, &Key::PUBLIC)
         && repr.frame_bytes <= 1514
     {
         let mut written = vec![0; repr.frame_bytes];
-        repr.emit(&mut written).expect("a frame that was read can be written");
-        assert_eq!(TestFrameRepr::parse(&written), Ok(repr));
+        repr.emit(&mut written, &Key::PUBLIC).expect("a frame that was read can be written");
+        assert_eq!(TestFrameRepr::parse(&written, &Key::PUBLIC), Ok(repr));
     }
 }
 

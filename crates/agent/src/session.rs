@@ -221,7 +221,7 @@ impl Session {
                 self.peer_only("traffic-start")?;
                 // One that still runs belongs to a trial that came to nothing.
                 self.traffic = None;
-                self.traffic = Some(TrafficBeside::start(wanted)?);
+                self.traffic = Some(TrafficBeside::start(&wanted)?);
                 to_json(Ok(Empty {}))
             }
             Operation::TrafficStop {} => {

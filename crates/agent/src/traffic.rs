@@ -6,11 +6,13 @@ use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use virtoll_proto::request::{Backend, Destinations, SinkBackend, Source, Traffic};
+use rustix::rand::GetRandomFlags;
+use virtoll_proto::request::{Backend, Destinations, FrameKey, SinkBackend, Source, Traffic};
 use virtoll_proto::{Error, ErrorKind, reply};
 use virtoll_wire::backend::{MOST_SOURCES, Quiet};
 use virtoll_wire::frame::{
-    FrameShape, MAXIMUM_FRAME_BYTES, MINIMUM_FRAME_BYTES, TestFrameRepr, frame_bytes_of, mix_slots,
+    FrameShape, Key, MAXIMUM_FRAME_BYTES, MINIMUM_FRAME_BYTES, TestFrameRepr, frame_bytes_of,
+    mix_slots,
 };
 use virtoll_wire::pcap::CapturedPacket;
 use virtoll_wire::routes::{MOST_DESTINATIONS, MOST_ROUTES, Table};
@@ -42,7 +44,24 @@ const MOST_CAPTURED: u32 = 10_000;
 /// `bad-request` for values outside their range, `limit` for a trial that is too long, `system` for a call that failed
 /// or books that do not balance.
 pub fn run(request: &Traffic) -> Result<reply::traffic::Traffic, Error> {
+    let request = &keyed(request)?;
     carry_out(request, &plan(request)?, || ())
+}
+
+/// The same request with a new secret for each source that has none, where sources and sink are this agent's.
+///
+/// # Errors
+/// `system` if the kernel has no random numbers.
+fn keyed(request: &Traffic) -> Result<Traffic, Error> {
+    let mut request = request.clone();
+    for source in request.sources.iter_mut().filter(|source| source.key.is_none()) {
+        let mut secret = [0; 16];
+        // So few bytes are never cut short (getrandom(2)).
+        rustix::rand::getrandom(&mut secret, GetRandomFlags::empty())
+            .map_err(|cause| Error::system("draw a key", &cause.into()))?;
+        source.key = Some(FrameKey(secret));
+    }
+    Ok(request)
 }
 
 /// A trial of that plan; `opened` is called when all is open, just before the first frame.
@@ -171,10 +190,17 @@ fn source_plan(
     source: &Source,
     sizes: &[usize],
 ) -> Result<SourcePlan, Error> {
+    let number = source.number.unwrap_or(number);
+    if usize::from(number) >= MOST_SOURCES {
+        return Err(Error::bad_request(format!("number must be below {MOST_SOURCES}")));
+    }
     let rate = source.rate_frames_per_second;
     if rate.is_some_and(|rate| !(rate > 0.0 && rate <= MOST_RATE)) {
         return Err(Error::bad_request("rate_frames_per_second must be above 0 and at most 1e8"));
     }
+    let FrameKey(secret) = source.key.ok_or_else(|| {
+        Error::bad_request("key must be given, the same to the agents of source and sink")
+    })?;
     let limit_frames = limit_frames(rate, request.duration_ns);
     if limit_frames > MOST_FRAMES {
         return Err(Error::new(
@@ -194,7 +220,7 @@ fn source_plan(
                 source_port: source.source_port,
                 destination_port: source.destination_port,
                 trial: request.trial,
-                source: source.number.unwrap_or(number),
+                source: number,
                 sequence: 0,
                 sent_monotonic_ns: 0,
                 timed: true,
@@ -203,6 +229,7 @@ fn source_plan(
             sizes: sizes.to_vec(),
             flows: source.flows,
             destinations: destinations(source.destinations)?,
+            key: Key::new(secret),
         },
         frames_per_second: rate,
         duration_ns: request.duration_ns,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::Serialize;
 use virtoll_proto::request::Traffic;
 use virtoll_wire::backend::{Collect, Quiet};
-use virtoll_wire::frame::{MAXIMUM_FRAME_BYTES, MINIMUM_FRAME_BYTES};
+use virtoll_wire::frame::{Key, MAXIMUM_FRAME_BYTES, MINIMUM_FRAME_BYTES};
 use virtoll_wire::netlink::{LinkStatistics, Netlink};
 use virtoll_wire::one_sided::{self, Receiving};
 use virtoll_wire::pcap::{self, CapturedPacket};
@@ -180,6 +180,7 @@ fn receive(arguments: &Arguments) -> Result<(), Failure> {
         trial: arguments.trial,
         ip_bytes: IP_BYTES.collect(),
         ports: vec![ports],
+        keys: vec![Key::new(arguments.key.0)],
         capacities: vec![CAPACITY_FRAMES],
     };
     let sink = open_sink(arguments, &expectation)?;
@@ -204,6 +205,7 @@ fn receive(arguments: &Arguments) -> Result<(), Failure> {
         seen_frames: counts.seen_frames,
         foreign_frames: counts.foreign_frames,
         late_trial_frames: counts.late_trial_frames,
+        forged_frames: counts.forged_frames,
         kernel_dropped_frames: counts.kernel_dropped_frames,
         ran_on: counts.processors,
         source,

@@ -25,17 +25,19 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 
-MAGIC = 0x5654
-SOURCE, SEQUENCE = 46, slice(48, 52)  # in an untagged IPv4 frame
+# Of an untagged IPv4 test frame: the kind, whose upper bits mark it and whose lower ones are the source's number.
+KIND, MARKER_MASK, MARKER, SOURCE_MASK = 44, 0xE0, 0xA0, 0x0F
+SEQUENCE = slice(50, 54)
 SOL_PACKET, PACKET_STATISTICS = 263, 6
 # Frames that are on their way when nobody sends any more come within this time, or never.
 MOST_SECONDS = 120
 # Of what arrives (the packet's kind is not that of one that leaves), test frames alone, and they whole.
 FILTER = [
     (0x28, 0, 0, 0xFFFFF004),
-    (0x15, 3, 0, 4),
-    (0x28, 0, 0, 42),
-    (0x15, 0, 1, MAGIC),
+    (0x15, 4, 0, 4),
+    (0x30, 0, 0, KIND),
+    (0x54, 0, 0, MARKER_MASK),
+    (0x15, 0, 1, MARKER),
     (0x06, 0, 0, 2048),
     (0x06, 0, 0, 0),
 ]
@@ -94,7 +96,7 @@ class Forwarder:
 
     def send(self, frame: bytes) -> None:
         """Lets a frame go on."""
-        source, sequence = frame[SOURCE], number(frame)
+        source, sequence = frame[KIND] & SOURCE_MASK, number(frame)
         self.sender.send(frame)
         arrived = self.arrived.setdefault(source, {})
         if sequence in arrived:
@@ -103,11 +105,11 @@ class Forwarder:
 
     def drop(self, frame: bytes) -> None:
         """Lets a frame fall."""
-        self.reported[frame[SOURCE]].dropped += 1
+        self.reported[frame[KIND] & SOURCE_MASK].dropped += 1
 
     def take(self, frame: bytes, decide: Callable[[bytes], None]) -> None:
         """Enters a frame, and lets its fate be decided."""
-        self.reported.setdefault(frame[SOURCE], Account()).taken += 1
+        self.reported.setdefault(frame[KIND] & SOURCE_MASK, Account()).taken += 1
         decide(frame)
 
     def taken(self) -> int:

@@ -42,17 +42,67 @@ static long (*const load_bytes)(struct context *context, u32 offset, void *place
 #define ETHERNET_BYTES 14
 #define TAG_BYTES 4
 #define UDP_BYTES 8
-#define MAGIC 0x5654
-#define TRIAL 2
-#define SOURCE 4
-#define FLAGS 5
-#define SEQUENCE 6
-#define SENT 10
+#define TRIAL 0
+#define KIND 2
+#define SENT 3
+#define SEQUENCE 8
+#define TAG 12
 #define STAMPED_BYTES 18
-// The send time was not read for this frame: it is that of an earlier one.
-#define FLAG_EARLIER_TIME 1
+// In the kind: a test frame's marker, the source's number, and whether the send time is that of an earlier frame.
+#define MARKER 0xa0
+#define MARKER_MASK 0xe0
+#define SOURCE_MASK 0x0f
+#define FLAG_EARLIER_TIME 0x10
+#define SENT_MASK ((1ull << 40) - 1)
 // A frame that asks whether the peer takes redirected frames, and that every sink lets fall unseen.
 #define ETHERTYPE_PROBE 0x88b5
+
+// SipHash's state with a source's key in it (crates/wire/src/frame/key.rs).
+struct key {
+    u64 words[4];
+};
+
+// The same with the first 8 bytes of a payload in it too. Flat out these stay for many frames.
+struct begun {
+    u64 head;
+    u64 words[4];
+};
+
+#define ROTATE(value, bits) ((value) << (bits) | (value) >> (64 - (bits)))
+#define ROUND(a, b, c, d)                                  \
+    a += b; b = ROTATE(b, 13); b ^= a; a = ROTATE(a, 32);  \
+    c += d; d = ROTATE(d, 16); d ^= c;                     \
+    a += d; d = ROTATE(d, 21); d ^= a;                     \
+    c += b; b = ROTATE(b, 17); b ^= c; c = ROTATE(c, 32);
+
+INLINE void begin(struct begun *begun, const struct key *key, u64 head)
+{
+    u64 a = key->words[0], b = key->words[1], c = key->words[2], d = key->words[3] ^ head;
+    ROUND(a, b, c, d)
+    begun->head = head;
+    begun->words[0] = a ^ head;
+    begun->words[1] = b;
+    begun->words[2] = c;
+    begun->words[3] = d;
+}
+
+// A frame's tag: 48 bits of SipHash-1-3 (Aumasson and Bernstein 2012) of 15 bytes. They are the payload's first 8, its
+// next 4, the length of the IP packet, big-endian, and a 0; `sequence` and `ip_bytes` are as they are in the frame. A
+// head is never 0, so that it differs from that of a state that was never begun.
+INLINE u64 tag_of(struct begun *begun, const struct key *key, u64 head, u32 sequence, u16 ip_bytes)
+{
+    if (UNLIKELY(begun->head != head))
+        begin(begun, key, head);
+    u64 rest = sequence | (u64)ip_bytes << 32 | 15ull << 56;
+    u64 a = begun->words[0], b = begun->words[1], c = begun->words[2], d = begun->words[3] ^ rest;
+    ROUND(a, b, c, d)
+    a ^= rest;
+    c ^= 0xff;
+    ROUND(a, b, c, d)
+    ROUND(a, b, c, d)
+    ROUND(a, b, c, d)
+    return (a ^ b ^ c ^ d) & ((1ull << 48) - 1);
+}
 
 // The histogram of crates/wire/src/histogram.rs: 64 buckets an octave.
 #define BUCKETS 3776

@@ -9,13 +9,16 @@
 #define SLOTS 128
 #define HEADER_WORDS 9
 
-// A frame size: headers and payload up to the sequence number, and the sum over everything that does not change.
+// What the prepared words hold of the payload. All of it is written anew.
+#define PREPARED 6
+
+// A frame size: headers, and the sum over everything that does not change.
 struct shape {
     u64 words[HEADER_WORDS];
     u32 sum;
     u32 frame_bytes;
     u32 ip_sum; // over the IPv4 header without checksum and destination, where there are several
-    u32 unused;
+    u32 ip_bytes; // length of the IP packet, as it is in the frame
 };
 
 struct source {
@@ -35,6 +38,8 @@ struct source {
     u16 flows;
     u32 first_destination; // in the map of destinations
     u32 destinations;      // 0: the one in the shape
+    struct key key;
+    u64 head; // the first 8 bytes of the payload, with a send time of 0
     // State.
     u64 sequence;
     u64 due_ns;
@@ -44,6 +49,7 @@ struct source {
     u32 flow;
     u32 destination;
     u32 more_unused;
+    struct begun begun;
     // Counts.
     u64 failed_frames;
     u64 skipped_frames;
@@ -88,7 +94,7 @@ INLINE u16 fold(u64 sum)
     return checksum ? checksum : 0xffff;
 }
 
-// Writes headers, numbers, time and checksum. The frame's page may have been through a router, so all of it is anew.
+// Writes headers, numbers, time, tag and checksum. The frame's page may have been through a router, so all of it is anew.
 INLINE int write_frame(struct context *context, struct source *own, u32 udp, u64 sequence, u64 sent_ns, u32 flags)
 {
     struct shape *shape = &own->shape[0];
@@ -101,7 +107,7 @@ INLINE int write_frame(struct context *context, struct source *own, u32 udp, u64
             return -1;
     }
     u8 *frame = (u8 *)(long)context->data;
-    u32 payload = udp + UDP_BYTES, prepared = payload + SEQUENCE;
+    u32 payload = udp + UDP_BYTES, prepared = payload + PREPARED;
     if (frame + payload + STAMPED_BYTES > (u8 *)(long)context->data_end)
         return -1;
     u64 *words = (u64 *)frame;
@@ -130,13 +136,15 @@ INLINE int write_frame(struct context *context, struct source *own, u32 udp, u64
         *(u16 *)(frame + udp - 10) = fold_plain((u64)shape->ip_sum + address);
     }
     u32 number = SWAP32((u32)sequence);
-    u64 time = SWAP64(sent_ns);
+    u64 head = own->head | flags << (8 * KIND) | SWAP64(sent_ns & SENT_MASK);
+    u64 tag = tag_of(&own->begun, &own->key, head, number, shape->ip_bytes);
     *(u16 *)(frame + udp) = port;
-    frame[payload + FLAGS] = flags;
+    *(u64 *)(frame + payload) = head;
     *(u32 *)(frame + payload + SEQUENCE) = number;
-    *(u64 *)(frame + payload + SENT) = time;
-    *(u16 *)(frame + udp + 6) = fold((u64)shape->sum + address + port + (flags << 8) + number
-                                     + (u32)time + (time >> 32));
+    *(u32 *)(frame + payload + TAG) = tag;
+    *(u16 *)(frame + payload + TAG + 4) = tag >> 32;
+    *(u16 *)(frame + udp + 6) = fold((u64)shape->sum + address + port + (u32)head + (head >> 32) + number
+                                     + (u32)tag + (tag >> 32));
     return 0;
 }
 

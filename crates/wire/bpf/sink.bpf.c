@@ -11,6 +11,7 @@
 #define CAPTURED_BYTES 1536
 
 struct expected {
+    struct key key;
     u64 first_word;
     u64 capacity_frames;
     u16 first_port;
@@ -35,10 +36,11 @@ struct arrivals {
     u64 delay_count, delay_min_ns, delay_max_ns, delay_sum_ns;
     u64 variation_count, variation_max_ns, variation_sum_ns;
     u64 earlier_sequence, earlier_delay_ns;
+    struct begun begun;
 };
 
 struct queue {
-    u64 frames, foreign, late, probes, processors, captured;
+    u64 frames, foreign, late, forged, probes, processors, captured;
 };
 
 struct captured {
@@ -56,7 +58,7 @@ struct { u32 unused; } queues SECTION("maps");
 struct { u32 unused; } histograms SECTION("maps");
 struct { u32 unused; } captures SECTION("maps");
 
-enum verdict { TEST, LATE, FOREIGN };
+enum verdict { TEST, LATE, FORGED, FOREIGN };
 
 INLINE void count_bucket(u32 histogram, u64 value)
 {
@@ -103,18 +105,25 @@ INLINE void enter_out_of_order(struct arrivals *own, u32 place, u64 sequence, u6
     }
 }
 
-// Enters the arrival of a frame of this trial; FOREIGN for a number that nobody sends.
-INLINE enum verdict enter(u32 queue, u32 source, u64 sequence, const u8 *payload)
+// Enters the arrival of a frame that says it is this trial's; FOREIGN for a number that nobody sends.
+INLINE enum verdict enter(u32 queue, u32 source, const u8 *payload, u32 ip_bytes)
 {
+    u32 number = *(u32 *)(payload + SEQUENCE);
+    u64 sequence = SWAP32(number);
     struct expected *expected = &sink.expected[BOUNDED(source, SOURCES - 1)];
-    if (sequence >= expected->capacity_frames)
-        return FOREIGN;
-    u32 word = expected->first_word + (sequence >> 6);
-    u64 bit = 1ull << (sequence & 63);
-    u64 *bits = map_lookup(&seen, &word);
     u32 place = queue * sink.sources + source;
     struct arrivals *own = map_lookup(&arrivals, &place);
-    if (!bits || !own)
+    if (!own)
+        return FOREIGN;
+    u64 tag = *(u32 *)(payload + TAG) | (u64)*(u16 *)(payload + TAG + 4) << 32;
+    if (UNLIKELY(tag != tag_of(&own->begun, &expected->key, *(u64 *)payload, number, SWAP16(ip_bytes))))
+        return FORGED;
+    u32 word = expected->first_word + (sequence >> 6);
+    u64 bit = 1ull << (sequence & 63);
+    if (sequence >= expected->capacity_frames)
+        return FOREIGN;
+    u64 *bits = map_lookup(&seen, &word);
+    if (!bits)
         return FOREIGN;
     u64 now = monotonic_ns();
     if (!own->first_ns)
@@ -129,9 +138,10 @@ INLINE enum verdict enter(u32 queue, u32 source, u64 sequence, const u8 *payload
         enter_out_of_order(own, place, sequence, now);
     else
         own->next_sequence = sequence + 1;
-    if (!(payload[FLAGS] & FLAG_EARLIER_TIME)) {
-        u64 sent = SWAP64(*(u64 *)(payload + SENT));
-        count_delay(own, place, sequence, now > sent ? now - sent : 0);
+    if (!(payload[KIND] & FLAG_EARLIER_TIME)) {
+        u64 delay = (now - SWAP64(*(u64 *)payload)) & SENT_MASK;
+        // Stamps of two processors may say that it came before it was sent.
+        count_delay(own, place, sequence, delay >> 39 ? 0 : delay);
     }
     return TEST;
 }
@@ -147,11 +157,11 @@ INLINE u32 hidden(u32 value, u32 mask)
 INLINE enum verdict examine(u32 queue, const u8 *udp, const u8 *end, u32 ip_bytes)
 {
     const u8 *payload = udp + UDP_BYTES;
-    if (payload + STAMPED_BYTES > end || *(u16 *)payload != SWAP16(MAGIC))
+    if (payload + STAMPED_BYTES > end || (payload[KIND] & MARKER_MASK) != MARKER)
         return FOREIGN;
     if (*(u16 *)(payload + TRIAL) != SWAP16(sink.trial))
         return LATE;
-    u32 source = payload[SOURCE];
+    u32 source = payload[KIND] & SOURCE_MASK;
     if (source >= sink.sources || source >= SOURCES || ip_bytes >= SIZE_WORDS * 64)
         return FOREIGN;
     struct expected *expected = &sink.expected[BOUNDED(source, SOURCES - 1)];
@@ -160,7 +170,7 @@ INLINE enum verdict examine(u32 queue, const u8 *udp, const u8 *end, u32 ip_byte
     if (!(sink.ip_sizes[BOUNDED(ip_bytes / 64, SIZE_WORDS - 1)] >> (ip_bytes & 63) & 1)
         || (u16)(port - expected->first_port) >= expected->flows || destination != expected->destination_port)
         return FOREIGN;
-    return enter(queue, source, SWAP32(*(u32 *)(payload + SEQUENCE)), payload);
+    return enter(queue, source, payload, ip_bytes);
 }
 
 // Length of the header of an IP packet that holds a whole UDP packet, and its own length; 0 for others.
@@ -246,9 +256,11 @@ INLINE int take(struct context *context, int capturing)
         return DROP;
     if (verdict == LATE)
         queue->late++;
+    else if (verdict == FORGED)
+        queue->forged++;
     else
         queue->foreign++;
-    return verdict == LATE ? DROP : PASS;
+    return verdict == FOREIGN ? PASS : DROP;
 }
 
 SECTION("xdp/count") int count(struct context *context)

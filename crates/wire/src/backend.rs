@@ -107,8 +107,10 @@ pub struct SinkCounts {
     pub seen_frames: u64,
     /// Frames of no trial.
     pub foreign_frames: u64,
-    /// Frames of another trial.
+    /// Frames that say they are another trial's.
     pub late_trial_frames: u64,
+    /// Frames that say they are this trial's and have a wrong tag.
+    pub forged_frames: u64,
     /// Frames that the kernel dropped for want of room before the sink read them.
     pub kernel_dropped_frames: u64,
     /// Processors that it ran on, where it knows.

@@ -7,11 +7,14 @@
 //! [`frame_size_of`] are the only places that know.
 
 mod composer;
+mod key;
 mod repr;
 mod shape;
 
 pub use composer::{Composer, mix_slots};
 pub(crate) use composer::{MOST_SHAPES, MOST_SLOTS};
+pub(crate) use key::{Begun, Words};
+pub use key::{Key, TAG_BITS};
 pub use repr::TestFrameRepr;
 pub use shape::FrameShape;
 
@@ -23,10 +26,19 @@ pub const MINIMUM_FRAME_BYTES: usize = 60;
 pub const MAXIMUM_FRAME_BYTES: usize = 1514;
 /// The simple IMIX: frame size in bytes, with FCS, and weight.
 pub const IMIX: [(usize, u32); 3] = [(64, 7), (594, 4), (1_518, 1)];
-/// The first two bytes of the payload: "VT".
-pub(crate) const MAGIC: u16 = 0x5654;
-/// A bit of the flags: the send time is that of an earlier frame, and says nothing of this one's delay.
-pub(crate) const FLAG_EARLIER_TIME: u8 = 1;
+/// The upper three bits of the kind, in each test frame.
+pub(crate) const MARKER: u8 = 0xa0;
+pub(crate) const MARKER_MASK: u8 = 0xe0;
+/// Where the kind is in the payload.
+pub(crate) const KIND: usize = 2;
+/// A bit of the kind: the send time is that of an earlier frame, and says nothing of this one's delay.
+const FLAG_EARLIER_TIME: u8 = 0x10;
+/// The source's number in the kind.
+const SOURCE_MASK: u8 = 0x0f;
+/// The send time's bits in a frame: 2^40 ns are 18 minutes.
+const SENT_BITS: u32 = 40;
+/// The send time as a frame has it.
+const SENT_MASK: u64 = (1 << SENT_BITS) - 1;
 /// The type of a frame that only asks whether an interface takes redirected frames; sinks do not count it.
 pub(crate) const ETHERTYPE_PROBE: u16 = 0x88b5;
 /// The link header in bytes, which an MTU does not count.
@@ -44,11 +56,10 @@ const ETHERTYPE_VLAN: u16 = 0x8100;
 const PROTOCOL_UDP: u8 = 17;
 const DO_NOT_FRAGMENT: u16 = 0x4000;
 // Places in the payload.
-const TRIAL: usize = 2;
-const SOURCE: usize = 4;
-const FLAGS: usize = 5;
-const SEQUENCE: usize = 6;
-const SENT: usize = 10;
+const TRIAL: usize = 0;
+const SENT: usize = 3;
+const SEQUENCE: usize = 8;
+const TAG: usize = 12;
 const STAMPED_BYTES: usize = 18;
 
 /// Why bytes are not a test frame.
@@ -60,11 +71,13 @@ pub enum FrameError {
     NotIp,
     /// Not UDP, or its length does not fit.
     NotUdp,
-    /// The payload does not begin with the magic number.
-    WrongMagic,
+    /// The payload has no test frame's marker.
+    WrongMarker,
+    /// Not of a source with this key: forged, or changed on the way.
+    WrongTag,
     /// The IPv4 or UDP checksum does not fit the bytes.
     WrongChecksum,
-    /// An IPv4 and an IPv6 address, or a VLAN number over 4094.
+    /// An IPv4 and an IPv6 address, a VLAN number over 4094, or a source's number over 15.
     WrongAddresses,
 }
 
@@ -123,7 +136,8 @@ pub struct TestFrame<'a> {
 
 impl<'a> TestFrame<'a> {
     /// Looks at the captured first bytes of a frame that was `frame_bytes` long.
-    /// Checks structure and magic, not the checksums ([`TestFrameRepr::parse`] does).
+    /// Checks structure and marker, not the checksums ([`TestFrameRepr::parse`] does) and not the tag
+    /// ([`Self::is_of`] does).
     ///
     /// # Errors
     /// What is not as in a test frame.
@@ -151,8 +165,8 @@ impl<'a> TestFrame<'a> {
         if stated_bytes < layout.minimum_bytes() || stated_bytes != frame_bytes {
             return Err(FrameError::Truncated);
         }
-        if u16_at(captured, layout.payload()) != MAGIC {
-            return Err(FrameError::WrongMagic);
+        if captured[layout.payload() + KIND] & MARKER_MASK != MARKER {
+            return Err(FrameError::WrongMarker);
         }
         Ok(frame)
     }
@@ -206,13 +220,13 @@ impl<'a> TestFrame<'a> {
     /// The source's number.
     #[inline]
     pub fn source(self) -> u8 {
-        self.payload()[SOURCE]
+        self.payload()[KIND] & SOURCE_MASK
     }
 
     /// Whether the send time was read for this very frame.
     #[inline]
     pub fn is_timed(self) -> bool {
-        self.payload()[FLAGS] & FLAG_EARLIER_TIME == 0
+        self.payload()[KIND] & FLAG_EARLIER_TIME == 0
     }
 
     /// The frame's number within its source, from 0.
@@ -221,11 +235,28 @@ impl<'a> TestFrame<'a> {
         u64::from(u32_at(self.payload(), SEQUENCE))
     }
 
-    /// `CLOCK_MONOTONIC` of the sender, in nanoseconds.
+    /// `CLOCK_MONOTONIC` of the sender, in nanoseconds: its lower 40 bits.
     #[inline]
-    pub fn sent_monotonic_ns(self) -> u64 {
-        u64_at(self.payload(), SENT)
+    pub fn sent_ns(self) -> u64 {
+        u64::from(self.payload()[SENT]) << 32 | u64::from(u32_at(self.payload(), SENT + 1))
     }
+
+    /// Whether who has the key wrote these numbers into a packet of this length.
+    #[inline]
+    pub fn is_of(self, key: &Key) -> bool {
+        let payload = self.payload();
+        let ip = usize::from(u16_at(self.bytes, self.layout.udp() + 4)) + self.layout.udp()
+            - self.layout.ip();
+        key.tag(&payload[..TAG], ip) == payload[TAG..STAMPED_BYTES]
+    }
+}
+
+/// From a frame's send time, as [`TestFrame::sent_ns`] has it, to `received_ns` of the same clock. 0 where the two say that
+/// it came before it was sent, which is as far as stamps of two CPUs are apart.
+#[inline]
+pub fn delay_ns(sent_ns: u64, received_ns: u64) -> u64 {
+    let delay_ns = received_ns.wrapping_sub(sent_ns) & SENT_MASK;
+    if delay_ns >> (SENT_BITS - 1) == 0 { delay_ns } else { 0 }
 }
 
 #[inline]
@@ -240,13 +271,6 @@ fn u32_at(bytes: &[u8], offset: usize) -> u32 {
     u32::from_be_bytes(value)
 }
 
-#[inline]
-fn u64_at(bytes: &[u8], offset: usize) -> u64 {
-    let mut value = [0; 8];
-    value.copy_from_slice(&bytes[offset..offset + 8]);
-    u64::from_be_bytes(value)
-}
-
 /// UDP writes a checksum of 0 as its other form, since 0 means "none" (RFC 768).
 const fn never_zero(sum: u16) -> u16 {
     if sum == 0 { 0xffff } else { sum }
@@ -257,13 +281,31 @@ fn put_u16(bytes: &mut [u8], offset: usize, value: u16) {
     bytes[offset..offset + 2].copy_from_slice(&value.to_be_bytes());
 }
 
-/// Writes a frame's number; the largest trial has 2^32 frames of a source.
-#[inline]
-fn put_sequence(bytes: &mut [u8], offset: usize, sequence: u64) {
-    bytes[offset..offset + 4].copy_from_slice(&(sequence as u32).to_be_bytes());
+/// What a generator writes into each frame.
+#[derive(Clone, Copy)]
+struct Stamp {
+    trial: u16,
+    source: u8,
+    timed: bool,
+    /// The largest trial has 2^32 frames of a source.
+    sequence: u64,
+    sent_monotonic_ns: u64,
 }
 
-#[inline]
-fn put_u64(bytes: &mut [u8], offset: usize, value: u64) {
-    bytes[offset..offset + 8].copy_from_slice(&value.to_be_bytes());
+impl Stamp {
+    /// The first bytes of the payload in an IP packet of that length.
+    #[inline]
+    fn bytes(self, key: &Key, ip_bytes: usize) -> [u8; STAMPED_BYTES] {
+        let mut bytes = [0; STAMPED_BYTES];
+        put_u16(&mut bytes, TRIAL, self.trial);
+        bytes[KIND] = MARKER | self.source & SOURCE_MASK;
+        if !self.timed {
+            bytes[KIND] |= FLAG_EARLIER_TIME;
+        }
+        bytes[SENT..SEQUENCE].copy_from_slice(&self.sent_monotonic_ns.to_be_bytes()[3..]);
+        bytes[SEQUENCE..TAG].copy_from_slice(&(self.sequence as u32).to_be_bytes());
+        let tag = key.tag(&bytes[..TAG], ip_bytes);
+        bytes[TAG..].copy_from_slice(&tag);
+        bytes
+    }
 }

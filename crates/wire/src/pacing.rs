@@ -191,7 +191,7 @@ const fn next_wake_ns(start_ns: u64, wake_ns: u64, now_ns: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::{FrameShape, MINIMUM_FRAME_BYTES, TestFrameRepr};
+    use crate::frame::{FrameShape, Key, MINIMUM_FRAME_BYTES, TestFrameRepr};
 
     struct Refusing {
         frames: Vec<[u8; MINIMUM_FRAME_BYTES]>,
@@ -208,7 +208,7 @@ mod tests {
         fn send(&mut self, count: usize) -> io::Result<usize> {
             let mut accepted = 0;
             for frame in &self.frames[..count] {
-                self.sequences.push(TestFrameRepr::parse(frame).unwrap().sequence);
+                self.sequences.push(TestFrameRepr::parse(frame, &Key::PUBLIC).unwrap().sequence);
                 self.seen += 1;
                 accepted += usize::from(!self.seen.is_multiple_of(self.every));
             }
@@ -219,7 +219,7 @@ mod tests {
     fn sender(every: usize) -> (Refusing, Composer) {
         let repr = TestFrameRepr::smallest(0);
         let mut frame = [0; MINIMUM_FRAME_BYTES];
-        repr.emit(&mut frame).unwrap();
+        repr.emit(&mut frame, &Key::PUBLIC).unwrap();
         let sender =
             Refusing { frames: vec![frame; BATCH_FRAMES], every, seen: 0, sequences: Vec::new() };
         (sender, Composer::new(&FrameShape::of_one(repr)).unwrap())

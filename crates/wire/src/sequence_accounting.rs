@@ -3,7 +3,7 @@
 //! Recording neither allocates nor locks: the bitmap is made before the trial, from the largest number of frames that
 //! a source may send, and its pages come into being as they are first touched.
 
-use crate::frame::{ETHERTYPE_PROBE, TestFrame};
+use crate::frame::{ETHERTYPE_PROBE, Key, TestFrame, delay_ns};
 use crate::histogram::{Distribution, Histogram};
 use crate::reordering::{Densities, Density, Occupancy, OutOfOrder, Reordering};
 
@@ -69,7 +69,8 @@ impl SourceBook {
         }
     }
 
-    /// Enters an arrival; false if no frame can have that number. `sent_ns` is none where it is not the frame's own.
+    /// Enters an arrival; false if no frame can have that number. `sent_ns` is as in the frame
+    /// ([`TestFrame::sent_ns`]), and none where it is not the frame's own.
     #[inline]
     pub fn record(&mut self, sequence: u64, sent_ns: Option<u64>, received_ns: u64) -> bool {
         if sequence >= self.capacity_frames {
@@ -89,7 +90,7 @@ impl SourceBook {
         self.counts.forwarded_frames += 1;
         self.record_order(sequence, received_ns);
         if let Some(sent_ns) = sent_ns {
-            self.record_delay(sequence, received_ns.saturating_sub(sent_ns));
+            self.record_delay(sequence, delay_ns(sent_ns, received_ns));
         }
         true
     }
@@ -192,6 +193,8 @@ pub struct Expectation {
     pub ip_bytes: Vec<usize>,
     /// The ports of each source, by its number.
     pub ports: Vec<Ports>,
+    /// The secret of each source.
+    pub keys: Vec<Key>,
     /// The most frames that each source may send.
     pub capacities: Vec<u64>,
 }
@@ -203,6 +206,8 @@ pub enum Arrival {
     Test,
     /// A frame of another trial.
     LateTrial,
+    /// It says that it is one of this trial, and its tag is wrong: who wrote or changed it has no key.
+    Forged,
     /// A generator asked whether frames pass; counted nowhere.
     Probe,
     /// Anything else.
@@ -216,6 +221,7 @@ pub struct Books {
     sources: Vec<SourceBook>,
     foreign: u64,
     late_trial: u64,
+    forged: u64,
 }
 
 impl Books {
@@ -223,7 +229,7 @@ impl Books {
     pub fn new(expectation: Expectation) -> Self {
         let sources =
             expectation.capacities.iter().map(|capacity| SourceBook::new(*capacity)).collect();
-        Self { expectation, sources, foreign: 0, late_trial: 0 }
+        Self { expectation, sources, foreign: 0, late_trial: 0, forged: 0 }
     }
 
     /// Enters the first bytes of a frame of `frame_bytes` that came at `received_ns` (`CLOCK_MONOTONIC`).
@@ -233,6 +239,7 @@ impl Books {
         match arrival {
             Arrival::Test | Arrival::Probe => {}
             Arrival::LateTrial => self.late_trial += 1,
+            Arrival::Forged => self.forged += 1,
             Arrival::Foreign => self.foreign += 1,
         }
         arrival
@@ -257,7 +264,10 @@ impl Books {
             return Arrival::Foreign;
         }
         let Some(book) = self.sources.get_mut(source) else { return Arrival::Foreign };
-        let sent_ns = frame.is_timed().then(|| frame.sent_monotonic_ns());
+        if !self.expectation.keys.get(source).is_some_and(|key| frame.is_of(key)) {
+            return Arrival::Forged;
+        }
+        let sent_ns = frame.is_timed().then(|| frame.sent_ns());
         if book.record(frame.sequence(), sent_ns, received_ns) {
             Arrival::Test
         } else {
@@ -280,7 +290,12 @@ impl Books {
         self.foreign
     }
 
-    /// Frames of another trial.
+    /// Frames that say they are this trial's and have a wrong tag.
+    pub fn forged_frames(&self) -> u64 {
+        self.forged
+    }
+
+    /// Frames that say they are another trial's.
     pub fn late_trial_frames(&self) -> u64 {
         self.late_trial
     }

@@ -108,6 +108,7 @@ fn counts(
         seen_frames,
         foreign_frames: books.foreign_frames(),
         late_trial_frames: books.late_trial_frames(),
+        forged_frames: books.forged_frames(),
         sources: books.into_sources(),
         kernel_dropped_frames,
         processors: Vec::new(),
@@ -130,7 +131,7 @@ impl Captured<'_> {
 mod tests {
     use super::*;
 
-    use crate::frame::{MINIMUM_FRAME_BYTES, TestFrameRepr};
+    use crate::frame::{Key, MINIMUM_FRAME_BYTES, TestFrameRepr};
     use crate::sequence_accounting::{Expectation, Ports};
 
     const SECOND_NS: u64 = 1_000_000_000;
@@ -138,14 +139,15 @@ mod tests {
     fn frame(sequence: u64) -> [u8; MINIMUM_FRAME_BYTES] {
         let repr = TestFrameRepr::smallest(sequence);
         let mut frame = [0; MINIMUM_FRAME_BYTES];
-        repr.emit(&mut frame).unwrap();
+        repr.emit(&mut frame, &Key::PUBLIC).unwrap();
         frame
     }
 
     fn books() -> Books {
         let ports = vec![Ports { first_source: 1, flows: 1, destination: 2 }];
         let ip_bytes = vec![MINIMUM_FRAME_BYTES - 14];
-        Books::new(Expectation { trial: 3, ip_bytes, ports, capacities: vec![1_000_000_000] })
+        let (keys, capacities) = (vec![Key::PUBLIC], vec![1_000_000_000]);
+        Books::new(Expectation { trial: 3, ip_bytes, ports, keys, capacities })
     }
 
     /// Hands out a frame, by its number and when it came, for each call for which `next` has one.

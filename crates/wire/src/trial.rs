@@ -64,6 +64,7 @@ impl TrialPlan {
             trial: self.trial,
             ip_bytes,
             ports: ports.collect(),
+            keys: self.sources.iter().map(|source| source.shape.key).collect(),
             capacities: self.sources.iter().map(|source| source.limit_frames).collect(),
         }
     }

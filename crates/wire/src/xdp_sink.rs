@@ -251,6 +251,7 @@ impl Collect for Collector {
             seen_frames: queues.frames,
             foreign_frames: queues.foreign,
             late_trial_frames: queues.late,
+            forged_frames: queues.forged,
             kernel_dropped_frames: 0,
             processors: (0..64).filter(|cpu| queues.processors >> cpu & 1 == 1).collect(),
             captured: self.captured(),

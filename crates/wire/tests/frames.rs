@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use virtoll_wire::MacAddress;
-use virtoll_wire::frame::{Composer, FrameError, FrameShape, TestFrame, TestFrameRepr};
+use virtoll_wire::frame::{
+    Composer, FrameError, FrameShape, Key, TestFrame, TestFrameRepr, delay_ns,
+};
 use virtoll_wire::icmp::{EchoKind, EchoRepr};
 
 /// RFC 1071 as its text says it, one byte at a time: the check of the faster one in the crate.
@@ -32,6 +34,10 @@ fn assert_valid(frame: &[u8]) {
     assert_ne!(frame[udp + 6..udp + 8], [0, 0], "UDP checksum must not be 0");
 }
 
+const KEY: Key = Key::new(*b"sixteen bytes of");
+/// What a frame holds of a send time.
+const SENT_MASK: u64 = (1 << 40) - 1;
+
 fn repr(frame_bytes: usize) -> TestFrameRepr {
     TestFrameRepr {
         source_mac: MacAddress([2, 0, 0, 0, 0, 1]),
@@ -44,7 +50,7 @@ fn repr(frame_bytes: usize) -> TestFrameRepr {
         trial: 7,
         source: 2,
         sequence: 0x0506_0708,
-        sent_monotonic_ns: 0x1112_1314_1516_1718,
+        sent_monotonic_ns: 0x1416_1718,
         timed: true,
         frame_bytes,
     }
@@ -54,25 +60,27 @@ fn repr(frame_bytes: usize) -> TestFrameRepr {
 fn every_size_is_valid_and_reads_back() {
     for frame_bytes in 60..=1514 {
         let mut bytes = vec![0xee; frame_bytes];
-        repr(frame_bytes).emit(&mut bytes).unwrap();
+        repr(frame_bytes).emit(&mut bytes, &KEY).unwrap();
         assert_valid(&bytes);
-        assert_eq!(TestFrameRepr::parse(&bytes), Ok(repr(frame_bytes)));
+        assert_eq!(TestFrameRepr::parse(&bytes, &KEY), Ok(repr(frame_bytes)));
     }
 }
 
 #[test]
 fn two_families_and_wrong_numbers_are_refused() {
     let mixed = TestFrameRepr { destination_address: Ipv6Addr::LOCALHOST.into(), ..repr(200) };
-    assert_eq!(mixed.emit(&mut [0; 200]), Err(FrameError::WrongAddresses));
+    assert_eq!(mixed.emit(&mut [0; 200], &KEY), Err(FrameError::WrongAddresses));
     let beyond = TestFrameRepr { vlan: Some(4095), ..repr(200) };
-    assert_eq!(beyond.emit(&mut [0; 200]), Err(FrameError::WrongAddresses));
+    assert_eq!(beyond.emit(&mut [0; 200], &KEY), Err(FrameError::WrongAddresses));
     let mut tagged_bytes = [0; 200];
-    TestFrameRepr { vlan: Some(5), ..repr(200) }.emit(&mut tagged_bytes).unwrap();
+    TestFrameRepr { vlan: Some(5), ..repr(200) }.emit(&mut tagged_bytes, &KEY).unwrap();
     tagged_bytes[14..16].copy_from_slice(&[0x0f, 0xff]);
-    let read = TestFrameRepr::parse(&tagged_bytes);
+    let read = TestFrameRepr::parse(&tagged_bytes, &KEY);
     assert_eq!(read, Err(FrameError::WrongAddresses), "what cannot be written is not read either");
+    let unknown = TestFrameRepr { source: 16, ..repr(200) };
+    assert_eq!(unknown.emit(&mut [0; 200], &KEY), Err(FrameError::WrongAddresses));
     let tagged = TestFrameRepr { vlan: Some(5), ..repr(60) };
-    assert_eq!(tagged.emit(&mut [0; 60]), Err(FrameError::Truncated));
+    assert_eq!(tagged.emit(&mut [0; 60], &KEY), Err(FrameError::Truncated));
     let ports = TestFrameRepr { source_port: 65_535, ..repr(60) };
     let beyond_ports = FrameShape { flows: 2, ..FrameShape::of_one(ports) };
     let no_flow = FrameShape { flows: 0, ..FrameShape::of_one(repr(60)) };
@@ -85,10 +93,10 @@ fn two_families_and_wrong_numbers_are_refused() {
 #[test]
 fn the_payload_is_big_endian_at_its_place() {
     let mut bytes = [0; 80];
-    repr(80).emit(&mut bytes).unwrap();
-    assert_eq!(bytes[42..48], [0x56, 0x54, 0, 7, 2, 0]);
-    assert_eq!(bytes[48..52], [5, 6, 7, 8]);
-    assert_eq!(bytes[52..60], [0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18]);
+    repr(80).emit(&mut bytes, &KEY).unwrap();
+    assert_eq!(bytes[42..45], [0, 7, 0xa2]);
+    assert_eq!(bytes[45..50], [0, 0x14, 0x16, 0x17, 0x18]);
+    assert_eq!(bytes[50..54], [5, 6, 7, 8]);
     assert_eq!(bytes[18..24], [0, 0, 0x40, 0, 64, 17], "identification 0, DF, TTL 64, UDP");
 }
 
@@ -96,9 +104,9 @@ fn the_payload_is_big_endian_at_its_place() {
 fn sizes_outside_the_range_are_refused() {
     for frame_bytes in [0, 59, 1515] {
         let mut bytes = vec![0; 2_000];
-        assert_eq!(repr(frame_bytes).emit(&mut bytes), Err(FrameError::Truncated));
+        assert_eq!(repr(frame_bytes).emit(&mut bytes, &KEY), Err(FrameError::Truncated));
     }
-    assert_eq!(repr(100).emit(&mut [0; 99]), Err(FrameError::Truncated));
+    assert_eq!(repr(100).emit(&mut [0; 99], &KEY), Err(FrameError::Truncated));
 }
 
 /// The smallest frame by its headers: (tagged, IPv6).
@@ -120,8 +128,7 @@ fn any_addresses() -> impl Strategy<Value = (IpAddr, IpAddr)> {
 fn any_repr() -> impl Strategy<Value = TestFrameRepr> {
     let link =
         (any::<[u8; 6]>(), any::<[u8; 6]>(), prop::option::of(0_u16..=4094), any_addresses());
-    let numbers =
-        (any::<u16>(), any::<u16>(), any::<u16>(), any::<u8>(), any::<u32>(), any::<u64>());
+    let numbers = (any::<u16>(), any::<u16>(), any::<u16>(), 0_u8..16, any::<u32>(), 0..=SENT_MASK);
     (link, numbers, any::<bool>(), 0_usize..=1454).prop_map(|(link, numbers, timed, size)| {
         let (source_address, destination_address) = link.3;
         TestFrameRepr {
@@ -142,13 +149,61 @@ fn any_repr() -> impl Strategy<Value = TestFrameRepr> {
     })
 }
 
+/// The tag as the paper's own reference has it for these bytes: SipHash-1-3 of the head, the length and a zero.
+#[test]
+fn the_tag_is_six_bytes_of_siphash() {
+    let mut bytes = [0; 80];
+    repr(80).emit(&mut bytes, &KEY).unwrap();
+    let message: Vec<u8> = bytes[42..54].iter().chain(&[0, 66, 0]).copied().collect();
+    let hash = plain_siphash_1_3(b"sixteen bytes of", &message);
+    assert_eq!(bytes[54..60], hash.to_le_bytes()[..6]);
+}
+
+/// Aumasson and Bernstein 2012, 2.1 to 2.3, as its text says it: the check of the library's.
+fn plain_siphash_1_3(key: &[u8; 16], message: &[u8]) -> u64 {
+    let word =
+        |bytes: &[u8]| bytes.iter().rev().fold(0_u64, |word, byte| word << 8 | u64::from(*byte));
+    let (low, high) = (word(&key[..8]), word(&key[8..]));
+    let mut v = [
+        low ^ u64::from_be_bytes(*b"somepseu"),
+        high ^ u64::from_be_bytes(*b"dorandom"),
+        low ^ u64::from_be_bytes(*b"lygenera"),
+        high ^ u64::from_be_bytes(*b"tedbytes"),
+    ];
+    let round = |v: &mut [u64; 4]| {
+        for (first, second, bits, turned) in
+            [(0, 1, 13, true), (2, 3, 16, false), (0, 3, 21, false), (2, 1, 17, true)]
+        {
+            v[first] = v[first].wrapping_add(v[second]);
+            v[second] = v[second].rotate_left(bits) ^ v[first];
+            if turned {
+                v[first] = v[first].rotate_left(32);
+            }
+        }
+    };
+    let mut padded = message.to_vec();
+    padded.resize(message.len() / 8 * 8 + 7, 0);
+    padded.push(message.len() as u8);
+    for block in padded.chunks(8) {
+        v[3] ^= word(block);
+        round(&mut v);
+        v[0] ^= word(block);
+    }
+    v[2] ^= 0xff;
+    for _ in 0..3 {
+        round(&mut v);
+    }
+    v[0] ^ v[1] ^ v[2] ^ v[3]
+}
+
 proptest! {
     #[test]
     fn any_value_reads_back(repr in any_repr()) {
         let mut bytes = vec![0; repr.frame_bytes];
-        repr.emit(&mut bytes).unwrap();
+        repr.emit(&mut bytes, &KEY).unwrap();
         assert_valid(&bytes);
-        prop_assert_eq!(TestFrameRepr::parse(&bytes), Ok(repr));
+        prop_assert_eq!(TestFrameRepr::parse(&bytes, &KEY), Ok(repr));
+        prop_assert_eq!(TestFrameRepr::parse(&bytes, &Key::PUBLIC), Err(FrameError::WrongTag));
     }
 
     #[test]
@@ -158,7 +213,7 @@ proptest! {
         let first_port = repr.source_port.min(u16::MAX - 8);
         let repr = TestFrameRepr { source_port: first_port, ..repr };
         for sizes in [vec![repr.frame_bytes], vec![repr.frame_bytes, other, other]] {
-            let shape = FrameShape { sizes: sizes.clone(), flows, ..FrameShape::of_one(repr) };
+            let shape = FrameShape { sizes: sizes.clone(), flows, key: KEY, ..FrameShape::of_one(repr) };
             let composer = Composer::new(&shape).unwrap();
             let mut place = vec![0; composer.largest_bytes()];
             composer.prepare(&mut place);
@@ -173,7 +228,7 @@ proptest! {
                     sequence: *sequence, sent_monotonic_ns: *sent_monotonic_ns, timed: *timed, frame_bytes, source_port, ..repr
                 };
                 let mut written = vec![0; frame_bytes];
-                wanted.emit(&mut written).unwrap();
+                wanted.emit(&mut written, &KEY).unwrap();
                 prop_assert_eq!(&*frame, written.as_slice());
             }
         }
@@ -184,7 +239,7 @@ proptest! {
         repr in any_repr(), addresses in prop::collection::vec(any::<u32>(), 1..9), numbers in prop::collection::vec((any::<u32>().prop_map(u64::from), any::<u64>()), 1..8),
     ) {
         let destinations: Arc<[Ipv4Addr]> = addresses.iter().map(|bits| Ipv4Addr::from_bits(*bits)).collect();
-        let shape = FrameShape { destinations: Arc::clone(&destinations), ..FrameShape::of_one(repr) };
+        let shape = FrameShape { destinations: Arc::clone(&destinations), key: KEY, ..FrameShape::of_one(repr) };
         let composer = Composer::new(&shape);
         if repr.layout().ipv6 {
             prop_assert!(composer.is_err());
@@ -200,7 +255,7 @@ proptest! {
                 sequence, sent_monotonic_ns, timed: true, destination_address: destination.into(), ..repr
             };
             let mut written = vec![0; repr.frame_bytes];
-            wanted.emit(&mut written).unwrap();
+            wanted.emit(&mut written, &KEY).unwrap();
             prop_assert_eq!(&frame, &written);
         }
     }
@@ -208,19 +263,49 @@ proptest! {
     #[test]
     fn one_wrong_bit_behind_the_link_header_is_seen(repr in any_repr(), place: prop::sample::Index, bit in 0_u8..8) {
         let mut bytes = vec![0; repr.frame_bytes];
-        repr.emit(&mut bytes).unwrap();
+        repr.emit(&mut bytes, &KEY).unwrap();
         let first = repr.layout().ip();
         let at = first + place.index(repr.frame_bytes - first);
         // IPv6 has no checksum over traffic class, flow label and hop limit, as routers change them.
         prop_assume!(!repr.layout().ipv6 || !matches!(at - first, 0..=3 | 7));
         bytes[at] ^= 1 << bit;
-        prop_assert!(TestFrameRepr::parse(&bytes).is_err(), "bit {} of byte {}", bit, at);
+        prop_assert!(TestFrameRepr::parse(&bytes, &KEY).is_err(), "bit {} of byte {}", bit, at);
+    }
+
+    #[test]
+    fn no_number_can_be_changed_without_the_key(repr in any_repr(), place in 0_usize..18, bit in 0_u8..8) {
+        let mut bytes = vec![0; repr.frame_bytes];
+        repr.emit(&mut bytes, &KEY).unwrap();
+        let payload = repr.layout().payload();
+        // The marker says that it is a test frame at all.
+        prop_assume!(place != 2 || bit < 5);
+        bytes[payload + place] ^= 1 << bit;
+        let changed = TestFrame::new(&bytes, bytes.len()).unwrap();
+        prop_assert!(!changed.is_of(&KEY), "bit {} of byte {}", bit, place);
+    }
+
+    #[test]
+    fn a_frame_cannot_be_made_longer_or_shorter_without_the_key(repr in any_repr(), other in 84_usize..=1514) {
+        prop_assume!(other != repr.frame_bytes);
+        let mut bytes = vec![0; repr.frame_bytes];
+        repr.emit(&mut bytes, &KEY).unwrap();
+        let mut longer = vec![0; other];
+        TestFrameRepr { frame_bytes: other, ..repr }.emit(&mut longer, &Key::PUBLIC).unwrap();
+        let stamp = repr.layout().payload()..repr.layout().payload() + 18;
+        longer[stamp.clone()].copy_from_slice(&bytes[stamp]);
+        prop_assert!(!TestFrame::new(&longer, other).unwrap().is_of(&KEY));
+    }
+
+    #[test]
+    fn delays_come_back_from_forty_bits(received_ns: u64, delay in 0_u64..1 << 39) {
+        let sent_ns = received_ns.saturating_sub(delay);
+        prop_assert_eq!(delay_ns(sent_ns & SENT_MASK, received_ns), received_ns - sent_ns);
     }
 
     #[test]
     fn no_bytes_make_a_parser_panic(bytes in prop::collection::vec(any::<u8>(), 0..1600), length in 0_usize..2000) {
         let _ = TestFrame::new(&bytes, length);
-        let _ = TestFrameRepr::parse(&bytes);
+        let _ = TestFrameRepr::parse(&bytes, &KEY);
         let _ = EchoRepr::parse(&bytes);
     }
 

@@ -4,9 +4,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
-use virtoll_wire::frame::{FrameShape, TestFrameRepr};
+use virtoll_wire::frame::{FrameShape, Key, TestFrameRepr};
 use virtoll_wire::routes::Table;
 use virtoll_wire::{MacAddress, SourcePlan, written_frames};
+
+const KEY: Key = Key::new(*b"sixteen bytes of");
 
 fn plan(
     addresses: (IpAddr, IpAddr),
@@ -35,6 +37,7 @@ fn plan(
             sizes,
             flows,
             destinations: Arc::new([]),
+            key: KEY,
         },
         frames_per_second: None,
         duration_ns: 1,
@@ -48,10 +51,10 @@ fn plan(
 }
 
 fn check(plan: &SourcePlan, count: u64) {
-    let FrameShape { repr, sizes, flows, destinations } = &plan.shape;
+    let FrameShape { repr, sizes, flows, destinations, .. } = &plan.shape;
     let frames = written_frames(plan, count).unwrap();
     for (sequence, frame) in (0..count).zip(&frames) {
-        let read = TestFrameRepr::parse(frame).unwrap();
+        let read = TestFrameRepr::parse(frame, &KEY).unwrap();
         let wanted = TestFrameRepr {
             sequence,
             sent_monotonic_ns: read.sent_monotonic_ns,
@@ -65,11 +68,13 @@ fn check(plan: &SourcePlan, count: u64) {
         };
         assert_eq!(read, wanted);
         let mut bytes = vec![0; wanted.frame_bytes];
-        wanted.emit(&mut bytes).unwrap();
+        wanted.emit(&mut bytes, &KEY).unwrap();
         assert_eq!(*frame, bytes, "frame {sequence} of {} bytes", wanted.frame_bytes);
     }
-    let times: Vec<u64> =
-        frames.iter().map(|frame| TestFrameRepr::parse(frame).unwrap().sent_monotonic_ns).collect();
+    let times: Vec<u64> = frames
+        .iter()
+        .map(|frame| TestFrameRepr::parse(frame, &KEY).unwrap().sent_monotonic_ns)
+        .collect();
     assert!(times[0] > 0 && times.is_sorted(), "{times:?}");
 }
 

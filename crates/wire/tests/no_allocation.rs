@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use virtoll_clock::monotonic_ns;
 use virtoll_wire::backend::Quiet;
 use virtoll_wire::backend_selection::{Generator, Sink};
-use virtoll_wire::frame::{FrameShape, TestFrameRepr};
+use virtoll_wire::frame::{FrameShape, Key, TestFrameRepr};
 use virtoll_wire::routes::Table;
 use virtoll_wire::trial::{self, MINIMUM_QUIET_NS, TrialPlan, limit_frames};
 use virtoll_wire::{SourcePlan, interface_mac};
@@ -140,6 +140,7 @@ fn plan(
             sizes: vec![64, 1500],
             flows: 3,
             destinations: Table::new(1_000, 7).unwrap().destinations(64).into(),
+            key: Key::PUBLIC,
         },
         frames_per_second,
         duration_ns,

@@ -5,11 +5,12 @@ use std::net::Ipv4Addr;
 
 use proptest::prelude::*;
 use virtoll_wire::MacAddress;
-use virtoll_wire::frame::TestFrameRepr;
+use virtoll_wire::frame::{Key, TestFrameRepr};
 use virtoll_wire::sequence_accounting::{Arrival, Books, Expectation, Ports};
 
 const TRIAL: u16 = 9;
 const FRAME_BYTES: usize = 64;
+const KEY: Key = Key::new([7; 16]);
 
 fn frame(trial: u16, source: u8, sequence: u64) -> Vec<u8> {
     let repr = TestFrameRepr {
@@ -28,7 +29,7 @@ fn frame(trial: u16, source: u8, sequence: u64) -> Vec<u8> {
         frame_bytes: FRAME_BYTES,
     };
     let mut bytes = vec![0; FRAME_BYTES];
-    repr.emit(&mut bytes).unwrap();
+    repr.emit(&mut bytes, &KEY).unwrap();
     bytes
 }
 
@@ -40,6 +41,7 @@ fn books(sources: u8, capacity: u64) -> Books {
     });
     Books::new(Expectation {
         trial: TRIAL,
+        keys: vec![KEY; usize::from(sources)],
         ip_bytes: vec![FRAME_BYTES - 14],
         ports: ports.collect(),
         capacities: vec![capacity; usize::from(sources)],
@@ -110,14 +112,18 @@ fn other_frames_are_told_apart() {
     assert_eq!(enter(&frame(TRIAL + 1, 0, 1)), Arrival::LateTrial);
     assert_eq!(enter(&frame(TRIAL, 0, 100)), Arrival::Foreign, "a number that nobody sends");
     assert_eq!(enter(&frame(TRIAL, 1, 1)), Arrival::Foreign, "a source that is not there");
-    let mut wrong_magic = frame(TRIAL, 0, 1);
-    wrong_magic[42] = 0;
-    assert_eq!(enter(&wrong_magic), Arrival::Foreign);
+    let mut unmarked = frame(TRIAL, 0, 1);
+    unmarked[44] = 0;
+    assert_eq!(enter(&unmarked), Arrival::Foreign);
+    let mut renumbered = frame(TRIAL, 0, 1);
+    renumbered[53] = 2;
+    assert_eq!(enter(&renumbered), Arrival::Forged);
     assert_eq!(enter(&[0; 60]), Arrival::Foreign);
     let mut probe = [0; 60];
     probe[12..14].copy_from_slice(&[0x88, 0xb5]);
     assert_eq!(enter(&probe), Arrival::Probe, "counted nowhere");
     assert_eq!((books.foreign_frames(), books.late_trial_frames()), (4, 1));
+    assert_eq!((books.forged_frames(), books.sources()[0].forwarded_frames()), (1, 1));
 }
 
 #[test]

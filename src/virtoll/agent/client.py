@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from virtoll.agent import turns
+from virtoll.agent.lines import PORTION_BYTES, await_room, read_object, told
 from virtoll.agent.messages import REBUILD, JsonObject, Message, Request
 from virtoll.agent.operations.session import HelloReply, HelloRequest, Ready, TerminalExit, TerminalOutput
 from virtoll.errors import AgentError, GuestDied, GuestNotReady, ProtocolError
@@ -35,6 +36,11 @@ _TAKEN_SECONDS = 60.0
 # An answer is asked for again each fiftieth of the time that has passed, so that hours of it do not fill a terminal.
 _WAKES = 50
 _ARRIVING_SECONDS = 15.0
+# The longest answer takes 12 minutes over a serial line of 115 200 Bd. Who is slower than that hangs.
+_LONGEST_ARRIVAL_SECONDS = 900.0
+# What nobody asked for and nobody has taken: a guest that sends more of it is not waited for.
+_MOST_HELD = 10_000
+_MOST_MIB = 64
 
 Reply = TypeVar("Reply", bound=Message)
 
@@ -184,6 +190,8 @@ class AgentClient:
     greeted_monotonic_ns: int = 0
     _sent_bytes: int = 0
     _taken_bytes: int = 0
+    _received_bytes: int = 0
+    _overdue_bytes: int = 0
     _held: deque[JsonObject] = field(default_factory=deque)
     terminal_events: deque[TerminalOutput | TerminalExit] = field(default_factory=deque)
     _greeting: JsonObject | None = None
@@ -192,6 +200,7 @@ class AgentClient:
         """Wait until the agent says that it is ready, then agree on the protocol; returns the reply to ``hello``."""
         debug("wait at most %g s: %s is ready", deadline_seconds, self.who)
         deadline = time.monotonic() + deadline_seconds
+        self._received_bytes = self._overdue_bytes = 0
         while self._greeting is None:
             message = self._next_message(deadline)
             if message is None:
@@ -199,7 +208,7 @@ class AgentClient:
             self._take_event(message)
         theirs = self._greeting.get("protocol")
         if theirs != PROTOCOL:
-            raise ProtocolError(f"{self.who} speaks protocol {theirs}, this Virtoll speaks {PROTOCOL}; {REBUILD}")
+            raise ProtocolError(f"{self.who} speaks protocol {told(theirs)}, this Virtoll speaks {PROTOCOL}; {REBUILD}")
         hello = self.ask(HelloRequest(protocol=PROTOCOL), max(1.0, deadline - time.monotonic()))
         self.ready = hello
         return hello
@@ -215,7 +224,7 @@ class AgentClient:
         """
         debug("ask %s, at most %g s: %s", self.who, deadline_seconds, op)
         number = self.post(op, **fields)
-        self.busy = True
+        self.busy, self._received_bytes, self._overdue_bytes = True, 0, 0
         asked, deadline_seconds = time.monotonic(), deadline_seconds * self.patience
         deadline, wake_seconds = asked + deadline_seconds, self.wake_seconds
         wake = math.inf if wake_seconds is None else asked + wake_seconds
@@ -243,6 +252,7 @@ class AgentClient:
 
     def pump(self, timeout_seconds: float) -> bool:
         """Take one event, waiting for at most so long: for whoever waits for events and not for an answer."""
+        self._received_bytes = self._overdue_bytes = 0
         message = self._next_message(time.monotonic() + timeout_seconds)
         return message is not None and self._take_event(message)
 
@@ -265,7 +275,7 @@ class AgentClient:
         error = message.get("error")
         if not isinstance(error, dict):
             raise ProtocolError(f"{self.who} answered '{op}' with neither ok nor error; {REBUILD}")
-        kind, text = str(error.get("kind")), str(error.get("message"))
+        kind, text = told(error.get("kind")), told(error.get("message"))
         if kind == "protocol-mismatch":
             raise ProtocolError(f"{self.who}: {text}")
         raise AgentError(kind, f"{self.who} refused '{op}': {text}")
@@ -277,16 +287,29 @@ class AgentClient:
         if event == "ready":
             self._greeting, self.greeted_monotonic_ns = message, self.arrived[1]
         elif event == "taken":
-            self._taken_bytes = int(message.get("bytes", 0))
+            taken = message.get("bytes")
+            self._taken_bytes = taken if type(taken) is int else 0
         elif event == "mark":
-            self.channel_marks.append(ChannelMark(str(message.get("edge")), *self.arrived))
-        elif event == "terminal":
+            self._refuse_more_than(_MOST_HELD, len(self.channel_marks), "marks")
+            self.channel_marks.append(ChannelMark(told(message.get("edge")), *self.arrived))
+        elif event in ("terminal", "terminal-exit"):
+            self._take_terminal(message)
+        return True
+
+    def _take_terminal(self, message: JsonObject) -> None:
+        self._refuse_more_than(_MOST_HELD, len(self.terminal_events), "events of a terminal")
+        if message["event"] == "terminal":
             self.terminal_events.append(TerminalOutput.read(message, f"{self.who} reported wrongly of its terminal"))
-        elif event == "terminal-exit":
+        else:
             self.terminal_events.append(
                 TerminalExit.read(message, f"{self.who} reported wrongly of its terminal's end")
             )
-        return True
+
+    def _refuse_more_than(self, most: int, held: int, what: str) -> None:
+        """Nobody keeps what an agent sends without end: it is given up with its guest."""
+        if held >= most:
+            self._ended = True
+            raise GuestDied(f"{self.who} sent more than {most} {what} that nobody asked for")
 
     def _next_message(self, deadline: float) -> JsonObject | None:
         """The next message, one that came while a request was being sent before all others."""
@@ -295,8 +318,10 @@ class AgentClient:
     def _receive(self, deadline: float) -> JsonObject | None:
         """The next protocol message, or None at the deadline; raises ``GuestDied`` at the stream's end.
 
-        A message of which more arrives is not late: a serial line may be as slow as it likes, but must go on.
+        A message of which more arrives is not late: a serial line may be slow, but must go on. What had come before the
+        deadline is still read, up to the longest line: who never stops sending is not read for ever.
         """
+        latest = deadline + _LONGEST_ARRIVAL_SECONDS * self.patience
         while True:
             line = self._take_line()
             if line is not None:
@@ -307,18 +332,31 @@ class AgentClient:
             remaining = deadline - time.monotonic()
             if self._closed:
                 raise GuestDied(f"{self.who}: its channel is closed")
+            if remaining < 0 and self._overdue_bytes > MAXIMUM_LINE_BYTES:
+                return None
             if not self._readable(max(0.0, remaining)):
                 return None
             try:
                 chunk = os.read(self.reader, 1 << 18)
+            except BlockingIOError:
+                continue
             except OSError:
                 chunk = b""
             if not chunk:
                 self._ended = True
                 raise GuestDied(f"{self.who} ended while it was needed")
             self._buffer += chunk
+            self._count(len(chunk), overdue=remaining < 0)
             if self._buffer.startswith(b"{"):
-                deadline = max(deadline, time.monotonic() + _ARRIVING_SECONDS)
+                deadline = min(max(deadline, time.monotonic() + _ARRIVING_SECONDS), latest)
+
+    def _count(self, received_bytes: int, *, overdue: bool) -> None:
+        self._received_bytes += received_bytes
+        if overdue:
+            self._overdue_bytes += received_bytes
+        if self._received_bytes > _MOST_MIB * 2**20:
+            self._ended = True
+            raise GuestDied(f"{self.who} sent more than {_MOST_MIB} MiB while one answer was awaited")
 
     def _readable(self, seconds: float) -> bool:
         """Wait for so long at most until something comes; true where it has, or where the stream has ended."""
@@ -351,13 +389,9 @@ class AgentClient:
     def _parse(self, line: bytes) -> JsonObject | None:
         """A protocol message, or None for console text, which is kept."""
         start = line.find(b"{")
-        if start >= 0:
-            try:
-                message = json.loads(line[start:])
-            except ValueError:
-                message = None
-            if isinstance(message, dict) and ("event" in message or "id" in message):
-                return message
+        message = read_object(line[start:]) if start >= 0 else None
+        if message is not None and ("event" in message or "id" in message):
+            return message
         self.console += line + b"\n"
         del self.console[:-_CONSOLE_KEPT_BYTES]
         return None
@@ -377,6 +411,7 @@ class AgentClient:
             if message is None:
                 raise GuestDied(f"{self.who} took no part of a request within {_TAKEN_SECONDS:g} s")
             if not self._take_event(message):
+                self._refuse_more_than(_MOST_HELD, len(self._held), "answers")
                 self._held.append(message)
 
     def _write_whole(self, data: bytes) -> None:
@@ -384,8 +419,17 @@ class AgentClient:
         view = memoryview(data)
         try:
             while view:
-                written = os.write(self.writer, view)
-                view = view[written:]
+                self._await_room()
+                with contextlib.suppress(BlockingIOError):
+                    view = view[os.write(self.writer, view[:PORTION_BYTES]) :]
         except OSError as error:
             self._ended = True
             raise GuestDied(f"{self.who} ended while it was needed ({error.strerror})") from error
+
+    def _await_room(self) -> None:
+        """Wait until the channel takes a portion of a request. ``GuestDied`` where nobody reads it any more."""
+        seconds = _TAKEN_SECONDS * self.patience
+        with turns.given_up() if self.gives_turn else contextlib.nullcontext():
+            if await_room(self.writer, seconds):
+                return
+        raise GuestDied(f"{self.who} took no part of a request within {seconds:g} s")

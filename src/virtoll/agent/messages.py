@@ -33,6 +33,7 @@ from virtoll.errors import ProtocolError, remedy_for
 
 REBUILD = remedy_for("agent and image")
 JsonObject = Mapping[str, Any]
+_SMALLEST, _LARGEST = -(2**63), 2**64 - 1
 _Reader = Callable[[Any], object]
 
 
@@ -86,7 +87,8 @@ class Message:
         return hash(json.dumps(self.to_json(), sort_keys=True))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.to_json().items())})"
+        fields = {**vars(self), **self._unknown}
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in fields.items())})"
 
     def but(self, **changes: object) -> Self:
         """The same message with other values for some fields."""
@@ -268,6 +270,19 @@ def _exactly(kinds: tuple[type, ...], words: str) -> _Reader:
     return read
 
 
+def _number(kinds: tuple[type, ...], words: str) -> _Reader:
+    """The same for numbers that agents can have: those of 64 bits, and finite ones."""
+    exactly = _exactly(kinds, words)
+
+    def read(value: Any) -> object:
+        number: Any = exactly(value)
+        if not _SMALLEST <= number <= _LARGEST:  # what is no number is not between them either
+            raise Unfit(f"is {_short(value)} and not {words} of 64 bits")
+        return value
+
+    return read
+
+
 def _bytes(value: Any) -> object:
     try:
         return base64.b64decode(value, validate=True)
@@ -283,8 +298,8 @@ _SIMPLE: Mapping[object, _Reader] = {
     Any: _anything,
     object: _anything,
     bytes: _bytes,
-    int: _exactly((int,), "a whole number"),
-    float: _exactly((int, float), "a number"),
+    int: _number((int,), "a whole number"),
+    float: _number((int, float), "a number"),
     bool: _exactly((bool,), "true or false"),
     str: _exactly((str,), "a text"),
     type(None): _exactly((type(None),), "null"),

@@ -162,7 +162,7 @@ TABLES: Final[Mapping[str, Table]] = {
             "trial block platform frame_size_bytes point flat_out intended_rate_frames_per_second duration_ns"
             " offered_rate_frames_per_second forwarded_rate_frames_per_second intended_frames offered_frames"
             " unsent_frames forwarded_frames lost_frames duplicate_frames reordered_frames foreign_frames"
-            " late_trial_frames kernel_dropped_frames loss_share caveat"
+            " late_trial_frames forged_frames kernel_dropped_frames loss_share caveat"
         ),
         {
             "intended_rate_frames_per_second": ("frames/s", "the rate that was asked for; empty: flat out"),
@@ -178,6 +178,7 @@ TABLES: Final[Mapping[str, Table]] = {
             "reordered_frames": ("frames", "that arrived after one with a larger number"),
             "foreign_frames": ("frames", "at the sink that are no test frames"),
             "late_trial_frames": ("frames", "of an earlier trial"),
+            "forged_frames": ("frames", "with a wrong tag, in no other count; empty: frames had no tags"),
             "kernel_dropped_frames": ("frames", "that the sink's kernel dropped in front of it"),
             "loss_share": ("share", "lost / offered"),
         },

@@ -312,9 +312,15 @@ def _loss_rows(analysis: Analysis) -> Iterable[TableRow]:
                 Shown(str(sum(one.unsent_frames for one in own))),
                 Shown(str(sum(one.duplicate_frames + one.reordered_frames for one in own))),
                 Shown(str(sum(one.foreign_frames + one.late_trial_frames for one in own))),
+                Shown(_known_sum([one.forged_frames for one in own])),
                 Shown(str(point.blocks)),
             ),
         )
+
+
+def _known_sum(counts: Sequence[int | None]) -> str:
+    known = [count for count in counts if count is not None]
+    return str(sum(known)) if known else "–"
 
 
 def _rate_name(point: CurvePoint) -> str:

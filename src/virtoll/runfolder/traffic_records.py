@@ -137,7 +137,8 @@ class SinkCounts(Slotted):
 class Sink(Slotted):
     """What the sink saw in one traffic trial; `seen_frames`: all frames that it read, its own or not.
 
-    `delay_reason`: why no delay could be reported, where that is not for want of frames.
+    `delay_reason`: why no delay could be reported, where that is not for want of frames. `forged_frames` say that they
+    are the trial's and have a wrong tag, of `tag_bits`; None: frames had no tags, in models and in runs of before.
     """
 
     per_source: tuple[SinkCounts, ...]
@@ -149,6 +150,8 @@ class Sink(Slotted):
     backend_reason: str | None = None
     seen_frames: int | None = None
     delay_reason: str | None = None
+    forged_frames: int | None = None
+    tag_bits: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

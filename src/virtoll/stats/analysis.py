@@ -347,7 +347,15 @@ def analyse(data: RunData) -> Analysis:
         paces=paces,
         backends=backends,
         cautions=_cautions(
-            data, tasks, caveats, headroom=headroom, sweeps=sweeps, losses=losses, paces=paces, backends=backends
+            data,
+            tasks,
+            caveats,
+            headroom=headroom,
+            sweeps=sweeps,
+            points=points,
+            losses=losses,
+            paces=paces,
+            backends=backends,
         ),
         guests=guest_costs(single, _footprints_of(data.footprints, single), platforms),
         host_cpu=cpu_uses(tasks, data.trials, platforms, data.manifest.baseline, caveats),
@@ -429,6 +437,7 @@ def _cautions(
     *,
     headroom: Mapping[tuple[str, Task], Headroom],
     sweeps: Sequence[Curve],
+    points: Sequence[PointValue],
     losses: Sequence[LossRow],
     paces: Sequence[PaceRow],
     backends: Sequence[BackendUse],
@@ -437,10 +446,15 @@ def _cautions(
 
     A platform with a caveat has no results, and its caveat is its warning.
     """
+    sizes = {task.parameters: task.size for task in tasks}
+    forged = dict.fromkeys(
+        (one.platform, sizes.get(one.parameters, f"{one.frame_size_bytes} B")) for one in points if one.forged_frames
+    )
     return cautions(
         {cell: one for cell, one in headroom.items() if cell[0] not in caveats},
         [one for one in sweeps if one.platform not in caveats],
         [one for one in losses if one.platform not in caveats],
+        forged=list(forged),
         paces=paces,
         uses=backends,
         tasks=tasks,

@@ -43,6 +43,11 @@ class Caution(Enum):
         "counters on the way could not be read, so it is not known who lost these frames",
         "use an agent that knows 'counters' in every guest",
     )
+    FORGED = (
+        "forged frames",
+        "frames with a wrong tag came to the sink: they are in no count, and the books of these cells are exact",
+        "look for who writes them: the guest itself, or what else is on its link",
+    )
     PACE_MISSED = (
         "pace missed",
         "a rate below the ceiling was missed by more than 0.01 % although every frame was sent",
@@ -93,6 +98,7 @@ def cautions(
     curves: Sequence[Curve],
     losses: Sequence[LossRow],
     *,
+    forged: Sequence[tuple[str, str]],
     paces: Sequence[PaceRow],
     uses: Sequence[BackendUse],
     tasks: Sequence[Task],
@@ -101,7 +107,8 @@ def cautions(
 ) -> tuple[Warned, ...]:
     """Every caution that a run's forwarding results need, in the list's order; none without traffic.
 
-    `calibrated`: whether the run tried to calibrate at all; runs of models and of older versions do not.
+    `forged`: platform and size of those whose sink saw forged frames. `calibrated`: whether the run tried to calibrate
+    at all; runs of models and of older versions do not.
     """
     if not headrooms:
         return ()
@@ -133,6 +140,7 @@ def cautions(
         Caution.UNCALIBRATED: _cells(unknown),
         Caution.HOST_LOSS: _cells(host),
         Caution.UNLOCATED: _cells(list(lost)),
+        Caution.FORGED: _cells(forged),
         Caution.PACE_MISSED: ", ".join(missed),
         Caution.MIXED_BACKENDS: _mixed(uses),
         Caution.FALLBACK: "; ".join(f"{use.name} as {use.kind}: {use.reason}" for use in uses if use.reason),

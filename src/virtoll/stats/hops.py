@@ -166,7 +166,7 @@ def _noise(point: Point, sources: Collection[int], hops: Sequence[Hop]) -> int:
     """
     own = [one for one in point.sink.per_source if one.source in sources]
     again = sum(one.duplicate_frames for one in own)
-    strangers = point.sink.foreign_frames + point.sink.late_trial_frames
+    strangers = point.sink.foreign_frames + point.sink.late_trial_frames + (point.sink.forged_frames or 0)
     received = [growth(hop, "rx_packets") for hop in hops if hop.role == "sink"]
     if len(own) < len(point.sink.per_source) and received and received[0] is not None:
         strangers = min(strangers, max(0, received[0] - again - sum(one.forwarded_frames for one in own)))

@@ -38,6 +38,7 @@ class PointValue(NamedTuple):
     reordered_frames: int
     foreign_frames: int
     late_trial_frames: int
+    forged_frames: int | None
     kernel_dropped_frames: int | None
 
     @property
@@ -136,6 +137,7 @@ def point_value(trial: TrialRecord, index: int, point: Point) -> PointValue:
         reordered_frames=reordered,
         foreign_frames=point.sink.foreign_frames,
         late_trial_frames=point.sink.late_trial_frames,
+        forged_frames=point.sink.forged_frames,
         kernel_dropped_frames=point.sink.kernel_dropped_frames,
     )
 

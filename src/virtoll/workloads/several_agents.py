@@ -188,6 +188,7 @@ def _of_several_sinks(parts: Sequence[SinkFinishReply], counters: Sequence[_Coun
         late_trial_frames=sum(one.late_trial_frames for one in sinks),
         kernel_dropped_frames=_sum([one.kernel_dropped_frames for one in sinks]),
         seen_frames=_sum([one.seen_frames for one in sinks]),
+        forged_frames=_sum([one.forged_frames for one in sinks]),
         drained=all(one.drained for one in sinks),
     )
     cpu = _summed([one.cpu for one in parts], ("sink_user_ns", "sink_system_ns", "sink_cpu_ns"))

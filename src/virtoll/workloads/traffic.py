@@ -8,6 +8,7 @@ frames are sent through.
 from __future__ import annotations
 
 import itertools
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -36,6 +37,7 @@ BACKENDS: tuple[str, ...] = get_args(Backend)[1:]
 # CPU goes on with what it held), and at most.
 QUIET_NS, RESIDUAL_NS, DRAIN_LIMIT_NS = 20_000_000, 500_000_000, 5_000_000_000
 _SOURCE_PORT, _DESTINATION_PORT = 1024, 9
+_KEY_BYTES = 16
 MOST_ROUTES = 2_000_000  # as in the agent (crates/wire/src/routes.rs)
 
 
@@ -103,7 +105,10 @@ class TrafficStream:
     table: Table | None = None
 
     def request(self, wanted: FrameParameters, tag: int, duration_ns: int, rate: float | None) -> Traffic:
-        """The trial as its agents are asked for it; fields of later forms of the protocol only where they are used."""
+        """The trial as its agents are asked for it; fields of later forms of the protocol only where they are used.
+
+        Each source has a key of its own, so that what is between it and the sink can write no frame that counts.
+        """
         request = Traffic(
             trial=tag,
             frame_size_bytes=wanted.frame_size_bytes,
@@ -134,6 +139,7 @@ class TrafficStream:
             destination_port=_DESTINATION_PORT,
             rate_frames_per_second=rate,
             cpu=self.generator_cpu,
+            key=secrets.token_hex(_KEY_BYTES),
         )
         if wanted.vlan:
             source = source.but(vlan=wanted.vlan)

@@ -10,6 +10,7 @@ use virtoll_proto::reply::traffic::{
 };
 use virtoll_proto::request::Traffic;
 use virtoll_wire::backend_selection::Chosen;
+use virtoll_wire::frame::TAG_BITS;
 use virtoll_wire::netlink::LinkStatistics;
 use virtoll_wire::sequence_accounting::SourceArrivals;
 use virtoll_wire::trial::{self, SinkResult, TrialCounts, TrialPlan};
@@ -86,6 +87,8 @@ pub fn sink(request: &Traffic, sink: &SinkResult, clock: Clock) -> Sink {
         seen_frames: received.counts.seen_frames,
         foreign_frames: received.counts.foreign_frames,
         late_trial_frames: received.counts.late_trial_frames,
+        forged_frames: received.counts.forged_frames,
+        tag_bits: TAG_BITS,
         kernel_dropped_frames: received.counts.kernel_dropped_frames,
         captured_frames: received.counts.captured.len(),
         drained: received.counts.drained,

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use virtoll_proto::request::Traffic;
 use virtoll_proto::{Error, ErrorKind, reply};
 
-use super::{carry_out, plan};
+use super::{carry_out, keyed, plan};
 
 type Outcome = Result<reply::traffic::Traffic, Error>;
 
@@ -23,8 +23,9 @@ impl TrafficBeside {
     ///
     /// # Errors
     /// As [`super::run`]: what kept it from sending.
-    pub fn start(request: Traffic) -> Result<Self, Error> {
+    pub fn start(request: &Traffic) -> Result<Self, Error> {
         let stop = Arc::new(AtomicBool::new(false));
+        let request = keyed(request)?;
         let mut plan = plan(&request)?;
         for source in &mut plan.sources {
             source.stop = Some(Arc::clone(&stop));

@@ -5,10 +5,13 @@ use std::net::IpAddr;
 use lexopt::Parser;
 use lexopt::prelude::{Long, Short, ValueExt};
 use serde::de::DeserializeOwned;
-use virtoll_proto::request::{Backend, MixPart, Sink, SinkBackend, Source, Traffic};
+use virtoll_proto::request::{Backend, FrameKey, MixPart, Sink, SinkBackend, Source, Traffic};
 use virtoll_wire::frame::Layout;
 
 use crate::command_line::{Failure, number, spelling, value};
+
+/// The key without `--key`, which everybody knows.
+const PUBLIC_KEY: [u8; 16] = [0; 16];
 
 /// What was asked for.
 #[derive(Clone, Debug)]
@@ -32,6 +35,7 @@ pub struct Arguments {
     pub catch_up_ns: Option<u64>,
     pub cpu: Option<u32>,
     pub trial: u16,
+    pub key: FrameKey,
     pub any: bool,
     pub flat_out: bool,
     pub pcap: Option<String>,
@@ -61,6 +65,7 @@ impl Default for Arguments {
             catch_up_ns: None,
             cpu: None,
             trial: 1,
+            key: FrameKey(PUBLIC_KEY),
             any: false,
             flat_out: false,
             pcap: None,
@@ -114,6 +119,7 @@ impl Arguments {
                 Long("batch") => own.batch = Some(value(&mut parser, &name, number)?),
                 Long("cpu") => own.cpu = Some(value(&mut parser, &name, number)?),
                 Long("trial") => own.trial = value(&mut parser, &name, number)?,
+                Long("key") => own.key = value(&mut parser, &name, number)?,
                 Long("pcap-frames") => own.pcap_frames = value(&mut parser, &name, number)?,
                 Long("sink") => own.sink = value(&mut parser, &name, named)?,
                 _ => return Err(format!("unknown argument {name}; see --help").into()),
@@ -156,6 +162,7 @@ impl Arguments {
         let address = |name, address: Option<IpAddr>| address.ok_or_else(|| missing(name));
         let source = Source {
             number: None,
+            key: Some(self.key),
             interface: self.interface.clone(),
             source_mac: self.source_mac()?,
             destination_mac: self.destination_mac.clone(),

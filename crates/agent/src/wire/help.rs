@@ -26,6 +26,7 @@ virtoll-agent wire send --interface IF --destination-mac MAC --source IP --desti
   --source-mac MAC    (the interface's own)
   --ports S:D         UDP ports (5000:6000)        --flows N   source ports from S on (1)
   --vlan ID           one VLAN tag                 --trial N   number in every frame (1)
+  --key HEX           32 digits, the secret of both ends by which frames are tagged (zeros)
   --backend NAME      auto, live-frames, af-xdp, af-packet (auto: the first that works)
   --batch N           frames of a batch of live-frames (the smallest that holds the rate)
   --catch-up MS       a frame that is later than this is not sent (20)
@@ -34,7 +35,7 @@ virtoll-agent wire send --interface IF --destination-mac MAC --source IP --desti
   --json              prints all counters as JSON
 
 IPv6 addresses give IPv6 frames. What could not be sent is counted as unsent; the rate is never
-stretched. live-frames into a veth pair needs an XDP program or GRO at its other end
+stretched. Without --key anybody can write frames that the sink counts. live-frames into a veth pair needs an XDP program or GRO at its other end
 (ethtool -K PEER gro on). Example, 100 Mbit/s for 10 s:
 
   virtoll-agent wire send --interface eth1 --destination-mac 02:00:00:00:00:02 \\
@@ -47,6 +48,7 @@ virtoll-agent wire receive --interface IF [options]
 
   --duration SECONDS  how long (1)
   --ports S:D         the sender's (5000:6000)     --trial N  the sender's (1)
+  --key HEX           the sender's (zeros): a frame with another tag is forged, and not counted
   --sink NAME         auto, xdp, tpacket (auto: xdp where it loads)
   --any               counts every frame of any kind and drops it (xdp only)
   --pcap FILE         keeps the first frames (--pcap-frames N, 100)

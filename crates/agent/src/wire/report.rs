@@ -122,6 +122,7 @@ pub fn received(result: &ReceiveResult) -> String {
         ("all frames", result.seen_frames),
         ("foreign frames", result.foreign_frames),
         ("of another trial", result.late_trial_frames),
+        ("forged: a wrong tag", result.forged_frames),
         ("dropped before the sink", result.kernel_dropped_frames),
         ("interface: received", grew("rx_packets")),
         ("interface: dropped", grew("rx_dropped")),

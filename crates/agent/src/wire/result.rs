@@ -33,6 +33,7 @@ pub struct ReceiveResult {
     pub seen_frames: u64,
     pub foreign_frames: u64,
     pub late_trial_frames: u64,
+    pub forged_frames: u64,
     pub kernel_dropped_frames: u64,
     /// The processors.
     pub ran_on: Vec<u32>,

@@ -31,6 +31,7 @@ pub fn pair(agent: &Agent, number: usize) {
 pub fn source(number: usize, rate: Option<f64>) -> Value {
     json!({
         "interface": format!("g{number}"),
+        "key": format!("00112233445566778899aabbccddee{number:02x}"),
         "source_mac": format!("02:00:00:00:01:0{number}"),
         "destination_mac": format!("02:00:00:00:02:0{number}"),
         "source_address": format!("10.1.{number}.1"),

@@ -102,6 +102,10 @@ pub struct Sink {
     pub seen_frames: u64,
     pub foreign_frames: u64,
     pub late_trial_frames: u64,
+    /// Frames that say they are this trial's and have a wrong tag.
+    pub forged_frames: u64,
+    /// The length of each frame's tag.
+    pub tag_bits: u32,
     pub kernel_dropped_frames: u64,
     pub captured_frames: usize,
     pub drained: bool,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -54,6 +55,43 @@ pub struct Traffic {
     /// Keep the first frames that arrive as a pcap file.
     #[serde(default)]
     pub capture: Option<Capture>,
+}
+
+/// The secret of a source in a trial: 32 hexadecimal digits. It is not shown where a request is printed.
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct FrameKey(pub [u8; 16]);
+
+impl TryFrom<String> for FrameKey {
+    type Error = &'static str;
+
+    fn try_from(digits: String) -> Result<Self, Self::Error> {
+        digits.parse()
+    }
+}
+
+impl FromStr for FrameKey {
+    type Err = &'static str;
+
+    fn from_str(digits: &str) -> Result<Self, Self::Err> {
+        let known = digits.len() == 32 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+        let number = known.then(|| u128::from_str_radix(digits, 16).ok()).flatten();
+        number
+            .map(|number| Self(number.to_be_bytes()))
+            .ok_or("a key must have 32 hexadecimal digits")
+    }
+}
+
+impl From<FrameKey> for String {
+    fn from(key: FrameKey) -> Self {
+        format!("{:032x}", u128::from_be_bytes(key.0))
+    }
+}
+
+impl fmt::Debug for FrameKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("FrameKey(..)")
+    }
 }
 
 /// One size of a mix.
@@ -126,6 +164,9 @@ pub struct Source {
     /// other agents'.
     #[serde(default)]
     pub number: Option<u8>,
+    /// Its secret in this trial; null where this agent may draw one, which `sink-open` and `send` cannot.
+    #[serde(default)]
+    pub key: Option<FrameKey>,
     /// The interface that its frames leave by.
     pub interface: String,
     /// Link addresses.

@@ -7,13 +7,17 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use libc::{c_int, socklen_t};
 
-use crate::frame::MAGIC;
+use crate::frame::{KIND, MARKER, MARKER_MASK};
 use crate::sys::{
     ETH_P_ALL, attach_filter, bind, checked, instruction, set_option, unbound_packet_socket,
 };
 
 /// Where the test frame's own bytes begin in an untagged IPv4 frame.
 const PAYLOAD: u32 = 42;
+const ETHERTYPE: u32 = 12;
+const ETHERTYPE_IPV4: u32 = 0x0800;
+const PROTOCOL: u32 = 23;
+const PROTOCOL_UDP: u32 = 17;
 /// The filter's word for how a frame came by (`SKF_AD_OFF + SKF_AD_PKTTYPE`), and what a frame that leaves has there.
 const PACKET_TYPE: u32 = 0xffff_f004;
 const OUTGOING: u32 = 4;
@@ -26,9 +30,14 @@ pub(crate) fn open(interface: u32) -> io::Result<OwnedFd> {
     let fd = socket.as_fd();
     let mut program = [
         instruction(0x28, 0, 0, PACKET_TYPE),
-        instruction(0x15, 3, 0, OUTGOING),
-        instruction(0x28, 0, 0, PAYLOAD),
-        instruction(0x15, 0, 1, u32::from(MAGIC)),
+        instruction(0x15, 8, 0, OUTGOING),
+        instruction(0x28, 0, 0, ETHERTYPE),
+        instruction(0x15, 0, 6, ETHERTYPE_IPV4),
+        instruction(0x30, 0, 0, PROTOCOL),
+        instruction(0x15, 0, 4, PROTOCOL_UDP),
+        instruction(0x30, 0, 0, PAYLOAD + KIND as u32),
+        instruction(0x54, 0, 0, u32::from(MARKER_MASK)),
+        instruction(0x15, 0, 1, u32::from(MARKER)),
         instruction(0x06, 0, 0, u32::MAX),
         instruction(0x06, 0, 0, 0),
     ];

@@ -1,12 +1,11 @@
-//! Writes sequence number, send time, port and checksum into prepared frames of one or several sizes.
+//! Writes sequence number, send time, tag, port and checksum into prepared frames of one or several sizes.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use super::{
-    FLAG_EARLIER_TIME, FLAGS, FrameError, FrameShape, IPV4_BYTES, IPV4_CHECKSUM, IPV4_DESTINATION,
-    Layout, MAXIMUM_FRAME_BYTES, SENT, SEQUENCE, TestFrameRepr, never_zero, put_sequence, put_u16,
-    put_u64,
+    FrameError, FrameShape, IPV4_BYTES, IPV4_CHECKSUM, IPV4_DESTINATION, Key, Layout,
+    MAXIMUM_FRAME_BYTES, STAMPED_BYTES, Stamp, TestFrameRepr, Words, never_zero, put_u16,
 };
 use crate::checksum;
 
@@ -19,8 +18,8 @@ pub(crate) const MOST_SLOTS: usize = 128;
 #[derive(Clone, Debug)]
 struct Shape {
     bytes: Vec<u8>,
-    /// Over all that stays: source port, sequence number and send time are 0 in it, and so is the destination's address
-    /// where there are several.
+    /// Over all that stays: the source port and the first bytes of the payload are 0 in it, and so is the destination's
+    /// address where there are several.
     sum: u64,
     /// Over the IPv4 header in the same state, its checksum 0 too; of no meaning with IPv6.
     ip_sum: u64,
@@ -37,6 +36,9 @@ pub struct Composer {
     flows: u16,
     destinations: Arc<[Ipv4Addr]>,
     largest_bytes: usize,
+    trial: u16,
+    source: u8,
+    key: Key,
 }
 
 impl Composer {
@@ -72,6 +74,9 @@ impl Composer {
             flows: *flows,
             destinations: Arc::clone(destinations),
             largest_bytes: known.last().copied().unwrap_or(MAXIMUM_FRAME_BYTES),
+            trial: repr.trial,
+            source: repr.source,
+            key: wanted.key,
         })
     }
 
@@ -98,6 +103,29 @@ impl Composer {
     /// The prepared frames, each with the sums over all that stays in it: for the UDP checksum and for IPv4's.
     pub(crate) fn shapes(&self) -> impl ExactSizeIterator<Item = (&[u8], u64, u64)> {
         self.shapes.iter().map(|shape| (shape.bytes.as_slice(), shape.sum, shape.ip_sum))
+    }
+
+    /// The state of `SipHash` with the source's key in it.
+    pub(crate) fn key_words(&self) -> Words {
+        self.key.words()
+    }
+
+    /// The first eight bytes of the payload, with a send time of 0.
+    pub(crate) fn blank_head(&self) -> [u8; 8] {
+        let stamp = self.stamp(0, 0, true, 0);
+        std::array::from_fn(|at| stamp[at])
+    }
+
+    #[inline]
+    fn stamp(
+        &self,
+        sequence: u64,
+        sent_monotonic_ns: u64,
+        timed: bool,
+        ip_bytes: usize,
+    ) -> [u8; STAMPED_BYTES] {
+        let Self { trial, source, .. } = *self;
+        Stamp { trial, source, timed, sequence, sent_monotonic_ns }.bytes(&self.key, ip_bytes)
     }
 
     /// The pattern: indices into [`Self::shapes`].
@@ -139,13 +167,12 @@ impl Composer {
         }
         let flow = if self.flows > 1 { (sequence % u64::from(self.flows)) as u16 } else { 0 };
         let port = self.first_port + flow;
-        let flags = if timed { 0 } else { FLAG_EARLIER_TIME };
         put_u16(frame, self.layout.udp(), port);
         let payload = self.layout.payload();
-        frame[payload + FLAGS] = flags;
-        put_sequence(frame, payload + SEQUENCE, sequence);
-        put_u64(frame, payload + SENT, sent_monotonic_ns);
-        let mut sum = shape.sum + u64::from(port) + u64::from(flags);
+        let ip_bytes = frame.len() - self.layout.ip();
+        let stamp = self.stamp(sequence, sent_monotonic_ns, timed, ip_bytes);
+        frame[payload..payload + STAMPED_BYTES].copy_from_slice(&stamp);
+        let mut sum = checksum::add_bytes(shape.sum + u64::from(port), &stamp);
         if !self.destinations.is_empty() {
             let place = (sequence % self.destinations.len() as u64) as usize;
             let address = self.destinations[place].octets();
@@ -155,10 +182,6 @@ impl Composer {
             put_u16(frame, ip + IPV4_CHECKSUM, of_ip);
             sum = checksum::add_bytes(sum, &address);
         }
-        let sum = checksum::add_u64(
-            checksum::add_u64(sum, u64::from(sequence as u32)),
-            sent_monotonic_ns,
-        );
         put_u16(frame, self.layout.udp() + 6, never_zero(checksum::finish(sum)));
     }
 }
@@ -182,8 +205,10 @@ impl Shape {
             ..*repr
         };
         let mut bytes = vec![0; frame_bytes.min(MAXIMUM_FRAME_BYTES)];
-        blank.emit(&mut bytes)?;
+        blank.emit(&mut bytes, &Key::PUBLIC)?;
         put_u16(&mut bytes, blank.layout().udp() + 6, 0);
+        let payload = blank.layout().payload();
+        bytes[payload..payload + STAMPED_BYTES].fill(0);
         let sum = blank.udp_sum(&bytes);
         let ip = blank.layout().ip();
         let ip_sum = if blank.layout().ipv6 {

@@ -3,9 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{
-    DO_NOT_FRAGMENT, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_VLAN, FLAG_EARLIER_TIME, FLAGS,
-    FrameError, Layout, MAGIC, MAXIMUM_FRAME_BYTES, PROTOCOL_UDP, SENT, SEQUENCE, SOURCE,
-    STAMPED_BYTES, TRIAL, TestFrame, never_zero, put_sequence, put_u16, put_u64, u16_at,
+    DO_NOT_FRAGMENT, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_VLAN, FrameError, Key, Layout,
+    MAXIMUM_FRAME_BYTES, PROTOCOL_UDP, SOURCE_MASK, STAMPED_BYTES, Stamp, TestFrame, never_zero,
+    put_u16, u16_at,
 };
 use crate::checksum;
 use crate::mac::MacAddress;
@@ -32,11 +32,11 @@ pub struct TestFrameRepr {
     pub destination_port: u16,
     /// The trial's number.
     pub trial: u16,
-    /// The source's number.
+    /// The source's number, below 16.
     pub source: u8,
     /// The frame's number, from 0, below 2^32.
     pub sequence: u64,
-    /// Send time, `CLOCK_MONOTONIC` nanoseconds.
+    /// Send time, `CLOCK_MONOTONIC` nanoseconds; what was read from a frame has the lower 40 bits alone.
     pub sent_monotonic_ns: u64,
     /// Whether that time was read for this very frame.
     pub timed: bool,
@@ -73,8 +73,8 @@ impl TestFrameRepr {
     /// Reads a whole frame and checks everything in it but the time to live, which routers change.
     ///
     /// # Errors
-    /// What is not as in a test frame.
-    pub fn parse(bytes: &[u8]) -> Result<Self, FrameError> {
+    /// What is not as in a test frame of a source with this key.
+    pub fn parse(bytes: &[u8], key: &Key) -> Result<Self, FrameError> {
         let frame = TestFrame::new(bytes, bytes.len())?;
         let layout = frame.layout();
         let vlan = layout.tagged.then(|| u16_at(bytes, 14) & 0x0fff);
@@ -99,7 +99,7 @@ impl TestFrameRepr {
             trial: frame.trial(),
             source: frame.source(),
             sequence: frame.sequence(),
-            sent_monotonic_ns: frame.sent_monotonic_ns(),
+            sent_monotonic_ns: frame.sent_ns(),
             timed: frame.is_timed(),
             frame_bytes: bytes.len(),
         };
@@ -107,16 +107,22 @@ impl TestFrameRepr {
         let header_right = layout.ipv6 || checksum::finish(checksum::add_bytes(0, header)) == 0;
         let udp_right =
             checksum::finish(repr.udp_sum(bytes)) == 0 && u16_at(bytes, layout.udp() + 6) != 0;
-        if header_right && udp_right { Ok(repr) } else { Err(FrameError::WrongChecksum) }
+        if !(header_right && udp_right) {
+            return Err(FrameError::WrongChecksum);
+        }
+        if frame.is_of(key) { Ok(repr) } else { Err(FrameError::WrongTag) }
     }
 
-    /// Writes the frame into the first [`Self::frame_bytes`] of `bytes`.
+    /// Writes the frame into the first [`Self::frame_bytes`] of `bytes`, tagged by this key.
     ///
     /// # Errors
     /// [`FrameError::Truncated`] if the size is below the headers' or above 1514 or `bytes` is shorter,
-    /// [`FrameError::WrongAddresses`] for addresses of two families.
-    pub fn emit(&self, bytes: &mut [u8]) -> Result<(), FrameError> {
+    /// [`FrameError::WrongAddresses`] for addresses of two families or a source's number over 15.
+    pub fn emit(&self, bytes: &mut [u8], key: &Key) -> Result<(), FrameError> {
         let layout = self.layout();
+        if self.source > SOURCE_MASK {
+            return Err(FrameError::WrongAddresses);
+        }
         let sizes = layout.minimum_bytes()..=MAXIMUM_FRAME_BYTES;
         if !sizes.contains(&self.frame_bytes) || bytes.len() < self.frame_bytes {
             return Err(FrameError::Truncated);
@@ -142,23 +148,20 @@ impl TestFrameRepr {
             }
             _ => return Err(FrameError::WrongAddresses),
         }
-        self.emit_udp(bytes, layout);
+        self.emit_udp(bytes, layout, key);
         Ok(())
     }
 
-    fn emit_udp(&self, bytes: &mut [u8], layout: Layout) {
+    fn emit_udp(&self, bytes: &mut [u8], layout: Layout, key: &Key) {
         let udp = layout.udp();
         put_u16(bytes, udp, self.source_port);
         put_u16(bytes, udp + 2, self.destination_port);
         put_u16(bytes, udp + 4, self.udp_length());
         put_u16(bytes, udp + 6, 0);
         let payload = &mut bytes[layout.payload()..];
-        put_u16(payload, 0, MAGIC);
-        put_u16(payload, TRIAL, self.trial);
-        payload[SOURCE] = self.source;
-        payload[FLAGS] = if self.timed { 0 } else { FLAG_EARLIER_TIME };
-        put_sequence(payload, SEQUENCE, self.sequence);
-        put_u64(payload, SENT, self.sent_monotonic_ns);
+        let Self { trial, source, timed, sequence, sent_monotonic_ns, .. } = *self;
+        let stamp = Stamp { trial, source, timed, sequence, sent_monotonic_ns };
+        payload[..STAMPED_BYTES].copy_from_slice(&stamp.bytes(key, self.frame_bytes - layout.ip()));
         for (offset, byte) in payload[STAMPED_BYTES..].iter_mut().enumerate() {
             *byte = offset as u8;
         }

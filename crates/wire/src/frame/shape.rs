@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use super::{Layout, TestFrameRepr};
+use super::{Key, Layout, TestFrameRepr};
 
 /// What the frames of one source look like: frame `n` has the size `n` modulo their number, and so for its flow and its
 /// destination.
@@ -17,12 +17,15 @@ pub struct FrameShape {
     pub flows: u16,
     /// Where frames go in turn, of IPv4; none for the address of `repr` alone.
     pub destinations: Arc<[Ipv4Addr]>,
+    /// The source's secret in this trial.
+    pub key: Key,
 }
 
 impl FrameShape {
-    /// Frames that differ in sequence number and send time alone.
+    /// Frames that differ in sequence number and send time alone, with the key that everybody knows.
     pub fn of_one(repr: TestFrameRepr) -> Self {
-        Self { repr, sizes: vec![repr.frame_bytes], flows: 1, destinations: Arc::new([]) }
+        let key = Key::PUBLIC;
+        Self { repr, sizes: vec![repr.frame_bytes], flows: 1, destinations: Arc::new([]), key }
     }
 
     /// Which headers they have.

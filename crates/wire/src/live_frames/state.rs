@@ -9,7 +9,7 @@ use bytemuck::{Pod, Zeroable};
 
 use super::TIME_EVERY_FRAMES;
 use crate::bpf::{Object, Shared};
-use crate::frame::{Composer, MOST_SHAPES, MOST_SLOTS};
+use crate::frame::{Begun, Composer, MOST_SHAPES, MOST_SLOTS, Words};
 use crate::gaps::{self, GapSummary};
 use crate::histogram::{BUCKETS, Histogram};
 use crate::pacing::LATE_FROM_NS;
@@ -26,7 +26,7 @@ pub(crate) struct Shape {
     sum: u32,
     frame_bytes: u32,
     ip_sum: u32,
-    unused: u32,
+    ip_bytes: u32,
 }
 
 /// The most sources of one loop.
@@ -60,6 +60,8 @@ pub(crate) struct SourceData {
     flows: u16,
     first_destination: u32,
     destinations: u32,
+    key: Words,
+    head: u64,
     sequence: u64,
     due_ns: u64,
     due_fraction: u64,
@@ -68,6 +70,7 @@ pub(crate) struct SourceData {
     flow: u32,
     destination: u32,
     unused: u32,
+    begun: Begun,
     failed_frames: u64,
     skipped_frames: u64,
     late_frames: u64,
@@ -85,7 +88,7 @@ pub(crate) struct SourceData {
 }
 
 const NO_SHAPE: Shape =
-    Shape { words: [0; HEADER_WORDS], sum: 0, frame_bytes: 0, ip_sum: 0, unused: 0 };
+    Shape { words: [0; HEADER_WORDS], sum: 0, frame_bytes: 0, ip_sum: 0, ip_bytes: 0 };
 
 const EMPTY: SourceData = SourceData {
     limit_frames: 0,
@@ -103,6 +106,8 @@ const EMPTY: SourceData = SourceData {
     flows: 1,
     first_destination: 0,
     destinations: 0,
+    key: [0; 4],
+    head: 0,
     sequence: 0,
     due_ns: u64::MAX,
     due_fraction: 0,
@@ -111,6 +116,7 @@ const EMPTY: SourceData = SourceData {
     flow: 0,
     destination: 0,
     unused: 0,
+    begun: [0; 5],
     failed_frames: 0,
     skipped_frames: 0,
     late_frames: 0,
@@ -160,11 +166,13 @@ impl State {
                 flows,
                 first_destination,
                 destinations: composer.destinations().len() as u32,
+                key: composer.key_words(),
+                head: u64::from_le_bytes(composer.blank_head()),
                 ..EMPTY
             };
             first_destination += data.destinations;
             for (place, (bytes, sum, ip_sum)) in data.shape.iter_mut().zip(composer.shapes()) {
-                *place = shape(bytes, sum, ip_sum);
+                *place = shape(bytes, composer.layout().ip(), sum, ip_sum);
             }
             data.shape_of_slot[..composer.slots().len()].copy_from_slice(composer.slots());
             shared.set_part(place_of(source), &data);
@@ -263,7 +271,7 @@ fn gaps_of(data: &SourceData) -> Option<GapSummary> {
     gaps::summary(&histogram, data.gap_ns, squares)
 }
 
-fn shape(bytes: &[u8], sum: u64, ip_sum: u64) -> Shape {
+fn shape(bytes: &[u8], ip: usize, sum: u64, ip_sum: u64) -> Shape {
     let mut words = [0; HEADER_WORDS];
     for (word, part) in words.iter_mut().zip(bytes.chunks(8)) {
         let mut value = [0; 8];
@@ -273,7 +281,8 @@ fn shape(bytes: &[u8], sum: u64, ip_sum: u64) -> Shape {
     // The program sums words as this machine reads them, which swaps the bytes of the sum and of nothing else.
     let folded = |sum| u32::from((!crate::checksum::finish(sum)).to_be());
     let (sum, ip_sum) = (folded(sum), folded(ip_sum));
-    Shape { words, sum, frame_bytes: bytes.len() as u32, ip_sum, unused: 0 }
+    let ip_bytes = u32::from(((bytes.len() - ip) as u16).to_be());
+    Shape { words, sum, frame_bytes: bytes.len() as u32, ip_sum, ip_bytes }
 }
 
 /// The destinations of all sources, one source's after another's, as they are in a frame.

@@ -3,6 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use crate::backend::MOST_SOURCES;
+use crate::frame::{Begun, Words};
 use crate::pcap::CapturedPacket;
 use crate::sequence_accounting::{Expectation, SourceArrivals};
 
@@ -13,6 +14,7 @@ const CAPTURED_BYTES: usize = 1536;
 #[derive(Clone, Copy, Default, Pod, Zeroable)]
 #[repr(C)]
 struct Expected {
+    key: Words,
     first_word: u64,
     capacity_frames: u64,
     first_port: u16,
@@ -54,6 +56,7 @@ pub(crate) struct Arrivals {
     pub(crate) variation_sum_ns: u64,
     earlier_sequence: u64,
     earlier_delay_ns: u64,
+    begun: Begun,
 }
 
 /// Counts of one receive queue.
@@ -63,6 +66,7 @@ pub(crate) struct Queue {
     pub(crate) frames: u64,
     pub(crate) foreign: u64,
     pub(crate) late: u64,
+    pub(crate) forged: u64,
     pub(crate) probes: u64,
     pub(crate) processors: u64,
     pub(crate) captured: u64,
@@ -93,9 +97,10 @@ impl Configuration {
             own.ip_sizes[bytes / 64] |= 1 << (bytes % 64);
         }
         let mut first_word = 0;
-        let sources = expectation.ports.iter().zip(&expectation.capacities);
-        for (place, (ports, capacity)) in own.expected.iter_mut().zip(sources) {
+        let sources = expectation.ports.iter().zip(&expectation.capacities).zip(&expectation.keys);
+        for (place, ((ports, capacity), key)) in own.expected.iter_mut().zip(sources) {
             *place = Expected {
+                key: key.words(),
                 first_word,
                 capacity_frames: *capacity,
                 first_port: ports.first_source,
@@ -128,6 +133,7 @@ impl Queue {
             frames: self.frames + other.frames,
             foreign: self.foreign + other.foreign,
             late: self.late + other.late,
+            forged: self.forged + other.forged,
             probes: self.probes + other.probes,
             processors: self.processors | other.processors,
             captured: self.captured + other.captured,

@@ -34,7 +34,11 @@ class Destinations(Message):
 
 
 class Source(Message):
-    """One source; a rate of None is flat out. ``number`` is its number in its frames, None for its place."""
+    """One source; a rate of None is flat out. ``number`` is its number in its frames, None for its place.
+
+    ``key``: 32 hexadecimal digits, the secret that this source and the sink have and nothing between them; it is never
+    printed. None: the one agent that is both draws it.
+    """
 
     interface: str
     source_mac: str
@@ -49,6 +53,10 @@ class Source(Message):
     flows: int = 1
     destinations: Destinations | None = None
     number: int | None = None
+    key: str | None = None
+
+    def __repr__(self) -> str:
+        return super().__repr__() if self.key is None else repr(self.but(key=None))
 
 
 class SinkEnd(Message):
@@ -181,7 +189,10 @@ class ArrivedSource(Message):
 
 
 class SinkReply(Message):
-    """What the sink saw; ``drained``: it was quiet before the drain's limit."""
+    """What the sink saw; ``drained``: it was quiet before the drain's limit.
+
+    ``forged_frames`` say that they are the trial's and have a wrong tag, of ``tag_bits``; None: frames had no tags.
+    """
 
     per_source: tuple[ArrivedSource, ...]
     foreign_frames: int
@@ -193,6 +204,8 @@ class SinkReply(Message):
     seen_frames: int | None = None
     captured_frames: int | None = None
     delay_reason: str | None = None
+    forged_frames: int | None = None
+    tag_bits: int | None = None
 
 
 class InterfaceChange(Message):

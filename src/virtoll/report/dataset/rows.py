@@ -183,6 +183,7 @@ def _point(trial: TrialRecord, place: int, point: Point, common: Mapping[str, An
         reordered_frames=value.reordered_frames,
         foreign_frames=value.foreign_frames,
         late_trial_frames=value.late_trial_frames,
+        forged_frames=value.forged_frames,
         kernel_dropped_frames=value.kernel_dropped_frames,
         loss_share=value.loss,
         delay_p1_ns=delay.p1,

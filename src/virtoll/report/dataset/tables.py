@@ -127,6 +127,9 @@ class PointRow(OfTrial):
     reordered_frames: Annotated[int, Said("that arrived after one with a larger number", "frames")]
     foreign_frames: Annotated[int, Said("at the sink that are no test frames", "frames")]
     late_trial_frames: Annotated[int, Said("of an earlier trial", "frames")]
+    forged_frames: Annotated[
+        int | None, Said("with a wrong tag, in no other count; missing: frames had no tags", "frames")
+    ]
     kernel_dropped_frames: Annotated[
         int | None, Said("that the sink's kernel dropped in front of it; missing: it does not tell", "frames")
     ]

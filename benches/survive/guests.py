@@ -1,0 +1,509 @@
+"""Guests that lie, flood and forge: what each attack costs, and whom.
+
+``python benches/survive guests [--seed N] [--count N] [--only forged,channel,run]``, as root. Three parts:
+
+- *forged*: frames go through a router that drops each tenth, and writes forgeries of all (``forger.py``). Both sinks
+  must lose exactly what was dropped, and count no forgery.
+- *channel*: an agent that attacks (``hostile_peer.py``) behind each kind of stream that a guest's channel is here. The
+  client must end with an answer or one sentence, within its time and its memory.
+- *run*: ``virtoll run`` of good guests beside containers whose agent attacks (``hostile_agent.c``). The trials of the
+  good ones must be ok, and nothing of a storm of frames may be seen on this machine's own links.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from virtoll.agent.client import AgentClient
+from virtoll.agent.operations.session import ClocksRequest
+from virtoll.agent.operations.traffic import SinkEnd, Source, Traffic, TrafficRequest
+from virtoll.errors import GuestError
+from virtoll.image.clone import built_agent
+from virtoll.platforms.process_guest import connect_stdio, socket_session
+from virtoll.runfolder.store import RunFolder
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+MOST_MIB = 500
+MARK = b"VIRTOLL-HOSTILE"
+PARTS = ("forged", "channel", "run")
+STREAMS = ("pipe", "socket", "paced", "terminal")
+READY_SECONDS = 60.0
+PATIENCE = 1 / 30
+"""How much of a deadline is given to who stands still for good."""
+
+
+@dataclass
+class Row:
+    """One line of the table; ``wrong`` says what should not have been."""
+
+    attack: str
+    cases: int = 0
+    own: int = 0
+    others: int = 0
+    sent: int = 0
+    counted: int = 0
+    peak_mib: float = 0.0
+    wrong: list[str] = field(default_factory=list)
+
+    def cells(self) -> list[str]:
+        """As Markdown."""
+        frames = [str(self.sent), str(self.counted)] if self.sent else ["–", "–"]
+        peak = f"{self.peak_mib:.0f}" if self.peak_mib else "–"
+        return [self.attack, str(self.cases), str(self.own), str(self.others), *frames, peak]
+
+
+def table(rows: Sequence[Row]) -> str:
+    """The figures."""
+    head = [
+        "attack",
+        "cases",
+        "own trials not ok",
+        "others' trials not ok",
+        "forged frames sent",
+        "counted",
+        "peak memory, MiB",
+    ]
+    lines = [head, ["---"] * len(head), *(row.cells() for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+# Forged frames.
+
+
+@dataclass(frozen=True)
+class Path3:
+    """Namespace of a generator, a router that lies and a sink: g0 - r0, r1 - s0."""
+
+    agent: AgentClient
+    inside: tuple[str, ...]
+
+
+@contextlib.contextmanager
+def path() -> Iterator[Path3]:
+    """Started in a network namespace of its own, which is gone afterwards."""
+    process = subprocess.Popen(
+        ["unshare", "--net", str(built_agent()), "--role", "peer", "--channel", "stdio"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    client = connect_stdio(process, "the peer")
+    try:
+        client.wait_ready(READY_SECONDS)
+        inside = ("nsenter", f"--net=/proc/{process.pid}/ns/net")
+        script = "; ".join(
+            [
+                "echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6",
+                "ip link add g0 address 02:00:00:00:01:00 type veth peer name r0",
+                "ip link add r1 type veth peer name s0 address 02:00:00:00:02:00",
+                *(f"ip link set {name} up" for name in ("g0", "r0", "r1", "s0")),
+            ]
+        )
+        subprocess.run([*inside, "sh", "-ec", script], check=True)
+        yield Path3(client, inside)
+    finally:
+        client.close()
+        process.kill()
+        process.wait()
+
+
+def forged(path3: Path3, sink: str, chance: random.Random, trial: int) -> Row:
+    """One trial through the router that lies."""
+    row = Row(f"forged frames, sink {sink}", cases=1)
+    seed, copies = chance.randrange(2**32), chance.randrange(2, 6)
+    forger = subprocess.Popen(
+        [*path3.inside, sys.executable, str(HERE / "forger.py"), "r0", "r1", str(seed), str(copies)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert forger.stdin is not None
+    assert forger.stdout is not None
+    forger.stdout.readline()
+    source = Source(
+        interface="g0",
+        source_mac="02:00:00:00:01:00",
+        destination_mac="02:00:00:00:02:00",
+        source_address="10.1.0.1",
+        destination_address="10.2.0.1",
+        source_port=1024,
+        destination_port=9,
+        rate_frames_per_second=500.0,
+    )
+    request = Traffic(
+        trial=trial,
+        frame_size_bytes=64,
+        duration_ns=1_000_000_000,
+        backend="af-packet",
+        sources=(source,),
+        sink=SinkEnd(interfaces=("s0",), backend=sink),
+        quiet_ns=300_000_000,
+        residual_ns=5_000_000_000,
+        drain_limit_ns=20_000_000_000,
+        catch_up_ns=2**63,
+    )
+    reply = path3.agent.ask(TrafficRequest.of(request), 120.0)
+    forger.stdin.close()
+    counts: dict[str, int] = json.loads(forger.stdout.read())
+    forger.wait()
+    arrived, sent = reply.sink.per_source[0], reply.sources[0]
+    genuine = counts.pop("taken") - counts.get("dropped", 0)
+    dropped, replayed = counts.pop("dropped", 0), counts.pop("replayed", 0)
+    row.sent, row.counted = sum(counts.values()), max(0, arrived.forwarded_frames - genuine)
+    seen = reply.sink.forged_frames or 0
+    if arrived.forwarded_frames > sent.offered_frames - dropped or arrived.duplicate_frames > replayed:
+        row.wrong.append(
+            f"{arrived.forwarded_frames} of {genuine} frames, {arrived.duplicate_frames} of {replayed} replays"
+        )
+    if not seen or seen > row.sent:
+        row.wrong.append(f"{seen} forged frames were seen of {row.sent}")
+    return row
+
+
+def forged_rows(chance: random.Random, count: int) -> list[Row]:
+    """Both sinks, each so many trials."""
+    rows = []
+    with path() as path3:
+        for number, sink in enumerate(("tpacket", "xdp")):
+            whole = Row(f"forged frames, sink {sink}")
+            for place in range(count):
+                add(whole, forged(path3, sink, chance, 1 + number * 1000 + place))
+            rows.append(whole)
+    return rows
+
+
+def add(whole: Row, part: Row) -> None:
+    """One more case of the same attack."""
+    whole.cases += part.cases
+    whole.own += part.own
+    whole.others += part.others
+    whole.sent += part.sent
+    whole.counted += part.counted
+    whole.peak_mib = max(whole.peak_mib, part.peak_mib)
+    whole.wrong += part.wrong
+
+
+# The channel.
+
+
+@contextlib.contextmanager
+def session(stream: str, *argv: str) -> Iterator[AgentClient]:
+    """A program with a client at its standard input and output, by that kind of stream."""
+    if stream == "pipe":
+        process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        client = connect_stdio(process, "the guest")
+    elif stream == "terminal":
+        ours, theirs = os.openpty()
+        subprocess.run(["stty", "raw", "-echo"], stdin=theirs, check=True)
+        process = subprocess.Popen(argv, stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL)
+        os.close(theirs)
+        client = AgentClient(ours, ours, "the guest")
+    else:
+        client, end = socket_session("the guest")
+        client.window_bytes = 2048 if stream == "paced" else None
+        process = subprocess.Popen(argv, stdin=end.fileno(), stdout=end.fileno(), stderr=subprocess.DEVNULL)
+        end.close()
+    client.patience = PATIENCE
+    try:
+        yield client
+    finally:
+        client.close()
+        process.kill()
+        process.wait()
+
+
+def attacked(attack: str, stream: str, step: str) -> str:
+    """What became of a few requests to an agent that attacks: ``answered``, or the sentence of the error."""
+    with session(stream, sys.executable, str(HERE / "hostile_peer.py"), attack, step) as client:
+        try:
+            client.wait_ready(READY_SECONDS if step != "greeting" else 2.0)
+            for _ in range(3):
+                client.ask(ClocksRequest(), 30.0)
+            if attack == "never reads":
+                client.call("exec", 30.0, argv=["x" * 4_000_000])
+        except GuestError as error:
+            return str(error)
+    return "answered"
+
+
+def peak_mib(process: int | str = "self") -> float:
+    """The most memory that a process has had; 0 where it is gone."""
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{process}/status").read_text(encoding="ascii").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def in_a_process(attack: str, stream: str, step: str) -> Row:
+    """One attack on a controller of its own, whose memory is measured."""
+    row = Row("", cases=1)
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        with contextlib.suppress(BaseException):
+            os.close(reader)
+            try:
+                said, wrong = attacked(attack, stream, step), ""
+            except BaseException:  # noqa: BLE001 - whatever is no sentence is what is looked for
+                said, wrong = "", traceback.format_exc()
+            os.write(writer, json.dumps([said, wrong[-2000:], peak_mib()]).encode())
+            code = 0
+        os._exit(code)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as answer:
+        told = answer.read()
+    os.waitpid(child, 0)
+    said, wrong, row.peak_mib = json.loads(told) if told else ("", "the controller ended", 0.0)
+    row.own = int(said != "answered")
+    name = f"{attack} by {stream} {step}".strip()
+    if wrong:
+        row.wrong.append(f"{name}: {wrong}")
+    elif not said.isprintable() or len(said) > 1000:
+        row.wrong.append(f"{name}: no sentence: {said[:200]!r}")
+    if row.peak_mib > MOST_MIB:
+        row.wrong.append(f"{name}: {row.peak_mib:.0f} MiB")
+    return row
+
+
+def channel_rows(attacks: Sequence[str], streams: Sequence[str], steps: Sequence[str]) -> list[Row]:
+    """Each attack by each stream, when the agent is to greet and when it is to answer."""
+    rows = []
+    for attack in attacks:
+        whole = Row(attack)
+        for stream in streams:
+            for step in steps:
+                add(whole, in_a_process(attack, stream, step))
+        rows.append(whole)
+    return rows
+
+
+# Whole runs.
+
+BASE = 24_000
+RUN_ATTACKS = (
+    "none",
+    "lies of its result",
+    "marks without end",
+    "console without end",
+    "a line without end",
+    "bad UTF-8",
+    "NULs",
+    "nested",
+    "a number of 4000 digits",
+    "NaN",
+    "wrong ids",
+    "answers twice",
+    "half closed",
+    "forged marks",
+    "late",
+    "escapes in an error",
+    "ok is a list",
+    "an answer of 8 MiB",
+    "half a surrogate pair",
+    "storm to neighbours and host",
+    "dies",
+    "forged test frames",
+)
+"""By their numbers in ``hostile_agent.c``."""
+COSTS_NOTHING = frozenset({"none", "bad UTF-8", "NULs", "NaN", "wrong ids", "answers twice", "late"})
+IN_TRAFFIC = frozenset({"storm to neighbours and host", "forged test frames"})
+FORWARD = (
+    "{workload: forward, frame_size_bytes: 64, first_rate_frames_per_second: 2000, rate_factor: 1000,"
+    " point_milliseconds: 200, cpu_milliseconds: 0, stop_below_share: 1}"
+)
+"""What such a guest is to do as well, and the good ones beside it."""
+AT_ONCE = 3
+"""A guest that dies is started again so often in a block."""
+
+
+def hostile_program(folder: Path) -> Path:
+    """The program that stands for the agent: the shim, the real agent, and how long the shim is."""
+    shim, program = folder / "shim", folder / "virtoll-agent"
+    subprocess.run(
+        ["cc", "-static", "-O1", "-o", str(shim), str(HERE / "hostile_agent.c")], check=True, stdout=subprocess.DEVNULL
+    )
+    own = shim.read_bytes()
+    program.write_bytes(own + built_agent().read_bytes() + b"VTLHOSTL" + struct.pack("=Q", len(own)))
+    program.chmod(0o755)
+    return program
+
+
+@contextlib.contextmanager
+def watched_links() -> Iterator[list[bytes]]:
+    """Frames of the storm on any link of this machine's own network, collected while the context is open."""
+    found: list[bytes] = []
+    capture = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+    capture.settimeout(0.2)
+    over = threading.Event()
+
+    def collect() -> None:
+        while not over.is_set():
+            with contextlib.suppress(TimeoutError):
+                frame = capture.recv(2048)
+                if MARK in frame:
+                    found.append(frame)
+
+    thread = threading.Thread(target=collect)
+    thread.start()
+    try:
+        yield found
+    finally:
+        over.set()
+        thread.join()
+        capture.close()
+
+
+def family_peak(process: int) -> float:
+    """The most memory of a ``virtoll`` and of each Python below it."""
+    peaks, left = [0.0], [process]
+    while left:
+        one = left.pop()
+        with contextlib.suppress(OSError):
+            words = Path(f"/proc/{one}/cmdline").read_bytes()
+            if b"virtoll" in words and b"python" in words:
+                peaks.append(peak_mib(one))
+            for task in Path(f"/proc/{one}/task").iterdir():
+                left += [int(word) for word in (task / "children").read_text().split()]
+    return max(peaks)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A run that is over."""
+
+    trials: Sequence[Any]
+    said: str
+    code: int
+    peak_mib: float
+    seen: int
+
+
+def ran(program: Path, into: Path, numbers: Sequence[int], platforms: Sequence[str]) -> Ran:
+    """``virtoll run`` of jobs that tell the hostile guests which attack is asked for."""
+    experiment = into / "hostile.yaml"
+    jobs = "\n".join(f"  - {{workload: superpi, digits: {BASE + number}}}" for number in numbers)
+    if IN_TRAFFIC & {RUN_ATTACKS[number] for number in numbers}:
+        jobs += f"\n  - {FORWARD}"
+    experiment.write_text(
+        f"name: hostile\nquestion: What does it cost?\nplatforms: [{', '.join(platforms)}]\nblocks: 1\nrounds: 1\n"
+        f"guest: {{vcpus: 1, memory: 128MiB}}\nworkloads:\n{jobs}\n",
+        encoding="utf-8",
+    )
+    environment = {
+        **os.environ,
+        "VIRTOLL_AGENT": str(program),
+        "VIRTOLL_CACHE": str(program.parent / "cache"),
+        "PYTHONPATH": str(ROOT / "src"),
+    }
+    argv = [sys.executable, "-m", "virtoll", "run", str(experiment), "--into", str(into / "run")]
+    with watched_links() as found, tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(argv, stdout=output, stderr=subprocess.STDOUT, env=environment, cwd=into)
+        peak = 0.0
+        while process.poll() is None:
+            peak = max(peak, family_peak(process.pid))
+            time.sleep(0.1)
+        output.seek(0)
+        said = output.read().decode(errors="replace")
+        seen = len(found)
+    trials = RunFolder.open(into / "run").latest_trials() if (into / "run").exists() else []
+    return Ran(list(trials), said, process.returncode, peak, seen)
+
+
+def judged(ran: Ran, numbers: Sequence[int], hostile: str) -> list[Row]:
+    """A row for each attack of a run."""
+    rows = []
+    for number in numbers:
+        name = RUN_ATTACKS[number]
+        row = Row(f"run: {name}", cases=1, peak_mib=ran.peak_mib)
+        own = [one for one in ran.trials if one.parameters.get("digits") == BASE + number]
+        if name in IN_TRAFFIC:
+            own += [one for one in ran.trials if one.workload == "forward"]
+        # A frame that was never sent and was believed would end its trial: the books would not balance.
+        row.sent = sum(point.sink.forged_frames or 0 for trial in own for point in trial.points or ())
+        for trial in own:
+            reason = trial.reason or ""
+            if not reason.isprintable() or len(reason) > 1000 or "Traceback" in reason:
+                row.wrong.append(f"{name}: no sentence: {reason[:200]!r}")
+            if trial.status == "ok":
+                continue
+            if trial.platform != hostile:
+                row.others += 1
+                row.wrong.append(f"{name}: {trial.platform} is {trial.status}: {reason}")
+                row.counted += int("were never sent" in reason)
+            else:
+                row.counted += int("were never sent" in reason)
+                row.own += 1
+                if name in COSTS_NOTHING:
+                    row.wrong.append(f"{name}: {trial.status}: {reason}")
+        if not own:
+            row.wrong.append(f"{name}: no trial, exit code {ran.code}: {ran.said[-1000:]}")
+        rows.append(row)
+    if "Traceback" in ran.said or ran.code not in (0, 1):
+        rows[0].wrong.append(f"exit code {ran.code}: {ran.said[-2000:]}")
+    if ran.seen:
+        rows[0].wrong.append(f"{ran.seen} frames of a guest's were seen on this machine's own links")
+    if ran.peak_mib > MOST_MIB:
+        rows[0].wrong.append(f"{ran.peak_mib:.0f} MiB")
+    return rows
+
+
+def run_rows(
+    chance: random.Random, numbers: Sequence[int], platforms: Sequence[str] = ("native", "netns", "runc")
+) -> list[Row]:
+    """Every attack in some run, a few together, in an order by chance; the last platform's guests attack."""
+    rows = []
+    order = list(numbers)
+    chance.shuffle(order)
+    with tempfile.TemporaryDirectory(prefix="virtoll-hostile-", dir="/var/tmp") as folder:
+        program = hostile_program(Path(folder))
+        for first in range(0, len(order), AT_ONCE):
+            part = order[first : first + AT_ONCE]
+            into = Path(folder) / f"run-{first}"
+            into.mkdir()
+            rows += judged(ran(program, into, part, platforms), part, platforms[-1])
+            shutil.rmtree(into)
+    return rows
+
+
+def main(arguments: list[str]) -> int:
+    """All parts; 1 where an attack did what it should not."""
+    from benches.survive.hostile_peer import ATTACKS
+
+    parser = argparse.ArgumentParser(prog="guests", description=__doc__)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
+    parser.add_argument("--count", type=int, default=20, help="trials with forged frames, for each sink")
+    parser.add_argument("--only", default=",".join(PARTS), help="parts, by comma: forged, channel, run")
+    wanted = parser.parse_args(arguments)
+    print(f"seed {wanted.seed}", flush=True)
+    chance, rows = random.Random(wanted.seed), list[Row]()
+    parts = wanted.only.split(",")
+    if "forged" in parts:
+        rows += forged_rows(chance, wanted.count)
+    if "channel" in parts:
+        rows += channel_rows(list(ATTACKS), STREAMS, ("answer", "greeting"))
+    if "run" in parts:
+        rows += run_rows(chance, range(len(RUN_ATTACKS)))
+    print(table(rows))
+    wrong = [sentence for row in rows for sentence in row.wrong]
+    for sentence in wrong:
+        print(sentence)
+    return 1 if wrong else 0
