@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from virtoll.errors import RunFolderError, StorageError
 from virtoll.runfolder.opened import open_file
