@@ -214,7 +214,9 @@ def test_arguments_arrive_over_ssh_as_they_were(log: Path) -> None:
     host = SshHost("bench@peer")
     said = host.run(["printf", "%s|", "two words", "$HOME", "'", "*", ""], "test")
     assert said == "two words|$HOME|'|*||"
-    assert log.read_text().startswith("ssh -T -o BatchMode=yes -o ConnectTimeout=10 -o ForwardAgent=no -o ForwardX11=no bench@peer -- printf")
+    assert log.read_text().startswith(
+        "ssh -T -o BatchMode=yes -o ConnectTimeout=10 -o ForwardAgent=no -o ForwardX11=no bench@peer -- printf"
+    )
 
 
 def test_a_program_is_copied_and_run(log: Path) -> None:
