@@ -75,7 +75,7 @@ def test_help_is_reached_by_all_its_ways() -> None:
     ("names", "complaint"),
     [
         (("nothing",), "virtoll: virtoll has no command 'nothing'; choose one of: run, "),
-        (("image", "eat"), "virtoll: virtoll image has no command 'eat'; choose one of: build, list, show\n"),
+        (("image", "eat"), "virtoll: virtoll image has no command 'eat'; choose one of: build, list, show, sbom\n"),
         (("run", "fast"), "virtoll: virtoll run has no commands below it; leave out 'fast'\n"),
     ],
 )

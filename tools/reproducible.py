@@ -12,10 +12,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 EPOCH = "1700000000"
+PLACES = {"one": ".", "two": "deeper/and/deeper"}
 _WHEEL = "from setuptools import build_meta as b; import sys; b.build_wheel(sys.argv[1])"
 
 
@@ -42,8 +44,9 @@ def main() -> int:
     if shutil.which("cargo") is None:
         print("reproducible: cargo is missing: install stable Rust, for example with rustup", file=sys.stderr)
         return 2
-    with tempfile.TemporaryDirectory(prefix="virtoll-twice-", dir="/var/tmp") as name:
-        one, two = build(Path(name) / "one", "."), build(Path(name) / "two", "deeper/and/deeper")
+    with tempfile.TemporaryDirectory(prefix="virtoll-twice-", dir="/var/tmp") as name, ThreadPoolExecutor() as pool:
+        builds = [pool.submit(build, Path(name) / place, depth) for place, depth in PLACES.items()]
+        one, two = (one.result() for one in builds)
     print("| file | SHA-256 | second build |\n| --- | --- | --- |")
     for file, digest in one.items():
         print(f"| {file} | `{digest}` | {'the same' if two.get(file) == digest else two.get(file, 'none')} |")

@@ -229,12 +229,15 @@ def place(source: Path, target: Path) -> bool:
 
 
 def without_this_machine(triple: str) -> list[str]:
-    """Options of cargo by which the program names no folder of this user's, so that it is the same one everywhere.
+    """Options of cargo by which the program names no folder of this machine's, so that it is the same one everywhere.
 
-    They come to what .cargo/config.toml says. The names are in the crates' panics; our own are relative already.
+    They come to what .cargo/config.toml says. The names are those in panics: of the crates' sources as they were
+    downloaded, of what build scripts wrote, and of this clone. Where several begin a path, the last is taken.
     """
     home = os.environ.get("CARGO_HOME") or Path.home() / ".cargo"
-    flags = [f"--remap-path-prefix={Path(home).absolute()}/registry/src=/crates"]
+    target = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
+    names = {ROOT: "/virtoll", target: "/target", Path(home).absolute() / "registry/src": "/crates"}
+    flags = [f"--remap-path-prefix={folder}={name}" for folder, name in names.items()]
     return ["--config", f"target.{triple}.rustflags={json.dumps(flags)}"]
 
 
