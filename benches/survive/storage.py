@@ -19,7 +19,7 @@ from typing import Final
 
 from benches.survive.faulty_disk import CHANGING, EVERY, LOOKING, SYNCING, Fault, Seen, mounted, own_mounts, tmpfs
 from benches.survive.forked import Ended, warm
-from benches.survive.storage_power import of_a_run
+from benches.survive.storage_power import PRODUCTS, of_a_product, of_a_run
 from benches.survive.storage_products import COMMANDS, FAULTS, try_command
 from benches.survive.storage_runs import HEAD, Bench, Tally, judge
 from benches.survive.storage_writers import clock, two_writers, unlike_clocks
@@ -119,6 +119,11 @@ def product(command: str, fault: str, campaign: Campaign) -> Tally:
     return tally
 
 
+def lost_product(command: str, campaign: Campaign) -> Tally:
+    """Power lost while a command makes something of a finished run."""
+    return of_a_product(campaign.bench, campaign.chance, command, most=20 * campaign.count or 2000)
+
+
 def _count(campaign: Campaign, tally: Tally, into: Path, ended: Ended, seen: Seen) -> None:
     tally.cases += 1
     tally.hit += bool(seen.failed)
@@ -151,6 +156,7 @@ ROWS: Final[Mapping[str, Callable[[Campaign], Tally]]] = {
     "clock": lambda own: clock(own.bench, own.chance, own.count or 20),
     "clock-between": lambda own: unlike_clocks(own.bench),
     "power": lambda own: of_a_run(own.bench, own.chance, own.count or 200, most=50 * own.count),
+    **{f"power-{name}": functools.partial(lost_product, name) for name in PRODUCTS},
 }
 
 
