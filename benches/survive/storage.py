@@ -22,7 +22,7 @@ from benches.survive.forked import Ended, warm
 from benches.survive.storage_power import PRODUCTS, of_a_product, of_a_run
 from benches.survive.storage_products import COMMANDS, FAULTS, try_command
 from benches.survive.storage_runs import HEAD, Bench, Tally, judge
-from benches.survive.storage_writers import clock, two_writers, unlike_clocks
+from benches.survive.storage_writers import clock, two_hosts, two_writers, unlike_clocks
 
 _MEMORY_BYTES = 512 << 20
 
@@ -153,6 +153,7 @@ ROWS: Final[Mapping[str, Callable[[Campaign], Tally]]] = {
         for fault in FAULTS
     },
     "two": lambda own: two_writers(own.bench, own.chance, own.count or 100),
+    "two-hosts": lambda own: two_hosts(own.bench, own.chance, own.count or 100),
     "clock": lambda own: clock(own.bench, own.chance, own.count or 20),
     "clock-between": lambda own: unlike_clocks(own.bench),
     "power": lambda own: of_a_run(own.bench, own.chance, own.count or 200, most=50 * own.count),

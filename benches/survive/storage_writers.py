@@ -59,6 +59,29 @@ def two_writers(bench: Bench, chance: random.Random, count: int) -> Tally:
     return tally
 
 
+def two_hosts(bench: Bench, chance: random.Random, count: int) -> Tally:
+    """Two writers by two mounts of one folder, of which neither sees the other's locks of folders, as NFS has it."""
+    tally = Tally("two hosts on one run by a shared file system")
+    shared = Fault(fsync_seconds=0.02, exchanges=False, shared_locks=True)
+    for number in range(count):
+        into = _begun(bench, chance)
+        names = _PAIRS[number % len(_PAIRS)]
+        hosts = [bench.place / "at", bench.place / "other"]
+        with mounted(into.parent, hosts[0], shared), mounted(into.parent, hosts[1], shared):
+            ways = [
+                started(*_words(bench, name, host / "c"), changed=bench.variables)
+                for name, host in zip(names, hosts, strict=True)
+            ]
+            ends = [ended(one) for one in ways]
+        tally.cases += 1
+        for name, one in zip(names, ends, strict=True):
+            tally.hit += _REFUSED in one.err
+            tally.told(name, one)
+        judge(bench, into, ends, tally)
+        once_written(into / PART, tally)
+    return tally
+
+
 def once_written(part: Path, tally: Tally) -> None:
     """No trial has two records: two controllers did not both measure it."""
     numbers = [json.loads(line)["trial"] for line in stored(part)]

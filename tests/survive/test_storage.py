@@ -51,7 +51,7 @@ def survive(*arguments: str) -> str:
 @needs_fuse
 @pytest.mark.parametrize(
     "rows",
-    [("eio-", "read-only"), ("full", "two"), ("merge-",), ("power-merge",)],
+    [("eio-", "read-only"), ("full-", "two"), ("merge-",), ("power-merge",)],
     ids=["failing", "full, and two controllers", "commands", "lost power"],
 )
 def test_a_fault_of_the_disk_costs_no_finished_trial(rows: tuple[str, ...]) -> None:
@@ -132,7 +132,7 @@ def test_where_a_finished_run_has_no_room_for_its_digests_it_goes_on(tmp_path: P
 
     from virtoll.runfolder.store import RunFolder
 
-    write(tmp_path / "run", Truth(costs={"native": {}, "netns": {}}, blocks=1))
+    write(tmp_path / "run", Truth(costs={"native": {}, "native-again": {}, "netns": {}}, blocks=1))
     run = RunFolder.open(tmp_path / "run")
     run.set_state("running", None)
     (run.path / "SHA256SUMS.new").mkdir()  # nothing can be written there
@@ -152,7 +152,7 @@ def test_a_run_that_changes_while_it_is_packed_makes_no_archive(
     from virtoll.runfolder import packing
 
     run = tmp_path / "run"
-    write(run, Truth(costs={"native": {}, "netns": {}}, blocks=1))
+    write(run, Truth(costs={"native": {}, "native-again": {}, "netns": {}}, blocks=1))
     listed = packing._listed
 
     def then_it_grows(folder: Path, opened: packing.RunFolder) -> packing.Pack:
