@@ -46,6 +46,8 @@ DEV_PACKAGES = (
     "iptables",  # tests drop known frames at a known place
     "kmod",  # depmod, by which tests judge the order of the guest's modules
     "libclang-rt-dev",  # libFuzzer, by which `make fuzz` need not compile its own
+    "libfaketime",  # tests set the clock that a run sees
+    "libfuse3-3",  # tests measure on disks that fail
     "libxml2-utils",  # xmllint, by which virt-xml-validate judges libvirt's domains
     "munge",  # who a message of Slurm's is from, in the cluster of tests
     "openssh-server",  # tests reach hosts by the real SSH; each sshd is started by its test in a namespace

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import fcntl
 import os
 import pickle
 import signal
@@ -51,7 +52,9 @@ class Fault:
     ``kinds``: which calls count, of `EVERY`. ``first``: the number of the first that fails, from 1; None: none does.
     ``times``: how many fail from there on; None: all. ``number``: the error. ``room_bytes``: what may be written
     besides what is there, the last write in part; None: no limit. ``fsync_seconds``: how long each fsync takes.
-    ``exchanges``: whether two folders can be exchanged. ``recorded``: keep every change.
+    ``exchanges``: whether two folders can be exchanged. ``shared_locks``: locks
+    of files are those of the folder below, and of folders the mount's own, as NFS has them. ``recorded``: keep every
+    change.
     """
 
     kinds: frozenset[str] = EVERY
@@ -61,6 +64,7 @@ class Fault:
     room_bytes: int | None = None
     fsync_seconds: float = 0.0
     exchanges: bool = True
+    shared_locks: bool = False
     recorded: bool = False
 
 
@@ -162,7 +166,7 @@ def _serve(below: Path, at: Path, fault: Fault, told: int, begun: int) -> None:
         _libc.prctl(_PARENT_DIES, signal.SIGKILL)
         mfusepy: Any = __import__("mfusepy")
 
-        class Server(mfusepy.FUSE):  # type: ignore[misc, name-defined]
+        class Server(mfusepy.FUSE):  # type: ignore[misc]
             """Hands a rename's flags on."""
 
             def rename_fuse_3(self, old: bytes, new: bytes, flags: int) -> int:
@@ -193,6 +197,8 @@ class _Disk:
         self._written = 0
         self._numbers: dict[int, int] = {}  # of the folder below: a file system may use one again
         self.seen = Seen()
+        if fault.shared_locks:
+            self.flock = self._flock  # libfuse looks for the name: without one a lock is the mount's own
 
     def init(self, _path: str) -> None:
         """It is mounted."""
@@ -338,7 +344,10 @@ class _Disk:
 
     def utimens(self, path: str, times: tuple[int, int] | None = None) -> None:
         """When it was used."""
-        os.utime(self._at(path), ns=times, follow_symlinks=False)
+        if times is None:
+            os.utime(self._at(path), follow_symlinks=False)
+        else:
+            os.utime(self._at(path), ns=times, follow_symlinks=False)
 
     def statfs(self, path: str) -> dict[str, int]:
         """The room that is left."""
@@ -350,6 +359,10 @@ class _Disk:
             left = max(0, self._fault.room_bytes - self._written)
             facts |= {"f_frsize": 1, "f_bsize": 1, "f_bfree": left, "f_bavail": left}
         return facts
+
+    def _flock(self, _path: str, handle: int, operation: int) -> None:
+        """A lock of a file, which is not waited for."""
+        fcntl.flock(handle, operation | fcntl.LOCK_NB)
 
     def _at(self, path: str) -> str:
         return self._below + path

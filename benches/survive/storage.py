@@ -19,10 +19,10 @@ from typing import Final
 
 from benches.survive.faulty_disk import CHANGING, EVERY, LOOKING, SYNCING, Fault, Seen, mounted, own_mounts, tmpfs
 from benches.survive.forked import Ended, warm
-from benches.survive.storage_power import of_a_run
+from benches.survive.storage_power import PRODUCTS, of_a_product, of_a_run
 from benches.survive.storage_products import COMMANDS, FAULTS, try_command
 from benches.survive.storage_runs import HEAD, Bench, Tally, judge
-from benches.survive.storage_writers import clock, two_writers, unlike_clocks
+from benches.survive.storage_writers import clock, two_hosts, two_writers, unlike_clocks
 
 _MEMORY_BYTES = 512 << 20
 
@@ -119,6 +119,11 @@ def product(command: str, fault: str, campaign: Campaign) -> Tally:
     return tally
 
 
+def lost_product(command: str, campaign: Campaign) -> Tally:
+    """Power lost while a command makes something of a finished run."""
+    return of_a_product(campaign.bench, campaign.chance, command, most=20 * campaign.count or 2000)
+
+
 def _count(campaign: Campaign, tally: Tally, into: Path, ended: Ended, seen: Seen) -> None:
     tally.cases += 1
     tally.hit += bool(seen.failed)
@@ -148,9 +153,11 @@ ROWS: Final[Mapping[str, Callable[[Campaign], Tally]]] = {
         for fault in FAULTS
     },
     "two": lambda own: two_writers(own.bench, own.chance, own.count or 100),
+    "two-hosts": lambda own: two_hosts(own.bench, own.chance, own.count or 100),
     "clock": lambda own: clock(own.bench, own.chance, own.count or 20),
     "clock-between": lambda own: unlike_clocks(own.bench),
     "power": lambda own: of_a_run(own.bench, own.chance, own.count or 200, most=50 * own.count),
+    **{f"power-{name}": functools.partial(lost_product, name) for name in PRODUCTS},
 }
 
 

@@ -11,12 +11,14 @@ import hashlib
 import os
 import random
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from benches.survive.faulty_disk import MARK, Change, Fault, mounted
 from benches.survive.forked import called
 from benches.survive.power_loss import crashes, laid_out, tree
+from benches.survive.storage_products import COMMANDS, again, prepared, run_wrong
 from benches.survive.storage_runs import BLOCKS, PART, Bench, Tally, believed_wrongly, judge, stored
 
 from virtoll.campaign.preview import catalogue
@@ -65,15 +67,13 @@ def of_a_run(bench: Bench, chance: random.Random, resumed: int, *, most: int = 0
     tally = Tally("power lost during a run")
     changes, whole = recorded_run(bench)
     right = stored(whole / PART)
-    states = list(_states(changes, chance))
-    if most and most < len(states):
-        states = chance.sample(states, most)
+    states = _drawn(_states(changes, chance), chance, most)
     go_on = set(chance.sample(range(len(states)), min(resumed, len(states))))
     for place, (told, files) in enumerate(states):
         tally.cases += 1
         tally.hit += 1
         tally.finished += len(told)
-        _fill(bench.empty("left"), files)
+        laid_out(files, bench.empty("left"))
         part = bench.place / "left" / "c" / PART
         lost, believed = tally.lost, tally.believed
         try:
@@ -97,15 +97,21 @@ def of_a_run(bench: Bench, chance: random.Random, resumed: int, *, most: int = 0
     return tally
 
 
-Check = Callable[[Path], str | None]
-"""What is wrong with a state that is laid out in a folder, in words; None: it is the old one, the new one, or told."""
+PRODUCTS: Final[Mapping[str, str]] = {
+    "pack": "new.zst",
+    "unpack": "new/manifest.json",
+    "merge": "new/manifest.json",
+    "export": "new.json",
+    "new": "new.yaml",
+    "report": f"c/{PART}/report/index.html",
+}
+"""Commands, and a file that is there for good once they have ended."""
 
 
-def of_a_product(
-    bench: Bench, chance: random.Random, name: str, *, start: Path, work: Callable[[Path], None], check: Check
-) -> Tally:
-    """``start``: what is on the disk before; ``work`` changes it, given where it is mounted."""
+def of_a_product(bench: Bench, chance: random.Random, name: str, *, most: int = 0) -> Tally:
+    """A command over a finished run; ``most``: so many states, drawn; 0: all."""
     tally = Tally(f"power lost during {name}")
+    command, start = COMMANDS[name], prepared(bench)
     below, at = bench.empty("below"), bench.place / "at"
 
     def recorded() -> None:
@@ -116,7 +122,9 @@ def of_a_product(
                 os.fsync(descriptor)
                 os.close(descriptor)
         (at / f"{MARK[1:]}begun").exists()
-        work(at)
+        done = again(bench, command, at)
+        if done.code:
+            raise RuntimeError(done.err)
         (at / f"{MARK[1:]}done").exists()
 
     with mounted(below, at, Fault(recorded=True)) as seen:
@@ -124,19 +132,29 @@ def of_a_product(
     if ended.code:
         raise RuntimeError(ended.err)
     since = next(place for place, one in enumerate(seen.changes) if one.kind == "told")
-    for _, files in _states(seen.changes, chance, since):
+    for told, files in _drawn(_states(seen.changes, chance, since), chance, most):
         tally.cases += 1
         tally.hit += 1
         left = bench.empty("left")
-        _fill(left, files)
+        laid_out(files, left)
         try:
-            wrong = check(left)
+            wrong = command.wrong(left) or run_wrong(left / "c" / PART)
         except OSError as error:
             wrong = f"a traceback: {error!r}"
         if wrong is not None:
             tally.believed += 1
             tally.wrong.append(wrong)
+        if "done" in told and not (left / PRODUCTS[name]).exists():
+            tally.lost += 1
+            tally.wrong.append(f"{PRODUCTS[name]} is not there, though the command had ended")
     return tally
+
+
+def _drawn(
+    states: Iterable[tuple[tuple[str, ...], dict[str, bytes | None]]], chance: random.Random, most: int
+) -> list[tuple[tuple[str, ...], dict[str, bytes | None]]]:
+    every = list(states)
+    return chance.sample(every, most) if most and most < len(every) else every
 
 
 def _states(
@@ -152,7 +170,3 @@ def _states(
         if digest.digest() not in seen:
             seen.add(digest.digest())
             yield crash.told, files
-
-
-def _fill(folder: Path, files: dict[str, bytes | None]) -> None:
-    laid_out(files, folder)

@@ -51,10 +51,10 @@ def _archive(disk: Path) -> str | None:
         unpack(file, into)
     except VirtollError as error:
         return f"an archive is there that cannot be unpacked: {error}"
-    return _run(into)
+    return run_wrong(into)
 
 
-def _run(folder: Path) -> str | None:
+def run_wrong(folder: Path) -> str | None:
     """``wrong`` of a run's folder."""
     if not folder.exists() or not (folder / "manifest.json").exists():
         left = [one.name for one in folder.glob("*") if one.name != WRITER]
@@ -116,9 +116,11 @@ COMMANDS: Final[Mapping[str, Command]] = {
         lambda disk: ["pack", disk / "c" / PART, "--anonymous", "--output", disk / "new.zst"],
         _archive,
     ),
-    "unpack": Command(lambda disk: ["unpack", disk / ARCHIVE, "--into", disk / "new"], lambda disk: _run(disk / "new")),
+    "unpack": Command(
+        lambda disk: ["unpack", disk / ARCHIVE, "--into", disk / "new"], lambda disk: run_wrong(disk / "new")
+    ),
     "merge": Command(
-        lambda disk: ["campaign", "merge", disk / "c", "--into", disk / "new"], lambda disk: _run(disk / "new")
+        lambda disk: ["campaign", "merge", disk / "c", "--into", disk / "new"], lambda disk: run_wrong(disk / "new")
     ),
     "report": Command(lambda disk: ["report", disk / "c" / PART], _page),
     "export": Command(
@@ -181,7 +183,7 @@ def try_command(bench: Bench, name: str, fault: str, drawn: Callable[[int], list
         tally.hit += bool(met.failed)
         if name != "verify" or ended.err:  # it tells what has changed on the standard output
             tally.told(f"{name} at call {first}", ended)
-        wrong = command.wrong(left) or _run(left / "c" / PART)
+        wrong = command.wrong(left) or run_wrong(left / "c" / PART)
         if differences(left / "c" / PART) != ():
             wrong = f"the run has changed: {differences(left / 'c' / PART)}"
         if wrong is not None:

@@ -20,8 +20,12 @@ from typing import Final
 
 from benches.survive.faulty_disk import CHANGING, Fault, mounted
 from benches.survive.forked import Ended, ended, started
-from benches.survive.storage_runs import PART, TRIALS, Bench, Tally, judge, stored, whole_once
+from benches.survive.storage_runs import BLOCKS, PART, TRIALS, Bench, Tally, judge, stored, whole_once
 
+from virtoll.cli.output import console
+from virtoll.cli.progress import Names, PlainProgress
+from virtoll.experiment.plan import Trial
+from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.store import RunFolder
 
 _HOUR_NS: Final = 3600 * 10**9
@@ -51,6 +55,29 @@ def two_writers(bench: Bench, chance: random.Random, count: int) -> Tally:
             tally.hit += _REFUSED in one.err
             tally.told(name, one)
         judge(bench, into, ends[:2], tally)
+        once_written(into / PART, tally)
+    return tally
+
+
+def two_hosts(bench: Bench, chance: random.Random, count: int) -> Tally:
+    """Two writers by two mounts of one folder, of which neither sees the other's locks of folders, as NFS has it."""
+    tally = Tally("two hosts on one run by a shared file system")
+    shared = Fault(fsync_seconds=0.02, exchanges=False, shared_locks=True)
+    for number in range(count):
+        into = _begun(bench, chance)
+        names = _PAIRS[number % len(_PAIRS)]
+        hosts = [bench.place / "at", bench.place / "other"]
+        with mounted(into.parent, hosts[0], shared), mounted(into.parent, hosts[1], shared):
+            ways = [
+                started(*_words(bench, name, host / "c"), changed=bench.variables)
+                for name, host in zip(names, hosts, strict=True)
+            ]
+            ends = [ended(one) for one in ways]
+        tally.cases += 1
+        for name, one in zip(names, ends, strict=True):
+            tally.hit += _REFUSED in one.err
+            tally.told(name, one)
+        judge(bench, into, ends, tally)
         once_written(into / PART, tally)
     return tally
 
@@ -109,47 +136,71 @@ class Clock:
 
 
 def clock(bench: Bench, chance: random.Random, count: int) -> Tally:
-    """The clock is set by an hour after a trial that is drawn, forward and back in turns; the run tells that it was."""
+    """The clock is set by an hour after a trial that is drawn, forward and back in turns; nothing rests on it."""
     tally = Tally("clock set by an hour during a run")
     for number in range(count):
         step = 3600 if number % 2 == 0 else -3600
         own = Clock(bench.empty("clock") / "clock")
         own.set(0)
         into = bench.empty("stepped")
-        after = chance.randint(1, TRIALS - 1)
-        ends = _stepped(bench, into, own, lambda told, after=after, own=own, step=step: told == after and own.set(step))
+        ends = _stepped(bench, into, own, chance.randint(1, TRIALS - 1), step)
         tally.cases += 1
         tally.hit += 1
         tally.told("run", ends)
-        told = abs(step) * 10**9
-        trials = RunFolder.open(into / PART).trials()
-        begun = [one.started_realtime_ns or 0 for one in trials]
-        moved = max(abs(later - one) for one, later in pairwise(begun))
-        if abs(moved - told) > told // 2:
+        begun = [one.started_realtime_ns or 0 for one in RunFolder.open(into / PART).trials()]
+        moved = max((later - one for one, later in pairwise(begun)), key=abs)
+        if abs(moved - step * 10**9) > _HOUR_NS // 2:
             tally.wrong.append(f"the clock was not set: {moved} ns")
         judge(bench, into, [ends], tally)
         tally.wrong += _derived(into / PART)
     return tally
 
 
-def _stepped(bench: Bench, into: Path, own: Clock, told: object) -> Ended:
-    """The run as a process of its own: a library is preloaded when a program begins. ``told`` after each trial."""
-    assert callable(told)
-    words = ["campaign", "block", str(bench.experiment), "--block", "1-2", "--into", str(into)]
-    where = {**os.environ, **bench.variables, **own.variables, "PYTHONUNBUFFERED": "1", "PYTHONPATH": sys.path[1]}
-    out = []
-    with subprocess.Popen(
-        [sys.executable, "-m", "virtoll", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=where, text=True
-    ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        for line in process.stdout:
-            out.append(line)
-            head = line.partition("/")[0]
-            if head.isdecimal():
-                told(int(head))
-        err = process.stderr.read()
-    return Ended(process.returncode, "".join(out), err)
+class Setting(PlainProgress):
+    """Sets the clock after a trial."""
+
+    def __init__(self, part: Path, own: Clock, after: int, step: int) -> None:
+        """``after``: how many trials have ended; ``step``: s."""
+        super().__init__(console(), Names(part))
+        self._own, self._after, self._step, self._ended = own, after, step, 0
+
+    def trial_ends(self, trial: Trial, record: TrialRecord) -> None:
+        """At once, so that the next trial begins with it."""
+        super().trial_ends(trial, record)
+        self._ended += 1
+        if self._ended == self._after:
+            self._own.set(self._step)
+
+
+def _stepped(bench: Bench, into: Path, own: Clock, after: int, step: int) -> Ended:
+    """The run as a process of its own, since a library is preloaded when a program begins."""
+    words = [str(own.file), str(after), str(step), str(bench.experiment), str(into)]
+    where = {**os.environ, **bench.variables, **own.variables, "PYTHONPATH": os.pathsep.join(sys.path[:2])}
+    done = subprocess.run(
+        [sys.executable, "-m", "benches.survive.storage_writers", *words],
+        capture_output=True,
+        text=True,
+        env=where,
+        check=False,
+    )
+    return Ended(done.returncode, done.stdout, done.stderr)
+
+
+def _measured_here(file: str, after: str, step: str, experiment: str, into: str) -> None:
+    """In the process whose clock is libfaketime's: the campaign's blocks, as ``campaign block`` measures them."""
+    from virtoll.campaign.parts import joined_campaign, part_of
+    from virtoll.campaign.pipeline import measure
+    from virtoll.campaign.preview import catalogue, plan_of
+    from virtoll.experiment.parse import parse_experiment
+    from virtoll.runfolder.overview import writing
+
+    parsed = parse_experiment(Path(experiment).read_text(encoding="utf-8"), Path(experiment), catalogue())
+    blocks = tuple(range(BLOCKS))
+    joined_campaign(Path(into), parsed, part_of(parsed, plan_of(parsed), blocks))
+    part = Path(into) / PART
+    progress = Setting(part, Clock(Path(file)), int(after), int(step))
+    with writing(part):
+        measure(parsed, part, ["virtoll"], progress, blocks=blocks)
 
 
 def _derived(part: Path) -> Iterator[str]:
@@ -186,3 +237,7 @@ def unlike_clocks(bench: Bench) -> Tally:
     else:
         tally.wrong.append(f"the runs are {folders}")
     return tally
+
+
+if __name__ == "__main__":
+    _measured_here(*sys.argv[1:])

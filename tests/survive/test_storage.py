@@ -1,0 +1,178 @@
+"""What holds when the disk does not: full, read-only, failing, without power; two controllers; a clock that is set.
+
+The long form is ``make survive``. Each call here is a process with a mount namespace of its own.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from benches.survive.faulty_disk import Change
+from benches.survive.power_loss import Crash, crashes, not_durable, tree
+from benches.survive.storage import ROWS
+from benches.survive.storage_writers import FAKETIME
+from tests.support.commands import REPOSITORY, environment
+
+from virtoll.errors import StorageError, UsageError
+from virtoll.runfolder import jsonlines
+from virtoll.runfolder.overview import is_written, writing
+from virtoll.runfolder.packing import pack
+from virtoll.runfolder.sums import WRITER, differences, write_sums
+
+INSIDE_LAB = False
+_LIBRARY = list(Path("/usr/lib").glob("*/libfuse3.so*"))
+needs_fuse = pytest.mark.skipif(
+    not (os.access("/dev/fuse", os.R_OK | os.W_OK) and _LIBRARY and os.geteuid() == 0),
+    reason="needs root, /dev/fuse and libfuse3 for a failing disk",
+)
+needs_faketime = pytest.mark.skipif(not FAKETIME, reason="needs Debian's libfaketime for a clock that is set")
+
+
+def survive(*arguments: str) -> str:
+    """The table of some rows; all must have held."""
+    ended = subprocess.run(
+        [sys.executable, "benches/survive", "storage", *arguments],
+        cwd=REPOSITORY,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout
+
+
+@needs_fuse
+@pytest.mark.parametrize(
+    "rows",
+    [("eio-", "read-only"), ("full-", "two"), ("merge-",), ("power-merge",)],
+    ids=["failing", "full, and two controllers", "commands", "lost power"],
+)
+def test_a_fault_of_the_disk_costs_no_finished_trial(rows: tuple[str, ...]) -> None:
+    chosen = [word for row in rows for word in ("--only", row)]
+    table = survive("--seed", "18", "--count", "1", *chosen)
+    told = [line for line in table.splitlines() if line.startswith("| ")]
+    assert len(told) > 2 * sum(name.startswith(rows) for name in ROWS) - 1
+
+
+@needs_fuse
+@needs_faketime
+def test_nothing_rests_on_a_clock_that_is_set() -> None:
+    assert "| clock set by an hour during a run | 2 | 2 | 16 | 0 | 0 | 0 |" in survive(
+        "--seed", "18", "--count", "2", "--only", "clock"
+    )
+
+
+NEW_FILE = [
+    Change("create", node=1, folder=0, name="a"),
+    Change("write", node=1, offset=0, data=b"whole"),
+    Change("fsync", node=1),
+]
+
+
+def test_a_name_is_durable_by_its_folders_sync_alone() -> None:
+    assert not_durable(NEW_FILE) == [0]
+    assert tree(NEW_FILE, Crash(3, frozenset({0}))) == {}
+    assert not_durable([*NEW_FILE, Change("fsync", node=0)]) == []
+
+
+def test_every_legal_loss_of_a_replacement_without_a_sync_is_met() -> None:
+    """The classic fault: a file that was not synced takes another's place, which then is empty."""
+    old = [*NEW_FILE, Change("fsync", node=0)]
+    put = [
+        Change("create", node=2, folder=0, name="a.new"),
+        Change("write", node=2, offset=0, data=b"new"),
+        Change("rename", node=2, folder=0, name="a.new", to_folder=0, to_name="a"),
+    ]
+    held = {tree([*old, *put], one).get("a") for one in crashes([*old, *put], random.Random(1), len(old))}
+    assert held == {b"whole", b"new", b"", b"n", b"\0\0\0"}
+    safe = [*put[:2], Change("fsync", node=2), put[2]]
+    held = {tree([*old, *safe], one).get("a") for one in crashes([*old, *safe], random.Random(1), len(old))}
+    assert held == {b"whole", b"new"}
+
+
+def test_the_next_record_takes_the_place_of_a_torn_one_that_could_not_be_cut_off(tmp_path: Path) -> None:
+    file = tmp_path / "commands.jsonl"
+    jsonlines.append(file, {"a": 1})
+    with file.open("ab") as opened:
+        opened.write(b'{"a": 2')
+    jsonlines.append(file, {"a": 3})
+    assert [line for _, line in jsonlines.read(file)] == [b'{"a":1}', b'{"a":3}']
+
+
+def test_a_lock_in_the_folder_is_one_for_all_hosts(tmp_path: Path) -> None:
+    """Who cannot see a lock of the folder itself, as over NFS, meets the file's; a killed writer's is taken over."""
+    import fcntl
+
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / WRITER).touch()
+    assert not is_written(folder)
+    with (folder / WRITER).open("r+") as elsewhere:
+        fcntl.flock(elsewhere, fcntl.LOCK_EX)
+        assert is_written(folder)
+        with pytest.raises(UsageError, match="a process writes this run now"), writing(folder):
+            pass
+    with writing(folder):
+        assert is_written(folder)
+        (folder / "trials.jsonl").write_text("{}\n", encoding="utf-8")
+        write_sums(folder)
+    assert sorted(path.name for path in folder.iterdir()) == ["SHA256SUMS", "trials.jsonl"]
+    assert differences(folder) == ()
+
+
+def test_where_a_finished_run_has_no_room_for_its_digests_it_goes_on(tmp_path: Path) -> None:
+    from tests.support.synthetic_run import Truth, write
+
+    from virtoll.runfolder.store import RunFolder
+
+    write(tmp_path / "run", Truth(costs={"native": {}, "native-again": {}, "netns": {}}, blocks=1))
+    run = RunFolder.open(tmp_path / "run")
+    run.set_state("running", None)
+    (run.path / "SHA256SUMS.new").mkdir()  # nothing can be written there
+    with pytest.raises(StorageError, match="cannot write"):
+        run.set_state("complete", None)
+    assert run.state().state == "interrupted"
+    (run.path / "SHA256SUMS.new").rmdir()
+    run.set_state("complete", None)
+    assert differences(run.path) == ()
+
+
+def test_a_run_that_changes_while_it_is_packed_makes_no_archive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.support.synthetic_run import Truth, write
+
+    from virtoll.runfolder import packing
+
+    run = tmp_path / "run"
+    write(run, Truth(costs={"native": {}, "native-again": {}, "netns": {}}, blocks=1))
+    listed = packing._listed
+
+    def then_it_grows(folder: Path, opened: packing.RunFolder) -> packing.Pack:
+        found = listed(folder, opened)
+        with (folder / "trials.jsonl").open("ab") as file:
+            file.write(b"{}\n")
+        return found
+
+    monkeypatch.setattr(packing, "_listed", then_it_grows)
+    with pytest.raises(UsageError, match=r"trials\.jsonl: changes while it is packed"):
+        pack(run, tmp_path / "run.zst")
+    assert not (tmp_path / "run.zst").exists()
+
+
+def test_a_disk_that_fails_at_a_look_is_told_in_a_sentence() -> None:
+    from virtoll.errors import disk_failure
+
+    told = disk_failure(OSError(errno.EIO, os.strerror(errno.EIO), "/data/run"))
+    assert str(told) == (
+        "cannot use /data/run: Input/output error. What is stored is intact; see to its disk, then try again."
+    )
+    assert disk_failure(OSError(errno.EACCES, "no", "/data/run")) is None
+    assert disk_failure(OSError(errno.EIO, "no")) is None
