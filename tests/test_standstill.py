@@ -9,12 +9,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support import machine
+from tests.support import experiments, machine
 
-from virtoll.campaign import standstill
+from virtoll.campaign import live_guest, standstill
+from virtoll.campaign.pipeline import measure
+from virtoll.campaign.progress import SilentProgress
 from virtoll.lab.inside import wait_until
+from virtoll.runfolder.store import RunFolder
+from virtoll.workloads.base import Bench, Measurement
+from virtoll.workloads.superpi import SuperPi
 
 REAL = Path("/proc")
+IS_STOPPED = standstill.is_stopped  # one test counts how often it is called
+JOB = {"workload": "superpi", "digits": 1000}
 
 
 @pytest.fixture
@@ -29,7 +36,7 @@ def process() -> Iterator[subprocess.Popen[bytes]]:
 def stop(process: subprocess.Popen[bytes]) -> None:
     """Stop it; it stands still when this returns."""
     os.kill(process.pid, signal.SIGSTOP)
-    wait_until(lambda: standstill.is_stopped(process.pid), machine.END_SECONDS, "its stop")
+    wait_until(lambda: IS_STOPPED(process.pid), machine.END_SECONDS, "its stop")
 
 
 def test_a_process_that_was_stopped_is_found(process: subprocess.Popen[bytes]) -> None:
@@ -50,6 +57,36 @@ def test_a_stop_before_and_after_is_none_meanwhile(process: subprocess.Popen[byt
         pass
     stop(process)
     assert found == set()
+
+
+def test_a_trial_whose_guest_was_stopped_fails_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, process: subprocess.Popen[bytes]
+) -> None:
+    """The guest, a model, has a real process here, which is stopped in its first trial and looked at twice."""
+    looks: list[int] = []
+    measured = SuperPi.measure
+
+    def counted(pid: int) -> bool:
+        looks.append(pid)
+        return IS_STOPPED(pid)
+
+    def stopped_once(job: SuperPi, bench: Bench) -> Measurement:
+        if not looks:
+            stop(process)
+            wait_until(lambda: len(looks) >= 3, machine.END_SECONDS, "that it is looked at")
+            os.kill(process.pid, signal.SIGCONT)
+        return measured(job, bench)
+
+    monkeypatch.setattr(live_guest, "_pids", lambda _: (process.pid,))
+    monkeypatch.setattr(SuperPi, "measure", stopped_once)
+    wanted = experiments.parsed(platforms=[experiments.fake("model")], baseline="model", workloads=[JOB], blocks=2)
+    with monkeypatch.context() as counting:
+        counting.setattr(standstill, "is_stopped", counted)
+        measure(wanted, tmp_path / "run", ["virtoll"], SilentProgress())
+    first, second = RunFolder.open(tmp_path / "run").trials()
+    assert (first.status, second.status) == ("failed", "ok")
+    assert first.reason is not None
+    assert "it was stopped (SIGSTOP) while it was measured; what it did is not known" in first.reason
 
 
 def test_who_is_traced_stands_still_as_it_works(tmp_path: Path) -> None:

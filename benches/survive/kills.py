@@ -422,7 +422,19 @@ def cases(count: int, seed: int) -> list[Case]:
             awaited = drawn.choice(early) if early and drawn.random() < 0.5 else drawn.choice(begun)
             delay = drawn.uniform(0.0, 1.0 if awaited in early else 0.3)
             traffic = drawn.random() < 0.4
-            found.append(Case(seed * 1000 + number, action, name, platforms, root, traffic, awaited, delay, seconds))
+            found.append(
+                Case(
+                    seed * 1000 + number,
+                    action,
+                    name,
+                    platforms,
+                    root=root,
+                    traffic=traffic,
+                    awaited=awaited,
+                    delay=delay,
+                    seconds=seconds,
+                )
+            )
     return found
 
 

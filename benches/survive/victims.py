@@ -39,7 +39,7 @@ class Role:
 LAB_ROLES: Mapping[str, Role] = {
     "launcher": Role(r"-m virtoll (run|resume) "),
     "`unshare`": Role(r"^unshare .* virtoll\.lab\.init "),
-    "PID 1 of the lab": Role(r"python\S* -m virtoll\.lab\.init "),
+    "PID 1 of the lab": Role(r"^\S*python\S* -m virtoll\.lab\.init "),
     "controller": Role(r"-m virtoll in-lab-"),
     "janitor": Role(r"-m virtoll\.lab\.launch "),
     "agent of the peer": Role(r"virtoll-agent --role peer "),

@@ -14,12 +14,19 @@ from tests.support.playground import playground
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(1800)]
 SMALL = ("native", "netns")
+
+
+def hit(action: str, victim: str, awaited: str, *, root: bool, platforms: tuple[str, ...] = SMALL) -> Case:
+    """One as soon as the run has said ``awaited``."""
+    return Case(1, action, victim, platforms, root=root, traffic=False, awaited=awaited, delay=0.0)
+
+
 SHORT = {
-    "janitor": Case(1, "kill", "janitor", ("native", "podman"), True, False, "1/6 ", 0.0),
-    "peer": Case(2, "kill", "agent of the peer", SMALL, False, False, "2/6 ", 0.0),
-    "storm": Case(3, "storm", "launcher", SMALL, True, False, "1/6 ", 0.0),
-    "terminal": Case(4, "terminal", "launcher", SMALL, False, False, "starting n", 0.0),
-    "memory": Case(5, "memory", "agent of netns", SMALL, True, False, "starting n", 0.0),
+    "janitor": hit("kill", "janitor", "1/6 ", root=True, platforms=("native", "podman")),
+    "peer": hit("kill", "agent of the peer", "2/6 ", root=False),
+    "storm": hit("storm", "launcher", "1/6 ", root=True),
+    "terminal": hit("terminal", "launcher", "starting n", root=False),
+    "memory": hit("memory", "agent of netns", "starting n", root=True),
 }
 
 
