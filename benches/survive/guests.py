@@ -85,6 +85,12 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def progress(row: Row) -> None:
+    """One line of what is done, with the time."""
+    told = row.wrong or " ".join(row.cells())
+    print(f"{time.strftime('%H:%M:%S')} {told}", file=sys.stderr, flush=True)
+
+
 # Forged frames.
 
 
@@ -293,6 +299,7 @@ def channel_rows(attacks: Sequence[str], streams: Sequence[str], steps: Sequence
             for step in steps:
                 add(whole, in_a_process(attack, stream, step))
         rows.append(whole)
+        progress(whole)
     return rows
 
 
@@ -479,7 +486,9 @@ def run_rows(
             part = order[first : first + AT_ONCE]
             into = Path(folder) / f"run-{first}"
             into.mkdir()
-            rows += judged(ran(program, into, part, platforms), part, platforms[-1])
+            rows += (found := judged(ran(program, into, part, platforms), part, platforms[-1]))
+            for row in found:
+                progress(row)
             shutil.rmtree(into)
     return rows
 
