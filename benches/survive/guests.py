@@ -240,10 +240,10 @@ def attacked(attack: str, stream: str, step: str) -> str:
     with session(stream, sys.executable, str(HERE / "hostile_peer.py"), attack, step) as client:
         try:
             client.wait_ready(READY_SECONDS if step != "greeting" else 2.0)
-            for _ in range(3):
-                client.ask(ClocksRequest(), 30.0)
             if attack == "never reads":
                 client.call("exec", 30.0, argv=["x" * 4_000_000])
+            for _ in range(3):
+                client.ask(ClocksRequest(), 30.0)
         except GuestError as error:
             return str(error)
     return "answered"

@@ -412,11 +412,12 @@ class AgentClient:
 
     def _await_taken(self) -> None:
         """Wait until the agent has read all that was sent; answers to earlier requests are kept."""
-        deadline = time.monotonic() + _TAKEN_SECONDS
+        seconds = _TAKEN_SECONDS * self.patience
+        deadline = time.monotonic() + seconds
         while self._taken_bytes < self._sent_bytes:
             message = self._receive(deadline)
             if message is None:
-                raise GuestDied(f"{self.who} took no part of a request within {_TAKEN_SECONDS:g} s")
+                raise GuestDied(f"{self.who} took no part of a request within {seconds:g} s")
             if not self._take_event(message):
                 self._refuse_more_than(_MOST_HELD, len(self._held), "answers")
                 self._held.append(message)
