@@ -29,7 +29,6 @@ import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from virtoll.agent.client import AgentClient
 from virtoll.agent.operations.session import ClocksRequest
@@ -37,6 +36,7 @@ from virtoll.agent.operations.traffic import SinkEnd, Source, Traffic, TrafficRe
 from virtoll.errors import GuestError
 from virtoll.image.clone import built_agent
 from virtoll.platforms.process_guest import connect_stdio, socket_session
+from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.store import RunFolder
 
 HERE = Path(__file__).resolve().parent
@@ -83,6 +83,12 @@ def table(rows: Sequence[Row]) -> str:
     ]
     lines = [head, ["---"] * len(head), *(row.cells() for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def progress(row: Row) -> None:
+    """One line of what is done, with the time."""
+    told = row.wrong or " ".join(row.cells())
+    print(f"{time.strftime('%H:%M:%S')} {told}", file=sys.stderr, flush=True)
 
 
 # Forged frames.
@@ -234,10 +240,10 @@ def attacked(attack: str, stream: str, step: str) -> str:
     with session(stream, sys.executable, str(HERE / "hostile_peer.py"), attack, step) as client:
         try:
             client.wait_ready(READY_SECONDS if step != "greeting" else 2.0)
-            for _ in range(3):
-                client.ask(ClocksRequest(), 30.0)
             if attack == "never reads":
                 client.call("exec", 30.0, argv=["x" * 4_000_000])
+            for _ in range(3):
+                client.ask(ClocksRequest(), 30.0)
         except GuestError as error:
             return str(error)
     return "answered"
@@ -293,6 +299,7 @@ def channel_rows(attacks: Sequence[str], streams: Sequence[str], steps: Sequence
             for step in steps:
                 add(whole, in_a_process(attack, stream, step))
         rows.append(whole)
+        progress(whole)
     return rows
 
 
@@ -390,7 +397,7 @@ def family_peak(process: int) -> float:
 class Ran:
     """A run that is over."""
 
-    trials: Sequence[Any]
+    trials: Sequence[TrialRecord]
     said: str
     code: int
     peak_mib: float
@@ -401,10 +408,13 @@ def ran(program: Path, into: Path, numbers: Sequence[int], platforms: Sequence[s
     """``virtoll run`` of jobs that tell the hostile guests which attack is asked for."""
     experiment = into / "hostile.yaml"
     jobs = "\n".join(f"  - {{workload: superpi, digits: {BASE + number}}}" for number in numbers)
-    if IN_TRAFFIC & {RUN_ATTACKS[number] for number in numbers}:
+    in_traffic = bool(IN_TRAFFIC & {RUN_ATTACKS[number] for number in numbers})
+    if in_traffic:
         jobs += f"\n  - {FORWARD}"
     experiment.write_text(
-        f"name: hostile\nquestion: What does it cost?\nplatforms: [{', '.join(platforms)}]\nblocks: 1\nrounds: 1\n"
+        f"name: hostile\nquestion: What does it cost?\nplatforms: [{', '.join(platforms)}]\nblocks: 1\n"
+        # In the second round what a guest began in the first goes on beside all traffic.
+        f"rounds: {2 if in_traffic else 1}\n"
         f"guest: {{vcpus: 1, memory: 128MiB}}\nworkloads:\n{jobs}\n",
         encoding="utf-8",
     )
@@ -428,42 +438,52 @@ def ran(program: Path, into: Path, numbers: Sequence[int], platforms: Sequence[s
     return Ran(list(trials), said, process.returncode, peak, seen)
 
 
+def enter(row: Row, name: str, trial: TrialRecord, hostile: str) -> None:
+    """One trial of an attack's run: whose it was, how it ended, and whether that should be."""
+    reason = trial.reason or ""
+    if not reason.isprintable() or len(reason) > 1000 or "Traceback" in reason:
+        row.wrong.append(f"{name}: no sentence: {reason[:200]!r}")
+    # A frame that was never sent and was believed ends its trial: the books do not balance.
+    row.counted += int("were never sent" in reason)
+    if trial.status == "ok":
+        return
+    own = trial.platform == hostile
+    row.own += int(own)
+    row.others += int(not own)
+    if not own or name in COSTS_NOTHING:
+        row.wrong.append(f"{name}: {trial.platform} is {trial.status}: {reason}")
+
+
 def judged(ran: Ran, numbers: Sequence[int], hostile: str) -> list[Row]:
-    """A row for each attack of a run."""
+    """A row for each attack of a run; what is wrong with all of it is in the first."""
     rows = []
     for number in numbers:
         name = RUN_ATTACKS[number]
         row = Row(f"run: {name}", cases=1, peak_mib=ran.peak_mib)
-        own = [one for one in ran.trials if one.parameters.get("digits") == BASE + number]
+        of_attack = [one for one in ran.trials if one.parameters.get("digits") == BASE + number]
         if name in IN_TRAFFIC:
-            own += [one for one in ran.trials if one.workload == "forward"]
-        # A frame that was never sent and was believed would end its trial: the books would not balance.
-        row.sent = sum(point.sink.forged_frames or 0 for trial in own for point in trial.points or ())
-        for trial in own:
-            reason = trial.reason or ""
-            if not reason.isprintable() or len(reason) > 1000 or "Traceback" in reason:
-                row.wrong.append(f"{name}: no sentence: {reason[:200]!r}")
-            if trial.status == "ok":
-                continue
-            if trial.platform != hostile:
-                row.others += 1
-                row.wrong.append(f"{name}: {trial.platform} is {trial.status}: {reason}")
-                row.counted += int("were never sent" in reason)
-            else:
-                row.counted += int("were never sent" in reason)
-                row.own += 1
-                if name in COSTS_NOTHING:
-                    row.wrong.append(f"{name}: {trial.status}: {reason}")
-        if not own:
+            of_attack += [one for one in ran.trials if one.workload == "forward"]
+        if name == "forged test frames":
+            row.sent = sum(point.sink.forged_frames or 0 for trial in of_attack for point in trial.points or ())
+        for trial in of_attack:
+            enter(row, name, trial, hostile)
+        if not of_attack:
             row.wrong.append(f"{name}: no trial, exit code {ran.code}: {ran.said[-1000:]}")
         rows.append(row)
-    if "Traceback" in ran.said or ran.code not in (0, 1):
-        rows[0].wrong.append(f"exit code {ran.code}: {ran.said[-2000:]}")
-    if ran.seen:
-        rows[0].wrong.append(f"{ran.seen} frames of a guest's were seen on this machine's own links")
-    if ran.peak_mib > MOST_MIB:
-        rows[0].wrong.append(f"{ran.peak_mib:.0f} MiB")
+    rows[0].wrong += whole_run(ran)
     return rows
+
+
+def whole_run(ran: Ran) -> list[str]:
+    """What is wrong with a run, whatever its trials are."""
+    wrong = []
+    if "Traceback" in ran.said or ran.code not in (0, 1):
+        wrong.append(f"exit code {ran.code}: {ran.said[-2000:]}")
+    if ran.seen:
+        wrong.append(f"{ran.seen} frames of a guest's were seen on this machine's own links")
+    if ran.peak_mib > MOST_MIB:
+        wrong.append(f"{ran.peak_mib:.0f} MiB")
+    return wrong
 
 
 def run_rows(
@@ -479,7 +499,9 @@ def run_rows(
             part = order[first : first + AT_ONCE]
             into = Path(folder) / f"run-{first}"
             into.mkdir()
-            rows += judged(ran(program, into, part, platforms), part, platforms[-1])
+            rows += (found := judged(ran(program, into, part, platforms), part, platforms[-1]))
+            for row in found:
+                progress(row)
             shutil.rmtree(into)
     return rows
 

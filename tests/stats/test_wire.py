@@ -14,6 +14,7 @@ from tests.support.terminal import answer_text
 from virtoll.report.figures import FIGURES
 from virtoll.report.headline import bound_line
 from virtoll.report.page import render_page
+from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.store import parse_record
 from virtoll.runfolder.traffic_records import CalibrationRecord
 from virtoll.stats.analysis import Analysis, RunData, analyse
@@ -57,6 +58,24 @@ def test_a_cell_near_the_ceiling_is_generator_bound_and_one_far_from_it_is_not(w
         assert found.generator_bound("native", task) is bound, factor
         assert not found.generator_bound("qemu-tcg-e1000", task)
         assert ("native" in (of(found, Caution.GENERATOR_BOUND) or "")) is bound
+
+
+def test_forged_frames_are_told_and_change_no_figure(wired: Analysis) -> None:
+    """One frame with a wrong tag at each point of one platform; where frames have no tags nothing is said."""
+
+    def forged(trial: TrialRecord) -> TrialRecord:
+        if trial.platform != "netns" or trial.points is None:
+            return trial
+        seen = tuple(replace(one, sink=replace(one.sink, forged_frames=1, tag_bits=48)) for one in trial.points)
+        return replace(trial, points=seen)
+
+    assert of(wired, Caution.FORGED) is None
+    found = analyse(replace(wired.data, trials=tuple(map(forged, wired.data.trials))))
+    said = of(found, Caution.FORGED) or ""
+    assert said.startswith("netns (")
+    assert "68 B" in said
+    assert "native" not in said
+    assert found.cells == wired.cells
 
 
 def test_generator_bound_is_said_wherever_the_number_stands(wired: Analysis) -> None:

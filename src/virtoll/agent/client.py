@@ -41,6 +41,7 @@ _LONGEST_ARRIVAL_SECONDS = 900.0
 # What nobody asked for and nobody has taken: a guest that sends more of it is not waited for.
 _MOST_HELD = 10_000
 _MOST_MIB = 64
+_LINE_BYTES = 100  # what reading a line costs, as bytes: a flood of empty ones is one too
 
 Reply = TypeVar("Reply", bound=Message)
 
@@ -328,35 +329,41 @@ class AgentClient:
                 message = self._parse(line)
                 if message is not None:
                     return message
+                if self._is_flooded(len(line) + _LINE_BYTES, deadline):
+                    return None
                 continue
             remaining = deadline - time.monotonic()
             if self._closed:
                 raise GuestDied(f"{self.who}: its channel is closed")
-            if remaining < 0 and self._overdue_bytes > MAXIMUM_LINE_BYTES:
+            if not self._readable(max(0.0, remaining)) or self._is_flooded(self._read_some(), deadline):
                 return None
-            if not self._readable(max(0.0, remaining)):
-                return None
-            try:
-                chunk = os.read(self.reader, 1 << 18)
-            except BlockingIOError:
-                continue
-            except OSError:
-                chunk = b""
-            if not chunk:
-                self._ended = True
-                raise GuestDied(f"{self.who} ended while it was needed")
-            self._buffer += chunk
-            self._count(len(chunk), overdue=remaining < 0)
             if self._buffer.startswith(b"{"):
                 deadline = min(max(deadline, time.monotonic() + _ARRIVING_SECONDS), latest)
 
-    def _count(self, received_bytes: int, *, overdue: bool) -> None:
-        self._received_bytes += received_bytes
-        if overdue:
-            self._overdue_bytes += received_bytes
+    def _read_some(self) -> int:
+        """Take what has come; how many bytes. ``GuestDied`` at the stream's end."""
+        try:
+            chunk = os.read(self.reader, 1 << 18)
+        except BlockingIOError:
+            return 0
+        except OSError:
+            chunk = b""
+        if not chunk:
+            self._ended = True
+            raise GuestDied(f"{self.who} ended while it was needed")
+        self._buffer += chunk
+        self._received_bytes += len(chunk)
         if self._received_bytes > _MOST_MIB * 2**20:
             self._ended = True
             raise GuestDied(f"{self.who} sent more than {_MOST_MIB} MiB while one answer was awaited")
+        return len(chunk)
+
+    def _is_flooded(self, more_bytes: int, deadline: float) -> bool:
+        """Whether so much came after the deadline that an answer is not among it."""
+        if time.monotonic() <= deadline:
+            return False
+        self._overdue_bytes += more_bytes
+        return self._overdue_bytes > MAXIMUM_LINE_BYTES
 
     def _readable(self, seconds: float) -> bool:
         """Wait for so long at most until something comes; true where it has, or where the stream has ended."""
@@ -405,11 +412,12 @@ class AgentClient:
 
     def _await_taken(self) -> None:
         """Wait until the agent has read all that was sent; answers to earlier requests are kept."""
-        deadline = time.monotonic() + _TAKEN_SECONDS
+        seconds = _TAKEN_SECONDS * self.patience
+        deadline = time.monotonic() + seconds
         while self._taken_bytes < self._sent_bytes:
             message = self._receive(deadline)
             if message is None:
-                raise GuestDied(f"{self.who} took no part of a request within {_TAKEN_SECONDS:g} s")
+                raise GuestDied(f"{self.who} took no part of a request within {seconds:g} s")
             if not self._take_event(message):
                 self._refuse_more_than(_MOST_HELD, len(self._held), "answers")
                 self._held.append(message)
