@@ -1,4 +1,4 @@
-"""The short form of the campaign's part *isolation*: no attempt succeeds in a real guest that a confined one is refused."""
+"""The short form of the part *isolation*: no attempt succeeds in a real guest that a confined one is refused."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 
 import pytest
-
 from benches.survive import isolation
+
 from virtoll.runfolder.store import RunFolder
 from virtoll.stats.reach import ALLOWED, ATTEMPTS
 

@@ -366,7 +366,7 @@ class HostProcess:
     seccomp_mode: int | None
     no_new_privileges: bool | None
     own_namespaces: tuple[str, ...]
-    network_namespace: str | None
+    network_namespace: str | None = None
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ pub struct Reach {
     pub seccomp_filters: Option<u64>,
     pub no_new_privileges: Option<bool>,
     pub capabilities_bounding_hex: Option<String>,
-    /// Of AppArmor, SELinux or another module.
+    /// Of `AppArmor`, `SELinux` or another module.
     pub security_label: Option<String>,
     /// Place and kind of each mount that may be written to.
     pub writable_mounts: Option<Vec<String>>,

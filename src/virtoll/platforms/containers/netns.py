@@ -59,9 +59,7 @@ class NetworkNamespace(Platform[NetworkNamespaceParameters]):
         network = site.network
         enter = on_image(site.image, _NAMESPACES, request.data_folder)
         if self.parameters.strict:
-            enter = replace(
-                enter, namespaces=(*_NAMESPACES, "cgroup"), protect=site.host.is_root, capabilities=NEEDED_MASK
-            )
+            enter = replace(enter, protect=site.host.is_root, capabilities=NEEDED_MASK)
         limits = request.limits(memory=self.parameters.limits == "cgroup")
         group = site.this_machine.group(request.name, limits) if limits.any else None
         if group is None and self.parameters.limits == "cgroup":

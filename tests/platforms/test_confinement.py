@@ -1,0 +1,53 @@
+"""How guests are confined: what QEMU is told, and what every guest of the host's kernel has in common."""
+
+from __future__ import annotations
+
+import pytest
+
+from virtoll.platforms import PLATFORMS
+from virtoll.platforms.containers.confinement import NEEDED, NEEDED_MASK, OPEN, Confined, read_only_paths
+from virtoll.platforms.qemu.command import QemuParameters, confinement
+from virtoll.stats.reach import capability_names
+
+OLD = "-runas user     change to user id user just before starting the VM\n"
+NEW = "-run-with [async-teardown=on|off][,chroot=dir][user=username|uid:gid]\n"
+STRICT = QemuParameters()
+
+
+def test_qemu_leaves_root_as_its_version_is_told() -> None:
+    filters = "on,obsolete=deny,spawn=deny,resourcecontrol=deny"
+    assert confinement(STRICT, OLD, root=True) == ["-sandbox", filters, "-runas", "65534:65534"]
+    assert confinement(STRICT, NEW, root=True) == ["-sandbox", filters, "-run-with", "user=65534:65534"]
+
+
+def test_qemu_that_leaves_nobody_may_become_nobody_else() -> None:
+    expected = ["-sandbox", "on,obsolete=deny,spawn=deny,resourcecontrol=deny,elevateprivileges=deny"]
+    assert confinement(STRICT, OLD, root=False) == expected
+    handed_in = QemuParameters.model_construct(**{**STRICT.model_dump(), "vfio": ("0000:00:01.0",)})
+    assert confinement(handed_in, OLD, root=True) == expected
+
+
+def test_an_open_qemu_is_told_nothing() -> None:
+    assert confinement(QemuParameters(isolation="open"), OLD, root=True) == []
+
+
+@pytest.mark.parametrize("name", ["netns", "runc", "crun", "oci", "nspawn", "lxc", "podman", "docker"])
+def test_every_guest_of_the_hosts_kernel_is_confined_unless_it_is_asked_for(name: str) -> None:
+    model = PLATFORMS[name].parameter_model
+    assert issubclass(model, Confined)
+    assert model().strict
+    assert not model.model_validate({"isolation": "open"}).strict
+
+
+def test_what_is_kept_is_named_and_counted_alike() -> None:
+    """By its names for runtimes, and by its mask for bare namespaces; nothing that takes a host is among it."""
+    told = capability_names(f"{NEEDED_MASK:x}") or ""
+    assert {f"CAP_{name}" for name in told.partition(": ")[2].split()} == set(NEEDED)
+    assert not {"CAP_SYS_ADMIN", "CAP_SYS_MODULE", "CAP_SYS_RAWIO", "CAP_MKNOD", "CAP_SYS_PTRACE"} & set(NEEDED)
+    assert set(NEEDED) < set(OPEN)
+
+
+def test_all_settings_but_the_networks_are_read_only() -> None:
+    paths = read_only_paths()
+    assert {"/proc/sys/kernel", "/proc/sys/vm", "/proc/sysrq-trigger"} <= set(paths)
+    assert "/proc/sys/net" not in paths
