@@ -18,7 +18,7 @@ from benches.survive.watched import Outcome
 from hypothesis import HealthCheck, Phase
 from hypothesis.strategies import SearchStrategy
 
-MOST_SECONDS = 90.0  # of CPU time, on a machine that others use too
+MOST_SECONDS = 300.0  # of CPU time: a digest of 10 GB takes 20 to 70 s
 MOST_BYTES = 1 << 30
 _SHOWN = 3  # of those that are wrong alike
 

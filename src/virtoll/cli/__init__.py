@@ -46,7 +46,7 @@ from virtoll.cli.groups import HELP, HOST, LOOK, MEASURE, READ, Cli
 from virtoll.cli.help import VARIABLE, answer_the_shell, completion, show_help
 from virtoll.cli.output import log_to_stderr, say, say_on_stderr
 from virtoll.cli.problems import told
-from virtoll.errors import Interrupted, StorageError, VirtollError
+from virtoll.errors import Interrupted, StorageError, UsageError, VirtollError, as_written
 from virtoll.lab.debug import wanted
 
 app = Cli(name="virtoll", help="What a virtualisation platform costs against the bare host, on this machine.")
@@ -77,6 +77,9 @@ def main() -> None:
         say_on_stderr("virtoll: interrupted")
         sys.exit(Interrupted.exit_code)
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:  # of what a person gave: nothing here makes such names
+            say_on_stderr(f"virtoll: {as_written(str(error.filename))}: no file has so long a name; give another")
+            sys.exit(UsageError.exit_code)
         if error.errno != errno.ENOSPC or error.filename is not None:  # a file that fails is told by who writes it
             raise
         _leave_the_output()
