@@ -207,8 +207,8 @@ def test_no_cell_of_a_csv_file_is_a_formula() -> None:
     assert table.records()[0] == {"=a": "=1+1", "b": -5}
 
 
-STEERS = "\x1b[2J\x9b31m\u202ex\x07"
-WRITTEN_OUT = "\\x1b[2J\\x9b31m\\u202ex\\x07"
+STEERS = "\x1b[2J\x9b31m\u202ex"
+WRITTEN_OUT = "\\x1b[2J\\x9b31m\\u202ex"
 
 
 def test_what_is_printed_steers_no_terminal(
@@ -334,3 +334,11 @@ def test_only_a_regular_file_is_opened(tmp_path: Path) -> None:
     for what in ("/dev/null", "/dev/zero"):
         with pytest.raises(OSError, match="device or a pipe"):
             open_file(Path(what))
+
+
+@pytest.mark.parametrize("number", ["0x" + "f" * 20_000, "0b" + "1" * 5000, "1" + ":59" * 3000, "-0x" + "f" * 300])
+@pytest.mark.parametrize("key", ["guest", "blocks", "name"])
+def test_a_number_that_python_cannot_print_is_told(tmp_path: Path, number: str, key: str) -> None:
+    text = experiments.text(**{key: "HERE"}).replace("HERE", number)
+    with pytest.raises(UsageError, match="is a number of more than 1024 bits"):
+        parse_experiment(text, tmp_path / "x.yaml", catalogue())

@@ -167,7 +167,7 @@ def is_written(folder: Path) -> bool:
 
 
 def _state(folder: Path) -> str:
-    if not (folder / "state.json").exists():
+    if not os.path.lexists(folder / "state.json"):  # a link that leads nowhere is damage
         return "interrupted"
     state = _json(folder / "state.json").get("state")
     if state not in ("running", "interrupted", "complete"):
