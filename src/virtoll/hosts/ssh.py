@@ -49,7 +49,10 @@ class SshHost(ConnectedHost):
         super().__init__(_connection(destination, ssh_command()))
 
     def put(self, path: Path) -> Path:
-        """Copied by way of ``dd`` to a name of its own in /tmp, and made executable; of one that fails nothing is left."""
+        """Copied by way of ``dd`` to a name of its own in /tmp, and made executable.
+
+        Of a copy that fails nothing is left.
+        """
         there = Path(f"/tmp/virtoll-agent-{os.urandom(6).hex()}")  # noqa: S108 - there; the name cannot be foreseen
         try:
             self.run(["dd", f"of={there}", "status=none"], "copy", stdin=path.read_bytes())
