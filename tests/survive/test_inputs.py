@@ -31,6 +31,7 @@ from virtoll.experiment.parse import parse_experiment
 from virtoll.hosts.undo import Undo
 from virtoll.lab import captured
 from virtoll.lab.commands import ConnectedHost
+from virtoll.lab.debug import LOGGER
 from virtoll.report import build_report
 from virtoll.report.csv_table import CsvTable
 from virtoll.report.dataset.query import Sources, query
@@ -232,9 +233,9 @@ def test_the_log_steers_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     said = io.StringIO()
     monkeypatch.setattr("sys.stderr", said)
     monkeypatch.setattr(logging.getLogger(), "handlers", [])
-    monkeypatch.setattr(logging.getLogger(output.LOGGER), "level", logging.NOTSET)
+    monkeypatch.setattr(logging.getLogger(LOGGER), "level", logging.NOTSET)
     output.log_to_stderr()
-    logging.getLogger(output.LOGGER).debug("a host said %s", STEERS)
+    logging.getLogger(LOGGER).debug("a host said %s", STEERS)
     assert f"a host said {WRITTEN_OUT}" in said.getvalue()
 
 
