@@ -284,18 +284,39 @@ PARTS: Final[Mapping[str, Callable[[Extent], list[Tally]]]] = {
 }
 
 
+def odd_ssh_hosts(extent: Extent) -> list[Tally]:
+    """A run whose generator is a host over SSH that behaves oddly, by each way once; root's."""
+    from benches.survive.odd_hosts import BEHAVIOURS, SLOW, odd_hosts, table
+
+    told = []
+    tally = Tally("hosts over SSH")
+    for one in odd_hosts(dict([*BEHAVIOURS.items(), *SLOW.items()][: extent.count])):
+        told.append(one)
+        tally.cases += 1
+        tally.refused += one.code == 2
+        tally.tracebacks += "Traceback" in one.said
+        tally.memory_bytes = max(tally.memory_bytes, one.memory_bytes)
+        if one.wrong:
+            tally.fail(one.wrong[0], f"host over SSH: {one.behaviour}: {'; '.join(one.wrong)}\n{one.said[-2000:]}")
+    print(table(told), end="\n\n")
+    return [tally]
+
+
+EVERY_PART: Final[Mapping[str, Callable[[Extent], list[Tally]]]] = {**PARTS, "hosts": odd_ssh_hosts}
+
+
 def main(arguments: list[str]) -> int:
     """Run all parts, or one; prints the seed, the table and what is wrong."""
     parser = argparse.ArgumentParser(prog="survive inputs", description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=1000, help="of cases of each part")
     parser.add_argument("--minutes", type=float, default=math.inf, help="after which a part begins no more cases")
-    parser.add_argument("--part", choices=[*PARTS], action="append", help="only this part; repeatable")
+    parser.add_argument("--part", choices=[*EVERY_PART], action="append", help="only this part; repeatable")
     asked = parser.parse_args(arguments)
     preload()
     tallies: list[Tally] = []
-    for name in asked.part or PARTS:
-        tallies += PARTS[name](Extent(asked.seed, asked.count, 60 * asked.minutes))
+    for name in asked.part or EVERY_PART:
+        tallies += EVERY_PART[name](Extent(asked.seed, asked.count, 60 * asked.minutes))
     print(f"seed {asked.seed}, {asked.count} cases of each part\n")
     print(table(tallies))
     found = wrong(tallies)

@@ -117,8 +117,14 @@ def ip(pid: int, *arguments: str) -> None:
 
 
 @contextlib.contextmanager
-def ssh_hosts(folder: Path, names: Sequence[str] = ("alpha", "beta")) -> Iterator[SshHosts]:
-    """The hosts, each with an sshd that listens; ``<name>-closed`` and ``<name>-stranger`` are the ways that fail."""
+def ssh_hosts(
+    folder: Path, names: Sequence[str] = ("alpha", "beta"), behaviour: str | None = None
+) -> Iterator[SshHosts]:
+    """The hosts, each with an sshd that listens; ``<name>-closed`` and ``<name>-stranger`` are the ways that fail.
+
+    ``behaviour``: a shell script that every command goes through, which is in SSH_ORIGINAL_COMMAND; it is the file
+    ``/run/keys/behaviour`` on each host.
+    """
     if shutil.which("sshd", path="/usr/sbin:/usr/bin") is None or shutil.which("ssh") is None:
         pytest.skip("ssh or sshd is missing: apt-get install openssh-server openssh-client")
     with contextlib.ExitStack() as stack:
@@ -138,7 +144,11 @@ def ssh_hosts(folder: Path, names: Sequence[str] = ("alpha", "beta")) -> Iterato
         launcher = stack.enter_context(_namespaces(LAUNCHER, folder / "hosts.conf", []))
         made = SshHosts(launcher.pid)
         for number, name in enumerate(names):
-            (keys / "sshd_config").write_text(SSHD_CONFIG.format(address=f"10.99.{number}.2"), encoding="utf-8")
+            configured = SSHD_CONFIG.format(address=f"10.99.{number}.2")
+            if behaviour is not None:
+                (keys / "behaviour").write_text(behaviour, encoding="utf-8")
+                configured += "ForceCommand sh /run/keys/behaviour\n"
+            (keys / "sshd_config").write_text(configured, encoding="utf-8")
             own_processes = ["--pid", "--fork", "--kill-child"]
             host = stack.enter_context(_namespaces(HOST, keys, own_processes))
             made.hosts[name] = host.pid

@@ -46,7 +46,7 @@ from virtoll.cli.groups import HELP, HOST, LOOK, MEASURE, READ, Cli
 from virtoll.cli.help import VARIABLE, answer_the_shell, completion, show_help
 from virtoll.cli.output import log_to_stderr, say, say_on_stderr, terminal_is_lost
 from virtoll.cli.problems import told
-from virtoll.errors import Interrupted, StorageError, VirtollError, disk_failure
+from virtoll.errors import Interrupted, StorageError, UsageError, VirtollError, as_written, disk_failure
 from virtoll.lab.debug import wanted
 
 app = Cli(name="virtoll", help="What a virtualisation platform costs against the bare host, on this machine.")
@@ -76,6 +76,9 @@ def main() -> None:
     except OSError as error:
         if terminal_is_lost():
             _leave([], Interrupted.exit_code)
+        if error.errno == errno.ENAMETOOLONG:  # of what a person gave: nothing here makes such names
+            name = as_written(str(error.filename))
+            _leave([f"virtoll: {name}: no file has so long a name; give another"], UsageError.exit_code)
         failed = disk_failure(error)  # what writes a file tells it better; a look at one may fail anywhere
         if failed is not None:
             _leave([f"virtoll: {failed}"], failed.exit_code)

@@ -53,9 +53,11 @@ def advise(
 
 def _read(path: Path) -> list[str]:
     """The needs of a file."""
+    from virtoll.cli.needs import parts_of
     from virtoll.runfolder.yaml_file import parse_yaml, read_text
 
     found = parse_yaml(read_text(path), str(path))
     if not isinstance(found, list) or not found or not all(isinstance(one, str) for one in found):
         raise UsageError(f"{path}: must be a list of needs, each a text such as 'oltp p99<20ms'")
+    parts_of(found, f"{path}: ")
     return found

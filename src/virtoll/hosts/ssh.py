@@ -5,10 +5,12 @@ Main types: ``SshHost`` (reached from outside the lab; what is copied is a tempo
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from pathlib import Path
 
+from virtoll.errors import GuestError
 from virtoll.lab.commands import ConnectedHost, Connection
 
 
@@ -48,8 +50,16 @@ class SshHost(ConnectedHost):
         super().__init__(_connection(destination, ssh_command()))
 
     def put(self, path: Path) -> Path:
-        """Copied by way of ``dd`` to a name of its own in /tmp, and made executable."""
+        """Copied by way of ``dd`` to a name of its own in /tmp, and made executable.
+
+        Of a copy that fails nothing is left.
+        """
         there = Path(f"/tmp/virtoll-agent-{os.urandom(6).hex()}")  # noqa: S108 - there; the name cannot be foreseen
-        self.run(["dd", f"of={there}", "status=none"], "copy", stdin=path.read_bytes())
-        self.run(["chmod", "0700", str(there)], "copy")
+        try:
+            self.run(["dd", f"of={there}", "status=none"], "copy", stdin=path.read_bytes())
+            self.run(["chmod", "0700", str(there)], "copy")
+        except GuestError:
+            with contextlib.suppress(GuestError):
+                self.run(["rm", "-f", "--", str(there)], "copy")
+            raise
         return there

@@ -57,7 +57,7 @@ class Undo:
         while not said.endswith(b"\n"):
             if not select.select([self.reader], [], [], max(deadline - time.monotonic(), 0.0))[0]:
                 return b"", f"did not answer within {RUN_SECONDS:g} s"
-            chunk = os.read(self.reader.fileno(), _MOST_ANSWER_BYTES)
+            chunk = os.read(self.reader.fileno(), 1)  # the next line is another answer
             said += chunk
             if not chunk:
                 return b"", "is gone"

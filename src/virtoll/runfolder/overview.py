@@ -210,7 +210,7 @@ def _is_locked(path: Path, flags: int = 0) -> bool:
 
 
 def _state(folder: Path) -> str:
-    if not (folder / "state.json").exists():
+    if not os.path.lexists(folder / "state.json"):  # a link that leads nowhere is damage
         return "interrupted"
     state = _json(folder / "state.json").get("state")
     if state not in ("running", "interrupted", "complete"):

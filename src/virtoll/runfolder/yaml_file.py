@@ -20,6 +20,7 @@ from virtoll.runfolder.opened import open_file
 MOST_BYTES: Final = 2**20
 _MOST_NODES = 200_000  # with each alias counted as often as it stands there
 _DEEPEST = 50
+_MOST_BITS = 1024  # of a whole number: of more digits Python does not even print it
 _MERGE = "tag:yaml.org,2002:merge"
 _LINE_END = re.compile(r"\r\n|\r|\n")
 Path_ = tuple[str | int, ...]
@@ -237,7 +238,11 @@ class _Checked:
             return
         try:
             node.value.encode("utf-8")
-            self._loader.construct_object(node)
+            value = self._loader.construct_object(node)
+            if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+                shown = f"{node.value[:40]}..."
+                said = f"{shown!r} is a number of more than {_MOST_BITS} bits; write a smaller one"
+                self.problems.append(self._whole.problem(node.start_mark, node.end_mark, said))
         except UnicodeEncodeError as error:
             raise self._wrong(node, f"{node.value[:40]!r} has half of a character; take it out") from error
         except (ValueError, AttributeError):
