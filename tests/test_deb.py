@@ -127,18 +127,6 @@ def files_of(root: Path) -> set[str]:
 
 
 @pytest.mark.extended
-@pytest.mark.network
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-def test_the_same_wheel_gives_the_same_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", str(EPOCH))
-    package = the_package(tmp_path, "bookworm")
-    (wheel,) = (tmp_path / "dist").iterdir()
-    again = deb.make(deb.order_for("bookworm", wheel), tmp_path / "again")
-    assert (again.name, again.read_bytes()) == (package.name, package.read_bytes())
-
-
-@pytest.mark.extended
 @pytest.mark.root
 @pytest.mark.network
 @pytest.mark.slow
