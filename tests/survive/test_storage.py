@@ -151,12 +151,13 @@ def test_a_run_that_changes_while_it_is_packed_makes_no_archive(
     from tests.support.synthetic_run import Truth, write
 
     from virtoll.runfolder import packing
+    from virtoll.runfolder.store import RunFolder
 
     run = tmp_path / "run"
     write(run, Truth(costs={"native": {}, "native-again": {}, "netns": {}}, blocks=1))
     listed = packing._listed
 
-    def then_it_grows(folder: Path, opened: packing.RunFolder) -> packing.Pack:
+    def then_it_grows(folder: Path, opened: RunFolder) -> packing.Pack:
         found = listed(folder, opened)
         with (folder / "trials.jsonl").open("ab") as file:
             file.write(b"{}\n")
