@@ -98,7 +98,7 @@ def _begun(bench: Bench, chance: random.Random) -> Path:
 
 def _words(bench: Bench, name: str, into: Path) -> list[str | Path]:
     part = into / PART
-    return {
+    words: dict[str, list[str | Path]] = {
         "block": ["campaign", "block", bench.experiment, "--block", "1-2", "--into", into],
         "resume": ["resume", part],
         "report": ["report", part],
@@ -106,7 +106,8 @@ def _words(bench: Bench, name: str, into: Path) -> list[str | Path]:
         "pack": ["pack", part, "--output", bench.place / "packed.zst", "--force"],
         "list": ["list", "runs"],
         "clean": ["clean"],
-    }[name]
+    }
+    return words[name]
 
 
 FAKETIME: Final = tuple(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
