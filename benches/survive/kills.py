@@ -6,7 +6,6 @@ host, each trial is recorded exactly once, and what was recorded before is still
 engine that is hit may cost the trials of its own platform alone.
 
 ``--count`` cases of ``kill -9``, and a fifth as many of each other kind. The table has a row for each victim.
-At the end a machine reboots within a run (``reboot``).
 """
 
 from __future__ import annotations
@@ -29,7 +28,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benches.survive import reboot
 from benches.survive.host_state import host_state
 from benches.survive.victims import GUEST_ROLES, LAB_ROLES, ROLES, line_of, platform_of
 from tests.support import experiments, machine
@@ -477,7 +475,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="survive kills", description=__doc__)
     parser.add_argument("--seed", type=int, default=random.randrange(1, 10**6))
     parser.add_argument("--count", type=int, default=100, help="how many are killed; of each other kind a fifth")
-    parser.add_argument("--only", choices=sorted([*ACTIONS, "reboot"]), action="append", help="this kind alone")
+    parser.add_argument("--only", choices=sorted(ACTIONS), action="append", help="this kind alone")
     parser.add_argument("--victim", help="this victim alone")
     parser.add_argument("--jobs", type=int, default=1, help="how many runs side by side")
     parser.add_argument("--keep", type=Path, help="a folder for what the runs said, and for run folders with faults")
@@ -490,5 +488,4 @@ def main(arguments: list[str]) -> int:
     with concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
         outcomes = list(pool.map(lambda case: told(case, given.keep), chosen))
     print(f"\nseed {given.seed}, {len(outcomes)} cases\n\n{table(outcomes)}")
-    lost = reboot.main(["--seed", str(given.seed)]) if "reboot" in (given.only or ["reboot"]) else 0
-    return int(bool(lost) or any(one.wrong or not one.met for one in outcomes))
+    return int(any(one.wrong or not one.met for one in outcomes))
