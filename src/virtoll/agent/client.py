@@ -338,7 +338,7 @@ class AgentClient:
             if not self._readable(max(0.0, remaining)) or self._is_flooded(self._read_some(), deadline):
                 return None
             if self._buffer.startswith(b"{"):
-                deadline = min(max(deadline, time.monotonic() + _ARRIVING_SECONDS), latest)
+                deadline = min(max(deadline, time.monotonic() + _ARRIVING_SECONDS * self.patience), latest)
 
     def _read_some(self) -> int:
         """Take what has come; how many bytes. ``GuestDied`` at the stream's end."""
