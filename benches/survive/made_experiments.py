@@ -111,9 +111,7 @@ _DEEP: Final = 12
 def values() -> st.SearchStrategy[Any]:
     """A value that some key may hold by mistake or on purpose."""
     return st.one_of(
-        st.sampled_from(HOSTILE),
-        st.sampled_from(NUMBERS),
-        st.sampled_from(OTHERS),
+        st.one_of(st.sampled_from(HOSTILE), st.sampled_from(NUMBERS), st.sampled_from(OTHERS)),
         st.text(max_size=20),
         st.integers(),
         st.floats(),

@@ -343,3 +343,17 @@ def test_a_number_that_python_cannot_print_is_told(tmp_path: Path, number: str, 
     text = experiments.text(**{key: "HERE"}).replace("HERE", number)
     with pytest.raises(UsageError, match="is a number of more than 1024 bits"):
         parse_experiment(text, tmp_path / "x.yaml", catalogue())
+
+
+MANY = {
+    "unknown keys": "".join(f"k{number}: 1\n" for number in range(20_000)),
+    "keys twice": "k: 1\n" * 20_000,
+    "dates that are none": "k: [" + "2026-13-45, " * 20_000 + "]\n",
+}
+
+
+@pytest.mark.parametrize("kind", MANY)
+def test_of_very_many_mistakes_some_are_told(tmp_path: Path, kind: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        parse_experiment(experiments.text() + MANY[kind], tmp_path / "x.yaml", catalogue())
+    assert 1 <= len(raised.value.problems) <= 200

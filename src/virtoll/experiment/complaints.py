@@ -11,6 +11,7 @@ import re
 import typing
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,7 +22,7 @@ from virtoll.errors import Problem, UsageError, complaint
 from virtoll.experiment.describe import allowed_values, literal_values
 from virtoll.experiment.file import ConsolidationFile, ExperimentFile
 from virtoll.experiment.near import choices, near
-from virtoll.runfolder.yaml_file import YamlText
+from virtoll.runfolder.yaml_file import MOST_PROBLEMS, YamlText
 
 Model = TypeVar("Model", bound=BaseModel)
 Place = tuple[str | int, ...]
@@ -126,7 +127,7 @@ def validated(model: type[Model], document: object, path: Path, where: str) -> M
     try:
         return model.model_validate(document)
     except ValidationError as error:
-        raise UsageError.of(list(_problems(error, model, path, where))) from error
+        raise UsageError.of(list(islice(_problems(error, model, path, where), MOST_PROBLEMS))) from error
 
 
 def _problems(error: ValidationError, model: type[BaseModel], path: Path, where: str) -> Iterator[Problem]:
@@ -136,7 +137,7 @@ def _problems(error: ValidationError, model: type[BaseModel], path: Path, where:
         parts, field, owner = _resolved(model, one["loc"], is_key=one["type"] == "extra_forbidden")
         found.setdefault(parts, []).append(one)
         of[parts] = field, owner
-    unknown = [parts for parts, errors in found.items() if errors[0]["type"] == "extra_forbidden"]
+    unknown = [parts for parts, errors in found.items() if errors[0]["type"] == "extra_forbidden"][:MOST_PROBLEMS]
     for parts, errors in found.items():
         first = min(errors, key=lambda one: one["type"] not in _TELLING)
         field, owner = of[parts]

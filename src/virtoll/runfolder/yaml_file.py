@@ -20,6 +20,8 @@ from virtoll.runfolder.opened import open_file
 MOST_BYTES: Final = 2**20
 _MOST_NODES = 200_000  # with each alias counted as often as it stands there
 _DEEPEST = 50
+MOST_PROBLEMS: Final = 100
+"""That are told of one file: who has more has given another file."""
 _MOST_BITS = 1024  # of a whole number: of more digits Python does not even print it
 _MERGE = "tag:yaml.org,2002:merge"
 _LINE_END = re.compile(r"\r\n|\r|\n")
@@ -226,7 +228,7 @@ class _Checked:
         keys: set[tuple[str, str]] = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode):
-                if (key.tag, key.value) in keys:
+                if (key.tag, key.value) in keys and len(self.twice) < MOST_PROBLEMS:
                     said = f"key {key.value!r} is there twice in one mapping; keep one of them"
                     self.twice.append(self._whole.problem(key.start_mark, key.end_mark, said))
                 keys.add((key.tag, key.value))
@@ -234,7 +236,7 @@ class _Checked:
 
     def _scalar(self, node: yaml.ScalarNode) -> None:
         """`UsageError` for one that is none of its tag, such as the date 2026-13-45, or that no file can hold."""
-        if node.tag == _MERGE:
+        if node.tag == _MERGE or len(self.problems) >= MOST_PROBLEMS:
             return
         try:
             node.value.encode("utf-8")
