@@ -195,10 +195,8 @@ def test_what_was_observed_before_a_kill_is_kept(run: Path) -> None:
 
 
 def test_a_full_disk_says_how_to_go_on(run: Path) -> None:
-    """The folder's place is taken by a file, so that nothing can be written there."""
-    (run / "explain").mkdir()
-    (run / "explain" / "boots.jsonl").mkdir()
-    said = virtoll("explain", run)
+    """No file may grow, so that nothing can be written."""
+    said = virtoll("explain", run, way=["prlimit", "--fsize=0", "--"])
     assert said.returncode == StorageError.exit_code
     assert f"what was observed is stored: go on with 'virtoll explain {run}'" in said.stderr
     assert "resume" not in said.stderr

@@ -40,8 +40,8 @@ def test_a_watch_tells_each_trial_and_how_the_run_ended_and_writes_nothing(tmp_p
         assert told.startswith("block 2 ")
         assert told.endswith(", Super Pi 16384 digits: ok\n")
         assert watching.stdout.readline() == "3 of 4 trials\n"
+        held.close()  # as a kill of who measures does, but for its lock's file
         files = {path: path.stat().st_mtime_ns for path in run.rglob("*")}
-        held.close()  # as a kill of who measures does
         said, _ = watching.communicate()
         assert watching.returncode == 0
         assert said == f"{run}: killed, 3 of 4 trials\ncontinue it: virtoll resume {run}\n"

@@ -216,7 +216,7 @@ def test_what_is_no_file_of_claims_is_told_before_it_is_read_whole(tmp_path: Pat
         (large, "is larger than 1 MiB"),
         (latin, "line 2: cannot be read as UTF-8; save it so"),
         (tmp_path, "cannot be read (Is a directory); give"),
-        (Path("/dev/zero"), "is larger than 1 MiB"),
+        (Path("/dev/zero"), "cannot be read (It is a device or a pipe, and no file); give"),
     ):
         with pytest.raises(UsageError, match=re.escape(f"{given}: {complaint}")):
             load_claims(given)
