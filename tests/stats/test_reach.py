@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from virtoll.errors import RunFolderError
-from virtoll.runfolder.guest_records import AgentClock
-from virtoll.runfolder.records import BootRecord, HostProcess
+from virtoll.runfolder.guest_records import AgentClock, HostProcess
+from virtoll.runfolder.records import BootRecord
 from virtoll.runfolder.store import parse_record, to_json
 from virtoll.stats.guests import Readiness, readiness
 from virtoll.stats.reach import ATTEMPTS, capability_names, on_hosts_kernel, process_text, reach_rows

@@ -20,8 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from virtoll.lab.cgroups import Limits, charged_memory_bytes, limits_of
-from virtoll.runfolder.guest_records import CpuReading, CpuSpan, HostCpu, ProcessMemory, ProcessTime
-from virtoll.runfolder.records import HostProcess
+from virtoll.runfolder.guest_records import CpuReading, CpuSpan, HostCpu, HostProcess, ProcessMemory, ProcessTime
 
 PROC = Path("/proc")
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")

@@ -11,6 +11,24 @@ from virtoll.runfolder.slotted import Slotted
 
 
 @dataclass(frozen=True)
+class HostProcess:
+    """The process on the host that is the guest, or that its kernel runs in: what it may do there.
+
+    `own_namespaces`: kinds of which it has others than the lab (`user`, `pid`). `network_namespace`: as the kernel
+    names it; a guest that has the same name inside runs on the host's kernel. `seccomp_mode`: 0 none, 2 filters.
+    """
+
+    name: str
+    user: int
+    capabilities_hex: str
+    capabilities_bounding_hex: str
+    seccomp_mode: int | None
+    no_new_privileges: bool | None
+    own_namespaces: tuple[str, ...]
+    network_namespace: str | None = None
+
+
+@dataclass(frozen=True)
 class Forwarding:
     """The host CPUs on which what arrives for a guest is worked off by the host's kernel, and by what `means`.
 

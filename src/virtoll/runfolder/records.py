@@ -14,7 +14,7 @@ from pydantic import AfterValidator, AliasChoices, Field
 from virtoll.runfolder import free_form
 from virtoll.runfolder.campaign_records import HostRecord, MergedRecord, PartRecord
 from virtoll.runfolder.conditions import Condition, NeighbourRecord
-from virtoll.runfolder.guest_records import AgentClock, Forwarding, HostCpu, LimitsSeen
+from virtoll.runfolder.guest_records import AgentClock, Forwarding, HostCpu, HostProcess, LimitsSeen
 from virtoll.runfolder.observer_records import ObserverCost
 from virtoll.runfolder.parameters import Parameters
 from virtoll.runfolder.scale import ScalePoint
@@ -349,24 +349,6 @@ class Requested:
     cpu_weight: int | None = None
     disk: str | None = None
     disk_bytes_per_second: int | None = None
-
-
-@dataclass(frozen=True)
-class HostProcess:
-    """The process on the host that is the guest, or that its kernel runs in: what it may do there.
-
-    `own_namespaces`: kinds of which it has others than the lab (`user`, `pid`). `network_namespace`: as the kernel
-    names it; a guest that has the same name inside runs on the host's kernel. `seccomp_mode`: 0 none, 2 filters.
-    """
-
-    name: str
-    user: int
-    capabilities_hex: str
-    capabilities_bounding_hex: str
-    seccomp_mode: int | None
-    no_new_privileges: bool | None
-    own_namespaces: tuple[str, ...]
-    network_namespace: str | None = None
 
 
 @dataclass(frozen=True)

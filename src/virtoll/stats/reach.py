@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from virtoll.runfolder.records import BootRecord, HostProcess
+from virtoll.runfolder.guest_records import HostProcess
+from virtoll.runfolder.records import BootRecord
 
 ATTEMPTS: Final[Mapping[str, str]] = {
     "block-device": "read a disk of the kernel's by a node of its own",
