@@ -159,7 +159,7 @@ miri: ## unit tests without system calls under Miri (needs a nightly compiler wi
 		-p virtoll-proto -p virtoll-wire --lib -- --skip what_is_too_late_is_skipped_and_booked
 
 survive: setup-dev ## what Virtoll survives, at full length (root; hours); prints the tables of docs/reliability.md
-	@for part in kills storage guests isolation inputs endurance; do $(BIN)/python benches/survive $$part || failed=yes; done; test -z "$$failed"
+	@$(BIN)/python benches/survive all
 
 verdicts: setup-dev ## what verdicts promise, by simulation (ten minutes); prints the tables of docs/statistics.md
 	@$(BIN)/python benches/verdicts.py

@@ -456,10 +456,10 @@ def counted(event, arguments):
 from virtoll.cli import main
 if what == "exchanged":
     from virtoll.runfolder import placing
-    def put(new, target, aside=None, put=placing._put):
+    def put(new, target, aside=None, put=placing.put):
         put(new, target, aside)
         os.kill(os.getpid(), signal.SIGKILL)
-    placing._put = put
+    placing.put = put
 else:
     sys.addaudithook(counted)
 main()

@@ -16,7 +16,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 PARTS = {
     "kills": "kill -9, stops, signals and lack of memory, at random moments of runs over every platform",
-    "storage": "full, read-only, failing and slow disks, NFS, two controllers, a clock that is set",
+    "storage": "full, read-only, failing and slow disks, lost power, two controllers, a clock that is set",
     "guests": "guests that lie, flood and forge",
     "endurance": "hours of a campaign, hundreds of guests",
     "isolation": "what root in each kind of guest may reach, tried in real guests",
@@ -25,14 +25,22 @@ PARTS = {
 
 
 def main(arguments: list[str]) -> int:
-    """Run the part that is named first with the other arguments, or list the parts."""
-    if not arguments or arguments[0] not in PARTS:
+    """Run the part that is named first with the other arguments, or each of them by the word `all`; else list them."""
+    asked = arguments[:1]
+    if asked == ["all"]:
+        return max([_run(part, []) for part in PARTS])
+    if not asked or asked[0] not in PARTS:
         print(
-            "\n".join([f"usage: python {sys.argv[0]} PART [ARGUMENT...]", *(f"  {n:9} {w}" for n, w in PARTS.items())])
+            "\n".join(
+                [f"usage: python {sys.argv[0]} PART [ARGUMENT...], or all", *(f"  {n:9} {w}" for n, w in PARTS.items())]
+            )
         )
         return 2
-    part = importlib.import_module(f"benches.survive.{arguments[0]}")
-    code: int = part.main(arguments[1:])
+    return _run(asked[0], arguments[1:])
+
+
+def _run(part: str, arguments: list[str]) -> int:
+    code: int = importlib.import_module(f"benches.survive.{part}").main(arguments)
     return code
 
 

@@ -16,14 +16,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.support.made_up_folder import write_run
+from tests.support.made_up_folder import LABELS, write_run, write_small_run
 from tests.support.made_up_run import Made, made_up_run
 
 from virtoll import cli
 from virtoll.runfolder.scale import ScalePoint
 from virtoll.runfolder.sums import SUMS
 
-LABELS = ("native", "native-again", "runc")
 RECORDS = ("boots.jsonl", "calibration.jsonl", "fitness.jsonl", "trials.jsonl")
 FILES = ("manifest.json", "state.json", *RECORDS)
 
@@ -62,11 +61,7 @@ def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run with a record in each of the files."""
-    made = [Made(label, "superpi", value=1e8) for label in LABELS]
-    made += [Made(label, "forward", value=1e5) for label in LABELS]
-    data = made_up_run({label: {} for label in LABELS}, made, blocks=2, calibrated_rate=1e6)
-    return write_run(tmp_path_factory.mktemp("whole") / "run", data)
+    return write_small_run(tmp_path_factory.mktemp("whole") / "run")
 
 
 @pytest.fixture

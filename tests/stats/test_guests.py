@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.support.synthetic_guests import consolidation_steps
+from tests.support.synthetic_guests import boot_record, consolidation_steps
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
 from virtoll.runfolder.guest_records import AgentClock, ConsolidationRecord
@@ -24,22 +24,7 @@ def weighed() -> Analysis:
 
 
 def boot(facts: dict[str, Any] | None, clock: AgentClock | None, host: str | None, **changed: Any) -> BootRecord:
-    base: dict[str, Any] = {
-        "boot": "p/0",
-        "platform": "p",
-        "block": 0,
-        "attempt": 1,
-        "status": "ok",
-        "reason": None,
-        "spawn_monotonic_ns": 1000,
-        "ready_monotonic_ns": 3000,
-        "facts": facts,
-        "requested": None,
-        "mismatches": (),
-        "attachment": None,
-        "evidence": (),
-    }
-    return BootRecord(**{**base, **changed}, agent_clock=clock, host_boot_id=host)
+    return boot_record(facts, agent_clock=clock, host_boot_id=host, **changed)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.support.synthetic_guests import boot_record
 
 from virtoll.errors import RunFolderError
 from virtoll.runfolder.guest_records import AgentClock, HostProcess
@@ -38,27 +39,8 @@ REACH: dict[str, Any] = {
 }
 
 
-def boot(facts: dict[str, Any] | None, **changed: Any) -> BootRecord:
-    base: dict[str, Any] = {
-        "boot": "g/0",
-        "platform": "g",
-        "block": 0,
-        "attempt": 1,
-        "status": "ok",
-        "reason": None,
-        "spawn_monotonic_ns": 1000,
-        "ready_monotonic_ns": 3000,
-        "facts": facts,
-        "requested": None,
-        "mismatches": (),
-        "attachment": None,
-        "evidence": (),
-    }
-    return BootRecord(**{**base, **changed})
-
-
 def test_what_is_known_is_told_in_words() -> None:
-    rows = reach_rows(REACH, boot({"reach": REACH}, host_process=QEMU))
+    rows = reach_rows(REACH, boot_record({"reach": REACH}, host_process=QEMU))
     assert rows == {
         "kernel": "its own",
         "user namespace": "its own: 0 100000 65536",
@@ -76,7 +58,7 @@ def test_what_is_known_is_told_in_words() -> None:
 
 
 def test_what_an_older_run_has_not_is_unknown_and_not_none() -> None:
-    assert set(reach_rows(None, boot({})).values()) == {None}
+    assert set(reach_rows(None, boot_record({})).values()) == {None}
     assert set(ATTEMPTS) >= set(REACH["attempts"])
 
 
@@ -99,12 +81,12 @@ def test_a_guest_that_covers_the_number_of_the_boot_is_on_the_hosts_kernel_all_t
     outside = HostProcess(**{**vars(QEMU), "network_namespace": REACH["network_namespace"]})
     started = AgentClock(2000, 10_000_000, 2500)
     covered = {"boot_id": "its own", "reach": REACH}
-    here = boot(covered, host_process=outside, host_boot_id="the host's", agent_clock=started)
+    here = boot_record(covered, host_process=outside, host_boot_id="the host's", agent_clock=started)
     assert on_hosts_kernel(here) is True
     assert readiness(here) == Readiness(2000, 1000, None, 500)
-    assert on_hosts_kernel(boot(covered, host_process=QEMU, host_boot_id="its own")) is False
-    assert on_hosts_kernel(boot({"boot_id": "b"}, host_boot_id="b")) is True
-    assert on_hosts_kernel(boot({"boot_id": "b"})) is None
+    assert on_hosts_kernel(boot_record(covered, host_process=QEMU, host_boot_id="its own")) is False
+    assert on_hosts_kernel(boot_record({"boot_id": "b"}, host_boot_id="b")) is True
+    assert on_hosts_kernel(boot_record({"boot_id": "b"})) is None
 
 
 @pytest.mark.parametrize(
@@ -112,7 +94,7 @@ def test_a_guest_that_covers_the_number_of_the_boot_is_on_the_hosts_kernel_all_t
     [("seccomp_mode", "2"), ("sockets", "none"), ("capabilities_bounding_hex", "xyz"), ("attempts", {"mount": 1})],
 )
 def test_a_damaged_reach_is_refused_when_it_is_read(key: str, value: Any) -> None:
-    good = boot({"reach": REACH}, host_process=QEMU)
+    good = boot_record({"reach": REACH}, host_process=QEMU)
     assert parse_record(BootRecord, to_json(good)) == good
     with pytest.raises(RunFolderError, match="reach is not as it is reported"):
-        parse_record(BootRecord, to_json(boot({"reach": {**REACH, key: value}})))
+        parse_record(BootRecord, to_json(boot_record({"reach": {**REACH, key: value}})))

@@ -2,9 +2,20 @@
 
 from pathlib import Path
 
+from tests.support.made_up_run import Made, made_up_run
+
 from virtoll.runfolder import jsonlines
 from virtoll.runfolder.store import RunFolder, to_json
 from virtoll.stats.analysis import RunData
+
+LABELS = ("native", "native-again", "runc")
+
+
+def write_small_run(path: Path) -> Path:
+    """A finished run of three platforms, with a record in each of the files."""
+    made = [Made(label, "superpi", value=1e8) for label in LABELS]
+    made += [Made(label, "forward", value=1e5) for label in LABELS]
+    return write_run(path, made_up_run({label: {} for label in LABELS}, made, blocks=2, calibrated_rate=1e6))
 
 
 def write_run(path: Path, data: RunData) -> Path:

@@ -21,8 +21,7 @@ from benches.survive.inputs import PARTS, injected
 from benches.survive.made_archives import TRICKS, Parts, made, parts_of
 from tests.support import experiments
 from tests.support.commands import DEADLINE_SECONDS, REPOSITORY, environment
-from tests.support.made_up_folder import write_run
-from tests.support.made_up_run import Made, made_up_run
+from tests.support.made_up_folder import write_small_run
 
 from virtoll.campaign.preview import catalogue
 from virtoll.cli import output
@@ -43,7 +42,6 @@ from virtoll.runfolder.sums import SUMS, differences
 from virtoll.runfolder.unpacking import unpack
 from virtoll.runfolder.yaml_file import read_text
 
-LABELS = ("native", "native-again", "runc")
 CASES = 30
 MARKUP = "<script>alert(1)</script>"
 FORMULA = '=HYPERLINK("http://x","y")'
@@ -69,10 +67,7 @@ def test_a_few_cases_of_each_part(part: str) -> None:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made_of = [Made(label, "superpi", value=1e8) for label in LABELS]
-    made_of += [Made(label, "forward", value=1e5) for label in LABELS]
-    data = made_up_run({label: {} for label in LABELS}, made_of, blocks=2, calibrated_rate=1e6)
-    return write_run(tmp_path_factory.mktemp("inputs") / "run", data)
+    return write_small_run(tmp_path_factory.mktemp("inputs") / "run")
 
 
 @pytest.fixture

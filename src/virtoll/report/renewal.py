@@ -14,8 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from virtoll.runfolder.jsonlines import sync_directory
-from virtoll.runfolder.placing import exchanged, sync_tree
+from virtoll.runfolder.placing import put, sync_tree
 from virtoll.runfolder.sums import UNDER_WAY
 
 _OLD: Final = "-old"
@@ -91,15 +90,7 @@ def _holds_more(target: Path, new: Path) -> bool:
 
 def _put(new: Path, target: Path) -> None:
     """In the other's place, which then is in its own: at once, or by steps where the file system cannot."""
-    if not target.exists():
-        new.rename(target)
-    elif not exchanged(new, target):
-        old = new.with_name(f"{new.name}{_OLD}")
-        target.rename(old)
-        try:
-            new.rename(target)
-        except OSError:
-            old.rename(target)
-            raise
+    old = new.with_name(f"{new.name}{_OLD}")
+    put(new, target, aside=old)
+    if old.exists():
         old.rename(new)
-    sync_directory(target.parent)

@@ -3,7 +3,7 @@
 The new one is made beside the old one. The kernel exchanges both in one step (Linux renameat2 with RENAME_EXCHANGE); a
 file system that cannot (NFS) has two renames, between which a kill leaves both whole beside the place, under their
 names, and the next ``placed`` takes the old one back. What a killed one left is removed. Main functions: ``placed``,
-``exchanged``, ``sync_tree``, ``remove_emptied``.
+``put``, ``sync_tree``, ``remove_emptied``.
 
 The caller holds the place as its only writer (`overview.writing`).
 """
@@ -38,13 +38,13 @@ def placed(target: Path) -> Iterator[Path]:
     try:
         shutil.rmtree(new, ignore_errors=True)
         if old.exists() and not (target / "manifest.json").exists():
-            _put(old, target, aside=new)
+            put(old, target, aside=new)
             shutil.rmtree(new, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)
         new.mkdir(parents=True)
         yield new
         sync_tree(new)
-        _put(new, target, aside=old)
+        put(new, target, aside=old)
     except OSError as error:
         raise StorageError(
             f"cannot write {target}: {error.strerror or error}. What was there is whole; make room, then merge again."
@@ -76,8 +76,8 @@ def _beside(target: Path) -> tuple[Path, Path]:
     return target.with_name(f".{target.name}{UNDER_WAY}merge"), target.with_name(f".{target.name}.old-merge")
 
 
-def _put(new: Path, target: Path, aside: Path) -> None:
-    """In the other's place, which then is in its own or aside."""
+def put(new: Path, target: Path, aside: Path) -> None:
+    """In the other's place, which then is in its own, or aside where the file system cannot exchange; OSError."""
     if not target.exists():
         new.rename(target)
     elif not exchanged(new, target):
