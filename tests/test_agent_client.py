@@ -109,7 +109,7 @@ def test_another_agent_is_refused_in_one_sentence() -> None:
     with stub("other-protocol") as (client, _), pytest.raises(ProtocolError) as raised:
         client.wait_ready(READY_SECONDS)
     assert str(raised.value) == (
-        "the agent speaks protocol 3, this Virtoll speaks 2; rebuild agent and image with 'make agent image'"
+        "the agent speaks protocol 4, this Virtoll speaks 3; rebuild agent and image with 'make agent image'"
     )
 
 
@@ -120,7 +120,7 @@ def test_a_mismatch_that_the_agent_finds_is_passed_on() -> None:
 
 def test_console_noise_is_kept_and_disturbs_nothing() -> None:
     with stub("noisy") as (client, _):
-        assert client.wait_ready(READY_SECONDS) == HelloReply(protocol=2)
+        assert client.wait_ready(READY_SECONDS) == HelloReply(protocol=3)
         assert client.call("clocks") == {"monotonic_ns": 7}
         for noise in (b"Linux version 6.1", b"{not json}", b"neither", b"between request and answer", b"\xff\xfe"):
             assert noise in client.console

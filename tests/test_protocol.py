@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
+from virtoll.agent.client import PROTOCOL
 from virtoll.agent.messages import Message, Request, Unfit
 from virtoll.agent.operations.catalogue import OPERATIONS
 from virtoll.agent.operations.jobs import ServeRequest, StreamExchange
@@ -51,6 +53,32 @@ def test_each_operation_has_a_recorded_exchange_and_is_specified() -> None:
         name for heading in re.findall(r"^###? .*", page, re.MULTILINE) for name in re.findall(r"`(.+?)`", heading)
     ]
     assert set(OPERATIONS) <= {*headings, *re.findall(r"`([a-z-]+) \{", page)}
+
+
+# SHA-256 of what the requests of the protocol may hold. A change of them is a new protocol: `PROTOCOL` in crates/proto
+# and in agent/client.py is raised.
+REQUESTS = {3: "517838f29a928af06eee2a6452fa078854761817d978f61f511756789befd3d1"}
+
+
+def test_a_change_of_the_requests_raises_the_number_of_the_protocol() -> None:
+    """An agent refuses a field that it does not know: an older one would fail each trial, and not say why."""
+    held = {op: dict(shapes(request)) for op, request in OPERATIONS.items()}
+    digest = hashlib.sha256(json.dumps(held, sort_keys=True).encode()).hexdigest()
+    assert {PROTOCOL: digest} == REQUESTS, "the requests changed: raise PROTOCOL on both sides, and renew this digest"
+
+
+def shapes(kind: type[Message]) -> Iterator[tuple[str, object]]:
+    """The fields of a message with those of the messages that they hold."""
+    for name, hint in get_type_hints(kind).items():
+        if name in kind._fields:
+            yield name, {part.__name__: dict(shapes(part)) for part in messages_in(hint)}
+
+
+def messages_in(hint: object) -> list[type[Message]]:
+    """The types of messages that a field's type names."""
+    if isinstance(hint, type) and issubclass(hint, Message):
+        return [hint]
+    return [found for part in get_args(hint) for found in messages_in(part)]
 
 
 def places(value: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

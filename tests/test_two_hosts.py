@@ -368,7 +368,7 @@ def test_an_agent_apart_says_why_it_gave_no_answer() -> None:
 
 def test_an_agent_apart_answers_as_any_other() -> None:
     clocks = {"realtime_ns": 1, "monotonic_ns": 2, "monotonic_raw_ns": 3, "boottime_ns": 4}
-    lines = [{"event": "ready", "protocol": 2}, {"id": 1, "ok": clocks}]
+    lines = [{"event": "ready", "protocol": 3}, {"id": 1, "ok": clocks}]
     out = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
     said = ExecReply(status=0, signal=None, stdout=out, stderr=b"", timed_out=False, truncated=False)
     asked = Scripted({"exec": said})

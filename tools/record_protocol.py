@@ -236,7 +236,7 @@ def jobs(guest: RecordingClient, peer: RecordingClient, link: Link, interface: s
         first_sequence=2,
     )
     guest.record(RunRequest(job="idle", parameters={"duration_ns": 1_000_000}, marks=marks))
-    peer.record(MarksRequest(identifier=7, wait_for=2, timeout_ns=_SECOND_NS))
+    peer.record(MarksRequest(interface=link.peer_interface, identifier=7, wait_for=2, timeout_ns=_SECOND_NS))
     guest.record(RunRequest(job="superpi", parameters={"digits": 100}, marks=None), "run-superpi")
     repeated = RunRequest(job="superpi", parameters={"digits": 100}, marks=None, repeats=3)
     guest.record(repeated, "run-repeated")
@@ -271,7 +271,10 @@ def connections(guest: RecordingClient, peer: RecordingClient, link: Link) -> No
     asking = RequestResponseExchange(
         kind="request-response", active="listener", transactions=5, request_bytes=1, response_bytes=1
     )
-    served: tuple[tuple[str, Exchange], ...] = (("", stream), ("-request-response", asking))
+    shared = RequestResponseExchange(
+        kind="request-response", active="opener", transactions=20, request_bytes=1, response_bytes=1, connections=2
+    )
+    served: tuple[tuple[str, Exchange], ...] = (("", stream), ("-request-response", asking), ("-connections", shared))
     for case, exchange in served:
         serve = ServeRequest(address=link.peer_address, exchange=exchange, timeout_ns=_PATIENCE_NS)
         where = {"address": link.peer_address, "port": peer.record(serve, f"serve{case}").port}

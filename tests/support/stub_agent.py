@@ -9,7 +9,7 @@ import json
 import sys
 from typing import Any
 
-READY = {"event": "ready", "protocol": 2, "version": "0.1.0", "build": "stub", "role": "guest", "pid": 1}
+READY = {"event": "ready", "protocol": 3, "version": "0.1.0", "build": "stub", "role": "guest", "pid": 1}
 
 
 def say(message: dict[str, Any]) -> None:
@@ -42,14 +42,14 @@ def hear_line() -> bytes:
 def serve() -> dict[str, Any]:
     """Say ready, agree, and hand out the first request after that."""
     say(READY)
-    say({"id": hear()["id"], "ok": {"protocol": 2}})
+    say({"id": hear()["id"], "ok": {"protocol": 3}})
     return hear()
 
 
 def main(behaviour: str) -> None:
     """Misbehave."""
     if behaviour == "other-protocol":
-        say({**READY, "protocol": 3, "version": "9.9.9"})
+        say({**READY, "protocol": 4, "version": "9.9.9"})
     elif behaviour == "refuses-hello":
         say(READY)
         number = hear()["id"]
@@ -59,7 +59,7 @@ def main(behaviour: str) -> None:
         say_raw(b"[    0.000000] Linux version 6.1\r\n\x1b[0m\xff\xfe\n\n{not json}\nprompt# ")
         say(READY)
         say_raw(b'{"neither": "event nor id"}\n12345\n"text"\n')
-        say({"id": hear()["id"], "ok": {"protocol": 2}})
+        say({"id": hear()["id"], "ok": {"protocol": 3}})
         number = hear()["id"]
         say_raw(b"[    1.5] a line between request and answer\n[    1.6] and a torn one: ")
         say({"id": number, "ok": {"monotonic_ns": 7}})

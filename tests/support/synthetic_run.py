@@ -188,7 +188,7 @@ def instrument(hypervisor: str | None) -> dict[str, Any]:
                 "bytes": 2**20,
             },
         },
-        "agent": {"version": "0.1.0", "protocol": 2, "build": "0123456789ab", "sha256": "a" * 64, "bytes": 1234567},
+        "agent": {"version": "0.1.0", "protocol": 3, "build": "0123456789ab", "sha256": "a" * 64, "bytes": 1234567},
         "pinning": {"guest_cpus": [0], "generator_cpu": 1, "sink_cpu": 1},
     }
 

@@ -1,5 +1,7 @@
-//! The timekeeper: a thread captures the marks with the kernel's receive stamps and keeps them until they are asked for.
+//! The timekeeper: a thread for each interface captures the marks with the kernel's receive stamps and keeps them until
+//! they are asked for. No guest's frames reach the marks of another one's interface.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -12,14 +14,14 @@ use virtoll_proto::request::Marks;
 use virtoll_wire::icmp::{EchoKind, EchoRepr};
 use virtoll_wire::{PacketKind, PacketSocket};
 
-/// The most marks that are kept; beyond it the oldest go, so that a flood does not fill the memory.
+/// The most marks of an interface that are kept; beyond it the oldest go, so that a flood does not fill the memory.
 const MOST_MARKS: usize = 1 << 16;
 /// The capture thread looks for the end of its interface this often.
 const WAIT_NS: u64 = 1_000_000_000;
 
 #[derive(Default)]
 struct Captured {
-    marks: Mutex<Vec<Mark>>,
+    marks: Mutex<VecDeque<Mark>>,
     arrived: Condvar,
 }
 
@@ -27,12 +29,18 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The captures of this session.
+/// What arrives on one interface. Its index says which: a guest that is started anew brings a new one of the same name.
+struct Capture {
+    interface: String,
+    index: u32,
+    captured: Arc<Captured>,
+    thread: thread::JoinHandle<()>,
+}
+
+/// The captures of this session, the newest last.
 #[derive(Default)]
 pub struct Timekeeper {
-    captured: Arc<Captured>,
-    /// By interface index: a guest that is started anew brings a new interface of the same name.
-    captures: Vec<(u32, thread::JoinHandle<()>)>,
+    captures: Vec<Capture>,
 }
 
 impl Timekeeper {
@@ -44,35 +52,43 @@ impl Timekeeper {
         let what = format!("capture on {interface}");
         let system = |cause: io::Error| Error::system(&what, &cause);
         let index = virtoll_wire::interface_index(interface).map_err(system)?;
-        self.captures.retain(|(_, thread)| !thread.is_finished());
-        if self.captures.iter().any(|(open, _)| *open == index) {
+        self.captures.retain(|one| !one.thread.is_finished());
+        if self.captures.iter().any(|one| one.index == index) {
             return Ok(reply::Empty {});
         }
         let socket = PacketSocket::for_icmp(interface).map_err(system)?;
-        let captured = Arc::clone(&self.captured);
+        let captured = Arc::<Captured>::default();
+        let kept = Arc::clone(&captured);
         let thread = thread::Builder::new()
             .name("timekeeper".to_owned())
             .spawn(move || {
                 // The only error is that the interface is gone: `marks` reports a mark that is missing because of it.
-                let _gone = capture(&socket, &captured);
+                let _gone = capture(&socket, &kept);
             })
             .map_err(system)?;
-        self.captures.push((index, thread));
+        self.captures.push(Capture { interface: interface.to_owned(), index, captured, thread });
         Ok(reply::Empty {})
     }
 
     /// Waits for marks and hands them out.
     ///
     /// # Errors
-    /// `bad-request` if no capture was ever started.
-    pub fn marks(&mut self, wanted: &Marks) -> Result<reply::Marks, Error> {
-        if self.captures.is_empty() {
-            return Err(Error::bad_request(
-                "no timekeeper is started; send timekeeper-start first",
-            ));
-        }
+    /// `bad-request` if no capture of the interface was started.
+    pub fn marks(&self, wanted: &Marks) -> Result<reply::Marks, Error> {
+        let interface = &wanted.interface;
+        let captured = self
+            .captures
+            .iter()
+            .rev()
+            .find(|one| one.interface == *interface)
+            .map(|one| &one.captured)
+            .ok_or_else(|| {
+                Error::bad_request(format!(
+                    "no timekeeper is started on {interface}; send timekeeper-start first"
+                ))
+            })?;
         let deadline = Instant::now().checked_add(Duration::from_nanos(wanted.timeout_ns));
-        let mut marks = locked(&self.captured.marks);
+        let mut marks = locked(&captured.marks);
         let is_wanted = |mark: &Mark| mark.identifier == wanted.identifier;
         loop {
             let there = marks.iter().filter(|mark| is_wanted(mark)).count();
@@ -82,11 +98,11 @@ impl Timekeeper {
             if there >= wanted.wait_for as usize || left.is_zero() {
                 break;
             }
-            let wait = self.captured.arrived.wait_timeout(marks, left);
+            let wait = captured.arrived.wait_timeout(marks, left);
             marks = wait.unwrap_or_else(PoisonError::into_inner).0;
         }
         let (taken, kept): (Vec<Mark>, Vec<Mark>) = marks.drain(..).partition(is_wanted);
-        *marks = kept;
+        *marks = kept.into();
         let missing = (wanted.wait_for as usize).saturating_sub(taken.len());
         Ok(reply::Marks { marks: taken, missing })
     }
@@ -111,9 +127,9 @@ fn capture(socket: &PacketSocket, captured: &Captured) -> io::Result<()> {
         };
         let mut marks = locked(&captured.marks);
         if marks.len() >= MOST_MARKS {
-            marks.remove(0);
+            marks.pop_front();
         }
-        marks.push(mark);
+        marks.push_back(mark);
         captured.arrived.notify_all();
     }
 }

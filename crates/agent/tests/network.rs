@@ -135,7 +135,7 @@ fn guest_and_peer() -> (Agent, Agent) {
 fn marks_reach_the_timekeeper_with_the_kernels_stamps() {
     let (mut guest, mut peer) = guest_and_peer();
     assert_eq!(guest.call("facts", json!({}))["sysctls"]["net.ipv4.ip_forward"], "1");
-    let wanted = json!({"identifier": 77, "wait_for": 2, "timeout_ns": 60_000 * MILLISECOND_NS});
+    let wanted = json!({"interface": "t0", "identifier": 77, "wait_for": 2, "timeout_ns": 60_000 * MILLISECOND_NS});
     assert_eq!(peer.refused("marks", wanted.clone()).0, "bad-request");
     peer.call("timekeeper-start", json!({"interface": "t0"}));
     let link = json!({
@@ -159,8 +159,46 @@ fn marks_reach_the_timekeeper_with_the_kernels_stamps() {
     let inside = read("end_monotonic_ns") - read("start_monotonic_ns");
     assert!(inside >= 50 * MILLISECOND_NS, "{inside}");
     // They were handed out; none is left, and the wait ends by its time.
-    let wanted = json!({"identifier": 77, "wait_for": 1, "timeout_ns": 10 * MILLISECOND_NS});
+    let wanted = json!({"interface": "t0", "identifier": 77, "wait_for": 1, "timeout_ns": 10 * MILLISECOND_NS});
     assert_eq!(peer.call("marks", wanted), json!({"marks": [], "missing": 1}));
+}
+
+/// Who shares the timekeeper with a guest may send its marks' numbers, and as many as it likes: on its own link.
+#[test]
+fn marks_count_on_the_link_on_which_they_arrive() {
+    let (mut guest, mut peer) = guest_and_peer();
+    let mut neighbour = Agent::beside(&peer, "guest");
+    peer.ip(&format!("link add t1 type veth peer name mark1 netns {}", neighbour.pid()));
+    peer.ip("link set t1 up");
+    neighbour.ip("link set mark1 up");
+    peer.await_up("t1");
+    for interface in ["t0", "t1"] {
+        peer.call("timekeeper-start", json!({"interface": interface}));
+    }
+    let marks_of = |agent: &mut Agent, interface: &str, target_mac: &str| {
+        let link = json!({
+            "interface": interface, "source": "10.99.0.2", "target": "10.99.0.1",
+            "target_mac": target_mac, "identifier": 77, "first_sequence": 4,
+        });
+        agent.call("run", json!({"job": "idle", "parameters": {"duration_ns": 1}, "marks": link}));
+    };
+    marks_of(&mut guest, "mark0", "02:00:00:00:00:01");
+    marks_of(&mut neighbour, "mark1", "ff:ff:ff:ff:ff:ff");
+    let mut handed_out = |interface: &str| {
+        let wanted = json!({
+            "interface": interface, "identifier": 77, "wait_for": 2, "timeout_ns": 60_000 * MILLISECOND_NS,
+        });
+        let reported = peer.call("marks", wanted);
+        reported["marks"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|mark| number(&mark["sequence"]))
+            .collect::<Vec<_>>()
+    };
+    // The neighbour's have arrived before the guest's are asked for.
+    assert_eq!(handed_out("t1"), [4, 5]);
+    assert_eq!(handed_out("t0"), [4, 5]);
 }
 
 #[test]

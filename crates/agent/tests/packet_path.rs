@@ -59,9 +59,15 @@ fn the_books_balance_over_a_path_that_does_known_harm() {
         for (seed, (backend, sink)) in pairs.iter().enumerate() {
             let forwarder = Forwarder::start(&agent, "s0", "g1", &["harm", &seed.to_string()]);
             let request = losing(trial(seed as u16, 64, 250, &[across.clone()], &["s1"]));
+            let sent_before = counter(&mut agent, "g0", "tx_packets");
             let (answer, reported) = forwarder.carry(&mut agent, &with(request, backend, sink));
             assert_names(&answer, backend, sink);
             let (_, offered, forwarded) = books(&answer)[0];
+            // What the interface sent besides is told too: a source's look whether it takes frames, of eight a try.
+            let probes = number(&answer["sources"][0]["probe_frames"]);
+            assert_eq!((probes > 0, probes % 8), (*backend == "live-frames", 0), "{answer}");
+            let sent = counter(&mut agent, "g0", "tx_packets") - sent_before;
+            assert!(sent >= offered + probes, "{sent} of {offered} and {probes}");
             let (harm, arrived) = (&reported["0"], &answer["sink"]["per_source"][0]);
             let missed = number(&reported["missed"]);
             assert_eq!(

@@ -20,9 +20,9 @@ fn exec(agent: &mut Agent, script: &str) -> Value {
 fn it_says_what_it_is() {
     let mut agent = Agent::start("host");
     assert_eq!(agent.ready["event"], "ready");
-    assert_eq!(agent.ready["protocol"], 2);
+    assert_eq!(agent.ready["protocol"], 3);
     assert_eq!(agent.ready["build"].as_str().unwrap().len(), 12);
-    let hello = agent.call("hello", json!({"protocol": 2}));
+    let hello = agent.call("hello", json!({"protocol": 3}));
     for field in ["protocol", "version", "build", "role", "pid"] {
         assert_eq!(hello[field], agent.ready[field]);
     }
@@ -40,7 +40,7 @@ fn another_version_is_one_clear_sentence() {
     let mut agent = Agent::start("guest");
     let (kind, message) = agent.refused("hello", json!({"protocol": 9}));
     assert_eq!(kind, "protocol-mismatch");
-    assert!(message.contains("protocol 9") && message.contains("protocol 2"), "{message}");
+    assert!(message.contains("protocol 9") && message.contains("protocol 3"), "{message}");
     assert!(message.contains("make agent"), "{message}");
 }
 
@@ -58,7 +58,12 @@ fn bad_lines_are_answered_and_do_not_end_the_session() {
     assert_eq!(agent.refused("clocks", json!({"colour": 1})).0, "bad-request");
     assert_eq!(agent.refused("dance", json!({})).0, "bad-request");
     assert_eq!(
-        agent.refused("marks", json!({"identifier": 1, "wait_for": 1, "timeout_ns": 1})).0,
+        agent
+            .refused(
+                "marks",
+                json!({"interface": "lo", "identifier": 1, "wait_for": 1, "timeout_ns": 1})
+            )
+            .0,
         "unsupported"
     );
     agent.call("clocks", json!({}));

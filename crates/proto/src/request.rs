@@ -186,6 +186,8 @@ pub struct TimekeeperStart {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Marks {
+    /// The interface that they arrived on.
+    pub interface: String,
     /// ICMP identifier.
     pub identifier: u16,
     /// How many to wait for.
@@ -256,8 +258,8 @@ mod tests {
 
     #[test]
     fn a_request_is_read() {
-        let request = Request::parse(br#"{"id": 7, "op": "hello", "protocol": 2}"#).unwrap();
-        assert_eq!(request, Request { id: 7, operation: Operation::Hello(Hello { protocol: 2 }) });
+        let request = Request::parse(br#"{"id": 7, "op": "hello", "protocol": 3}"#).unwrap();
+        assert_eq!(request, Request { id: 7, operation: Operation::Hello(Hello { protocol: 3 }) });
     }
 
     #[test]

@@ -59,6 +59,7 @@ struct Source {
     plan: SourcePlan,
     composer: Composer,
     interface: u32,
+    probe_frames: u64,
     /// Nanoseconds of a batch of one frame on this way.
     call_ns: u64,
     before: LinkStatistics,
@@ -116,9 +117,16 @@ impl Source {
         let devices = bpf::devices(&[interface])?;
         let state = State::idle(GENERATOR)?;
         let plain = GENERATOR.load("plain", state.descriptor(), &[named("devices", &devices)])?;
-        probe(&plan, interface, &plain)?;
+        let probe_frames = probe(&plan, interface, &plain)?;
         let call_ns = batch::call_ns(&state.probe_times());
-        Ok(Self { plan, composer, interface, call_ns, before: LinkStatistics::default() })
+        Ok(Self {
+            plan,
+            composer,
+            interface,
+            probe_frames,
+            call_ns,
+            before: LinkStatistics::default(),
+        })
     }
 }
 
@@ -219,6 +227,7 @@ impl Generator {
         counts.start_monotonic_ns = start_ns;
         counts.end_monotonic_ns = end_ns;
         counts.batch_frames = u64::from(self.batch);
+        counts.probe_frames = self.sources[at].probe_frames;
         counts.unsent_frames = counts.intended_frames - counts.offered_frames;
         counts
     }
@@ -291,14 +300,15 @@ fn statistics(interface: u32) -> io::Result<LinkStatistics> {
 }
 
 /// Sends frames that no sink counts, and checks that the interface counts all of them. A single counted frame could be
-/// another's, since a link that has just come up sends a few by itself.
-fn probe(plan: &SourcePlan, interface: u32, plain: &OwnedFd) -> io::Result<()> {
+/// another's, since a link that has just come up sends a few by itself. Returns how many it sent: a busy machine may
+/// need several tries.
+fn probe(plan: &SourcePlan, interface: u32, plain: &OwnedFd) -> io::Result<u64> {
     let mut frame = [0; 60];
     frame[..6].copy_from_slice(&plan.shape.repr.destination_mac.0);
     frame[6..12].copy_from_slice(&plan.shape.repr.source_mac.0);
     frame[12..14].copy_from_slice(&ETHERTYPE_PROBE.to_be_bytes());
     let seen = |statistics: LinkStatistics| statistics.tx_packets + statistics.tx_dropped;
-    for _ in 0..PROBE_TRIES {
+    for tries in 1..=PROBE_TRIES {
         let started_ns = monotonic_ns();
         let before = seen(statistics(interface)?);
         // One a batch, so that the turns' times say what a batch costs.
@@ -307,7 +317,7 @@ fn probe(plan: &SourcePlan, interface: u32, plain: &OwnedFd) -> io::Result<()> {
             let grown = seen(statistics(interface)?).saturating_sub(before);
             let in_time = monotonic_ns() - started_ns < PROBE_LIMIT_NS;
             match (grown >= u64::from(PROBE_FRAMES), in_time) {
-                (true, true) => return Ok(()),
+                (true, true) => return Ok(u64::from(tries * PROBE_FRAMES)),
                 (true, false) => break, // we were kept from looking for so long that others' frames may be enough
                 (false, false) if looks >= PROBE_LOOKS => return Err(no_redirect(plan)),
                 (false, _) => thread::sleep(PROBE_WAIT),

@@ -86,6 +86,8 @@ pub struct SourceCounts {
     pub late_ns_max: u64,
     /// The most frames of one send call.
     pub batch_frames: u64,
+    /// Frames that it sent before the trial, to see that the interface takes any. None of the trial's.
+    pub probe_frames: u64,
     /// Gaps between send times; none flat out.
     pub gaps: Option<GapSummary>,
 }

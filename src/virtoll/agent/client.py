@@ -29,7 +29,7 @@ from virtoll.errors import AgentError, GuestDied, GuestNotReady, ProtocolError
 from virtoll.lab import interrupts
 from virtoll.lab.debug import debug
 
-PROTOCOL = 2
+PROTOCOL = 3
 MAXIMUM_LINE_BYTES = 8 * 2**20
 _CONSOLE_KEPT_BYTES = 64 * 1024
 _TAKEN_SECONDS = 60.0

@@ -156,7 +156,7 @@ class Timekeeper:
             if line is not None:
                 line.finish()
         channel = _edges(list(self._guest.channel_marks))
-        marks, step = self._marks_from_link() if self._link is not None else _marks_from_channel(channel)
+        marks, step = self._marks_from_link(self._link) if self._link is not None else _marks_from_channel(channel)
         after = self.path_delay_ns()
         beside, beside_step = _marks_from_channel(channel)
         own_ns, beside_ns = _between(marks, step), _between(beside, beside_step)
@@ -196,9 +196,11 @@ class Timekeeper:
             first_sequence=self._sequence,
         )
 
-    def _marks_from_link(self) -> tuple[dict[str, int] | None, int]:
+    def _marks_from_link(self, link: Link) -> tuple[dict[str, int] | None, int]:
         """Start and end in the outside clock, and how far that clock was stepped between them, ns."""
-        request = MarksRequest(identifier=self._identifier, wait_for=2, timeout_ns=_MARK_DEADLINE_NS)
+        request = MarksRequest(
+            interface=link.peer_interface, identifier=self._identifier, wait_for=2, timeout_ns=_MARK_DEADLINE_NS
+        )
         reply = self._peer.ask(request, deadline_seconds=_MARK_DEADLINE_NS / 1e9 + 5)
         by_sequence = {mark.sequence: mark for mark in reply.marks}
         start, end = by_sequence.get(self._sequence), by_sequence.get(self._sequence + 1)

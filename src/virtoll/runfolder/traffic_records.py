@@ -69,6 +69,7 @@ class SourceCounts(Slotted):
     late_frames: int | None = None
     late_ns_max: int | None = None
     batch_frames: int | None = None
+    probe_frames: int | None = None
     first_sent_monotonic_ns: int | None = None
     last_sent_monotonic_ns: int | None = None
     gap_ns: Distribution | None = None

@@ -139,7 +139,7 @@ def _locate(point: Point, sources: Sequence[SourceCounts], hops: Sequence[Hop]) 
     left: dict[int, int] = {}
     pending: list[Segment] = []
     for source in sources:
-        inward = [hop for hop in hops if hop.source == source.source and hop.role not in _WAY_OUT]
+        inward = [hop for hop in hops if hop.source == source.source and hop.role not in BEYOND_THE_GUEST]
         own = [station for hop in inward for station in _stations(hop, 0)]
         low = arrived[source.source].forwarded_frames
         found, rest, pending = _walk(own, source.offered_frames, low, [low])
@@ -147,7 +147,7 @@ def _locate(point: Point, sources: Sequence[SourceCounts], hops: Sequence[Hop]) 
         left[source.source] = rest
     forwarded = {number: arrived[number].forwarded_frames for number in left}
     total = sum(forwarded.values())
-    shared = _shared_stations([hop for hop in hops if hop.role in _WAY_OUT], noise)
+    shared = _shared_stations([hop for hop in hops if hop.role in BEYOND_THE_GUEST], noise)
     shared.append(_Station(Segment.SINK, total))
     found, _, _ = _walk(shared, sum(left.values()), total, [], pending)
     for segments, frames, reported in found:
@@ -173,7 +173,7 @@ def _noise(point: Point, sources: Collection[int], hops: Sequence[Hop]) -> int:
     return strangers + again
 
 
-_WAY_OUT = ("guest-out", "port-out", "exit", "sink")  # roles of hops beyond the guest
+BEYOND_THE_GUEST = ("guest-out", "port-out", "exit", "sink")  # roles of hops beyond the guest
 _INWARD = {
     "entry": Segment.ENTRY_RING,
     "guest-in": Segment.GUEST_NIC,

@@ -149,6 +149,7 @@ pub fn sent(number: usize, source: &Sent, plan: &TrialPlan, histograms: bool) ->
         last_sent_monotonic_ns: between.map(|between| between.1),
         late_ns_max: sent.late_ns_max,
         batch_frames: sent.batch_frames,
+        probe_frames: sent.probe_frames,
         gap_ns: sent.gaps.as_ref().map(|gaps| gap(gaps, histograms)),
         thread: source.thread,
         cpu_ns: source.cost.cpu_ns,

@@ -65,6 +65,7 @@ pub fn sent(result: &SendResult) -> String {
             ("  skipped, too late", source.skipped_frames),
             ("late frames (over 10 us)", source.late_frames),
             ("frames of a batch", source.batch_frames),
+            ("frames before the trial", source.probe_frames),
         ];
         counts(&mut text, &named);
         line(&mut text, "frames per second", &format!("{:.3}", offered_rate(source)));

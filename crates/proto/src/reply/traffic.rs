@@ -64,6 +64,7 @@ pub struct SentSource {
     pub last_sent_monotonic_ns: Option<u64>,
     pub late_ns_max: u64,
     pub batch_frames: u64,
+    pub probe_frames: u64,
     pub gap_ns: Option<Gaps>,
     pub thread: usize,
     pub cpu_ns: u64,

@@ -29,8 +29,9 @@ class MarksReply(Message):
 
 
 class MarksRequest(Request[MarksReply], op="marks"):
-    """Waits for so many marks of that identifier, and forgets them."""
+    """Waits for so many marks of that identifier on that interface, and forgets them."""
 
+    interface: str
     identifier: int
     wait_for: int
     timeout_ns: int

@@ -132,6 +132,7 @@ class SentSource(Message):
     last_sent_monotonic_ns: int | None = None
     late_ns_max: int | None = None
     batch_frames: int | None = None
+    probe_frames: int | None = None
     gap_ns: Distribution | None = None
     thread: int | None = None
     cpu_ns: int | None = None
