@@ -222,6 +222,25 @@ fn the_examples_of_rfc_5236() {
 }
 
 #[test]
+fn large_extents_are_counted_by_octaves() {
+    // Number 1 is late, after so many arrivals with larger ones; then as many again without a late one.
+    for (extent, end) in [(63, 63), (64, 127), (127, 127), (128, 255), (1_000, 1_023)] {
+        let numbers = [vec![0], (2..2 + extent).collect(), vec![1]].concat();
+        let (_, found) = reordering_of(&numbers);
+        assert_eq!(
+            found.out_of_order.extents().filled(),
+            [(extent, 1)],
+            "no end beyond the maximum"
+        );
+        let again = 2 + extent;
+        let further = [vec![again], (again + 2..again + 2_002).collect(), vec![again + 1]].concat();
+        let (_, found) = reordering_of(&[numbers, further].concat());
+        assert_eq!(found.out_of_order.extents().filled(), [(end, 1), (2_000, 1)]);
+        assert_eq!(found.out_of_order.degrees().filled(), [(end, 1), (2_000, 1)]);
+    }
+}
+
+#[test]
 fn loss_alone_is_no_reordering() {
     let numbers: Vec<u64> = (0..CAPACITY).filter(|number| number % 7 != 3).collect();
     let (reordered, found) = reordering_of(&numbers);
