@@ -4,6 +4,8 @@ PYTHON ?= python3
 FUZZ_SECONDS ?= 10
 # The same inputs each time; 0 for random ones, which are then kept in fuzz/corpus.
 FUZZ_SEED ?= 1
+# More options of cargo-mutants.
+MUTANTS ?=
 BIN := .venv/bin
 CARGO_FLAGS := --locked
 WORKERS ?= 3
@@ -158,16 +160,16 @@ miri: ## unit tests without system calls under Miri (needs a nightly compiler wi
 	MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=2 cargo +nightly miri test $(CARGO_FLAGS) --target-dir target/miri \
 		-p virtoll-proto -p virtoll-wire --lib -- --skip what_is_too_late_is_skipped_and_booked
 
-# A mutant is judged by its crate's tests that need neither root nor a network. The seed makes what Proptest draws the
-# same for each mutant. What was caught before is not tried again: `rm -r target/mutants` begins anew.
-mutants: ## mutation tests of messages, clocks and books (hours; goes on where it was ended); see .cargo/mutants.toml
+# A mutant is judged by its crate's tests that need neither root nor a network. Proptest draws the same values for each
+# mutant, and looks for no smaller ones. What was caught before is not tried again: `rm -r target/mutants` begins anew.
+mutants: ## mutation tests of messages, clocks and books (hours; goes on where it ended); MUTANTS='--file ...' for some
 	@cargo mutants --version >/dev/null 2>&1 || $(PYTHON) tools/cargo_tools.py cargo-mutants
 	@set -e; failed=; for crate in "proto --lib --test=recorded" "clock --lib" \
 		"wire --lib --test=frames --test=reordering --test=sequence_accounting" "agent --bins"; do \
 		set -- $$crate; name=$$1; shift; \
 		mkdir -p target/mutants/$$name; \
-		PROPTEST_RNG_SEED=1 cargo mutants --package virtoll-$$name --iterate --output target/mutants/$$name \
-			$$(printf ' --cargo-arg=%s' "$$@") || failed="$$failed $$name"; \
+		PROPTEST_RNG_SEED=1 PROPTEST_CASES=48 PROPTEST_MAX_SHRINK_ITERS=0 cargo mutants --package virtoll-$$name \
+			--iterate --output target/mutants/$$name $(MUTANTS) $$(printf ' --cargo-arg=%s' "$$@") || failed="$$failed $$name"; \
 	done; test -z "$$failed"
 
 survive: setup-dev ## what Virtoll survives, at full length (root; hours); prints the tables of docs/reliability.md

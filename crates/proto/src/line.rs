@@ -117,7 +117,10 @@ mod tests {
         buffer.push(&stream);
         let lines = drain(&mut buffer);
         assert_eq!(lines[0].as_ref().map(Vec::len), Ok(8_388_608));
-        assert_eq!(lines[1].unwrap_err().to_string(), "a line is longer than 8388608 bytes");
+        assert_eq!(
+            lines[1].clone().unwrap_err().to_string(),
+            "a line is longer than 8388608 bytes"
+        );
         assert_eq!(lines.len(), 2);
     }
 
