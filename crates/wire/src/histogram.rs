@@ -176,19 +176,19 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_of_the_numbers_up_to_two_thousand() {
+    fn percentiles_of_the_numbers_up_to_2001() {
         let mut histogram = Histogram::default();
-        (1..=2_000).for_each(|value| histogram.record(value));
-        // Ranks 1000, 1800, 1980 and 1998; 8 values to a bucket from 512 on, 16 from 1024 on. The mean is 1000.5.
+        (0..=2_001).for_each(|value| histogram.record(value));
+        // Ranks 1001, 1802, 1982 and 2000; 8 values to a bucket from 512 on, 16 from 1024 on. The mean is 1000.5.
         let wanted = Distribution {
-            count: 2_000,
-            minimum: 1,
+            count: 2_002,
+            minimum: 0,
             p50: 1_007,
             p90: 1_807,
             p99: 1_983,
             p999: 1_999,
             mean: 1_000,
-            maximum: 2_000,
+            maximum: 2_001,
         };
         assert_eq!(histogram.distribution(), Some(wanted));
     }
