@@ -257,3 +257,14 @@ fn what_is_longer_ago_than_is_remembered_is_unknown_and_counted() {
     assert_eq!((reordered, found.out_of_order.forgotten().0), (300, 300 - 256));
     check(&numbers).unwrap();
 }
+
+#[test]
+fn a_degree_is_unknown_where_the_frame_that_ends_its_run_is_forgotten() {
+    // Number 20 skips all below it. Of 17 late frames the first, number 1, is no longer remembered; it ends the runs of
+    // larger numbers before 2 and 0.
+    let numbers = [vec![20, 1], (3..=18).collect(), vec![2, 0]].concat();
+    let (reordered, found) = reordering_of(&numbers);
+    assert_eq!((reordered, found.out_of_order.forgotten()), (19, (0, 2)));
+    assert_eq!(found.out_of_order.degrees().filled(), [(0, 16), (1, 1)]);
+    check(&numbers).unwrap();
+}
