@@ -4,6 +4,8 @@ PYTHON ?= python3
 FUZZ_SECONDS ?= 10
 # The same inputs each time; 0 for random ones, which are then kept in fuzz/corpus.
 FUZZ_SEED ?= 1
+# More options of cargo-mutants.
+MUTANTS ?=
 BIN := .venv/bin
 CARGO_FLAGS := --locked
 WORKERS ?= 3
@@ -14,7 +16,7 @@ EPOCH = SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || stat --forma
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev platforms tools tables images notebooks docs demo test test-compiled test-checks lint lint-quick format test-rust test-python test-inside test-outside test-fresh test-extended test-nested agent wheel man deb licences audit advisories reproducible image fuzz sanitize miri survive verdicts bench bench-wire clean
+.PHONY: help setup setup-dev platforms tools tables images notebooks docs demo test test-compiled test-checks lint lint-quick format test-rust test-python test-inside test-outside test-fresh test-extended test-nested agent wheel man deb licences audit advisories reproducible image fuzz sanitize miri mutants survive verdicts bench bench-wire clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -136,7 +138,7 @@ image: ## builds the guest images alone
 # Where clang brings libFuzzer, the targets are linked with that; else its C++ is compiled, which takes about as long as the rest.
 # cargo-fuzz and sanitizers need nightly features of the compiler; RUSTC_BOOTSTRAP lets a stable one offer them.
 fuzz: ## each fuzz target for FUZZ_SECONDS (10); FUZZ_SEED=0 explores anew
-	@cargo fuzz --version >/dev/null 2>&1 || $(PYTHON) tools/cargo_fuzz.py
+	@cargo fuzz --version >/dev/null 2>&1 || $(PYTHON) tools/cargo_tools.py cargo-fuzz
 	@set -e; library=$$(clang --print-file-name=libclang_rt.fuzzer-$$(uname -m).a 2>/dev/null || true); \
 	case $$library in /*) export CUSTOM_LIBFUZZER_PATH=$$library ;; esac; \
 	targets=$$(RUSTC_BOOTSTRAP=1 cargo fuzz list); test -n "$$targets"; for target in $$targets; do \
@@ -157,6 +159,18 @@ sanitize: ## tests of proto, clock and wire under AddressSanitizer and LeakSanit
 miri: ## unit tests without system calls under Miri (needs a nightly compiler with miri and rust-src)
 	MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=2 cargo +nightly miri test $(CARGO_FLAGS) --target-dir target/miri \
 		-p virtoll-proto -p virtoll-wire --lib -- --skip what_is_too_late_is_skipped_and_booked
+
+# A mutant is judged by its crate's tests that need neither root nor a network. Proptest draws the same values for each
+# mutant, and looks for no smaller ones. What was caught before is not tried again: `rm -r target/mutants` begins anew.
+mutants: ## mutation tests of messages, clocks and books (hours; goes on where it ended); MUTANTS='--file ...' for some
+	@cargo mutants --version >/dev/null 2>&1 || $(PYTHON) tools/cargo_tools.py cargo-mutants
+	@set -e; failed=; for crate in "proto --lib --test=recorded" "clock --lib" \
+		"wire --lib --test=frames --test=reordering --test=sequence_accounting" "agent --bins"; do \
+		set -- $$crate; name=$$1; shift; \
+		mkdir -p target/mutants/$$name; \
+		PROPTEST_RNG_SEED=1 PROPTEST_CASES=48 PROPTEST_MAX_SHRINK_ITERS=0 cargo mutants --package virtoll-$$name \
+			--iterate --output target/mutants/$$name $(MUTANTS) $$(printf ' --cargo-arg=%s' "$$@") || failed="$$failed $$name"; \
+	done; test -z "$$failed"
 
 survive: setup-dev ## what Virtoll survives, at full length (root; hours); prints the tables of docs/reliability.md
 	@$(BIN)/python benches/survive all

@@ -136,11 +136,12 @@ def test_the_agent_names_no_folder_of_who_built_it() -> None:
     assert re.search(rb"/crates/index\.crates\.io-[0-9a-f]+/[\w-]+-\d+\.\d+\.\d+/src/", program), "names are remapped"
 
 
-def test_the_fuzzers_tool_is_held_to_its_digest() -> None:
-    fuzz = load_tool("cargo_fuzz")
-    assert fuzz.checked(b"a", hashlib.sha256(b"a").hexdigest()) == b"a"
-    with pytest.raises(ValueError, match=f"where {fuzz.SHA256} is expected: nothing was installed"):
-        fuzz.checked(b"a")
+def test_tools_of_cargo_are_held_to_their_digests() -> None:
+    tools = load_tool("cargo_tools")
+    assert tools.checked(tools.Tool("a", "1", hashlib.sha256(b"a").hexdigest()), b"a") == b"a"
+    for tool in tools.TOOLS:
+        with pytest.raises(ValueError, match=f"{tool.name}.* where {tool.sha256} is expected: nothing was installed"):
+            tools.checked(tool, b"a")
 
 
 def test_every_pin_has_a_digest() -> None:

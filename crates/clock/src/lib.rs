@@ -83,15 +83,21 @@ fn closest_offset() -> (u64, i64) {
     let tries = (0..7).map(|_| {
         let before = monotonic_ns();
         let realtime = realtime_ns();
-        let after = monotonic_ns();
-        let middle = before + (after - before) / 2;
-        (after - before, realtime as i64 - middle as i64)
+        offset(before, realtime, monotonic_ns())
     });
     tries.min().unwrap_or_default()
 }
 
+/// Of a real-time reading between two monotonic ones: the time between these, and the difference in the middle of it.
+fn offset(before_ns: u64, realtime_ns: u64, after_ns: u64) -> (u64, i64) {
+    let between_ns = after_ns - before_ns;
+    (between_ns, realtime_ns as i64 - (before_ns + between_ns / 2) as i64)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::SystemTime;
+
     use super::*;
 
     #[test]
@@ -112,6 +118,62 @@ mod tests {
         let error = (between / 2 + 1 + (after - started) / 1_000) as i64;
         assert!(before as i64 + offset - error <= realtime, "{before} {offset} {realtime} {error}");
         assert!(realtime <= after as i64 + offset + error, "{after} {offset} {realtime} {error}");
+    }
+
+    #[test]
+    fn an_offset_is_taken_in_the_middle_of_two_readings() {
+        assert_eq!(offset(100, 1_000, 120), (20, 890));
+        assert_eq!(offset(1_000, 100, 1_005), (5, -902));
+    }
+
+    #[test]
+    fn the_offset_is_that_of_the_readings_around_it() {
+        let started = monotonic_ns();
+        let offset = realtime_minus_monotonic_ns();
+        let (monotonic, realtime) = (monotonic_ns(), realtime_ns());
+        let passed = monotonic_ns() - started;
+        assert!((realtime as i64 - monotonic as i64).abs_diff(offset) <= 2 * passed, "{offset}");
+    }
+
+    #[test]
+    fn the_time_of_day_is_that_of_the_standard_library() {
+        let before = realtime_ns();
+        let standard = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        let after = now_ns(Clock::Realtime);
+        assert!((u128::from(before)..=u128::from(after)).contains(&standard.as_nanos()));
+    }
+
+    #[test]
+    fn all_clocks_are_read_one_after_the_other() {
+        let clocks = [Clock::Realtime, Clock::Monotonic, Clock::MonotonicRaw, Clock::Boottime];
+        let before = clocks.map(now_ns);
+        let read = Readings::take();
+        let after = clocks.map(now_ns);
+        let read = [read.realtime_ns, read.monotonic_ns, read.monotonic_raw_ns, read.boottime_ns];
+        for ((before, read), after) in before.into_iter().zip(read).zip(after) {
+            assert!((before..=after).contains(&read), "{before} {read} {after}");
+        }
+    }
+
+    #[test]
+    fn a_thread_has_used_no_more_than_its_clock_says() {
+        let used = thread_cpu();
+        assert!(used.user_ns + used.system_ns <= thread_cpu_ns());
+        let work = thread_cpu_ns() + 1_000_000;
+        while thread_cpu_ns() < work {
+            std::hint::spin_loop();
+        }
+        let all = process_and_children_cpu();
+        assert!(all.user_ns + all.system_ns > 0);
+    }
+
+    #[test]
+    fn cpu_times_add_up_and_never_count_backwards() {
+        let (first, second) =
+            (CpuTime { user_ns: 2, system_ns: 3 }, CpuTime { user_ns: 10, system_ns: 20 });
+        assert_eq!(first + second, CpuTime { user_ns: 12, system_ns: 23 });
+        assert_eq!(second.since(first), CpuTime { user_ns: 8, system_ns: 17 });
+        assert_eq!(first.since(second), CpuTime::default());
     }
 
     #[test]

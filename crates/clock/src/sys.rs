@@ -83,7 +83,19 @@ fn usage(who: libc::c_int) -> CpuTime {
         libc::getrusage(who, usage.as_mut_ptr());
         usage.assume_init()
     };
-    let nanoseconds =
-        |time: libc::timeval| time.tv_sec as u64 * NANOSECONDS + time.tv_usec as u64 * 1_000;
     CpuTime { user_ns: nanoseconds(usage.ru_utime), system_ns: nanoseconds(usage.ru_stime) }
+}
+
+fn nanoseconds(time: libc::timeval) -> u64 {
+    time.tv_sec as u64 * NANOSECONDS + time.tv_usec as u64 * 1_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nanoseconds;
+
+    #[test]
+    fn seconds_and_microseconds_are_nanoseconds() {
+        assert_eq!(nanoseconds(libc::timeval { tv_sec: 3, tv_usec: 7 }), 3_000_007_000);
+    }
 }

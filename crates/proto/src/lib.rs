@@ -32,3 +32,21 @@ pub fn check_version(controller: u32, agent_version: &str) -> Result<(), Error> 
         ),
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_version_is_refused_by_both_numbers() {
+        assert_eq!(check_version(PROTOCOL, "0.1.0"), Ok(()));
+        for other in [PROTOCOL - 1, PROTOCOL + 1] {
+            let error = check_version(other, "0.1.0").unwrap_err();
+            assert_eq!(error.kind, ErrorKind::ProtocolMismatch);
+            let sentence = error.to_string();
+            for part in [&format!("protocol {other}"), &format!("protocol {PROTOCOL}"), "0.1.0"] {
+                assert!(sentence.contains(part), "{sentence}");
+            }
+        }
+    }
+}

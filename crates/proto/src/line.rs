@@ -108,6 +108,23 @@ mod tests {
     }
 
     #[test]
+    fn a_line_may_have_eight_mebibytes() {
+        let mut buffer = LineBuffer::default();
+        let mut stream = vec![b'a'; 8 * 1024 * 1024];
+        stream.extend(b"\n");
+        buffer.push(&stream);
+        buffer.push(b"b");
+        buffer.push(&stream);
+        let lines = drain(&mut buffer);
+        assert_eq!(lines[0].as_ref().map(Vec::len), Ok(8_388_608));
+        assert_eq!(
+            lines[1].clone().unwrap_err().to_string(),
+            "a line is longer than 8388608 bytes"
+        );
+        assert_eq!(lines.len(), 2);
+    }
+
+    #[test]
     fn a_line_of_the_limit_passes_and_a_longer_one_is_skipped_whole() {
         let mut buffer = LineBuffer::with_limit(4);
         buffer.push(b"1234\n12345678\nab\r\n");

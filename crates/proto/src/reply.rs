@@ -188,6 +188,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_error_has_its_kind_and_its_sentence() {
+        let cause = std::io::Error::other("no such device");
+        let errors = [
+            (Error::bad_request("no"), ErrorKind::BadRequest, "no"),
+            (Error::unsupported("not here"), ErrorKind::Unsupported, "not here"),
+            (Error::system("open in0", &cause), ErrorKind::System, "open in0: no such device"),
+        ];
+        for (error, kind, sentence) in errors {
+            assert_eq!((error.kind, error.to_string().as_str()), (kind, sentence));
+        }
+    }
+
+    #[test]
     fn messages_have_the_documented_form() {
         let text = |line: Vec<u8>| String::from_utf8(line).unwrap();
         let ok = Answer::new(Some(7), Ok(serde_json::json!({"a": 1})));

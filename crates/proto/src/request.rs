@@ -289,6 +289,89 @@ mod tests {
         );
     }
 
+    fn run(job: &str, parameters: &str, besides: &str) -> Result<Run, String> {
+        let line = format!(
+            r#"{{"id":1,"op":"run","job":"{job}","parameters":{{{parameters}}}{besides}}}"#
+        );
+        match Request::parse(line.as_bytes()) {
+            Ok(Request { operation: Operation::Run(run), .. }) => Ok(run),
+            Ok(other) => panic!("{other:?}"),
+            Err(refusal) => Err(refusal.error.message),
+        }
+    }
+
+    #[test]
+    fn what_a_job_is_not_told_is_once_and_at_once() {
+        let told = run("idle", r#""duration_ns":5"#, "").unwrap();
+        assert_eq!((told.repeats.get(), told.pause_ns, told.delay_ns), (1, 0, 0));
+        let Job::ForkWait(job) = run("forkwait", r#""processes":3"#, "").unwrap().job else {
+            panic!("another job")
+        };
+        assert_eq!(job, jobs::ForkWait { processes: 3, workers: 1 });
+    }
+
+    #[test]
+    fn only_a_job_that_begins_anew_is_repeated() {
+        let twice = r#","repeats":2"#;
+        assert_eq!(run("masr", r#""size_bytes":8"#, twice).unwrap().repeats.get(), 2);
+        let parameters = r#""elements":8,"rounds":1,"threads":1"#;
+        assert_eq!(run("stream", parameters, r#","repeats":1"#).unwrap().repeats.get(), 1);
+        let refused = run("stream", parameters, twice).unwrap_err();
+        assert!(refused.contains("repeats: the job stream runs once"), "{refused}");
+    }
+
+    #[test]
+    fn a_request_that_was_read_is_written_with_what_it_says_alone() {
+        let written = |besides: &str| {
+            let run = run("idle", r#""duration_ns":5"#, besides).unwrap();
+            serde_json::to_value(run).unwrap().to_string()
+        };
+        let plain = r#"{"job":"idle","marks":null,"parameters":{"duration_ns":5}}"#;
+        assert_eq!(written(""), plain);
+        for (key, value) in [("repeats", 2), ("pause_ns", 7), ("delay_ns", 9)] {
+            let besides = format!(r#","{key}":{value}"#);
+            assert!(written(&besides).contains(&besides[1..]), "{key}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_read_whole_or_refused_and_never_printed() {
+        let digits = "00112233445566778899aabbccddeeff";
+        let key: FrameKey = digits.parse().unwrap();
+        assert_eq!((key.0[0], key.0[1], key.0[15]), (0, 0x11, 0xff));
+        assert_eq!(
+            (String::from(key), format!("{key:?}")),
+            (digits.to_owned(), "FrameKey(..)".to_owned())
+        );
+        let signed = format!("+{}", &digits[1..]);
+        for wrong in ["", &digits[1..], &format!("0{digits}"), &digits.replace('a', "g"), &signed] {
+            assert!(wrong.parse::<FrameKey>().is_err(), "{wrong}");
+            assert!(FrameKey::try_from(wrong.to_owned()).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn back_ends_are_called_as_in_the_protocol() {
+        assert_eq!(Backend::LiveFrames.to_string(), "live-frames");
+        assert_eq!(SinkBackend::Tpacket.to_string(), "tpacket");
+    }
+
+    #[test]
+    fn an_exchange_says_how_much_is_done_over_how_many_connections() {
+        let active = Side::Opener;
+        let stream = Exchange::Stream { active, bytes: 9, message_bytes: 3, connections: 2 };
+        assert_eq!((stream.amount(), stream.connections()), (9, 2));
+        let (request_bytes, response_bytes) = (4, 6);
+        let asked = Exchange::RequestResponse {
+            active,
+            transactions: 7,
+            request_bytes,
+            response_bytes,
+            connections: 5,
+        };
+        assert_eq!((asked.amount(), asked.connections()), (7, 5));
+    }
+
     #[test]
     fn what_is_served_is_read_whole_or_refused() {
         let reported = r#"{"id":1,"op":"serve","address":"10.0.0.2","timeout_ns":5,"exchange":

@@ -67,6 +67,28 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    #[test]
+    fn gaps_of_one_and_three_vary_by_half_their_mean() {
+        let mut gaps = Gaps::new(5);
+        assert!(gaps.summary().is_none());
+        gaps.record(100);
+        assert!(gaps.summary().is_none(), "one frame has no gap");
+        for sent_ns in [101, 104, 105, 108] {
+            gaps.record(sent_ns);
+        }
+        let summary = gaps.summary().unwrap();
+        assert!((summary.coefficient_of_variation - 0.5).abs() < 1e-9);
+        assert_eq!((summary.p1, summary.histogram), (1, vec![(1, 2), (3, 2)]));
+    }
+
+    #[test]
+    fn frames_of_one_moment_have_a_variation_that_is_a_number() {
+        let mut gaps = Gaps::new(5);
+        (0..3).for_each(|_| gaps.record(100));
+        let variation = gaps.summary().unwrap().coefficient_of_variation;
+        assert!(variation.abs() < 1e-9, "{variation}");
+    }
+
     proptest! {
         #[test]
         fn the_variation_is_that_of_the_gaps(gaps in prop::collection::vec(1_u64..1_000_000, 2..200), nominal in 1_u64..1_000_000) {

@@ -97,9 +97,9 @@ impl Histogram {
         self.maximum = self.maximum.max(other.maximum);
     }
 
-    /// The exact mean; 0 if nothing was recorded.
-    pub fn mean(&self) -> f64 {
-        if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }
+    /// The exact mean. Something was recorded.
+    pub(crate) fn mean(&self) -> f64 {
+        self.sum as f64 / self.count as f64
     }
 
     /// Buckets that are not empty: the largest value that counts in it, and how many did.
@@ -108,9 +108,9 @@ impl Histogram {
         filled.map(|(index, count)| (upper_end(index).min(self.maximum), *count)).collect()
     }
 
-    /// The upper end of the bucket of rank ceil(permille * count / 1000), within the extremes.
-    pub fn quantile(&self, permille: u64) -> u64 {
-        let rank = (u128::from(self.count) * u128::from(permille)).div_ceil(1000).max(1) as u64;
+    /// The upper end of the bucket of rank ceil(permille * count / 1000), within the extremes. Something was recorded.
+    pub(crate) fn quantile(&self, permille: u64) -> u64 {
+        let rank = (u128::from(self.count) * u128::from(permille)).div_ceil(1000) as u64;
         let mut seen = 0;
         for (index, count) in self.counts.iter().enumerate() {
             seen += count;
@@ -122,25 +122,17 @@ impl Histogram {
     }
 }
 
+/// Values below 128 have a bucket each, larger ones 64 an octave: which octave, and the upper seven bits.
 #[inline]
 const fn bucket(value: u64) -> usize {
-    let magnitude = (value | (SUB_BUCKETS as u64 - 1)).ilog2();
-    let shift = (magnitude + 1).saturating_sub(SUB_BUCKET_BITS + 1);
-    if value < SUB_BUCKETS as u64 {
-        return value as usize;
-    }
-    let row = (magnitude - SUB_BUCKET_BITS + 1) as usize;
-    row * SUB_BUCKETS + ((value >> shift) as usize & (SUB_BUCKETS - 1))
+    let octave = (value | SUB_BUCKETS as u64).ilog2() - SUB_BUCKET_BITS;
+    octave as usize * SUB_BUCKETS + (value >> octave) as usize
 }
 
 const fn upper_end(index: usize) -> u64 {
-    let row = index / SUB_BUCKETS;
-    let column = (index % SUB_BUCKETS) as u64;
-    if row == 0 {
-        return column;
-    }
-    let shift = row as u32 - 1;
-    ((SUB_BUCKETS as u64 + column) << shift) + ((1_u64 << shift) - 1)
+    let octave = (index / SUB_BUCKETS).saturating_sub(1);
+    let first = (index - octave * SUB_BUCKETS) as u64;
+    (first << octave) + ((1 << octave) - 1)
 }
 
 #[cfg(test)]
@@ -172,6 +164,42 @@ mod tests {
                 prop_assert!(got >= want && got - want <= want / 64, "{} for {}", got, want);
             }
         }
+    }
+
+    #[test]
+    fn a_bucket_ends_before_the_next_one_begins() {
+        // Exact below 128; from there on 64 to an octave: two values in each from 128, four from 256.
+        for (value, end) in [(0, 0), (64, 64), (127, 127), (128, 129), (255, 255), (256, 259)] {
+            assert_eq!(upper_end(bucket(value)), end, "{value}");
+        }
+        assert_eq!((bucket(u64::MAX), upper_end(BUCKETS - 1)), (BUCKETS - 1, u64::MAX));
+    }
+
+    #[test]
+    fn percentiles_of_the_numbers_up_to_2001() {
+        let mut histogram = Histogram::default();
+        (0..=2_001).for_each(|value| histogram.record(value));
+        // Ranks 1001, 1802, 1982 and 2000; 8 values to a bucket from 512 on, 16 from 1024 on. The mean is 1000.5.
+        let wanted = Distribution {
+            count: 2_002,
+            minimum: 0,
+            p50: 1_007,
+            p90: 1_807,
+            p99: 1_983,
+            p999: 1_999,
+            mean: 1_000,
+            maximum: 2_001,
+        };
+        assert_eq!(histogram.distribution(), Some(wanted));
+    }
+
+    #[test]
+    fn a_program_that_counted_nothing_adds_nothing() {
+        let mut histogram = Histogram::default();
+        histogram.record(7);
+        let before = histogram.distribution();
+        histogram.add([0; BUCKETS].into_iter(), 0, (0, u64::MAX));
+        assert_eq!(histogram.distribution(), before);
     }
 
     #[test]

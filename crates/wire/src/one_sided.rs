@@ -149,3 +149,163 @@ impl Drop for Receiving {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::{Awaited, Generate};
+    use crate::frame::{FrameShape, TestFrameRepr};
+    use crate::source::SourceCounts;
+
+    /// A sink whose count of foreign frames says whether it was told that all 3 frames of its only source left.
+    struct Counting;
+
+    impl Collect for Counting {
+        fn collect(self: Box<Self>, start: &Start, stop: &Stop) -> io::Result<SinkCounts> {
+            start.wait();
+            while stop.stopped_ns().is_none() {
+                thread::yield_now();
+            }
+            Ok(SinkCounts {
+                sources: Vec::new(),
+                seen_frames: 41,
+                foreign_frames: u64::from(stop.awaited(1, |_| 3) == Awaited::Nothing),
+                late_trial_frames: 0,
+                forged_frames: 0,
+                kernel_dropped_frames: 0,
+                processors: Vec::new(),
+                captured: Vec::new(),
+                drained: true,
+            })
+        }
+    }
+
+    #[test]
+    fn a_sink_counts_until_it_is_told_that_the_sources_have_stopped() {
+        for (offered, known) in [(Some(&[3][..]), 1), (None, 0)] {
+            let receiving = Receiving::start(Box::new(Counting), None).unwrap();
+            let (counts, _) = receiving.finish(offered).unwrap();
+            assert_eq!((counts.seen_frames, counts.foreign_frames), (41, known));
+        }
+    }
+
+    /// A sink that tells when its thread is over.
+    struct Telling(mpsc::Sender<()>);
+
+    impl Collect for Telling {
+        fn collect(self: Box<Self>, start: &Start, stop: &Stop) -> io::Result<SinkCounts> {
+            let counts = Box::new(Counting).collect(start, stop);
+            let _ = self.0.send(());
+            counts
+        }
+    }
+
+    #[test]
+    fn a_sink_that_nobody_asks_any_more_ends() {
+        let (over, ended) = mpsc::channel();
+        drop(Receiving::start(Box::new(Telling(over)), None).unwrap());
+        assert_eq!(ended.recv(), Ok(()));
+    }
+
+    struct Panicking;
+
+    impl Collect for Panicking {
+        fn collect(self: Box<Self>, _: &Start, _: &Stop) -> io::Result<SinkCounts> {
+            panic!("as a test wants it")
+        }
+    }
+
+    #[test]
+    fn a_sink_that_panics_is_an_error() {
+        let ended = Receiving::start(Box::new(Panicking), None).unwrap().finish(None);
+        assert_eq!(ended.unwrap_err().to_string(), "the sink's thread panicked");
+    }
+
+    /// A generator of sources that offer 10, 20, ... frames, of which it learns afterwards that one of each did not leave.
+    struct Offering {
+        sources: u64,
+        failing: bool,
+        not_before_ns: u64,
+    }
+
+    impl Generate for Offering {
+        fn generate(&mut self, start: &Start) -> io::Result<Vec<SourceCounts>> {
+            assert!(start.wait() >= self.not_before_ns);
+            if self.failing {
+                return Err(io::ErrorKind::NetworkDown.into());
+            }
+            let counts =
+                |number| SourceCounts { offered_frames: number * 10, ..Default::default() };
+            Ok((1..=self.sources).map(counts).collect())
+        }
+
+        fn settle(&mut self, counts: &mut [SourceCounts]) -> io::Result<()> {
+            counts.iter_mut().for_each(|one| one.offered_frames -= 1);
+            Ok(())
+        }
+    }
+
+    /// Sources 0 and 2 on one thread, source 1 on another.
+    fn sources(plans: &[SourcePlan], failing: bool, not_before_ns: u64) -> Sources<'_> {
+        let sender = |places: &[usize], failing| Sender {
+            generator: Box::new(Offering { sources: places.len() as u64, failing, not_before_ns }),
+            sources: places.to_vec(),
+        };
+        let value = vec![sender(&[0, 2], false), sender(&[1], failing)];
+        let senders = Chosen { value, name: "offering", reason: None };
+        Sources { senders, plans, ended: Vec::new() }
+    }
+
+    fn plans() -> Vec<SourcePlan> {
+        let plan = |number| SourcePlan {
+            interface: format!("in{number}"),
+            shape: FrameShape::of_one(TestFrameRepr::smallest(0)),
+            frames_per_second: None,
+            duration_ns: 1,
+            limit_frames: 100,
+            cpu: None,
+            batch_frames: None,
+            catch_up_ns: 1,
+            wake_ns: None,
+            stop: None,
+        };
+        (0..3).map(plan).collect()
+    }
+
+    #[test]
+    fn what_each_source_offered_stands_at_its_place_without_what_did_not_leave() {
+        let plans = plans();
+        let mut sources = sources(&plans, false, 0);
+        sources.send();
+        // Asking twice counts nothing twice.
+        for _ in 0..2 {
+            assert_eq!(sources.offered_frames(), Some(vec![9, 9, 19]));
+        }
+        let sent = sources.settle().ok().unwrap();
+        let offered = sent.value.iter().map(|one| (one.counts.offered_frames, one.thread));
+        assert!(offered.eq([(9, 0), (9, 1), (19, 0)]));
+        assert_eq!(sent.name, "offering");
+    }
+
+    #[test]
+    fn a_source_that_fails_is_named_and_its_frames_are_not_known() {
+        let plans = plans();
+        let mut sources = sources(&plans, true, 0);
+        sources.send();
+        assert_eq!(sources.offered_frames(), None);
+        let refused = sources.settle().err().unwrap();
+        assert_eq!(
+            (refused.on.as_str(), refused.cause.kind()),
+            ("in1", io::ErrorKind::NetworkDown)
+        );
+    }
+
+    #[test]
+    fn sources_start_no_earlier_than_they_are_told() {
+        let not_before_ns = virtoll_clock::monotonic_ns() + 3_600_000_000_000;
+        let plans = plans();
+        let mut sources = sources(&plans, false, not_before_ns);
+        sources.send_from(not_before_ns);
+        assert!(sources.offered_frames().is_some(), "no thread panicked");
+    }
+}

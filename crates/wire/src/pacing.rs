@@ -242,6 +242,85 @@ mod tests {
         assert!(sender.sequences.iter().copied().eq(0..sender.seen as u64));
     }
 
+    /// 100 frames that were all due a second ago.
+    fn over(catch_up_ns: u64) -> Schedule {
+        Schedule {
+            start_ns: monotonic_ns() - 1_100_000_000,
+            frames_per_second: 1_000.0,
+            duration_ns: 100_000_000,
+            catch_up_ns,
+            wake_ns: None,
+        }
+    }
+
+    #[test]
+    fn what_is_due_at_once_is_sent_in_batches_and_booked_as_late() {
+        let (mut sender, composer) = sender(10);
+        let schedule = over(u64::MAX);
+        let counts = send_paced(&mut sender, &composer, &schedule, None).unwrap();
+        assert_eq!((counts.intended_frames, counts.offered_frames), (100, 90));
+        assert_eq!((counts.refused_frames, counts.unsent_frames), (10, 10));
+        assert_eq!((counts.skipped_frames, counts.late_frames, counts.batch_frames), (0, 100, 64));
+        assert!(sender.sequences.iter().copied().eq(0..100));
+        assert!(counts.late_ns_max >= 1_000_000_000, "{counts:?}");
+        let (first_ns, last_ns) = counts.sent_between_ns.unwrap();
+        assert!(schedule.start_ns + 1_100_000_000 <= first_ns && first_ns <= last_ns);
+        assert!(last_ns <= counts.end_monotonic_ns);
+        let gaps = counts.gaps.unwrap().distribution;
+        assert_eq!(gaps.count, 99);
+        assert!(gaps.maximum <= last_ns - first_ns);
+    }
+
+    #[test]
+    fn what_is_all_too_late_is_not_sent_at_all() {
+        let (mut sender, composer) = sender(usize::MAX);
+        let counts = send_paced(&mut sender, &composer, &over(10_000_000), None).unwrap();
+        assert_eq!((counts.intended_frames, counts.offered_frames), (100, 0));
+        assert_eq!((counts.skipped_frames, counts.unsent_frames), (100, 100));
+        assert!(sender.sequences.is_empty() && counts.sent_between_ns.is_none());
+    }
+
+    #[test]
+    fn a_plan_with_a_rate_is_paced_and_one_without_goes_on_to_its_limit() {
+        let plan = SourcePlan {
+            interface: "in0".to_owned(),
+            shape: FrameShape::of_one(TestFrameRepr::smallest(0)),
+            frames_per_second: Some(1_000.0),
+            duration_ns: 100_000_000,
+            limit_frames: 70,
+            cpu: None,
+            batch_frames: None,
+            catch_up_ns: u64::MAX,
+            wake_ns: None,
+            stop: None,
+        };
+        let (mut frames, composer) = sender(usize::MAX);
+        let counts = send(&mut frames, &composer, &plan, over(1).start_ns).unwrap();
+        assert_eq!((counts.intended_frames, counts.offered_frames), (100, 100));
+        let plan = SourcePlan { frames_per_second: None, duration_ns: u64::MAX >> 1, ..plan };
+        let counts = send(&mut frames, &composer, &plan, over(1).start_ns).unwrap();
+        assert_eq!((counts.intended_frames, counts.offered_frames), (70, 70));
+        assert!(counts.gaps.is_none());
+    }
+
+    #[test]
+    fn flat_out_ends_with_its_time_or_when_it_is_stopped() {
+        let (mut sender, composer) = sender(10);
+        let stop = AtomicBool::new(true);
+        for (duration_ns, stop) in [(100_000_000, None), (u64::MAX >> 1, Some(&stop))] {
+            let limits = Limits { duration_ns, frames: u64::MAX, stop };
+            let counts = send_flat_out(&mut sender, &composer, over(1).start_ns, &limits).unwrap();
+            assert_eq!((counts.intended_frames, counts.offered_frames), (0, 0));
+        }
+        let limits = Limits { duration_ns: u64::MAX >> 1, frames: 100, stop: None };
+        let counts = send_flat_out(&mut sender, &composer, over(1).start_ns, &limits).unwrap();
+        assert_eq!((counts.intended_frames, counts.offered_frames), (100, 90));
+        assert_eq!(
+            (counts.refused_frames, counts.unsent_frames, counts.batch_frames),
+            (10, 10, 64)
+        );
+    }
+
     #[test]
     fn a_sender_that_wakes_sends_all_that_is_due_and_nothing_before() {
         let (mut sender, composer) = sender(usize::MAX);
@@ -264,14 +343,6 @@ mod tests {
         assert_eq!(next_wake_ns(100, 10, 100), 110);
         assert_eq!(next_wake_ns(100, 10, 119), 120);
         assert_eq!(next_wake_ns(100, 10, 90), 110);
-    }
-
-    #[test]
-    fn flat_out_stops_at_its_limit() {
-        let (mut sender, composer) = sender(usize::MAX);
-        let limits = Limits { duration_ns: 10_000_000_000, frames: 100, stop: None };
-        let counts = send_flat_out(&mut sender, &composer, monotonic_ns(), &limits).unwrap();
-        assert_eq!((counts.intended_frames, counts.offered_frames), (100, 100));
     }
 
     #[test]

@@ -233,3 +233,38 @@ pub struct Densities {
     /// Frames that came when they had been given up.
     pub given_up_frames: u64,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One late frame, of the first number: extent and degree are the arrivals between, each 10 ns after the other.
+    fn one_late(arrivals_between: u64) -> OutOfOrder {
+        let mut order = OutOfOrder::default();
+        order.skip(0, 1, 10);
+        order.late(0, 1 + arrivals_between, 10 + 10 * arrivals_between);
+        order
+    }
+
+    #[test]
+    fn queues_add_up() {
+        let mut sum = one_late(3);
+        sum.add(&one_late(5));
+        sum.add(&one_late(2));
+        for counts in [sum.extents(), sum.degrees()] {
+            assert_eq!((counts.count(), counts.sum(), counts.maximum()), (3, 10, 5));
+            assert_eq!(counts.filled(), [(2, 1), (3, 1), (5, 1)]);
+        }
+        assert_eq!((sum.late_ns(), sum.forgotten()), ((100, 50), (0, 0)));
+    }
+
+    #[test]
+    fn what_queues_have_forgotten_adds_up() {
+        // A late frame of a number that no gap is known for.
+        let mut forgetful = OutOfOrder::default();
+        forgetful.late(0, 2, 10);
+        let mut sum = forgetful;
+        sum.add(&forgetful);
+        assert_eq!(sum.forgotten(), (2, 2));
+    }
+}

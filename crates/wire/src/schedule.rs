@@ -53,10 +53,41 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn schedule(frames_per_second: f64, start_ns: u64) -> Schedule {
+        let (duration_ns, catch_up_ns) = (1_500_000_000, 1);
+        Schedule { start_ns, frames_per_second, duration_ns, catch_up_ns, wake_ns: None }
+    }
+
+    #[test]
+    fn a_thousand_frames_a_second_are_due_a_millisecond_apart() {
+        let schedule = schedule(1_000.0, 70);
+        assert_eq!(schedule.intended_frames(), 1_500);
+        assert_eq!(
+            [0, 1, 1_500].map(|number| schedule.due_ns(number)),
+            [70, 1_000_070, 1_500_000_070]
+        );
+        let times = [0, 69, 70, 1_000_069, 1_000_070, 1_500_000_070];
+        assert_eq!(times.map(|now_ns| schedule.due_frames(now_ns)), [0, 0, 1, 1, 2, 1_501]);
+        assert_eq!(schedule.gap(), (1_000_000, 0));
+    }
+
+    #[test]
+    fn a_frame_whose_time_is_not_over_is_not_intended() {
+        assert_eq!(schedule(1.0, 0).intended_frames(), 1);
+        assert_eq!(schedule(0.5, 0).intended_frames(), 0);
+    }
+
+    #[test]
+    fn a_gap_has_a_fraction_of_2_to_the_32nd_parts() {
+        assert_eq!(schedule(1e9 / 2.75, 0).gap(), (2, 3 << 30));
+        // Nearer to 3 than to 2 and the largest fraction.
+        assert_eq!(schedule(1e9 / 2.999_999_999_99, 0).gap(), (3, 0));
+    }
+
     proptest! {
         #[test]
         fn the_exact_gap_adds_up_to_the_due_times(rate in 1.0_f64..5e6, frames in 1_u64..10_000_000) {
-            let schedule = Schedule { start_ns: 0, frames_per_second: rate, duration_ns: 1, catch_up_ns: 1, wake_ns: None };
+            let schedule = schedule(rate, 0);
             let (gap_ns, fraction) = schedule.gap();
             let sum = u128::from(frames) * (u128::from(gap_ns) << 32 | u128::from(fraction));
             prop_assert!(((sum >> 32) as u64).abs_diff(schedule.due_ns(frames)) <= 2 + frames / 1_000_000_000 + (frames as f64 / rate * 1e-6) as u64);
@@ -66,7 +97,7 @@ mod tests {
         fn a_frame_is_due_at_its_due_time_and_not_long_before(
             rate in 0.5_f64..5e6, sequence in 0_u64..10_000_000, start_ns in 0_u64..(1 << 50),
         ) {
-            let schedule = Schedule { start_ns, frames_per_second: rate, duration_ns: 1, catch_up_ns: 1, wake_ns: None };
+            let schedule = schedule(rate, start_ns);
             let due_ns = schedule.due_ns(sequence);
             prop_assert!(schedule.due_frames(due_ns + 2) > sequence);
             prop_assert!(schedule.due_frames(due_ns.saturating_sub(2)) <= sequence + 1);

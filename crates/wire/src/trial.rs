@@ -207,11 +207,69 @@ impl SinkHalf {
 
 #[cfg(test)]
 mod tests {
-    use super::unique;
+    use super::*;
+    use crate::frame::{FrameShape, Key, TestFrameRepr};
 
     #[test]
     fn an_interface_that_is_named_again_later_is_read_once() {
         let names = ["in0", "out0", "in0", "out0", "in1"].map(str::to_owned);
         assert_eq!(unique(names), ["in0", "out0", "in1"]);
+    }
+
+    #[test]
+    fn a_source_has_room_for_its_rate_and_one_without_a_rate_for_twenty_million_a_second() {
+        assert_eq!(limit_frames(Some(1_000.0), 1_500_000_000), 1_500);
+        assert_eq!(limit_frames(None, 1_500_000_000), 30_000_000);
+    }
+
+    #[test]
+    fn a_sink_expects_what_the_sources_of_the_plan_send() {
+        let source = |number: u8, sizes: Vec<usize>, limit_frames: u64| {
+            let port = u16::from(number) * 100;
+            let repr = TestFrameRepr {
+                source: number,
+                source_port: 1_000 + port,
+                destination_port: 2_000 + port,
+                ..TestFrameRepr::smallest(0)
+            };
+            let key = Key::new([number; 16]);
+            let flows = u16::from(number) + 1;
+            SourcePlan {
+                interface: format!("in{number}"),
+                shape: FrameShape { sizes, flows, key, ..FrameShape::of_one(repr) },
+                frames_per_second: None,
+                duration_ns: 1,
+                limit_frames,
+                cpu: None,
+                batch_frames: None,
+                catch_up_ns: 1,
+                wake_ns: None,
+                stop: None,
+            }
+        };
+        let plan = TrialPlan {
+            trial: 7,
+            generator: backend_selection::Generator::Auto,
+            sources: vec![source(0, vec![514, 60, 60], 30), source(1, vec![60, 114], 40)],
+            sink: backend_selection::Sink::Auto,
+            sink_interfaces: vec!["out0".to_owned()],
+            sink_cpu: None,
+            quiet: Quiet { quiet_ns: 1, residual_ns: 1, limit_ns: 1 },
+            capture_frames: 0,
+        };
+        assert_eq!(plan.source_interfaces(), ["in0", "in1"]);
+        let expected = plan.expectation();
+        assert_eq!((expected.trial, expected.ip_bytes), (7, vec![46, 100, 500]));
+        let ports = [(1_000, 1, 2_000), (1_100, 2, 2_100)];
+        assert_eq!(
+            expected.ports,
+            ports.map(|(first_source, flows, destination)| Ports {
+                first_source,
+                flows,
+                destination
+            })
+        );
+        assert_eq!(expected.keys, [Key::new([0; 16]), Key::new([1; 16])]);
+        assert_eq!(expected.capacities, [30, 40]);
     }
 }

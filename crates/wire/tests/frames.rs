@@ -6,7 +6,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use virtoll_wire::MacAddress;
 use virtoll_wire::frame::{
-    Composer, FrameError, FrameShape, Key, TestFrame, TestFrameRepr, delay_ns,
+    Composer, FrameError, FrameShape, Key, Layout, TestFrame, TestFrameRepr, delay_ns,
+    frame_bytes_of, frame_size_of,
 };
 use virtoll_wire::icmp::{EchoKind, EchoRepr};
 
@@ -88,6 +89,119 @@ fn two_families_and_wrong_numbers_are_refused() {
     for shape in [beyond_ports, no_flow, no_size] {
         assert!(Composer::new(&shape).is_err(), "{shape:?}");
     }
+}
+
+/// What the sink looks at first: it knows other traffic by its headers, whatever the checksums are.
+#[test]
+fn other_headers_are_told_apart_without_a_checksum() {
+    let of = |vlan: Option<u16>, ipv6: bool| {
+        let addresses = (Ipv6Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into());
+        let (source_address, destination_address) = if ipv6 {
+            addresses
+        } else {
+            (repr(100).source_address, repr(100).destination_address)
+        };
+        let repr = TestFrameRepr { vlan, source_address, destination_address, ..repr(100) };
+        let mut bytes = vec![0; 100];
+        repr.emit(&mut bytes, &KEY).unwrap();
+        bytes
+    };
+    for vlan in [None, Some(5)] {
+        let ip = if vlan.is_some() { 18 } else { 14 };
+        let changes_4 = [
+            (ip - 2, 0x86, FrameError::NotIp),
+            (ip - 1, 0x06, FrameError::NotIp),
+            (ip, 0x46, FrameError::NotIp),
+            (ip, 0x65, FrameError::NotIp),
+            (ip + 6, 0x20, FrameError::NotIp),
+            (ip + 7, 0x01, FrameError::NotIp),
+            (ip + 9, 6, FrameError::NotUdp),
+            (ip + 3, 1, FrameError::NotUdp),
+            (ip + 25, 1, FrameError::NotUdp),
+            (ip + 30, 0x40, FrameError::WrongMarker),
+            (ip + 30, 0xe0, FrameError::WrongMarker),
+        ];
+        let changes_6 = [
+            (ip, 0x40, FrameError::NotIp),
+            (ip + 6, 6, FrameError::NotUdp),
+            (ip + 5, 1, FrameError::NotUdp),
+            (ip + 45, 1, FrameError::NotUdp),
+            (ip + 50, 0x40, FrameError::WrongMarker),
+        ];
+        for (ipv6, changes) in [(false, &changes_4[..]), (true, &changes_6[..])] {
+            let whole = of(vlan, ipv6);
+            assert!(TestFrame::new(&whole, 100).is_ok());
+            for (place, value, error) in changes {
+                let mut bytes = whole.clone();
+                bytes[*place] = *value;
+                assert_eq!(TestFrame::new(&bytes, 100).unwrap_err(), *error, "byte {place}");
+            }
+            let least = least(vlan.is_some(), ipv6);
+            assert!(TestFrame::new(&whole[..least], 100).is_ok(), "captured as far as it is read");
+            assert_eq!(
+                TestFrame::new(&whole[..least - 1], 100).unwrap_err(),
+                FrameError::Truncated
+            );
+            for frame_bytes in [99, 101] {
+                let error = TestFrame::new(&whole, frame_bytes).unwrap_err();
+                assert_eq!(error, FrameError::Truncated, "its headers say 100 bytes");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_frame_that_came_before_it_was_sent_has_no_delay() {
+    assert_eq!(delay_ns(1_000, 1_000), 0);
+    assert_eq!(delay_ns(1_000, 999), 0, "stamps of two CPUs");
+    assert_eq!(delay_ns(SENT_MASK, 1 << 40), 1, "over the end of 40 bits");
+    assert_eq!(delay_ns(0, (1 << 39) - 1), (1 << 39) - 1, "the longest");
+    assert_eq!(delay_ns(0, 1 << 39), 0);
+}
+
+#[test]
+fn the_simple_mix_grows_with_the_headers() {
+    let mix = |tagged, ipv6| Layout { tagged, ipv6 }.imix().map(|(size, _)| size);
+    assert_eq!(Layout::default().imix(), [(64, 7), (594, 4), (1_518, 1)]);
+    assert_eq!(mix(true, false), [68, 594, 1_518]);
+    assert_eq!(mix(false, true), [84, 594, 1_518]);
+    assert_eq!(mix(true, true), [88, 594, 1_518]);
+    assert_eq!(
+        (frame_bytes_of(64), frame_bytes_of(4), frame_bytes_of(3)),
+        (Some(60), Some(0), None)
+    );
+    assert_eq!(frame_size_of(60), 64);
+}
+
+#[test]
+fn a_shape_tells_its_sizes_with_and_without_its_headers() {
+    let tagged = TestFrameRepr { vlan: Some(5), ..repr(64) };
+    let shape = FrameShape { sizes: vec![64, 1_514], flows: 3, ..FrameShape::of_one(tagged) };
+    assert_eq!(shape.frame_sizes(), [68, 1_518]);
+    assert!(shape.ip_bytes().eq([46, 1_496]));
+    let composer = Composer::new(&shape).unwrap();
+    assert_eq!((composer.ports(), composer.largest_bytes()), ((40_000, 3), 1_514));
+    assert_eq!(composer.layout(), Layout { tagged: true, ipv6: false });
+    assert!(composer.destinations().is_empty());
+}
+
+#[test]
+fn as_many_sizes_ports_and_slots_as_there_are_are_taken_and_no_more() {
+    let composed = |sizes: Vec<usize>, flows: u16, source_port: u16| {
+        let repr = TestFrameRepr { source_port, ..repr(60) };
+        Composer::new(&FrameShape { sizes, flows, ..FrameShape::of_one(repr) }).err()
+    };
+    assert_eq!(composed((60..76).collect(), 1, 1), None, "16 sizes");
+    assert_eq!(composed((60..77).collect(), 1, 1), Some(FrameError::Truncated));
+    assert_eq!(composed(vec![60; 128], 1, 1), None, "128 slots");
+    assert_eq!(composed(vec![60; 129], 1, 1), Some(FrameError::Truncated));
+    assert_eq!(composed(vec![60], 2, 65_534), None, "up to port 65535");
+    assert_eq!(composed(vec![60], 3, 65_534), Some(FrameError::WrongAddresses));
+}
+
+#[test]
+fn a_secret_is_never_printed() {
+    assert_eq!(format!("{KEY:?}"), "Key(..)");
 }
 
 #[test]
@@ -246,6 +360,7 @@ proptest! {
             return Ok(());
         }
         let composer = composer.unwrap();
+        prop_assert_eq!(composer.destinations(), &*destinations);
         let mut frame = vec![0; repr.frame_bytes];
         composer.prepare(&mut frame);
         for (sequence, sent_monotonic_ns) in numbers {

@@ -222,6 +222,25 @@ fn the_examples_of_rfc_5236() {
 }
 
 #[test]
+fn large_extents_are_counted_by_octaves() {
+    // Number 1 is late, after so many arrivals with larger ones; then as many again without a late one.
+    for (extent, end) in [(63, 63), (64, 127), (127, 127), (128, 255), (1_000, 1_023)] {
+        let numbers = [vec![0], (2..2 + extent).collect(), vec![1]].concat();
+        let (_, found) = reordering_of(&numbers);
+        assert_eq!(
+            found.out_of_order.extents().filled(),
+            [(extent, 1)],
+            "no end beyond the maximum"
+        );
+        let again = 2 + extent;
+        let further = [vec![again], (again + 2..again + 2_002).collect(), vec![again + 1]].concat();
+        let (_, found) = reordering_of(&[numbers, further].concat());
+        assert_eq!(found.out_of_order.extents().filled(), [(end, 1), (2_000, 1)]);
+        assert_eq!(found.out_of_order.degrees().filled(), [(end, 1), (2_000, 1)]);
+    }
+}
+
+#[test]
 fn loss_alone_is_no_reordering() {
     let numbers: Vec<u64> = (0..CAPACITY).filter(|number| number % 7 != 3).collect();
     let (reordered, found) = reordering_of(&numbers);
@@ -236,5 +255,16 @@ fn what_is_longer_ago_than_is_remembered_is_unknown_and_counted() {
     numbers.extend((0..600).filter(|number| number % 2 == 0));
     let (reordered, found) = reordering_of(&numbers);
     assert_eq!((reordered, found.out_of_order.forgotten().0), (300, 300 - 256));
+    check(&numbers).unwrap();
+}
+
+#[test]
+fn a_degree_is_unknown_where_the_frame_that_ends_its_run_is_forgotten() {
+    // Number 20 skips all below it. Of 17 late frames the first, number 1, is no longer remembered; it ends the runs of
+    // larger numbers before 2 and 0.
+    let numbers = [vec![20, 1], (3..=18).collect(), vec![2, 0]].concat();
+    let (reordered, found) = reordering_of(&numbers);
+    assert_eq!((reordered, found.out_of_order.forgotten()), (19, (0, 2)));
+    assert_eq!(found.out_of_order.degrees().filled(), [(0, 16), (1, 1)]);
     check(&numbers).unwrap();
 }

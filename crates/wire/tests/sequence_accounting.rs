@@ -6,14 +6,16 @@ use std::net::Ipv4Addr;
 use proptest::prelude::*;
 use virtoll_wire::MacAddress;
 use virtoll_wire::frame::{Key, TestFrameRepr};
-use virtoll_wire::sequence_accounting::{Arrival, Books, Expectation, Ports};
+use virtoll_wire::sequence_accounting::{
+    Arrival, Books, Expectation, Ports, SourceArrivals, SourceBook,
+};
 
 const TRIAL: u16 = 9;
 const FRAME_BYTES: usize = 64;
 const KEY: Key = Key::new([7; 16]);
 
-fn frame(trial: u16, source: u8, sequence: u64) -> Vec<u8> {
-    let repr = TestFrameRepr {
+fn repr(trial: u16, source: u8, sequence: u64) -> TestFrameRepr {
+    TestFrameRepr {
         source_mac: MacAddress([2, 0, 0, 0, 0, 1]),
         destination_mac: MacAddress([2, 0, 0, 0, 0, 2]),
         vlan: None,
@@ -27,9 +29,12 @@ fn frame(trial: u16, source: u8, sequence: u64) -> Vec<u8> {
         sent_monotonic_ns: sequence * 10,
         timed: true,
         frame_bytes: FRAME_BYTES,
-    };
+    }
+}
+
+fn frame(trial: u16, source: u8, sequence: u64) -> Vec<u8> {
     let mut bytes = vec![0; FRAME_BYTES];
-    repr.emit(&mut bytes, &KEY).unwrap();
+    repr(trial, source, sequence).emit(&mut bytes, &KEY).unwrap();
     bytes
 }
 
@@ -108,22 +113,83 @@ proptest! {
 fn other_frames_are_told_apart() {
     let mut books = books(1, 100);
     let mut enter = |bytes: &[u8]| books.enter(bytes, bytes.len(), 1);
-    assert_eq!(enter(&frame(TRIAL, 0, 99)), Arrival::Test);
-    assert_eq!(enter(&frame(TRIAL + 1, 0, 1)), Arrival::LateTrial);
+    for sequence in [99, 98, 0, 1, 2] {
+        assert_eq!(enter(&frame(TRIAL, 0, sequence)), Arrival::Test);
+    }
+    for trial in [TRIAL + 1, TRIAL - 1] {
+        assert_eq!(enter(&frame(trial, 0, 1)), Arrival::LateTrial);
+    }
     assert_eq!(enter(&frame(TRIAL, 0, 100)), Arrival::Foreign, "a number that nobody sends");
     assert_eq!(enter(&frame(TRIAL, 1, 1)), Arrival::Foreign, "a source that is not there");
     let mut unmarked = frame(TRIAL, 0, 1);
     unmarked[44] = 0;
     assert_eq!(enter(&unmarked), Arrival::Foreign);
-    let mut renumbered = frame(TRIAL, 0, 1);
-    renumbered[53] = 2;
-    assert_eq!(enter(&renumbered), Arrival::Forged);
+    for number in [2, 3, 4] {
+        let mut renumbered = frame(TRIAL, 0, 1);
+        renumbered[53] = number;
+        assert_eq!(enter(&renumbered), Arrival::Forged);
+    }
     assert_eq!(enter(&[0; 60]), Arrival::Foreign);
     let mut probe = [0; 60];
     probe[12..14].copy_from_slice(&[0x88, 0xb5]);
     assert_eq!(enter(&probe), Arrival::Probe, "counted nowhere");
-    assert_eq!((books.foreign_frames(), books.late_trial_frames()), (4, 1));
-    assert_eq!((books.forged_frames(), books.sources()[0].forwarded_frames()), (1, 1));
+    assert_eq!((books.foreign_frames(), books.late_trial_frames()), (4, 2));
+    assert_eq!((books.forged_frames(), books.sources()[0].forwarded_frames()), (3, 5));
+}
+
+#[test]
+fn a_frame_of_other_ports_or_another_length_is_not_the_trials() {
+    let ports = Ports { first_source: 1_000, flows: 2, destination: 2_000 };
+    let mut books = Books::new(Expectation {
+        trial: TRIAL,
+        ip_bytes: vec![FRAME_BYTES - 14],
+        ports: vec![ports],
+        keys: vec![KEY],
+        capacities: vec![100],
+    });
+    let mut enter = |change: &dyn Fn(&mut TestFrameRepr)| {
+        let mut repr = repr(TRIAL, 0, 1);
+        change(&mut repr);
+        let mut bytes = vec![0; repr.frame_bytes];
+        repr.emit(&mut bytes, &KEY).unwrap();
+        books.enter(&bytes, bytes.len(), 1)
+    };
+    for (source_port, arrival) in [
+        (999, Arrival::Foreign),
+        (1_000, Arrival::Test),
+        (1_001, Arrival::Test),
+        (1_002, Arrival::Foreign),
+    ] {
+        assert_eq!(enter(&|repr| repr.source_port = source_port), arrival, "{source_port}");
+    }
+    assert_eq!(enter(&|repr| repr.destination_port = 2_001), Arrival::Foreign);
+    assert_eq!(enter(&|repr| repr.frame_bytes = FRAME_BYTES + 1), Arrival::Foreign);
+    assert_eq!(enter(&|repr| repr.vlan = Some(5)), Arrival::Foreign, "4 bytes less of IP");
+    let tagged = |repr: &mut TestFrameRepr| {
+        repr.vlan = Some(5);
+        repr.frame_bytes = FRAME_BYTES + 4;
+    };
+    assert_eq!(enter(&tagged), Arrival::Test, "a tag that was put on changes no packet");
+}
+
+#[test]
+fn the_largest_number_that_arrived_is_known() {
+    let mut book = SourceBook::new(1_000);
+    assert_eq!(book.largest(), None);
+    for (sequence, largest) in [(0, 0), (63, 63), (62, 63), (64, 64), (999, 999), (998, 999)] {
+        assert!(book.record(sequence, None, 1));
+        assert_eq!(book.largest(), Some(largest));
+    }
+}
+
+#[test]
+fn books_whose_bits_and_count_differ_do_not_agree() {
+    for (counted, agrees) in [(2, false), (3, true), (4, false)] {
+        let counts = SourceArrivals { forwarded_frames: counted, ..SourceArrivals::default() };
+        let book = SourceBook::counted(vec![0b11, 0b1], counts.clone(), 128);
+        assert_eq!((book.agrees(), book.forwarded_frames()), (agrees, counted));
+        assert_eq!(book.arrivals(), counts, "what was counted elsewhere is handed on");
+    }
 }
 
 #[test]

@@ -147,3 +147,88 @@ impl fmt::Display for TrialError {
 }
 
 impl std::error::Error for TrialError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A sink that counted so many frames of each source, of the first numbers.
+    fn received(forwarded: &[u64]) -> Received {
+        let book = |frames: &u64| {
+            let mut book = SourceBook::new(100);
+            assert!((0..*frames).all(|number| book.record(number, None, 1)));
+            book
+        };
+        let counts = SinkCounts {
+            sources: forwarded.iter().map(book).collect(),
+            seen_frames: forwarded.iter().sum(),
+            foreign_frames: 0,
+            late_trial_frames: 0,
+            forged_frames: 0,
+            kernel_dropped_frames: 0,
+            processors: Vec::new(),
+            captured: Vec::new(),
+            drained: true,
+        };
+        Received { name: "tpacket", reason: None, counts, cost: ThreadCost::default() }
+    }
+
+    fn told(intended_frames: u64, offered_frames: u64, unsent_frames: u64) -> SourceTotals {
+        SourceTotals { intended_frames, offered_frames, unsent_frames }
+    }
+
+    #[test]
+    fn what_was_offered_and_did_not_arrive_is_lost() {
+        let result = received(&[7, 5]).balance(&[told(12, 10, 2), told(5, 5, 0)]).unwrap();
+        let lost: Vec<u64> = result.sources.iter().map(|one| one.lost_frames).collect();
+        assert_eq!(lost, [3, 0]);
+        assert_eq!(result.sources[0].arrivals.forwarded_frames, 7);
+        assert_eq!(result.received.counts.seen_frames, 12);
+    }
+
+    #[test]
+    fn books_that_do_not_balance_are_worth_nothing() {
+        let refused = |received: Received, told: &[SourceTotals]| {
+            received.balance(told).unwrap_err().to_string()
+        };
+        for (intended, offered, unsent, why) in [
+            (12, 10, 1, "a frame that is neither offered nor unsent"),
+            (12, 10, 3, "a frame that is both"),
+            (12, 6, 6, "more arrived than was offered"),
+            (6, 6, 0, "a number arrived that nobody sent"),
+            (6, 10, u64::MAX - 3, "a sum beyond all numbers"),
+        ] {
+            let sentence = refused(received(&[7]), &[told(intended, offered, unsent)]);
+            assert!(sentence.contains("source 0 do not balance"), "{why}: {sentence}");
+        }
+        let mut beyond = received(&[2]);
+        assert!(beyond.counts.sources[0].record(9, None, 1));
+        let sentence = refused(beyond, &[told(9, 9, 0)]);
+        assert!(sentence.contains("forwarded 3, of which 1 were never sent"), "{sentence}");
+        let sentence = refused(received(&[7]), &[told(7, 7, 0); 2]);
+        assert_eq!(sentence, "the sink keeps books of 1 sources and was told of 2");
+        // Bits and count that differ: the memory that a program in the kernel shares was read while it changed.
+        let counts = SourceArrivals { forwarded_frames: 2, ..SourceArrivals::default() };
+        let mut differing = received(&[]);
+        differing.counts.sources = vec![SourceBook::counted(vec![0b1], counts, 64)];
+        assert!(refused(differing, &[told(3, 3, 0)]).contains("forwarded 2"));
+    }
+
+    #[test]
+    fn a_source_is_summed_up_by_its_own_counts() {
+        let counts = SourceCounts {
+            intended_frames: 12,
+            offered_frames: 10,
+            unsent_frames: 2,
+            ..SourceCounts::default()
+        };
+        assert_eq!(SourceTotals::from(&counts), told(12, 10, 2));
+    }
+
+    #[test]
+    fn a_refusal_says_what_was_tried_on_what() {
+        let refused = Refused { on: "in0".to_owned(), cause: io::Error::other("no room") };
+        let error = TrialError::refused("open a source on", refused);
+        assert_eq!(error.to_string(), "open a source on in0: no room");
+    }
+}
