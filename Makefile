@@ -14,7 +14,7 @@ EPOCH = SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || stat --forma
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev platforms tools tables images notebooks docs demo test test-compiled test-checks lint lint-quick format test-rust test-python test-inside test-outside test-fresh test-extended test-nested agent wheel man deb licences audit advisories reproducible image fuzz sanitize miri survive verdicts bench bench-wire clean
+.PHONY: help setup setup-dev platforms tools tables images notebooks docs demo test test-compiled test-checks lint lint-quick format test-rust test-python test-inside test-outside test-fresh test-extended test-nested agent wheel man deb licences audit advisories reproducible image fuzz sanitize miri mutants-python survive verdicts bench bench-wire clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -157,6 +157,9 @@ sanitize: ## tests of proto, clock and wire under AddressSanitizer and LeakSanit
 miri: ## unit tests without system calls under Miri (needs a nightly compiler with miri and rust-src)
 	MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=2 cargo +nightly miri test $(CARGO_FLAGS) --target-dir target/miri \
 		-p virtoll-proto -p virtoll-wire --lib -- --skip what_is_too_late_is_skipped_and_booked
+
+mutants-python: setup-dev ## has the tests find each of some thousand changes of the statistics (an hour; goes on where it was)
+	@$(BIN)/python tools/mutants.py
 
 survive: setup-dev ## what Virtoll survives, at full length (root; hours); prints the tables of docs/reliability.md
 	@$(BIN)/python benches/survive all
