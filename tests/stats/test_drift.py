@@ -58,9 +58,9 @@ def test_values_are_told_in_the_order_measured_as_performance_against_their_cell
     """Medians 2 and 20: a duration of 1 is twice as fast, a rate of 10 half as fast; one block alone tells nothing."""
     rate = Task("r", replace(TASKS[0].metric, better="higher"), "{}", "")
     cells = [
+        observed("r", TASKS[0], (6, 0, 0, 1.0), (7, 0, 1, 3.0)),
         observed("p", TASKS[0], (1, 0, 5, 1.0), (3, 1, 2, 2.0), (2, 2, 2, 4.0)),
         observed("q", rate, (4, 0, 4, 10.0), (5, 1, 3, 30.0)),
-        observed("r", TASKS[0], (6, 0, 0, 1.0), (7, 0, 1, 3.0)),
     ]
     found = [(one.observation.trial, one.relative, one.outlier) for one in ordered_values(cells)]
     assert found == [(2, 0.5, False), (3, 1.0, False), (5, 1.5, False), (4, 0.5, False), (1, 2.0, False)]
@@ -76,18 +76,21 @@ def test_drift_by_hand() -> None:
 
     The score is 9 - 1 = 8; ten of 120 orders are as extreme. A cell's trials of one block count as their median.
     """
-    means = (0.0, 0.01, 0.02, 0.04, 0.03)
     told = []
-    for block, mean in enumerate(means):
-        logs = {"p": (mean - 0.01, mean - 0.01, 0.5), "q": (mean + 0.01,)}
-        for platform, own in logs.items():
-            told += [
-                OrderedValue(Observation(TASKS[0], platform, 0, 2 * block, 0, 1.0), math.exp(x), False) for x in own
-            ]
+    for block, (mean, apart) in enumerate(zip((0.0, 0.01, 0.02, 0.04, 0.03), (0.1, -0.1, 0.2, 0.0, 0.3), strict=True)):
+        for platform, logs in (("p", (mean - apart, mean - apart, 0.5)), ("q", (mean + apart,))):
+            for log in logs:
+                own = Observation(TASKS[0], platform, 0, 2 * block, 0, 1.0)
+                told.append(OrderedValue(own, math.exp(log), outlier=False))
     one = drift(told)
     assert one is not None
     assert one.over_run == pytest.approx(math.expm1(5 * 0.01))
     assert (one.p_value, one.blocks) == (pytest.approx(10 / 120), 5)
+
+
+def test_equal_blocks_have_no_trend() -> None:
+    told = [OrderedValue(Observation(TASKS[0], "p", 0, block, 0, 1.0), 1.0, outlier=False) for block in range(6)]
+    assert drift(told) == Drift(0.0, 1.0, 6)
 
 
 def test_with_few_blocks_there_is_no_test() -> None:
