@@ -158,7 +158,7 @@ miri: ## unit tests without system calls under Miri (needs a nightly compiler wi
 	MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=2 cargo +nightly miri test $(CARGO_FLAGS) --target-dir target/miri \
 		-p virtoll-proto -p virtoll-wire --lib -- --skip what_is_too_late_is_skipped_and_booked
 
-mutants-python: setup-dev ## has the tests find each of some thousand changes of the statistics (an hour; goes on where it was)
+mutants-python: setup-dev ## has the tests find each of some thousand changes of the statistics (an hour)
 	@$(BIN)/python tools/mutants.py
 
 survive: setup-dev ## what Virtoll survives, at full length (root; hours); prints the tables of docs/reliability.md

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Changes the Python that computes what readers believe, one place at a time, and has the tests find each change.
 
-`make mutants-python` (mutmut, `[tool.mutmut]` in pyproject.toml; hours, and it goes on where it was interrupted). Files
-of `WHOLE` are taken whole, of the others a share that is drawn by the change itself and `--seed`: an edit elsewhere
-moves no other change in or out. A change of prose is left out. mypy votes before the tests, as it does in CI.
+`make mutants-python` (mutmut; an hour). `FILES` names each file with the tests that are to find its changes, and which
+share of them is tried. What is tried of a share is drawn by the change itself and `--seed`: an edit elsewhere moves no
+other change in or out. A change of prose is not tried. mutmut knows no changes of constants of a module, of class
+bodies and of functions with a decorator.
 
 `tools/mutants.toml` explains changes that no test can find, each with its reason. One that matches nothing is a
 complaint. Prints a Markdown table by file, and each change that is left. Exit codes: 0, 1 where something is left.
@@ -19,30 +20,72 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-MUTANTS = ROOT / "mutants"
+WORK = ROOT / "build/mutants"
 EXPLAINED = ROOT / "tools/mutants.toml"
-WHOLE = ("intervals", "bounds", "drift", "change_points", "equivalence", "values", "verdicts", "wire", "lines")
-_SKIPPED = 34  # mutmut's word for a change that is not tried
-_CAUGHT = {1: "tests", 3: "tests", 36: "tests", 24: "tests", -24: "tests", 152: "tests", 255: "tests", 37: "types"}
+_SKIPPED = 34  # mutmut's number for a change that is not tried
+_FOUND = {1, 3, 36, 24, -24, 152, 255}  # by a test that failed, or that took far longer than without the change
 _PROSE = re.compile(r'"[^"]* [^"]*"')
 
 
 @dataclass(frozen=True)
-class Change:
-    """One mutant: where it is, and the lines before and after as one."""
+class Tried:
+    """What is tried of a file: the share of its changes, and the tests, of `tests/`, that are to find them."""
 
-    name: str
-    file: Path
+    share: float
+    tests: tuple[str, ...]
+
+
+def _whole(*tests: str) -> Tried:
+    return Tried(1.0, tests)
+
+
+FILES: Mapping[str, Tried] = {
+    "agent/lines": _whole("test_agent_lines.py"),
+    "agent/pi": Tried(0.5, ("test_pi.py",)),
+    "agent/timekeeper": Tried(0.5, ("test_timekeeper.py",)),
+    "stats/bounded_rates": _whole("stats/test_bounded_rates.py"),
+    "stats/bounds": _whole("stats/test_bounds.py"),
+    "stats/change_points": Tried(0.25, ("stats/test_change_points.py",)),
+    "stats/clocks": Tried(0.5, ("stats/test_clocks.py",)),
+    "stats/compare": _whole("stats/test_verdicts.py", "stats/test_across_hosts.py"),
+    "stats/detectable": _whole("stats/test_analysis.py"),
+    "stats/drift": _whole("stats/test_drift.py"),
+    "stats/equivalence": _whole("stats/test_equivalence.py"),
+    "stats/hops": Tried(0.25, ("stats/test_hops.py",)),
+    "stats/intervals": _whole("stats/test_intervals.py"),
+    "stats/looks": _whole("stats/test_looks.py"),
+    "stats/noise": Tried(0.5, ("stats/test_noise.py",)),
+    "stats/order": _whole("stats/test_order.py"),
+    "stats/ranking": _whole("stats/test_ranking.py"),
+    "stats/states": _whole("stats/test_states.py"),
+    "stats/summaries": _whole("stats/test_summaries.py"),
+    "stats/values": _whole("stats/test_values.py", "stats/test_rates.py", "stats/test_wire_by_hand.py"),
+    "stats/verdicts": _whole("stats/test_verdicts.py"),
+    "stats/wire": _whole("stats/test_wire_by_hand.py"),
+    "workloads/traffic": Tried(0.5, ("test_sweep.py",)),
+}
+
+
+@dataclass(frozen=True)
+class Change:
+    """One mutant: in which function it is, the lines before and after, and what came of it; None: not tried."""
+
     where: str
     before: str
     after: str
+    found: bool | None
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What tells it from others, whatever else is edited."""
+        return self.where, self.before, self.after
 
     @property
     def is_prose(self) -> bool:
@@ -51,40 +94,7 @@ class Change:
 
     def drawn(self, seed: int) -> float:
         """Uniform in [0, 1), by the change and the seed."""
-        told = f"{seed} {self.where} {self.before} {self.after}".encode()
-        return int.from_bytes(hashlib.sha256(told).digest()[:8]) / 2**64
-
-
-class Meta:
-    """What mutmut keeps of one file: the outcome of each mutant by its exit code; None: not tried yet."""
-
-    def __init__(self, path: Path) -> None:
-        self.path, self.file = path, path.relative_to(MUTANTS).with_suffix("")
-        self._all = json.loads(path.read_text())
-        self.outcomes: dict[str, int | None] = self._all["exit_code_by_key"]
-
-    def changes(self) -> Iterator[Change]:
-        """Of all mutants of the file."""
-        spans = json.loads((MUTANTS / f"{self.file}.spans").read_text())["spans"]
-        lines = (MUTANTS / self.file).read_text().splitlines()
-        for name in self.outcomes:
-            own = name.rpartition(".")[2]
-            function = own.partition("__mutmut_")[0]
-            before, after = (
-                [line.strip().replace(f"{function}__mutmut_{which}", function) for line in lines[first - 1 : last]]
-                for which, (first, last) in (
-                    ("orig", spans[f"{function}__mutmut_orig"]),
-                    (own.rpartition("_")[2], spans[own]),
-                )
-            )
-            told = [line for line in difflib.ndiff(before, after) if line[:1] in "+-"]
-            removed, added = (" ".join(line[2:] for line in told if line[0] == sign) for sign in "-+")
-            where = f"{name.rpartition('.')[0]}.{'.'.join(filter(None, re.split('^x_|ǁ|^x', function)))}"
-            yield Change(name, self.file, where, removed, added)
-
-    def write(self) -> None:
-        """For mutmut's next run."""
-        self.path.write_text(json.dumps(self._all, indent=4))
+        return int.from_bytes(hashlib.sha256(repr((seed, *self.key)).encode()).digest()[:8]) / 2**64
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -102,105 +112,123 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def main() -> int:
-    """Generate, choose, run and tell."""
+    """Each file that was asked for, then the table of all that are known."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--share", type=float, default=0.1, help="of the changes of files that are not taken whole")
-    parser.add_argument("--seed", type=int, default=1, help="draws them")
-    parser.add_argument("--only", default="", help="files whose path holds these words; the others are not tried")
+    parser.add_argument("files", nargs="*", metavar="FILE", help="as stats/bounds; without any, all")
+    parser.add_argument("--seed", type=int, default=1, help="draws what is tried of a file that is not taken whole")
     parser.add_argument("--children", type=int, default=1, help="changes tried side by side")
-    parser.add_argument("--again", action="store_true", help="try what was left once more")
-    parser.add_argument("--table", action="store_true", help="tell what is known, and try nothing")
+    parser.add_argument("--table", action="store_true", help="tell what the last runs found, and try nothing")
     asked = parser.parse_args()
-    if not asked.table:
-        _generate(asked.children)
-    metas = [Meta(path) for path in sorted(MUTANTS.rglob("*.py.meta"))]
-    changes = {meta.file: list(meta.changes()) for meta in metas}
-    if not asked.table:
-        for meta in metas:
-            _choose(meta, changes[meta.file], asked)
-        _mutmut("run", "--max-children", str(asked.children))
-        metas = [Meta(meta.path) for meta in metas]
-    return _told(metas, changes, asked.share)
+    if unknown := set(asked.files) - FILES.keys():
+        parser.error(f"{min(unknown)} is no file of these: {', '.join(FILES)}")
+    for file in [] if asked.table else asked.files or FILES:
+        _try(file, asked.seed, asked.children)
+    return _told(asked.files or FILES)
 
 
-def _mutmut(*arguments: str) -> None:
-    """With the programs of this environment first, since mutmut starts mypy by its name, and with the clone's agent."""
-    own = Path(sys.executable).parent
-    environment = os.environ | {
-        "PATH": f"{own}:{os.environ['PATH']}",
-        "VIRTOLL_AGENT": str(ROOT / "build/virtoll-agent"),
-    }
-    subprocess.run([own / "mutmut", *arguments], cwd=ROOT, env=environment, check=True)
-
-
-def _generate(children: int) -> None:
-    """What mutmut does first, with the outcomes of functions that did not change."""
+def _try(file: str, seed: int, children: int) -> None:
+    """All that is to be tried of one file; what came of it is kept in `build/mutants`."""
+    WORK.mkdir(parents=True, exist_ok=True)
+    for folder in ("src", "tests", "tools", "benches"):
+        if not (WORK / folder).is_symlink():
+            (WORK / folder).symlink_to(ROOT / folder)
+    source = f"src/virtoll/{file}.py"
+    (WORK / "pyproject.toml").write_text(
+        (ROOT / "pyproject.toml").read_text()
+        + f"""
+[tool.mutmut]
+source_paths = ["src"]
+only_mutate = ["{source}"]
+also_copy = ["tools", "benches"]
+pytest_add_cli_args = ["-p", "tools.mutants", "--numprocesses=0"]
+pytest_add_cli_args_test_selection = {json.dumps([f"tests/{one}" for one in FILES[file].tests])}
+timeout_multiplier = 1.5
+track_dependencies = false
+on_dependency_change = "ignore"
+"""
+    )
+    for known in ("mutmut-stats.json", f"{source}.meta", source):
+        (WORK / "mutants" / known).unlink(missing_ok=True)
     program = (
         "from pathlib import Path; import mutmut.__main__ as it; Path('mutants').mkdir(exist_ok=True);"
         f"it.copy_src_dir(); it.copy_also_copy_files(); it.setup_source_paths(); it.create_mutants({children})"
     )
-    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    _run([sys.executable, "-c", program])
+    meta = WORK / "mutants" / f"{source}.meta"
+    whole = json.loads(meta.read_text())
+    changes = dict(_changes(source, whole["exit_code_by_key"]))
+    share = FILES[file].share
+    for name, change in changes.items():
+        tried = not change.is_prose and change.drawn(seed) < share
+        whole["exit_code_by_key"][name] = None if tried else _SKIPPED
+    meta.write_text(json.dumps(whole))
+    _run([Path(sys.executable).parent / "mutmut", "run", "--max-children", str(children)])
+    outcomes = json.loads(meta.read_text())["exit_code_by_key"]
+    kept = [asdict(change) for change in dict(_changes(source, outcomes)).values() if not change.is_prose]
+    _results(file).write_text(json.dumps(kept, indent=1, ensure_ascii=False))
 
 
-def _choose(meta: Meta, changes: Sequence[Change], asked: argparse.Namespace) -> None:
-    share = 1.0 if meta.file.stem in WHOLE else asked.share
-    for change in changes:
-        known = meta.outcomes[change.name]
-        if change.is_prose or asked.only not in str(change.file) or change.drawn(asked.seed) >= share:
-            meta.outcomes[change.name] = _SKIPPED if known is None else known
-        elif known == _SKIPPED or (asked.again and known not in _CAUGHT):
-            meta.outcomes[change.name] = None
-    meta.write()
+def _results(file: str) -> Path:
+    return WORK / f"{file.replace('/', '-')}.json"
 
 
-def _told(metas: Sequence[Meta], changes: Mapping[Path, Sequence[Change]], share: float) -> int:
+def _run(argv: list[str | Path]) -> None:
+    environment = {"VIRTOLL_AGENT": str(ROOT / "build/virtoll-agent"), **os.environ}
+    done = subprocess.run(argv, cwd=WORK, env=environment, check=False, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise SystemExit(f"{done.stdout[-4000:]}\n{done.stderr[-4000:]}")
+
+
+def _changes(source: str, outcomes: Mapping[str, int | None]) -> Iterator[tuple[str, Change]]:
+    """All of a file, by mutmut's names, with what came of each."""
+    spans = json.loads((WORK / "mutants" / f"{source}.spans").read_text())["spans"]
+    lines = (WORK / "mutants" / source).read_text().splitlines()
+    for name, outcome in outcomes.items():
+        mutant = name.rpartition(".")[2]
+        function = mutant.partition("__mutmut_")[0]
+        before, after = (
+            [line.strip().replace(one, function) for line in lines[spans[one][0] - 1 : spans[one][1]]]
+            for one in (f"{function}__mutmut_orig", mutant)
+        )
+        told = [line for line in difflib.ndiff(before, after) if line[:1] in "+-"]
+        removed, added = (" ".join(line[2:] for line in told if line[0] == sign) for sign in "-+")
+        where = f"{name.rpartition('.')[0]}.{'.'.join(filter(None, re.split('^x_|ǁ|^x', function)))}"
+        yield name, Change(where, removed, added, None if outcome == _SKIPPED else outcome in _FOUND)
+
+
+def _told(files: Iterator[str] | Mapping[str, Tried] | list[str]) -> int:
     """Print table and what is left; 1 where something is, or where an explanation matches nothing."""
-    reasons = {(one["where"], one["before"], one["after"]): one["why"] for one in _explanations()}
-    used: set[tuple[str, str, str]] = set()
+    reasons = {(one["where"], one["before"], one["after"]) for one in tomllib.loads(EXPLAINED.read_text())["explained"]}
     left: list[Change] = []
-    print("| file | changes | tried | by types | by tests | explained | left |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+    unused: set[tuple[str, str, str]] = set()
     total: Counter[str] = Counter()
-    for meta in metas:
-        count: Counter[str] = Counter()
-        for change in changes[meta.file]:
-            known, key = meta.outcomes[change.name], (change.where, change.before, change.after)
-            count["all"] += not change.is_prose
-            if known is None or known == _SKIPPED:
-                used |= {key} & set(reasons)
-                continue
-            fate = _CAUGHT.get(known) or ("explained" if key in reasons else "left")
-            used |= {key} & set(reasons)
-            left += [change] if fate == "left" else []
-            count.update(("tried", fate))
-        if count["tried"]:
-            print(_row(f"`{meta.file.relative_to('src/virtoll')}`", count))
+    print("| file | changes | tried | found | explained | left |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: |")
+    for file in files:
+        if not _results(file).is_file():
+            continue
+        changes = [Change(**one) for one in json.loads(_results(file).read_text())]
+        module = f"virtoll.{file.replace('/', '.')}."
+        unused |= {key for key in reasons if key[0].startswith(module)} - {change.key for change in changes}
+        count: Counter[str] = Counter(changes=len(changes))
+        for change in changes:
+            if change.found is not None:
+                fate = "found" if change.found else "explained" if change.key in reasons else "left"
+                count.update(("tried", fate))
+                left += [change] if fate == "left" else []
+        print(_row(f"`{file}`", count))
         total.update(count)
     print(_row("all", total))
-    print(f"\nShare of files that are not taken whole: {share:.0%}.")
     for change in left:
-        print(f"\n{change.where} ({change.name.rpartition('_')[2]})\n- {change.before}\n+ {change.after}")
-    unused = [key for key in reasons if key not in used and any(change.where == key[0] for change in _all(changes))]
-    for where, before, after in unused:
+        print(f"\n{change.where}\n- {change.before}\n+ {change.after}")
+    for where, before, after in sorted(unused):
         print(f"\n{EXPLAINED.name} explains a change that is not there: {where}\n- {before}\n+ {after}")
     return 1 if left or unused else 0
 
 
-def _all(changes: Mapping[Path, Sequence[Change]]) -> Iterator[Change]:
-    for own in changes.values():
-        yield from own
-
-
 def _row(title: str, count: Counter[str]) -> str:
-    numbers = [str(count[key]) for key in ("all", "tried", "types", "tests", "explained", "left")]
+    numbers = [str(count[key]) for key in ("changes", "tried", "found", "explained", "left")]
     return f"| {' | '.join([title, *numbers])} |"
-
-
-def _explanations() -> list[dict[str, str]]:
-    found: list[dict[str, str]] = (
-        tomllib.loads(EXPLAINED.read_text()).get("explained", []) if EXPLAINED.is_file() else []
-    )
-    return found
 
 
 if __name__ == "__main__":
