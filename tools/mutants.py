@@ -36,10 +36,14 @@ _PROSE = re.compile(r'"[^"]* [^"]*"')
 
 @dataclass(frozen=True)
 class Tried:
-    """What is tried of a file: the share of its changes, and the tests, of `tests/`, that are to find them."""
+    """What is tried of a file: the share of its changes, and the tests, of `tests/`, that are to find them.
+
+    `functions`: those that are meant; none: all.
+    """
 
     share: float
     tests: tuple[str, ...]
+    functions: frozenset[str] = frozenset()
 
 
 def _whole(*tests: str) -> Tried:
@@ -69,7 +73,7 @@ FILES: Mapping[str, Tried] = {
     "stats/values": _whole("stats/test_values.py", "stats/test_rates.py", "stats/test_wire_by_hand.py"),
     "stats/verdicts": _whole("stats/test_verdicts.py"),
     "stats/wire": _whole("stats/test_wire_by_hand.py"),
-    "workloads/traffic": Tried(0.5, ("test_sweep.py",)),
+    "workloads/traffic": Tried(1.0, ("test_books.py",), frozenset(("unbalanced", "_unbalanced", "_late"))),
 }
 
 
@@ -156,16 +160,19 @@ on_dependency_change = "ignore"
     _run([sys.executable, "-c", program])
     meta = WORK / "mutants" / f"{source}.meta"
     whole = json.loads(meta.read_text())
-    changes = dict(_changes(source, whole["exit_code_by_key"]))
-    share = FILES[file].share
-    for name, change in changes.items():
-        tried = not change.is_prose and change.drawn(seed) < share
+    for name, change in _changes(source, whole["exit_code_by_key"]):
+        tried = _is_meant(file, change) and change.drawn(seed) < FILES[file].share
         whole["exit_code_by_key"][name] = None if tried else _SKIPPED
     meta.write_text(json.dumps(whole))
     _run([Path(sys.executable).parent / "mutmut", "run", "--max-children", str(children)])
     outcomes = json.loads(meta.read_text())["exit_code_by_key"]
-    kept = [asdict(change) for change in dict(_changes(source, outcomes)).values() if not change.is_prose]
+    kept = [asdict(change) for _, change in _changes(source, outcomes) if _is_meant(file, change)]
     _results(file).write_text(json.dumps(kept, indent=1, ensure_ascii=False))
+
+
+def _is_meant(file: str, change: Change) -> bool:
+    functions = FILES[file].functions
+    return not change.is_prose and (not functions or change.where.rpartition(".")[2] in functions)
 
 
 def _results(file: str) -> Path:
