@@ -67,7 +67,8 @@ def test_of_all_that_was_offered_some_must_arrive() -> None:
     none = "none of 1500 frames arrived within 5 s: the guest did not get to run, or it forwards nothing"
     assert unbalanced([point((1000, 0), (500, 0))]) == none
     assert unbalanced([point((1000, 0), (500, 2))]) is None
-    assert unbalanced([point((0, 0))]) is None, "nothing was offered"
+    idle = with_source(point((1000, 0)), 0, offered_frames=0, unsent_frames=0, intended_frames=0)
+    assert unbalanced([with_sink(idle, 0, lost_frames=0)]) is None, "nothing was offered"
 
 
 def test_frames_that_come_after_the_books_were_closed_are_told_by_the_next_point() -> None:
