@@ -35,6 +35,12 @@ def test_what_balances_is_a_result() -> None:
     assert unbalanced([point((1000, 900), (500, 500)), point((1000, 10), (2000, 0))]) is None
 
 
+def test_frames_that_were_not_sent_are_in_the_books_too() -> None:
+    fine = point((1000, 900))
+    assert unbalanced([with_source(fine, 0, intended_frames=1003, unsent_frames=3)]) is None
+    assert unbalanced([with_source(fine, 0, intended_frames=997, unsent_frames=3)]) is not None
+
+
 @pytest.mark.parametrize("more", [-1, 1])
 @pytest.mark.parametrize("number", [0, 1])
 def test_one_frame_is_enough(number: int, more: int) -> None:
