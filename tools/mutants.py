@@ -59,7 +59,7 @@ FILES: Mapping[str, Tried] = {
     "stats/change_points": Tried(0.25, ("stats/test_change_points.py",)),
     "stats/clocks": Tried(0.5, ("stats/test_clocks.py",)),
     "stats/compare": _whole("stats/test_verdicts.py", "stats/test_across_hosts.py"),
-    "stats/detectable": _whole("stats/test_analysis.py"),
+    "stats/detectable": _whole("stats/test_detectable.py"),
     "stats/drift": _whole("stats/test_drift.py"),
     "stats/equivalence": _whole("stats/test_equivalence.py"),
     "stats/hops": Tried(0.25, ("stats/test_hops.py",)),
