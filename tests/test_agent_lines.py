@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
 import select
+import socket
 import time
 
 import pytest
@@ -105,6 +107,19 @@ def test_a_channel_that_nobody_reads_has_no_room_and_the_wait_ends() -> None:
     assert await_room(writer, 60.0) is True
     os.close(reader)
     os.close(writer)
+
+
+def test_what_the_other_end_sends_is_no_room() -> None:
+    """A guest that writes and never reads: its socket is ready to be read, and takes nothing."""
+    own, guest = socket.socketpair()
+    own.setblocking(False)
+    with own, guest:
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                own.send(bytes(PORTION_BYTES))
+        own.setblocking(True)
+        guest.send(b"{}")
+        assert await_room(own.fileno(), 0.01) is False
 
 
 def test_a_terminal_is_never_waited_for_in_a_write() -> None:
