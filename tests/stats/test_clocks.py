@@ -91,7 +91,8 @@ def test_many_readings_are_thinned_and_tell_the_same() -> None:
 
 
 def reading(number: int, outside_ns: int, guest_ns: int, label: str = "p", estimate_ns: int = 100) -> ClockReading:
-    return ClockReading(number, 0, label, "superpi", "icmp", outside_ns, guest_ns, estimate_ns)
+    own = {"outside_ns": outside_ns, "guest_ns": guest_ns, "error_estimate_ns": estimate_ns}
+    return ClockReading(number, 0, label, "superpi", "icmp", **own)
 
 
 def test_a_clock_that_is_one_percent_fast_by_hand() -> None:
@@ -139,12 +140,13 @@ def test_which_trials_have_a_reading() -> None:
     """Believable ones with marks, a guest's reading and an estimate; the step of the outside clock comes off."""
     trial = next(one for one in run_data(Truth(REALISTIC, blocks=2)).trials if one.clock is not None)
     guest = GuestClock(50, 450, 0, 0, user_cpu_ns=0, system_cpu_ns=0, pause_ns=50)
-    clock = Clock("channel", Marks(100, 600), None, 100, (), (), 7, guest)
+    clock = Clock("channel", Marks(100, 600), None, 100, (), (), error_estimate_ns=7, guest=guest)
 
     def told(changed: Clock | None = clock, status: Status = "ok") -> tuple[ClockReading, ...]:
         return clock_readings([replace(trial, clock=changed, status=status)])
 
-    expected = ClockReading(trial.trial, trial.block, trial.platform, trial.workload, "channel", 400, 400, 7)
+    own = {"outside_ns": 400, "guest_ns": 400, "error_estimate_ns": 7}
+    expected = ClockReading(trial.trial, trial.block, trial.platform, trial.workload, "channel", **own)
     assert told() == (expected,)
     assert told(replace(clock, marks=Marks(100, 201))) == (replace(expected, outside_ns=1),)
     for nothing in (

@@ -57,6 +57,9 @@ def test_outliers_are_as_far_out_below_as_above() -> None:
     assert outliers([*usual, 0.5, 2.0**5.18]) == []
     assert outliers([*usual, 0.5, 2.0**5.20]) == [6]
     assert outliers([2.0**-5.20, *usual, 2.0]) == [0]
+    assert outliers([2.0, 1.0, 0.5, 1.0, 64.0]) == [4], "five are enough"
+    assert outliers([1000 * value for value in (*usual, 0.5, 2.0**5.18)]) == [], "in any unit"
+    assert outliers([1000 * value for value in (*usual, 0.5, 2.0**5.20)]) == [6]
     assert outliers([1.0, 1.0, 1.0, 2.0, 99.0]) == [], "more than half are the same"
     assert outliers([1.0, 1.1, 0.9, 99.0]) == [], "four are too few"
     assert [one.trial for one in observed((0, 1.0))] == [10]

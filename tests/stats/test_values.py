@@ -48,7 +48,7 @@ def lasting(job: TrialRecord, number: int, ns: int, **more: Any) -> TrialRecord:
 
 
 def clock(start_ns: int, end_ns: int, *, step_ns: int = 0, guest: GuestClock | None = None) -> Clock:
-    return Clock("icmp", Marks(start_ns, end_ns), None, step_ns, (), (), None, guest)
+    return Clock("icmp", Marks(start_ns, end_ns), None, step_ns, (), (), error_estimate_ns=None, guest=guest)
 
 
 def test_a_duration_is_without_the_clocks_step_and_the_guests_pause() -> None:

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from virtoll.runfolder.records import MetricRecord, TrialRecord
-from virtoll.runfolder.traffic_records import Cpu, Distribution, Point, Processor, Sink, SinkCounts, SourceCounts
+from virtoll.runfolder.traffic_records import (
+    Cpu,
+    Distribution,
+    Hop,
+    HopRole,
+    Point,
+    Processor,
+    Sink,
+    SinkCounts,
+    SourceCounts,
+)
 from virtoll.stats.hops import Owner
 from virtoll.stats.values import Task, forwarded_rate, joint_ns, offered_rate
 from virtoll.stats.wire import (
@@ -94,6 +104,38 @@ def test_losses_are_added_up_by_cell_paced_and_flat_out_apart() -> None:
     assert rows[1].counters == {}
 
 
+PATH: dict[HopRole, Literal["in", "out"]] = {
+    "generator": "out",
+    "entry": "in",
+    "port-in": "out",
+    "guest-in": "in",
+    "guest-out": "out",
+    "port-out": "in",
+    "exit": "out",
+    "sink": "in",
+}
+
+
+def dropping(dropped: int) -> Point:
+    """100 frames, of which so many vanish where the guest sends them on, as its interface says."""
+    hops = []
+    for place, (role, way) in enumerate(PATH.items()):
+        passed, name = 100 if place < 4 else 100 - dropped, "rx_packets" if way == "in" else "tx_packets"
+        after = {name: passed} | ({"tx_dropped": 7 + dropped} if role == "guest-out" else {})
+        before = {name: 0} | ({"tx_dropped": 7} if role == "guest-out" else {})
+        hops.append(
+            Hop(role, "guest" if "guest" in role else "lab", f"i{place}", way, source=None, before=before, after=after)
+        )
+    return plain(10.0, 100, dropped, hops=tuple(hops))
+
+
+def test_the_counters_of_the_first_point_that_lost_there_are_told() -> None:
+    (row,) = loss_rows(TASKS, [trial(1, dropping(0), dropping(5)), trial(2, dropping(2))])
+    assert row.by_owner == {Owner.PLATFORM: 7}
+    assert row.by_segment == {"guest's NIC, outward": 7}
+    assert row.counters == {"guest's NIC, outward": "i4 tx_dropped +5"}
+
+
 def test_a_rate_is_between_the_first_and_the_last_frame() -> None:
     """Eleven frames in a second are ten steps; an older agent says only when its thread began and ended."""
     sent = {"first_sent_monotonic_ns": SECOND, "last_sent_monotonic_ns": 2 * SECOND}
@@ -144,14 +186,16 @@ def test_the_pace_of_the_sources_that_sent_all_they_should() -> None:
         trial(1, point(10.0, held[:2], []), plain(None, 50)),
         trial(2, point(10.0, [held[2], behind], []), point(5.0, [source(intended=0)], [])),
         trial(3, point(10.0, [source(intended=11)], [], backend="af-xdp"), size=1500),
+        trial(4, point(20.0, [source(intended=11)], [], backend="af-packet")),
     ]
     rows = pace_rows((LARGE, SMALL), trials)
     assert [(row.task, row.backend, row.target_rate) for row in rows] == [
         (LARGE, "af-xdp", 10.0),
+        (SMALL, "af-packet", 20.0),
         (SMALL, "live-frames", 5.0),
         (SMALL, "live-frames", 10.0),
     ]
-    unknown, empty, row = rows
+    unknown, _, empty, row = rows
     assert (unknown.held, unknown.median_rate, unknown.median_error, unknown.worst_error) == (1, None, None, None)
     assert (unknown.gap_variation, unknown.longest_gap_ns, unknown.batch_frames) == (None, None, None)
     assert empty.unsent_share == 0.0
@@ -196,6 +240,14 @@ def test_delays_at_the_lowest_rate_and_at_the_highest_without_loss() -> None:
     assert (second.samples, second.minimum_ns, second.p50_ns, second.maximum_ns) == (18, 2, 70, 700)
 
 
+def test_delays_are_in_the_order_of_the_tasks() -> None:
+    one = point(10.0, [source(intended=100)], [sink(forwarded=100, **delays(1, 2, 3))])
+    rows = delay_rows((LARGE, SMALL), [trial(1, one), trial(2, one, size=1500), trial(3, one, platform="q")])
+    assert [(row.platform, row.task, row.what) for row in rows] == [
+        (platform, task, "highest without loss") for platform, task in (("p", LARGE), ("p", SMALL), ("q", SMALL))
+    ]
+
+
 def test_where_every_rate_loses_only_the_lowest_is_told() -> None:
     lossy = point(10.0, [source(intended=100)], [sink(forwarded=99, lost=1, **delays(1, 2, 3))])
     assert [row.what for row in delay_rows(TASKS, [trial(1, lossy)])] == ["lowest rate"]
@@ -226,6 +278,15 @@ def test_several_sources_are_compared_flat_out_or_at_the_only_rate() -> None:
     assert jain([3.0, 1.0, 0.0]) == pytest.approx(16 / 30)
 
 
+def test_what_drains_after_the_end_is_of_the_time_of_the_point() -> None:
+    late = {"last_received_monotonic_ns": 2 * SECOND}
+    own = point(
+        None, [source(0, intended=50), source(1, intended=50)], [sink(0, forwarded=30, **late), sink(1, forwarded=10)]
+    )
+    assert fair_rows(TASKS, [trial(1, own)])[0].rates == (30.0, 10.0)
+    assert jain([0.0, 0.0]) == 1.0
+
+
 def test_shares_over_one_link_are_of_the_time_of_all() -> None:
     sources = [source(0, intended=50), source(1, intended=50)]
     late = {"first_received_monotonic_ns": SECOND, "last_received_monotonic_ns": 2 * SECOND}
@@ -236,7 +297,8 @@ def test_shares_over_one_link_are_of_the_time_of_all() -> None:
 def processor(cpu: int, *times: int) -> Processor:
     """User, nice, system, irq and softirq time; idle, iowait and steal are no work of the guest's."""
     user, nice, system, irq, softirq = times
-    return Processor(cpu, user, nice, system, 1000, 2000, irq, softirq, 4000)
+    idle = {"idle_ns": 1000, "iowait_ns": 2000, "steal_ns": 4000}
+    return Processor(cpu, user_ns=user, nice_ns=nice, system_ns=system, irq_ns=irq, softirq_ns=softirq, **idle)
 
 
 def test_cpu_time_of_a_million_frames() -> None:
