@@ -79,6 +79,8 @@ def test_what_varies_from_boot_to_boot_is_equal_to_nothing(boot: BootRecord) -> 
     assert told(found, "machine") == {"a": "varies: x / y", "b": "x"}
     assert told(found, "user") == {"a": "0", "b": "0"}, "what one boot did not tell, another did"
     assert told(found, "page size") == {"a": None, "b": None}
+    unknown = equivalence([*boots[:2], replace(boot, platform="b", facts={"uid": 0})], ["a", "b"], None)
+    assert "machine" in unknown.pairs[0].unknown, "of the other nothing is known"
 
 
 def test_mismatches_are_told_once(boot: BootRecord) -> None:
@@ -120,6 +122,8 @@ def test_facts_in_words(boot: BootRecord) -> None:
     assert words["I/O schedulers of the data's disk"] == "none"
     assert words["CPU quota"] == "1.5"
     assert words["is process 1"] == "yes"
+    assert words["security label"] is None
+    assert of_one(boot, reach={"security_label": "crun (enforce)"})["security label"] == "crun (enforce)"
     assert words["machine"] is None
     assert (words["sysctl vm.swappiness"], words["sysctl kernel.x"], words["sysctl kernel.y"]) == ("60", "off", None)
     assert [name for name in words if name.startswith("sysctl")] == [
@@ -172,4 +176,6 @@ def test_cpu_flags_are_told_as_the_difference_to_the_references(boot: BootRecord
     assert told(compared(boot, "b", **facts), "CPU flags") == {"a": "2 flags; + x; − w z", "b": "3 flags", "c": None}
     assert told(compared(boot, "none", **facts), "CPU flags") == {"a": "2 flags", "b": "3 flags; + w z; − x", "c": None}
     assert told(compared(boot, "c", **facts), "CPU flags")["a"] == "2 flags; + x y", "the reference told none"
+    facts = {"c": {"cpu_flags": []}, "a": {"cpu_flags": ["x"]}}
+    assert told(compared(boot, "a", **facts), "CPU flags") == {"c": None, "a": "1 flags"}
     assert equivalence([], ["a"], "a") == Equivalence((), (), (), ("a",), ())
