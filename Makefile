@@ -16,7 +16,7 @@ EPOCH = SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || stat --forma
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev platforms tools tables images notebooks docs demo test test-compiled test-checks lint lint-quick format test-rust test-python test-inside test-outside test-fresh test-extended test-nested agent wheel man deb licences audit advisories reproducible image fuzz sanitize miri mutants survive verdicts bench bench-wire clean
+.PHONY: help setup setup-dev platforms tools tables images notebooks docs demo test test-compiled test-checks lint lint-quick format test-rust test-python test-inside test-outside test-fresh test-extended test-nested agent wheel man deb licences audit advisories reproducible image fuzz sanitize miri mutants mutants-python survive verdicts bench bench-wire clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -171,6 +171,9 @@ mutants: ## mutation tests of messages, clocks and books (hours; goes on where i
 		PROPTEST_RNG_SEED=1 PROPTEST_CASES=48 PROPTEST_MAX_SHRINK_ITERS=0 cargo mutants --package virtoll-$$name \
 			--iterate --output target/mutants/$$name $(MUTANTS) $$(printf ' --cargo-arg=%s' "$$@") || failed="$$failed $$name"; \
 	done; test -z "$$failed"
+
+mutants-python: setup-dev ## has the tests find each of some thousand changes of the statistics (an hour)
+	@$(BIN)/python tools/mutants.py
 
 survive: setup-dev ## what Virtoll survives, at full length (root; hours); prints the tables of docs/reliability.md
 	@$(BIN)/python benches/survive all

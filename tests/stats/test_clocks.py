@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
-from virtoll.stats.clocks import ClockError, ClockReading, clock_errors, theil_sen
+from virtoll.runfolder.records import Clock, GuestClock, Marks, Status
+from virtoll.stats.clocks import ClockError, ClockReading, clock_errors, clock_readings, theil_sen
 
 MS = 1_000_000
 SPREAD = [50 * MS, 200 * MS, 400 * MS, 1_000 * MS, 3_000 * MS]
@@ -86,6 +88,82 @@ def test_many_readings_are_thinned_and_tell_the_same() -> None:
     assert found.slope is not None
     assert found.slope.low <= 0.001 <= found.slope.high
     assert len(found.readings) == 2_500
+
+
+def reading(number: int, outside_ns: int, guest_ns: int, label: str = "p", estimate_ns: int = 100) -> ClockReading:
+    own = {"outside_ns": outside_ns, "guest_ns": guest_ns, "error_estimate_ns": estimate_ns}
+    return ClockReading(number, 0, label, "superpi", "icmp", **own)
+
+
+def test_a_clock_that_is_one_percent_fast_by_hand() -> None:
+    """Outside 100, 200 ... 500 µs; the guest's clock tells 1.01 times as much, and 2 µs that a late mark adds."""
+    own = [reading(number, 100_000 * number, 101_000 * number + 2_000) for number in range(1, 6)]
+    found, other = clock_errors([*own, reading(9, 100, 150, "q")], ["q", "none", "p"])[::-1]
+    assert (found.platform, other.platform) == ("p", "q")
+    assert found.readings == tuple(own)
+    assert found.slope is not None
+    assert (found.slope.rate, found.slope.low, found.slope.high) == pytest.approx((0.01, 0.01, 0.01))
+    assert found.slope.marks_ns == pytest.approx(2000 - 0.01 / 1.01 * 2000)
+    assert found.why_no_slope == ""
+    assert (found.median, found.low, found.high) == pytest.approx((0.01 + 2 / 300, 0.01 + 2 / 500, 0.01 + 2 / 100))
+    assert found.estimate == pytest.approx(100 / 300_000)
+    assert (found.within, found.wrong) == (0, True)
+    assert (other.median, other.low, other.high, other.estimate, other.within) == (0.5, 0.5, 0.5, 1.0, 1)
+
+
+def test_durations_that_differ_by_half_have_a_slope_and_an_interval_that_meets_zero_finds_nothing() -> None:
+    own = [reading(number, ns, ns) for number, ns in enumerate((100_000, 110_000, 120_000, 130_000, 150_000))]
+    (found,) = clock_errors(own, ["p"])
+    assert found.slope is not None
+    assert (found.slope.rate, found.slope.low, found.slope.high) == (0, 0, 0)
+    assert not found.slope.finds_an_error
+    assert (found.wrong, found.within) == (False, 5)
+
+
+@pytest.mark.parametrize(
+    ("beyond", "words"),
+    [
+        (0, "within the error estimate"),
+        (1, "within the error estimate in 3 of 4 trials"),
+        (2, "within the error estimate in 2 of 4 trials"),
+        (3, "beyond the error estimate in 3 of 4 trials"),
+    ],
+)
+def test_without_a_slope_most_trials_decide(beyond: int, words: str) -> None:
+    """Just as far as its estimate is within it, one nanosecond more is not, on either side."""
+    own = [reading(number, 1000, 1000 + (101 if number < beyond else 100) * (-1) ** number) for number in range(4)]
+    (found,) = clock_errors(own, ["p"])
+    assert (found.words, found.wrong) == (words, beyond == 3)
+
+
+def test_which_trials_have_a_reading() -> None:
+    """Believable ones with marks, a guest's reading and an estimate; the step of the outside clock comes off."""
+    trial = next(one for one in run_data(Truth(REALISTIC, blocks=2)).trials if one.clock is not None)
+    guest = GuestClock(50, 450, 0, 0, user_cpu_ns=0, system_cpu_ns=0, pause_ns=50)
+    clock = Clock("channel", Marks(100, 600), None, 100, (), (), error_estimate_ns=7, guest=guest)
+
+    def told(changed: Clock | None = clock, status: Status = "ok") -> tuple[ClockReading, ...]:
+        return clock_readings([replace(trial, clock=changed, status=status)])
+
+    own = {"outside_ns": 400, "guest_ns": 400, "error_estimate_ns": 7}
+    expected = ClockReading(trial.trial, trial.block, trial.platform, trial.workload, "channel", **own)
+    assert told() == (expected,)
+    assert told(replace(clock, marks=Marks(100, 201))) == (replace(expected, outside_ns=1),)
+    for nothing in (
+        None,
+        replace(clock, guest=None),
+        replace(clock, error_estimate_ns=None),
+        replace(clock, marks=None),
+        replace(clock, marks=Marks(100, 200)),
+    ):
+        assert told(nothing) == ()
+    assert told(status="invalid") == ()
+    several = [
+        replace(trial, clock=None),
+        replace(trial, clock=replace(clock, marks=None)),
+        replace(trial, clock=clock),
+    ]
+    assert clock_readings(several) == (expected,)
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")

@@ -2,12 +2,13 @@
 
 import math
 import random
+from dataclasses import replace
 
 import pytest
 
 from virtoll.runfolder.records import MetricRecord
-from virtoll.stats.drift import DRIFT_FROM, Drift, drift, kendall_p_value, ordered_values
-from virtoll.stats.summaries import summarise
+from virtoll.stats.drift import DRIFT_FROM, Drift, OrderedValue, drift, kendall_p_value, ordered_values
+from virtoll.stats.summaries import CellSummary, summarise
 from virtoll.stats.values import Observation, Task
 
 TASKS = [
@@ -46,6 +47,50 @@ def test_a_trend_is_found_and_measured() -> None:
     assert one.p_value < 0.001
     assert one.over_run == pytest.approx(math.exp(-0.03 * 9) - 1, abs=0.02)
     assert one.blocks == 9
+
+
+def observed(platform: str, task: Task, *values: tuple[int, int, int, float]) -> CellSummary:
+    """The cell of these trials: (number, block, place in the order measured, value)."""
+    return summarise([Observation(task, platform, *one) for one in values])
+
+
+def test_values_are_told_in_the_order_measured_as_performance_against_their_cells_median() -> None:
+    """Medians 2 and 20: a duration of 1 is twice as fast, a rate of 10 half as fast; one block alone tells nothing."""
+    rate = Task("r", replace(TASKS[0].metric, better="higher"), "{}", "")
+    cells = [
+        observed("r", TASKS[0], (6, 0, 0, 1.0), (7, 0, 1, 3.0)),
+        observed("p", TASKS[0], (1, 0, 5, 1.0), (3, 1, 2, 2.0), (2, 2, 2, 4.0)),
+        observed("q", rate, (4, 0, 4, 10.0), (5, 1, 3, 30.0)),
+    ]
+    found = [(one.observation.trial, one.relative, one.outlier) for one in ordered_values(cells)]
+    assert found == [(2, 0.5, False), (3, 1.0, False), (5, 1.5, False), (4, 0.5, False), (1, 2.0, False)]
+
+
+def test_a_flagged_value_is_told_as_one() -> None:
+    cell = observed("p", TASKS[0], *((number, number, number, 1 + number / 100) for number in range(5)), (9, 5, 5, 9.0))
+    assert [one.observation.trial for one in ordered_values([cell]) if one.outlier] == [9]
+
+
+def test_drift_by_hand() -> None:
+    """Means of blocks 0, 1, 2, 4, 3 %: slopes 1 1 4/3 3/4, 1 3/2 2/3, 2 1/2, -1, of which the median is 1 %.
+
+    The score is 9 - 1 = 8; ten of 120 orders are as extreme. A cell's trials of one block count as their median.
+    """
+    told = []
+    for block, (mean, apart) in enumerate(zip((0.0, 0.01, 0.02, 0.04, 0.03), (0.1, -0.1, 0.2, 0.0, 0.3), strict=True)):
+        for platform, logs in (("p", (mean - apart, mean - apart, 0.5)), ("q", (mean + apart,))):
+            for log in logs:
+                own = Observation(TASKS[0], platform, 0, 2 * block, 0, 1.0)
+                told.append(OrderedValue(own, math.exp(log), outlier=False))
+    one = drift(told)
+    assert one is not None
+    assert one.over_run == pytest.approx(math.expm1(5 * 0.01))
+    assert (one.p_value, one.blocks) == (pytest.approx(10 / 120), 5)
+
+
+def test_equal_blocks_have_no_trend() -> None:
+    told = [OrderedValue(Observation(TASKS[0], "p", 0, block, 0, 1.0), 1.0, outlier=False) for block in range(6)]
+    assert drift(told) == Drift(0.0, 1.0, 6)
 
 
 def test_with_few_blocks_there_is_no_test() -> None:

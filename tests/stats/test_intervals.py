@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from virtoll.stats.intervals import Interval, holm, median_interval, student
+from virtoll.stats.intervals import Estimate, Interval, holm, median, median_interval, student
 
 ROUNDS = 2000
 
@@ -27,9 +27,35 @@ def test_the_order_statistic_interval_states_its_coverage(n: int, coverage: floa
     assert (interval.low, interval.high) == ((1, 7) if n == 9 else (0, n - 1))
 
 
+def test_the_interval_of_a_median_is_named_by_what_it_is() -> None:
+    """Of 9 values the second and the eighth, of 3 the smallest and the largest (David and Nagaraja, 7.1)."""
+    assert median_interval([5.0, 3.0, 4.0]) == Interval(3.0, 5.0, 0.75, "range")
+    nine = median_interval([9.0, 1.0, 8.0, 2.0, 7.0, 3.0, 6.0, 4.0, 5.0])
+    assert nine == Interval(2.0, 8.0, 1 - 2 * 10 / 512, "order statistics 2 and 8")
+
+
+def test_the_median_of_an_even_number_is_between_the_two_in_the_middle() -> None:
+    assert median([7.0]) == 7.0
+    assert median([4.0, 1.0]) == 2.5
+    assert median([3.0, 1.0, 2.0]) == 2.0
+
+
 def test_one_value_has_no_interval() -> None:
     assert median_interval([1.0]) is None
-    assert student([1.0]).interval is None
+    assert student([1.0]) == Estimate(1.0, None)
+
+
+def test_students_interval_of_nine_values_by_hand() -> None:
+    """Mean 10, s = sqrt(12 / 8); t(0.975, 8) = 2.306004 and t(0.995, 8) = 3.355387 of any table."""
+    nine = [10.0, 11, 12, 9, 10, 11, 10, 9, 8]
+    for confidence, quantile in ((0.95, 2.306004), (0.99, 3.355387)):
+        found = student(nine, confidence)
+        assert found.value == 10
+        assert found.interval is not None
+        half = quantile * math.sqrt(12 / 8) / 3
+        assert (found.interval.low, found.interval.high) == pytest.approx((10 - half, 10 + half), abs=1e-5)
+        assert (found.interval.coverage, found.interval.method) == (confidence, "Student t")
+    assert student(nine) == student(nine, 0.95)
 
 
 @pytest.mark.parametrize("n", [3, 9, 15])
@@ -54,6 +80,7 @@ def test_student_covers_normal_log_ratios(n: int) -> None:
 def test_holm_against_a_worked_example() -> None:
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([]) == []
+    assert holm([0.6, 0.7]) == [1.0, 1.0]
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30))

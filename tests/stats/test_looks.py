@@ -6,9 +6,11 @@ import pytest
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
 from virtoll.runfolder.looks import PLANNED, Looks
+from virtoll.runfolder.records import LookRecord
 from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.compare import Verdict
-from virtoll.stats.looks import decided, undecided
+from virtoll.stats.isolation import ALONE_WORDS
+from virtoll.stats.looks import decided, look, undecided
 
 
 def test_the_planned_levels() -> None:
@@ -68,3 +70,28 @@ def test_what_is_not_measured_or_not_primary_is_not_waited_for() -> None:
     )
     assert decided([known, missing, second])
     assert not decided([missing, second])
+
+
+def test_the_record_of_a_look_names_what_is_left() -> None:
+    """In the words of each part of a run: alone, beside others, and several at once."""
+    analysis = run(0.3, 3)
+    left = undecided(analysis.comparisons)[0]
+    decided_too = replace(left, platform="known", verdict=Verdict.ALIKE)
+    beside = replace(left, platform="p", condition="a noisy neighbour", against=ALONE_WORDS)
+    many = replace(left, platform="q", condition="4 guests", against="as many of the baseline's")
+    analysis = replace(
+        analysis,
+        comparisons=(decided_too, left),
+        isolation=replace(analysis.isolation, comparisons=(beside,)),
+        at_once=replace(analysis.at_once, comparisons=(many,)),
+    )
+    label = left.task.label
+    told = (
+        f"{left.platform}, {label}",
+        f"p, {label}, beside a noisy neighbour",
+        f"q, {label}, 4 guests at once",
+    )
+    assert look(analysis, 3) == LookRecord(3, 0.02, told, ended=False)
+    known = replace(analysis, comparisons=(decided_too,), isolation=replace(analysis.isolation, comparisons=()))
+    known = replace(known, at_once=replace(analysis.at_once, comparisons=()))
+    assert look(known, 5) == LookRecord(5, 0.02, (), ended=True)

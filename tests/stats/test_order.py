@@ -81,6 +81,22 @@ def test_counts_are_added_before_they_are_divided(data: RunData) -> None:
         assert (row.displaced_share, row.largest_displacement) == (None, None)
 
 
+def test_where_no_extent_is_known_none_is_told(data: RunData) -> None:
+    """The sink's memory is bounded: it may know of no reordered frame how far it was from its place."""
+    unknown = {"extent_frames": {"count": 0, "sum": 0, "maximum": 0, "histogram": [], "unknown_frames": 5}}
+    rows = order_rows(tasks_of(data), reordered(data, "netns", ORDER | unknown).trials)
+    assert rows
+    for row in rows:
+        assert (row.known_frames, row.mean_extent, row.largest_extent, row.largest_late_ns) == (0, None, None, None)
+
+
+def test_three_places_late_are_what_tcp_takes_for_a_loss(data: RunData) -> None:
+    """RFC 4737, 5.4: n-reordering of 3 and more, not of 2."""
+    degrees = {"n_reordering": {"count": 4, "sum": 9, "maximum": 3, "histogram": [[2, 3], [3, 1]], "unknown_frames": 1}}
+    for row in order_rows(tasks_of(data), reordered(data, "netns", ORDER | degrees).trials):
+        assert row.three_reordered_share == pytest.approx(row.ratio / 5)
+
+
 def test_displacement_where_the_sink_measures_it(data: RunData) -> None:
     rows = order_rows(tasks_of(data), reordered(data, "netns", ORDER | {"displacement": DENSITY}).trials)
     assert {(row.displaced_share, row.largest_displacement) for row in rows} == {(12 / 72, 5)}

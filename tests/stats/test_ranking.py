@@ -13,7 +13,7 @@ from virtoll.report.answer import cost_to_know_line, ranked
 from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.compare import Verdict
 from virtoll.stats.intervals import Interval
-from virtoll.stats.ranking import ranking
+from virtoll.stats.ranking import Placed, ranking
 from virtoll.stats.remaining import block_seconds, remaining
 from virtoll.stats.verdicts import Rules
 
@@ -73,6 +73,49 @@ def test_a_rate_that_is_a_lower_bound_may_be_before_what_looks_faster() -> None:
     ]
     found = places(analyse(made_up_run(PLATFORMS | {"netns": {}, "uml": {}}, measured)))
     assert found == {"netns": (1, 2), "native": (1, 2), "uml": (3, 3)}
+
+
+def given(ends: dict[str, tuple[float, float]], *bounds: str) -> list[Placed]:
+    """Places where these simultaneous intervals are all that is known; `bounds`: whose rates are lower bounds."""
+    analysis = computed({"native": 1.0, "runc": 1.5, "uml": 3.0})
+    (task,) = analysis.tasks
+    own = [
+        replace(one, share=math.sqrt(low * high), simultaneous=Interval(low, high, 0.95, "given"))
+        for one in analysis.comparisons
+        for low, high in [ends[one.platform]]
+    ]
+    return list(ranking(task, own, "native", {(label, task) for label in bounds}).placed)
+
+
+def test_a_baseline_that_is_a_lower_bound_may_be_before_what_looks_faster() -> None:
+    ends = {"runc": (1.1, 1.2), "uml": (0.1, 0.2)}
+    found = [(one.platform, one.first, one.last) for one in given(ends, "native")]
+    assert found == [("runc", 1, 2), ("native", 1, 2), ("uml", 3, 3)]
+    found = [(one.platform, one.first, one.last) for one in given(ends, "native", "uml")]
+    assert found == [("runc", 1, 3), ("native", 1, 3), ("uml", 1, 3)]
+
+
+def test_of_equal_places_the_larger_share_stands_first() -> None:
+    """The baseline's share is 1; it alone has no comparison."""
+    found = given({"runc": (0.9, 1.3), "uml": (0.8, 1.21)})
+    assert [one.platform for one in found] == ["runc", "native", "uml"]
+    assert [one.comparison is None for one in found] == [False, True, False]
+    assert [one.platform for one in given({"runc": (0.7, 1.3), "uml": (0.8, 1.5)})] == ["uml", "native", "runc"]
+
+
+def test_what_is_not_known_is_told_as_unplaced() -> None:
+    analysis = computed({"native": 1.0, "runc": 1.5, "uml": 3.0})
+    (task,) = analysis.tasks
+    first, second = analysis.comparisons
+    for changed in (
+        replace(first, caveat="nested"),
+        replace(first, simultaneous=None),
+        replace(first, share=None),
+    ):
+        found = ranking(task, [changed, second], "native")
+        assert [one.platform for one in found.placed] == ["native", second.platform]
+        assert found.unplaced == (changed,)
+    assert ranking(replace(task, size="x", parameters="{}"), [first, second], "native").unplaced == ()
 
 
 def test_what_has_no_interval_or_is_no_result_has_no_place() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from virtoll.runfolder.records import MetricRecord
-from virtoll.stats.states import TwoStates, two_states
+from virtoll.stats.states import TwoStates, apart, split, two_states
 from virtoll.stats.values import Observation, Task
 
 TASK = Task("w", MetricRecord("w", "duration", "ns", "lower", "marks", title="a job", resource="cpu"), "{}", "")
@@ -70,3 +70,49 @@ def test_too_few_entries_say_nothing() -> None:
     assert two_states(TASK, [one for one in host(1, slow=0.5, blocks=9) if one.round == 0][::3]) is None
     assert two_states(TASK, host(1, slow=0.5)[:6]) is None
     assert two_states(TASK, []) is None
+
+
+ZEROS = [0.0] * 5
+
+
+def test_where_two_states_part_by_hand() -> None:
+    """Groups of 0.1 0.3 and of 0.8 1.0: squares within 0.04, so a deviation of 0.141 and means 0.7 = 4.9 of it apart.
+
+    At 0.6 and 0.8 it is 3.5 of it.
+    """
+    assert split([*ZEROS, 0.1, 0.3, 0.8, 1.0]) == 0.8
+    assert split([1.0, *ZEROS, 0.3, 0.8, 0.1]) == 0.8, "in any order"
+    assert split([*ZEROS, 0.1, 0.3, 0.6, 0.8]) is None
+    assert split([*ZEROS[1:], 0.1, 0.3, 0.8, 1.0]) is None, "eight entries"
+    assert split([*ZEROS, 0.0, 0.1, 1.0, 1.0]) == 1.0, "three that are slower than the fastest of their rounds"
+    assert split([*ZEROS, 0.0, 0.0, 0.1, 1.0]) is None
+
+
+def test_three_of_twenty_are_a_state_and_two_are_not() -> None:
+    assert split([*([0.01] * 17), 1.0, 1.0, 1.0]) == 1.0
+    assert split([*([0.01] * 18), 1.0, 1.0]) is None
+
+
+def test_how_far_states_are_apart_and_how_often_the_slower_is() -> None:
+    """Medians 0.41 and 0.005; of baseline and control, a control that is slower by half of all at most is no alarm."""
+    slowness = [0.0, 0.0, 0.0, 0.01, 0.01, 0.01, 0.41, 0.41, 0.41]
+    assert apart(slowness, list("abaabaaba")) == pytest.approx((0.405, 3 / 9))
+    assert apart(slowness, list("aaaaaaaaa")) == pytest.approx((0.405, 3 / 9)), "without a control"
+    assert apart(slowness, list("aaaaaabbb")) is None
+    half = [*([0.01] * 7), *([0.41] * 5)]
+    assert apart(half, list("abbbbbbaaabb")) == pytest.approx((0.40, 5 / 12)), "3 of 4, and 2 of 8"
+
+
+def test_the_factor_is_that_of_the_task() -> None:
+    """In each of three rounds one of three entries takes half as long again."""
+    values = [
+        (round_, label, 10.0 + step / 100 + (5 if slow else 0))
+        for round_ in range(3)
+        for step, (label, slow) in enumerate((("native", False), ("native-again", False), ("native", True)))
+    ]
+    observed = [Observation(TASK, label, 0, 0, 0, value, round=round_) for round_, label, value in values]
+    found = two_states(TASK, observed)
+    assert found is not None
+    assert found.task == TASK
+    assert found.factor == pytest.approx(15.02 / 10.005, rel=1e-3)
+    assert found.share_slow == pytest.approx(1 / 3)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.stats
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 from tests.support.trials import WORLDS, Kind, simulate
 
@@ -13,7 +14,7 @@ from virtoll.stats.analysis import RunData, analyse
 from virtoll.stats.compare import Comparison, Verdict, compare, paired_shares
 from virtoll.stats.intervals import Interval
 from virtoll.stats.values import Observation, Task, one_primary_each
-from virtoll.stats.verdicts import Rules, decide, judge
+from virtoll.stats.verdicts import Rules, decide, judge, judge_two, standard_errors
 
 METRIC = MetricRecord("w", "duration", "ns", "lower", "marks", title="a job", resource="cpu")
 TASK = Task("w", METRIC, "{}", "")
@@ -194,3 +195,93 @@ def test_the_experiments_margin_counts() -> None:
     alike = [sum(one.verdict is Verdict.ALIKE for one in found.comparisons) for found in (strict, wide)]
     assert alike[0] < alike[1]
     assert strict.level == wide.level == 0.05
+
+
+FOUR_LOGS = [-0.10, -0.14, -0.09, -0.15]
+
+
+def test_alone_in_its_family_it_is_students_test_of_scipy() -> None:
+    """Interval and p by `scipy.stats.ttest_1samp`; two one-sided tests by the same, at the bound that is told."""
+    judged = judge(np.array([[FOUR_LOGS]]), Rules())
+    expected = scipy.stats.ttest_1samp(FOUR_LOGS, 0.0)
+    low, high = expected.confidence_interval(0.95)
+    assert judged.mean[0, 0] == pytest.approx(-0.12)
+    assert judged.df[0, 0] == expected.df == 3
+    assert judged.p_value[0, 0] == judged.p_adjusted[0, 0] == pytest.approx(expected.pvalue)
+    assert (judged.low[0, 0], judged.high[0, 0]) == pytest.approx((low, high))
+    assert judged.reach[0, 0] == pytest.approx(high + 0.12)
+    assert judged.at_least[0, 0] == pytest.approx(-high)
+    one_sided = scipy.stats.ttest_1samp(FOUR_LOGS, -judged.within[0, 0], alternative="greater")
+    assert one_sided.pvalue == pytest.approx(0.05)
+    quantiles = scipy.stats.t.ppf([0.975, 0.80], 3)
+    assert judged.smallest[0, 0] == pytest.approx(quantiles.sum() * np.std(FOUR_LOGS, ddof=1) / 2)
+
+
+def test_families_are_corrected_apart_and_the_control_has_its_own_level() -> None:
+    """Of three platforms and a control, Bonferroni's interval is at 5 % / 6 of each side, the control's at 1 % / 2."""
+    logs = np.array([[FOUR_LOGS, [-0.02, 0.02, 0.01, -0.01], [0.3, 0.31, 0.29, 0.3], FOUR_LOGS]])
+    judged = judge(logs, Rules(), np.array([False, False, False, True]))
+    expected = scipy.stats.ttest_1samp(logs[0], 0.0, axis=1).pvalue
+    assert judged.p_value[0] == pytest.approx(expected)
+    assert judged.p_adjusted[0].tolist() == pytest.approx([2 * expected[0], expected[1], 3 * expected[2], expected[3]])
+    wide = judged.reach[0] / judged.error[0]
+    assert wide == pytest.approx(scipy.stats.t.ppf([1 - 0.05 / 6] * 3 + [1 - 0.01 / 2], 3))
+    assert judged.different[0].tolist() == [True, False, True, expected[3] < 0.01]
+    assert judged.at_least[0, 1] == 0
+
+
+def test_two_runs_are_compared_by_welchs_test() -> None:
+    """`scipy.stats.ttest_ind` without equal variances: samples of another size and another noise."""
+    first, second = [*FOUR_LOGS, -0.11], [0.02, 0.03, 0.01]
+    longest = np.full((2, 1, 1, 5), np.nan)
+    longest[0, 0, 0], longest[1, 0, 0, :3] = first, second
+    judged = judge_two(longest[0], longest[1], Rules())
+    expected = scipy.stats.ttest_ind(second, first, equal_var=False)
+    low, high = expected.confidence_interval(0.95)
+    assert judged.mean[0, 0] == pytest.approx(np.mean(second) - np.mean(first))
+    assert judged.df[0, 0] == pytest.approx(expected.df)
+    assert judged.p_value[0, 0] == pytest.approx(expected.pvalue)
+    assert (judged.low[0, 0], judged.high[0, 0]) == pytest.approx((low, high))
+
+
+def test_one_block_is_no_test() -> None:
+    judged = judge(np.array([[[-0.1, np.nan], [-0.1, -0.12]]]), Rules())
+    assert np.isnan(judged.mean[0]).tolist() == [True, False]
+    assert judged.p_adjusted[0, 1] == judged.p_value[0, 1], "a family of one"
+    assert judged.mean[0, 1] == pytest.approx(-0.11)
+
+
+def test_what_is_told_of_a_comparison() -> None:
+    expected = scipy.stats.ttest_1samp(FOUR_LOGS, 0.0)
+    low, high = expected.confidence_interval(0.95)
+    (one,), control = decide([with_logs(*FOUR_LOGS)], [], Rules())
+    assert control == []
+    assert one.share == pytest.approx(math.exp(-0.12))
+    assert one.interval is not None
+    assert one.simultaneous is not None
+    for interval in (one.interval, one.simultaneous):
+        assert (interval.low, interval.high) == pytest.approx((math.exp(low), math.exp(high)))
+        assert (interval.coverage, interval.method) == (0.95, "moderated t on log ratios")
+    assert one.p_value == one.p_adjusted == pytest.approx(expected.pvalue)
+    assert one.at_least == pytest.approx(math.exp(-high))
+    assert one.reason == f"p = {expected.pvalue:.2g} after correction for 1 comparisons"
+    (same,), _ = decide([with_logs(0.001, -0.001, 0.002)], [], Rules(alike_level=0.01))
+    assert same.reason == "two one-sided tests at 0.01 leave less than 5.00 %"
+    (strict,), _ = decide([with_logs(*FOUR_LOGS)], [], Rules(level=0.001))
+    assert (strict.verdict, strict.interval) == (Verdict.UNKNOWN, one.interval)
+    assert strict.simultaneous is not None
+    assert strict.simultaneous.coverage == 0.999
+    assert strict.reason.endswith("of the baseline agrees with what was measured (1 comparisons taken together)")
+
+
+def test_a_share_that_no_number_holds_is_told_as_the_largest_that_one_does() -> None:
+    """Two blocks so unlike that the interval reaches beyond any float: nothing overflows."""
+    (one,), _ = decide([with_logs(-300.0, 300.0)], [], Rules())
+    assert (interval_of(one).low, interval_of(one).high) == (math.exp(-700), math.exp(700))
+
+
+def test_standard_errors_are_those_of_the_verdicts() -> None:
+    single, marked = with_logs(-3.0, platform="q"), replace(with_logs(-3.0, -3.1, platform="r"), caveat="nested")
+    found = standard_errors([with_logs(*FOUR_LOGS), single, marked], [])
+    assert found == {("p", TASK): (pytest.approx(np.std(FOUR_LOGS, ddof=1) / 2), 3.0)}
+    assert standard_errors([single, marked], []) == {}

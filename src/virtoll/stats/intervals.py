@@ -26,12 +26,10 @@ class Interval:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A location with its interval and the two-sided p-value of "the location is zero" (None where n < 2)."""
+    """A mean with its interval (None where n < 2)."""
 
     value: float
     interval: Interval | None
-    p_value: float | None
-    method: str
 
 
 def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval | None:
@@ -66,18 +64,14 @@ def median(values: Sequence[float]) -> float:
 
 
 def student(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
-    """Mean with Student's t interval and test against zero; assumes that the values are normal. n >= 1."""
-    from virtoll.stats.arrays import stdtr, stdtrit
+    """Mean with Student's t interval; assumes that the values are normal. n >= 1."""
+    from virtoll.stats.arrays import stdtrit
 
     n, mean = len(values), statistics.fmean(values)
     if n < 2:
-        return Estimate(mean, None, None, "one value: no interval")
-    error = statistics.stdev(values) / math.sqrt(n)
-    half = float(stdtrit(n - 1, (1 + confidence) / 2)) * error
-    certain = 1.0 if mean == 0 else 0.0
-    p_value = 2 * float(stdtr(n - 1, -abs(mean) / error)) if error > 0 else certain
-    method = "Student t"
-    return Estimate(mean, Interval(mean - half, mean + half, confidence, method), p_value, method)
+        return Estimate(mean, None)
+    half = float(stdtrit(n - 1, (1 + confidence) / 2)) * statistics.stdev(values) / math.sqrt(n)
+    return Estimate(mean, Interval(mean - half, mean + half, confidence, "Student t"))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from virtoll.stats.compare import DECIDED, Comparison, Verdict
+from virtoll.stats.compare import Comparison
 from virtoll.stats.values import Task
 
 
@@ -43,14 +43,14 @@ def ranking(
     `lower_bounds`: cells whose platform may be able to do more than was seen, so that it may be before others.
     """
     own = [one for one in comparisons if one.task == task]
-    known = [one for one in own if _is_known(one)]
+    of: dict[str, Comparison] = {}
     ends = {baseline: (1.0, math.inf if (baseline, task) in lower_bounds else 1.0)}
     shares = {baseline: 1.0}
-    for one in known:
-        if one.simultaneous is not None and one.share is not None:
+    for one in own:
+        if one.caveat is None and one.simultaneous is not None and one.share is not None:
+            of[one.platform] = one
             high = math.inf if (one.platform, task) in lower_bounds else one.simultaneous.high
             ends[one.platform], shares[one.platform] = (one.simultaneous.low, high), one.share
-    of = {one.platform: one for one in known}
     placed = [
         Placed(
             platform,
@@ -62,8 +62,3 @@ def ranking(
     ]
     placed.sort(key=lambda one: (one.first, one.last, -shares[one.platform]))
     return Ranking(task, tuple(placed), tuple(one for one in own if one.platform not in ends))
-
-
-def _is_known(one: Comparison) -> bool:
-    decided = one.verdict in DECIDED or one.verdict is Verdict.UNKNOWN
-    return decided and one.caveat is None and one.simultaneous is not None and one.share is not None

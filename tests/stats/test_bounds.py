@@ -1,0 +1,143 @@
+"""Rates that are lower bounds or the sender's: which they are, and which verdicts they do not bear."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.support.synthetic_run import REALISTIC, Truth, run_data
+
+from virtoll.runfolder.guest_records import Forwarding
+from virtoll.runfolder.records import BootRecord, MetricRecord
+from virtoll.stats.bounds import (
+    NOT_PINNED,
+    TWO_BOUNDS,
+    against_lower_bounds,
+    forwarded_elsewhere,
+    lower_bounds,
+    receiving_apart,
+    without_two_bounds,
+    without_unpinned,
+)
+from virtoll.stats.ceilings import Headroom
+from virtoll.stats.compare import Comparison, Verdict
+from virtoll.stats.conditional_throughput import BoundFound, GoalFound, ThroughputRow
+from virtoll.stats.sweeps import Curve
+from virtoll.stats.values import Task
+
+RATE = MetricRecord(
+    "forward", "maximum_forwarding_rate", "frames/s", "higher", "points", title="forwarding", resource="packet path"
+)
+SMALL, LARGE = (Task("forward", RATE, f'{{"size": {size}}}', "") for size in (64, 1500))
+CPU = replace(SMALL, metric=replace(RATE, name="cpu_time", source="cpu_points", unit="ns"))
+FOUND = Task("throughput", replace(RATE, name="ndr", source="figures"), "{}", "")
+
+NO_THROUGHPUT: dict[str, Any] = {"conditional_throughput_frames_per_second": None}
+
+
+def compared(platform: str, task: Task = SMALL, verdict: Verdict = Verdict.UNKNOWN, **more: Any) -> Comparison:
+    return Comparison(platform, task, verdict, **more)
+
+
+def curve(platform: str, parameters: str, *, lossless: bool) -> Curve:
+    return Curve(platform, parameters, 64, (), lossless)
+
+
+def test_a_rate_is_a_lower_bound_where_nothing_was_lost_or_the_generator_was_the_limit() -> None:
+    """Points alone are swept: the CPU time of the same frames is no lower bound of anything."""
+    curves = [
+        curve("a", SMALL.parameters, lossless=True),
+        curve("b", SMALL.parameters, lossless=False),
+        curve("b", LARGE.parameters, lossless=True),
+    ]
+    headrooms = {
+        ("c", SMALL): Headroom(0.90, None),
+        ("d", SMALL): Headroom(0.89, None),
+        ("e", SMALL): Headroom(None, None),
+    }
+    upper = BoundFound(2e5, 1_000_000_000, (0,))
+    open_goal = GoalFound("ndr", 0.0, 0.5, 0.005, 21.0, "done", lower=upper, upper=None, **NO_THROUGHPUT)
+    searches = [
+        ThroughputRow("f", FOUND, (open_goal,)),
+        ThroughputRow("g", FOUND, (replace(open_goal, upper=upper),)),
+    ]
+    found = lower_bounds((SMALL, LARGE, CPU, FOUND), curves, headrooms, searches)
+    assert found == {("a", SMALL), ("b", LARGE), ("c", SMALL), ("f", FOUND)}
+
+
+def test_two_lower_bounds_have_no_verdict_and_one_has() -> None:
+    """Also against a baseline that is none, a verdict or a caveat that was told stays."""
+    bounds = {("a", SMALL), ("native", SMALL), ("b", LARGE)}
+    both = compared("a")
+    kept = [
+        compared("b"),
+        compared("b", LARGE),
+        compared("a", verdict=Verdict.NOT_MEASURED),
+        compared("a", caveat="nested"),
+    ]
+    (told, *others) = without_two_bounds([both, *kept], bounds, "native")
+    assert others == kept
+    assert (told.caveat, told.verdict) == (TWO_BOUNDS, Verdict.UNKNOWN) == ("two lower bounds", told.verdict)
+    assert told.reason == "both lost nothing flat out or reached the generator's limit, so that either may forward more"
+    assert without_two_bounds([both], bounds, None) == [both]
+
+
+def test_against_a_lower_bound_slower_holds_and_no_more() -> None:
+    bounds = {("native", SMALL), ("a", LARGE)}
+    slower = compared("a", verdict=Verdict.SLOWER, at_least=1.2)
+    alike = compared("a", verdict=Verdict.ALIKE, margin=0.1)
+    faster = compared("a", verdict=Verdict.FASTER, at_least=1.2)
+    first, second, third, fourth = against_lower_bounds(
+        [slower, alike, faster, compared("a", LARGE, Verdict.ALIKE, margin=0.1)], bounds, "native"
+    )
+    assert first == slower
+    reason = "the baseline lost nothing flat out or reached the generator's limit, so that it may forward more"
+    assert second == third == replace(alike, verdict=Verdict.UNKNOWN, margin=None, reason=reason)
+    assert fourth.verdict is Verdict.ALIKE, "the baseline's rate of large frames is no lower bound"
+    alone = against_lower_bounds([faster, compared("a", LARGE, Verdict.FASTER, at_least=2.0)], bounds)
+    assert [one.verdict for one in alone] == [Verdict.FASTER, Verdict.UNKNOWN], "against the same platform alone"
+
+
+def boot(platform: str, forwarding: Forwarding | None) -> BootRecord:
+    return replace(run_data(Truth(REALISTIC, blocks=2)).boots[0], platform=platform, forwarding=forwarding)
+
+
+@pytest.fixture(scope="module")
+def boots() -> list[BootRecord]:
+    return [
+        boot("pinned", Forwarding(cpus=(0,), means="threaded NAPI", reason=None)),
+        boot("sender", Forwarding(cpus=None, means=None, reason="no root")),
+        boot("threads", Forwarding(cpus=None, means="threaded NAPI", reason=None)),
+        boot("older", None),
+    ]
+
+
+def test_who_is_not_forwarded_on_the_guests_cpus(boots: list[BootRecord]) -> None:
+    assert forwarded_elsewhere(boots) == {
+        "sender": "on the core that sends (no root)",
+        "threads": "on CPUs of the kernel's choice (the reason is not known)",
+    }
+    assert receiving_apart(boots) == {"pinned", "threads"}
+
+
+def test_a_rate_that_another_core_set_has_no_verdict() -> None:
+    """Of a rate alone: what a frame costs in CPU time does not hang on where it was forwarded."""
+    elsewhere = {"a": "on the core that sends (no root)", "native": "on CPUs of the kernel's choice (no root)"}
+    kept = [
+        compared("b"),
+        compared("a", CPU),
+        compared("a", verdict=Verdict.NOT_MEASURED),
+        compared("a", caveat="nested"),
+    ]
+    told, *others = without_unpinned([compared("a"), *kept], {"a": elsewhere["a"]}, "native")
+    assert others == kept
+    assert told.caveat == NOT_PINNED == "not forwarded on the guest's CPUs"
+    assert told.reason == (
+        "a forwards on the core that sends (no root); the CPU time per frame does not depend on that"
+    )
+    (baseline,) = without_unpinned([compared("b")], elsewhere, "native")
+    assert baseline.reason.startswith("native forwards on CPUs of the kernel's choice")
+    (own,) = without_unpinned([compared("a")], elsewhere, "native")
+    assert own.reason.startswith("a forwards on the core that sends")
+    assert without_unpinned([compared("b")], elsewhere, None) == [compared("b")]

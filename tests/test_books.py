@@ -1,0 +1,88 @@
+"""Where the frames' sums are checked: a point whose books do not balance is no result, by however little."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.support.made_up_points import Rates, made_up_point
+
+from virtoll.workloads.points import MeasuredPoint
+from virtoll.workloads.traffic import unbalanced
+
+SECOND = 1_000_000_000
+
+
+def point(*rates: tuple[float, float], late: int = 0, drained: bool = True) -> MeasuredPoint:
+    """One second of these rates (offered, forwarded) of each source."""
+    made = made_up_point(64, SECOND, None, [Rates(*one) for one in rates])
+    sink = made.traffic.sink.but(late_trial_frames=late, drained=drained)
+    return MeasuredPoint(None, SECOND, made.traffic.but(sink=sink), {})
+
+
+def with_source(of: MeasuredPoint, number: int, **changed: Any) -> MeasuredPoint:
+    sources = tuple(one.but(**changed) if one.source == number else one for one in of.traffic.sources)
+    return MeasuredPoint(None, SECOND, of.traffic.but(sources=sources), {})
+
+
+def with_sink(of: MeasuredPoint, number: int, **changed: Any) -> MeasuredPoint:
+    arrived = tuple(one.but(**changed) if one.source == number else one for one in of.traffic.sink.per_source)
+    return MeasuredPoint(None, SECOND, of.traffic.but(sink=of.traffic.sink.but(per_source=arrived)), {})
+
+
+def test_what_balances_is_a_result() -> None:
+    assert unbalanced([]) is None
+    assert unbalanced([point((1000, 900), (500, 500)), point((1000, 10), (2000, 0))]) is None
+
+
+def test_frames_that_were_not_sent_are_in_the_books_too() -> None:
+    fine = point((1000, 900))
+    assert unbalanced([with_source(fine, 0, intended_frames=1003, unsent_frames=3)]) is None
+    assert unbalanced([with_source(fine, 0, intended_frames=997, unsent_frames=3)]) is not None
+
+
+@pytest.mark.parametrize("more", [-1, 1])
+@pytest.mark.parametrize("number", [0, 1])
+def test_one_frame_is_enough(number: int, more: int) -> None:
+    fine = point((1000, 900), (500, 400))
+    sent, arrived = fine.traffic.sources[number], fine.traffic.sink.per_source[number]
+    apart = f"source {number}: offered + unsent is not intended"
+    lost = f"source {number}: forwarded + lost is not offered"
+    assert unbalanced([with_source(fine, number, intended_frames=sent.intended_frames + more)]) == apart
+    assert unbalanced([with_source(fine, number, unsent_frames=sent.unsent_frames + more)]) == apart
+    assert unbalanced([with_sink(fine, number, forwarded_frames=arrived.forwarded_frames + more)]) == lost
+    assert unbalanced([with_sink(fine, number, lost_frames=arrived.lost_frames + more)]) == lost
+    both = {"offered_frames": sent.offered_frames + more, "intended_frames": sent.intended_frames + more}
+    assert unbalanced([with_source(fine, number, **both)]) == lost
+    assert unbalanced([fine, fine, with_sink(fine, number, lost_frames=arrived.lost_frames + more)]) == lost, (
+        "any point"
+    )
+
+
+def test_a_source_that_the_sink_does_not_know_is_no_result() -> None:
+    assert unbalanced([with_sink(point((1000, 900), (5, 5)), 1, source=7)]) == "source 1 is not in the sink's books"
+
+
+def test_frames_that_still_arrive_when_the_wait_is_over_are_no_result() -> None:
+    assert unbalanced([point((1000, 900), drained=False)]) == (
+        "frames still arrived 5 s after the last was sent: the guest got almost no CPU time, or a queue is as long"
+    )
+
+
+def test_of_all_that_was_offered_some_must_arrive() -> None:
+    none = "none of 1500 frames arrived within 5 s: the guest did not get to run, or it forwards nothing"
+    assert unbalanced([point((1000, 0), (500, 0))]) == none
+    assert unbalanced([point((1000, 0), (500, 2))]) is None
+    idle = with_source(point((1000, 0)), 0, offered_frames=0, unsent_frames=0, intended_frames=0)
+    assert unbalanced([with_sink(idle, 0, lost_frames=0)]) is None, "nothing was offered"
+
+
+def test_frames_that_come_after_the_books_were_closed_are_told_by_the_next_point() -> None:
+    """As many late as in time may be a queue; one more is not."""
+    first = point((1000, 100), (500, 50))
+    assert unbalanced([first, point((1000, 900), late=150)]) is None
+    assert unbalanced([first, point((1000, 900), late=151)]) == (
+        "150 frames of a point arrived in time and 151 when it was over: the guest got almost no CPU time"
+    )
+    assert unbalanced([point((1000, 900), late=9999), first]) is None, "before the first point nothing was counted"
+    assert unbalanced([first, first, point((1000, 900), late=151)]) is not None
