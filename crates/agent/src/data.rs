@@ -117,6 +117,15 @@ fn look(folder: &Path, evict: bool, held: &mut Held) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::any_text::any_text;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in any_text(&["36", "35", "98:0", "/mnt", "/data", "rw", "-", "ext4", "/dev/vda", " - "])) {
+            let _ = mounted(&text, "/data");
+        }
+    }
 
     const MOUNTS: &str = "21 1 253:0 / / rw - ext4 /dev/vda rw\n\
         30 21 253:16 / /data rw,relatime shared:1 - ext4 /dev/vdb rw\n\

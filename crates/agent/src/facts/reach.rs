@@ -194,6 +194,15 @@ fn outer_process() -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::any_text::any_text;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in any_text(&["rw", "rw,nosuid", "ro", "/proc", "/", "ext4", "@abstract", "00000001:"])) {
+            let _ = (writable(&text), abstract_names(&text), words(&text));
+        }
+    }
 
     #[test]
     fn mounts_that_may_be_written_to_are_told_with_their_kinds() {
