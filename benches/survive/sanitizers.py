@@ -19,12 +19,13 @@ import random
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -34,12 +35,14 @@ from tests.support import experiments, machine
 from virtoll.runfolder.store import RunFolder
 
 ROOT: Final = Path(__file__).resolve().parents[2]
+REPORTS: Final = ROOT / "target" / "sanitize" / "reports"
 TARGET: Final = f"{platform.machine()}-unknown-linux-gnu"
 OPTIONS: Final = Path(__file__).with_suffix(".c")
 SANITIZERS: Final = {"address": "AddressSanitizer, LeakSanitizer", "thread": "ThreadSanitizer"}
 PLATFORMS: Final = ("native", "netns", "runc", "crun", "nspawn", "lxc", "podman", "docker")
 _REPORT: Final = re.compile(
-    r"^\s*(?:==\d+==)?(?:(?:ERROR|WARNING|FATAL): )?((?:Address|Leak|Thread)Sanitizer)(?::|(?= ))(?!\s*reported )\s*(\S.*)"
+    r"^\s*(?:==\d+==)?(?:(?:ERROR|WARNING|FATAL): )?((?:Address|Leak|Thread)Sanitizer)"
+    r"(?::|(?= ))(?!\s*reported )\s*(\S.*)"
 )
 _PASSED: Final = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored;", re.MULTILINE)
 _FAILED: Final = re.compile(r"^test (\S+)(?: - .*)? \.\.\. FAILED$", re.MULTILINE)
@@ -96,12 +99,15 @@ def reports_in(text: str) -> list[str]:
     return [f"{one[1]}: {one[2]}" for one in found if one is not None]
 
 
-@contextlib.contextmanager
-def report_folder() -> Iterator[Path]:
-    """A folder that every process may write its reports to."""
-    with tempfile.TemporaryDirectory(prefix="virtoll-sanitized-", dir="/var/tmp") as name:
-        Path(name).chmod(0o1777)
-        yield Path(name)
+def report_folder() -> Path:
+    """The folder that every process may write its reports to, made and emptied.
+
+    Its name is always the same: the compiler's flags hold it, and others would have everything built again.
+    """
+    shutil.rmtree(REPORTS, ignore_errors=True)
+    REPORTS.mkdir(parents=True)
+    REPORTS.chmod(0o1777)
+    return REPORTS
 
 
 def options_object(folder: Path, compiler: Sequence[str] = ("gcc",)) -> Path:
@@ -128,31 +134,35 @@ def target_folder(sanitizer: str) -> Path:
 def run_tests(sanitizer: str, wanted: Sequence[str] = ()) -> Outcome:
     """The crates' tests, or those whose names hold one of these words."""
     outcome = Outcome(sanitizer, "tests of all crates")
-    with report_folder() as folder:
-        words = ("test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast")
-        command, environment = cargo(sanitizer, options_object(folder), *words)
-        began = time.monotonic()
-        done = subprocess.run(
-            [*command, "--", *wanted], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=False
-        )
-        outcome.seconds = time.monotonic() - began
-        results = [tuple(map(int, one)) for one in _PASSED.findall(done.stdout)]
-        passed, failed, ignored = (sum(column) for column in zip(*results, strict=True)) if results else (0, 0, 0)
-        outcome.counts = f"{passed} passed, {failed} failed, {ignored} ignored"
-        outcome.wrong = [f"test {name} failed" for name in _FAILED.findall(done.stdout)]
-        if done.returncode != 0 and not outcome.wrong:
-            outcome.wrong.append(f"{shlex.join(command)} ended with {done.returncode}")
-        collect(outcome, [done.stdout], folder)
+    folder = report_folder()
+    words = ("test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast")
+    command, environment = cargo(sanitizer, options_object(folder), *words)
+    began = time.monotonic()
+    done = subprocess.run(
+        [*command, "--", *wanted], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=False
+    )
+    outcome.seconds = time.monotonic() - began
+    results = [tuple(map(int, one)) for one in _PASSED.findall(done.stdout)]
+    passed, failed, ignored = (sum(column) for column in zip(*results, strict=True)) if results else (0, 0, 0)
+    outcome.counts = f"{passed} passed, {failed} failed, {ignored} ignored"
+    outcome.wrong = [f"test {name} failed" for name in _FAILED.findall(done.stdout)]
+    if outcome.wrong:
+        print(done.stdout, flush=True)
+    elif done.returncode != 0:
+        outcome.wrong.append(f"{shlex.join(command)} ended with {done.returncode}")
+    collect(outcome, [done.stdout], folder)
     return outcome
 
 
 def run_platforms(sanitizer: str, platforms: Sequence[str], blocks: int, seed: int) -> Outcome:
     """A real run with an agent that was built with the sanitizer, in guests, at the peer and in the lab."""
     outcome = Outcome(sanitizer, f"a run over {', '.join(platforms)}")
-    with report_folder() as folder:
-        command, environment = cargo(sanitizer, options_object(folder), "build", "--package", "virtoll-agent")
-        subprocess.run(command, cwd=ROOT, env=environment, check=True)
-        built = target_folder(sanitizer) / TARGET / "debug" / "virtoll-agent"
+    reports = report_folder()
+    command, environment = cargo(sanitizer, options_object(reports), "build", "--package", "virtoll-agent")
+    subprocess.run(command, cwd=ROOT, env=environment, check=True)
+    built = target_folder(sanitizer) / TARGET / "debug" / "virtoll-agent"
+    with tempfile.TemporaryDirectory(prefix="virtoll-sanitized-", dir="/var/tmp") as name:
+        folder = Path(name)
         agent = shutil.copy2(built, folder / "virtoll-agent")
         file = experiments.write(
             folder,
@@ -180,7 +190,7 @@ def run_platforms(sanitizer: str, platforms: Sequence[str], blocks: int, seed: i
             said = output.read().decode(errors="replace")
         outcome.seconds = time.monotonic() - began
         _judge_run(outcome, runs, run.returncode, said)
-        collect(outcome, [said, *consoles], folder)
+        collect(outcome, [said, *consoles], reports)
     return outcome
 
 
@@ -250,6 +260,7 @@ def main(arguments: list[str]) -> int:
     asked = parser.parse_args(arguments)
     if unknown := sorted(set(asked.sanitizers) - set(SANITIZERS)):
         parser.error(f"there is no sanitizer {unknown[0]!r}: use {' or '.join(SANITIZERS)}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # a run that goes on is ended first
     seed = random.SystemRandom().randrange(2**31) if asked.seed is None else asked.seed
     outcomes = []
     for sanitizer in asked.sanitizers or SANITIZERS:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
-from benches.survive.sanitizers import Outcome, collect, options_object, report_folder, reports_in
+from benches.survive.sanitizers import Outcome, collect, options_object, reports_in
 
 FAULT = "#include <stdlib.h>\nint main(void) { char *gone = malloc(9); free(gone); return gone[0]; }\n"
 
@@ -22,11 +23,13 @@ def test_a_report_is_found_in_the_folder_and_where_that_is_gone_in_what_was_said
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     outcome = Outcome("address", "a planted fault")
-    with report_folder() as folder:
-        program = build(tmp_path, options_object(folder))
-        done = subprocess.run([program], capture_output=True, text=True, check=False)
-        assert (done.returncode, done.stderr) == (66, "")
-        collect(outcome, [done.stderr], folder)
+    reports = tmp_path / "reports"
+    reports.mkdir()
+    program = build(tmp_path, options_object(reports))
+    done = subprocess.run([program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (66, "")
+    collect(outcome, [done.stderr], reports)
+    shutil.rmtree(reports)
     said = subprocess.run([program], capture_output=True, text=True, check=False)
     collect(outcome, [said.stderr], tmp_path)
     assert len(outcome.reports) == 2

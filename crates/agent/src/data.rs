@@ -142,6 +142,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "mincore(2)")]
     fn a_folder_is_emptied_of_files_folders_and_links() {
         let folder = std::env::temp_dir().join(format!("virtoll-data-{}", std::process::id()));
         fs::create_dir_all(folder.join("deep/er")).unwrap();
@@ -159,6 +160,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "mincore(2)")]
     fn what_was_just_written_is_resident() {
         let path = std::env::temp_dir().join(format!("virtoll-resident-{}", std::process::id()));
         fs::write(&path, vec![7; 100_000]).unwrap();

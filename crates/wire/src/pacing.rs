@@ -353,6 +353,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "the real clock runs away from an interpreter")]
     fn what_is_too_late_is_skipped_and_booked() {
         let (mut sender, composer) = sender(usize::MAX);
         let schedule = Schedule {
