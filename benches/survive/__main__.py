@@ -21,6 +21,7 @@ PARTS = {
     "endurance": "hours of a campaign, hundreds of guests",
     "isolation": "what root in each kind of guest may reach, tried in real guests",
     "inputs": "generated experiments, damaged run folders and packed archives, odd SSH hosts",
+    "sanitizers": "the agent's tests and real runs under AddressSanitizer, LeakSanitizer and ThreadSanitizer",
 }
 
 

@@ -132,7 +132,16 @@ fn protocols_6(text: &str) -> Named<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::any_text::any_text;
+    use proptest::prelude::*;
     use serde_json::json;
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in any_text(&["Ip:", "Udp:", "InErrors", "Ip6InReceives", "00000001", ":"])) {
+            let _ = (softnet(&text), protocols(&text), protocols_6(&text));
+        }
+    }
 
     #[test]
     fn softnet_of_an_old_and_a_new_kernel() {

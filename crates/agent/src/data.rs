@@ -117,6 +117,15 @@ fn look(folder: &Path, evict: bool, held: &mut Held) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::any_text::any_text;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in any_text(&["36", "35", "98:0", "/mnt", "/data", "rw", "-", "ext4", "/dev/vda", " - "])) {
+            let _ = mounted(&text, "/data");
+        }
+    }
 
     const MOUNTS: &str = "21 1 253:0 / / rw - ext4 /dev/vda rw\n\
         30 21 253:16 / /data rw,relatime shared:1 - ext4 /dev/vdb rw\n\
@@ -133,6 +142,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "mincore(2)")]
     fn a_folder_is_emptied_of_files_folders_and_links() {
         let folder = std::env::temp_dir().join(format!("virtoll-data-{}", std::process::id()));
         fs::create_dir_all(folder.join("deep/er")).unwrap();
@@ -150,6 +160,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "mincore(2)")]
     fn what_was_just_written_is_resident() {
         let path = std::env::temp_dir().join(format!("virtoll-resident-{}", std::process::id()));
         fs::write(&path, vec![7; 100_000]).unwrap();

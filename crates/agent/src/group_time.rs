@@ -87,6 +87,15 @@ impl Sampler {
 #[cfg(test)]
 mod tests {
     use super::ticks_in_group;
+    use crate::any_text::any_text;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in any_text(&["(", ")", "S", "7"])) {
+            let _ = ticks_in_group(&text, 7);
+        }
+    }
 
     const STAT: &str = "7 (a) b) c) R 1 42 42 0 -1 4194560 1 2 3 4 10 20 300 4000 20 0 1 0 5";
 

@@ -128,6 +128,15 @@ fn stat(text: &str, cpu: u32) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::any_text::any_text;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in any_text(&["cpu:", "cpu0", ".nohz", ".nohz_mode", ":", ".idle_sleeptime", ".iowait_sleeptime", "nsecs"])) {
+            let _ = (timer_list(&text, 0), stat(&text, 0));
+        }
+    }
 
     const LIST: &str = "Timer List Version: v0.10\nnow at 9 nsecs\n\ncpu: 0\n clock 0:\n  .nohz           : 1\n  \
         .idle_calls     : 7\n  .idle_sleeptime : 500 nsecs\n  .iowait_sleeptime: 20 nsecs\n\ncpu: 1\n  \

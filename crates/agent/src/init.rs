@@ -251,6 +251,17 @@ fn is_paced(command_line: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::any_text::any_text;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in any_text(&["console=ttyS0", "virtoll.paced", "root=", "=", "e1000:", "veth", "/", "rootfs", ",", "."])) {
+            let _ = (value_of(&text, "root"), is_console(&text, "/dev/ttyS0"), is_paced(&text));
+            let _ = root_is_in_memory(&text);
+            let _ = (modules_to_load(&text, &text, "e1000"), module_parameters(&text, "e1000"));
+        }
+    }
 
     #[test]
     fn the_command_line_is_read_by_names() {

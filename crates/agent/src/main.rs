@@ -3,6 +3,8 @@
 //! As PID 1 of a virtual machine it sets the machine up, finds its channel and serves; as an ordinary process it serves
 //! on stdio or on a given path. `docs/protocol.md` says what it serves.
 
+#[cfg(test)]
+mod any_text;
 mod background;
 mod channel;
 mod clock_rate;

@@ -112,6 +112,16 @@ fn pairs(text: &str) -> Result<u8, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::any_text::any_text;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in any_text(&["--role", "guest", "host", "--pairs", "=", "--version", "enter", "wire", "--", "-h"])) {
+            let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+            let _ = parse(&words);
+        }
+    }
 
     fn parsed(arguments: &[&str]) -> Result<Command, String> {
         parse(&arguments.iter().map(|argument| (*argument).to_owned()).collect::<Vec<_>>())

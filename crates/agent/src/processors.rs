@@ -65,6 +65,15 @@ fn parse(text: &str) -> Vec<(u32, [u64; COLUMNS])> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::any_text::any_text;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in any_text(&["cpu", "cpu0", "cpu1"])) {
+            let _ = parse(&text);
+        }
+    }
 
     #[test]
     fn each_processor_is_read_and_the_sum_is_not() {

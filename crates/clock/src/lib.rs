@@ -177,6 +177,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "getrusage(2)")]
     fn work_costs_cpu_time() {
         let before = thread_cpu();
         let mut sum = 0_u64;

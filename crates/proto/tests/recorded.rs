@@ -6,13 +6,14 @@ use std::fs;
 use std::net::Ipv6Addr;
 use std::path::Path;
 
+use proptest::prelude::*;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use virtoll_proto::reply::counters::Counters;
 use virtoll_proto::reply::facts::Facts;
-use virtoll_proto::reply::{self, traffic};
-use virtoll_proto::{Operation, Request};
+use virtoll_proto::reply::{self, to_line, traffic};
+use virtoll_proto::{Answer, Edge, Event, Operation, Request};
 
 /// One request and what the agent answered with `ok`.
 #[derive(Deserialize)]
@@ -72,34 +73,29 @@ fn assert_holds(written: &Value, recorded: &Value, at: &str) {
     }
 }
 
-fn written<T: DeserializeOwned + Serialize>(reply: &Value) -> Value {
-    let typed: Result<T, _> = serde_json::from_value(reply.clone());
-    serde_json::to_value(typed.unwrap_or_else(|cause| panic!("{cause}: {reply}"))).unwrap()
-}
-
-/// The reply, read into the type of its operation and written again.
-fn written_reply(operation: &Operation, reply: &Value) -> Value {
+/// The reply, read into the type of its operation and written again; none where it is none of that type.
+fn rewritten_reply(operation: &Operation, reply: &Value) -> Option<Value> {
     let write = match operation {
-        Operation::Hello(_) => written::<reply::Hello>,
-        Operation::Clocks {} => written::<reply::Clocks>,
-        Operation::Facts {} => written::<Facts>,
-        Operation::Network(_) => written::<reply::Network>,
-        Operation::Run(_) => written::<reply::Run>,
-        Operation::Exec(_) => written::<reply::Exec>,
-        Operation::Spawn(_) => written::<reply::Spawn>,
-        Operation::Progress(_) => written::<reply::Progress>,
-        Operation::End(_) => written::<reply::End>,
-        Operation::Marks(_) => written::<reply::Marks>,
-        Operation::PathDelay(_) => written::<reply::PathDelay>,
-        Operation::Traffic(_) | Operation::TrafficStop {} => written::<traffic::Traffic>,
-        Operation::SinkOpen(_) => written::<reply::SinkOpen>,
-        Operation::SinkFinish(_) => written::<traffic::SinkFinish>,
-        Operation::Send(_) => written::<traffic::Send>,
-        Operation::Counters(_) => written::<Counters>,
-        Operation::Data(_) => written::<reply::Data>,
-        Operation::HttpLoad(_) => written::<traffic::HttpLoad>,
-        Operation::Serve(_) => written::<reply::Serve>,
-        Operation::ServeFinish(_) => written::<reply::ServeFinish>,
+        Operation::Hello(_) => rewritten::<reply::Hello>,
+        Operation::Clocks {} => rewritten::<reply::Clocks>,
+        Operation::Facts {} => rewritten::<Facts>,
+        Operation::Network(_) => rewritten::<reply::Network>,
+        Operation::Run(_) => rewritten::<reply::Run>,
+        Operation::Exec(_) => rewritten::<reply::Exec>,
+        Operation::Spawn(_) => rewritten::<reply::Spawn>,
+        Operation::Progress(_) => rewritten::<reply::Progress>,
+        Operation::End(_) => rewritten::<reply::End>,
+        Operation::Marks(_) => rewritten::<reply::Marks>,
+        Operation::PathDelay(_) => rewritten::<reply::PathDelay>,
+        Operation::Traffic(_) | Operation::TrafficStop {} => rewritten::<traffic::Traffic>,
+        Operation::SinkOpen(_) => rewritten::<reply::SinkOpen>,
+        Operation::SinkFinish(_) => rewritten::<traffic::SinkFinish>,
+        Operation::Send(_) => rewritten::<traffic::Send>,
+        Operation::Counters(_) => rewritten::<Counters>,
+        Operation::Data(_) => rewritten::<reply::Data>,
+        Operation::HttpLoad(_) => rewritten::<traffic::HttpLoad>,
+        Operation::Serve(_) => rewritten::<reply::Serve>,
+        Operation::ServeFinish(_) => rewritten::<reply::ServeFinish>,
         Operation::Terminal(_)
         | Operation::TerminalInput(_)
         | Operation::TerminalResize(_)
@@ -108,9 +104,15 @@ fn written_reply(operation: &Operation, reply: &Value) -> Value {
         | Operation::TimekeeperStart(_)
         | Operation::TrafficStart(_)
         | Operation::SinkClose {}
-        | Operation::ServeClose {} => written::<reply::Empty>,
+        | Operation::ServeClose {} => rewritten::<reply::Empty>,
     };
     write(reply)
+}
+
+/// The same, where it is such a reply at all.
+fn rewritten<T: DeserializeOwned + Serialize>(reply: &Value) -> Option<Value> {
+    let typed: T = serde_json::from_value(reply.clone()).ok()?;
+    Some(serde_json::to_value(typed).unwrap())
 }
 
 /// The names of an enumeration, as the refusal of an unknown one lists them.
@@ -166,8 +168,8 @@ fn an_unknown_field_of_a_request_is_refused_at_any_depth() {
 #[test]
 fn a_recorded_reply_is_written_back_as_it_was() {
     for (file, exchange) in exchanges() {
-        let written = written_reply(&parse(&exchange.request), &exchange.reply);
-        assert_eq!(written, exchange.reply, "{file}");
+        let written = rewritten_reply(&parse(&exchange.request), &exchange.reply);
+        assert_eq!(written, Some(exchange.reply), "{file}");
     }
 }
 
@@ -179,4 +181,105 @@ fn every_operation_and_every_job_is_recorded() {
     let job = |exchange: &Exchange| exchange.request.get("job")?.as_str().map(str::to_owned);
     let jobs = all.iter().filter_map(|(_, exchange)| job(exchange)).collect();
     assert_eq!(names(&json!({"id": 1, "op": "run", "job": "no such"})), jobs);
+}
+
+/// Where in a value there is no object and no list, as JSON pointers.
+fn leaves(value: &Value, at: &str) -> Vec<String> {
+    match value {
+        Value::Object(fields) => {
+            fields.iter().flat_map(|(name, value)| leaves(value, &format!("{at}/{name}"))).collect()
+        }
+        Value::Array(parts) => {
+            let numbered = parts.iter().enumerate();
+            numbered.flat_map(|(number, part)| leaves(part, &format!("{at}/{number}"))).collect()
+        }
+        _ => vec![at.to_owned()],
+    }
+}
+
+fn any_leaf() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        (0_u64..70_000).prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        ".{0,12}".prop_map(Value::from),
+        Just(json!([])),
+        Just(json!({})),
+    ]
+}
+
+/// Some leaves of a value, by their places among all, and what they become.
+fn any_changes() -> impl Strategy<Value = Vec<(prop::sample::Index, Value)>> {
+    prop::collection::vec((any::<prop::sample::Index>(), any_leaf()), 1..4)
+}
+
+fn changed(value: &Value, changes: Vec<(prop::sample::Index, Value)>) -> Value {
+    let (mut value, places) = (value.clone(), leaves(value, ""));
+    for (place, leaf) in changes {
+        // One that was changed before may have been above this one.
+        if !places.is_empty()
+            && let Some(at) = value.pointer_mut(place.get(places.as_slice()).as_str())
+        {
+            *at = leaf;
+        }
+    }
+    value
+}
+
+#[test]
+fn any_request_that_is_accepted_is_written_and_reads_the_same() {
+    let recorded: Vec<Value> =
+        exchanges().into_iter().map(|(_, exchange)| exchange.request.into()).collect();
+    proptest!(|(which: prop::sample::Index, changes in any_changes(), id in 1_u64..)| {
+        let mut line = changed(which.get(recorded.as_slice()), changes);
+        line["id"] = json!(id);
+        if let Ok(request) = Request::parse(line.to_string().as_bytes()) {
+            prop_assert_eq!(request.id, id);
+            let mut written = serde_json::to_value(&request.operation).unwrap();
+            written["id"] = json!(id);
+            prop_assert_eq!(Request::parse(written.to_string().as_bytes()), Ok(request));
+        }
+    });
+}
+
+#[test]
+fn any_reply_that_is_read_is_written_and_reads_the_same() {
+    let recorded: Vec<(Operation, Value)> = exchanges()
+        .into_iter()
+        .map(|(_, exchange)| (parse(&exchange.request), exchange.reply))
+        .collect();
+    proptest!(|(which: prop::sample::Index, changes in any_changes())| {
+        let (operation, reply) = which.get(recorded.as_slice());
+        if let Some(written) = rewritten_reply(operation, &changed(reply, changes)) {
+            // By its line, as it is sent: a number in it is text.
+            let read: Value = serde_json::from_str(&written.to_string()).unwrap();
+            prop_assert_eq!(rewritten_reply(operation, &read), Some(written));
+        }
+    });
+}
+
+proptest! {
+    #[test]
+    fn any_answer_and_any_event_come_back(
+        id in prop::option::of(any::<u64>()), leaf in any_leaf(), message in ".{0,40}", refused: bool, at_end: bool, bytes in prop::collection::vec(any::<u8>(), 0..40), code in prop::option::of(any::<i32>()),
+    ) {
+        let error = reply::Error::system(message, &std::io::Error::from_raw_os_error(5));
+        let answer = Answer::new(id, if refused { Err(error) } else { Ok(json!([leaf])) });
+        prop_assert_eq!(serde_json::from_slice::<Answer>(&to_line(&answer)).unwrap(), answer);
+        let edge = if at_end { Edge::End } else { Edge::Start };
+        let id = id.unwrap_or(1);
+        for event in [
+            Event::Mark { id, edge, guest_monotonic_ns: id },
+            Event::Taken { bytes: id },
+            Event::Terminal { data: bytes },
+            Event::TerminalExit { status: code, signal: code },
+        ] {
+            let line = to_line(&event);
+            prop_assert!(line.iter().filter(|byte| **byte == b'\n').count() == 1 && line.ends_with(b"\n"));
+            prop_assert_eq!(serde_json::from_slice::<Event>(&line).unwrap(), event);
+        }
+    }
 }

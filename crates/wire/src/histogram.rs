@@ -166,6 +166,48 @@ mod tests {
         }
     }
 
+    proptest! {
+        #[test]
+        fn the_figures_are_those_of_the_sorted_values(
+            parts in prop::collection::vec(prop::collection::vec(any_value(), 0..60), 1..4), permille in 0_u64..=1000,
+        ) {
+            let mut merged = Histogram::default();
+            for part in &parts {
+                let mut histogram = Histogram::default();
+                part.iter().for_each(|value| histogram.record(*value));
+                merged.merge(&histogram);
+            }
+            let mut values = parts.concat();
+            values.sort_unstable();
+            let buckets = merged.buckets();
+            prop_assert_eq!(buckets.iter().map(|(_, count)| *count).sum::<u64>(), values.len() as u64);
+            prop_assert!(buckets.is_sorted_by(|one, other| one.0 < other.0));
+            // Each bucket counts the sorted values between the end of the one before and its own.
+            let mut counted = 0;
+            for (end, count) in buckets {
+                let up_to = values.iter().filter(|value| **value <= end).count() as u64;
+                prop_assert_eq!(up_to - counted, count);
+                counted = up_to;
+            }
+            let Some(reported) = merged.distribution() else {
+                prop_assert!(values.is_empty());
+                return Ok(());
+            };
+            let sum: u128 = values.iter().map(|value| u128::from(*value)).sum();
+            prop_assert_eq!(reported.count, values.len() as u64);
+            prop_assert_eq!((reported.minimum, reported.maximum), (values[0], *values.last().unwrap()));
+            prop_assert_eq!(u128::from(reported.mean), sum / values.len() as u128);
+            let wanted = values[(values.len() * permille as usize).div_ceil(1000).max(1) - 1];
+            let found = merged.quantile(permille);
+            prop_assert!(found >= wanted && found - wanted <= wanted / 64, "{} for {}", found, wanted);
+        }
+    }
+
+    /// Of any magnitude.
+    fn any_value() -> impl Strategy<Value = u64> {
+        (any::<u64>(), 0_u32..64).prop_map(|(value, shift)| value >> shift)
+    }
+
     #[test]
     fn a_bucket_ends_before_the_next_one_begins() {
         // Exact below 128; from there on 64 to an octave: two values in each from 128, four from 256.

@@ -29,6 +29,8 @@ const IFF_LOWER_UP: u32 = 0x1_0000;
 const OPERATION_STATES: [&str; 7] =
     ["unknown", "notpresent", "down", "lowerlayerdown", "testing", "dormant", "up"];
 const HEADER_BYTES: usize = 16;
+/// The kernel's limit for an interface's name, in bytes.
+const NAME_BYTES: usize = 15;
 
 /// One network interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,6 +99,18 @@ fn u16_at(bytes: &[u8], offset: usize) -> Option<u16> {
 
 fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
     bytes.get(offset..offset + 4)?.try_into().ok().map(u32::from_ne_bytes)
+}
+
+/// An interface's name as an attribute holds it.
+///
+/// # Errors
+/// `EINVAL` for what cannot be one: the kernel would read what is behind a NUL, or beyond an attribute's length, as more
+/// attributes.
+fn name_value(name: &str) -> io::Result<Vec<u8>> {
+    if !(1..=NAME_BYTES).contains(&name.len()) || name.contains('\0') {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    Ok([name.as_bytes(), b"\0"].concat())
 }
 
 /// The attributes of a message: kind and value.
@@ -214,17 +228,15 @@ impl Netlink {
         mtu: u32,
     ) -> io::Result<()> {
         let named = |message: Message, (name, address): (&str, MacAddress)| {
-            message
-                .attribute(1, &address.0)
-                .attribute(3, &[name.as_bytes(), b"\0"].concat())
-                .attribute(4, &mtu.to_ne_bytes())
+            let message = message.attribute(1, &address.0).attribute(3, &name_value(name)?);
+            io::Result::Ok(message.attribute(4, &mtu.to_ne_bytes()))
         };
-        let peer = named(Message { bytes: vec![0; 16] }, other).bytes;
+        let peer = named(Message { bytes: vec![0; 16] }, other)?.bytes;
         let data = Message { bytes: Vec::new() }.attribute(1, &peer).bytes;
         let information =
             Message { bytes: Vec::new() }.attribute(1, b"veth\0").attribute(2, &data).bytes;
         let message = Message::new(RTM_NEWLINK, CREATE_ONLY, &[0; 16]);
-        self.acknowledged(named(message, one).attribute(18, &information))
+        self.acknowledged(named(message, one)?.attribute(18, &information))
     }
 
     /// Switches an interface on or off.
@@ -238,10 +250,9 @@ impl Netlink {
     /// Renames an interface that is switched off.
     ///
     /// # Errors
-    /// The kernel's.
+    /// `EINVAL` for what is no name; the kernel's.
     pub fn rename(&mut self, index: u32, name: &str) -> io::Result<()> {
-        let name = [name.as_bytes(), b"\0"].concat();
-        self.acknowledged(link_message(index, 0, 0).attribute(3, &name))
+        self.acknowledged(link_message(index, 0, 0).attribute(3, &name_value(name)?))
     }
 
     /// Sets an interface's MTU in bytes.
@@ -261,7 +272,7 @@ impl Netlink {
         let information =
             Message { bytes: Vec::new() }.attribute(1, b"vlan\0").attribute(2, &data).bytes;
         let message = Message::new(RTM_NEWLINK, CREATE_ONLY, &[0; 16])
-            .attribute(3, &[name.as_bytes(), b"\0"].concat())
+            .attribute(3, &name_value(name)?)
             .attribute(5, &parent.to_ne_bytes())
             .attribute(18, &information);
         self.acknowledged(message)
@@ -275,5 +286,101 @@ impl Netlink {
         let mut header = [0; 16];
         header[4..8].copy_from_slice(&index.to_ne_bytes());
         self.acknowledged(Message::new(RTM_DELLINK, REQUEST_AND_ACKNOWLEDGE, &header))
+    }
+}
+
+/// Bytes as the kernel's answers, each read as every kind; how many answers there were. For fuzzing and for tests, which
+/// have no kernel that says something wrong.
+#[cfg(any(test, fuzzing))]
+pub fn read_answers(bytes: &[u8]) -> usize {
+    let mut count = 0;
+    for (_, _, body) in socket::answers(bytes) {
+        count += 1;
+        assert!(body.len() <= bytes.len() - HEADER_BYTES * count);
+        let _ = read_link(body, &mut Some(HashMap::new()));
+        let _ = (statistics::read_queue(body), routes::read_route(body), socket::code(body));
+        let _ = addresses::lies_in(body, std::net::Ipv4Addr::LOCALHOST);
+        let _ = addresses::to_take_away(body, 1, &[], (2, 24));
+        statistics::read_device_table(&String::from_utf8_lossy(body));
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn any_attributes() -> impl Strategy<Value = Vec<(u16, Vec<u8>)>> {
+        prop::collection::vec((any::<u16>(), prop::collection::vec(any::<u8>(), 0..40)), 0..8)
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_written_is_read_and_nothing_of_what_is_cut_off(
+            messages in prop::collection::vec((any::<u16>(), any::<u32>(), any_attributes()), 0..6), cut: prop::sample::Index,
+        ) {
+            let (mut bytes, mut ends) = (Vec::new(), vec![0]);
+            for (kind, sequence, wanted) in &messages {
+                let message = Message::new(*kind, DUMP, &[7; 12]);
+                let message = wanted.iter().fold(message, |message, (kind, value)| message.attribute(*kind, value));
+                bytes.extend(message.finish(*sequence));
+                ends.push(bytes.len());
+            }
+            let read: Vec<_> = socket::answers(&bytes).map(|(sequence, kind, body)| {
+                let found: Vec<_> = attributes(&body[12..]).map(|(kind, value)| (kind, value.to_vec())).collect();
+                (kind, sequence, found)
+            }).collect();
+            prop_assert_eq!(read, messages);
+            let cut = cut.index(bytes.len() + 1);
+            let whole = ends.iter().filter(|end| (1..=cut).contains(*end)).count();
+            prop_assert_eq!(socket::answers(&bytes[..cut]).count(), whole);
+        }
+
+        #[test]
+        fn no_answer_makes_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
+            read_answers(&bytes);
+        }
+
+        #[test]
+        fn no_body_makes_it_panic(kind in 0_u16..30, wanted in any_attributes(), header in prop::collection::vec(any::<u8>(), 0..24)) {
+            let message = Message::new(kind, 0, &header);
+            let message = wanted.iter().fold(message, |message, (kind, value)| message.attribute(kind % 32, value));
+            prop_assert_eq!(read_answers(&message.finish(1)), 1);
+        }
+    }
+
+    #[test]
+    fn a_link_is_read() {
+        let mut header = [0; 16];
+        header[4..8].copy_from_slice(&7_u32.to_ne_bytes());
+        header[8..12].copy_from_slice(&(IFF_UP | IFF_LOWER_UP).to_ne_bytes());
+        let data = Message { bytes: Vec::new() }.attribute(1, &5_u16.to_ne_bytes()).bytes;
+        let information =
+            Message { bytes: Vec::new() }.attribute(1, b"vlan\0").attribute(2, &data).bytes;
+        let counters: Vec<u8> = (1..=25_u64).flat_map(u64::to_ne_bytes).collect();
+        let message = Message { bytes: header.to_vec() }
+            .attribute(3, b"eth0\0")
+            .attribute(4, &1500_u32.to_ne_bytes())
+            .attribute(5, &3_u32.to_ne_bytes())
+            .attribute(16, &[6])
+            .attribute(18, &information)
+            .attribute(23, &counters);
+        let link = read_link(&message.bytes, &mut None).unwrap();
+        assert_eq!(
+            (link.index, link.name.as_str(), link.mtu, link.vlan),
+            (7, "eth0", 1500, Some((3, 5)))
+        );
+        assert!(link.up && link.is_ready() && link.mac.is_none());
+        assert_eq!((link.statistics.rx_packets, link.statistics.rx_otherhost_dropped), (1, 25));
+    }
+
+    #[test]
+    fn what_cannot_be_a_name_is_refused_before_the_kernel_is_asked() {
+        assert_eq!(name_value("eth0").unwrap(), b"eth0\0");
+        assert_eq!(name_value(&"x".repeat(15)).unwrap().len(), 16);
+        for name in ["", "a\0b", &"x".repeat(16), &"x".repeat(70_000)] {
+            assert_eq!(name_value(name).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        }
     }
 }

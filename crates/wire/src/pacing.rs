@@ -192,6 +192,7 @@ const fn next_wake_ns(start_ns: u64, wake_ns: u64, now_ns: u64) -> u64 {
 mod tests {
     use super::*;
     use crate::frame::{FrameShape, Key, MINIMUM_FRAME_BYTES, TestFrameRepr};
+    use proptest::prelude::*;
 
     struct Refusing {
         frames: Vec<[u8; MINIMUM_FRAME_BYTES]>,
@@ -338,6 +339,59 @@ mod tests {
         assert!(counts.batch_frames > 1 && counts.end_monotonic_ns >= start_ns + 15_000_000);
     }
 
+    proptest! {
+        #[test]
+        #[cfg_attr(miri, ignore = "its clock begins at 0: nothing is due long ago")]
+        fn the_counts_are_those_of_a_list_of_what_was_sent(frames in 0_u64..300, every in 1_usize..20, flat_out: bool) {
+            let (mut sender, composer) = sender(every);
+            let counts = if flat_out {
+                let limits = Limits { duration_ns: u64::MAX, frames, stop: None };
+                send_flat_out(&mut sender, &composer, 0, &limits)
+            } else {
+                send_paced(&mut sender, &composer, &long_ago(frames, u64::MAX), None)
+            };
+            let counts = counts.unwrap();
+            prop_assert_eq!(&sender.sequences, &(0..frames).collect::<Vec<_>>());
+            let refused = frames / every as u64;
+            prop_assert_eq!((counts.intended_frames, counts.offered_frames), (frames, frames - refused));
+            prop_assert_eq!((counts.unsent_frames, counts.refused_frames), (refused, refused));
+            prop_assert_eq!(counts.batch_frames, frames.min(BATCH_FRAMES as u64));
+            // Flat out no frame has a time to be late for, or a gap to keep.
+            let (late, gaps) = if flat_out { (0, 0) } else { (frames, frames.saturating_sub(1)) };
+            prop_assert_eq!((counts.late_frames, counts.skipped_frames), (late, 0));
+            prop_assert_eq!(counts.gaps.map_or(0, |gaps| gaps.distribution.count), gaps);
+        }
+
+        #[test]
+        #[cfg_attr(miri, ignore = "its clock begins at 0: nothing is due long ago")]
+        fn what_is_later_than_allowed_is_never_sent(frames in 0_u64..300) {
+            let (mut sender, composer) = sender(usize::MAX);
+            let counts = send_paced(&mut sender, &composer, &long_ago(frames, 1), None).unwrap();
+            prop_assert!(sender.sequences.is_empty());
+            prop_assert_eq!((counts.intended_frames, counts.skipped_frames), (frames, frames));
+            prop_assert_eq!((counts.unsent_frames, counts.offered_frames), (frames, 0));
+        }
+
+        #[test]
+        fn the_next_wake_is_the_first_whole_period_after_now(start_ns in 0_u64..1 << 50, wake_ns in 1_u64..1 << 30, now_ns in 0_u64..1 << 51) {
+            let next = next_wake_ns(start_ns, wake_ns, now_ns);
+            prop_assert!(next > now_ns && next > start_ns && (next - start_ns).is_multiple_of(wake_ns));
+            prop_assert!(next - wake_ns <= now_ns.max(start_ns));
+        }
+    }
+
+    /// A trial of so many frames in a tenth of a second that began, by its clock, at the machine's start.
+    fn long_ago(frames: u64, catch_up_ns: u64) -> Schedule {
+        let frames_per_second = frames as f64 * 10.0 + 1.0;
+        Schedule {
+            start_ns: 0,
+            frames_per_second,
+            duration_ns: 100_000_000,
+            catch_up_ns,
+            wake_ns: None,
+        }
+    }
+
     #[test]
     fn wakes_are_whole_periods_from_the_start() {
         assert_eq!(next_wake_ns(100, 10, 100), 110);
@@ -370,6 +424,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "the real clock runs away from an interpreter")]
     fn what_is_too_late_is_skipped_and_booked() {
         let (mut sender, composer) = sender(usize::MAX);
         let schedule = Schedule {

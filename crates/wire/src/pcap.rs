@@ -40,3 +40,43 @@ pub fn write(output: &mut impl Write, packets: &[CapturedPacket]) -> io::Result<
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn word(file: &mut &[u8]) -> u32 {
+        let (word, rest) = file.split_first_chunk().expect("a word");
+        *file = rest;
+        u32::from_le_bytes(*word)
+    }
+
+    proptest! {
+        #[test]
+        fn a_plain_reader_finds_every_frame_and_its_time(
+            frames in prop::collection::vec((0_u64..1 << 50, any::<u16>(), prop::collection::vec(any::<u8>(), 0..80)), 0..10),
+        ) {
+            let packets: Vec<_> = frames.into_iter().map(|(monotonic_ns, more, bytes)| {
+                CapturedPacket { monotonic_ns, frame_bytes: bytes.len() as u32 + u32::from(more), bytes }
+            }).collect();
+            let mut written = Vec::new();
+            write(&mut written, &packets).unwrap();
+            let mut file = written.as_slice();
+            let head: Vec<u32> = (0..6).map(|_| word(&mut file)).collect();
+            prop_assert_eq!(head, [MAGIC_NANOSECONDS, 2 | 4 << 16, 0, 0, LONGEST_BYTES, LINK_ETHERNET]);
+            let mut offset_ns = None;
+            for packet in &packets {
+                let (seconds, nanoseconds) = (word(&mut file), word(&mut file));
+                prop_assert!(nanoseconds < 1_000_000_000);
+                let (kept, whole) = (word(&mut file) as usize, word(&mut file));
+                prop_assert_eq!((&file[..kept], whole), (packet.bytes.as_slice(), packet.frame_bytes));
+                file = &file[kept..];
+                let time_ns = u64::from(seconds) * 1_000_000_000 + u64::from(nanoseconds);
+                let between_ns = time_ns.wrapping_sub(packet.monotonic_ns);
+                prop_assert_eq!(*offset_ns.get_or_insert(between_ns), between_ns);
+            }
+            prop_assert!(file.is_empty());
+        }
+    }
+}

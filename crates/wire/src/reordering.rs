@@ -237,6 +237,33 @@ pub struct Densities {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn each_bucket_counts_the_sorted_values_up_to_its_end(
+            parts in prop::collection::vec(prop::collection::vec((any::<u64>(), 0_u32..64).prop_map(|(value, shift)| value >> shift), 0..60), 1..3),
+        ) {
+            let mut all = Counts::default();
+            for part in &parts {
+                let mut counts = Counts::default();
+                part.iter().for_each(|value| counts.record(*value));
+                all.add(&counts);
+            }
+            let values = parts.concat();
+            prop_assert_eq!(all.count(), values.len() as u64);
+            prop_assert_eq!(all.maximum(), values.iter().copied().max().unwrap_or(0));
+            prop_assert_eq!(all.sum(), values.iter().fold(0, |sum: u64, value| sum.wrapping_add(*value)));
+            let mut counted = 0;
+            for (end, count) in all.filled() {
+                let up_to = values.iter().filter(|value| **value <= end).count() as u64;
+                prop_assert_eq!(up_to - counted, count, "up to {}", end);
+                prop_assert!(end >= EXACT || values.iter().filter(|value| **value == end).count() as u64 == count);
+                counted = up_to;
+            }
+            prop_assert_eq!(counted, values.len() as u64);
+        }
+    }
 
     /// One late frame, of the first number: extent and degree are the arrivals between, each 10 ns after the other.
     fn one_late(arrivals_between: u64) -> OutOfOrder {

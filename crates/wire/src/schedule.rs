@@ -105,5 +105,22 @@ mod tests {
                 prop_assert_eq!(schedule.due_frames(start_ns - 1), 0);
             }
         }
+
+        #[test]
+        fn a_frame_is_due_no_earlier_than_the_one_before_and_all_within_the_trial(
+            rate in prop_oneof![1e-300_f64..1.0, 1.0_f64..1e8], duration_ns in 1_u64..3_600_000_000_000, start_ns in 0_u64..(1 << 60), places in prop::collection::vec(0.0_f64..1.0, 1..20),
+        ) {
+            let schedule = Schedule { start_ns, frames_per_second: rate, duration_ns, catch_up_ns: 1, wake_ns: None };
+            let intended = schedule.intended_frames();
+            let mut sequences: Vec<u64> = places.iter().map(|place| (place * intended as f64) as u64).collect();
+            sequences.sort_unstable();
+            prop_assert!(schedule.gap().1 < 1 << 32);
+            if intended > 0 {
+                prop_assert_eq!(schedule.due_ns(0), start_ns);
+                let due: Vec<u64> = sequences.iter().map(|sequence| schedule.due_ns(*sequence)).collect();
+                prop_assert!(due.is_sorted());
+                prop_assert!(*due.last().unwrap() <= start_ns + duration_ns);
+            }
+        }
     }
 }

@@ -114,6 +114,16 @@ fn cpus(text: &str) -> Option<Vec<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::any_text::any_text;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in any_text(&["--cgroup", "--cpus", "--net", "--unshare", "mount,pid", "--bind", "/a:/b", "--root", "--", "--report", "3", "--capabilities", "0-3", "program"])) {
+            let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+            let _ = parse(&words);
+        }
+    }
 
     fn parsed(text: &str) -> Result<Arguments, Failure> {
         parse(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>())

@@ -249,6 +249,15 @@ fn repeat(status: WaitStatus) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::any_text::any_text;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in any_text(&["r-xp", "r--p", "rw-p", "00000000", "/bin/a", "7f00-7f01", "7f01-7f00", "08:01"])) {
+            prop_assert!(unwritten(&text).len() <= text.lines().count());
+        }
+    }
 
     #[test]
     fn what_was_written_to_is_not_given_back() {

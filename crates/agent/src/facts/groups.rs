@@ -74,6 +74,15 @@ fn pair(text: &str) -> Option<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::any_text::any_text;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in any_text(&["0::/", "1:cpu,cpuacct:/a", "max", "cpu", ":", "/"])) {
+            let _ = (group_of(&text, "cpu"), pair(&text));
+        }
+    }
 
     #[test]
     fn a_group_is_found_by_its_controller() {

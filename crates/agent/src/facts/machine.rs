@@ -121,6 +121,16 @@ fn hypervisor(flags: &BTreeSet<&str>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::any_text::any_text;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in any_text(&["0-3", ",", "-", "/", " / ext4", "/dev/vda", "System", "RAM", ":", "00000000-0009ffff", "hypervisor", "processor"])) {
+            let _ = (cpu_list(Some(&text)), disk_mounted_at(&text, "/"), cpu_field(&text, &["processor"]));
+            let _ = memory_installed_bytes(&text);
+        }
+    }
 
     #[test]
     fn processor_lists_are_counted() {

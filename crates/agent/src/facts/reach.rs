@@ -194,6 +194,15 @@ fn outer_process() -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::any_text::any_text;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in any_text(&["rw", "rw,nosuid", "ro", "/proc", "/", "ext4", "@abstract", "00000001:"])) {
+            let _ = (writable(&text), abstract_names(&text), words(&text));
+        }
+    }
 
     #[test]
     fn mounts_that_may_be_written_to_are_told_with_their_kinds() {
@@ -210,6 +219,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "mount(2), bpf(2) and eighteen others")]
     fn every_attempt_has_an_outcome_and_leaves_nothing() {
         let tried = attempts();
         assert_eq!(tried.len(), 20);

@@ -141,6 +141,15 @@ fn parse_ipv6_prefix(text: &str) -> Result<(IpAddr, u8), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::any_text::any_text;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in any_text(&["10.0.0.1", "/", "24", "::1", "2001::", "33", "129"])) {
+            let _ = (parse_prefix(&text), parse_ipv6_prefix(&text));
+        }
+    }
 
     #[test]
     fn prefixes_are_read_and_refused() {

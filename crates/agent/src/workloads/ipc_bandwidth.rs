@@ -381,6 +381,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "fork(2), sockets and shared memory")]
     fn every_word_of_every_chunk_comes_once_each_time() {
         // One word a chunk; an odd number of chunks; one chunk that fills no page; one larger than what a pipe holds.
         for (size, chunk) in [(80, 8), (3 * 65_536, 65_536), (4008, 4008), (2 << 20, 1 << 20)] {
@@ -399,6 +400,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "fork(2), sockets and shared memory")]
     fn a_sender_that_has_ended_is_told() {
         for channel in CHANNELS {
             let ready = ready(job(channel, 1 << 20, 4096)).unwrap();
@@ -409,6 +411,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "fork(2), sockets and shared memory")]
     fn every_pair_moves_all_of_it() {
         for channel in CHANNELS {
             let ready =
@@ -426,6 +429,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "fork(2), sockets and shared memory")]
     fn a_pair_of_which_one_has_ended_is_told() {
         let of_each: [fn(&Worker) -> Option<libc::pid_t>; 2] =
             [|worker| Some(worker.receiver), |worker| worker.sender];
@@ -458,6 +462,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "fork(2), sockets and shared memory")]
     fn nobody_listens_once_the_connection_is_there() {
         let (from, _to) = connection().unwrap();
         let refused = TcpStream::connect(from.local_addr().unwrap()).unwrap_err();
@@ -465,6 +470,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "fork(2), sockets and shared memory")]
     fn a_missing_loopback_interface_is_no_failure() {
         let refused = no_loopback(&io::Error::from_raw_os_error(libc::EADDRNOTAVAIL));
         assert_eq!(refused.kind, ErrorKind::Unsupported);

@@ -179,6 +179,15 @@ fn read_trie(text: &str) -> Option<RoutingTrie> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::any_text::any_text;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in any_text(&["Main:", "Aver depth:", "Max depth:", "Leaves:", "Prefixes:", "Internal nodes:", "Pointers:", "Total size:", "kB", ".", "Local:"])) {
+            let _ = read_trie(&text);
+        }
+    }
 
     const TOLD: &str = "Basic info: size of leaf: 48 bytes, size of tnode: 40 bytes.\nMain:\n\tAver depth:     2.42\n\tMax depth:      3\n\tLeaves:         7\n\tPrefixes:       8\n\tInternal nodes: 5\n\t  1: 1  2: 3  3: 1\n\tPointers: 22\nNull ptrs: 11\nTotal size: 2  kB\nLocal:\n\tAver depth:     9.00\n";
 

@@ -105,7 +105,8 @@ mod tests {
 
     #[test]
     fn the_digits_are_those_of_another_method() {
-        for (digits, hash) in KNOWN {
+        // An interpreter takes minutes for the larger ones.
+        for (digits, hash) in KNOWN.into_iter().take(if cfg!(miri) { 2 } else { KNOWN.len() }) {
             let outcome = SuperPi { digits }.run().unwrap().check();
             assert_eq!(outcome.check, hash, "{digits} digits");
         }

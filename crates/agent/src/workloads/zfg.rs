@@ -183,6 +183,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "minutes: it looks at each of a million bytes")]
     fn a_dump_holds_no_zeros_to_speak_of() {
         let block = noise(1);
         assert_eq!(block.len(), BLOCK_BYTES);

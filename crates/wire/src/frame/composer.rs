@@ -250,6 +250,24 @@ const fn greatest_common(first: u32, second: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_mix_has_each_size_as_often_as_its_weight(weights in prop::collection::vec(prop_oneof![0_u32..40, any::<u32>()], 0..6)) {
+            let weights: Vec<(usize, u32)> = (64..).zip(weights).collect();
+            let total: u64 = weights.iter().map(|(_, weight)| u64::from(*weight)).sum();
+            let Some(slots) = mix_slots(&weights) else {
+                prop_assert!(total == 0 || total > MOST_SLOTS as u64);
+                return Ok(());
+            };
+            prop_assert!((1..=MOST_SLOTS).contains(&slots.len()));
+            for (size, weight) in &weights {
+                let times = slots.iter().filter(|one| *one == size).count() as u64;
+                prop_assert_eq!(times * total, u64::from(*weight) * slots.len() as u64);
+            }
+        }
+    }
 
     #[test]
     fn the_simple_internet_mix_is_spread() {

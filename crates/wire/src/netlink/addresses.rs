@@ -72,18 +72,7 @@ impl Netlink {
     ) -> io::Result<()> {
         let query = Message::new(RTM_GETADDR, DUMP, &[family, 0, 0, 0, 0, 0, 0, 0]);
         for body in self.request(query, RTM_NEWADDR)? {
-            let found = |wanted| {
-                attributes(body.get(8..).unwrap_or(&[])).find(move |(kind, _)| *kind == wanted)
-            };
-            // IPv6 has a local address only where the other end has one of its own.
-            let Some((kind, old)) = found(IFA_LOCAL).or_else(|| found(IFA_ADDRESS)) else {
-                continue;
-            };
-            let kept = family == AF_INET6 && body.get(3) == Some(&SCOPE_LINK);
-            let same = old == own && body.get(1) == Some(&prefix);
-            // A kernel without this family may answer with the addresses of another.
-            let ours = body.first() == Some(&family) && u32_at(&body, 4) == Some(index);
-            if ours && !same && !kept {
+            if let Some((kind, old)) = to_take_away(&body, index, own, (family, prefix)) {
                 let gone = Message::new(RTM_DELADDR, REQUEST_AND_ACKNOWLEDGE, &body[..8]);
                 self.acknowledged(gone.attribute(kind, old))?;
             }
@@ -140,16 +129,39 @@ impl Netlink {
         let found = self.request(query, RTM_NEWADDR)?;
         Ok(found
             .iter()
-            .filter(|body| body.first() == Some(&AF_INET))
-            .filter_map(|body| {
-                let (_, own) = attributes(body.get(8..)?).find(|(kind, _)| *kind == IFA_ADDRESS)?;
-                let own = u32::from_be_bytes(own.try_into().ok()?);
-                let prefix = *body.get(1)?;
-                let mask = u32::MAX.checked_shl(32 - u32::from(prefix.min(32))).unwrap_or(0);
-                let inside = own & mask == address.to_bits() & mask;
-                inside.then_some((prefix, u32_at(body, 4)?))
-            })
+            .filter_map(|body| lies_in(body, address))
             .max_by_key(|(prefix, _)| *prefix)
             .map(|(_, index)| index))
     }
+}
+
+/// The address of an interface that is neither this one of its own nor link-local: its attribute.
+pub(super) fn to_take_away<'a>(
+    body: &'a [u8],
+    index: u32,
+    own: &[u8],
+    (family, prefix): (u8, u8),
+) -> Option<(u16, &'a [u8])> {
+    let found =
+        |wanted| attributes(body.get(8..).unwrap_or(&[])).find(move |(kind, _)| *kind == wanted);
+    // IPv6 has a local address only where the other end has one of its own.
+    let (kind, old) = found(IFA_LOCAL).or_else(|| found(IFA_ADDRESS))?;
+    let kept = family == AF_INET6 && body.get(3) == Some(&SCOPE_LINK);
+    let same = old == own && body.get(1) == Some(&prefix);
+    // A kernel without this family may answer with the addresses of another.
+    let ours = body.first() == Some(&family) && u32_at(body, 4) == Some(index);
+    (ours && !same && !kept).then_some((kind, old))
+}
+
+/// The length of an address' subnet and its interface, where that subnet holds `address`.
+pub(super) fn lies_in(body: &[u8], address: Ipv4Addr) -> Option<(u8, u32)> {
+    if body.first() != Some(&AF_INET) {
+        return None;
+    }
+    let (_, own) = attributes(body.get(8..)?).find(|(kind, _)| *kind == IFA_ADDRESS)?;
+    let own = u32::from_be_bytes(own.try_into().ok()?);
+    let prefix = *body.get(1)?;
+    let mask = u32::MAX.checked_shl(32 - u32::from(prefix.min(32))).unwrap_or(0);
+    let inside = own & mask == address.to_bits() & mask;
+    inside.then_some((prefix, u32_at(body, 4)?))
 }

@@ -43,7 +43,7 @@ fn message(kind: u16, flags: u16, prefix: Prefix, gateway: Option<Ipv4Addr>) -> 
     }
 }
 
-fn read_route(body: &[u8]) -> Option<Route> {
+pub(super) fn read_route(body: &[u8]) -> Option<Route> {
     let header = body.get(..ROUTE_HEADER_BYTES)?;
     if header[0] != AF_INET || header[4] != TABLE_MAIN || header[7] != UNICAST {
         return None;

@@ -96,7 +96,7 @@ impl Netlink {
 }
 
 /// The answers that came together: sequence number, kind and body of each.
-fn answers(mut bytes: &[u8]) -> impl Iterator<Item = (u32, u16, &[u8])> {
+pub(super) fn answers(mut bytes: &[u8]) -> impl Iterator<Item = (u32, u16, &[u8])> {
     std::iter::from_fn(move || {
         let length = u32_at(bytes, 0)? as usize;
         let (kind, sequence) = (u16_at(bytes, 4)?, u32_at(bytes, 8)?);
@@ -107,10 +107,10 @@ fn answers(mut bytes: &[u8]) -> impl Iterator<Item = (u32, u16, &[u8])> {
 }
 
 /// What the kernel says: 0, or an error's number, negative.
-fn code(body: &[u8]) -> io::Result<()> {
+pub(super) fn code(body: &[u8]) -> io::Result<()> {
     match u32_at(body, 0) {
         Some(0) => Ok(()),
-        Some(code) => Err(io::Error::from_raw_os_error(-(code as i32))),
+        Some(code) => Err(io::Error::from_raw_os_error((code as i32).wrapping_neg())),
         None => Err(io::Error::from(io::ErrorKind::InvalidData)),
     }
 }

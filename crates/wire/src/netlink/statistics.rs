@@ -83,7 +83,7 @@ pub(super) fn from_device_table() -> HashMap<String, LinkStatistics> {
 }
 
 /// Two lines of headings, then a line an interface: its name, eight counters received, eight sent.
-fn read_device_table(text: &str) -> HashMap<String, LinkStatistics> {
+pub(super) fn read_device_table(text: &str) -> HashMap<String, LinkStatistics> {
     let lines = text.lines().skip(2).filter_map(|line| line.split_once(':'));
     let read = lines.map(|(name, numbers)| {
         let numbers: Vec<u64> =
@@ -139,7 +139,7 @@ impl Netlink {
 }
 
 /// Attributes: 1 kind, 3 old statistics (struct `tc_stats`), of which dropped, overlimits and backlog are used.
-fn read_queue(body: &[u8]) -> Option<QueueDiscipline> {
+pub(super) fn read_queue(body: &[u8]) -> Option<QueueDiscipline> {
     let mut queue = QueueDiscipline {
         interface: u32_at(body, 4)?,
         kind: String::new(),

@@ -1,0 +1,17 @@
+//! Texts for property tests of what reads the kernel's files and command lines: their own words among any others.
+
+use proptest::prelude::*;
+
+/// Lines of these words, of numbers, and of anything.
+pub fn any_text(words: &'static [&'static str]) -> impl Strategy<Value = String> {
+    let word = prop_oneof![
+        4 => prop::sample::select(words).prop_map(str::to_owned),
+        2 => "[0-9]{1,9}",
+        1 => "[0-9a-f]{1,10}",
+        1 => "\\PC{0,8}",
+    ];
+    let separator = prop_oneof![6 => Just(" "), 2 => Just("\n"), 1 => Just(""), 1 => Just("\t")];
+    prop::collection::vec((word, separator), 0..40).prop_map(|parts| {
+        parts.into_iter().flat_map(|(word, end)| [word, end.to_owned()]).collect()
+    })
+}
