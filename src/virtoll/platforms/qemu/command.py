@@ -87,6 +87,8 @@ class QemuParameters(KernelSettings, AttachedMachine):
             _refuse(f"machine microvm {why}; allowed there: virtio-net, virtio-blk, virtio-serial")
         if machine == "virt" and value == "ide":
             _refuse("machine virt has no IDE controller; allowed there: none, virtio-blk, nvme")
+        if machine == "virt" and value == "serial":
+            _refuse("machine virt has one serial port, which is the console; allowed there: virtio-serial")
         return value
 
     @field_validator("vhost", "queues")
