@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+from pathlib import Path
 
 import pytest
 from tests.support.commands import REPOSITORY
@@ -16,10 +17,13 @@ from virtoll.host.observe import perf
 from virtoll.image import debian
 from virtoll.image.elf import MACHINES
 from virtoll.image.kernel_source import locked_kernels
+from virtoll.lab.network import GuestNetwork
 from virtoll.nested.build import prepare_nested_host
 from virtoll.nested.kinds import NESTED_HOSTS
 from virtoll.platforms import PLATFORMS
+from virtoll.platforms.base import GuestRequest
 from virtoll.platforms.qemu.command import MACHINES as MACHINE_TYPES
+from virtoll.platforms.qemu.command import Boot, MachineEnds, QemuParameters, machine_command
 from virtoll.workloads.kernel_compile import members_of
 
 DEBIAN = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -51,6 +55,13 @@ def test_everything_that_goes_by_architecture_has_this_one(machine: str, monkeyp
     assert machine in perf._SYSTEM_CALL
     assert any(re.fullmatch(r"arch/\w+/Makefile\*", member) for member in members_of(("Kbuild",), machine))
     assert members_of((), machine) == ()
+
+
+def test_a_machine_of_arm_may_have_more_cpus_than_its_first_interrupt_controller_serves() -> None:
+    wanted = QemuParameters(machine="virt")
+    request = GuestRequest("x", 16, 2**28, (), GuestNetwork(()))
+    argv = machine_command(wanted, request, Boot(Path("/k"), Path("/i")), Path("/c"), MachineEnds(3, 4))
+    assert argv[argv.index("-machine") + 1] == "virt,gic-version=max"
 
 
 def test_the_locks_differ() -> None:

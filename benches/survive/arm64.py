@@ -1,7 +1,8 @@
 """Does it work on arm64? Built here, tested under emulation, and measured in an emulated machine.
 
 ``build``: agent and tests for aarch64 as a user's own compiler makes them (static, GNU's C library); clippy for that
-target. ``units``: the Rust tests under QEMU's emulation of one program. ``machine``: QEMU emulates a machine with
+target. ``units``: the Rust tests under QEMU's emulation of one program. ``guest``: a machine as ``qemu-tcg`` starts it
+on an arm64 host, with the kernel, the modules and the initramfs for arm64. ``machine``: QEMU emulates a host with
 Debian's arm64 kernels, of 4 KiB and of 16 KiB a page. In it the Rust tests run, ``virtoll doctor``, and a run over the
 host, namespaces and containers with its report. It has no network but its own.
 
@@ -27,6 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benches.survive import arm64_root
+from benches.survive.arm64_guest import VCPUS
 from benches.survive.arm64_inside import MARK
 from benches.survive.arm64_root import Content, Disk, Kernel, Step
 
@@ -36,7 +38,9 @@ from virtoll.image.elf import read_head
 
 ROOT = Path(__file__).resolve().parents[2]
 TRIPLE = "aarch64-unknown-linux-gnu"
-PARTS = ("build", "units", "machine")
+PARTS = ("build", "units", "guest", "machine")
+GUEST = Path(__file__).with_name("arm64_guest.py")
+NIC_DRIVERS = ["8139cp", "e1000", "virtio_net", "vmxnet3"]
 OTHER_KERNELS = ("linux-image-arm64-16k",)
 _EMULATOR = "qemu-aarch64-static"
 _MACHINE_SECONDS = 1700
@@ -123,6 +127,8 @@ def main(arguments: Sequence[str]) -> int:
             rows += [_agent_row(built), _clippy_row()]
         if "units" in parts:
             rows += units(built)
+        if "guest" in parts:
+            rows.append(guest(built, work.absolute(), options.cpu))
         if "machine" in parts:
             rows += machine(built, work.absolute(), options.cpu, OTHER_KERNELS[: options.kernels - 1])
     print("\n| what | how | result |\n| --- | --- | --- |", *rows, sep="\n")
@@ -210,6 +216,22 @@ def _tests_row(what: str, how: str, said: str, seconds: float) -> Row:
         wrong = ["it came to no result"]
     told = f"{passed} passed, {failed} failed" + (f", {ignored} ignored" if ignored else "")
     return Row(what, how, f"{told} ({seconds:.0f} s)", wrong)
+
+
+def guest(built: Built, work: Path, cpu: str) -> Row:
+    """A machine of the product's own; it says what it is."""
+    command = [sys.executable, str(GUEST), str(built.agent), str(work / "cache"), cpu]
+    start = time.monotonic()
+    said = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=_MACHINE_SECONDS, check=False)
+    seconds = time.monotonic() - start
+    how = "a machine of the driver's own arguments"
+    if said.returncode != 0:
+        return Row("guest of `qemu-tcg`", how, f"exit code {said.returncode}", ["it did not answer"])
+    facts = json.loads(said.stdout)
+    wanted = {"machine": "aarch64", "cpus": VCPUS, "drivers": NIC_DRIVERS, "ended_with": 0}
+    wrong = [f"{key} is {facts[key]}" for key, value in wanted.items() if facts[key] != value]
+    told = f"Linux {facts['kernel']}, {facts['cpus']} CPUs, NICs {', '.join(facts['drivers'])} ({seconds:.0f} s)"
+    return Row("guest of `qemu-tcg`", how, told, wrong)
 
 
 def machine(built: Built, work: Path, cpu: str, other_kernels: Sequence[str]) -> list[Row]:
