@@ -170,6 +170,12 @@ COMPLAINTS: list[tuple[str, dict[str, Any], str, list[str]]] = [
         ["machine virt has no IDE controller"],
     ),
     (
+        "a second port of Arm's machine",
+        {"platforms": ["native", QEMU | {"machine": "virt", "channel": "serial"}]},
+        "platforms[1].channel",
+        ["machine virt has one serial port", "virtio-serial"],
+    ),
+    (
         "vhost for a card that is emulated",
         {"platforms": ["native", QEMU | {"nic": "e1000", "vhost": True}]},
         "platforms[1].vhost",

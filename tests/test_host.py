@@ -232,6 +232,67 @@ def test_bare_metal_has_no_hypervisor(tree: Path) -> None:
     assert describe_host(root=tree)["hypervisor"] is None
 
 
+ARM = (
+    "processor\t: {0}\nBogoMIPS\t: 108.00\nFeatures\t: fp asimd atomics\nCPU implementer\t: {1}\n"
+    "CPU architecture: 8\nCPU variant\t: {2}\nCPU part\t: {3}\nCPU revision\t: {4}\n\n"
+)
+N1 = "".join(ARM.format(cpu, "0x41", "0x3", "0xd0c", 1) for cpu in range(2))
+
+
+@pytest.mark.parametrize(
+    ("cpus", "model"),
+    [
+        (N1, "Arm Neoverse-N1 r3p1"),
+        (
+            ARM.format(0, "0x41", "0x2", "0xd05", 0) + ARM.format(1, "0x41", "0x4", "0xd0b", 0),
+            "Arm Cortex-A55 r2p0 and Arm Cortex-A76 r4p0",
+        ),
+        (ARM.format(0, "0xc0", "0x0", "0xac4", 0), "Ampere Ampere-1a r0p0"),
+        (ARM.format(0, "0x00", "0x0", "0x051", 0), "implementer 0x0 part 0x51 r0p0"),
+        (ARM.format(0, "odd", "0x0", "0x051", 0), None),
+        ("", None),
+    ],
+)
+def test_arm_processors_are_named_by_their_numbers(tree: Path, cpus: str, model: str | None) -> None:
+    (tree / "proc/cpuinfo").write_text(cpus, encoding="utf-8")
+    assert describe_host(root=tree)["cpu_model"] == model
+
+
+SAYS_VIRTUAL = bytes([0, 26, *[0] * 17, 1 << 4])
+SAYS_NOTHING = bytes([0, 26, *[0] * 18])
+
+
+@pytest.mark.parametrize(
+    ("files", "below"),
+    [
+        ({}, None),
+        ({"sys/class/dmi/id/sys_vendor": b"HPE\n", "sys/class/dmi/id/product_name": b"ProLiant RL300\n"}, None),
+        ({"proc/device-tree/compatible": b"raspberrypi,5-model-b\0brcm,bcm2712\0"}, None),
+        ({"proc/device-tree/compatible": b"linux,dummy-virt\0"}, "QEMU"),
+        ({"proc/device-tree/hypervisor/compatible": b"xen,xen-4.17\0xen,xen\0"}, "xen"),
+        ({"proc/device-tree/hypervisor/compatible": b"linux,kvm\0"}, "kvm"),
+        ({"sys/class/dmi/id/sys_vendor": b"QEMU\n"}, "QEMU"),
+        ({"sys/class/dmi/id/product_name": b"Google Compute Engine\n"}, "Google Compute Engine"),
+        (
+            {"sys/class/dmi/id/sys_vendor": b"Amazon EC2\n", "sys/class/dmi/id/product_name": b"m6g.large\n"},
+            "Amazon EC2",
+        ),
+        ({"sys/class/dmi/id/sys_vendor": b"Amazon EC2\n", "sys/class/dmi/id/product_name": b"c6g.metal\n"}, None),
+        ({"sys/class/dmi/id/sys_vendor": b"ACME\n", "sys/firmware/dmi/entries/0-0/raw": SAYS_VIRTUAL}, "ACME"),
+        ({"sys/class/dmi/id/sys_vendor": b"ACME\n", "sys/firmware/dmi/entries/0-0/raw": SAYS_NOTHING}, None),
+        ({"sys/firmware/dmi/entries/0-0/raw": SAYS_VIRTUAL}, "unknown"),
+    ],
+)
+def test_a_virtual_machine_of_arm_is_told_by_its_firmware(
+    tree: Path, files: dict[str, bytes], below: str | None
+) -> None:
+    (tree / "proc/cpuinfo").write_text(N1, encoding="utf-8")
+    for name, content in files.items():
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_bytes(content)
+    assert describe_host(root=tree)["hypervisor"] == below
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [

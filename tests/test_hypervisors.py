@@ -257,6 +257,35 @@ def test_each_declared_remedy_is_one() -> None:
     assert [said for said in declared if SECOND_WAY.search(said.strip("; "))] == []
 
 
+ARM = {"proc/cpuinfo": "Features\t: fp asimd\nCPU implementer\t: 0x41\nCPU part\t: 0xd0c\n"}
+ARM_GUEST = {**ARM, "sys/class/dmi/id/sys_vendor": "Amazon EC2", "sys/class/dmi/id/product_name": "m6g.large"}
+
+
+@pytest.mark.parametrize(
+    ("name", "files", "facts", "found", "remedy"),
+    [
+        ("KVM", ARM, {}, "not started at EL2", "linux-image-arm64"),
+        ("KVM", ARM_GUEST, {}, "a virtual machine (Amazon EC2)", ".metal"),
+        ("KVM", {**ARM, "dev/kvm": ""}, {"usable": lambda _path: False}, "not yours", "groups kvm"),
+        ("KVM", {**ARM, "dev/kvm": "", "dev/vhost-net": ""}, {}, "/dev/kvm, vhost_net there", ""),
+        ("Xen", ARM, {}, "not booted under Xen", "xen-system-arm64"),
+        ("Xen", {**DOM0, **ARM}, {"programs": ["xl"]}, "dom0 of Xen 4.17", ""),
+        ("VirtualBox", ARM, {}, "this one is aarch64", "x86-64 machine"),
+        ("OpenVZ", ARM, {}, "this one is aarch64", "x86-64 machine"),
+        ("Linux-VServer", ARM, {}, "this one is aarch64", "x86-64 machine"),
+    ],
+)
+def test_a_machine_of_arm_is_told_what_holds_for_arm(
+    tmp_path: Path, name: str, files: dict[str, str], facts: dict[str, Any], found: str, remedy: str
+) -> None:
+    said = finding(machine(tmp_path, files, architecture="aarch64", **facts), name)
+    assert found in said.found
+    assert remedy in said.remedy
+    assert said.good != bool(said.remedy)
+    words = f"{said.found} {said.remedy} {said.note}"
+    assert not any(word in words for word in ("vmx", "svm", "VT-x", "SVM", "amd64", "kvm_amd", "HVM"))
+
+
 def test_an_empty_machine_has_no_hypervisor_but_seven_answers(tmp_path: Path) -> None:
     found = hypervisor_checks(machine(tmp_path, {}, is_root=False))
     assert len(found) == 7

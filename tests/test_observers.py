@@ -255,6 +255,12 @@ def test_throttling_is_of_a_guest_with_a_quota_alone() -> None:
             assert reason is not None or observer.read()["throttled_periods"] >= 0
 
 
+def test_kvm_exits_of_arm_are_read_too(tmp_path: Path) -> None:
+    for name, count in (("exits", 29), ("wfi_exit_stat", 11), ("mmio_exit_kernel", 7), ("halt_wakeup", 5)):
+        (tmp_path / name).write_text(f"{count}\n")
+    assert exits(tmp_path) == {"kvm:exits": 29, "kvm:wfi exit stat": 11, "kvm:mmio exit kernel": 7}
+
+
 def test_kvm_exits_are_read_by_reason(tmp_path: Path) -> None:
     found = exits(RECORDED / "kvm")
     assert found["kvm:exits"] == 81_233

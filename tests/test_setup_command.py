@@ -162,6 +162,15 @@ def test_a_package_of_two_lists_is_named_once() -> None:
     assert {"runc", "mmdebstrap", "qemu-system-x86", "lxc"} <= set(names)
 
 
+def test_what_debian_has_not_for_a_machine_is_not_asked_for() -> None:
+    """Debian 12, 13 and sid for arm64 have no user-mode-linux: apt would refuse the whole command."""
+    there, missing = (
+        {one.name for one in packages.needed(machine, platforms=True, tools=True)} for machine in ("x86_64", "aarch64")
+    )
+    assert there - missing == {"user-mode-linux", "qemu-system-x86"}
+    assert missing - there == {"qemu-system-arm"}
+
+
 def test_every_program_is_of_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a package is installed, as after ``make setup``, each of its programs is found."""
     if shutil.which("dpkg-query") is None:

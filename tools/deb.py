@@ -226,7 +226,8 @@ def configuration(root: Path, scripts: Path, order: Order) -> dict[str, Any]:
     required = [one.name for one in packages.TO_RUN]
     emulator = [packages.EMULATORS[order.machine].name] if order.machine in packages.EMULATORS else []
     recommended = sorted({*emulator, *(one.name for one in packages.FOR_TOOLS)} - set(required))
-    suggested = sorted({one.name for one in packages.FOR_PLATFORMS} - {*required, *recommended})
+    others = packages.on_machine(packages.FOR_PLATFORMS, order.machine)
+    suggested = sorted({one.name for one in others} - {*required, *recommended})
     stands_in = packages.STANDS_IN
     return {
         "name": "virtoll",

@@ -72,3 +72,11 @@ def test_it_is_made_once_for_each_line(
 def test_a_line_that_no_kernel_takes_is_refused(image: GuestImage, cache: Cache, line: str) -> None:
     with pytest.raises(ImageError, match="no line breaks and at most 1500"):
         boot_disk(image, line, cache=cache)
+
+
+def test_a_disk_for_a_pc_is_not_made_of_another_machines_image(
+    image: GuestImage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bootdisk, "architecture", lambda: "arm64")
+    with pytest.raises(ImageError, match=r"starts an x86-64 machine, and the image here is for arm64"):
+        boot_disk(image, LINE, cache=Cache(tmp_path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 import shutil
 import socket
@@ -93,6 +94,28 @@ def test_a_domain_is_valid_by_libvirts_schema(given: dict[str, str], disk: Path 
     assert done.returncode == 0, done.stderr
 
 
+@needs_virsh
+@pytest.mark.parametrize("domain_type", ["qemu", "kvm"])
+def test_a_domain_of_arm_is_valid_by_libvirts_schema(
+    domain_type: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    bridges = {link.name: link.bridge for link in REQUEST.network.links}
+    text = domain("x", REQUEST, LibvirtParameters.model_validate({"domain_type": domain_type}), PLACES, bridges)
+    top = ET.fromstring(text)
+    kind, line = top.find("os/type"), top.findtext("os/cmdline") or ""
+    assert kind is not None
+    assert (kind.get("arch"), kind.get("machine")) == ("aarch64", "virt")
+    assert line.startswith("console=ttyAMA0 ")
+    assert [one.get("version") for one in top.findall("features/gic")] == (["3"] if domain_type == "qemu" else [])
+    (tmp_path / "domain.xml").write_text(text)
+    command = ["virt-xml-validate", str(tmp_path / "domain.xml"), "domain"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if "xmllint" in done.stderr:
+        pytest.skip("virt-xml-validate needs xmllint: apt-get install libxml2-utils")
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_domain_of_xen_has_its_console_for_a_channel() -> None:
     bridges = {link.name: link.bridge for link in REQUEST.network.links}
     for machine, kind in (("xenpv", "linux"), ("xenpvh", "xenpvh")):
@@ -111,6 +134,7 @@ def test_a_domain_of_xen_has_its_console_for_a_channel() -> None:
         ({"uri": XEN, "domain_type": "kvm"}, "'domain_type' is of machines under QEMU"),
         ({"uri": XEN, "machine": "q35"}, "machine q35 is not one of xen:///system's: xenpv, xenpvh"),
         ({"machine": "xenpv"}, "machine xenpv is not one of qemu:///embed's: q35, pc, virt"),
+        ({"machine": "virt", "channel": "serial"}, "machine virt has one serial port"),
         ({"uri": CONTAINERS, "machine": "pc"}, "machine pc is not one of lxc:///system's: leave it out"),
     ],
 )

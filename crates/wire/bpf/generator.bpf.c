@@ -48,7 +48,7 @@ struct source {
     u32 slot;
     u32 flow;
     u32 destination;
-    u32 more_unused;
+    u32 starts;
     struct begun begun;
     // Counts.
     u64 failed_frames;
@@ -166,13 +166,24 @@ INLINE u32 take_turn(void)
     return place;
 }
 
+// The configuration was written before the start. A processor that reads out of order, as Arm's do, could have read the
+// rest before the start all the same: with its value in use, this is a full barrier on each of them.
+INLINE void see_configuration(struct source *own)
+{
+    u32 before = __sync_fetch_and_add(&own->starts, 1);
+    asm volatile("" : : "r"(before) : "memory");
+}
+
 // As fast as it goes; the clock is read for one frame of time_every.
 INLINE int flat(struct context *context, struct source *own, u32 place, u32 udp)
 {
     u64 sequence = own->sequence;
-    if (UNLIKELY(sequence == 0 && monotonic_ns() < own->due_ns)) {
-        own->idle_turns++;
-        return DROP;
+    if (UNLIKELY(sequence == 0)) {
+        if (monotonic_ns() < own->due_ns) {
+            own->idle_turns++;
+            return DROP;
+        }
+        see_configuration(own);
     }
     if (UNLIKELY(sequence >= own->limit_frames))
         return DROP;
@@ -243,6 +254,8 @@ INLINE int paced(struct context *context, struct source *own, u32 place, u32 udp
         own->idle_turns++;
         return DROP;
     }
+    if (UNLIKELY(own->last_sent_ns == 0))
+        see_configuration(own);
     if (own->sequence >= own->limit_frames || now >= own->end_ns)
         return DROP;
     u64 late_ns = now - own->due_ns;

@@ -120,3 +120,24 @@ impl Object {
 pub(crate) fn named<'a>(name: &'static str, map: &'a impl AsFd) -> (&'static str, BorrowedFd<'a>) {
     (name, map.as_fd())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `BPF_STX | BPF_ATOMIC | BPF_W`, and `BPF_ADD | BPF_FETCH`: without the fetch it orders nothing on Arm.
+    const ATOMIC: u64 = 0xc3;
+    const ADD_AND_FETCH: u64 = 0x01;
+
+    #[test]
+    fn generators_see_their_configuration_once_the_start_has_come() {
+        let sending = GENERATOR.programs.iter().filter(|program| program.name != "plain");
+        for program in sending {
+            let barriers = program
+                .instructions
+                .iter()
+                .filter(|word| *word & 0xff == ATOMIC && *word >> 32 == ADD_AND_FETCH);
+            assert_eq!(barriers.count(), 2, "{}: of one source, and of several", program.name);
+        }
+    }
+}

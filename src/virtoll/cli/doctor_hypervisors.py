@@ -20,10 +20,12 @@ from pathlib import Path
 
 from virtoll.errors import remedy_for
 from virtoll.host.packages import how_to_install
+from virtoll.host.processor import hypervisor
 
 _PROGRAMS = ("xl", "VBoxManage", "virsh", "libvirtd", "vzctl", "prlctl", "vserver")
 _INTEL_FEATURE_CONTROL = 0x3A  # Intel SDM 4, table 2-2: bit 0 lock, bit 2 VMX outside SMX
 _AMD_VM_CR = 0xC001_0114  # AMD APM 2, 15.30.1: bit 4 SVMDIS
+_X86_ALONE = ("its hosts are x86-64 machines, and this one is aarch64", False, "measure it on an x86-64 machine")
 _SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"  # its last byte is 1 or 0
 _ENABLED_AT_LOAD = (6, 12)  # since then KVM keeps the CPUs in virtualisation mode from its load on
 _LENT_OUT, _BORROWED = (6, 16), (7, 2, 10)  # the Linux that lends it to other modules, the VirtualBox that asks for it
@@ -48,6 +50,7 @@ class Machine:
     """``root``: where proc, sys, dev, lib and run are; ``programs``: those in PATH; ``groups``: the user's.
 
     ``log``: the kernel's messages, empty where they may not be read. ``python``: whether a Python module is there.
+    ``architecture``: as ``uname -m`` has it.
     """
 
     root: Path
@@ -58,6 +61,7 @@ class Machine:
     log: str = ""
     python: Callable[[str], bool] = lambda _name: False
     usable: Callable[[Path], bool] = lambda path: os.access(path, os.R_OK | os.W_OK)
+    architecture: str = "x86_64"
 
     def text(self, path: str) -> str:
         """A file's text; empty where it is missing or may not be read."""
@@ -106,6 +110,16 @@ class Machine:
         return next((value.strip() for key, _, value in lines if key.strip() == "vendor_id"), "")
 
     @property
+    def is_arm(self) -> bool:
+        """Whether its processors are Arm's, whose virtualisation has no flag and no switch in the firmware."""
+        return self.architecture == "aarch64"
+
+    @property
+    def debian(self) -> str:
+        """What Debian calls its architecture."""
+        return "arm64" if self.is_arm else "amd64"
+
+    @property
     def version(self) -> tuple[int, ...]:
         """The kernel's, as (major, minor)."""
         return _numbers(self.release.split("-")[0])[:2]
@@ -123,6 +137,7 @@ def this_machine() -> Machine:
         programs=frozenset(name for name in _PROGRAMS if shutil.which(name)),
         log=said.stdout if said else "",
         python=lambda name: importlib.util.find_spec(name) is not None,
+        architecture=platform.machine(),
     )
 
 
@@ -141,6 +156,8 @@ def hypervisor_checks(machine: Machine) -> list[HypervisorFinding]:
 
 def no_hardware_virtualisation(machine: Machine) -> tuple[str, str] | None:
     """Why the CPU's virtualisation cannot be used, and what to do; None: it can, as far as can be seen."""
+    if machine.is_arm:
+        return _not_at_el2(machine)
     intel, flags = machine.vendor == "GenuineIntel", machine.cpu_flags
     switch = "VT-x (Intel Virtualization Technology)" if intel else "SVM (AMD-V)"
     firmware = f"switch {switch} on in the firmware's settings (BIOS, UEFI), save, and switch the machine off and on"
@@ -156,6 +173,19 @@ def no_hardware_virtualisation(machine: Machine) -> tuple[str, str] | None:
     readable = machine.register(_INTEL_FEATURE_CONTROL if intel else _AMD_VM_CR) is not None
     unsure = "" if readable else "; whether the firmware hides it cannot be read (modprobe msr, as root, shows it)"
     return f"the CPU shows neither vmx nor svm{unsure}", firmware
+
+
+def _not_at_el2(machine: Machine) -> tuple[str, str] | None:
+    """Arm's hypervisors need the kernel to be started at EL2; then its KVM, which is built in, has /dev/kvm."""
+    if machine.has("dev/kvm") or machine.text("sys/hypervisor/type") == "xen":
+        return None
+    below = hypervisor(machine.root)
+    if below is not None:
+        remedy = "measure on a machine that is none (on EC2 a .metal instance)"
+        return f"a virtual machine ({below}) whose kernel was not started at EL2", remedy
+    return "no /dev/kvm: the kernel was not started at EL2, or has no KVM", (
+        f"boot a kernel with KVM (Debian: linux-image-{machine.debian}) by a firmware that starts it at EL2"
+    )
 
 
 def _off_in_firmware(machine: Machine, *, intel: bool) -> bool:
@@ -204,7 +234,7 @@ def _kvm(machine: Machine) -> HypervisorFinding:
     if lacking is not None:
         odd = "; the /dev/kvm that is there is of another kind" if machine.has("dev/kvm") else ""
         return HypervisorFinding("KVM", lacking[0] + odd, False, lacking[1])
-    name = "kvm_intel" if "vmx" in machine.cpu_flags else "kvm_amd"
+    name = "kvm_intel" if "vmx" in machine.cpu_flags else "kvm" if machine.is_arm else "kvm_amd"
     state = machine.module(name)
     if not machine.has("dev/kvm"):
         if state == "absent":
@@ -212,7 +242,7 @@ def _kvm(machine: Machine) -> HypervisorFinding:
                 "KVM",
                 f"kernel {machine.release} has no {name}",
                 False,
-                "install a kernel that has it (Debian: linux-image-amd64) and boot it",
+                f"install a kernel that has it (Debian: linux-image-{machine.debian}) and boot it",
             )
         return HypervisorFinding("KVM", f"no /dev/kvm; module {name} {state}", False, f"modprobe {name}")
     if not machine.may_use("dev/kvm"):
@@ -229,7 +259,7 @@ def _kvm(machine: Machine) -> HypervisorFinding:
 
 
 def _xen(machine: Machine) -> HypervisorFinding:
-    boot = "install Xen (Debian: xen-system-amd64) and choose its entry at boot"
+    boot = f"install Xen (Debian: xen-system-{machine.debian}) and choose its entry at boot"
     if machine.text("sys/hypervisor/type") != "xen":
         return HypervisorFinding("Xen", "not booted under Xen", False, boot)
     if "control_d" not in machine.text("proc/xen/capabilities"):
@@ -243,12 +273,19 @@ def _xen(machine: Machine) -> HypervisorFinding:
     if not machine.is_root:
         return HypervisorFinding("Xen", f"{version}, whose xl needs root", False, "run as root")
     kinds = no_hardware_virtualisation(machine)
-    return HypervisorFinding(
-        "Xen", version, True, note="PV guests" + (" only: " + kinds[0] if kinds else ", PVH and HVM")
-    )
+    return HypervisorFinding("Xen", version, True, note=_xen_guests(machine, kinds))
+
+
+def _xen_guests(machine: Machine, lacking: tuple[str, str] | None) -> str:
+    """The kinds of guests that this dom0 can hold; on Arm there is one."""
+    if machine.is_arm:
+        return "PVH guests"
+    return "PV guests" + (" only: " + lacking[0] if lacking else ", PVH and HVM")
 
 
 def _virtualbox(machine: Machine) -> HypervisorFinding:
+    if machine.is_arm:
+        return HypervisorFinding("VirtualBox", *_X86_ALONE)
     if "VBoxManage" not in machine.programs:
         return HypervisorFinding(
             "VirtualBox",
@@ -312,6 +349,8 @@ def _libvirt(machine: Machine) -> HypervisorFinding:
 
 
 def _openvz(machine: Machine) -> HypervisorFinding:
+    if machine.is_arm:
+        return HypervisorFinding("OpenVZ", *_X86_ALONE)
     if not machine.has("proc/vz"):
         return HypervisorFinding(
             "OpenVZ",
@@ -332,6 +371,8 @@ def _openvz(machine: Machine) -> HypervisorFinding:
 
 
 def _vserver(machine: Machine) -> HypervisorFinding:
+    if machine.is_arm:
+        return HypervisorFinding("Linux-VServer", *_X86_ALONE)
     if not machine.has("proc/virtual"):
         return HypervisorFinding(
             "Linux-VServer",

@@ -17,18 +17,12 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TypedDict
 
+from virtoll.host.processor import CLOCK_SOURCES, cpu_model, hypervisor
 from virtoll.host.readings import memory_bytes, read_text
 from virtoll.host.tuning import in_force
 from virtoll.lab.disks import DISKS, place_of_device
 
 _CPU = Path("sys/devices/system/cpu")
-_CLOCK_SOURCES = Path("sys/devices/system/clocksource/clocksource0")
-_HYPERVISOR_CLOCKS = {
-    "kvm-clock": "kvm",
-    "xen": "xen",
-    "hyperv_clocksource_tsc_page": "hyperv",
-    "hyperv_clocksource_msr": "hyperv",
-}
 
 
 class HostBlock(TypedDict):
@@ -64,11 +58,11 @@ def describe_host(packages: Collection[str] = (), root: Path = Path("/")) -> Hos
         fingerprint="",
         hostname_hash=_hash([machine_id, kernel.nodename])[:16],
         kernel=f"{kernel.release} {kernel.version} {kernel.machine}",
-        cpu_model=_cpu_field(root, "model name"),
+        cpu_model=cpu_model(root),
         cpus=cpus,
         memory_bytes=memory_bytes(root, "MemTotal"),
-        hypervisor=_hypervisor(root),
-        clock_source=read_text(root / _CLOCK_SOURCES / "current_clocksource"),
+        hypervisor=hypervisor(root),
+        clock_source=read_text(root / CLOCK_SOURCES / "current_clocksource"),
         timer_hz=_timer_hz(root, kernel.release),
         io_schedulers=_io_schedulers(root),
         data_disk=_device_under(DISKS, root),
@@ -85,28 +79,6 @@ def describe_host(packages: Collection[str] = (), root: Path = Path("/")) -> Hos
 
 def _hash(values: list[object]) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
-
-
-def _cpu_field(root: Path, field: str) -> str | None:
-    """A field of the first processor in /proc/cpuinfo."""
-    for line in (read_text(root / "proc/cpuinfo") or "").splitlines():
-        name, _, value = line.partition(":")
-        if name.strip() == field:
-            return value.strip()
-    return None
-
-
-def _hypervisor(root: Path) -> str | None:
-    """What this host itself runs under, from the most to the least telling source; None on bare metal."""
-    named = read_text(root / "sys/hypervisor/type")
-    if named:
-        return named
-    if "hypervisor" not in (_cpu_field(root, "flags") or "").split():
-        return None
-    for clock in (read_text(root / _CLOCK_SOURCES / "available_clocksource") or "").split():
-        if clock in _HYPERVISOR_CLOCKS:
-            return _HYPERVISOR_CLOCKS[clock]
-    return read_text(root / "sys/class/dmi/id/sys_vendor") or "unknown"
 
 
 def _timer_hz(root: Path, release: str) -> int | None:

@@ -26,12 +26,16 @@ class Names(NamedTuple):
 
 
 class Package(NamedTuple):
-    """A Debian package; ``programs``: those of it that are started, none where it brings files alone."""
+    """A Debian package; ``programs``: those of it that are started, none where it brings files alone.
+
+    ``machines``: those that Debian has it for (``uname -m``), empty: all.
+    """
 
     name: str
     purpose: str
     programs: tuple[str, ...] = ()
     elsewhere: Names = Names()
+    machines: tuple[str, ...] = ()
 
 
 def _everywhere(name: str) -> Names:
@@ -92,7 +96,7 @@ FOR_PLATFORMS = (
         ("systemd-nspawn",),
         Names("systemd-container", "systemd", "systemd-container"),
     ),
-    Package("user-mode-linux", "User-mode Linux", ("linux.uml",)),
+    Package("user-mode-linux", "User-mode Linux", ("linux.uml",), machines=("x86_64",)),
     Package("xorriso", "the image as a CD-ROM", ("xorriso",), Names("xorriso", "libisoburn", "xorriso", "xorriso")),
 )
 # What makes the image with the workloads' tools: no experiment of the agent's own jobs needs it.
@@ -122,8 +126,14 @@ def needed(machine: str, *, platforms: bool = False, tools: bool = False) -> tup
     """
     emulator = (EMULATORS[machine],) if machine in EMULATORS else ()
     more = (*(FOR_PLATFORMS if platforms else ()), *(FOR_TOOLS if tools else ()))
-    first = {package.name: package for package in reversed((*TO_RUN, *emulator, *more))}
+    here = on_machine((*TO_RUN, *emulator, *more), machine)
+    first = {package.name: package for package in reversed(here)}
     return tuple(first[name] for name in sorted(first))
+
+
+def on_machine(packages: Iterable[Package], machine: str) -> tuple[Package, ...]:
+    """Those that Debian has for such a machine (``uname -m``)."""
+    return tuple(one for one in packages if not one.machines or machine in one.machines)
 
 
 def parse_installed(listing: str) -> frozenset[str]:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from virtoll.errors import ImageError
 from virtoll.image.cache import Cache, Progress, default_cache, file_digest
-from virtoll.image.debian import find_program, run
+from virtoll.image.debian import architecture, find_program, run
 from virtoll.image.guest import GuestImage
 
 _RECIPE = 2  # raise it when what is made from the same inputs changes
@@ -48,8 +48,13 @@ def boot_disk(
 
     ``drives``: the guest has drives of its own, and needs their modules.
 
-    Raises ImageError where xorriso or ISOLINUX is not installed, or fails.
+    Raises ImageError where xorriso or ISOLINUX is not installed, or fails, and where the image is for no PC.
     """
+    if architecture() != "amd64":
+        raise ImageError(
+            f"A disk that boots the guest image starts an x86-64 machine, and the image here is for {architecture()}: "
+            "run Virtoll on an x86-64 machine."
+        )
     if "\n" in kernel_line or len(kernel_line) > _LINE_CHARACTERS:
         raise ImageError(f"a kernel's line has no line breaks and at most {_LINE_CHARACTERS} characters")
     cache = cache or default_cache()

@@ -58,9 +58,11 @@ def locked_kernel() -> LockedKernel:
     """The lock's kernel for this machine's architecture; `ImageError` where Debian has none that is tried."""
     architecture = debian.architecture()
     try:
-        return _lock()[architecture]
+        return locked_kernels()[architecture]
     except KeyError:
-        raise ImageError(f"There is no guest kernel for {architecture}: use one of {', '.join(_lock())}.") from None
+        raise ImageError(
+            f"There is no guest kernel for {architecture}: use one of {', '.join(locked_kernels())}."
+        ) from None
 
 
 def kernel_package(
@@ -121,7 +123,8 @@ def kernel_download(cache: Cache) -> KernelDownload | None:
 
 
 @once
-def _lock() -> Mapping[str, LockedKernel]:
+def locked_kernels() -> Mapping[str, LockedKernel]:
+    """The lock's kernel for each architecture, by Debian's name for it."""
     document = yaml.safe_load((files("virtoll.image") / "kernels.yaml").read_text(encoding="utf-8"))
     return {name: LockedKernel(**{**one, "urls": tuple(one["urls"])}) for name, one in document.items()}
 

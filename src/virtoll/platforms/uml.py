@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
 import shutil
 import signal
 import subprocess
@@ -38,6 +39,7 @@ from virtoll.platforms.process_guest import AgentGuest, quota_group, root_disk, 
 _MIB = 2**20
 _NEEDED = 1 << 12 | 1 << 13  # NET_ADMIN and NET_RAW: packet sockets and taps
 _BINARY = "linux.uml"
+_MACHINE = "x86_64"  # Linux has User-mode Linux for x86 alone
 _ADAPTS_TO_VECTOR_STATE = (6, 13)
 _PRELOADED = Path(__file__).with_name("uml_xstate.c")
 _STOP_SECONDS = 30.0
@@ -132,6 +134,9 @@ class UserModeLinux(Platform[UmlParameters]):
 
     def probe(self, site: Site) -> Probe:
         """Boot a guest without network and wait for its agent."""
+        if platform.machine() != _MACHINE:
+            why = f"User-mode Linux is for {_MACHINE} alone, and this machine is {platform.machine()}"
+            return Probe.unusable(None, why, f"measure it on {_MACHINE}")
         if site.this_machine.which(_BINARY) is None:
             return self.without_program(_BINARY)
         version = f"UML {_version(site)}"

@@ -10,6 +10,7 @@ emulator. It is built there too, so that the right objects are known.
 from __future__ import annotations
 
 import hashlib
+import platform
 import re
 import shlex
 from collections.abc import Sequence
@@ -38,21 +39,42 @@ _REPRODUCIBLE = (
     "KBUILD_BUILD_HOST=guest",
     "KBUILD_BUILD_VERSION=1",
 )
-# Of the archive, what the smallest configuration of a PC and that directory needs: a twentieth of it.
+# Of the archive, what the smallest configuration of the guest's architecture and that directory needs: a twentieth of
+# it. tar refuses a pattern that nothing is like, so each architecture has its own.
+_ARCHITECTURES: Final[dict[str, tuple[str, ...]]] = {
+    "x86_64": (
+        "arch/x86/Kbuild",
+        "arch/x86/Makefile*",
+        "arch/x86/boot/*",
+        "arch/x86/configs/*",
+        "arch/x86/entry/*",
+        "arch/x86/include/*",
+        "arch/x86/kernel/asm-offsets*",
+        "arch/x86/realmode/*",
+        "arch/x86/tools/*",
+    ),
+    "aarch64": (
+        "arch/arm64/Kbuild",
+        "arch/arm64/Makefile*",
+        "arch/arm64/boot/Makefile",
+        "arch/arm64/boot/dts/*Makefile",
+        "arch/arm64/configs/*",
+        "arch/arm64/include/*",
+        "arch/arm64/kernel/asm-offsets*",
+        "arch/arm64/kernel/vdso/*",
+        "arch/arm64/tools/*",
+        "arch/x86/entry/syscalls/syscall_32.tbl",  # what every architecture's system calls are compared with
+        "include/acpi/*",
+        "include/clocksource/*",
+        "include/kvm/*",
+        "lib/vdso/*",
+    ),
+}
 _QUICK_MEMBERS = (
     "Kbuild",
     "Kconfig",
     "Makefile",
     "*/Kconfig*",
-    "arch/x86/Kbuild",
-    "arch/x86/Makefile*",
-    "arch/x86/boot/*",
-    "arch/x86/configs/*",
-    "arch/x86/entry/*",
-    "arch/x86/include/*",
-    "arch/x86/kernel/asm-offsets*",
-    "arch/x86/realmode/*",
-    "arch/x86/tools/*",
     "include/asm-generic/*",
     "include/crypto/*",
     "include/linux/*",
@@ -79,7 +101,7 @@ class _Size:
     ``beside``: the tree is made once beside the peer, and the guest gets a copy.
     """
 
-    members: tuple[str, ...]
+    members: tuple[str, ...]  # of every architecture; the guest's are its own besides
     configured: tuple[str, ...]
     targets: tuple[str, ...]
     beside: bool
@@ -192,7 +214,7 @@ class KernelCompile(ProgramWorkload[KernelCompileParameters]):
         seconds = 60.0 + 200.0 * size.prepare_seconds
         if not size.beside and self._unpacks:
             run(guest, ["cksum", ARCHIVE], seconds)  # into the page cache, as the tree is otherwise
-            first = unpack_command(folder, size.members)
+            first = unpack_command(folder, members_of(size.members, platform.machine()))
             write(guest, _makefile(folder), makefile(folder, first, (*size.configured, "all")))
             return None
         if not size.beside:
@@ -219,7 +241,7 @@ class KernelCompile(ProgramWorkload[KernelCompileParameters]):
 
     def _make_tree(self, maker: Caller, folder: str, size: _Size, seconds: float, jobs: int) -> None:
         """Unpack and configure."""
-        run(maker, unpack_command(folder, size.members), seconds)
+        run(maker, unpack_command(folder, members_of(size.members, platform.machine())), seconds)
         for target in size.configured:
             run(maker, make_command(folder, (target,), jobs), seconds, self.limit_bytes)
 
@@ -293,6 +315,11 @@ def hash_command(folder: str, targets: tuple[str, ...]) -> list[str]:
 
 def _below(folder: str, targets: tuple[str, ...]) -> list[str]:
     return [f"{folder}/{KERNEL_SOURCE}/{target}" for target in targets]
+
+
+def members_of(members: tuple[str, ...], machine: str) -> tuple[str, ...]:
+    """With those of an architecture (``uname -m``: a guest's is its host's); all of the archive stays all of it."""
+    return (*members, *_ARCHITECTURES.get(machine, ())) if members else ()
 
 
 def unpack_command(folder: str, members: tuple[str, ...]) -> list[str]:

@@ -25,7 +25,7 @@ pub fn collect() -> Machine {
         machine: sys::machine(),
         cpus_online: cpu_list(online.as_deref()).or_else(sys::online_processors),
         cpus_allowed: cpu_list(status_field("Cpus_allowed_list").as_deref()),
-        cpu_model: cpu_field(&processors, &["model name", "Model"]).map(str::to_owned),
+        cpu_model: cpu_model(&processors),
         cpu_flags: flags.iter().map(|flag| (*flag).to_owned()).collect(),
         memory_total_bytes: memory_total_bytes(),
         memory_installed_bytes: memory_installed_bytes(
@@ -69,6 +69,18 @@ pub(super) fn status_field(name: &str) -> Option<String> {
         let (field, value) = line.split_once(':')?;
         (field == name).then(|| value.trim().to_owned())
     })
+}
+
+/// As the kernel names it; of Arm's processors the numbers by which they name themselves, which tell two apart.
+fn cpu_model(processors: &str) -> Option<String> {
+    let numbers = || {
+        let field = |name| cpu_field(processors, &[name]);
+        let (maker, part) = (field("CPU implementer")?, field("CPU part")?);
+        let (variant, revision) = (field("CPU variant")?, field("CPU revision")?);
+        Some(format!("implementer {maker}, part {part}, variant {variant}, revision {revision}"))
+    };
+    let named = |names| cpu_field(processors, names).map(str::to_owned);
+    named(&["model name"]).or_else(numbers).or_else(|| named(&["Model"]))
 }
 
 /// How many processors a list such as `0-3,8` names.
@@ -138,6 +150,17 @@ mod tests {
         assert_eq!(cpu_list(Some("0")), Some(1));
         assert_eq!(cpu_list(Some("")), None);
         assert_eq!(cpu_list(None), None);
+    }
+
+    #[test]
+    fn processors_without_a_name_are_told_by_their_numbers() {
+        let arm = "processor\t: 0\nFeatures\t: fp asimd\nCPU implementer\t: 0x41\nCPU architecture: 8\n\
+                   CPU variant\t: 0x4\nCPU part\t: 0xd0b\nCPU revision\t: 1\n\nModel\t: Raspberry Pi 5\n";
+        let numbers = "implementer 0x41, part 0xd0b, variant 0x4, revision 1";
+        assert_eq!(cpu_model(arm).as_deref(), Some(numbers));
+        assert_eq!(cpu_model("model name\t: Test 3000\n").as_deref(), Some("Test 3000"));
+        assert_eq!(cpu_model("Model\t: A Board\n").as_deref(), Some("A Board"));
+        assert_eq!(cpu_model(""), None);
     }
 
     #[test]

@@ -182,6 +182,12 @@ impl<T> Drop for Shared<T> {
     }
 }
 
+/// The verifier's log: up to the first NUL. Behind it is what was there before the verifier went back in its log.
+fn log_text(log: &[u8]) -> String {
+    let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
+    String::from_utf8_lossy(&log[..end]).into_owned()
+}
+
 /// Loads a program; on a refusal once more with the verifier's log.
 pub(crate) fn load_program(name: &str, instructions: &[u64]) -> io::Result<OwnedFd> {
     let mut attributes = LoadAttributes {
@@ -201,10 +207,9 @@ pub(crate) fn load_program(name: &str, instructions: &[u64]) -> io::Result<Owned
     attributes.log_level = 1;
     attributes.log_bytes = LOG_BYTES as u32;
     attributes.log = log.as_mut_ptr() as u64;
-    bpf(PROGRAM_LOAD, &mut attributes).map(owned).map_err(|cause| {
-        let log = String::from_utf8_lossy(&log);
-        refused(&format!("load the XDP program {name}"), &cause, log.trim_end_matches('\0'))
-    })
+    bpf(PROGRAM_LOAD, &mut attributes)
+        .map(owned)
+        .map_err(|cause| refused(&format!("load the XDP program {name}"), &cause, &log_text(&log)))
 }
 
 /// Attaches a program to an interface for as long as the descriptor is open.
@@ -263,4 +268,17 @@ pub(crate) fn run_once(program: BorrowedFd<'_>, frame: &[u8]) -> io::Result<(u32
         .map_err(|cause| refused("run the XDP program", &cause, ""))?;
     output.truncate(attributes.out_bytes as usize);
     Ok((attributes.result, output))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_verifier_took_back_is_not_in_its_log() {
+        let log = b"R4 unbounded memory access\nprocessed 9 insns\n\0from 568 to 569: safe\n\0\0";
+        assert_eq!(log_text(log), "R4 unbounded memory access\nprocessed 9 insns\n");
+        assert_eq!(log_text(b"all of it"), "all of it");
+        assert_eq!(log_text(b"\0\0"), "");
+    }
 }

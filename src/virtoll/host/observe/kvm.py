@@ -63,9 +63,12 @@ class KvmExits(CounterObserver):
 
 
 def exits(folder: Path) -> dict[str, int]:
-    """The counts of one machine's folder that are of exits: ``kvm:exits`` is of all of them."""
+    """The counts of one machine's folder that are of exits: ``kvm:exits`` is of all of them.
+
+    x86 names them ``io_exits``, Arm ``wfi_exit_stat`` and ``mmio_exit_kernel``.
+    """
     found = {}
-    for file in sorted(folder.glob("*exits")):
+    for file in sorted({*folder.glob("*exits"), *folder.glob("*_exit_*")}):
         numbers = read_numbers([file])
         if numbers is not None:
             found[f"kvm:{file.name.replace('_', ' ')}"] = numbers[0]

@@ -77,6 +77,8 @@ class LibvirtParameters(ClockSetting, Attached):
         kinds = {CONTAINERS: (), XEN: tuple(_XEN_KINDS), TEST: ()}.get(self.uri, ("q35", "pc", "virt"))
         if self.machine is not None and self.machine not in kinds:
             _refuse(f"machine {self.machine} is not one of {self.uri}'s: {', '.join(kinds) or 'leave it out'}")
+        if self.channel == "serial" and (self.machine or _MACHINES.get(platform.machine())) == "virt":
+            _refuse("machine virt has one serial port, which is the console; leave 'channel' out")
         if self.container and self.clocksource is not None:
             _refuse("clocksource is of guests with a kernel of their own, and a container has the host's; leave it out")
         return self
@@ -236,6 +238,8 @@ def _machine(top: ET.Element, parameters: LibvirtParameters, files: GuestFiles) 
     _add(system, "cmdline", kernel_arguments(parameters, on_disk=files.disk is not None))
     if platform.machine() == "x86_64":
         _add(_add(top, "features"), "acpi")
+    elif platform.machine() == "aarch64" and parameters.domain_type != "kvm":
+        _add(_add(top, "features"), "gic", version="3")  # the default of the emulated one serves 8 CPUs
     _add(top, "cpu", mode="host-passthrough" if parameters.domain_type == "kvm" else "maximum")
 
 

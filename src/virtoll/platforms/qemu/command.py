@@ -35,6 +35,9 @@ _CONSOLES = {"x86_64": "ttyS", "aarch64": "ttyAMA"}
 MACHINES = {"x86_64": ("q35", "pc", "microvm"), "aarch64": ("virt",)}
 """Machine types by the host's architecture, the default first."""
 
+# Its default interrupt controller serves 8 CPUs under emulation.
+_MACHINE_ARGUMENTS = {"virt": "virt,gic-version=max"}
+
 Machine = Literal["q35", "pc", "microvm", "virt"]
 _DEFAULT_MACHINE: Machine = "virt" if platform.machine() == "aarch64" else "q35"
 
@@ -87,6 +90,8 @@ class QemuParameters(KernelSettings, AttachedMachine):
             _refuse(f"machine microvm {why}; allowed there: virtio-net, virtio-blk, virtio-serial")
         if machine == "virt" and value == "ide":
             _refuse("machine virt has no IDE controller; allowed there: none, virtio-blk, nvme")
+        if machine == "virt" and value == "serial":
+            _refuse("machine virt has one serial port, which is the console; allowed there: virtio-serial")
         return value
 
     @field_validator("vhost", "queues")
@@ -188,7 +193,7 @@ def machine_command(
     """Everything that follows accelerator and CPU model, without NICs (``nic_arguments``)."""
     return [
         "-machine",
-        parameters.machine,
+        _MACHINE_ARGUMENTS.get(parameters.machine, parameters.machine),
         "-smp",
         str(request.vcpus),
         "-m",

@@ -1,0 +1,76 @@
+"""The short form of the part *arm64*, which needs an emulator: what is told of tests and steps; what is left out."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+from benches.survive import arm64, arm64_inside
+from benches.survive.arm64_root import Step
+from tests.support.commands import REPOSITORY
+
+SAID = """\
+running 3 tests
+test one ... ok
+test two::three ... FAILED
+test four ... ignored
+
+test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.10s
+"""
+
+
+def test_a_failed_test_is_told_by_name() -> None:
+    row = arm64._tests_row("tests of `x`", "somewhere", SAID, 2.4)
+    assert str(row) == "| tests of `x` | somewhere | 1 passed, 1 failed, 1 ignored (2 s) |"
+    assert row.wrong == ["failed: two::three"]
+
+
+def test_a_program_without_a_result_is_told() -> None:
+    assert arm64._tests_row("tests of `x`", "somewhere", "Segmentation fault", 1.0).wrong == ["it came to no result"]
+
+
+def test_what_user_emulation_cannot_do_is_a_test_program_of_ours() -> None:
+    there = {path.stem for path in REPOSITORY.glob("crates/*/tests/*.rs")}
+    assert set(arm64.NOT_UNDER_USER_EMULATION) <= there
+    for path in REPOSITORY.glob("crates/agent/tests/*.rs"):
+        assert path.stem in arm64.NOT_UNDER_USER_EMULATION, f"{path.stem} starts the agent, which takes arm64's kernel"
+
+
+def test_the_machines_steps_are_run_one_after_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the program that is the machine's, on files of this test's own."""
+    monkeypatch.setattr(arm64_inside, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(arm64_inside, "STEPS", tmp_path / "steps.json")
+    monkeypatch.setattr(arm64_inside, "LEFT", tmp_path / "left.tar")
+    steps = [
+        {"name": "good", "argv": ["echo", "hello"], "seconds": 60, "folder": str(tmp_path)},
+        {"name": "bad", "argv": ["false"], "seconds": 60, "folder": str(tmp_path)},
+        {"name": "missing", "argv": ["/no/such/program"], "seconds": 60, "folder": str(tmp_path)},
+        {"name": "endless", "argv": ["sleep", "inf"], "seconds": 0, "folder": str(tmp_path)},
+    ]
+    (tmp_path / "steps.json").write_text(json.dumps(steps), encoding="utf-8")
+    console = tmp_path / "console.txt"
+    with console.open("w", encoding="utf-8") as said:
+        monkeypatch.setattr(sys, "stdout", said)
+        arm64_inside.main()
+    ended = {one["name"]: one["code"] for one in arm64._told(console) if "code" in one}
+    assert ended == {"good": 0, "bad": 1, "missing": 127, "endless": None}
+    with tarfile.open(tmp_path / "left.tar") as archive:
+        assert archive.extractfile("results/good.txt").read() == b"hello\n"  # type: ignore[union-attr]
+
+
+def test_a_step_that_must_work_and_did_not_is_wrong(tmp_path: Path) -> None:
+    step = Step("run", ("true",), 1)
+    assert arm64._step_row(step, {"name": "run", "code": 0, "seconds": 3.0}, tmp_path, "there").wrong == []
+    assert arm64._step_row(step, {"name": "run", "code": 1, "seconds": 3.0}, tmp_path, "there").wrong
+    assert arm64._step_row(step, None, tmp_path, "there").wrong == ["not reached"]
+
+
+def test_an_unknown_part_is_refused() -> None:
+    command = [sys.executable, str(REPOSITORY / "benches/survive"), "arm64", "nothing"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "there is no part 'nothing'" in done.stderr
