@@ -31,7 +31,7 @@ _PROGRAM_FOLDERS: Final = ("usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/b
 _OF_DEBIAN: Final = (
     *("usr/lib/apt", "usr/lib/dpkg", "usr/share/dpkg", "usr/share/debconf", "usr/share/perl5/Debconf"),
     *("var/lib/dpkg", "var/lib/apt", "var/cache/apt", "var/cache/debconf", "etc/apt", "etc/dpkg", "etc/debian_version"),
-    *("usr/lib/systemd", "etc/systemd", "var/lib/systemd", "usr/lib/os-release", "etc/os-release"),
+    *("usr/lib/systemd", "etc/systemd", "var/lib/systemd", "etc/os-release", "usr/lib/os-release"),
     *("usr/bin/apt*", "usr/bin/dpkg*", "usr/sbin/dpkg*", "usr/bin/deb*", "usr/bin/systemd*", "usr/bin/*ctl"),
 )
 _OTHER_SYSTEM: Final = 'ID=other\nNAME="Another Linux"\nPRETTY_NAME="Another Linux"\n'
@@ -182,15 +182,16 @@ def _move_to_profile(root: Path) -> None:
 
 
 def command_in(
-    root: Path, argv: Sequence[str], *, folder: str = "/root", user: bool = False, network: bool = False
+    kind: Kind, root: Path, argv: Sequence[str], *, folder: str = "/root", user: bool = False, network: bool = False
 ) -> list[str]:
-    """What runs a program of the root as its first process, to be started in ``environment_of``.
+    """What runs a program of the root as its first process, to be started in ``environment``.
 
     In mount, PID, IPC and UTS namespaces, and without ``network`` in a network namespace with the loopback alone. With
     ``user`` as the ordinary user.
     """
+    place = [f"/{PROFILE}/env", f"PATH={kind.search_path}"] if kind is Kind.PROFILE else []
     apart = ["setpriv", "--pdeathsig", "KILL", "--", "unshare", "--ipc", "--uts", *([] if network else ["--net"]), "--"]
-    inside = fresh.command_in(root, argv if not user else _as_user(argv), Path(folder), {})
+    inside = fresh.command_in(root, [*place, *(_as_user(argv) if user else argv)], Path(folder), {})
     loopback = ["sh", "-c", f"ip link set lo up && exec {shlex.join(inside)}"]
     return [*apart, *(inside if network else loopback)]
 
@@ -205,9 +206,9 @@ def _as_user(argv: Sequence[str]) -> list[str]:
     return ["python3", "-c", code, *argv]
 
 
-def environment_of(kind: Kind) -> dict[str, str]:
+def environment() -> dict[str, str]:
     """A newcomer's environment there: nothing of this machine's but how it reaches the package registries."""
-    return {**fresh.environment(), "PATH": kind.search_path}
+    return {**fresh.environment(), "PATH": SYSTEM_PATH}
 
 
 def main(arguments: Sequence[str]) -> int:
