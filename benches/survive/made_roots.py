@@ -190,10 +190,14 @@ def command_in(
     ``user`` as the ordinary user.
     """
     place = [f"/{PROFILE}/env", f"PATH={kind.search_path}"] if kind is Kind.PROFILE else []
-    apart = ["setpriv", "--pdeathsig", "KILL", "--", "unshare", "--ipc", "--uts", *([] if network else ["--net"]), "--"]
     inside = fresh.command_in(root, [*place, *(_as_user(argv) if user else argv)], Path(folder), {})
-    loopback = ["sh", "-c", f"ip link set lo up && exec {shlex.join(inside)}"]
-    return [*apart, *(inside if network else loopback)]
+    end = ["setpriv", "--pdeathsig", "KILL", "--", "unshare", "--ipc", "--uts"]
+    if network:
+        return [*end, "--", *inside]
+    # A sysfs of its own network, and not this machine's, of which a sandbox may hide parts; the cgroups stay.
+    own = ["ip link set lo up", "mount --rbind /sys/fs/cgroup /mnt", "mount -t sysfs sysfs /sys"]
+    own += ["mount --rbind /mnt /sys/fs/cgroup", f"exec {shlex.join(inside)}"]
+    return [*end, "--mount", "--propagation", "private", "--net", "--", "sh", "-c", " && ".join(own)]
 
 
 def _as_user(argv: Sequence[str]) -> list[str]:
