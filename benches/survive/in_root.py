@@ -31,20 +31,25 @@ COMMANDS = (
     ("image", "build", "tiny"),
     ("clean",),
 )
-_PASSED_OVER = ("/proc", "/sys", "/dev", "/root/runs", "/root/.cache", "/var/cache/virtoll", "/var/tmp/roots")
+_PASSED_OVER = ("/proc", "/sys", "/dev", "/root/runs", "/root/.cache", "/var/cache/virtoll")
 _LAB = re.compile(rb"virtoll-[0-9a-f]{12}")
 
 
 def look(runs: Path, cache: str) -> dict[str, set[str]]:
     """What is there of each kind; ``runs`` and ``cache`` are what a run may write."""
-    processes = {name for name in os.listdir("/proc") if name.isdigit() and _command_line(name)}
+    processes = {one.name for one in Path("/proc").iterdir() if one.name.isdigit() and _command_line(one.name)}
     mounts = {line.split()[4] for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()}
     passed_over = (*_PASSED_OVER, str(runs), cache)
     files = set()
     for folder, folders, names in os.walk("/"):
         folders[:] = [one for one in folders if one != "__pycache__" and str(Path(folder, one)) not in passed_over]
         files |= {str(Path(folder, name)) for name in (*names, *folders)}
-    return {"processes": processes, "links": set(os.listdir("/sys/class/net")), "mounts": mounts, "files": files}
+    return {
+        "processes": processes,
+        "links": {one.name for one in Path("/sys/class/net").iterdir()},
+        "mounts": mounts,
+        "files": files,
+    }
 
 
 def _command_line(pid: str) -> bytes:

@@ -83,7 +83,7 @@ class Session:
 
 
 HEAD: Final = (
-    "| root | Python | user | works, by `doctor` | measured in `quick` | trials ok | others, with reason | left | wrong |\n"
+    "| root | Python | user | works, by `doctor` | measured in `quick` | trials ok | others, and why | left | wrong |\n"
     "| --- | --- | --- | --- | --- | ---: | --- | ---: | ---: |"
 )
 
