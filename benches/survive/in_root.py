@@ -1,8 +1,8 @@
 """What a person does with an installed Virtoll, done in a root by the root's own Python, with what is left after it.
 
-``python3 in_root.py VIRTOLL USER`` (an executable, and ``root`` or the ordinary user's name): the commands one after
-the other, then a run of the preset ``quick`` in one block. Prints one JSON object, ``Session`` of ``roots``. Standard
-library only, since a root has nothing else; it is to be the first process of its PID namespace, or a child of it.
+``python3 in_root.py VIRTOLL COMMANDS``: an executable, and as JSON the platforms that ``doctor`` is asked for and the
+argument lists after it. Prints one JSON object, which ``roots.session`` reads. Standard library only, since a root has
+nothing else; it is to be the first process of its PID namespace, or a child of it.
 """
 
 from __future__ import annotations
@@ -13,24 +13,10 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 SECONDS = 900
-COMMANDS = (
-    ("--version",),
-    ("--help",),
-    ("completion", "bash"),
-    ("list", "platforms"),
-    ("setup", "--print"),
-    ("plan", "quick"),
-    ("run", "quick", "--blocks", "1"),
-    ("report", "latest"),
-    ("watch", "latest"),
-    ("verify", "latest"),
-    ("list", "runs"),
-    ("image", "build", "tiny"),
-    ("clean",),
-)
 _PASSED_OVER = ("/proc", "/sys", "/dev", "/root/runs", "/root/.cache", "/var/cache/virtoll")
 _LAB = re.compile(rb"virtoll-[0-9a-f]{12}")
 
@@ -70,7 +56,7 @@ def cgroups_of(labs: set[bytes]) -> set[str]:
     }
 
 
-def call(virtoll: str, arguments: tuple[str, ...]) -> dict[str, object]:
+def call(virtoll: str, arguments: Sequence[str]) -> dict[str, object]:
     """One command: its exit code, what it printed, whether Python printed where it failed."""
     finished = subprocess.run([virtoll, *arguments], capture_output=True, text=True, timeout=SECONDS, check=False)
     said = finished.stdout + finished.stderr
@@ -79,15 +65,17 @@ def call(virtoll: str, arguments: tuple[str, ...]) -> dict[str, object]:
 
 def main(arguments: list[str]) -> int:
     """Print the session as JSON."""
-    virtoll, user = arguments
+    virtoll, (platforms, *commands) = arguments[0], json.loads(arguments[1])
     home = Path.home()
     os.chdir(home)
     runs, cache = home / "runs", os.environ.get("VIRTOLL_CACHE", str(home / ".cache"))
     call(virtoll, ("--version",))  # what Python compiles at its first start is nobody's leftover
     before = look(runs, cache)
-    doctor = subprocess.run([virtoll, "doctor", "--json"], capture_output=True, text=True, timeout=SECONDS, check=False)
-    words = call(virtoll, ("doctor",))
-    calls = [words, *(call(virtoll, one) for one in COMMANDS)]
+    doctor = subprocess.run(
+        [virtoll, "doctor", "--json", *platforms], capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    words = call(virtoll, ("doctor", *platforms))
+    calls = [words, *(call(virtoll, one) for one in commands)]
     after = look(runs, cache)
     trials: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
@@ -105,7 +93,6 @@ def main(arguments: list[str]) -> int:
     print(
         json.dumps(
             {
-                "user": user,
                 "python": sys.version.split()[0],
                 "doctor": json.loads(doctor.stdout) if doctor.stdout.startswith("{") else None,
                 "calls": calls,

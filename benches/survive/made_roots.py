@@ -14,12 +14,14 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
 from tools import fresh
 
+REPOSITORY: Final = Path(__file__).resolve().parents[2]
 PYTHON: Final = ("python3", "python3-venv")
 USER: Final = "someone"
 USER_ID: Final = 1000
@@ -92,6 +94,37 @@ def make_root(kind: Kind, folder: Path, packages: Sequence[str] = ()) -> None:
     if not kind.is_debian:
         replaced = _base_programs(folder, packages) if kind is Kind.BARE else ()
         as_bare(folder, kind, replaced)
+
+
+def made_of_this_machine(root: Path, busybox: Path, programs: Sequence[str] = ()) -> dict[str, str]:
+    """A bare root without any download: busybox, this interpreter, and those programs of this machine's by name.
+
+    Returns for folders of this machine the places where the root must find them: libraries, this clone, its Python.
+    """
+    for name in ("usr/bin", "etc", "root", "proc", "dev", "sys", "run", "tmp", "var/tmp", "mnt", "opt"):
+        (root / name).mkdir(parents=True, exist_ok=True)
+    for name in ("bin", "sbin", "usr/sbin"):
+        (root / name).symlink_to("usr/bin" if "/" not in name else "bin")
+    libraries = {}
+    for folder in ("lib", "lib32", "lib64"):
+        if (place := Path("/usr", folder)).is_dir():
+            libraries[str(place)] = str(place)
+            (root / folder).symlink_to(f"usr/{folder}")
+    shutil.copy("/etc/ld.so.cache", root / "etc")
+    shutil.copyfile(busybox, root / _BUSYBOX)
+    (root / _BUSYBOX).chmod(0o755)
+    interpreter = Path(sys.executable).resolve()
+    (root / interpreter.relative_to("/")).parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(interpreter, root / interpreter.relative_to("/"))
+    if interpreter != Path("/usr/bin/python3"):
+        (root / "usr/bin/python3").symlink_to(interpreter)
+    for name in programs:
+        shutil.copy(str(shutil.which(name, path=SYSTEM_PATH)), root / "usr/bin" / name)
+    as_bare(root, Kind.BARE)
+    for name, line in {"passwd": "root:x:0:0::/root:/bin/sh\n", "group": "root:x:0:\n"}.items():
+        (root / "etc" / name).write_text(line, encoding="ascii")
+    add_user(root)
+    return {**libraries, **{folder: folder for folder in (sys.prefix, str(REPOSITORY))}}
 
 
 def add_user(root: Path) -> None:
@@ -181,18 +214,29 @@ def _move_to_profile(root: Path) -> None:
         (root / "usr/bin" / name).symlink_to(f"/{PROFILE}/{name}")
 
 
-def command_in(
-    kind: Kind, root: Path, argv: Sequence[str], *, folder: str = "/root", user: bool = False, network: bool = False
-) -> list[str]:
+@dataclass(frozen=True)
+class Start:
+    """How a program of a root is started: in which folder of it, as whom, with or without this machine's network.
+
+    ``read_only``: for folders of this machine the places in the root where they are found.
+    """
+
+    folder: str = "/root"
+    user: bool = False
+    network: bool = False
+    read_only: Mapping[str, str] = field(default_factory=dict)
+
+
+def command_in(kind: Kind, root: Path, argv: Sequence[str], start: Start = Start()) -> list[str]:
     """What runs a program of the root as its first process, to be started in ``environment``.
 
-    In mount, PID, IPC and UTS namespaces, and without ``network`` in a network namespace with the loopback alone. With
-    ``user`` as the ordinary user.
+    In mount, PID, IPC and UTS namespaces, and without ``network`` in a network namespace with the loopback alone.
     """
     place = [f"/{PROFILE}/env", f"PATH={kind.search_path}"] if kind is Kind.PROFILE else []
-    inside = fresh.command_in(root, [*place, *(_as_user(argv) if user else argv)], Path(folder), {})
+    argv = _as_user(argv) if start.user else argv
+    inside = fresh.command_in(root, [*place, *argv], Path(start.folder), start.read_only)
     end = ["setpriv", "--pdeathsig", "KILL", "--", "unshare", "--ipc", "--uts"]
-    if network:
+    if start.network:
         return [*end, "--", *inside]
     # A sysfs of its own network, and not this machine's, of which a sandbox may hide parts; the cgroups stay.
     own = ["ip link set lo up", "mount --rbind /sys/fs/cgroup /mnt", "mount -t sysfs sysfs /sys"]

@@ -19,11 +19,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from benches.survive.made_roots import USER, Kind, command_in, environment, make_root
+from benches.survive.made_roots import REPOSITORY, USER, Kind, Start, command_in, environment, make_root
 from tests.support.wheels import build_wheel, copy_source
 
-ROOT: Final = Path(__file__).resolve().parents[2]
 VIRTOLL: Final = "/opt/virtoll/bin/virtoll"
+COMMANDS: Final = (
+    ("--version",),
+    ("--help",),
+    ("completion", "bash"),
+    ("list", "platforms"),
+    ("setup", "--print"),
+    ("plan", "quick"),
+    ("run", "quick", "--blocks", "1"),
+    ("report", "latest"),
+    ("watch", "latest"),
+    ("verify", "latest"),
+    ("list", "runs"),
+    ("image", "build", "tiny"),
+    ("clean",),
+)
 OWN_TOOLS: Final = ("e2fsprogs", "iproute2", "mount", "runc", "util-linux")
 """What has to be itself on a system of busybox."""
 _SECONDS: Final = 1500
@@ -59,7 +73,10 @@ ROOTS: Final = (
 
 @dataclass
 class Session:
-    """What came of one user's commands in a root; ``wrong``: what should not have been, in words."""
+    """What came of one user's commands in a root; ``wrong``: what should not have been, in words.
+
+    ``said``: the end of what each command printed, by its first word.
+    """
 
     root: Root
     user: str
@@ -68,6 +85,7 @@ class Session:
     trials: Mapping[str, int] = field(default_factory=dict)
     reasons: Mapping[str, int] = field(default_factory=dict)
     left: Sequence[str] = ()
+    said: Mapping[str, str] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
 
     def row(self) -> str:
@@ -88,17 +106,26 @@ HEAD: Final = (
 )
 
 
-def session(root: Root, folder: Path, user: str, virtoll: str = VIRTOLL) -> Session:
-    """One user's commands in a root where Virtoll is installed."""
+def session(
+    root: Root,
+    folder: Path,
+    user: str,
+    commands: Sequence[Sequence[str]] = COMMANDS,
+    given: Mapping[str, str] | None = None,
+    platforms: Sequence[str] = (),
+) -> Session:
+    """One user's commands in a root where Virtoll is installed.
+
+    ``given``: for folders of this machine the places in the root where they are found, for reading. ``platforms``:
+    which of them `doctor` is asked for; all without names.
+    """
     place = folder / ("root" if user == "root" else f"home/{USER}")
-    shutil.copy(ROOT / "benches/survive/in_root.py", folder / "opt/in_root.py")
+    shutil.copy(REPOSITORY / "benches/survive/in_root.py", folder / "opt/in_root.py")
+    asked = json.dumps([platforms, *commands])
+    start = Start(f"/{place.relative_to(folder)}", user=user != "root", read_only=given or {})
     finished = subprocess.run(
         command_in(
-            root.kind,
-            folder,
-            ["python3", "/opt/in_root.py", virtoll, user],
-            folder=f"/{place.relative_to(folder)}",
-            user=user != "root",
+            root.kind, folder, ["python3", "/opt/in_root.py", VIRTOLL, json.dumps([platforms, *commands])], start
         ),
         env=environment(),
         stdin=subprocess.DEVNULL,
@@ -114,6 +141,7 @@ def session(root: Root, folder: Path, user: str, virtoll: str = VIRTOLL) -> Sess
     document = json.loads(finished.stdout)
     found.python, found.left = document["python"], document["left"]
     found.trials, found.reasons = document["trials"], document["reasons"]
+    found.said = {one["argv"][0]: one["said"] for one in document["calls"]}
     doctor = document["doctor"]
     if doctor is not None:
         found.works = tuple(one["platform"] for one in doctor["platforms"] if one["available"])
@@ -144,7 +172,7 @@ def complaints(root: Root, document: Mapping[str, Any]) -> Iterator[str]:
 
 def wheel_into(folder: Path) -> Path:
     """The wheel of this clone, with the agent that was built here."""
-    finished = build_wheel(copy_source(folder / "source"), ROOT / "build" / "virtoll-agent", folder / "dist")
+    finished = build_wheel(copy_source(folder / "source"), REPOSITORY / "build" / "virtoll-agent", folder / "dist")
     if finished.returncode != 0:
         raise SystemExit(finished.stderr)
     (wheel,) = (folder / "dist").iterdir()
@@ -157,14 +185,14 @@ def prepared(root: Root, folder: Path, wheel: Path) -> None:
         make_root(root.kind, folder, root.packages)
     if not (folder / VIRTOLL.lstrip("/")).exists():
         shutil.copy(wheel, folder / "root")
-        shutil.copy(ROOT / "requirements.lock", folder / "root")
+        shutil.copy(REPOSITORY / "requirements.lock", folder / "root")
         _with_network(root, folder, ["sh", "-c", _INSTALL], (0,))
     _with_network(root, folder, [VIRTOLL, "setup"], (0,) if root.measures else (2,))
 
 
 def _with_network(root: Root, folder: Path, argv: Sequence[str], codes: tuple[int, ...]) -> None:
     finished = subprocess.run(
-        command_in(root.kind, folder, argv, network=True),
+        command_in(root.kind, folder, argv, Start(network=True)),
         env=environment(),
         stdin=subprocess.DEVNULL,
         capture_output=True,

@@ -253,7 +253,9 @@ class LackingTools(NamedTuple):
             return f"installed, where PATH does not look: {', '.join(self.programs)}"
         missing = [name for name in self.programs if name not in self.stand_ins]
         parts = [f"missing: {', '.join(missing)}"] if missing else []
-        parts += [f"busybox's or toybox's, which cannot make a lab: {', '.join(self.stand_ins)}"] if self.stand_ins else []
+        parts += (
+            [f"busybox's or toybox's, which cannot make a lab: {', '.join(self.stand_ins)}"] if self.stand_ins else []
+        )
         return "; ".join(parts)
 
     @property
