@@ -74,8 +74,7 @@ def main(arguments: list[str]) -> int:
     doctor = subprocess.run(
         [virtoll, "doctor", "--json", *platforms], capture_output=True, text=True, timeout=SECONDS, check=False
     )
-    words = call(virtoll, ("doctor", *platforms))
-    calls = [words, *(call(virtoll, one) for one in commands)]
+    calls = [call(virtoll, one) for one in commands]
     after = look(runs, cache)
     trials: Counter[str] = Counter()
     reasons: Counter[str] = Counter()

@@ -1,8 +1,9 @@
 """Root file systems that are not this machine's: Debian 12, 13 and sid, and three kinds that are no Debian.
 
-In each the wheel is installed by pip, `virtoll setup` is run, and then what a person does (``in_root``), as root and as
-an ordinary user, in mount, PID, IPC, UTS and network namespaces without a way out. `--only` names some of the roots,
-`--keep` a folder in which roots stay and are used again. Kernel, `/dev` and cgroups are this machine's.
+In each the wheel is installed by pip, or the Debian package by apt. `virtoll setup` is run, and then what a person does
+(``in_root``), as root and as an ordinary user, in mount, PID, IPC, UTS and network namespaces without a way out.
+`--only` names some of the roots, `--keep` a folder in which roots stay and are used again. Kernel, `/dev` and cgroups
+are this machine's.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any, Final
 
 from benches.survive.made_roots import REPOSITORY, USER, Kind, Start, command_in, environment, make_root
 from tests.support.wheels import build_wheel, copy_source
+from tools import deb
 
 VIRTOLL: Final = "/opt/virtoll/bin/virtoll"
 COMMANDS: Final = (
@@ -29,6 +31,7 @@ COMMANDS: Final = (
     ("completion", "bash"),
     ("list", "platforms"),
     ("setup", "--print"),
+    ("doctor",),
     ("plan", "quick"),
     ("run", "quick", "--blocks", "1"),
     ("report", "latest"),
@@ -52,18 +55,24 @@ python3 -m venv /opt/virtoll
 
 @dataclass(frozen=True)
 class Root:
-    """A root: which Debian packages it has besides Python, and whether something can be measured in it."""
+    """A root: which Debian packages it has besides Python, and whether something can be measured in it.
+
+    ``by_apt``: Virtoll is installed as the Debian package of that release, else its wheel by pip.
+    """
 
     name: str
     kind: Kind
     packages: tuple[str, ...] = ()
     measures: bool = True
+    by_apt: bool = False
 
 
 ROOTS: Final = (
     Root("Debian 12", Kind.DEBIAN_12),
     Root("Debian 13", Kind.DEBIAN_13),
     Root("Debian sid", Kind.DEBIAN_SID),
+    Root("Debian 12 by apt", Kind.DEBIAN_12, by_apt=True),
+    Root("Debian 13 by apt", Kind.DEBIAN_13, by_apt=True),
     Root("merged", Kind.MERGED, (*OWN_TOOLS, "procps", "qemu-system-x86")),
     Root("profile", Kind.PROFILE, (*OWN_TOOLS, "procps")),
     Root("bare", Kind.BARE, OWN_TOOLS),
@@ -124,9 +133,7 @@ def session(
     asked = json.dumps([platforms, *commands])
     start = Start(f"/{place.relative_to(folder)}", user=user != "root", read_only=given or {})
     finished = subprocess.run(
-        command_in(
-            root.kind, folder, ["python3", "/opt/in_root.py", VIRTOLL, json.dumps([platforms, *commands])], start
-        ),
+        command_in(root.kind, folder, ["python3", "/opt/in_root.py", VIRTOLL, asked], start),
         env=environment(),
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -183,7 +190,13 @@ def prepared(root: Root, folder: Path, wheel: Path) -> None:
     """Make the root, and install Virtoll in it as a person does, with a network."""
     if not (folder / "usr").exists():
         make_root(root.kind, folder, root.packages)
-    if not (folder / VIRTOLL.lstrip("/")).exists():
+    if root.by_apt and not (folder / VIRTOLL.lstrip("/")).exists():
+        os.environ.setdefault("SOURCE_DATE_EPOCH", "1700000000")
+        package = deb.make(deb.order_for(root.kind.suite, wheel), folder / "root")
+        _with_network(root, folder, ["apt-get", "update"], (0,))
+        install = ["apt-get", "install", "-y", "--no-remove", "--no-install-recommends", f"./{package.name}"]
+        _with_network(root, folder, install, (0,))
+    elif not (folder / VIRTOLL.lstrip("/")).exists():
         shutil.copy(wheel, folder / "root")
         shutil.copy(REPOSITORY / "requirements.lock", folder / "root")
         _with_network(root, folder, ["sh", "-c", _INSTALL], (0,))

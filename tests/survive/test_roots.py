@@ -49,7 +49,7 @@ def bare(folder: Path, monkeypatch: pytest.MonkeyPatch, *programs: str) -> dict[
 def test_where_busybox_has_the_names_of_what_makes_a_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its ``setpriv`` and ``ip`` lack options: they are named, and no privilege is said to be missing."""
     shown = bare(tmp_path / "root", monkeypatch)
-    commands = [["setup", "--print"], ["run", "/opt/short.yaml"]]
+    commands = [["setup", "--print"], ["doctor"], ["run", "/opt/short.yaml"]]
     found = roots.session(Root("bare", Kind.BARE, measures=False), tmp_path / "root", "root", commands, shown)
     assert found.wrong == []
     assert found.works == ()
