@@ -303,7 +303,7 @@ def test_missing_tools_are_named_with_this_hosts_command(debian: Path, monkeypat
     (debian / "ip").symlink_to("/bin/true")
     (check,) = (one for one in doctor.host_checks() if one.check == "tools")
     assert check.blocks
-    assert check.found == "missing: mount, umount, losetup, setpriv, unshare, nsenter"
+    assert check.found == "missing: mount, umount, losetup, setpriv, unshare, nsenter, taskset"
     assert (check.remedy, check.install) == ("apt-get install mount util-linux", ("mount", "util-linux"))
 
 

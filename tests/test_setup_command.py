@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,26 @@ def test_without_apt_the_programs_are_named_with_their_purpose(host: Path, capsy
     assert not [line for line in lines if line.split()[0] == "ip"]
     assert last.startswith("with pacman: pacman -S e2fsprogs util-linux ")
     assert last.split().count("util-linux") == 1
+
+
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+def test_busybox_under_the_names_of_programs_does_not_stand_for_them(
+    host: Path, capsys: pytest.CaptureFixture[str], link: Callable[[Path, Path], None]
+) -> None:
+    """Its ``ps`` alone is as good; with Alpine's names, whose util-linux brings all of its parts."""
+    program(host, "apk", "exit 1")
+    program(host, "busybox", "exit 0")
+    for name in ("ip", "mount", "umount", "losetup", "setpriv", "unshare", "nsenter", "taskset", "mke2fs", "ps"):
+        link(host / "busybox", host / name)
+    lacking = packages.lacking_tools()
+    assert lacking is not None
+    assert lacking.in_words.startswith("busybox's or toybox's, which cannot make a lab: ip, mount, umount, losetup, ")
+    assert lacking.stand_ins == lacking.programs
+    with pytest.raises(UsageError, match="this host lacks iproute2 and mount and util-linux, and has no apt"):
+        setup()
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith("with apk: apk add e2fsprogs iproute2 util-linux ")
+    assert "procps" not in last
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ Exit codes: the command's own, 1 when the root could not be made, 2 when this ma
 
 import argparse
 import contextlib
+import ctypes
 import json
 import os
 import shutil
@@ -33,6 +34,7 @@ _AUTHORITIES = Path("/usr/local/share/ca-certificates")
 _BUNDLE = Path("/etc/ssl/certs/ca-certificates.crt")
 _HOST_FILES = (Path("/etc/resolv.conf"), Path("/etc/hosts"))
 _CACHES = ("PIP_CACHE_DIR", "VIRTOLL_CACHE")
+_MNT_DETACH = 2  # <sys/mount.h>
 _KEPT_VARIABLES = ("http_proxy", "https_proxy", "no_proxy", "GOPROXY", "GOSUMDB", "PIP_INDEX_URL", *_CACHES)
 
 
@@ -148,7 +150,7 @@ def _inside(root: Path, folder: Path, argv: Sequence[str], read_only: Mapping[st
     old = root / "mnt"
     subprocess.run(["pivot_root", str(root), str(old)], check=True)
     os.chdir("/")
-    subprocess.run(["umount", "--lazy", "/mnt"], check=True)
+    _detach("/mnt")
     os.chdir(folder)
     child = os.posix_spawnp(argv[0], list(argv), os.environ)
     while True:  # the first process of a PID namespace is the parent of all orphans
@@ -166,6 +168,13 @@ def _folder_in(root: Path, name: str) -> Path:
 
 def _mount(*arguments: str) -> None:
     subprocess.run(["mount", *arguments], check=True)
+
+
+def _detach(mount: str) -> None:
+    """As ``umount --lazy``, which not every root has."""
+    library = ctypes.CDLL(None, use_errno=True)
+    if library.umount2(os.fsencode(mount), _MNT_DETACH) != 0:
+        raise OSError(ctypes.get_errno(), f"{mount} is not detached")
 
 
 @contextlib.contextmanager

@@ -20,6 +20,7 @@ PARTS = {
     "guests": "guests that lie, flood and forge",
     "endurance": "hours of a campaign, hundreds of guests",
     "isolation": "what root in each kind of guest may reach, tried in real guests",
+    "roots": "other systems as root file systems: Debian 12, 13 and sid, and some that are no Debian",
     "arm64": "agent, tests and a run on arm64, under emulation",
     "inputs": "generated experiments, damaged run folders and packed archives, odd SSH hosts",
     "sanitizers": "the agent's tests and real runs under AddressSanitizer, LeakSanitizer and ThreadSanitizer",

@@ -10,6 +10,12 @@ from virtoll.platforms.qemu.command import QemuParameters, confinement
 from virtoll.stats.reach import capability_names
 
 OLD = "-runas user     change to user id user just before starting the VM\n"
+NEWEST = """\
+-run-with [async-teardown=on|off][,chroot=dir]
+          [,exit-with-parent=on|off][,user=username|uid:gid]
+                Set miscellaneous QEMU process lifecycle options:
+-msg [timestamp=on|off][,guest-name=on|off]
+"""
 NEW = "-run-with [async-teardown=on|off][,chroot=dir][user=username|uid:gid]\n"
 STRICT = QemuParameters()
 
@@ -17,7 +23,8 @@ STRICT = QemuParameters()
 def test_qemu_leaves_root_as_its_version_is_told() -> None:
     filters = "on,obsolete=deny,spawn=deny,resourcecontrol=deny"
     assert confinement(STRICT, OLD, root=True) == ["-sandbox", filters, "-runas", "65534:65534"]
-    assert confinement(STRICT, NEW, root=True) == ["-sandbox", filters, "-run-with", "user=65534:65534"]
+    for told in (NEW, NEWEST):
+        assert confinement(STRICT, told, root=True) == ["-sandbox", filters, "-run-with", "user=65534:65534"]
 
 
 def test_qemu_that_leaves_nobody_may_become_nobody_else() -> None:

@@ -287,22 +287,11 @@ def _user() -> Check:
 
 def _tools() -> Check:
     """The programs that make a lab; where they are only hidden from PATH, that is the remedy."""
-    lacking = [
-        (tool, one.name)
-        for one in packages.TO_RUN
-        if one.name in packages.TO_MEASURE
-        for tool in one.programs
-        if shutil.which(tool) is None
-    ]
-    if not lacking:
+    lacking = packages.lacking_tools()
+    if lacking is None:
         return Check("tools", "all there", True)
-    tools = ", ".join(tool for tool, _ in lacking)
-    hidden = [packages.beyond_path(tool) for tool, _ in lacking]
-    if all(hidden):
-        remedy = packages.how_to_reach(*(path for path in hidden if path))
-        return Check("tools", f"installed, where PATH does not look: {tools}", False, remedy, blocks=True)
-    names = tuple(dict.fromkeys(name for _, name in lacking))
-    return Check("tools", f"missing: {tools}", False, packages.how_to_install(*names), blocks=True, install=names)
+    install = () if lacking.hidden else lacking.debian
+    return Check("tools", lacking.in_words, False, lacking.remedy, blocks=True, install=install)
 
 
 def kernel_check(release: str) -> Check:

@@ -33,14 +33,32 @@ def check_lab() -> None:
 
     On a kernel that is too old one can be made, and much fails: stderr says so.
     """
-    from virtoll.lab.launch import newer_kernel_needed, probe_namespaces
+    from virtoll.lab.launch import newer_kernel_needed, other_system, probe_namespaces
 
-    reason = probe_namespaces()
+    reason = other_system() or _missing_tools() or probe_namespaces()
     if reason is not None:
         raise UsageError(reason)
     remedy = newer_kernel_needed(platform.release())
     if remedy is not None:
         say_on_stderr(f"virtoll: Linux {platform.release()} is too old for much of this; {remedy}")
+
+
+def _missing_tools() -> str | None:
+    """The programs that make a lab and are not there, in one sentence; None where all are."""
+    from virtoll.host.packages import lacking_tools
+
+    lacking = lacking_tools()
+    if lacking is None:
+        return None
+    if lacking.hidden:
+        return f"{', '.join(lacking.programs)}: installed, where PATH does not look; {lacking.remedy}"
+    missing = [name for name in lacking.programs if name not in lacking.stand_ins]
+    parts = [f"{', '.join(missing)}: not found on this host"] if missing else []
+    parts += [f"{', '.join(lacking.stand_ins)}: busybox's or toybox's, which make no lab"] if lacking.stand_ins else []
+    return (
+        f"{'; '.join(parts)}; 'virtoll setup' installs what a run needs, or names it "
+        f"(this alone: {' and '.join(lacking.debian)}, as Debian calls it)"
+    )
 
 
 def prepare_outside(*images: str, kernel: bool, kernels: Iterable[Path] = ()) -> None:

@@ -10,6 +10,7 @@ import typer
 
 from virtoll.cli import complete
 from virtoll.cli.groups import Cli
+from virtoll.cli.lab import check_lab
 from virtoll.cli.output import say, show_table
 from virtoll.errors import UsageError
 
@@ -141,6 +142,7 @@ def hold(kind: Kind) -> None:
 
     interactive_nested.known_kind(kind)
     if inside_lab() is None:
+        check_lab()
         with interactive_nested.only_one(kind):
             sys.exit(run_in_lab(["nested", "hold", kind]))
     interactive_nested.hold(kind)

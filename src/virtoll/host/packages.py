@@ -42,7 +42,7 @@ def _everywhere(name: str) -> Names:
     return Names(name, name, name, name)
 
 
-_OF_UTIL_LINUX = Names("util-linux", "util-linux", "util-linux")
+_OF_UTIL_LINUX = Names("util-linux", "util-linux", "util-linux", "util-linux")  # Alpine's brings all of its parts
 _SYSLINUX = _everywhere("syslinux")
 TO_RUN = (
     Package("ca-certificates", "package downloads over TLS", (), _everywhere("ca-certificates")),
@@ -51,7 +51,7 @@ TO_RUN = (
     Package("mount", "the lab's own mounts", ("mount", "umount", "losetup"), _OF_UTIL_LINUX),
     Package("procps", "leftovers on other hosts", ("ps",), Names("procps-ng", "procps-ng", "procps")),
     Package("runc", "containers", ("runc",), _everywhere("runc")),
-    Package("util-linux", "the lab's namespaces", ("setpriv", "unshare", "nsenter"), _OF_UTIL_LINUX),
+    Package("util-linux", "the lab's namespaces", ("setpriv", "unshare", "nsenter", "taskset"), _OF_UTIL_LINUX),
 )
 TO_MEASURE = frozenset({"iproute2", "mount", "util-linux"})
 """Those of them without which nothing at all is measured; what lacks another one is left out, and the rest runs."""
@@ -117,6 +117,10 @@ _INSTALLS = {
     "apk": ("apk", "add"),
 }
 """What each package manager is called with before the packages' names."""
+_STAND_INS = ("busybox", "toybox")
+"""Programs that are started under the names of many others, and know some of their options alone."""
+_AS_GOOD = frozenset({"ps"})
+"""What is asked of these a stand-in can do as well."""
 
 
 def needed(machine: str, *, platforms: bool = False, tools: bool = False) -> tuple[Package, ...]:
@@ -192,9 +196,32 @@ def _in_words(debian: Sequence[str]) -> str:
     return f"{' and '.join(dict.fromkeys(debian))} (as Debian calls {'it' if len(debian) == 1 else 'them'})"
 
 
+def find(program: str, path: str | None = None) -> str | None:
+    """Where a program is, as ``shutil.which``; None also where a stand-in has its name, which cannot do what is asked."""
+    found = shutil.which(program, path=path)
+    return None if found is None or _stand_in_at(program, found) else found
+
+
+def stand_in(program: str) -> str | None:
+    """What PATH finds in a program's place and cannot do what is asked of it: busybox or toybox; None where nothing."""
+    found = shutil.which(program)
+    return None if found is None else _stand_in_at(program, found)
+
+
+def _stand_in_at(program: str, found: str) -> str | None:
+    """Made as links, or as one file with many names."""
+    if program in _AS_GOOD:
+        return None
+    for name in _STAND_INS:
+        itself = shutil.which(name)
+        if Path(found).resolve().name.startswith(name) or (itself is not None and Path(found).samefile(itself)):
+            return name
+    return None
+
+
 def beyond_path(program: str) -> str | None:
     """Where a program is that PATH does not find; None where it is in no system folder either."""
-    return None if shutil.which(program) is not None else shutil.which(program, path=_SYSTEM_FOLDERS)
+    return None if find(program) is not None else find(program, path=_SYSTEM_FOLDERS)
 
 
 def how_to_reach(*found: str) -> str:
@@ -212,7 +239,53 @@ def missing_program(program: str, debian: Sequence[str]) -> tuple[str, str, tupl
     there = beyond_path(program)
     if there is not None:
         return f"{program} is in {Path(there).parent}, where PATH does not look", how_to_reach(there), ()
-    return f"{program}: not found on this host", how_to_install(*debian), tuple(debian)
+    other = stand_in(program)
+    why = "not found on this host" if other is None else f"on this host {other}'s, which cannot do what is needed"
+    return f"{program}: {why}", how_to_install(*debian), tuple(debian)
+
+
+class LackingTools(NamedTuple):
+    """Programs without which no lab is made, and the Debian packages that bring them.
+
+    ``hidden``: where they are that PATH does not find, if none need be installed. ``stand_ins``: those of the programs
+    that busybox or toybox has the name of.
+    """
+
+    programs: tuple[str, ...]
+    debian: tuple[str, ...]
+    hidden: tuple[str, ...] = ()
+    stand_ins: tuple[str, ...] = ()
+
+    @property
+    def in_words(self) -> str:
+        """Which programs they are, each with what is wrong."""
+        if self.hidden:
+            return f"installed, where PATH does not look: {', '.join(self.programs)}"
+        missing = [name for name in self.programs if name not in self.stand_ins]
+        parts = [f"missing: {', '.join(missing)}"] if missing else []
+        parts += (
+            [f"busybox's or toybox's, which cannot make a lab: {', '.join(self.stand_ins)}"] if self.stand_ins else []
+        )
+        return "; ".join(parts)
+
+    @property
+    def remedy(self) -> str:
+        """What a person does, as a sentence ends."""
+        return how_to_reach(*self.hidden) if self.hidden else how_to_install(*self.debian)
+
+
+def lacking_tools() -> LackingTools | None:
+    """What of ``TO_MEASURE`` is not there; None where all is."""
+    needed = [(program, one.name) for one in TO_RUN if one.name in TO_MEASURE for program in one.programs]
+    lacking = [(program, package) for program, package in needed if find(program) is None]
+    if not lacking:
+        return None
+    programs = tuple(program for program, _ in lacking)
+    debian = tuple(dict.fromkeys(package for _, package in lacking))
+    hidden = [beyond_path(program) for program in programs]
+    if all(hidden):
+        return LackingTools(programs, debian, tuple(path for path in hidden if path))
+    return LackingTools(programs, debian, stand_ins=tuple(name for name in programs if stand_in(name) is not None))
 
 
 def install_command(names: Sequence[str]) -> list[str]:
@@ -228,7 +301,7 @@ def missing_sentence(names: Sequence[str]) -> str:
 def without_programs(packages: Iterable[Package]) -> tuple[tuple[Package, tuple[str, ...]], ...]:
     """The packages of which programs are not there, each with those; also looked for where root alone has its PATH."""
     path = f"{os.environ.get('PATH', os.defpath)}:{_SYSTEM_FOLDERS}"
-    found = ((one, tuple(name for name in one.programs if shutil.which(name, path=path) is None)) for one in packages)
+    found = ((one, tuple(name for name in one.programs if find(name, path=path) is None)) for one in packages)
     return tuple((one, programs) for one, programs in found if programs)
 
 

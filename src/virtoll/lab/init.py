@@ -53,7 +53,8 @@ def prepare_mounts() -> None:
     The cgroup hierarchies are carried over, because a fresh /sys hides them. A kernel or container that refuses a fresh
     /sys keeps the old one. Then interface files below /sys/class/net are the host's, and Virtoll reads netlink instead.
     """
-    _mount("-t", "tmpfs", "-o", "mode=0755,nosuid,nodev", "tmpfs", "/run", required=True)
+    # Without -n mount(8) makes itself a folder in the machine's own /run first, and that would stay.
+    _mount("-n", "-t", "tmpfs", "-o", "mode=0755,nosuid,nodev", "tmpfs", "/run", required=True)
     cgroups = SCRATCH / "cgroup"
     for folder in (SCRATCH / "tmp", SCRATCH / "guests", cgroups):
         folder.mkdir(parents=True)

@@ -18,7 +18,6 @@ import contextlib
 import os
 import platform
 import select
-import shutil
 import signal
 import socket
 import subprocess
@@ -28,7 +27,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
-from virtoll.errors import LabError, UsageError
+from virtoll.errors import LabError
 from virtoll.lab import residue
 from virtoll.lab.interrupts import SIGNALS, handled_by
 from virtoll.lab.outside import OUTSIDE_VARIABLE
@@ -37,9 +36,6 @@ from virtoll.lab.receiving import PINNER_VARIABLE, pin_for_lab
 LAB_VARIABLE = "VIRTOLL_LAB"
 _LEAST_KERNEL = (5, 10)
 """What all that is measured needs; what later kernels add (threaded NAPI, live frames) is done without there."""
-_TOOLS = {"setpriv": "util-linux", "unshare": "util-linux", "mount": "mount", "ip": "iproute2"}
-"""The programs that make a lab, each with its Debian package."""
-_SYSTEM_FOLDERS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _FORBIDDING = (
     ("user.max_user_namespaces", "0", "15000"),
     ("kernel.unprivileged_userns_clone", "0", "1"),
@@ -79,8 +75,6 @@ def run_in_lab(
 
     ``variables`` are added to its environment; ``descriptors`` are open in it under the same numbers.
     """
-    if (missing := _missing_tools()) is not None:
-        raise UsageError(missing)
     sweep_dead_labs()
     ours, theirs = socket.socketpair()
     reported, reporter = socket.socketpair()
@@ -147,8 +141,8 @@ def newer_kernel_needed(release: str) -> str | None:
 
 def probe_namespaces() -> str | None:
     """Why a lab cannot be made here, or None when it can: found out by making one."""
-    if (missing := other_system() or _missing_tools()) is not None:
-        return missing
+    if (other := other_system()) is not None:
+        return other
     command = [*_namespace_command(), "ip", "link", "set", "lo", "up"]
     try:
         finished = subprocess.run(
@@ -176,21 +170,6 @@ def how_to_allow_namespaces(proc: Path = Path("/proc")) -> str:
         if "\nSeccomp:\t2\n" in (proc / "self/status").read_text(encoding="utf-8", errors="replace"):
             return _PRIVILEGED
     return "run as root"
-
-
-def _missing_tools() -> str | None:
-    missing = [tool for tool in _TOOLS if shutil.which(tool) is None]
-    if not missing:
-        return None
-    hidden = {tool: found for tool in missing if (found := shutil.which(tool, path=_SYSTEM_FOLDERS)) is not None}
-    if len(hidden) == len(missing):
-        folders = ":".join(dict.fromkeys(str(Path(found).parent) for found in hidden.values()))
-        return f"{', '.join(missing)}: installed, where PATH does not look; add {folders} to PATH"
-    packages = " and ".join(dict.fromkeys(_TOOLS[tool] for tool in missing))
-    return (
-        f"{', '.join(missing)}: not found on this host; 'virtoll setup' installs what a run needs, or names it "
-        f"(this alone: {packages}, as Debian calls it)"
-    )
 
 
 @contextlib.contextmanager

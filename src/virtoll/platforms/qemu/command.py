@@ -24,7 +24,7 @@ from virtoll.platforms.base import GuestRequest
 from virtoll.platforms.kernel_settings import KernelSettings, kernel_words
 
 _MIB = 2**20
-_RUN_WITH_USER = re.compile(r"-run-with [^\n]*\buser=")
+_RUN_WITH_USER = re.compile(r"^-run-with (?:.|\n(?!-))*\buser=", re.MULTILINE)  # QEMU 11 needs several lines for it
 # Which node a disk becomes depends on the order in which they are found: with two of them they go by these.
 _DATA_SERIAL = "virtoll-data"
 _ROOT_SERIAL = "virtoll-root"
