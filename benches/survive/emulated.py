@@ -29,7 +29,7 @@ from virtoll.image.debian import fetch_closure
 from virtoll.image.modules import ModuleTree
 from virtoll.nested.emulator import prepare_emulator
 
-FILES = Path("/var/tmp/virtoll-machines")
+FILES = Path("/var/tmp/virtoll-machines")  # noqa: S108 - gigabytes, which /tmp may not hold
 """Kernels and root file systems stay there between runs of the campaign."""
 KERNELS = {
     "5.10": ("bullseye",),
@@ -40,7 +40,20 @@ KERNELS = {
 }
 """Name of a kernel -> the suites of Debian that it comes from, the preferred one last."""
 _BOOT_MODULES = ("virtio_pci", "virtio_blk", "virtio_console", "virtio_rng", "crc32c_generic", "ext4")
-_NOT_COPIED = ("sound", "media", "gpu", "wireless", "infiniband", "staging", "iio", "hwmon", "scsi", "usb", "mtd", "input")
+_NOT_COPIED = (
+    "sound",
+    "media",
+    "gpu",
+    "wireless",
+    "infiniband",
+    "staging",
+    "iio",
+    "hwmon",
+    "scsi",
+    "usb",
+    "mtd",
+    "input",
+)
 _MEMORY_MIB = 2560
 _DISK_BYTES = 6 * 2**30
 _BOOT_SECONDS = 900.0
@@ -75,7 +88,7 @@ while read -r line <&3; do
   bash /run/virtoll-command </dev/null >&3 2>&1 3>&-
   printf '\n@end %s\n' $? >&3
 done
-echo 'nobody listens any more'; sync; reboot -f
+echo 'nobody listens any more'; sync; echo b >/proc/sysrq-trigger
 """
 
 
@@ -212,10 +225,15 @@ class Machine:
         """Write a small file."""
         self.run(f"base64 -d >{path} <<'END'\n{base64.encodebytes(content).decode()}END\n")
 
-    def ended(self, seconds: float) -> str:
-        """Wait until it has ended by itself; its console."""
-        self._process.wait(seconds)
-        return self.said()
+    def until_it_ends(self, seconds: float) -> bytes:
+        """What it writes until it has ended by itself; ``MachineEnded`` where that takes longer."""
+        said, deadline = b"", time.monotonic() + seconds
+        while select.select([self._channel], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            chunk = self._channel.recv(1 << 16)
+            if not chunk:
+                return said
+            said += chunk
+        raise MachineEnded(f"it did not end in time, after {said[-2000:].decode(errors='replace')!r}")
 
     def said(self) -> str:
         """Its console."""
@@ -235,14 +253,14 @@ class Machine:
 
 
 @contextlib.contextmanager
-def booted(kernel: KernelFiles, disk: Path, *, memory_mib: int = _MEMORY_MIB) -> Iterator[Machine]:
+def booted(kernel: KernelFiles, disk: Path, *, cpus: int = 2) -> Iterator[Machine]:
     """A machine of this kernel with this disk, which is written to; it is ended with the context."""
     emulator = prepare_emulator(default_cache(), offline=False, progress=_say)
     ours, theirs = socket.socketpair()
     with tempfile.TemporaryDirectory(dir=FILES) as folder, ours:
         console = Path(folder) / "console"
         with theirs:
-            command = _command(emulator.argv, kernel, disk, memory_mib, theirs.fileno(), console)
+            command = _command(emulator.argv, kernel, disk, cpus, theirs.fileno(), console)
             process = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", *command], stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),)
             )
@@ -256,11 +274,11 @@ def booted(kernel: KernelFiles, disk: Path, *, memory_mib: int = _MEMORY_MIB) ->
 
 
 def _command(
-    emulator: Sequence[str], kernel: KernelFiles, disk: Path, memory_mib: int, channel: int, console: Path
+    emulator: Sequence[str], kernel: KernelFiles, disk: Path, cpus: int, channel: int, console: Path
 ) -> list[str]:
     # Without SHA instructions, and with a thread for each CPU: docs/decisions/emulator-of-nested-hosts.md.
-    command = [*emulator, "-accel", "tcg,thread=multi", "-M", "q35", "-cpu", "max,-sha-ni", "-smp", "2"]
-    command += ["-m", f"{memory_mib}M", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
+    command = [*emulator, "-accel", "tcg,thread=multi", "-M", "q35", "-cpu", "max,-sha-ni", "-smp", str(cpus)]
+    command += ["-m", f"{_MEMORY_MIB}M", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
     command += ["-chardev", f"file,id=console,path={console}", "-serial", "chardev:console", "-nic", "none"]
     command += ["-device", "virtio-serial-pci", "-chardev", f"socket,id=commands,fd={channel}"]
     command += ["-device", "virtserialport,chardev=commands", "-device", "virtio-rng-pci"]
