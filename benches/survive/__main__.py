@@ -20,6 +20,8 @@ PARTS = {
     "guests": "guests that lie, flood and forge",
     "endurance": "hours of a campaign, hundreds of guests",
     "isolation": "what root in each kind of guest may reach, tried in real guests",
+    "machines": "Debian's kernels from 5.10 on, with several roots, and cgroup v2, in emulated machines",
+    "reboots": "reboots within a run, in a machine that keeps its disk",
     "inputs": "generated experiments, damaged run folders and packed archives, odd SSH hosts",
 }
 

@@ -91,6 +91,8 @@ done
 echo 'nobody listens any more'; sync; echo b >/proc/sysrq-trigger
 """
 
+SCRIPTS = {"initial": _INITIAL, "first": _FIRST}
+
 
 @dataclass(frozen=True)
 class KernelFiles:

@@ -40,6 +40,7 @@ until [ -e ended ] || [ "$(cat run/trials.jsonl 2>/dev/null | wc -l)" -ge $((bef
 [ -e ended ] && {{ sync; echo; echo "@whole"; }}
 echo 1 >/proc/sys/kernel/sysrq; echo b >/proc/sysrq-trigger
 """
+SCRIPTS = {"go on": _GO_ON.format(folder=_FOLDER, trials=1, delay=0.5)}
 _READ = f"cd {_FOLDER} && cat run/trials.jsonl 2>/dev/null | base64 -w0; rm -f ended"
 _LEFT = "ls -d /sys/fs/cgroup/virtoll-* /run/virtoll /tmp/virtoll* 2>/dev/null; ip -o link | grep -v ' lo:'; true"
 

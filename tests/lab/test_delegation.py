@@ -93,15 +93,16 @@ def test_a_users_lab_limits_its_guests_below_the_delegated_folder(host: Path) ->
     assert (host / "cgroup.subtree_control").read_text().split() == ALL.split(), "what is not the user's stays"
 
 
-def test_only_root_and_who_has_a_delegation_has_a_labs_folder(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("virtoll.lab.inside.delegated_folder", lambda: host / OWN)
-    lab = Lab("virtoll-0123456789ab", host)
-    monkeypatch.setattr(Lab, "is_root", property(lambda _: False))
-    assert lab.cgroup == f"{OWN}/virtoll-0123456789ab"
-    monkeypatch.setattr("virtoll.lab.inside.delegated_folder", lambda: None)
-    assert lab.cgroup is None
-    monkeypatch.setattr(Lab, "is_root", property(lambda _: True))
-    assert lab.cgroup == "virtoll-0123456789ab"
+@pytest.mark.parametrize(
+    ("root", "delegated", "cgroup"),
+    [(False, True, f"{OWN}/virtoll-0123456789ab"), (False, False, None), (True, False, "virtoll-0123456789ab")],
+)
+def test_only_root_and_who_has_a_delegation_has_a_labs_folder(
+    host: Path, monkeypatch: pytest.MonkeyPatch, root: bool, delegated: bool, cgroup: str | None
+) -> None:
+    monkeypatch.setattr("virtoll.lab.inside.delegated_folder", lambda: host / OWN if delegated else None)
+    monkeypatch.setattr(Lab, "is_root", property(lambda _: root))
+    assert Lab("virtoll-0123456789ab", host).cgroup == cgroup
 
 
 def test_the_last_lab_takes_back_what_was_handed_on_for_labs(state: Path, host: Path) -> None:
