@@ -40,6 +40,7 @@ PAIRS = (
     ("6.12", "bare"),
 )
 """Kernel and root of each machine: each kernel once, each root once. Debian 11's Python is too old for Virtoll."""
+STEPS = ("doctor", "killed", "user", "runs", "observed")
 _ABSENT = ("memory.peak", "memory.reclaim", "cgroup.kill", "cpu.pressure", "pids.peak")
 _FOLDER = "/root/survive"
 _RUN_SECONDS = 1200.0
@@ -187,15 +188,15 @@ def _product_digest() -> str:
     return digest.hexdigest()[:12]
 
 
-def tried(kernel: str, root: str, keep: Path | None = None) -> Row:
-    """One machine, from its boot to its end. ``keep``: a folder for what was said in it."""
+def tried(kernel: str, root: str, steps: Sequence[str] = STEPS, keep: Path | None = None) -> Row:
+    """One machine, from its boot to its end, with these of ``STEPS``. ``keep``: a folder for what was said in it."""
     row = Row(kernel, root)
     with tempfile.TemporaryDirectory(dir=emulated.FILES) as folder:
         disk = Path(folder) / "disk"
         subprocess.run(["cp", "--sparse=always", root_disk(root), disk], check=True)
         try:
             with emulated.booted(emulated.prepare_kernel(kernel), disk) as machine:
-                _Trial(machine, row, keep).all()
+                _Trial(machine, row, keep).all(steps)
         except emulated.MachineEnded as error:
             row.wrong.append(f"the machine: {error}")
     return row
@@ -207,8 +208,8 @@ class _Trial:
     def __init__(self, machine: emulated.Machine, row: Row, keep: Path | None) -> None:
         self.machine, self.row, self.keep = machine, row, keep
 
-    def all(self) -> None:
-        """Every step. One that gives a traceback is told as wrong, and the next one is tried."""
+    def all(self, steps: Sequence[str]) -> None:
+        """The steps. One that gives a traceback is told as wrong, and the next one is tried."""
         self._do(f"mkdir -p {_FOLDER}")
         self.machine.put(f"{_FOLDER}/told.py", _TOLD.encode())
         self.row.release = self._do("uname -r").text.strip()
@@ -217,10 +218,17 @@ class _Trial:
             Path(name).name for name in self._do(f"for one in {absent}; do [ -e $one ] || echo $one; done").text.split()
         ]
         self._do(_LIKE_SYSTEMD)
-        for step in (self._doctor, self._runs, self._killed, self._observed, self._user):
+        done = {
+            "doctor": self._doctor,
+            "killed": self._killed,
+            "user": self._user,
+            "runs": self._runs,
+            "observed": self._observed,
+        }
+        for step in steps:
             before = self._do(_STATE).text
-            step()
-            self._compare(before, step.__name__)
+            done[step]()
+            self._compare(before, step)
 
     def _do(self, script: str, seconds: float = _RUN_SECONDS) -> emulated.Answer:
         since = time.monotonic()
@@ -237,7 +245,7 @@ class _Trial:
         old, new = before.splitlines(), self._do(_STATE).text.splitlines()
         changed = [f"+{line}" for line in new if line not in old] + [f"-{line}" for line in old if line not in new]
         if changed:
-            self.row.wrong.append(f"{step.strip('_')} left {', '.join(changed[:5])}")
+            self.row.wrong.append(f"{step} left {', '.join(changed[:5])}")
 
     def _doctor(self) -> None:
         found = self._do("virtoll doctor --json")
@@ -340,6 +348,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=18, help="nothing is drawn here; for all parts alike")
     parser.add_argument("--count", type=int, default=len(PAIRS), help="how many of the pairs, the first ones")
     parser.add_argument("--pair", action="append", default=[], metavar="KERNEL:ROOT", help="this one; repeatable")
+    parser.add_argument("--step", action="append", default=[], choices=STEPS, help="this one alone; repeatable")
     parser.add_argument("--keep", type=Path, help="a folder for what was said in each machine")
     given = parser.parse_args(arguments)
     emulated.needs_root()
@@ -349,7 +358,7 @@ def main(arguments: list[str]) -> int:
     print(f"seed {given.seed}", flush=True)
     rows = []
     for kernel, root in pairs:
-        rows.append(tried(kernel, root, given.keep))
+        rows.append(tried(kernel, root, given.step or STEPS, given.keep))
         print(rows[-1].text(), file=sys.stderr, flush=True)
     print("\n".join([HEAD, *(row.text() for row in rows)]), flush=True)
     return int(any(row.wrong for row in rows))
