@@ -21,6 +21,8 @@ PARTS = {
     "endurance": "hours of a campaign, hundreds of guests",
     "isolation": "what root in each kind of guest may reach, tried in real guests",
     "roots": "other systems as root file systems: Debian 12, 13 and sid, and some that are no Debian",
+    "machines": "Debian's kernels from 5.10 on, with several roots, and cgroup v2, in emulated machines",
+    "reboots": "reboots within a run, in a machine that keeps its disk",
     "arm64": "agent, tests and a run on arm64, under emulation",
     "inputs": "generated experiments, damaged run folders and packed archives, odd SSH hosts",
     "sanitizers": "the agent's tests and real runs under AddressSanitizer, LeakSanitizer and ThreadSanitizer",

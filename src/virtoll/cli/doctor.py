@@ -23,6 +23,7 @@ from virtoll.errors import UsageError
 from virtoll.host import packages
 from virtoll.host.tuning import in_force
 from virtoll.lab import cgroups
+from virtoll.lab.delegation import delegated_folder
 from virtoll.lab.launch import inside_lab, newer_kernel_needed, probe_namespaces
 
 if TYPE_CHECKING:
@@ -319,7 +320,8 @@ def _cgroups() -> Check:
         found = f"{kind}, without {' and '.join(missing)}, so guests with such limits will not start"
         enabled = " ".join(f"cgroup_enable={name}" for name in missing)
         return Check("cgroups", found, False, f"boot with '{enabled}' on the kernel's command line")
-    writable = os.access(layout.controllers["memory"], os.W_OK) and os.geteuid() == 0
+    root = os.access(layout.controllers["memory"], os.W_OK) and os.geteuid() == 0
+    writable = root or delegated_folder() is not None
     found = "hybrid (v1 controllers)" if kind == "hybrid" else kind
     return Check("cgroups", found, True, note="" if writable else "no limits on containers without root")
 

@@ -112,7 +112,11 @@ def _fill(folder: Path, package: debian.Package, progress: Progress) -> None:
     unpack_kernel(package, unpacked)
     kernels = sorted(unpacked.glob("boot/vmlinuz-*"))
     if len(kernels) != 1:
-        raise ImageError(f"The package {package.name} of {package.source} holds no kernel: name a linux-image-NUMBER.")
+        # From 7.2 on Debian's has kernel and modules in packages of their own, of which none is enough.
+        raise ImageError(
+            f"The package {package.name} of {package.source} holds no kernel: name a linux-image-NUMBER with kernel "
+            "and modules in it, as Debian 12 and 13 have."
+        )
     (kernel,) = kernels
     release = kernel.name.removeprefix("vmlinuz-")
     image = kernel.read_bytes()

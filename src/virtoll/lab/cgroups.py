@@ -172,7 +172,7 @@ def charged_memory_bytes(memberships: str, below: str | None = None) -> int | No
     """
     layout = detect()
     folder = folder_of(memberships, "memory", layout)
-    if folder is None or (below is not None and below not in folder.parent.parts):
+    if folder is None or (below is not None and Path(below).name not in folder.parent.parts):
         return None
     name = "memory.current" if layout.is_v2("memory") else "memory.usage_in_bytes"
     with contextlib.suppress(OSError, ValueError):
@@ -329,9 +329,9 @@ def _settings(limits: Limits, layout: Layout) -> dict[str, dict[str, str]]:
 
 
 def _folder(root: Path, lab_cgroup: str, name: str, handed: tuple[str, ...] | None) -> Path:
-    """Make the folder and those above it; below v2 each level hands controllers on, below v1's cpuset its CPUs."""
-    above = root
-    for part in (lab_cgroup, name):
+    """Make the folder and the lab's above it; v2's levels hand controllers on, v1's cpuset its CPUs."""
+    above = root / Path(lab_cgroup).parent
+    for part in (Path(lab_cgroup).name, name):
         if handed is not None:
             _hand_on(above, handed)
         below = above / part

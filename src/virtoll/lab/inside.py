@@ -30,6 +30,7 @@ from virtoll.lab.commands import (
 )
 from virtoll.lab.data import DataBy, LocalVolume, make_disk, make_folder
 from virtoll.lab.debug import debug
+from virtoll.lab.delegation import delegated_folder
 from virtoll.lab.enter import Enter
 from virtoll.lab.init import SCRATCH
 from virtoll.lab.launch import inside_lab
@@ -63,8 +64,14 @@ class Lab(ConnectedHost):
 
     @property
     def cgroup(self) -> str | None:
-        """The name of the cgroup folder below which everything of this lab goes, or None where it may not make one."""
-        return self.lab_id if self.is_root and residue.CGROUP_ROOT.is_dir() else None
+        """The cgroup folder below which everything of this lab goes, or None where it may not make one.
+
+        Its path from each hierarchy's root; an ordinary user's is below a folder of v2 that was delegated to them.
+        """
+        if self.is_root:
+            return self.lab_id if residue.CGROUP_ROOT.is_dir() else None
+        parent = delegated_folder()
+        return None if parent is None else str(parent.relative_to(residue.CGROUP_ROOT) / self.lab_id)
 
     @property
     def environment(self) -> dict[str, str] | None:

@@ -29,6 +29,7 @@ from types import FrameType
 
 from virtoll.errors import LabError
 from virtoll.lab import residue
+from virtoll.lab.delegation import groups_parents
 from virtoll.lab.interrupts import SIGNALS, handled_by
 from virtoll.lab.outside import OUTSIDE_VARIABLE
 from virtoll.lab.receiving import PINNER_VARIABLE, pin_for_lab
@@ -85,6 +86,7 @@ def run_in_lab(
         record, lock = residue.create_record()
         stack.callback(os.close, lock)
         give(record, lock)
+        residue.note_controllers(record, groups_parents())
         folder = os.open(record.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         stack.callback(os.close, folder)
         outside = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)

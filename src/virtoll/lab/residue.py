@@ -34,6 +34,7 @@ _NAMED = re.compile(r"^(virtoll-[0-9a-f]{12})-.")
 CGROUP_ROOT = Path("/sys/fs/cgroup")
 _DEVICES = "vfio.jsonl"
 _COMMANDS = "commands.jsonl"
+_CONTROLLERS = "controllers.jsonl"
 _COMMAND_SECONDS = 180.0
 _SWEEP_DEADLINE_SECONDS = 60.0
 
@@ -163,12 +164,86 @@ def noted_devices(folder: Path) -> list[tuple[str, str | None]]:
     return list(found.items())
 
 
-def cgroup_folders(lab_id: str, root: Path = CGROUP_ROOT) -> list[Path]:
-    """The lab's folder in each cgroup hierarchy where it is there (v1: one a controller; v2: one)."""
+def note_controllers(record: LabRecord, folders: Sequence[Path]) -> None:
+    """Write down which controllers these folders of cgroup v2 hand on before the lab makes its own below one of them.
+
+    The sweep of the last lab takes back what came, also by runtimes, which hand on all that there are.
+    """
+    with _lock_of(record):
+        for folder in folders:
+            before = (folder / "cgroup.subtree_control").read_text(encoding="ascii").split()
+            _add(record.folder / _CONTROLLERS, {"folder": str(folder), "before": before})
+
+
+def _add(file: Path, entry: dict[str, Any]) -> None:
+    with file.open("a", encoding="utf-8") as written:
+        written.write(json.dumps(entry) + "\n")
+
+
+@contextlib.contextmanager
+def _lock_of(record: LabRecord) -> Iterator[None]:
+    """While no other lab of the same state folder notes controllers or gives them back."""
+    descriptor = os.open(record.folder.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _noted_controllers(folder: Path) -> dict[Path, set[str]]:
+    """By folder of v2, the controllers that it handed on before labs came, as a lab's record has it."""
+    file = folder / _CONTROLLERS
+    found: dict[Path, set[str]] = {}
+    for line in file.read_text(encoding="utf-8").splitlines() if file.is_file() else ():
+        with contextlib.suppress(ValueError):
+            noted = json.loads(line)
+            before = set(noted["before"])
+            found[Path(noted["folder"])] = found.get(Path(noted["folder"]), before) & before
+    return found
+
+
+def _give_controllers_back(record: LabRecord) -> list[str]:
+    """What a folder of v2 handed on before is handed on again, and no more; what others came to use stays.
+
+    While other labs are there, what is known goes to the record of one of them.
+    """
+    if not record.folder.is_dir():
+        return []
+    with _lock_of(record):
+        noted = _noted_controllers(record.folder)
+        others = [
+            one for one in sorted(record.folder.parent.glob(f"virtoll-*/{_CONTROLLERS}")) if one.parent != record.folder
+        ]
+        back = []
+        for folder, before in noted.items():
+            if others:
+                _add(others[0], {"folder": str(folder), "before": sorted(before)})
+            else:
+                back += [f"controller {name} of {folder}" for name in _taken_back(folder, before)]
+        (record.folder / _CONTROLLERS).unlink(missing_ok=True)
+    return back
+
+
+def _taken_back(folder: Path, before: set[str]) -> Iterator[str]:
+    file = folder / "cgroup.subtree_control"
+    for name in file.read_text(encoding="ascii").split() if file.is_file() else ():
+        if name not in before:
+            with contextlib.suppress(OSError):  # EBUSY: a group of somebody else's hands it on by now
+                file.write_text(f"-{name}", encoding="ascii")
+                yield name
+
+
+def cgroup_folders(lab_id: str, root: Path = CGROUP_ROOT, more: Sequence[Path] = ()) -> list[Path]:
+    """The lab's folder in each cgroup hierarchy where it is there (v1: one a controller; v2: one).
+
+    ``more``: other folders that it may be in.
+    """
     if not LAB_ID.match(lab_id):
         return []
     hierarchies = [root, *(path for path in root.iterdir() if path.is_dir())] if root.is_dir() else []
-    return [hierarchy / lab_id for hierarchy in hierarchies if (hierarchy / lab_id).is_dir()]
+    parents = dict.fromkeys([*hierarchies, *more])
+    return [parent / lab_id for parent in parents if (parent / lab_id).is_dir()]
 
 
 def disk_folder(lab_id: str, disks: Path = DISKS) -> Path:
@@ -180,9 +255,11 @@ def disk_folder(lab_id: str, disks: Path = DISKS) -> Path:
 
 def sweep(record: LabRecord, pci: PciBus | None = None) -> list[str]:
     """Remove what the lab left; returns what was removed. Raises ``OSError`` when a folder stays busy for a minute."""
-    removed = [str(folder) for folder in cgroup_folders(record.lab_id)]
+    delegated = list(_noted_controllers(record.folder))
+    removed = [str(folder) for folder in cgroup_folders(record.lab_id, more=delegated)]
     for folder in removed:
         _remove_cgroup(Path(folder))
+    removed += _give_controllers_back(record)
     for argv in noted_commands(record.folder):
         with contextlib.suppress(OSError, subprocess.SubprocessError):
             subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_COMMAND_SECONDS, check=False)

@@ -139,7 +139,7 @@ class ManagedContainer(Platform[Confined]):
             version = self.version(site.host.run([self.program, "--version"], "probe"))
         except GuestError as error:
             return self.without(error, site.host)
-        if site.host.local is not None and site.host.local.cgroup is None:
+        if site.host.local is not None and (site.host.local.cgroup is None or not site.host.is_root):
             return Probe.unusable(version, "it needs root and cgroups", "run as root")
         try:
             with contextlib.ExitStack() as undo:

@@ -1,0 +1,364 @@
+"""Debian's kernels from 5.10 to unstable's, with roots of several systems, in emulated machines with cgroup v2.
+
+In each machine: the doctor; a small experiment over all container platforms, with a limit on CPU time and one on memory
+that its guest exceeds; a controller that is killed (``kill -9``), and the run taken up again; observers; the same as an
+ordinary user with a delegated cgroup. What is left in cgroups, links and state is looked at after each.
+
+The experiment is smaller than the preset ``quick``: one block of one round, without QEMU's guests, because emulation is
+ten times slower. Main functions: ``main``, ``tried`` (one machine), ``root_disk``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benches.survive import emulated, made_roots
+from benches.survive.made_roots import Kind
+from tests.support import experiments
+from tests.support.commands import REPOSITORY
+from tests.support.wheels import build_wheel, copy_source, tracked
+
+_PROGRAMS = ("iproute2", "util-linux", "mount", "kmod", "procps", "runc", "crun")
+_ENGINES = ("podman", "docker.io", "lxc", "systemd-container", "conmon", "uidmap", "iptables")
+_BARE = ("iproute2", "util-linux", "mount", "kmod", "runc", "crun")
+PAIRS = (
+    ("5.10", "debian-12"),
+    ("6.1", "debian-12"),
+    ("6.12", "debian-13"),
+    ("backports", "debian-13"),
+    ("sid", "debian-sid"),
+    ("6.12", "bare"),
+)
+"""Kernel and root of each machine: each kernel once, each root once. Debian 11's Python is too old for Virtoll."""
+STEPS = ("doctor", "killed", "user", "runs", "observed")
+_ABSENT = ("memory.peak", "memory.reclaim", "cgroup.kill", "cpu.pressure", "pids.peak")
+_FOLDER = "/root/survive"
+_RUN_SECONDS = 1200.0
+_PLATFORMS: tuple[object, ...] = (
+    "native",
+    "netns",
+    {"platform": "netns", "label": "netns-half", "limits": "cgroup", "cpu_max": 0.5},
+    {"platform": "runc", "label": "runc-half", "cpu_max": 0.5},
+    {"platform": "runc", "label": "runc-small"},
+    "crun",
+    "podman",
+    "docker",
+    "lxc",
+    "nspawn",
+)
+_WORKLOADS: tuple[dict[str, object], ...] = (
+    {
+        "workload": "forward",
+        "frame_size_bytes": [64],
+        "sweep": "from-flat-out",
+        "first_rate_frames_per_second": 100,
+        "point_milliseconds": 200,
+        "cpu_milliseconds": 100,
+        "cpu_rate_frames_per_second": 2000,
+    },
+    {"workload": "superpi", "digits": 2000},
+    {"workload": "masr", "size_bytes": "32MiB"},
+)
+# Each platform starts and computes; the host, a namespace and a container forward; one container is out of memory.
+_SKIPPED = [
+    *(f"{name}:forward" for name in ("netns-half", "runc-half", "runc-small", "podman", "docker", "lxc", "nspawn")),
+    *(f"{name}:masr" for name in ("netns", "netns-half", "runc-half", "crun", "podman", "docker", "lxc", "nspawn")),
+    "runc-small:superpi",
+]
+_TOLD = r"""
+import json, sys
+from pathlib import Path
+rows = [json.loads(line) for line in Path(sys.argv[1], "trials.jsonl").read_text().splitlines()]
+def seconds(row):
+    clock = row.get("clock") or {}
+    marks = clock.get("marks") or clock.get("channel_marks")
+    if marks is None:
+        return None
+    return (marks["end_ns"] - marks["start_ns"] - clock["realtime_step_ns"]) / row.get("repeats", 1) / 1e9
+kept = ("trial", "platform", "workload", "status", "reason")
+print(json.dumps([{**{key: row.get(key) for key in kept}, "seconds": seconds(row)} for row in rows]))
+"""
+_STATE = r"""
+cat /sys/fs/cgroup/cgroup.subtree_control; find /sys/fs/cgroup -mindepth 1 -type d | sort
+ls -d /run/virtoll /tmp/virtoll* /tmp/*virtoll* /var/tmp/virtoll-* 2>/dev/null; ip -o link | cut -d: -f2
+cut -d' ' -f2 /proc/mounts | sort
+"""
+# As systemd has it on Debian: a service manager's defaults at the root, and the user's own folder below their slice.
+_LIKE_SYSTEMD = r"""
+for one in cpuset io hugetlb rdma misc dmem; do echo -$one >/sys/fs/cgroup/cgroup.subtree_control; done 2>/dev/null
+true
+"""
+_DELEGATE = r"""
+top=/sys/fs/cgroup/user.slice
+mkdir -p $top/mine/shell
+for folder in /sys/fs/cgroup $top; do
+  for one in cpu cpuset memory pids; do echo +$one >$folder/cgroup.subtree_control; done
+done
+for folder in $top/mine $top/mine/shell; do
+  chown 1000:1000 $folder $folder/cgroup.procs $folder/cgroup.subtree_control $folder/cgroup.threads
+done
+"""
+# The guest's group gets too little memory while its job fills 32 MiB: the kernel kills who is in it.
+_STARVE = """
+(until ls /sys/fs/cgroup/virtoll-*/*runc-small*/memory.max >/dev/null 2>&1; do sleep 0.2; done
+while sleep 0.05; do for group in /sys/fs/cgroup/virtoll-*/*runc-small*; do
+  used=$(cat $group/memory.current 2>/dev/null || echo 0)
+  [ "$used" -gt 25000000 ] && echo 8M >$group/memory.max
+done; done) 2>/dev/null & starving=$!
+"""
+_AS_USER = (
+    "echo $$ >/sys/fs/cgroup/user.slice/mine/shell/cgroup.procs; cd /home/someone; "
+    "exec setpriv --reuid 1000 --regid 1000 --clear-groups env HOME=/home/someone USER=someone {command}"
+)
+
+
+SCRIPTS = {"state": _STATE, "systemd": _LIKE_SYSTEMD, "starve": _STARVE, "delegate": _DELEGATE}
+
+
+@dataclass
+class Row:
+    """What came of a machine. ``wrong``: whatever must not be, in sentences; ``failed``: reasons by platform."""
+
+    kernel: str
+    root: str
+    release: str = ""
+    doctor: str = ""
+    ok: int = 0
+    failed: dict[str, str] = field(default_factory=dict)
+    lacks: list[str] = field(default_factory=list)
+    limited: str = ""
+    user: str = ""
+    wrong: list[str] = field(default_factory=list)
+
+    def text(self) -> str:
+        """A row of the table."""
+        failed = "; ".join(f"{name}: {why}" for name, why in self.failed.items()) or "none"
+        cells = [self.release, self.root, self.doctor, f"{self.ok} ok", failed, self.limited, self.user]
+        return f"| {' | '.join([*cells, ', '.join(self.lacks) or 'nothing', '; '.join(self.wrong) or 'none'])} |"
+
+
+HEAD = (
+    "| kernel | root | doctor | trials | failed, why | time with half a CPU, of all of it | ordinary user, delegated | "
+    "has not | wrong |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
+)
+
+
+def root_disk(name: str) -> Path:
+    """A disk with a root of this kind and the product in it, made when product or root are new."""
+    product = _product_digest()
+    disk = emulated.FILES / "disks" / f"{name}-{product}.ext4"
+    if disk.exists():
+        return disk
+    disk.parent.mkdir(parents=True, exist_ok=True)
+    for old in disk.parent.glob(f"{name}-*.ext4"):
+        old.unlink()
+    root = emulated.FILES / "roots" / name
+    if not root.exists():
+        root.parent.mkdir(parents=True, exist_ok=True)
+        packages = _BARE if name == Kind.BARE else (*_PROGRAMS, *_ENGINES)
+        made_roots.make_root(Kind(name), root, packages)
+    with tempfile.TemporaryDirectory(dir=emulated.FILES) as folder:
+        made = build_wheel(
+            copy_source(Path(folder) / "source"), REPOSITORY / "build" / "virtoll-agent", Path(folder) / "dist"
+        )
+        if made.returncode != 0:
+            raise SystemExit(f"the wheel could not be built: {made.stderr[-500:]}")
+        (wheel,) = (Path(folder) / "dist").iterdir()
+        shutil.rmtree(root / "opt/virtoll", ignore_errors=True)
+        emulated.install_product(root, wheel, REPOSITORY / "requirements.lock")
+        emulated.make_disk(root, Path(folder) / "disk")
+        (Path(folder) / "disk").rename(disk)
+    return disk
+
+
+def _product_digest() -> str:
+    digest = hashlib.sha256((REPOSITORY / "build" / "virtoll-agent").read_bytes())
+    for name in [*tracked(), "benches/survive/emulated.py"]:
+        digest.update(name.encode() + (REPOSITORY / name).read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def tried(kernel: str, root: str, steps: Sequence[str] = STEPS, keep: Path | None = None) -> Row:
+    """One machine, from its boot to its end, with these of ``STEPS``. ``keep``: a folder for what was said in it."""
+    row = Row(kernel, root)
+    with tempfile.TemporaryDirectory(dir=emulated.FILES) as folder:
+        disk = Path(folder) / "disk"
+        subprocess.run(["cp", "--sparse=always", root_disk(root), disk], check=True)
+        try:
+            with emulated.booted(emulated.prepare_kernel(kernel), disk) as machine:
+                _Trial(machine, row, keep).all(steps)
+        except emulated.MachineEnded as error:
+            row.wrong.append(f"the machine: {error}")
+    return row
+
+
+class _Trial:
+    """What is done in one machine; each step adds to the row."""
+
+    def __init__(self, machine: emulated.Machine, row: Row, keep: Path | None) -> None:
+        self.machine, self.row, self.keep = machine, row, keep
+
+    def all(self, steps: Sequence[str]) -> None:
+        """The steps. One that gives a traceback is told as wrong, and the next one is tried."""
+        self._do(f"mkdir -p {_FOLDER}")
+        self.machine.put(f"{_FOLDER}/told.py", _TOLD.encode())
+        self.row.release = self._do("uname -r").text.strip()
+        absent = " ".join(f"/sys/fs/cgroup/init.scope/{name}" for name in _ABSENT)
+        self.row.lacks = [
+            Path(name).name for name in self._do(f"for one in {absent}; do [ -e $one ] || echo $one; done").text.split()
+        ]
+        self._do(_LIKE_SYSTEMD)
+        done = {
+            "doctor": self._doctor,
+            "killed": self._killed,
+            "user": self._user,
+            "runs": self._runs,
+            "observed": self._observed,
+        }
+        for step in steps:
+            before = self._do(_STATE).text
+            done[step]()
+            self._compare(before, step)
+
+    def _do(self, script: str, seconds: float = _RUN_SECONDS) -> emulated.Answer:
+        since = time.monotonic()
+        answer = self.machine.run(script, seconds)
+        if self.keep is not None:
+            with (self.keep / f"{self.row.kernel}-{self.row.root}.txt").open("a", encoding="utf-8") as file:
+                file.write(f"$ {script}\n{answer.text}\n= {answer.code} in {time.monotonic() - since:.0f} s\n\n")
+        if "Traceback" in answer.text:
+            self.row.wrong.append(f"a traceback of {script[:60]!r}")
+        return answer
+
+    def _compare(self, before: str, step: str) -> None:
+        """Whether cgroups, links, mounts and state are as before a step."""
+        old, new = before.splitlines(), self._do(_STATE).text.splitlines()
+        changed = [f"+{line}" for line in new if line not in old] + [f"-{line}" for line in old if line not in new]
+        if changed:
+            self.row.wrong.append(f"{step} left {', '.join(changed[:5])}")
+
+    def _doctor(self) -> None:
+        found = self._do("virtoll doctor --json")
+        platforms = json.loads(found.text[found.text.index("{") :])["platforms"]
+        works = [one["platform"] for one in platforms if one["available"]]
+        self.row.doctor = f"{len(works)} of {len(platforms)} work"
+
+    def _experiment(
+        self, name: str, platforms: Sequence[object], workloads: Sequence[object], skip: Sequence[str] = ()
+    ) -> str:
+        text = experiments.text(
+            name=name,
+            platforms=list(platforms),
+            workloads=list(workloads),
+            skip=list(skip) or None,
+            blocks=1,
+            guest={"vcpus": 1, "memory": "128MiB"},
+            seed=18,
+        )
+        self.machine.put(f"{_FOLDER}/{name}.yaml", text.encode())
+        return f"{_FOLDER}/{name}.yaml"
+
+    def _trials(self, run: str) -> list[dict[str, object]]:
+        found = self._do(f"python3 {_FOLDER}/told.py {run}")
+        if found.code != 0:
+            self.row.wrong.append(f"{run} has no trials")
+            return []
+        rows: list[dict[str, object]] = json.loads(found.text)
+        return rows
+
+    def _runs(self) -> None:
+        file = self._experiment("small", _PLATFORMS, _WORKLOADS, _SKIPPED)
+        self._do(f"{_STARVE}cd {_FOLDER}; virtoll run {file} --into {_FOLDER}/small 2>&1 | cat; kill $starving")
+        trials = self._trials(f"{_FOLDER}/small")
+        starved = [one["status"] for one in trials if one["platform"] == "runc-small"]
+        if starved != ["failed"]:
+            self.row.wrong.append(f"the trial of the guest without memory is {starved}")
+        self.row.ok = sum(one["status"] == "ok" for one in trials)
+        for one in trials:
+            if one["status"] != "ok":
+                self.row.failed.setdefault(f"{one['platform']} {one['workload']}", str(one["reason"])[:120])
+        self.row.limited = shares(trials)
+
+    def _killed(self) -> None:
+        """``kill -9`` of the controller while a limited guest is there; nothing is left, and the run goes on."""
+        file = self._experiment("killed", [_PLATFORMS[0], _PLATFORMS[2], _PLATFORMS[3]], _WORKLOADS[1:2])
+        self._do(
+            f"cd {_FOLDER}; virtoll run {file} --into {_FOLDER}/killed >killed.txt 2>&1 & started=$!\n"
+            "until ls -d /sys/fs/cgroup/virtoll-*/*/ >/dev/null 2>&1; do kill -0 $started || break; sleep 0.1; done\n"
+            "kill -9 $started; for n in $(seq 600); do "
+            "ls -d /sys/fs/cgroup/virtoll-* /run/virtoll >/dev/null 2>&1 || break; sleep 0.1; done"
+        )
+        self._do(f"cd {_FOLDER}; virtoll resume {_FOLDER}/killed 2>&1 | cat")
+        numbers = [one["trial"] for one in self._trials(f"{_FOLDER}/killed")]
+        if sorted(map(str, numbers)) != sorted(map(str, range(len(numbers)))) or not numbers:
+            self.row.wrong.append(f"after kill -9 and resume not each trial is there once: {numbers}")
+
+    def _observed(self) -> None:
+        only = "--platform runc-half --workload superpi --trials 1"
+        found = self._do(f"cd {_FOLDER}; virtoll explain {_FOLDER}/small {only} 2>&1 | cat")
+        if "throttled" not in found.text:
+            self.row.wrong.append(f"no throttling was observed: {found.text[-200:]}")
+
+    def _user(self) -> None:
+        before = self._do("cat /sys/fs/cgroup/cgroup.subtree_control").text
+        self._do(_DELEGATE)
+        file = self._experiment("user", ["native", *_PLATFORMS[2:4], "crun", "podman"], [_WORKLOADS[1]])
+        self._do(f"cp {file} /home/someone; chmod 644 /home/someone/*.yaml; rm -rf /home/someone/user")
+        command = "virtoll run user.yaml --into user --quiet"
+        self._do(_AS_USER.format(command=command))
+        trials = self._trials("/home/someone/user")
+        bad = "; ".join(f"{one['platform']}: {str(one['reason'])[:120]}" for one in trials if one["status"] != "ok")
+        ok = sum(one["status"] == "ok" for one in trials)
+        self.row.user = f"{ok} ok, {shares(trials)}" + (f"; {bad}" if bad else "")
+        kept = self._do("find /sys/fs/cgroup/user.slice -mindepth 1 -type d | sort").text.split()
+        if [Path(one).name for one in kept] != ["mine", "shell"]:
+            self.row.wrong.append(f"left in the user's folder: {kept}")
+        self._do(
+            "for one in mine/shell mine .; do rmdir /sys/fs/cgroup/user.slice/$one; done\n"
+            "rmdir /sys/fs/cgroup/user.slice; for one in $(cat /sys/fs/cgroup/cgroup.subtree_control); do "
+            f"case ' {before.strip()} ' in *\" $one \"*) ;; "
+            "*) echo -$one >/sys/fs/cgroup/cgroup.subtree_control;; esac; done"
+        )
+
+
+def shares(trials: Sequence[dict[str, object]]) -> str:
+    """By which factor superpi took longer with half a CPU than on the host, for each platform with that limit."""
+    spans: dict[str, float] = {}
+    for one in trials:
+        if one["workload"] == "superpi" and one["status"] == "ok" and isinstance(one["seconds"], float):
+            spans.setdefault(str(one["platform"]), one["seconds"])
+    if "native" not in spans:
+        return "not measured"
+    return ", ".join(f"{n} {span / spans['native']:.1f}" for n, span in spans.items() if n.endswith("half"))
+
+
+def main(arguments: list[str]) -> int:
+    """Each pair of kernel and root, or those that are named; 1 where something was left or wrong."""
+    parser = argparse.ArgumentParser(prog="survive machines", description=__doc__)
+    parser.add_argument("--seed", type=int, default=18, help="nothing is drawn here; for all parts alike")
+    parser.add_argument("--count", type=int, default=len(PAIRS), help="how many of the pairs, the first ones")
+    parser.add_argument("--pair", action="append", default=[], metavar="KERNEL:ROOT", help="this one; repeatable")
+    parser.add_argument("--step", action="append", default=[], choices=STEPS, help="this one alone; repeatable")
+    parser.add_argument("--keep", type=Path, help="a folder for what was said in each machine")
+    given = parser.parse_args(arguments)
+    emulated.needs_root()
+    if given.keep is not None:
+        given.keep.mkdir(parents=True, exist_ok=True)
+    pairs = [tuple(pair.split(":")) for pair in given.pair] or PAIRS[: given.count]
+    print(f"seed {given.seed}", flush=True)
+    rows = []
+    for kernel, root in pairs:
+        rows.append(tried(kernel, root, given.step or STEPS, given.keep))
+        print(rows[-1].text(), file=sys.stderr, flush=True)
+    print("\n".join([HEAD, *(row.text() for row in rows)]), flush=True)
+    return int(any(row.wrong for row in rows))
