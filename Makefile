@@ -86,8 +86,9 @@ format: ## formats Python and Rust
 	cargo fmt --all
 
 # Clippy's driver compiles as rustc does and says what `cargo clippy` says, which would compile every dependency anew.
+# Properties have the same values each time, as fuzz targets have; `cargo test` alone draws others.
 test-rust: ## Rust's tests, compiled by Clippy's driver; a warning is an error
-	RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings cargo test $(CARGO_FLAGS) --workspace
+	PROPTEST_RNG_SEED=1 RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings cargo test $(CARGO_FLAGS) --workspace
 
 test-python: ## the Python tests alone
 	$(BIN)/pytest
