@@ -71,7 +71,7 @@ FILES: Mapping[str, Tried] = {
     "stats/states": _whole("stats/test_states.py"),
     "stats/summaries": _whole("stats/test_summaries.py"),
     "stats/values": _whole("stats/test_values.py", "stats/test_rates.py", "stats/test_wire_by_hand.py"),
-    "stats/verdicts": _whole("stats/test_verdicts.py"),
+    "stats/verdicts": _whole("stats/test_verdicts.py", "stats/test_across_hosts.py"),
     "stats/wire": _whole("stats/test_wire_by_hand.py"),
     "workloads/traffic": Tried(1.0, ("test_books.py",), frozenset(("unbalanced", "_unbalanced", "_late"))),
 }
