@@ -10,12 +10,14 @@ import pytest
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
 from virtoll.runfolder.records import Clock, GuestClock, Marks, MetricRecord, TrialRecord, duration_ns
+from virtoll.runfolder.traffic_records import Point, Sink, SinkCounts
 from virtoll.stats.analysis import RunData
 from virtoll.stats.values import (
     Gap,
     Task,
     TasksOf,
     observations_of,
+    one_primary_each,
     places_of,
     printed_tasks,
     tasks_of,
@@ -96,6 +98,17 @@ def test_what_is_no_number_above_zero_is_no_figure(job: TrialRecord, figure: obj
         assert (found, [one.trial for one in gaps]) == ((), [1])
 
 
+def test_a_small_figure_is_one(job: TrialRecord) -> None:
+    ((one,), gaps) = observations_of((RATE,), [replace(job, trial=1, result={"figures": {"rate": 0.25}})])
+    assert (one.value, gaps) == (0.25, ())
+
+
+def test_of_an_older_run_the_first_primary_metric_of_a_workload_is_primary() -> None:
+    other = replace(DURATION, workload="other")
+    metrics = [FIGURE, DURATION, replace(DURATION, name="again"), other]
+    assert one_primary_each(metrics) == [FIGURE, DURATION, replace(metrics[2], primary=False), other]
+
+
 def test_a_duration_that_cannot_be_is_said_to_be_none(job: TrialRecord) -> None:
     trials = [lasting(job, 1, 0), lasting(job, 2, -5), replace(job, trial=3, clock=None), lasting(job, 4, 1)]
     found, gaps = observations_of((TASK,), trials)
@@ -111,6 +124,13 @@ def test_a_sweep_without_a_forwarded_frame_has_no_rate(job: TrialRecord) -> None
     swept = replace(TASK, metric=replace(DURATION, source="points"))
     found, gaps = observations_of((swept,), [replace(job, trial=1, points=())])
     assert (found, gaps) == ((), (Gap(1, "nothing was forwarded at any point of the sweep: there is no rate"),))
+    silent = SinkCounts(0, 0, 0, 0, 0, None, None)
+    point = Point(None, 10**9, 64, "b", (), Sink((silent,), 0, 0, 0, drained=True))
+    assert observations_of((swept,), [replace(job, trial=1, points=(point,))]) == (found, gaps)
+    slow = replace(silent, forwarded_frames=2, first_received_monotonic_ns=0, last_received_monotonic_ns=2 * 10**9)
+    slow_point = replace(point, sink=replace(point.sink, per_source=(slow,)))
+    ((one,), none) = observations_of((swept,), [replace(job, trial=1, points=(point, slow_point))])
+    assert (one.value, none) == (0.5, ())
 
 
 def test_why_a_value_is_missing_is_what_the_first_such_trial_says(job: TrialRecord) -> None:
@@ -185,6 +205,13 @@ def named(own: dict[str, Any], *others: dict[str, Any]) -> str:
         ({"between": "peer", "path": "peer"}, [{"between": "peer", "path": "bridge"}], ""),
         ({"frame_size_bytes": 64, "vlan": 7}, [{"frame_size_bytes": 64, "vlan": 0}], "VLAN 7"),
         ({"new": 1, "n": 3}, [{"n": 4}], "1 new, 3 n"),
+        ({"rate_frames_per_second": 7, "digits": 2}, [], "2 digits"),
+        ({"sizes": ["a"]}, [{"sizes": ["b"]}], "sizes ['a']"),
+        (
+            {"nic": "own", "between": "peer", "path": "peer", "link_rate_bits_per_second": 5, "n": 1},
+            [{"nic": "own", "between": "peer", "path": "bridge", "link_rate_bits_per_second": 6, "n": 2}],
+            "1 n",
+        ),
     ],
     ids=str,
 )
@@ -210,6 +237,7 @@ def test_a_paper_prints_a_workloads_own_figures_where_it_reports_any() -> None:
 def test_what_sizes_have_in_common() -> None:
     sized = [replace(TASK, size=size) for size in ("64 B, shared NIC, VLAN 1", "128 B, shared NIC, VLAN 1")]
     assert words_in_common(sized) == "shared NIC, VLAN 1"
+    assert words_in_common(sized[:1]) == "64 B, shared NIC, VLAN 1"
     assert words_in_common([*sized, replace(TASK, size="own NIC")]) == ""
 
 
