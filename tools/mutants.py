@@ -58,7 +58,7 @@ FILES: Mapping[str, Tried] = {
     "stats/bounds": _whole("stats/test_bounds.py"),
     "stats/change_points": Tried(0.25, ("stats/test_change_points.py",)),
     "stats/clocks": Tried(0.5, ("stats/test_clocks.py",)),
-    "stats/compare": _whole("stats/test_verdicts.py", "stats/test_across_hosts.py"),
+    "stats/compare": _whole("stats/test_verdicts.py"),
     "stats/detectable": _whole("stats/test_detectable.py"),
     "stats/drift": _whole("stats/test_drift.py"),
     "stats/equivalence": _whole("stats/test_equivalence.py"),
@@ -71,7 +71,7 @@ FILES: Mapping[str, Tried] = {
     "stats/states": _whole("stats/test_states.py"),
     "stats/summaries": _whole("stats/test_summaries.py"),
     "stats/values": _whole("stats/test_values.py", "stats/test_rates.py", "stats/test_wire_by_hand.py"),
-    "stats/verdicts": _whole("stats/test_verdicts.py", "stats/test_across_hosts.py"),
+    "stats/verdicts": _whole("stats/test_verdicts.py"),
     "stats/wire": _whole("stats/test_wire_by_hand.py"),
     "workloads/traffic": Tried(1.0, ("test_books.py",), frozenset(("unbalanced", "_unbalanced", "_late"))),
 }

@@ -335,3 +335,15 @@ def test_a_control_is_told_at_its_own_level_and_shares_are_the_tests() -> None:
     assert one.simultaneous is not None
     assert beside.simultaneous is not None
     assert (one.simultaneous.coverage, beside.simultaneous.coverage) == (0.95, 0.99)
+
+
+def test_of_several_hosts_each_is_one_value() -> None:
+    """Blocks 0 and 3 of one host have the mean of their logs; what is tested are three hosts, of the control too."""
+    hosts = {0: "a", 1: "b", 2: "c", 3: "a"}
+    found, control = decide([with_logs(*FOUR_LOGS)], [with_logs(*FOUR_LOGS, platform="q")], Rules(host_of=hosts))
+    expected = scipy.stats.ttest_1samp([-0.125, -0.14, -0.09], 0.0)
+    for (one,) in (found, control):
+        assert one.p_value == pytest.approx(expected.pvalue)
+        assert one.interval is not None
+        assert one.interval.method == "moderated t on hosts' mean log ratios"
+        assert [host for host, _ in one.hosts] == ["a", "b", "c"]
