@@ -124,7 +124,7 @@ def test_a_sweep_without_a_forwarded_frame_has_no_rate(job: TrialRecord) -> None
     swept = replace(TASK, metric=replace(DURATION, source="points"))
     found, gaps = observations_of((swept,), [replace(job, trial=1, points=())])
     assert (found, gaps) == ((), (Gap(1, "nothing was forwarded at any point of the sweep: there is no rate"),))
-    silent = SinkCounts(0, 0, 0, 0, 0, None, None)
+    silent = SinkCounts(0, 0, 0, 0, 0, first_received_monotonic_ns=None, last_received_monotonic_ns=None)
     point = Point(None, 10**9, 64, "b", (), Sink((silent,), 0, 0, 0, drained=True))
     assert observations_of((swept,), [replace(job, trial=1, points=(point,))]) == (found, gaps)
     slow = replace(silent, forwarded_frames=2, first_received_monotonic_ns=0, last_received_monotonic_ns=2 * 10**9)
