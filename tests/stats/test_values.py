@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
+from virtoll.runfolder.frame_shape import SWEEP_KEYS
 from virtoll.runfolder.records import Clock, GuestClock, Marks, MetricRecord, TrialRecord, duration_ns
 from virtoll.runfolder.traffic_records import Point, Sink, SinkCounts
 from virtoll.stats.analysis import RunData
@@ -152,19 +153,19 @@ def test_why_a_value_is_missing_is_what_the_first_such_trial_says(job: TrialReco
 def test_tasks_are_those_of_the_plan_and_of_the_records(data: RunData) -> None:
     """By metric in the manifest's order; numbers of one key from the smallest, words after them."""
     planned = data.manifest.plan.trials[0]
-    sizes = [{"size": 100}, {"size": 20}, {"size": "all"}, {"size": 20}]
+    sizes = [{"size": 100}, {"size": 20}, {"size": "few"}, {"size": "all"}, {"size": 20}]
     plan = replace(data.manifest.plan, trials=tuple(replace(planned, workload="job", parameters=one) for one in sizes))
     manifest = replace(data.manifest, plan=plan, metrics=(DURATION, replace(DURATION, workload="none"), FIGURE))
     extra = replace(data.trials[0], workload="job", parameters={"size": 3})
     tasks = tasks_of(manifest, [extra])
     assert [(one.metric.name, json.loads(one.parameters)["size"]) for one in tasks] == [
-        (name, size) for name in ("duration", "rate") for size in (3, 20, 100, "all")
+        (name, size) for name in ("duration", "rate") for size in (3, 20, 100, "all", "few")
     ]
     assert [one.label for one in tasks[:4]] == ["a job 3 B", "a job 20 B", "a job 100 B", "a job all"]
-    assert [one.label for one in tasks[4:5]] == ["a job: rate 3 B"]
-    assert tasks[4].work == "a job 3 B"
+    assert [one.label for one in tasks[5:6]] == ["a job: rate 3 B"]
+    assert tasks[5].work == "a job 3 B"
     works = works_of(manifest)
-    assert works == {("job", one.parameters): one.work for one in tasks[1:4]}
+    assert works == {("job", one.parameters): one.work for one in tasks[1:5]}
     assert places_of(tasks) == {one: place for place, one in enumerate(tasks)}
 
 
@@ -175,6 +176,9 @@ def named(own: dict[str, Any], *others: dict[str, Any]) -> str:
     family = tuple(replace(planned, workload="job", parameters=one) for one in (own, *others))
     manifest = replace(data.manifest, plan=replace(data.manifest.plan, trials=family), metrics=(DURATION,))
     return next(one.size for one in tasks_of(manifest, ()) if json.loads(one.parameters) == own)
+
+
+TOTAL = {"total_rate_frames_per_second": 900}
 
 
 @pytest.mark.parametrize(
@@ -206,6 +210,11 @@ def named(own: dict[str, Any], *others: dict[str, Any]) -> str:
         ({"frame_size_bytes": 64, "vlan": 7}, [{"frame_size_bytes": 64, "vlan": 0}], "VLAN 7"),
         ({"new": 1, "n": 3}, [{"n": 4}], "1 new, 3 n"),
         ({"rate_frames_per_second": 7, "digits": 2}, [], "2 digits"),
+        *(
+            ({"total_rate_frames_per_second": 900, "nic": nic, key: 1}, [{**TOTAL, "nic": nic, key: 2}], "")
+            for nic in ("shared", "own")
+            for key in SWEEP_KEYS
+        ),
         ({"sizes": ["a"]}, [{"sizes": ["b"]}], "sizes ['a']"),
         (
             {"nic": "own", "between": "peer", "path": "peer", "link_rate_bits_per_second": 5, "n": 1},
