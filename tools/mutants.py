@@ -20,8 +20,8 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -58,7 +58,7 @@ FILES: Mapping[str, Tried] = {
     "stats/bounds": _whole("stats/test_bounds.py"),
     "stats/change_points": Tried(0.25, ("stats/test_change_points.py",)),
     "stats/clocks": Tried(0.5, ("stats/test_clocks.py",)),
-    "stats/compare": _whole("stats/test_verdicts.py", "stats/test_across_hosts.py"),
+    "stats/compare": _whole("stats/test_verdicts.py"),
     "stats/detectable": _whole("stats/test_detectable.py"),
     "stats/drift": _whole("stats/test_drift.py"),
     "stats/equivalence": _whole("stats/test_equivalence.py"),
@@ -121,17 +121,26 @@ def main() -> int:
     parser.add_argument("files", nargs="*", metavar="FILE", help="as stats/bounds; without any, all")
     parser.add_argument("--seed", type=int, default=1, help="draws what is tried of a file that is not taken whole")
     parser.add_argument("--children", type=int, default=1, help="changes tried side by side")
+    parser.add_argument("--left", action="store_true", help="try only what the last run did not find")
     parser.add_argument("--table", action="store_true", help="tell what the last runs found, and try nothing")
     asked = parser.parse_args()
     if unknown := set(asked.files) - FILES.keys():
         parser.error(f"{min(unknown)} is no file of these: {', '.join(FILES)}")
     for file in [] if asked.table else asked.files or FILES:
-        _try(file, asked.seed, asked.children)
+        _try(file, asked.seed, asked.children, known=_known(file) if asked.left else {})
     return _told(asked.files or FILES)
 
 
-def _try(file: str, seed: int, children: int) -> None:
-    """All that is to be tried of one file; what came of it is kept in `build/mutants`."""
+def _known(file: str) -> dict[tuple[str, str, str], bool | None]:
+    """What the last run found, by change; empty before the first."""
+    if not _results(file).is_file():
+        return {}
+    changes = [Change(**one) for one in json.loads(_results(file).read_text())]
+    return {change.key: change.found for change in changes}
+
+
+def _try(file: str, seed: int, children: int, known: Mapping[tuple[str, str, str], bool | None]) -> None:
+    """All that is to be tried of one file but what is known to be found; what came of it is kept in `build/mutants`."""
     WORK.mkdir(parents=True, exist_ok=True)
     for folder in ("src", "tests", "tools", "benches"):
         if not (WORK / folder).is_symlink():
@@ -151,8 +160,8 @@ track_dependencies = false
 on_dependency_change = "ignore"
 """
     )
-    for known in ("mutmut-stats.json", f"{source}.meta", source):
-        (WORK / "mutants" / known).unlink(missing_ok=True)
+    for old in ("mutmut-stats.json", f"{source}.meta", source):
+        (WORK / "mutants" / old).unlink(missing_ok=True)
     program = (
         "from pathlib import Path; import mutmut.__main__ as it; Path('mutants').mkdir(exist_ok=True);"
         f"it.copy_src_dir(); it.copy_also_copy_files(); it.setup_source_paths(); it.create_mutants({children})"
@@ -161,12 +170,13 @@ on_dependency_change = "ignore"
     meta = WORK / "mutants" / f"{source}.meta"
     whole = json.loads(meta.read_text())
     for name, change in _changes(source, whole["exit_code_by_key"]):
-        tried = _is_meant(file, change) and change.drawn(seed) < FILES[file].share
+        tried = _is_meant(file, change) and change.drawn(seed) < FILES[file].share and not known.get(change.key)
         whole["exit_code_by_key"][name] = None if tried else _SKIPPED
     meta.write_text(json.dumps(whole))
     _run([Path(sys.executable).parent / "mutmut", "run", "--max-children", str(children)])
     outcomes = json.loads(meta.read_text())["exit_code_by_key"]
-    kept = [asdict(change) for _, change in _changes(source, outcomes) if _is_meant(file, change)]
+    meant = [change for _, change in _changes(source, outcomes) if _is_meant(file, change)]
+    kept = [asdict(replace(change, found=known.get(change.key) or change.found)) for change in meant]
     _results(file).write_text(json.dumps(kept, indent=1, ensure_ascii=False))
 
 
@@ -203,7 +213,7 @@ def _changes(source: str, outcomes: Mapping[str, int | None]) -> Iterator[tuple[
         yield name, Change(where, removed, added, None if outcome == _SKIPPED else outcome in _FOUND)
 
 
-def _told(files: Iterator[str] | Mapping[str, Tried] | list[str]) -> int:
+def _told(files: Iterable[str]) -> int:
     """Print table and what is left; 1 where something is, or where an explanation matches nothing."""
     reasons = {(one["where"], one["before"], one["after"]) for one in tomllib.loads(EXPLAINED.read_text())["explained"]}
     left: list[Change] = []

@@ -9,13 +9,16 @@ from typing import Any
 import pytest
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
+from virtoll.runfolder.frame_shape import SWEEP_KEYS
 from virtoll.runfolder.records import Clock, GuestClock, Marks, MetricRecord, TrialRecord, duration_ns
+from virtoll.runfolder.traffic_records import Point, Sink, SinkCounts
 from virtoll.stats.analysis import RunData
 from virtoll.stats.values import (
     Gap,
     Task,
     TasksOf,
     observations_of,
+    one_primary_each,
     places_of,
     printed_tasks,
     tasks_of,
@@ -96,6 +99,17 @@ def test_what_is_no_number_above_zero_is_no_figure(job: TrialRecord, figure: obj
         assert (found, [one.trial for one in gaps]) == ((), [1])
 
 
+def test_a_small_figure_is_one(job: TrialRecord) -> None:
+    ((one,), gaps) = observations_of((RATE,), [replace(job, trial=1, result={"figures": {"rate": 0.25}})])
+    assert (one.value, gaps) == (0.25, ())
+
+
+def test_of_an_older_run_the_first_primary_metric_of_a_workload_is_primary() -> None:
+    other = replace(DURATION, workload="other")
+    metrics = [FIGURE, DURATION, replace(DURATION, name="again"), other]
+    assert one_primary_each(metrics) == [FIGURE, DURATION, replace(metrics[2], primary=False), other]
+
+
 def test_a_duration_that_cannot_be_is_said_to_be_none(job: TrialRecord) -> None:
     trials = [lasting(job, 1, 0), lasting(job, 2, -5), replace(job, trial=3, clock=None), lasting(job, 4, 1)]
     found, gaps = observations_of((TASK,), trials)
@@ -111,6 +125,13 @@ def test_a_sweep_without_a_forwarded_frame_has_no_rate(job: TrialRecord) -> None
     swept = replace(TASK, metric=replace(DURATION, source="points"))
     found, gaps = observations_of((swept,), [replace(job, trial=1, points=())])
     assert (found, gaps) == ((), (Gap(1, "nothing was forwarded at any point of the sweep: there is no rate"),))
+    silent = SinkCounts(0, 0, 0, 0, 0, first_received_monotonic_ns=None, last_received_monotonic_ns=None)
+    point = Point(None, 10**9, 64, "b", (), Sink((silent,), 0, 0, 0, drained=True))
+    assert observations_of((swept,), [replace(job, trial=1, points=(point,))]) == (found, gaps)
+    slow = replace(silent, forwarded_frames=2, first_received_monotonic_ns=0, last_received_monotonic_ns=2 * 10**9)
+    slow_point = replace(point, sink=replace(point.sink, per_source=(slow,)))
+    ((one,), none) = observations_of((swept,), [replace(job, trial=1, points=(point, slow_point))])
+    assert (one.value, none) == (0.5, ())
 
 
 def test_why_a_value_is_missing_is_what_the_first_such_trial_says(job: TrialRecord) -> None:
@@ -132,19 +153,19 @@ def test_why_a_value_is_missing_is_what_the_first_such_trial_says(job: TrialReco
 def test_tasks_are_those_of_the_plan_and_of_the_records(data: RunData) -> None:
     """By metric in the manifest's order; numbers of one key from the smallest, words after them."""
     planned = data.manifest.plan.trials[0]
-    sizes = [{"size": 100}, {"size": 20}, {"size": "all"}, {"size": 20}]
+    sizes = [{"size": 100}, {"size": 20}, {"size": "few"}, {"size": "all"}, {"size": 20}]
     plan = replace(data.manifest.plan, trials=tuple(replace(planned, workload="job", parameters=one) for one in sizes))
     manifest = replace(data.manifest, plan=plan, metrics=(DURATION, replace(DURATION, workload="none"), FIGURE))
     extra = replace(data.trials[0], workload="job", parameters={"size": 3})
     tasks = tasks_of(manifest, [extra])
     assert [(one.metric.name, json.loads(one.parameters)["size"]) for one in tasks] == [
-        (name, size) for name in ("duration", "rate") for size in (3, 20, 100, "all")
+        (name, size) for name in ("duration", "rate") for size in (3, 20, 100, "all", "few")
     ]
     assert [one.label for one in tasks[:4]] == ["a job 3 B", "a job 20 B", "a job 100 B", "a job all"]
-    assert [one.label for one in tasks[4:5]] == ["a job: rate 3 B"]
-    assert tasks[4].work == "a job 3 B"
+    assert [one.label for one in tasks[5:6]] == ["a job: rate 3 B"]
+    assert tasks[5].work == "a job 3 B"
     works = works_of(manifest)
-    assert works == {("job", one.parameters): one.work for one in tasks[1:4]}
+    assert works == {("job", one.parameters): one.work for one in tasks[1:5]}
     assert places_of(tasks) == {one: place for place, one in enumerate(tasks)}
 
 
@@ -155,6 +176,9 @@ def named(own: dict[str, Any], *others: dict[str, Any]) -> str:
     family = tuple(replace(planned, workload="job", parameters=one) for one in (own, *others))
     manifest = replace(data.manifest, plan=replace(data.manifest.plan, trials=family), metrics=(DURATION,))
     return next(one.size for one in tasks_of(manifest, ()) if json.loads(one.parameters) == own)
+
+
+TOTAL = {"total_rate_frames_per_second": 900}
 
 
 @pytest.mark.parametrize(
@@ -185,6 +209,18 @@ def named(own: dict[str, Any], *others: dict[str, Any]) -> str:
         ({"between": "peer", "path": "peer"}, [{"between": "peer", "path": "bridge"}], ""),
         ({"frame_size_bytes": 64, "vlan": 7}, [{"frame_size_bytes": 64, "vlan": 0}], "VLAN 7"),
         ({"new": 1, "n": 3}, [{"n": 4}], "1 new, 3 n"),
+        ({"rate_frames_per_second": 7, "digits": 2}, [], "2 digits"),
+        *(
+            ({"total_rate_frames_per_second": 900, "nic": nic, key: 1}, [{**TOTAL, "nic": nic, key: 2}], "")
+            for nic in ("shared", "own")
+            for key in SWEEP_KEYS
+        ),
+        ({"sizes": ["a"]}, [{"sizes": ["b"]}], "sizes ['a']"),
+        (
+            {"nic": "own", "between": "peer", "path": "peer", "link_rate_bits_per_second": 5, "n": 1},
+            [{"nic": "own", "between": "peer", "path": "bridge", "link_rate_bits_per_second": 6, "n": 2}],
+            "1 n",
+        ),
     ],
     ids=str,
 )
@@ -210,6 +246,7 @@ def test_a_paper_prints_a_workloads_own_figures_where_it_reports_any() -> None:
 def test_what_sizes_have_in_common() -> None:
     sized = [replace(TASK, size=size) for size in ("64 B, shared NIC, VLAN 1", "128 B, shared NIC, VLAN 1")]
     assert words_in_common(sized) == "shared NIC, VLAN 1"
+    assert words_in_common(sized[:1]) == "64 B, shared NIC, VLAN 1"
     assert words_in_common([*sized, replace(TASK, size="own NIC")]) == ""
 
 

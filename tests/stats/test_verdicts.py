@@ -13,8 +13,9 @@ from virtoll.runfolder.records import MetricRecord
 from virtoll.stats.analysis import RunData, analyse
 from virtoll.stats.compare import Comparison, Verdict, compare, paired_shares
 from virtoll.stats.intervals import Interval
+from virtoll.stats.states import TwoStates
 from virtoll.stats.values import Observation, Task, one_primary_each
-from virtoll.stats.verdicts import Rules, decide, judge, judge_two, standard_errors
+from virtoll.stats.verdicts import Rules, decide, decide_families, judge, judge_two, standard_errors
 
 METRIC = MetricRecord("w", "duration", "ns", "lower", "marks", title="a job", resource="cpu")
 TASK = Task("w", METRIC, "{}", "")
@@ -197,6 +198,7 @@ def test_the_experiments_margin_counts() -> None:
     assert strict.level == wide.level == 0.05
 
 
+T3 = 3.182446  # t(0.975, 3) of any table
 FOUR_LOGS = [-0.10, -0.14, -0.09, -0.15]
 
 
@@ -264,6 +266,7 @@ def test_what_is_told_of_a_comparison() -> None:
         assert (interval.coverage, interval.method) == (0.95, "moderated t on log ratios")
     assert one.p_value == one.p_adjusted == pytest.approx(expected.pvalue)
     assert one.at_least == pytest.approx(math.exp(-high))
+    assert one.smallest == pytest.approx(math.exp(scipy.stats.t.ppf([0.975, 0.8], 3).sum() * (high - low) / 2 / T3))
     assert one.reason == f"p = {expected.pvalue:.2g} after correction for 1 comparisons"
     (same,), _ = decide([with_logs(0.001, -0.001, 0.002)], [], Rules(alike_level=0.01))
     assert same.reason == "two one-sided tests at 0.01 leave less than 5.00 %"
@@ -271,6 +274,7 @@ def test_what_is_told_of_a_comparison() -> None:
     assert (strict.verdict, strict.interval) == (Verdict.UNKNOWN, one.interval)
     assert strict.simultaneous is not None
     assert strict.simultaneous.coverage == 0.999
+    assert strict.reason.startswith("anything from 7")
     assert strict.reason.endswith("of the baseline agrees with what was measured (1 comparisons taken together)")
 
 
@@ -285,3 +289,61 @@ def test_standard_errors_are_those_of_the_verdicts() -> None:
     found = standard_errors([with_logs(*FOUR_LOGS), single, marked], [])
     assert found == {("p", TASK): (pytest.approx(np.std(FOUR_LOGS, ddof=1) / 2), 3.0)}
     assert standard_errors([single, marked], []) == {}
+
+
+def test_two_runs_have_families_and_states_as_one_has() -> None:
+    """Each platform's blocks are its own; a control has its level, and a gap widens both ends."""
+    first = np.array([[FOUR_LOGS, [0.0, 0.1, 0.2, np.nan]]])
+    second = np.array([[[0.02, 0.03, 0.01], [0.5, 0.7, 0.6]]])
+    plain = judge_two(first, second, Rules())
+    for place, own in enumerate(([*FOUR_LOGS], [0.0, 0.1, 0.2])):
+        expected = scipy.stats.ttest_ind(second[0, place], own, equal_var=False)
+        assert plain.p_value[0, place] == pytest.approx(expected.pvalue)
+    gaps = np.array([0.1])
+    told = judge_two(first, second, Rules(), np.array([False, True]), gaps)
+    assert told.low == pytest.approx(plain.low - 0.1)
+    assert told.high == pytest.approx(plain.high + 0.1)
+    quantiles = [scipy.stats.t.ppf(1 - level / 2, df) for level, df in zip((0.05, 0.01), plain.df[0], strict=True)]
+    assert (told.reach - 0.1) / told.error == pytest.approx(np.array([quantiles]))
+
+
+def test_a_factor_of_two_is_told_of_a_host_in_two_states() -> None:
+    logs = np.log(np.array([[[0.5, 0.5, 0.5], [0.501, 0.501, 0.501]]]))
+    assert judge(logs, Rules(), gaps=np.array([math.log(1.4)])).different.tolist() == [[True, False]]
+
+
+def test_what_is_told_where_the_host_has_two_states() -> None:
+    """Of its task alone, in both families; what cannot be tested stays as it was."""
+    states = [TwoStates(TASK, 1.45, 0.3)]
+    single = with_logs(-3.0, platform="q")
+    (one, other), _ = decide([with_logs(*FOUR_LOGS), single], [], Rules(), states)
+    assert other is single
+    assert one.verdict is Verdict.UNKNOWN
+    assert one.reason.startswith("the host ran this in two states: nothing is said of less than a factor of 2 (")
+    rate = replace(TASK, metric=replace(METRIC, name="rate", primary=False))
+    second = with_logs(*FOUR_LOGS, platform="r", task=rate)
+    found, _ = decide_families([with_logs(*FOUR_LOGS), second], [], Rules(), states)
+    assert [one.verdict for one in found] == [Verdict.UNKNOWN, Verdict.SLOWER]
+    assert found[0].interval is not None
+    assert found[0].interval.high > math.exp(-0.12 + math.log(1.45))
+
+
+def test_a_control_is_told_at_its_own_level_and_shares_are_the_tests() -> None:
+    own = replace(with_logs(*FOUR_LOGS), share=None)
+    (one,), (beside,) = decide([own], [with_logs(0.01, -0.01, 0.0, platform="again")], Rules())
+    assert one.share == pytest.approx(math.exp(-0.12))
+    assert one.simultaneous is not None
+    assert beside.simultaneous is not None
+    assert (one.simultaneous.coverage, beside.simultaneous.coverage) == (0.95, 0.99)
+
+
+def test_of_several_hosts_each_is_one_value() -> None:
+    """Blocks 0 and 3 of one host have the mean of their logs; what is tested are three hosts, of the control too."""
+    hosts = {0: "a", 1: "b", 2: "c", 3: "a"}
+    found, control = decide([with_logs(*FOUR_LOGS)], [with_logs(*FOUR_LOGS, platform="q")], Rules(host_of=hosts))
+    expected = scipy.stats.ttest_1samp([-0.125, -0.14, -0.09], 0.0)
+    for (one,) in (found, control):
+        assert one.p_value == pytest.approx(expected.pvalue)
+        assert one.interval is not None
+        assert one.interval.method == "moderated t on hosts' mean log ratios"
+        assert [host for host, _ in one.hosts] == ["a", "b", "c"]

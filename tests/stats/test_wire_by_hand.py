@@ -150,6 +150,12 @@ def test_a_rate_is_between_the_first_and_the_last_frame() -> None:
     assert offered_rate(point(None, [source(intended=11)], [])) == 10, "by the sending thread"
     assert offered_rate(point(None, [source(intended=11), source(1, intended=1)], [])) is None
     assert offered_rate(point(None, [], [])) is None
+    for less in ({"first_sent_monotonic_ns": SECOND // 2}, {"last_sent_monotonic_ns": SECOND // 2}):
+        assert offered_rate(point(None, [source(intended=11, **less)], [])) == 10, "both or none"
+    assert offered_rate(point(None, [source(intended=2, **sent)], [])) == 1
+    one = {"first_sent_monotonic_ns": 5, "last_sent_monotonic_ns": 6}
+    assert offered_rate(point(None, [source(intended=2, **one)], [])) == 1e9
+    assert offered_rate(point(None, [source(intended=2, **(one | {"last_sent_monotonic_ns": 5}))], [])) is None
 
 
 def test_what_was_forwarded_is_over_the_time_of_the_point_at_least() -> None:
@@ -165,6 +171,14 @@ def test_what_was_forwarded_is_over_the_time_of_the_point_at_least() -> None:
     assert joint_ns(point(None, [], [slow, later])) == 4 * SECOND
     assert forwarded_rate(point(None, [], [slow, later], shared_link=True)) == 4
     assert forwarded_rate(point(None, [], [sink(forwarded=2, last_received_monotonic_ns=0)])) is None
+    assert forwarded_rate(point(None, [], [sink(forwarded=2)])) == 1
+    assert forwarded_rate(point(None, [], [sink(forwarded=1)])) is None
+    assert forwarded_rate(point(None, [], [silent, burst])) == 5, "a silent source adds nothing to what comes after it"
+    for unknown in ({"first_received_monotonic_ns": None}, {"last_received_monotonic_ns": None}):
+        assert forwarded_rate(point(None, [], [sink(forwarded=9, **unknown)])) is None
+        assert joint_ns(point(None, [], [sink(forwarded=9, **unknown)])) == SECOND
+    apart = {"first_received_monotonic_ns": SECOND, "last_received_monotonic_ns": 4 * SECOND}
+    assert joint_ns(point(None, [], [sink(forwarded=9, **apart)])) == 3 * SECOND
 
 
 def test_the_pace_of_the_sources_that_sent_all_they_should() -> None:

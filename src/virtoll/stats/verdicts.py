@@ -203,7 +203,7 @@ def standard_errors(
     table = _Table.of(comparisons, control)
     if table is None:
         return {}
-    judged = judge(table.logs, Rules(), table.control)
+    judged = judge(table.logs, Rules())
     return {
         (one.platform, one.task): (float(judged.error[table.place(one)]), float(judged.df[table.place(one)]))
         for one in (*comparisons, *control)
