@@ -291,6 +291,9 @@ impl Netlink {
 
 /// Bytes as the kernel's answers, each read as every kind; how many answers there were. For fuzzing and for tests, which
 /// have no kernel that says something wrong.
+///
+/// # Panics
+/// Where an answer's body is longer than what is left of the bytes.
 #[cfg(any(test, fuzzing))]
 pub fn read_answers(bytes: &[u8]) -> usize {
     let mut count = 0;
