@@ -354,6 +354,14 @@ mod tests {
     }
 
     #[test]
+    fn the_kernels_code_is_an_error_of_its_number() {
+        let code = |code: i32| socket::code(&code.to_ne_bytes());
+        assert!(code(0).is_ok() && socket::code(&[0]).is_err());
+        assert_eq!(code(-95).unwrap_err().raw_os_error(), Some(95));
+        assert!(code(i32::MIN).is_err());
+    }
+
+    #[test]
     fn a_link_is_read() {
         let mut header = [0; 16];
         header[4..8].copy_from_slice(&7_u32.to_ne_bytes());
