@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import hashlib
 import os
 import platform
 import random
@@ -111,8 +112,8 @@ def report_folder() -> Path:
 
 
 def options_object(folder: Path, compiler: Sequence[str] = ("gcc",)) -> Path:
-    """Compile what says where reports go: the folder."""
-    made = folder / "options.o"
+    """Compile what says where reports go: the folder. Its name changes with its source, so that it is linked anew."""
+    made = folder / f"options-{hashlib.sha256(OPTIONS.read_bytes()).hexdigest()[:8]}.o"
     subprocess.run([*compiler, "-c", f'-DREPORTS="{folder}"', str(OPTIONS), "-o", str(made)], check=True)
     return made
 

@@ -263,6 +263,17 @@ mod tests {
     }
 
     #[test]
+    fn a_number_is_read_as_it_was_written() {
+        let written = "90730383.22028689";
+        let read: f64 = serde_json::from_str(written).unwrap();
+        assert_eq!(
+            read.to_bits(),
+            written.parse::<f64>().unwrap().to_bits(),
+            "and not its neighbour"
+        );
+    }
+
+    #[test]
     fn what_is_wrong_is_named() {
         assert_eq!(refusal("boot: hello").id, None);
         assert_eq!(refusal("[1]").id, None);

@@ -278,7 +278,7 @@ proptest! {
             Event::TerminalExit { status: code, signal: code },
         ] {
             let line = to_line(&event);
-            prop_assert!(line.iter().filter(|byte| **byte == b'\n').count() == 1 && line.ends_with(b"\n"));
+            prop_assert_eq!(line.iter().position(|byte| *byte == b'\n'), Some(line.len() - 1));
             prop_assert_eq!(serde_json::from_slice::<Event>(&line).unwrap(), event);
         }
     }

@@ -174,7 +174,9 @@ mod tests {
             let mut merged = Histogram::default();
             for part in &parts {
                 let mut histogram = Histogram::default();
-                part.iter().for_each(|value| histogram.record(*value));
+                for value in part {
+                    histogram.record(*value);
+                }
                 merged.merge(&histogram);
             }
             let mut values = parts.concat();

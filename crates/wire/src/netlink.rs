@@ -291,6 +291,9 @@ impl Netlink {
 
 /// Bytes as the kernel's answers, each read as every kind; how many answers there were. For fuzzing and for tests, which
 /// have no kernel that says something wrong.
+///
+/// # Panics
+/// Where an answer's body is longer than what is left of the bytes.
 #[cfg(any(test, fuzzing))]
 pub fn read_answers(bytes: &[u8]) -> usize {
     let mut count = 0;
@@ -348,6 +351,14 @@ mod tests {
             let message = wanted.iter().fold(message, |message, (kind, value)| message.attribute(kind % 32, value));
             prop_assert_eq!(read_answers(&message.finish(1)), 1);
         }
+    }
+
+    #[test]
+    fn the_kernels_code_is_an_error_of_its_number() {
+        let code = |code: i32| socket::code(&code.to_ne_bytes());
+        assert!(code(0).is_ok() && socket::code(&[0]).is_err());
+        assert_eq!(code(-95).unwrap_err().raw_os_error(), Some(95));
+        assert!(code(i32::MIN).is_err());
     }
 
     #[test]

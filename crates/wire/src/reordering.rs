@@ -247,7 +247,9 @@ mod tests {
             let mut all = Counts::default();
             for part in &parts {
                 let mut counts = Counts::default();
-                part.iter().for_each(|value| counts.record(*value));
+                for value in part {
+                    counts.record(*value);
+                }
                 all.add(&counts);
             }
             let values = parts.concat();
