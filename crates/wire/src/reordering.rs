@@ -153,10 +153,10 @@ impl OutOfOrder {
             .map(|back| self.gaps[(self.gap_count - back) as usize % GAPS])
             .find(|gap| gap.first <= sequence);
         // Frames with smaller numbers than this one: the last of them ends its run of larger ones.
-        while self.low_count > 0 && self.lows[self.low_count as usize - 1].sequence > sequence {
-            self.low_count -= 1;
-        }
-        let low = self.low_count.checked_sub(1).map(|top| self.lows[top as usize].arrival);
+        let lows = &self.lows[..self.low_count as usize];
+        let last = lows.iter().rposition(|low| low.sequence < sequence);
+        let low = last.map(|place| lows[place].arrival);
+        self.low_count = last.map_or(0, |place| place as u64 + 1);
         match gap {
             None => self.forgotten += 1,
             Some(gap) => {
