@@ -259,6 +259,20 @@ mod tests {
     }
 
     #[test]
+    fn unknown_degrees_add_up() {
+        // Number 1 ends the run of larger ones before 2, and is no longer remembered after 16 later ones.
+        let mut unknown = OutOfOrder::default();
+        unknown.skip(0, 1, 0);
+        unknown.late(1, 2, 0);
+        (3..=18).for_each(|number| unknown.late(number, number, 0));
+        unknown.late(2, 19, 0);
+        assert_eq!(unknown.forgotten(), (0, 1));
+        let mut sum = unknown;
+        sum.add(&unknown);
+        assert_eq!(sum.forgotten(), (0, 2));
+    }
+
+    #[test]
     fn what_queues_have_forgotten_adds_up() {
         // A late frame of a number that no gap is known for.
         let mut forgetful = OutOfOrder::default();
