@@ -164,7 +164,7 @@ miri: ## unit tests without system calls under Miri (needs a nightly compiler wi
 
 # A mutant is judged by its crate's tests that need neither root nor a network. Proptest draws the same values for each
 # mutant, and looks for no smaller ones. What was caught before is not tried again: `rm -r target/mutants` begins anew.
-mutants: ## mutation tests of messages, clocks and books (hours; goes on where it ended); MUTANTS='--file ...' for some
+mutants: ## mutation tests of messages, clocks and books (hours; goes on where it ended); MUTANTS='--re NAME' for some
 	@cargo mutants --version >/dev/null 2>&1 || $(PYTHON) tools/cargo_tools.py cargo-mutants
 	@set -e; failed=; for crate in "proto --lib --test=recorded" "clock --lib" \
 		"wire --lib --test=frames --test=reordering --test=sequence_accounting" "agent --bins"; do \

@@ -153,10 +153,10 @@ impl OutOfOrder {
             .map(|back| self.gaps[(self.gap_count - back) as usize % GAPS])
             .find(|gap| gap.first <= sequence);
         // Frames with smaller numbers than this one: the last of them ends its run of larger ones.
-        while self.low_count > 0 && self.lows[self.low_count as usize - 1].sequence > sequence {
-            self.low_count -= 1;
-        }
-        let low = self.low_count.checked_sub(1).map(|top| self.lows[top as usize].arrival);
+        let lows = &self.lows[..self.low_count as usize];
+        let last = lows.iter().rposition(|low| low.sequence < sequence);
+        let low = last.map(|place| lows[place].arrival);
+        self.low_count = last.map_or(0, |place| place as u64 + 1);
         match gap {
             None => self.forgotten += 1,
             Some(gap) => {
@@ -285,6 +285,20 @@ mod tests {
             assert_eq!(counts.filled(), [(2, 1), (3, 1), (5, 1)]);
         }
         assert_eq!((sum.late_ns(), sum.forgotten()), ((100, 50), (0, 0)));
+    }
+
+    #[test]
+    fn unknown_degrees_add_up() {
+        // Number 1 ends the run of larger ones before 2, and is no longer remembered after 16 later ones.
+        let mut unknown = OutOfOrder::default();
+        unknown.skip(0, 1, 0);
+        unknown.late(1, 2, 0);
+        (3..=18).for_each(|number| unknown.late(number, number, 0));
+        unknown.late(2, 19, 0);
+        assert_eq!(unknown.forgotten(), (0, 1));
+        let mut sum = unknown;
+        sum.add(&unknown);
+        assert_eq!(sum.forgotten(), (0, 2));
     }
 
     #[test]
