@@ -1,8 +1,9 @@
 """What a person does with an installed Virtoll, done in a root by the root's own Python, with what is left after it.
 
-``python3 in_root.py VIRTOLL COMMANDS``: an executable, and as JSON the platforms that ``doctor`` is asked for and the
-argument lists after it. Prints one JSON object, which ``roots.session`` reads. Standard library only, since a root has
-nothing else; it is to be the first process of its PID namespace, or a child of it.
+``python3 in_root.py VIRTOLL ORDER``: an executable, and as JSON the ``platforms`` that ``doctor`` is asked for, the
+argument lists after it (``commands``), and folders of the machine that are not looked into (``given``). Prints one JSON
+object, which ``roots.session`` reads. Standard library only, since a root has nothing else; it is to be the first
+process of its PID namespace, or a child of it.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ _PASSED_OVER = ("/proc", "/sys", "/dev", "/root/runs", "/root/.cache", "/var/cac
 _LAB = re.compile(rb"virtoll-[0-9a-f]{12}")
 
 
-def look(runs: Path, cache: str) -> dict[str, set[str]]:
-    """What is there of each kind; ``runs`` and ``cache`` are what a run may write."""
+def look(beside: Sequence[str]) -> dict[str, set[str]]:
+    """What is there of each kind, files but for those in the folders ``beside``."""
     processes = {one.name for one in Path("/proc").iterdir() if one.name.isdigit() and _command_line(one.name)}
     mounts = {line.split()[4] for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()}
-    passed_over = (*_PASSED_OVER, str(runs), cache)
+    passed_over = {*_PASSED_OVER, *beside}
     files = set()
     for folder, folders, names in os.walk("/"):
         folders[:] = [one for one in folders if one != "__pycache__" and str(Path(folder, one)) not in passed_over]
@@ -65,17 +66,18 @@ def call(virtoll: str, arguments: Sequence[str]) -> dict[str, object]:
 
 def main(arguments: list[str]) -> int:
     """Print the session as JSON."""
-    virtoll, (platforms, *commands) = arguments[0], json.loads(arguments[1])
+    virtoll, order = arguments[0], json.loads(arguments[1])
     home = Path.home()
     os.chdir(home)
     runs, cache = home / "runs", os.environ.get("VIRTOLL_CACHE", str(home / ".cache"))
     call(virtoll, ("--version",))  # what Python compiles at its first start is nobody's leftover
-    before = look(runs, cache)
+    beside = (str(runs), cache, *order["given"])  # a run may write to the first two
+    before = look(beside)
     doctor = subprocess.run(
-        [virtoll, "doctor", "--json", *platforms], capture_output=True, text=True, timeout=SECONDS, check=False
+        [virtoll, "doctor", "--json", *order["platforms"]], capture_output=True, text=True, timeout=SECONDS, check=False
     )
-    calls = [call(virtoll, one) for one in commands]
-    after = look(runs, cache)
+    calls = [call(virtoll, one) for one in order["commands"]]
+    after = look(beside)
     trials: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     labs: set[bytes] = set()

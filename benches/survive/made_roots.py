@@ -195,10 +195,11 @@ def _dpkg_query(root: Path, *arguments: str) -> str:
 def _merge(root: Path) -> None:
     """All programs in /usr/bin; /usr/sbin is a link to it."""
     for path in (root / "usr/sbin").iterdir():
-        if os.path.lexists(root / "usr/bin" / path.name):
+        there = root / "usr/bin" / path.name
+        if there.exists() and not there.is_symlink():
             path.unlink()
-        else:
-            path.rename(root / "usr/bin" / path.name)
+        else:  # a link there may lead to this very file
+            path.replace(there)
     (root / "usr/sbin").rmdir()
     (root / "usr/sbin").symlink_to("bin")
 

@@ -130,10 +130,11 @@ def session(
     """
     place = folder / ("root" if user == "root" else f"home/{USER}")
     shutil.copy(REPOSITORY / "benches/survive/in_root.py", folder / "opt/in_root.py")
-    asked = json.dumps([platforms, *commands])
-    start = Start(f"/{place.relative_to(folder)}", user=user != "root", read_only=given or {})
+    given = given or {}
+    order = json.dumps({"platforms": platforms, "commands": commands, "given": list(given.values())})
+    start = Start(f"/{place.relative_to(folder)}", user=user != "root", read_only=given)
     finished = subprocess.run(
-        command_in(root.kind, folder, ["python3", "/opt/in_root.py", VIRTOLL, asked], start),
+        command_in(root.kind, folder, ["python3", "/opt/in_root.py", VIRTOLL, order], start),
         env=environment(),
         stdin=subprocess.DEVNULL,
         capture_output=True,

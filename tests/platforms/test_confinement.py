@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
+from virtoll.lab.network import GuestNetwork
 from virtoll.platforms import PLATFORMS
+from virtoll.platforms.base import GuestRequest
 from virtoll.platforms.containers.confinement import NEEDED, NEEDED_MASK, OPEN, Confined, read_only_paths
+from virtoll.platforms.containers.guest import AGENT
+from virtoll.platforms.containers.oci import oci_configuration
+from virtoll.platforms.host import Site
 from virtoll.platforms.qemu.command import QemuParameters, confinement
 from virtoll.stats.reach import capability_names
 
@@ -58,3 +67,15 @@ def test_all_settings_but_the_networks_are_read_only() -> None:
     paths = read_only_paths()
     assert {"/proc/sys/kernel", "/proc/sys/vm", "/proc/sysrq-trigger"} <= set(paths)
     assert "/proc/sys/net" not in paths
+
+
+@pytest.mark.parametrize(("cgroup", "expected"), [(None, ["/init", "enter", "--cpus", "1,2", "--"]), ("lab", [])])
+def test_without_a_cgroup_a_container_takes_its_cpus_itself(
+    tmp_path: Path, cgroup: str | None, expected: list[str]
+) -> None:
+    """From runc 1.3.1 on a container has all CPUs that its cgroup leaves it, whichever runc was started on."""
+    machine = SimpleNamespace(cgroup=cgroup)
+    site = cast("Site", SimpleNamespace(this_machine=machine, image=SimpleNamespace(root=tmp_path)))
+    request = GuestRequest("one", 2, 128 << 20, (1, 2), GuestNetwork(()), 1.0)
+    made = oci_configuration(site, AGENT, request, strict=True)
+    assert made["process"]["args"] == [*expected, *AGENT]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from virtoll.platforms.last_words import last_words, with_last_words
+from virtoll.platforms.last_words import last_complaint, last_words, with_last_words
 
 # From a guest of QEMU's whose CPU had twelve endless loops on it.
 PANIC = b"""\
@@ -38,3 +38,10 @@ def test_it_becomes_part_of_the_sentence() -> None:
         "Kernel panic - not syncing: IO-APIC + timer doesn't work!  Boot with apic=debug and send a report."
     )
     assert with_last_words("g/1 ended while it was needed", {}) == "g/1 ended while it was needed"
+
+
+def test_what_a_program_only_warns_of_is_not_what_it_ended_of() -> None:
+    """QEMU 11 at each start: where a guest does not boot, the reason is another one."""
+    warning = b"qemu-system-x86_64: -mon chardev=m: warning: '-mon' is deprecated, use '-object' instead\n"
+    assert not last_complaint(warning)
+    assert last_complaint(b"no such device\n" + warning) == "no such device"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 import sysconfig
@@ -15,10 +14,7 @@ from benches.survive.roots import VIRTOLL, Root
 
 from virtoll.image import default_cache, prepare_image
 
-pytestmark = [
-    pytest.mark.skipif(os.geteuid() != 0, reason="a root file system of its own needs root"),
-    pytest.mark.lab,
-]
+pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(900)]
 SHORT = """\
 name: short
 question: Does a system of busybox measure?

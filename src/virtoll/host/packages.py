@@ -197,7 +197,7 @@ def _in_words(debian: Sequence[str]) -> str:
 
 
 def find(program: str, path: str | None = None) -> str | None:
-    """Where a program is, as ``shutil.which``; None also where a stand-in has its name, which cannot do what is asked."""
+    """Where a program is, as ``shutil.which``; None also where a stand-in has its name and cannot do what is asked."""
     found = shutil.which(program, path=path)
     return None if found is None or _stand_in_at(program, found) else found
 

@@ -19,6 +19,15 @@ def last_line(output: bytes) -> str:
     return next((line.strip() for line in reversed(output.decode(errors="replace").splitlines()) if line.strip()), "")
 
 
+def last_complaint(output: bytes) -> str:
+    """The last line of a program's output that is neither blank nor, in its own words, a warning; empty where none is.
+
+    What a program warns of (QEMU: an option that a later version will not have) is not what it ended of.
+    """
+    lines = [line for line in output.splitlines() if b": warning: " not in line]
+    return last_line(b"\n".join(lines))
+
+
 def last_words(evidence: Mapping[str, bytes]) -> str | None:
     """The console's line with the reason where a kernel gave one, else its last line; None where it said nothing."""
     lines = [_TIME.sub("", line.strip()) for line in evidence.get(CONSOLE, b"").decode(errors="replace").splitlines()]

@@ -236,6 +236,9 @@ def oci_configuration(
     if site.this_machine.cgroup is not None:
         linux["cgroupsPath"] = f"/{site.this_machine.cgroup}/{request.file_name if request else 'probe'}"
         linux["resources"] = {**(_limits(request) if request else {}), **(_NO_DEVICES if strict else {})}
+    elif request is not None and request.cpus:
+        # Where no cgroup says which CPUs, runc from 1.3.1 on gives a container all, whichever it was started on.
+        argv = [*Enter(cpus=request.cpus).prefix(Path(argv[0])), *argv]
     return {
         "ociVersion": "1.0.2",
         "hostname": "guest",

@@ -36,7 +36,7 @@ from virtoll.lab.priority import preferred
 from virtoll.platforms.attachment import descriptors, machine_ports
 from virtoll.platforms.base import GuestRequest, GuestStartError, Platform, Probe, Validation, no_taps
 from virtoll.platforms.host import Site
-from virtoll.platforms.last_words import last_line
+from virtoll.platforms.last_words import last_complaint
 from virtoll.platforms.process_guest import AgentGuest, quota_group, root_disk, socket_session
 from virtoll.platforms.qemu.command import (
     DATA_DRIVE,
@@ -268,7 +268,7 @@ class Qemu(Platform[QemuParameters]):
             with preferred([process.pid] if elsewhere is None else []):
                 guest.wait_ready(request.deadline_seconds)
         except GuestStartError as error:
-            said = last_line(error.evidence["qemu.txt"])
+            said = last_complaint(error.evidence["qemu.txt"])
             raise GuestStartError(f"{error} (QEMU said: {said})" if said else str(error), error.evidence) from error
         return guest
 
@@ -386,5 +386,5 @@ def _may_open(device: Path, host: GuestHost) -> bool:
 
 def _cause(error: GuestError) -> str:
     """QEMU's own words where it said why; else the error's sentence."""
-    said = last_line(error.evidence.get("qemu.txt", b"")) if isinstance(error, GuestStartError) else ""
+    said = last_complaint(error.evidence.get("qemu.txt", b"")) if isinstance(error, GuestStartError) else ""
     return said or str(error)
