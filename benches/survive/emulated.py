@@ -288,7 +288,7 @@ def _command(
         command += ["-drive", f"if=none,id={name},format=raw,file={file},{options}"]
         command += ["-device", f"virtio-blk-pci,drive={name}"]
     command += ["-kernel", str(kernel.image), "-initrd", str(kernel.initial)]
-    return [*command, "-append", "console=ttyS0 quiet panic=-1 net.ifnames=0 cryptomgr.notests"]
+    return [*command, "-append", "console=ttyS0 quiet panic=-1 no_timer_check net.ifnames=0 cryptomgr.notests"]
 
 
 def install_product(root: Path, wheel: Path, requirements: Path) -> None:

@@ -66,7 +66,7 @@ _WORKLOADS: tuple[dict[str, object], ...] = (
         "cpu_milliseconds": 100,
         "cpu_rate_frames_per_second": 2000,
     },
-    {"workload": "superpi", "digits": 2000},
+    {"workload": "superpi", "digits": 20_000},  # longer than some periods of a quota
     {"workload": "masr", "size_bytes": "32MiB"},
 )
 # Each platform starts and computes; the host, a namespace and a container forward; one container is out of memory.
@@ -294,7 +294,8 @@ class _Trial:
         file = self._experiment("killed", [_PLATFORMS[0], _PLATFORMS[2], _PLATFORMS[3]], _WORKLOADS[1:2])
         self._do(
             f"cd {_FOLDER}; virtoll run {file} --into {_FOLDER}/killed >killed.txt 2>&1 & started=$!\n"
-            "until ls -d /sys/fs/cgroup/virtoll-*/*/ >/dev/null 2>&1; do kill -0 $started || break; sleep 0.1; done\n"
+            "until [ -s killed/trials.jsonl ] && ls -d /sys/fs/cgroup/virtoll-*/*/; do "
+            "kill -0 $started || break; sleep 0.1; done >/dev/null 2>&1\n"
             "kill -9 $started; for n in $(seq 600); do "
             "ls -d /sys/fs/cgroup/virtoll-* /run/virtoll >/dev/null 2>&1 || break; sleep 0.1; done"
         )
@@ -324,7 +325,7 @@ class _Trial:
         if [Path(one).name for one in kept] != ["mine", "shell"]:
             self.row.wrong.append(f"left in the user's folder: {kept}")
         self._do(
-            "for one in mine/shell mine .; do rmdir /sys/fs/cgroup/user.slice/$one; done\n"
+            "for one in mine/shell mine; do rmdir /sys/fs/cgroup/user.slice/$one; done\n"
             "rmdir /sys/fs/cgroup/user.slice; for one in $(cat /sys/fs/cgroup/cgroup.subtree_control); do "
             f"case ' {before.strip()} ' in *\" $one \"*) ;; "
             "*) echo -$one >/sys/fs/cgroup/cgroup.subtree_control;; esac; done"
