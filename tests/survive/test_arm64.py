@@ -40,6 +40,22 @@ def test_what_user_emulation_cannot_do_is_a_test_program_of_ours() -> None:
         assert path.stem in arm64.NOT_UNDER_USER_EMULATION, f"{path.stem} starts the agent, which takes arm64's kernel"
 
 
+def test_what_an_emulator_may_be_too_slow_for_is_a_test_of_ours() -> None:
+    sources = "".join(path.read_text(encoding="utf-8") for path in REPOSITORY.glob("crates/**/*.rs"))
+    for name in (*arm64.MAY_FAIL_IN_THE_MACHINE, *arm64.UNITS_NOT_UNDER_USER_EMULATION):
+        assert f"fn {name.rpartition('::')[2]}(" in sources
+
+
+def test_only_what_is_named_may_fail_in_the_machine(tmp_path: Path) -> None:
+    step = Step("test-packet_path-0123", ("x",), 1)
+    slow = next(iter(arm64.MAY_FAIL_IN_THE_MACHINE))
+    for name, wrong in ((slow, []), ("another", ["failed: another"])):
+        (tmp_path / f"{step.name}.txt").write_text(SAID.replace("two::three", name), encoding="utf-8")
+        row = arm64._step_row(step, {"name": step.name, "code": 101, "seconds": 3.0}, tmp_path, "there")
+        assert row.wrong == wrong
+        assert (slow in row.result) == (name == slow)
+
+
 def test_the_machines_steps_are_run_one_after_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the program that is the machine's, on files of this test's own."""
     monkeypatch.setattr(arm64_inside, "RESULTS", tmp_path / "results")
