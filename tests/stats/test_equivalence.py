@@ -72,7 +72,7 @@ def test_platforms_are_compared_with_each_other_pair_by_pair(boot: BootRecord) -
 
 
 def test_what_varies_from_boot_to_boot_is_equal_to_nothing(boot: BootRecord) -> None:
-    facts = [{"machine": "x", "uid": 0}, {"machine": "y", "uid": None}, {"machine": "x"}]
+    facts: list[dict[str, Any]] = [{"machine": "x", "uid": 0}, {"machine": "y", "uid": None}, {"machine": "x"}]
     boots = [replace(boot, platform="a", facts=own) for own in facts]
     boots += [replace(boot, platform="a", facts=None), replace(boot, platform="b", facts={"machine": "x", "uid": 0})]
     found = equivalence(boots, ["a", "b"], None)
@@ -172,7 +172,11 @@ def test_the_guests_own_interfaces_count(boot: BootRecord) -> None:
 
 
 def test_cpu_flags_are_told_as_the_difference_to_the_references(boot: BootRecord) -> None:
-    facts = {"a": {"cpu_flags": ["x", "y"]}, "b": {"cpu_flags": ["z", "y", "w"]}, "c": {"cpu_flags": []}}
+    facts: dict[str, dict[str, Any]] = {
+        "a": {"cpu_flags": ["x", "y"]},
+        "b": {"cpu_flags": ["z", "y", "w"]},
+        "c": {"cpu_flags": []},
+    }
     assert told(compared(boot, "b", **facts), "CPU flags") == {"a": "2 flags; + x; − w z", "b": "3 flags", "c": None}
     assert told(compared(boot, "none", **facts), "CPU flags") == {"a": "2 flags", "b": "3 flags; + w z; − x", "c": None}
     assert told(compared(boot, "c", **facts), "CPU flags")["a"] == "2 flags; + x y", "the reference told none"

@@ -153,7 +153,7 @@ def test_why_a_value_is_missing_is_what_the_first_such_trial_says(job: TrialReco
 def test_tasks_are_those_of_the_plan_and_of_the_records(data: RunData) -> None:
     """By metric in the manifest's order; numbers of one key from the smallest, words after them."""
     planned = data.manifest.plan.trials[0]
-    sizes = [{"size": 100}, {"size": 20}, {"size": "few"}, {"size": "all"}, {"size": 20}]
+    sizes: list[dict[str, Any]] = [{"size": 100}, {"size": 20}, {"size": "few"}, {"size": "all"}, {"size": 20}]
     plan = replace(data.manifest.plan, trials=tuple(replace(planned, workload="job", parameters=one) for one in sizes))
     manifest = replace(data.manifest, plan=plan, metrics=(DURATION, replace(DURATION, workload="none"), FIGURE))
     extra = replace(data.trials[0], workload="job", parameters={"size": 3})

@@ -174,9 +174,12 @@ def test_what_was_forwarded_is_over_the_time_of_the_point_at_least() -> None:
     assert forwarded_rate(point(None, [], [sink(forwarded=2)])) == 1
     assert forwarded_rate(point(None, [], [sink(forwarded=1)])) is None
     assert forwarded_rate(point(None, [], [silent, burst])) == 5, "a silent source adds nothing to what comes after it"
-    for unknown in ({"first_received_monotonic_ns": None}, {"last_received_monotonic_ns": None}):
-        assert forwarded_rate(point(None, [], [sink(forwarded=9, **unknown)])) is None
-        assert joint_ns(point(None, [], [sink(forwarded=9, **unknown)])) == SECOND
+    for unknown in (
+        sink(forwarded=9, first_received_monotonic_ns=None),
+        sink(forwarded=9, last_received_monotonic_ns=None),
+    ):
+        assert forwarded_rate(point(None, [], [unknown])) is None
+        assert joint_ns(point(None, [], [unknown])) == SECOND
     apart = {"first_received_monotonic_ns": SECOND, "last_received_monotonic_ns": 4 * SECOND}
     assert joint_ns(point(None, [], [sink(forwarded=9, **apart)])) == 3 * SECOND
 
