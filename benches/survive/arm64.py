@@ -54,6 +54,7 @@ NOT_UNDER_USER_EMULATION = {
     "enter": _STARTS_PROGRAMS,
     "http_load": _STARTS_PROGRAMS,
     "kernel_jobs": _STARTS_PROGRAMS,
+    "live_frames": "makes a BPF map, which user-mode QEMU answers with ENOSYS",
     "network": _STARTS_PROGRAMS,
     "no_allocation": "enters namespaces by starting itself again",
     "packet_path": _STARTS_PROGRAMS,

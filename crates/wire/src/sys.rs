@@ -88,7 +88,7 @@ pub(crate) fn interface_mac(name: &str) -> io::Result<[u8; 6]> {
     let address = unsafe { request.ifr_ifru.ifru_hwaddr };
     let mut mac = [0; 6];
     for (byte, value) in mac.iter_mut().zip(address.sa_data) {
-        *byte = value as u8;
+        [*byte] = value.to_ne_bytes(); // signed on x86, unsigned on Arm
     }
     Ok(mac)
 }
