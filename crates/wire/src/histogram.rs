@@ -242,7 +242,7 @@ mod tests {
         let mut histogram = Histogram::default();
         histogram.record(7);
         let before = histogram.distribution();
-        histogram.add([0; BUCKETS].into_iter(), 0, (0, u64::MAX));
+        histogram.add(std::iter::repeat_n(0, BUCKETS), 0, (0, u64::MAX));
         assert_eq!(histogram.distribution(), before);
     }
 

@@ -240,7 +240,9 @@ mod tests {
         }
 
         fn settle(&mut self, counts: &mut [SourceCounts]) -> io::Result<()> {
-            counts.iter_mut().for_each(|one| one.offered_frames -= 1);
+            for one in counts {
+                one.offered_frames -= 1;
+            }
             Ok(())
         }
     }

@@ -58,8 +58,22 @@ fn create_map(kind: u32, value_bytes: usize, entries: u32, flags: u32) -> io::Re
         ..MapAttributes::default()
     };
     bpf(MAP_CREATE, &mut attributes)
+        .or_else(|cause| {
+            if cause.raw_os_error() != Some(libc::EPERM) || !allow_locked_memory() {
+                return Err(cause);
+            }
+            bpf(MAP_CREATE, &mut attributes)
+        })
         .map(owned)
         .map_err(|cause| refused("make a BPF map", &cause, ""))
+}
+
+/// Up to Linux 5.10 maps and programs are locked memory, of which a process may have 64 KiB by default. Whether this one
+/// may have more now; libbpf does the same.
+fn allow_locked_memory() -> bool {
+    let limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: `limit` is valid for the call, which only reads it.
+    unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const limit) == 0 }
 }
 
 /// A map of the devices to redirect to, from 0 on.
