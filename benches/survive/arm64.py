@@ -201,7 +201,6 @@ def units(built: Built) -> list[Row]:
     rows = []
     for program in built.tests:
         name = program.name.rpartition("-")[0]
-        crate = _crate_of(program)
         if name in NOT_UNDER_USER_EMULATION:
             continue
         skipped = [word for test in UNITS_NOT_UNDER_USER_EMULATION for word in ("--skip", test)]
@@ -209,12 +208,8 @@ def units(built: Built) -> list[Row]:
         said = _emulated([str(program), "--test-threads=2", *skipped], _TEST_SECONDS)
         rows.append(_tests_row(f"tests of `{name}`", "QEMU, user mode", said.stdout, time.monotonic() - start))
         if said.returncode != 0:
-            print(f"{crate}: {said.stdout[-6000:]}\n{said.stderr[-3000:]}", file=sys.stderr)
+            print(f"{name}: {said.stdout[-6000:]}\n{said.stderr[-3000:]}", file=sys.stderr)
     return rows
-
-
-def _crate_of(program: Path) -> str:
-    return program.name.rpartition("-")[0]
 
 
 def _tests_row(what: str, how: str, said: str, seconds: float) -> Row:

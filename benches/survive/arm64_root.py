@@ -14,7 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from virtoll.image import deb, debian, initramfs
+from benches.survive.emulated import initial_archive
+
+from virtoll.image import deb, debian
 from virtoll.image.download import download_first
 from virtoll.image.kernel_source import locked_kernels
 from virtoll.image.modules import ModuleTree
@@ -234,18 +236,8 @@ def _kernel(place: Path, tree: Path, name: str) -> Kernel:
 
 
 def _initrd(file: Path, tree: Path, modules: ModuleTree) -> Path:
-    found = modules.in_order(MODULES)
     busybox = (tree / "bin/busybox").read_bytes()
-    order = "".join(f"{name}\n" for name in found)
-    entries = [
-        *(initramfs.folder(name) for name in ("bin", "dev", "modules", "root")),
-        initramfs.character_device("dev/console", 5, 1),
-        initramfs.program("bin/busybox", busybox),
-        *(initramfs.plain_file(f"modules/{name}", content) for name, content in found.items()),
-        initramfs.plain_file("modules/order", order.encode()),
-        initramfs.program("init", _FIRST.encode()),
-    ]
-    file.write_bytes(initramfs.write_archive(entries))
+    file.write_bytes(initial_archive(busybox, modules.in_order(MODULES), _FIRST, ("root",)))
     return file
 
 

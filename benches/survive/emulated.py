@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -149,7 +149,9 @@ def _fill_kernel(folder: Path, name: str) -> None:
         shutil.copy(image, folder / "vmlinuz")
         loaded = ModuleTree(tree, release).in_order(_BOOT_MODULES)
         busybox = next(one for one in tree.rglob("busybox") if one.is_file() and one.parent.name == "bin")
-        (folder / "initial").write_bytes(initial_archive(busybox.read_bytes(), loaded))
+        (folder / "initial").write_bytes(
+            initial_archive(busybox.read_bytes(), loaded, _INITIAL, ("proc", "sys", "new"))
+        )
         kept = next(tree.glob(f"**/lib/modules/{release}"))
         shutil.copytree(kept, disk / release, ignore=shutil.ignore_patterns(*_NOT_COPIED), symlinks=True)
         subprocess.run(["depmod", "--basedir", _as_root(disk), release], check=True)
@@ -166,14 +168,14 @@ def _as_root(disk: Path) -> Path:
     return root
 
 
-def initial_archive(busybox: bytes, modules: dict[str, bytes]) -> bytes:
-    """The first file system: it loads modules, mounts both disks and goes over to the root on the first one."""
+def initial_archive(busybox: bytes, modules: Mapping[str, bytes], init: str, places: Sequence[str]) -> bytes:
+    """A first file system: busybox, modules in the order in which ``init`` loads them, folders that it mounts on."""
     return initramfs.write_archive(
         [
-            *(initramfs.folder(name) for name in ("bin", "dev", "proc", "sys", "new", "modules")),
+            *(initramfs.folder(name) for name in ("bin", "dev", "modules", *places)),
             initramfs.character_device("dev/console", 5, 1),
             initramfs.program("bin/busybox", busybox),
-            initramfs.program("init", _INITIAL.encode()),
+            initramfs.program("init", init.encode()),
             *(initramfs.plain_file(f"modules/{name}", content) for name, content in modules.items()),
             initramfs.plain_file("modules/order", "".join(f"{name}\n" for name in modules).encode()),
         ]

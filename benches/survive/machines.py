@@ -24,9 +24,10 @@ from pathlib import Path
 
 from benches.survive import emulated, made_roots
 from benches.survive.made_roots import Kind
+from benches.survive.roots import wheel_into
 from tests.support import experiments
 from tests.support.commands import REPOSITORY
-from tests.support.wheels import build_wheel, copy_source, tracked
+from tests.support.wheels import tracked
 
 _PROGRAMS = ("iproute2", "util-linux", "mount", "kmod", "procps", "runc", "crun")
 _ENGINES = ("podman", "docker.io", "lxc", "systemd-container", "conmon", "uidmap", "iptables")
@@ -168,12 +169,7 @@ def root_disk(name: str) -> Path:
         packages = _BARE if name == Kind.BARE else (*_PROGRAMS, *_ENGINES)
         made_roots.make_root(Kind(name), root, packages)
     with tempfile.TemporaryDirectory(dir=emulated.FILES) as folder:
-        made = build_wheel(
-            copy_source(Path(folder) / "source"), REPOSITORY / "build" / "virtoll-agent", Path(folder) / "dist"
-        )
-        if made.returncode != 0:
-            raise SystemExit(f"the wheel could not be built: {made.stderr[-500:]}")
-        (wheel,) = (Path(folder) / "dist").iterdir()
+        wheel = wheel_into(Path(folder))
         shutil.rmtree(root / "opt/virtoll", ignore_errors=True)
         emulated.install_product(root, wheel, REPOSITORY / "requirements.lock")
         emulated.make_disk(root, Path(folder) / "disk")

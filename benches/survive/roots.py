@@ -133,15 +133,7 @@ def session(
     given = given or {}
     order = json.dumps({"platforms": platforms, "commands": commands, "given": list(given.values())})
     start = Start(f"/{place.relative_to(folder)}", user=user != "root", read_only=given)
-    finished = subprocess.run(
-        command_in(root.kind, folder, ["python3", "/opt/in_root.py", VIRTOLL, order], start),
-        env=environment(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=_SECONDS,
-        check=False,
-    )
+    finished = _run(root, folder, ["python3", "/opt/in_root.py", VIRTOLL, order], start)
     found = Session(root, user)
     if finished.returncode != 0:
         found.wrong.append(f"the session ended with {finished.returncode}: {finished.stderr[-1500:]}")
@@ -204,9 +196,9 @@ def prepared(root: Root, folder: Path, wheel: Path) -> None:
     _with_network(root, folder, [VIRTOLL, "setup"], (0,) if root.measures else (2,))
 
 
-def _with_network(root: Root, folder: Path, argv: Sequence[str], codes: tuple[int, ...]) -> None:
-    finished = subprocess.run(
-        command_in(root.kind, folder, argv, Start(network=True)),
+def _run(root: Root, folder: Path, argv: Sequence[str], start: Start) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command_in(root.kind, folder, argv, start),
         env=environment(),
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -214,6 +206,10 @@ def _with_network(root: Root, folder: Path, argv: Sequence[str], codes: tuple[in
         timeout=_SECONDS,
         check=False,
     )
+
+
+def _with_network(root: Root, folder: Path, argv: Sequence[str], codes: tuple[int, ...]) -> None:
+    finished = _run(root, folder, argv, Start(network=True))
     if finished.returncode not in codes:
         raise SystemExit(f"{root.name}: {argv} ended with {finished.returncode}: {finished.stderr[-2000:]}")
 

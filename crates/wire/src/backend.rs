@@ -99,7 +99,7 @@ impl Quiet {
 }
 
 /// What the sink counted.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct SinkCounts {
     /// The books by source.
     pub sources: Vec<SourceBook>,

@@ -167,15 +167,10 @@ mod tests {
                 thread::yield_now();
             }
             Ok(SinkCounts {
-                sources: Vec::new(),
                 seen_frames: 41,
                 foreign_frames: u64::from(stop.awaited(1, |_| 3) == Awaited::Nothing),
-                late_trial_frames: 0,
-                forged_frames: 0,
-                kernel_dropped_frames: 0,
-                processors: Vec::new(),
-                captured: Vec::new(),
                 drained: true,
+                ..SinkCounts::default()
             })
         }
     }

@@ -162,13 +162,8 @@ mod tests {
         let counts = SinkCounts {
             sources: forwarded.iter().map(book).collect(),
             seen_frames: forwarded.iter().sum(),
-            foreign_frames: 0,
-            late_trial_frames: 0,
-            forged_frames: 0,
-            kernel_dropped_frames: 0,
-            processors: Vec::new(),
-            captured: Vec::new(),
             drained: true,
+            ..SinkCounts::default()
         };
         Received { name: "tpacket", reason: None, counts, cost: ThreadCost::default() }
     }
