@@ -18,7 +18,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 from virtoll.runfolder.records import TrialRecord, duration_ns  # noqa: E402 - found by the path above
 from virtoll.runfolder.store import RunFolder  # noqa: E402
-from virtoll.stats.guests import used_ns  # noqa: E402
+from virtoll.stats.guests import cpus_used, used_ns  # noqa: E402
 from virtoll.stats.intervals import student  # noqa: E402
 from virtoll.stats.values import maximum_forwarded_rate  # noqa: E402
 
@@ -62,7 +62,13 @@ def ratios(run: RunFolder) -> dict[tuple[str, str], list[list[float]]]:
 def _values(trial: TrialRecord) -> Iterator[tuple[str, float]]:
     """What a trial says that load beside it changes least: CPU time of the guest's processes, and frames forwarded."""
     rate = maximum_forwarded_rate(trial.points or ())
-    if rate:
+    busy = cpus_used(trial.host_cpu)
+    if trial.points and len(trial.points) == 1:  # of one rate; a sweep has other rates on each side
+        frames = sum(counts.forwarded_frames for counts in trial.points[0].sink.per_source)
+        if busy and frames and trial.host_cpu is not None:
+            passed_ns = sum(span.after.monotonic_ns - span.before.monotonic_ns for span in trial.host_cpu.measured)
+            yield "CPU time of a forwarded frame", busy * passed_ns / frames
+    elif rate:
         yield "maximum forwarding rate", rate
     used = used_ns(trial.host_cpu)
     if used and not rate:
