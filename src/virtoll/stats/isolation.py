@@ -147,7 +147,7 @@ def isolation(
                 own = groups.get((platform, task, label), [])
                 under = compare(task, platform, own, base, why, caveats.get(platform))
                 under = replace(under, condition=label, against=ALONE_WORDS)
-                untold = under.verdict is Verdict.UNKNOWN and under.caveat is None
+                untold = under.verdict is Verdict.UNKNOWN
                 if untold and task.metric.source == "points" and (platform, task.parameters, label) in sender_bound:
                     under = replace(under, caveat=SENDER_BOUND, reason=_SENDER_BOUND_REASON)
                 comparisons.append(under)
