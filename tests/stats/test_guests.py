@@ -195,11 +195,9 @@ def test_a_platforms_cost_is_the_median_over_blocks_of_what_each_was_read() -> N
     assert (told(started.ready), started.idle, started.processes) == ((5000, 1), None, None)
 
 
-def reading(
-    at_ns: int, *used: int | None, user: int = 0, system: int = 0, children: tuple[int, int] = (0, 0)
-) -> CpuReading:
-    """What each process had used of its own; user and system time are told in steps."""
-    each = [ProcessTime(pid, 1, "guest", own, user, system, *children) for pid, own in enumerate(used)]
+def reading(at_ns: int, *used: int | None, user: int = 0, system: int = 0, children: int = 0) -> CpuReading:
+    """What each process had used of its own; and its children, ten times as much by them as by the kernel for them."""
+    each = [ProcessTime(pid, 1, "guest", own, user, system, 10 * children, children) for pid, own in enumerate(used)]
     return CpuReading(at_ns, tuple(each), {})
 
 
