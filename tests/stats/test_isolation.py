@@ -31,9 +31,9 @@ ALIKE = [(1000.0, 1001.0, 1002.0), (1002.0, 1000.0, 1001.0), (1001.0, 1002.0, 10
 
 
 def alone(own: Task, *values: Sequence[float], platform: str = "p") -> list[Observation]:
-    """Of each block, in one round, what was measured first, in the middle and last; told out of that order."""
+    """Of each block, in one round, what was first, in the middle and last; told, and numbered, in another order."""
     found = [
-        Observation(own, platform, 100 * block + place, block, 10 * block + place, value)
+        Observation(own, platform, 100 * block + 9 - place, block, 10 * block + place, value)
         for block, entries in enumerate(values)
         for place, value in enumerate(entries)
     ]
@@ -273,7 +273,7 @@ def test_what_a_program_beside_used_is_cpu_time_by_wall_time() -> None:
     """From the last reading before the trial to the first after it: 6 ns of 20, 8 of 20, and 2 of 20."""
     readings = (0, 1), (5, 2), (15, 5), (25, 8), (30, 100)
     known = [program("p", *readings), program("p", (0, 0), (20, 8)), program("p", (10, 7), (30, 9))]
-    unknown = [program("p"), program("p", (10, 3), (10, 5), window=(10, 10)), program("p", (15, 1), (25, 2))]
+    unknown = [program("p"), program("p", (10, 3), window=(10, 10)), program("p", (15, 1), (25, 2))]
     (one,) = uses([known, unknown])
     assert one.cpus == pytest.approx(0.3)
     assert one.trials == 2
@@ -317,8 +317,8 @@ def test_uses_are_of_trials_that_are_believed_in_the_experiments_order() -> None
         *beside(IDLE, 100, 100, platform="q", **figures),
         *beside(HEAVY, 100, platform="q", **figures),
         *beside(HEAVY, 100, **figures),
-        *beside(HEAVY, 100, status="invalid", reason="no", **figures),
-        *(one for one in swept(HEAVY, 1001, 0)),
+        job(9999, 100, status="invalid", reason="no", condition=HEAVY, **figures),
+        *swept(HEAVY, 1001, 0),
         trial(9, platform="p", size=9000, condition=HEAVY, neighbours=both),
         trial(10, plain(None, 10), platform="p", condition=HEAVY, neighbours=both),
     ]
