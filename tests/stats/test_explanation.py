@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from tests.support.by_hand import task
 
@@ -169,7 +170,7 @@ def test_workloads_stand_in_the_order_of_the_tasks_and_platforms_after_the_basel
     frames = task("forward", "points", {"size": 64}, title="IP forwarding: rate")
     tasks = (frames, task("superpi", "marks", {"digits": 1000}, title="Super Pi: time"), task("superpi", "marks"))
     counts = {"system_calls": (0, 10)}
-    of_frames = {"workload": "forward", "parameters": {"size": 64}}
+    of_frames: dict[str, Any] = {"workload": "forward", "parameters": {"size": 64}}
     trials = [
         replace(trial("netns", 0, counts), workload="another"),
         trial("strange", 0, counts),

@@ -165,7 +165,7 @@ def test_a_platforms_cost_is_the_median_over_blocks_of_what_each_was_read() -> N
         boot_record(None, **own, block=2, instance=1, ready_monotonic_ns=9000),
         boot_record(None, platform="started", block=0, ready_monotonic_ns=6000),
     ]
-    engine = {"shared": {"engine": (process(60, 1),)}}
+    engine: dict[str, Any] = {"shared": {"engine": (process(60, 1),)}}
     footprints = [
         held(0, "idle", process(100, 10), process(20, 2), charged_bytes=5, files_bytes=4),
         held(1, "idle", process(300, 30), charged_bytes=None, files_bytes=6, **engine),
@@ -261,7 +261,8 @@ def test_cpu_time_of_a_job_is_by_its_repeats_and_set_against_the_same_blocks_bas
     assert found.interval is not None
     assert (found.interval.low, found.interval.high) == pytest.approx((6 / math.exp(half), 6 * math.exp(half)))
     assert (found.interval.coverage, found.interval.method) == (0.95, "Student t")
-    assert (small.ratio, small.interval) == (pytest.approx(0.5), None)
+    assert small.ratio == pytest.approx(0.5)
+    assert small.interval is None
     (_, against_little, _) = cpu_uses(tasks, trials, ("base", "p", "small"), "small")
     assert against_little.ratio == pytest.approx(8)
     for marked in ({"p": "nested"}, {"base": "nested"}):
@@ -275,7 +276,7 @@ def test_cpu_time_of_a_job_is_by_its_repeats_and_set_against_the_same_blocks_bas
 def test_cpu_time_of_frames_is_by_those_forwarded_at_every_point_and_is_no_ratio() -> None:
     """300 + 100 frames, and 400 of the points for CPU time, of 8000 ns."""
     points = [plain(10.0, 301, 1), plain(None, 200, 100)]
-    more = {"host_cpu": spent(8000), "cpu_points": (plain(None, 400),)}
+    more: dict[str, Any] = {"host_cpu": spent(8000), "cpu_points": (plain(None, 400),)}
     trials = [
         trial(1, *points, **more),
         trial(2, *points, platform="base", host_cpu=spent(400)),

@@ -194,7 +194,8 @@ def test_what_one_guest_did_not_tell_is_known_of_no_guest(unknown: int | str | N
     assert first.row("p", JOB, TWO) is None
     job = whole.row("p", JOB, TWO)
     assert job is not None
-    assert (job.trials, job.each) == (1, pytest.approx(4 / 3))
+    assert job.trials == 1
+    assert job.each == pytest.approx(4 / 3)
     gaps = [gap for gap in first.gaps if "figure 'latency'" not in gap.reason]
     assert [gap.trial for gap in gaps] == [1]
 
@@ -288,7 +289,13 @@ def test_what_each_guest_did_is_as_a_trial_of_one() -> None:
 
 
 def group(*boots: str, platform: str = "p", point: ScalePoint = TWO, **more: Any) -> GroupRecord:
-    unknown = {"block": 0, "status": "ok", "reason": None, "began_monotonic_ns": 100, "up_monotonic_ns": None}
+    unknown: dict[str, Any] = {
+        "block": 0,
+        "status": "ok",
+        "reason": None,
+        "began_monotonic_ns": 100,
+        "up_monotonic_ns": None,
+    }
     unknown |= {"available_before_bytes": None, "available_idle_bytes": None}
     return GroupRecord(platform=platform, scale=point, boots=boots, **(unknown | more))
 
