@@ -33,7 +33,7 @@ ALIKE = [(1000.0, 1001.0, 1002.0), (1002.0, 1000.0, 1001.0), (1001.0, 1002.0, 10
 def alone(own: Task, *values: Sequence[float], platform: str = "p") -> list[Observation]:
     """Of each block, in one round, what was first, in the middle and last; told, and numbered, in another order."""
     found = [
-        Observation(own, platform, 100 * block + (1, 0, 2)[place], block, 10 * block + place, value)
+        Observation(own, platform, 100 * block + (1, 0, 2, 3)[place], block, 10 * block + place, value)
         for block, entries in enumerate(values)
         for place, value in enumerate(entries)
     ]
