@@ -69,7 +69,7 @@ FILES: Mapping[str, Tried] = {
     "stats/equivalence": _whole("stats/test_equivalence.py"),
     "stats/explanation": _whole("stats/test_explanation.py"),
     "stats/fitness": _whole("stats/test_fitness.py"),
-    "stats/foreseen": _whole("stats/test_foreseen.py"),
+    "stats/foreseen": _whole("stats/test_remaining.py"),
     "stats/guests": _whole("stats/test_guests.py"),
     "stats/guests_at_once": _whole("stats/test_guests_at_once.py"),
     "stats/hops": Tried(0.25, ("stats/test_hops.py",)),
