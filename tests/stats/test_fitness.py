@@ -108,10 +108,11 @@ def test_each_limit_is_reached_from_it_on(
 
 @pytest.mark.parametrize("field", ["steal_ns", "busy_ns", "idle_ns"])
 def test_what_a_host_does_not_tell_is_not_zero(field: str) -> None:
-    found = host_fitness([replace(FIRST, **{field: None}), replace(LAST, **{field: 5})], {"cpus": 4})
+    unread: dict[str, Any] = {field: None}
+    found = host_fitness([replace(FIRST, **unread), LAST], {"cpus": 4})
     told = {one.threshold.name: one.value for one in found.findings}
     assert (told["steal"], told["memory in use"], told["nested"]) == (None, None, None)
-    unknown = {"load_1m": None, "memory_available_bytes": None}
+    unknown: dict[str, Any] = {"load_1m": None, "memory_available_bytes": None}
     found = branded(unknown, first=unknown)
     told = {one.threshold.name: one.value for one in found.findings}
     assert (told["other load"], told["memory in use"], told["swap"]) == (None, None, 0)
