@@ -149,6 +149,13 @@ def test_guests_together_do_the_sum_of_what_each_does() -> None:
     ]
 
 
+def test_how_even_guests_are_is_of_their_rates() -> None:
+    """1, 1 and 2 s are rates as 2 to 2 to 1: (2 + 2 + 1)^2 / (3 x (4 + 4 + 1)) = 25/27; of the times it is 24/27."""
+    row = found([at_once(1, ScalePoint(3, 1, 64), guest(1), guest(1), guest(2))]).row("p", JOB, ScalePoint(3, 1, 64))
+    assert row is not None
+    assert row.jain == pytest.approx(25 / 27)
+
+
 def test_a_speedup_is_over_blocks_that_have_both_and_of_guests_as_large() -> None:
     """Block 0: 2 x 4/8; block 1: 2 x 6/3; block 2 has no guest alone. One guest of four CPUs is another guest."""
     trials = [
@@ -252,6 +259,8 @@ def test_a_platform_is_compared_with_as_many_guests_of_the_baseline() -> None:
     assert [one.platform for one in alone.comparisons] == ["again"] * 2 + ["p"] * 2 + ["lost"] * 2
     assert alone.comparisons[3].share == pytest.approx(0.25, rel=1e-3)
     assert found(trials, (JOB,), **given | {"baseline": None}).comparisons == ()
+    untold = [one for one in trials if one.platform != "again"]
+    assert found(untold, (JOB,), **given).comparisons[0].verdict is Verdict.ALIKE, "a control without a value"
     without = [one for one in trials if one.platform != "base"]
     assert {one.verdict for one in found(without, (JOB,), **given).comparisons} == {Verdict.NOT_MEASURED}
 

@@ -193,17 +193,15 @@ def _values(trials: Sequence[TrialRecord], tasks: Sequence[Task]) -> tuple[tuple
     """One value a task and trial: the mean over its guests; none of a task of which one of them has no value."""
     each: dict[tuple[int, Task], list[Observation]] = {}
     gaps: list[Gap] = []
-    for place in range(max((len(trial.members) for trial in trials), default=0)):
+    guests = {trial.trial: len(trial.members) for trial in trials}
+    for place in range(max(guests.values())) if guests else ():
         own = [_as_trial(trial, trial.members[place]) for trial in trials if place < len(trial.members)]
         observed, lacking = observations_of(tasks, own)
         for one in observed:
             each.setdefault((one.trial, one.task), []).append(one)
         gaps += lacking
-    in_time = sorted(trials, key=lambda one: one.trial)
-    guests = {trial.trial: len(trial.members) for trial in trials}
-    order = {trial.trial: place for place, trial in enumerate(in_time)}
     found = [
-        own[0]._replace(value=_mean(own[0].task, [one.value for one in own]), position=order[number])
+        own[0]._replace(value=_mean(own[0].task, [one.value for one in own]))
         for (number, _), own in each.items()
         if len(own) == guests[number]
     ]
