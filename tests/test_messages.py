@@ -196,9 +196,9 @@ def test_messages_are_equal_where_type_and_content_are() -> None:
 
 def test_a_message_has_its_fields_and_no_other_and_does_not_change() -> None:
     with pytest.raises(ValueError, match=r"^Base: no such field, or none given: name, other, this$"):
-        Base(this=1, other=2)
+        Base(this=1, other=2)  # type: ignore[call-arg]
     with pytest.raises(ValueError, match=r"^Part: no such field, or none given: count$"):
-        Part(share=0.5)
+        Part(share=0.5)  # type: ignore[call-arg]
     with pytest.raises(AttributeError, match=r"^Base.name: a message does not change$"):
         Base(name="n").name = "m"  # type: ignore[misc]
 

@@ -60,6 +60,9 @@ class Routing:
     def forward(self) -> None:
         """Nothing is to be done."""
 
+    def close(self) -> None:
+        """Nothing is open."""
+
     def counters(self, interfaces: Sequence[str]) -> Mapping[str, Mapping[str, int]]:
         """What is asked for."""
         self.asked.append(list(interfaces))
@@ -272,10 +275,10 @@ def test_counters_that_are_zero_in_both_readings_are_left_out(
 ) -> None:
     agent, network = Counting(), plan_links(0, marks=False)
     reader = HopReader(agent, agent, None, network, named(network))
-    readings = (
+    first, last = (
         CounterSnapshot({"peer": {}, "guest": {} if own is None else {"eth0": own}}, {}) for own in (before, after)
     )
-    hops = reader.hops(*readings, 1)
+    hops = reader.hops(first, last, 1)
     assert hops is not None
     (found,) = (hop for hop in hops if hop["role"] == "guest-in")
     assert (found["before"], found["after"]) == kept

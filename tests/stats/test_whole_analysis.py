@@ -191,13 +191,15 @@ EXTENSION = ExtensionRecord(3, 0, ())
 def test_the_level_is_spent_by_looks_and_blocks_that_were_added() -> None:
     """Of 3 blocks 5 %; with a fourth 5 % x 3 / (4 x 3), as if with a fifth that gave nothing before it."""
     plain = analyse(data())
-    assert (plain.level, plain.level_after(0), plain.level_after(1)) == (0.05, 0.05, pytest.approx(0.0125))
+    assert (plain.level, plain.level_after(0)) == (0.05, 0.05)
+    assert plain.level_after(1) == pytest.approx(0.0125)
     assert (plain.extendable, plain.extended_from, plain.blocks) == (True, None, 3)
     longer = analyse(further(3))
     assert longer.level == pytest.approx(0.0125)
     assert longer.level_after(1) == pytest.approx(0.05 * 3 / 20)
     skipped = analyse(further(4))
-    assert (skipped.level, skipped.blocks) == (pytest.approx(0.05 * 3 / 20), 4)
+    assert skipped.level == pytest.approx(0.05 * 3 / 20)
+    assert skipped.blocks == 4
     lost = replace(further(5), trials=(*data().trials, replace(data().trials[0], block=5, trial=99, status="failed")))
     assert analyse(lost).level == 0.05
     two = [ExtensionRecord(2, 0, ()), ExtensionRecord(3, 0, ())]
@@ -403,7 +405,7 @@ def test_points_curves_and_tasks_are_found_by_their_keys() -> None:
     assert list(analysis.cells) == [
         (platform, own) for platform in ("native", "native-again", "netns") for own in in_order
     ]
-    assert (analysis.blocks, analysis.rounds, analysis.baseline) == (3, {1}, "native")
+    assert (analysis.blocks, analysis.rounds, analysis.baseline) == (3, frozenset({1}), "native")
     assert {one.platform for one in analysis.clocks} == {"native", "native-again", "netns"}
     assert {one.backend for one in analysis.ceilings} == {"live-frames"}
     assert {one.name for one in analysis.backends} == {"live-frames", "xdp"}
