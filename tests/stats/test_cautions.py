@@ -46,11 +46,15 @@ def curve(platform: str, own: Task, *, lossless: bool = True) -> Curve:
 
 def lost(own: Task, *, flat_out: bool = False, platform: str = "p", **frames: int) -> LossRow:
     """Of 10 000 frames so many by owner."""
-    return LossRow(platform, own, flat_out, 10_000, {Owner[name]: count for name, count in frames.items()}, {}, {})
+    by_owner = {Owner[name]: count for name, count in frames.items()}
+    return LossRow(platform, own, flat_out, 10_000, by_owner=by_owner, by_segment={}, counters={})
 
 
 def pace(own: Task, error: float | None, rate: float = 1000.4) -> PaceRow:
-    return PaceRow(own, "live-frames", rate, 1, 0, 0.0, None, error, None, None, None, None)
+    unknown: dict[str, Any] = dict.fromkeys(
+        ("median_rate", "worst_error", "gap_variation", "longest_gap_ns", "batch_frames")
+    )
+    return PaceRow(own, "live-frames", rate, held=1, missed=0, unsent_share=0.0, median_error=error, **unknown)
 
 
 def test_without_traffic_there_is_nothing_to_be_warned_of() -> None:

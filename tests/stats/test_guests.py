@@ -6,19 +6,15 @@ import math
 from typing import Any
 
 import pytest
-from tests.support.by_hand import job, plain, task, trial
+from tests.support.by_hand import held, job, plain, process, reading, task, trial
 from tests.support.synthetic_guests import boot_record, consolidation_steps
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
 from virtoll.runfolder.guest_records import (
     AgentClock,
     ConsolidationRecord,
-    CpuReading,
     CpuSpan,
-    FootprintRecord,
     HostCpu,
-    ProcessMemory,
-    ProcessTime,
 )
 from virtoll.runfolder.records import BootRecord
 from virtoll.runfolder.store import parse_record
@@ -136,18 +132,6 @@ def test_cpu_time_is_per_job_and_set_against_the_baseline_of_the_same_block(weig
     assert frames.per_unit.median > 0
 
 
-def process(pss: int | None, tables: int | None) -> ProcessMemory:
-    unknown: dict[str, Any] = dict.fromkeys(
-        ("threads", "rss_bytes", "pss_anonymous_bytes", "pss_file_bytes", "pss_shared_bytes", "swap_pss_bytes")
-    )
-    return ProcessMemory(7, "guest", pss_bytes=pss, page_tables_bytes=tables, **unknown)
-
-
-def held(block: int, when: Any, *processes: ProcessMemory, platform: str = "p", **more: Any) -> FootprintRecord:
-    unknown: dict[str, Any] = {"shared": {}, "charged_bytes": None, "files_bytes": None}
-    return FootprintRecord(f"{platform}/{block}", platform, block, when, 1, processes, **(unknown | more))
-
-
 def test_processes_hold_their_pages_and_tables_as_far_as_all_of_them_were_read() -> None:
     assert held_bytes([process(100, 7), process(20, 1)]) == 128
     for unread in ([process(100, 7), process(20, None)], [process(100, 7), process(None, 1)], []):
@@ -167,11 +151,11 @@ def test_a_platforms_cost_is_the_median_over_blocks_of_what_each_was_read() -> N
     ]
     engine: dict[str, Any] = {"shared": {"engine": (process(60, 1),)}}
     footprints = [
-        held(0, "idle", process(100, 10), process(20, 2), charged_bytes=5, files_bytes=4),
-        held(1, "idle", process(300, 30), charged_bytes=None, files_bytes=6, **engine),
-        held(2, "idle", process(500, None), charged_bytes=9, files_bytes=None),
-        held(0, "after-work", process(1000, 1)),
-        held(0, "idle", process(1, 1), platform="read"),
+        held("p/0", process(100, 10), process(20, 2), charged_bytes=5, files_bytes=4),
+        held("p/1", process(300, 30), charged_bytes=None, files_bytes=6, **engine),
+        held("p/2", process(500, None), charged_bytes=9, files_bytes=None),
+        held("p/0", process(1000, 1), when="after-work"),
+        held("read/0", process(1, 1)),
     ]
     rows = guest_costs(boots, footprints, ("never", "read", "p", "started"))
     assert [row.platform for row in rows] == ["read", "p", "started"]
@@ -193,12 +177,6 @@ def test_a_platforms_cost_is_the_median_over_blocks_of_what_each_was_read() -> N
     assert row.processes == 1, "2, 1 and 1"
     assert (read.ready, told(read.idle), read.worked, read.processes) == (None, (2, 1), None, 1)
     assert (told(started.ready), started.idle, started.processes) == ((5000, 1), None, None)
-
-
-def reading(at_ns: int, *used: int | None, user: int = 0, system: int = 0, children: int = 0) -> CpuReading:
-    """What each process had used of its own; and its children, ten times as much by them as by the kernel for them."""
-    each = [ProcessTime(pid, 1, "guest", own, user, system, 10 * children, children) for pid, own in enumerate(used)]
-    return CpuReading(at_ns, tuple(each), {})
 
 
 def spent(used: int) -> HostCpu:

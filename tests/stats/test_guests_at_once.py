@@ -7,16 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.support.by_hand import SECOND, clock, task, trial
+from tests.support.by_hand import SECOND, clock, held, process, reading, task, trial
 from tests.support.made_up_run import Made, made_up_run
 from tests.support.synthetic_guests import boot_record
 
-from virtoll.runfolder.guest_records import CpuReading, FootprintRecord, HostCpu, ProcessMemory, ProcessTime
+from virtoll.runfolder.guest_records import HostCpu
 from virtoll.runfolder.records import Check, Clock, GuestRun, TrialRecord
 from virtoll.runfolder.scale import GroupRecord, ScalePoint
 from virtoll.stats.analysis import RunData, analyse
 from virtoll.stats.compare import Verdict
-from virtoll.stats.guests_at_once import AtOnce, GroupRow, each_guest, guests_at_once, guests_of
+from virtoll.stats.guests_at_once import AtOnce, each_guest, guests_at_once, guests_of
 from virtoll.stats.states import TwoStates
 from virtoll.stats.values import Task
 from virtoll.stats.verdicts import Rules
@@ -84,13 +84,9 @@ ONE, TWO, LARGE = ScalePoint(1, 1, 128), ScalePoint(2, 1, 64), ScalePoint(2, 4, 
 
 def guest(duration_ns: int | None, *, begin_ns: int = 0, cpu: int | None = None, **figures: float) -> GuestRun:
     """What one guest did, and what its one process took of the host's CPUs for it."""
-    spent = None if cpu is None else HostCpu(used(100), used(100 + cpu))
+    spent = None if cpu is None else HostCpu(reading(0, 100), reading(0, 100 + cpu))
     timed = None if duration_ns is None else clock(duration_ns, begin_ns)
     return GuestRun("p/0", timed, {"figures": figures}, Check(1, 1, ok=True), None, spent)
-
-
-def used(cpu_ns: int) -> CpuReading:
-    return CpuReading(0, (ProcessTime(1, 1, "guest", cpu_ns, 0, 0, 0, 0),), {})
 
 
 def at_once(number: int, point: ScalePoint, *members: GuestRun, platform: str = "p", **more: Any) -> TrialRecord:
@@ -309,14 +305,6 @@ def group(*boots: str, platform: str = "p", point: ScalePoint = TWO, **more: Any
     return GroupRecord(platform=platform, scale=point, boots=boots, **(unknown | more))
 
 
-def footprint(boot: str, pss: int, when: Any = "idle") -> FootprintRecord:
-    unknown: dict[str, Any] = dict.fromkeys(
-        ("threads", "rss_bytes", "pss_anonymous_bytes", "pss_file_bytes", "pss_shared_bytes", "swap_pss_bytes")
-    )
-    process = ProcessMemory(1, "guest", pss_bytes=pss, page_tables_bytes=1, **unknown)
-    return FootprintRecord(boot, "p", 0, when, 1, (process,), {}, None, None)
-
-
 def test_how_guests_came_up_together_and_what_they_hold() -> None:
     """Two starts: 10 and 30 ns, then 20 and 50; all were up 40 and 60 ns after they began; memory 2 x 50, 2 x 70."""
     boots = [
@@ -339,18 +327,15 @@ def test_how_guests_came_up_together_and_what_they_hold() -> None:
         group("a", available_idle_bytes=9, status="failed"),
         group("a", "f", point=ONE, up_monotonic_ns=101),
     ]
-    held = [
-        footprint("a", 10),
-        footprint("b", 20),
-        footprint("c", 40),
-        footprint("d", 50),
-        footprint("d", 999, "after-work"),
-    ]
-    rows = found([], groups=groups, boots=boots, footprints=held, platforms=("base", "p", "q"))
+    footprints = [held(boot, process(pss, 1)) for boot, pss in (("a", 10), ("b", 20), ("c", 40), ("d", 50))]
+    footprints += [held("d", process(999, 1), when="after-work")]
+    rows = found([], groups=groups, boots=boots, footprints=footprints, platforms=("base", "p", "q"))
     assert rows.points == (ONE, TWO, LARGE)
-    assert rows.groups == (
-        GroupRow("p", ONE, 1, 0, 10, 10, 1, None, 11),
-        GroupRow("p", TWO, 3, 1, 15, 40, 50, 60, 31),
-        GroupRow("p", LARGE, 1, 0, None, None, None, None, None),
-        GroupRow("q", ONE, 1, 0, None, None, None, None, None),
-    )
+    told = [(one.platform, one.point, one.starts, one.failed) for one in rows.groups]
+    assert told == [("p", ONE, 1, 0), ("p", TWO, 3, 1), ("p", LARGE, 1, 0), ("q", ONE, 1, 0)]
+    assert [(one.first_ns, one.last_ns, one.up_ns, one.taken_bytes, one.held_bytes) for one in rows.groups] == [
+        (10, 10, 1, None, 11),
+        (15, 40, 50, 60, 31),
+        (None,) * 5,
+        (None,) * 5,
+    ]

@@ -9,11 +9,12 @@ from functools import cache
 from typing import Any
 
 import pytest
+from tests.support.by_hand import held, reading
 from tests.support.made_up_run import Made, made_up_run
 
 from virtoll.runfolder.campaign_records import HostRecord, MergedRecord, PartRecord
 from virtoll.runfolder.conditions import Condition
-from virtoll.runfolder.guest_records import CpuReading, CpuSpan, FootprintRecord, Forwarding, HostCpu, ProcessTime
+from virtoll.runfolder.guest_records import CpuSpan, Forwarding, HostCpu
 from virtoll.runfolder.observer_records import Observed, ObserverCost, ObserverReading
 from virtoll.runfolder.records import ExtensionRecord, LookRecord, State, TrialRecord
 from virtoll.runfolder.scale import ScalePoint
@@ -331,12 +332,8 @@ def test_blocks_of_several_hosts_are_tested_by_host() -> None:
     assert (single.host_of, compared(single, "netns").hosts) == ({}, ())
 
 
-def footprint(boot: str) -> FootprintRecord:
-    return FootprintRecord(boot, boot.partition("/")[0], 0, "idle", 1, (), {}, None, 7)
-
-
 def test_what_guests_cost_is_of_those_that_were_started_alone() -> None:
-    given = replace(data(), footprints=(footprint("netns/0"), footprint("netns/9")))
+    given = replace(data(), footprints=(held("netns/0", files_bytes=7), held("netns/9", files_bytes=7)))
     (row,) = (one for one in analyse(given).guests if one.platform == "netns")
     assert row.files is not None
     assert (row.files.median, row.files.blocks) == (7, 1)
@@ -418,10 +415,6 @@ def test_points_curves_and_tasks_are_found_by_their_keys() -> None:
     flags = next(row for row in analysis.equivalence.rows if "flags" in row.name)
     assert flags.values["native"] is not None
     assert analysis.fitness.samples == len(data().fitness)
-
-
-def reading(at_ns: int, used_ns: int) -> CpuReading:
-    return CpuReading(at_ns, (ProcessTime(1, 1, "guest", used_ns, 0, 0, 0, 0),), {})
 
 
 def test_cpu_time_of_the_host_is_by_job_and_set_against_the_baselines() -> None:

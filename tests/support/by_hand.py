@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from virtoll.runfolder.guest_records import CpuReading, FootprintRecord, ProcessMemory, ProcessTime
 from virtoll.runfolder.records import Clock, GuestClock, Marks, MetricRecord, TrialRecord
 from virtoll.runfolder.traffic_records import Point, Sink, SinkCounts, SourceCounts
 from virtoll.stats.values import Task, canonical
@@ -83,3 +84,38 @@ def job(number: int, duration_ns: int | None, *, platform: str = "p", **more: An
     """A trial of `job`, without parameters, that took so long; None: no clock."""
     told = {"workload": "job", "points": None, "clock": None if duration_ns is None else clock(duration_ns)} | more
     return trial(number, platform=platform, size=None, **told)
+
+
+def reading(at_ns: int, *used: int | None, user: int = 0, system: int = 0, children: int = 0) -> CpuReading:
+    """What each process of a guest had used; and its children, ten times as much by them as by the kernel for them."""
+    others: dict[str, Any] = {
+        "user_ns": user,
+        "system_ns": system,
+        "children_user_ns": 10 * children,
+        "children_system_ns": children,
+    }
+    each = [ProcessTime(pid, 1, "guest", own, **others) for pid, own in enumerate(used)]
+    return CpuReading(at_ns, tuple(each), {})
+
+
+def process(pss: int | None, tables: int | None) -> ProcessMemory:
+    """One that holds so many bytes, and as many of page tables."""
+    unknown: dict[str, Any] = dict.fromkeys(
+        ("threads", "rss_bytes", "pss_anonymous_bytes", "pss_file_bytes", "pss_shared_bytes", "swap_pss_bytes")
+    )
+    return ProcessMemory(7, "guest", pss_bytes=pss, page_tables_bytes=tables, **unknown)
+
+
+def held(boot: str, *processes: ProcessMemory, **more: Any) -> FootprintRecord:
+    """What one start of a guest (`platform/block`) held of the host's memory when it was idle."""
+    platform, _, block = boot.partition("/")
+    fields: dict[str, Any] = {
+        "platform": platform,
+        "block": int(block.partition("/")[0] or 0),
+        "when": "idle",
+        "monotonic_ns": 1,
+        "shared": {},
+        "charged_bytes": None,
+        "files_bytes": None,
+    } | more
+    return FootprintRecord(boot=boot, processes=processes, **fields)
