@@ -178,6 +178,7 @@ def test_the_margin_is_the_experiments_where_it_is_one(margin: object, kept: flo
     without = {key: value for key, value in data().manifest.experiment.items() if key != "margin"}
     assert analyse(manifested(experiment=without)).margin == 0.1
     assert compared(analyse(asked(margin=0.5)), "native-again").verdict is Verdict.ALIKE
+    assert compared(analyse(asked(margin=0.04)), "native-again").margin == 0.04
 
 
 def further(block: int) -> RunData:
@@ -210,7 +211,9 @@ def test_the_level_is_spent_by_looks_and_blocks_that_were_added() -> None:
     looks = analyse(asked(looks=[[3, 0.02], [5, 0.01]]))
     assert (looks.level, looks.level_after(2), looks.extendable) == (0.02, 0.02, False)
     assert compared(looks, "netns").verdict is Verdict.SLOWER
-    assert analyse(asked(looks=[[2, 0.02], [5, 1e-9]])).comparisons[0].verdict is Verdict.UNKNOWN
+    strict = analyse(asked(looks=[[3, 1e-9]]))
+    assert compared(strict, "netns").verdict is Verdict.UNKNOWN
+    assert compared(strict, "native-again").verdict is Verdict.UNKNOWN, "alike is told at that level too"
     plan = replace(data().manifest.plan, trials=())
     bare = analyse(manifested(plan=plan))
     assert bare.extendable is False
@@ -305,6 +308,32 @@ def test_rates_that_say_less_have_no_verdict() -> None:
     ]
     assert {one.caveat for one in rates} == {"not forwarded on the guest's CPUs"}
     assert {one.platform for one in rates} == {"netns", "native-again"}
+    only_base = tuple(replace(boot, forwarding=nowhere) if boot.platform == "native" else boot for boot in data().boots)
+    found = analyse(replace(data(), boots=only_base))
+    rates = [
+        one for one in (*found.comparisons, *found.control) if one.share is not None and one.task.is_forwarding_rate
+    ]
+    assert {one.caveat for one in rates} == {"not forwarded on the guest's CPUs"}, "against such a baseline"
+
+
+def test_what_a_queue_refused_was_not_forwarded() -> None:
+    """All that was sent arrived, and as much again was refused before: where threads of the kernel take it, it counts."""
+    made = [Made("native", "forward", {"frame_size_bytes": 64}, value=4e5, lossless=True)]
+    plain = made_up_run({"native": {}}, made)
+
+    def refused(one: TrialRecord) -> TrialRecord:
+        points = tuple(
+            replace(own, sources=tuple(replace(each, refused_frames=each.offered_frames) for each in own.sources))
+            for own in one.points or ()
+        )
+        return replace(one, points=points)
+
+    given = trials(refused, plain)
+    assert len(analyse(given).lower_bounds) == 1
+    threads = Forwarding((0,), "threaded NAPI", None)
+    queued = replace(given, boots=tuple(replace(boot, forwarding=threads) for boot in given.boots))
+    assert analyse(queued).lower_bounds == frozenset()
+    assert len(analyse(replace(plain, boots=queued.boots)).lower_bounds) == 1
 
 
 def hosts_of(blocks: int) -> tuple[HostRecord, ...]:
@@ -441,6 +470,15 @@ def beside() -> RunData:
         for condition, factor in ((None, 1.0), (IDLE, 2.0 if workload == "superpi" else 0.5))
     ]
     return made_up_run({label: PLATFORMS[label] for label in ("native", "netns")}, made, blocks=3)
+
+
+def test_conditions_stand_in_the_experiments_order() -> None:
+    first, second = Condition("heavy"), IDLE
+    made = [Made("native", "superpi", beside=condition) for condition in (None, second, first)]
+    given = made_up_run({"native": {}}, made, blocks=2)
+    for order in ([first, second], [second, first]):
+        experiment = {**given.manifest.experiment, "conditions": [one.label for one in order]}
+        assert analyse(manifested(given, experiment=experiment)).isolation.conditions == tuple(order)
 
 
 def test_guests_beside_and_at_once_are_judged_by_the_runs_own_rules() -> None:
