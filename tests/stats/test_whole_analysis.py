@@ -317,7 +317,7 @@ def test_rates_that_say_less_have_no_verdict() -> None:
 
 
 def test_what_a_queue_refused_was_not_forwarded() -> None:
-    """All that was sent arrived, and as much again was refused before: where threads of the kernel take it, it counts."""
+    """All that was sent arrived, and as much again was refused before it: lost where threads of the kernel take it."""
     made = [Made("native", "forward", {"frame_size_bytes": 64}, value=4e5, lossless=True)]
     plain = made_up_run({"native": {}}, made)
 
