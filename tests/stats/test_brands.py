@@ -7,10 +7,10 @@ from tests.support.synthetic_run import REALISTIC, Truth, records, run_data
 
 from virtoll.experiment.topology import FUNCTIONAL_ONLY
 from virtoll.report.wire import wire_context
-from virtoll.runfolder.records import BootRecord, Manifest, TrialRecord
+from virtoll.runfolder.records import BootRecord, Manifest, PlatformEntry, TrialRecord
 from virtoll.runfolder.store import parse_record
 from virtoll.stats.analysis import RunData, analyse
-from virtoll.stats.caveats import caveats_of
+from virtoll.stats.caveats import caveats_of, hosts_of, why_other_host
 from virtoll.stats.compare import Verdict
 
 COSTS = REALISTIC | {"xen": {"packet path": 200.0, "cpu": 30.0, "memory": 0.5}}
@@ -115,3 +115,24 @@ def test_host_cpu_of_a_branded_platform_has_no_ratio() -> None:
     ratios = {use.platform: use.ratio for use in found.host_cpu if use.unit == "job"}
     assert ratios["xen"] is None
     assert ratios["netns"] is not None
+
+
+def test_a_platforms_caveat_is_the_first_and_hosts_without_a_name_are_no_difference() -> None:
+    """By the manifest, then by its starts, then by its trials, whichever was first in the order of records."""
+    plain = run_data(Truth(COSTS, blocks=1))
+
+    def entry(label: str, host: str | None, caveat: str | None) -> PlatformEntry:
+        return replace(plain.manifest.platforms[0], label=label, host=host, caveat=caveat)
+
+    entries = entry("a", "here", "of a"), entry("b", None, None), entry("c", "there", None), entry("d", "here", None)
+    manifest = replace(plain.manifest, platforms=entries)
+    boots = [replace(plain.boots[0], platform=label, caveat=caveat) for label, caveat in (("b", "of b"), ("a", "late"))]
+    trials = [
+        replace(plain.trials[0], platform=label, caveat=caveat) for label, caveat in (("c", "of c"), ("b", "late"))
+    ]
+    assert caveats_of(manifest, boots, trials) == {"a": "of a", "b": "of b", "c": "of c"}
+    hosts = hosts_of(manifest)
+    assert hosts == {"a": "here", "c": "there", "d": "here"}
+    assert [why_other_host(hosts, label, "a") for label in ("a", "b", "d")] == [None] * 3
+    assert why_other_host(hosts, "a", "b") is None
+    assert why_other_host(hosts, "c", "a") == "not comparable: c ran on there, a on here"

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tests.support.by_hand import task
 
 from virtoll.runfolder.explain_records import CounterReading, CounterSpan, ObservedTrial
 from virtoll.runfolder.records import Status
@@ -133,3 +137,58 @@ def test_without_a_baseline_there_are_no_differences() -> None:
     found = explained(trial("native", 0, {"system_calls": (0, 3)}), baseline=None)["native"]
     assert found.different == found.single == found.open == ()
     assert found.only_here[0].each == 3.0
+
+
+def test_counters_are_told_in_the_order_of_their_words_and_kinds_by_name() -> None:
+    counts = dict.fromkeys(("cpu_ns", "softirqs:TIMER", "system_calls", "softirqs:NET_RX"), (0, 1))
+    assert list(per_unit(trial("native", 0, counts))) == ["system_calls", "cpu_ns", "softirqs:NET_RX", "softirqs:TIMER"]
+
+
+def test_it_is_the_difference_that_is_large_and_not_the_number() -> None:
+    """90 more of 100, and 50 more of 1000: against one repetition of the baseline, of two."""
+    trials = [
+        trial("native", 0, {"minor_faults": (0, 1000), "system_calls": (0, 10), "migrations": (0, 5)}),
+        trial("uml", 0, {"minor_faults": (0, 1050), "system_calls": (0, 100), "migrations": (0, 5)}),
+        trial("uml", 1, {"minor_faults": (0, 1090), "system_calls": (0, 300), "read_calls": (0, 2)}),
+    ]
+    found = explained(*trials)
+    uml = found["uml"]
+    assert [(one.name, one.each, one.baseline, one.trials) for one in uml.single] == [
+        ("system_calls", 200, 10, 1),
+        ("minor_faults", 1070, 1000, 1),
+        ("migrations", 5, 5, 1),
+    ]
+    assert [(one.name, one.trials) for one in uml.only_here] == [("read_calls", 1)]
+    assert (uml.trials, uml.lost, uml.unit) == (2, (), "job")
+    native = found["native"]
+    assert native.single == (), "the baseline is not set against itself"
+    assert [one.name for one in native.only_here] == ["minor_faults", "system_calls", "migrations"]
+
+
+def test_workloads_stand_in_the_order_of_the_tasks_and_platforms_after_the_baseline() -> None:
+    """What no task or platform is of comes last."""
+    frames = task("forward", "points", {"size": 64}, title="IP forwarding: rate")
+    tasks = (frames, task("superpi", "marks", {"digits": 1000}, title="Super Pi: time"), task("superpi", "marks"))
+    counts = {"system_calls": (0, 10)}
+    of_frames: dict[str, Any] = {"workload": "forward", "parameters": {"size": 64}}
+    trials = [
+        replace(trial("netns", 0, counts), workload="another"),
+        trial("strange", 0, counts),
+        trial("uml", 0, counts),
+        trial("native", 0, counts),
+        trial("netns", 0, counts),
+        replace(trial("netns", 0, counts, jobs=None, frames=[5]), **of_frames),
+        replace(trial("native", 0, counts, jobs=None, status="failed"), **of_frames),
+    ]
+    found = explanations(trials, tasks, ("uml", "netns", "native"), "native")
+    assert [(one.platform, one.workload, one.parameters, one.title, one.unit) for one in found] == [
+        ("native", "forward", '{"size": 64}', "IP forwarding", "frame"),
+        ("netns", "forward", '{"size": 64}', "IP forwarding", "frame"),
+        ("native", "superpi", '{"digits": 1000}', "Super Pi", "job"),
+        ("uml", "superpi", '{"digits": 1000}', "Super Pi", "job"),
+        ("netns", "superpi", '{"digits": 1000}', "Super Pi", "job"),
+        ("strange", "superpi", '{"digits": 1000}', "Super Pi", "job"),
+        ("netns", "another", '{"digits": 1000}', "another", "job"),
+    ]
+    assert [one.trials for one in found[:2]] == [0, 1]
+    assert [one.baseline for one in found[1].only_here] == [None]

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
+from tests.support.by_hand import trial
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
 from virtoll.campaign.preview import catalogue
@@ -20,7 +21,7 @@ from virtoll.stats.guests import cpus_used
 from virtoll.stats.intervals import Interval
 from virtoll.stats.over_parameters import OverParameter, over_parameters
 from virtoll.stats.summaries import CellSummary
-from virtoll.stats.values import Task, canonical, tasks_of
+from virtoll.stats.values import Observation, Task, canonical, tasks_of
 
 METRIC = MetricRecord(
     workload="some",
@@ -111,6 +112,35 @@ def test_cpu_use_over_threads_is_that_of_what_was_measured_and_of_nothing_around
         assert [point.cell.median for point in curve.points if point.cell is not None] == [0.5, 1, 2]
 
 
+def test_cpu_use_is_one_more_metric_of_a_workload_by_trial_block_and_round() -> None:
+    """A third and a quarter of a CPU, of trials that can be believed; once, however many metrics the workload has."""
+    duration = task(metric=replace(METRIC, name="duration", source="marks", primary=True), threads=2)
+    idle, third, quarter = (
+        HostCpu(reading(0, 0), reading(9, 9), (CpuSpan(reading(0, 0), reading(12, spent)),)) for spent in (0, 4, 3)
+    )
+    given: dict[str, Any] = {"workload": "some", "parameters": {"threads": 2}, "points": None, "size": None}
+    trials = [
+        trial(5, host_cpu=third, block=1, round=2, **given),
+        trial(6, host_cpu=idle, **given),
+        trial(7, host_cpu=third, status="invalid", **given),
+        trial(8, host_cpu=third, **given | {"parameters": {}}),
+        trial(9, host_cpu=quarter, block=3, **given),
+        trial(10, **given),
+        trial(11, platform="q", host_cpu=quarter, condition=Condition("idle"), **given),
+    ]
+    used = cpu_cells((duration, task(threads=2), task(frame_size_bytes=64)), trials)
+    (own,) = used.tasks
+    assert own.parameters == duration.parameters
+    metric = own.metric
+    assert (metric.name, metric.unit, metric.better) == ("host_cpu_use", "CPUs", "lower")
+    assert (metric.source, metric.primary, metric.title) == ("host_cpu", False, METRIC.title)
+    assert list(used.cells) == [("p", own, ALONE), ("q", own, "idle guest, same CPUs")]
+    assert used.cells["p", own, ALONE].observations == (
+        Observation(own, "p", 5, 1, 0, 4 / 12, round=2),
+        Observation(own, "p", 9, 3, 4, 3 / 12, round=0),
+    )
+
+
 def test_cpu_use_that_was_not_read_whole_is_no_value() -> None:
     first, last = reading(0, 0), reading(10**9, 10**9)
     assert cpus_used(HostCpu(first, last, (CpuSpan(first, last),))) == 1
@@ -133,6 +163,11 @@ def test_the_longer_side_of_a_grid_is_the_axis_and_the_other_tells_its_panels_ap
         for count in (2, 8, 16, 64)
     ]
     assert places(found(*grid)) == [("processes", (2, 8, 16, 64), f"{size} KiB") for size in (0, 16, 64)]
+
+
+def test_a_longer_side_is_the_axis_whatever_its_name() -> None:
+    grid = [task(f"{rows} rows", rows=rows, threads=count) for rows in (9, 8, 7) for count in (1, 2, 4, 8)]
+    assert places(found(*grid)) == [("threads", (1, 2, 4, 8), f"{rows} rows") for rows in (9, 8, 7)], "as asked"
 
 
 def test_two_parameters_that_change_one_at_a_time_have_a_curve_each() -> None:
@@ -173,6 +208,14 @@ def test_what_is_no_number_is_no_axis() -> None:
     assert found(*(task(flag=one, other=one) for one in (True, False))) == ()
     limited = [task(link_rate_bits_per_second=one) for one in (0, 10, 20)]
     assert found(*limited) == (), "0 is no limit, and two are left"
+    panels = found(*limited, task(link_rate_bits_per_second=5))
+    assert [one.values for one in panels] == [(5, 10, 20)]
+    drawn = [point for panel in panels for curve in panel.curves for point in curve.points]
+    assert [(point.value, point.cell and point.cell.median) for point in drawn] == [
+        (5, 4.0),
+        (10, 2.0),
+        (20, 3.0),
+    ]
     assert found(*(task(frame_size_bytes=one) for one in (64, 512, 1518))) == ()
 
 

@@ -5,15 +5,22 @@ from __future__ import annotations
 import typing
 
 import pytest
+from tests.support.by_hand import job, task
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
 from virtoll.experiment.file import ExperimentFile
 from virtoll.stats.analysis import analyse
-from virtoll.stats.papers import PAPER_METHODS, PaperSummary, PaperTable
+from virtoll.stats.papers import PAPER_METHODS, PaperRow, PaperSummary, PaperTable, paper_table
+from virtoll.stats.summaries import CellSummary, summarise
+from virtoll.stats.values import Observation, Task
 
 # Sum 90, mean 10; squared deviations 0 1 4 1 0 1 0 1 4 = 12; s = sqrt(12 / 8) = 1.224745; s / 3 = 0.408248;
 # t(0.975, 8) = 2.306004 (any table), so the half width is 0.941424.
 NINE = [10.0, 11, 12, 9, 10, 11, 10, 9, 8]
+
+
+JOB = task("job", "marks")
+RATE = task("job", "figures", name="ops", better="higher", primary=False)
 
 
 def summary(name: str, values: list[float]) -> PaperSummary | None:
@@ -128,3 +135,65 @@ def test_a_cell_without_a_summary_has_a_word_that_says_why() -> None:
     assert set(failed.paper.missing.values()) == {"failed"}
     assert failed.paper.rows == ()
     assert failed.paper.drawn == ()
+
+
+def test_two_values_have_a_deviation() -> None:
+    assert summary("mean-sd", [1.0, 3.0]) == PaperSummary(2, 2 - 2**0.5, 2 + 2**0.5, 2)
+
+
+def cells(own: Task, **values: tuple[float, ...]) -> dict[tuple[str, Task], CellSummary]:
+    """A value a block, in the order measured, which is not that of the trials' numbers."""
+    return {
+        (platform, own): summarise(
+            [Observation(own, platform, 9 - place, place, place, value) for place, value in enumerate(found)][::-1]
+        )
+        for platform, found in values.items()
+    }
+
+
+def test_shares_are_by_the_baselines_centre_whichever_way_is_better() -> None:
+    """The first value of each is left out: of times 4 and of rates 8 is the baseline's centre."""
+    method = PAPER_METHODS["median-drop-first"]
+    both = cells(JOB, base=(9, 3, 4, 5), p=(1, 0, 0.5, 16)) | cells(RATE, base=(9, 8), p=(1, 2, 4, 16), q=(7, 16))
+    given: dict[str, typing.Any] = {"platforms": ("base", "p", "q"), "tasks": (JOB, RATE), "unavailable": ()}
+    table = paper_table(method, both, [], baseline="base", **given)
+    assert table.rows == (
+        PaperRow("base", JOB, PaperSummary(4, 3, 5, 3, 1), 1, 0.8, 4 / 3),
+        PaperRow("p", JOB, PaperSummary(0.5, 0, 16, 3, 1), 8, 0.25, None),
+        PaperRow("base", RATE, PaperSummary(8, 8, 8, 1, 1), 1, 1, 1),
+        PaperRow("p", RATE, PaperSummary(4, 2, 16, 3, 1), 0.5, 0.25, 2),
+        PaperRow("q", RATE, PaperSummary(16, 16, 16, 1, 1), 2, 2, 2),
+    )
+    assert table.drawn == (RATE,), "the duration of a job that tells its rate is that rate once more"
+    without = paper_table(method, both, [], baseline=None, **given)
+    assert without.rows[1] == PaperRow("p", JOB, PaperSummary(0.5, 0, 16, 3, 1), None)
+    single = paper_table(PAPER_METHODS["mean-sd"], cells(JOB, base=(4.0,), p=(8.0,)), [], baseline="base", **given)
+    assert single.rows[1] == PaperRow("p", JOB, PaperSummary(8, None, None, 1), 0.5, None, None)
+    assert single.drawn == ()
+
+
+def test_of_a_cell_without_values_it_is_told_what_most_of_its_trials_came_to() -> None:
+    trials = [
+        job(1, None, status="failed"),
+        *(job(number, None, status="invalid") for number in (2, 3)),
+        *(job(number, None) for number in (4, 5, 6)),
+        job(7, None, platform="q"),
+        job(8, None, platform="gone", status="skipped"),
+    ]
+    table = paper_table(
+        PAPER_METHODS["median-drop-first"],
+        cells(JOB, base=(9,)),
+        trials,
+        platforms=("base", "p", "q", "r", "gone"),
+        tasks=(JOB,),
+        baseline="base",
+        unavailable=("gone",),
+    )
+    assert {platform: why for (platform, _), why in table.missing.items()} == {
+        "base": "too few values",
+        "p": "invalid",
+        "q": "not measured",
+        "r": "not run",
+        "gone": "not available",
+    }
+    assert (table.rows, table.drawn) == ((), ())

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
+from tests.support.by_hand import plain, task, trial
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
 from virtoll.report.page import render_page
@@ -93,6 +94,35 @@ def test_a_cells_points_are_summed_paced_and_flat_out_apart() -> None:
     rows = {row.flat_out: row for row in pause_rows(pause_counts(tasks_of(data.manifest, data.trials), data.trials))}
     assert (rows[False].points, rows[False].sent_frames) == (len(points) - 1, 5 * (len(points) - 1))
     assert (rows[True].points, rows[True].received_frames, rows[True].sent_frames) == (1, 0, 5)
+
+
+def test_each_point_of_each_trial_has_its_interfaces() -> None:
+    """Two trials of two points; the second point's other end was not read after it, and counts nothing."""
+    rate = task("forward", "points", {"size": 64})
+    paused = {"driver_rx_pause": 5}
+
+    def hop(interface: str | None, number: int | None, after: dict[str, int] | None) -> Hop:
+        return Hop("exit", "sink-1", interface, "out", source=number, before=paused, after=after)
+
+    first = plain(10.0, 11, hops=(hop("eth1", 3, {"driver_rx_pause": 6}), hop(None, 4, {"driver_rx_pause": 9})))
+    second = plain(None, 11, hops=(hop("eth1", 3, {"driver_rx_pause": 7}), hop("eth2", None, None)))
+    counts = pause_counts((rate,), [trial(8, first, second, block=2), trial(9, first, plain(10.0, 11), second)])
+    told = [
+        (one.trial, one.block, one.point, one.flat_out, one.where, one.interface, one.source, one.received_frames)
+        for one in counts
+    ]
+    assert told == [
+        (8, 2, 0, False, "sink-1", "eth1", 3, 1),
+        (8, 2, 1, True, "sink-1", "eth1", 3, 2),
+        (9, 0, 0, False, "sink-1", "eth1", 3, 1),
+        (9, 0, 2, True, "sink-1", "eth1", 3, 2),
+    ]
+    rows = pause_rows(counts)
+    assert {(row.platform, row.task, row.where, row.interface) for row in rows} == {("p", rate, "sink-1", "eth1")}
+    assert [(row.flat_out, row.points, row.received_frames, row.sent_frames) for row in rows] == [
+        (False, 2, 2, None),
+        (True, 2, 4, None),
+    ]
 
 
 def test_the_page_and_a_table_show_them_where_they_are_counted() -> None:

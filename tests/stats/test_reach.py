@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -63,6 +64,30 @@ def test_what_an_older_run_has_not_is_unknown_and_not_none() -> None:
 
 
 @pytest.mark.parametrize(
+    ("key", "value", "row", "words"),
+    [
+        ("user_map", "0 0 4294967295", "user namespace", "none of its own"),
+        ("no_new_privileges", False, "no new privileges", "off"),
+        ("security_label", "docker-default (enforce)", "security label", "docker-default (enforce)"),
+        ("seccomp_mode", 0, "seccomp", "none"),
+        ("seccomp_mode", 1, "seccomp", "strict"),
+        ("seccomp_mode", 9, "seccomp", "9"),
+        ("seccomp_filters", None, "seccomp", "filters"),
+        ("sockets", ["/run/a", "/run/b"], "sockets seen", "/run/a, /run/b"),
+    ],
+)
+def test_each_of_the_agents_facts_is_a_row(key: str, value: Any, row: str, words: str) -> None:
+    assert reach_rows({**REACH, key: value}, boot_record({}))[row] == words
+
+
+def test_a_guest_on_the_hosts_kernel_is_told_and_an_older_agents_process_as_far_as_it_goes() -> None:
+    here = boot_record({"reach": {"network_namespace": QEMU.network_namespace}}, host_process=QEMU)
+    assert reach_rows(None, here)["kernel"] == "the host's"
+    plain = replace(QEMU, seccomp_mode=None, own_namespaces=())
+    assert process_text(plain) == "qemu-system-x86: user 65534; capabilities none; namespaces of its own: none"
+
+
+@pytest.mark.parametrize(
     ("mask", "names"),
     [
         (None, None),
@@ -76,6 +101,16 @@ def test_capabilities_have_names(mask: str | None, names: str | None) -> None:
     assert capability_names(mask) == names
 
 
+def test_most_are_told_by_those_that_are_missing() -> None:
+    """The kernel's numbers: CAP_SYS_NICE is 23, CAP_SYS_RESOURCE 24, CAP_SYS_TIME 25 (linux/capability.h)."""
+    few, most = capability_names("ffffff"), capability_names("1ffffff")
+    assert few is not None
+    assert most is not None
+    assert few.startswith("24: CHOWN DAC_OVERRIDE ")
+    assert few.endswith(" SYS_NICE")
+    assert most.startswith("all but SYS_TIME ")
+
+
 def test_a_guest_that_covers_the_number_of_the_boot_is_on_the_hosts_kernel_all_the_same() -> None:
     """systemd-nspawn and LXC give their containers a number of their own: their starts had no parts."""
     outside = HostProcess(**{**vars(QEMU), "network_namespace": REACH["network_namespace"]})
@@ -87,6 +122,11 @@ def test_a_guest_that_covers_the_number_of_the_boot_is_on_the_hosts_kernel_all_t
     assert on_hosts_kernel(boot_record(covered, host_process=QEMU, host_boot_id="its own")) is False
     assert on_hosts_kernel(boot_record({"boot_id": "b"}, host_boot_id="b")) is True
     assert on_hosts_kernel(boot_record({"boot_id": "b"})) is None
+    assert on_hosts_kernel(boot_record(covered, host_boot_id="its own")) is True, "without a process, by the number"
+    older = boot_record({"boot_id": "b"}, host_process=QEMU, host_boot_id="b")
+    assert on_hosts_kernel(older) is True, "without a name inside, too"
+    unnamed = replace(QEMU, network_namespace=None)
+    assert on_hosts_kernel(boot_record(covered, host_process=unnamed, host_boot_id="another")) is False
 
 
 @pytest.mark.parametrize(

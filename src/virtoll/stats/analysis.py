@@ -468,8 +468,7 @@ def _platforms(data: RunData) -> tuple[str, ...]:
     listed = [entry.label for entry in data.manifest.platforms]
     first = [label for label in listed if label == data.manifest.baseline]
     first += [label for label in listed if label == data.manifest.control]
-    seen = [trial.platform for trial in data.trials]
-    return tuple(dict.fromkeys(first + listed + seen))
+    return tuple(dict.fromkeys(first + listed))
 
 
 def _cells(
@@ -598,8 +597,5 @@ def _statuses(data: RunData, platforms: Sequence[str]) -> dict[str, dict[str, in
         table[trial.platform][trial.status] += 1
     for planned in data.manifest.plan.trials:
         if planned.trial not in done and not planned.warm_up and planned.block < blocks:
-            row = table.setdefault(
-                planned.platform, dict.fromkeys(("ok", "invalid", "failed", "skipped", "not run"), 0)
-            )
-            row["not run"] += 1
+            table[planned.platform]["not run"] += 1
     return table

@@ -106,10 +106,10 @@ def compare(
     platform: str,
     own: Sequence[Observation],
     host: Sequence[Observation],
-    why_not: str,
+    why_not: str | None,
     caveat: str | None = None,
 ) -> Comparison:
-    """One comparison before any test; `why_not` is the reason to give when there is nothing to compare.
+    """One comparison before any test; `why_not` is the reason to give when there is nothing to compare, where known.
 
     `share` is the geometric mean over blocks. With a `caveat` the ratio is reported, and that it is no result.
     """

@@ -71,22 +71,19 @@ def explanations(
     for (platform, workload, parameters, _), one in latest.items():
         cells.setdefault((workload, parameters), {}).setdefault(platform, []).append(one)
     order = {(task.workload, task.parameters): place for place, task in reversed(list(enumerate(tasks)))}
+    places = {label: place for place, label in enumerate(platforms)}
     found = []
     for cell in sorted(cells, key=lambda one: (order.get(one, len(order)), one)):
         own = cells[cell]
-        names = sorted(own, key=lambda name: (name != baseline, platforms.index(name) if name in platforms else 0))
-        title = next((one.work for one in tasks if _is(one, cell)), cell[0])
-        against = _values(own.get(baseline or "", []))
+        names = sorted(own, key=lambda name: (name != baseline, places.get(name, len(places))))
+        title = tasks[order[cell]].work if cell in order else cell[0]
+        against = _values(own[baseline]) if baseline in own else None
         found += [_explanation(name, cell, title, own[name], None if name == baseline else against) for name in names]
     return tuple(found)
 
 
 def _cell(one: ObservedTrial) -> tuple[str, str, str]:
     return one.platform, one.workload, canonical(one.parameters)
-
-
-def _is(task: Task, cell: tuple[str, str]) -> bool:
-    return (task.workload, task.parameters) == cell
 
 
 _Values = dict[str, dict[int, float]]
@@ -97,7 +94,7 @@ def _explanation(
 ) -> Explanation:
     values = _values(trials)
     counted = [_counted(name, own, (against or {}).get(name)) for name, own in values.items()]
-    compared = [one for one in counted if one.difference is not None]
+    compared = [(one, one.difference.interval) for one in counted if one.difference is not None]
     uncounted = {name: why for one in trials for name, why in one.uncounted.items() if name not in values}
     return Explanation(
         platform=platform,
@@ -106,11 +103,9 @@ def _explanation(
         title=title,
         unit="job" if any(one.jobs is not None for one in trials) else "frame",
         trials=sum(one.status == "ok" for one in trials),
-        different=tuple(sorted((one for one in compared if one.is_certain), key=_largest_first)),
-        single=tuple(
-            sorted((one for one in compared if one.difference and one.difference.interval is None), key=_largest_first)
-        ),
-        open=tuple(one for one in compared if one.difference and one.difference.interval and not one.is_certain),
+        different=tuple(sorted((one for one, _ in compared if one.is_certain), key=_largest_first)),
+        single=tuple(sorted((one for one, interval in compared if interval is None), key=_largest_first)),
+        open=tuple(one for one, interval in compared if interval is not None and not one.is_certain),
         only_here=tuple(sorted((one for one in counted if one.difference is None), key=_largest_first)),
         uncounted=uncounted,
         lost=tuple(dict.fromkeys(one.reason or one.status for one in trials if one.status != "ok")),

@@ -84,7 +84,9 @@ def host_fitness(samples: Sequence[FitnessRecord], host: Mapping[str, Any], *, m
     values = _quantities(_sessions(samples) if merged else [samples], host)
     findings = tuple(_find(threshold, values.get(threshold.name)) for threshold in THRESHOLDS)
     reasons = [
-        _reason(finding, host) for finding in findings if finding.level in (FitnessLevel.DEGRADED, FitnessLevel.UNFIT)
+        _reason(one.threshold, one.value, host)
+        for one in findings
+        if one.value is not None and one.level in (FitnessLevel.DEGRADED, FitnessLevel.UNFIT)
     ]
     levels = {finding.level for finding in findings}
     if len(samples) < 2:
@@ -108,11 +110,10 @@ def _find(threshold: Threshold, value: float | None) -> FitnessReading:
     return FitnessReading(threshold, value, FitnessLevel.DEGRADED if value >= threshold.degraded else FitnessLevel.FIT)
 
 
-def _reason(finding: FitnessReading, host: Mapping[str, Any]) -> str:
-    if finding.threshold.name == "nested":
-        return f"the host is itself a virtual machine ({host.get('hypervisor')}): relative numbers only"
-    value = finding.threshold.show(finding.value or 0.0)
-    return f"{finding.threshold.name} {value} ({finding.threshold.meaning})"
+def _reason(threshold: Threshold, value: float, host: Mapping[str, Any]) -> str:
+    if threshold.name == "nested":
+        return f"the host is itself a virtual machine ({host['hypervisor']}): relative numbers only"
+    return f"{threshold.name} {threshold.show(value)} ({threshold.meaning})"
 
 
 def _sessions(samples: Sequence[FitnessRecord]) -> list[Sequence[FitnessRecord]]:

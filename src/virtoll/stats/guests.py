@@ -161,7 +161,7 @@ def cpu_uses(
     A workload's figures are of the same trials as its duration, whose CPU time is reported once.
     """
     tasks = [task for task in tasks if task.metric.source in ("marks", "points")]
-    cells: dict[tuple[str, Task], dict[int, list[float]]] = {}
+    cells: dict[tuple[str | None, Task], dict[int, list[float]]] = {}
     tasks_of_trial = TasksOf(tasks)
     for trial in trials:
         used = used_ns(trial.host_cpu) if trial.status == "ok" else None
@@ -173,7 +173,7 @@ def cpu_uses(
                 cells.setdefault((trial.platform, task), {}).setdefault(trial.block, []).append(used / units)
     rows = []
     for task in tasks:
-        reference = {block: median(own) for block, own in cells.get((baseline or "", task), {}).items()}
+        reference = {block: median(own) for block, own in cells.get((baseline, task), {}).items()}
         for platform in platforms:
             blocks = {block: median(own) for block, own in cells.get((platform, task), {}).items()}
             per_unit = quantity(blocks.values())
@@ -210,7 +210,7 @@ def used_ns(cpu: HostCpu | None) -> int | None:
 
 def cpus_used(cpu: HostCpu | None) -> float | None:
     """How many of the host's CPUs the guest's processes took on average while it was measured; None: not known."""
-    if cpu is None or not cpu.measured:
+    if cpu is None:
         return None
     used = [_used_between(span.before, span.after) for span in cpu.measured]
     known = [one for one in used if one is not None]

@@ -158,14 +158,16 @@ def guests_at_once(
     alike: list[Comparison] = []
     missing = why_missing(trials, lambda trial: trial.scale)
     for platform in platforms:
-        for task in tasks if baseline is not None and platform != baseline else ():
+        if baseline is None or platform == baseline:
+            continue
+        for task in tasks:
             for point in points:
-                base = found.get((baseline or "", task, point), [])
-                if platform != control:
-                    base = [*base, *found.get((control or "", task, point), [])] if base else []
+                base = found.get((baseline, task, point), [])
+                if base and control is not None and platform != control:
+                    base = [*base, *found.get((control, task, point), [])]
                 own = found.get((platform, task, point), [])
-                why = missing.get((platform, task.workload, task.parameters, point), "")
-                caveat = caveats.get(platform) or caveats.get(baseline or "")
+                why = missing.get((platform, task.workload, task.parameters, point))
+                caveat = caveats.get(platform) or caveats.get(baseline)
                 words, untested = named.words(point), compare(task, platform, own, base, why, caveat)
                 against = f"the baseline with {words}"
                 (alike if platform == control else compared).append(replace(untested, condition=words, against=against))
@@ -191,17 +193,15 @@ def _values(trials: Sequence[TrialRecord], tasks: Sequence[Task]) -> tuple[tuple
     """One value a task and trial: the mean over its guests; none of a task of which one of them has no value."""
     each: dict[tuple[int, Task], list[Observation]] = {}
     gaps: list[Gap] = []
-    for place in range(max((len(trial.members) for trial in trials), default=0)):
+    guests = {trial.trial: len(trial.members) for trial in trials}
+    for place in range(max(guests.values())) if guests else ():
         own = [_as_trial(trial, trial.members[place]) for trial in trials if place < len(trial.members)]
         observed, lacking = observations_of(tasks, own)
         for one in observed:
             each.setdefault((one.trial, one.task), []).append(one)
         gaps += lacking
-    in_time = sorted(trials, key=lambda one: one.trial)
-    guests = {trial.trial: len(trial.members) for trial in trials}
-    order = {trial.trial: place for place, trial in enumerate(in_time)}
     found = [
-        own[0]._replace(value=_mean(own[0].task, [one.value for one in own]), position=order[number])
+        own[0]._replace(value=_mean(own[0].task, [one.value for one in own]))
         for (number, _), own in each.items()
         if len(own) == guests[number]
     ]
@@ -273,10 +273,12 @@ def _row(
     alone: Sequence[Observation],
 ) -> ScaleRow:
     clocks = [[one.clock for one in each] for each in members]
-    durations = [_durations_ns(each) for each in clocks]
-    timed = [each for each in durations if each]
-    begun = zip(map(start_skew_ns, clocks), durations, strict=True)
-    skews = [skew_ns / min(each) for skew_ns, each in begun if skew_ns is not None and each]
+    timed = [each for each in map(_durations_ns, clocks) if each]
+    skews = [
+        skew_ns / min(each)
+        for one in clocks
+        if (each := _durations_ns(one)) and (skew_ns := start_skew_ns(one)) is not None
+    ]
     each_ns = statistics.median(one.value for one in own)
     first, base = block_values(own), block_values(alone)
     sign = 1 if task.metric.better == "higher" else -1
@@ -290,7 +292,7 @@ def _row(
         each=each_ns,
         together=summed,
         speedup=statistics.median(speedups) if speedups and summed is not None else None,
-        jain=median_of_known(jain([1e9 / value for value in each]) for each in timed),
+        jain=median_of_known(jain([value**-1 for value in each]) for each in timed),
         slowest=median_of_known(max(each) / min(each) for each in timed),
         skew=statistics.median(skews) if skews else None,
         finished_ns=median_of_known(map(_finished_ns, members)),

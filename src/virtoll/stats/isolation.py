@@ -140,14 +140,14 @@ def isolation(
             base = groups.get((platform, task, ALONE), [])
             middle, ends = _middle_and_ends(base)
             if middle:
-                alike = compare(task, platform, middle, ends, "", caveats.get(platform))
+                alike = compare(task, platform, middle, ends, None, caveats.get(platform))
                 control.append(replace(alike, condition=ALONE, against=ALONE_WORDS))
             for label in named:
-                why = missing.get((platform, task.workload, task.parameters, label), "")
+                why = missing.get((platform, task.workload, task.parameters, label))
                 own = groups.get((platform, task, label), [])
                 under = compare(task, platform, own, base, why, caveats.get(platform))
                 under = replace(under, condition=label, against=ALONE_WORDS)
-                untold = under.verdict is Verdict.UNKNOWN and under.caveat is None
+                untold = under.verdict is Verdict.UNKNOWN
                 if untold and task.metric.source == "points" and (platform, task.parameters, label) in sender_bound:
                     under = replace(under, caveat=SENDER_BOUND, reason=_SENDER_BOUND_REASON)
                 comparisons.append(under)

@@ -115,8 +115,8 @@ def _series(asked: Sequence[str]) -> list[tuple[str, dict[float, str]]]:
     taken: set[str] = set()
     found = []
     for (key, _), members in sorted(long.items(), key=lambda item: (-most[item[0][0]], item[0][0])):
-        if not set(members.values()) <= taken:
-            taken |= set(members.values())
+        if not taken.issuperset(members.values()):
+            taken.update(members.values())
             found.append((key, dict(sorted(members.items()))))
     return found
 

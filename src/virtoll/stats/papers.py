@@ -153,12 +153,13 @@ def paper_table(
         summary = method.summarise([one.value for one in ordered])
         if summary is not None:
             found[key] = summary
-    rows = tuple(_row(*key, own, found.get((baseline or "", key[1]))) for key, own in found.items())
+    base = {task: own for (platform, task), own in found.items() if platform == baseline}
+    rows = tuple(_row(platform, task, own, base.get(task)) for (platform, task), own in found.items())
     having = {task for _, task in found}
     statuses: dict[tuple[str, str, str], Counter[str]] = {}
     for trial in trials:
         where = trial.platform, trial.workload, canonical(trial.parameters)
-        statuses.setdefault(where, Counter())[trial.status] += 1
+        statuses.setdefault(where, Counter()).update((trial.status,))
     missing = {}
     for platform in platforms:
         for task in tasks:
@@ -192,7 +193,7 @@ def _row(platform: str, task: Task, own: PaperSummary, base: PaperSummary | None
 
 def _why(statuses: Counter[str]) -> str:
     """Of a cell without a value, by its trials: what most of those came to that are not `ok`."""
-    troubles = Counter({status: number for status, number in statuses.items() if status != "ok"})
+    troubles = {status: number for status, number in statuses.items() if status != "ok"}
     if troubles:
-        return troubles.most_common(1)[0][0]
+        return max(troubles, key=troubles.__getitem__)
     return "not measured" if statuses else "not run"

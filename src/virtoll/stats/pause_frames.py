@@ -5,6 +5,7 @@ name for the counters: each driver has its own. An interface whose driver counts
 sent none is not known. Pure. Main types: `PauseCount` (one interface, one point) and `PauseRow` (over a cell's points).
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -77,10 +78,10 @@ def pause_counts(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[
 
 
 def _pause_counts(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> Iterator[PauseCount]:
-    before, place = None, 0
+    told: Counter[int] = Counter()
     for task, trial, point in points_of(tasks, trials):
-        place = place + 1 if trial is before else 0
-        before = trial
+        place = told[trial.trial]
+        told[trial.trial] += 1
         for hop in point.hops or ():
             if not any(name.startswith(_DRIVER) for name in hop.before or ()):
                 continue  # most interfaces are no NICs, and their drivers count nothing

@@ -59,7 +59,7 @@ def reach_rows(reach: Mapping[str, Any] | None, boot: BootRecord) -> dict[str, s
     rows["no new privileges"] = _switch(inside.get("no_new_privileges"))
     rows["security label"] = None if reach is None else inside.get("security_label") or "none"
     rows["mounts that may be written to"] = _listed(inside.get("writable_mounts"))
-    rows["sockets seen"] = None if reach is None else _listed(inside.get("sockets"))
+    rows["sockets seen"] = _listed(inside.get("sockets"))
     attempts = inside.get("attempts")
     rows["root may"] = (
         None

@@ -1,5 +1,6 @@
 """Rate sweeps: each point's rates and losses, and the curve offered against forwarded over blocks."""
 
+import math
 import statistics
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -166,7 +167,7 @@ def _curve(platform: str, parameters: str, own: list[PointValue], *, apart: bool
     rates: dict[float | None, list[PointValue]] = {}
     for point in own:
         rates.setdefault(point.intended_rate, []).append(point)
-    ordered = sorted(rates, key=lambda rate: (rate is None, rate or 0.0))
+    ordered = sorted(rates, key=lambda rate: math.inf if rate is None else rate)
     points = tuple(_curve_point(rate, rates[rate]) for rate in ordered)
     missing = [point.turned_away if apart else point.loss for point in rates.get(None, ())]
     known = [share for share in missing if share is not None]

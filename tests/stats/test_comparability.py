@@ -1,0 +1,105 @@
+"""What may be compared with what: hosts, builds of the agent, units, and guests that are what was asked for."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.synthetic_guests import boot_record
+
+from virtoll.runfolder.records import BootRecord
+from virtoll.stats.comparability import (
+    Identity,
+    agents_by_platform,
+    machine_of,
+    unlike_facts,
+    why_incomparable,
+    why_platform_incomparable,
+)
+
+HOST, OTHER = "0123456789abcdef", "fedcba9876543210"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "why"),
+    [
+        (Identity(HOST, "a", "ns"), Identity(HOST, "a", "ns"), None),
+        (Identity(None, None, None), Identity(HOST, "a", "ns"), None),
+        (Identity(HOST, "a", "ns"), Identity(None, None, None), None),
+        (Identity(HOST, "a", "ns"), Identity(OTHER, "b", "s"), "other host (0123456789ab against fedcba987654)"),
+        (
+            Identity(HOST, HOST, "ns"),
+            Identity(HOST, OTHER, "s"),
+            "other build of the agent (0123456789ab against fedcba",
+        ),
+        (Identity(HOST, None, "ns"), Identity(None, "b", "s"), "other unit (ns against s)"),
+    ],
+)
+def test_the_first_that_differs_is_why(one: Identity, other: Identity, why: str | None) -> None:
+    """What is not known is no difference."""
+    found = why_incomparable(one, other)
+    if why is None:
+        assert found is None
+    else:
+        assert (found or "").startswith(f"not comparable: {why}")
+
+
+def test_a_machine_is_its_name_its_cpus_and_what_is_below_them() -> None:
+    host = {
+        "hostname_hash": "c",
+        "cpu_model": "Synthetic",
+        "cpus": 2,
+        "hypervisor": None,
+        "fingerprint": "f",
+        "kernel": 1,
+    }
+    assert machine_of(host) == ("c", "Synthetic", "2", "None")
+    assert machine_of({**host, "hostname_hash": None}) == ("f",)
+    assert machine_of({"fingerprint": "f"}) == ("f",)
+
+
+def boot(platform: str, agent: object = None, *mismatches: str) -> BootRecord:
+    facts = None if agent is None else {"agent_sha256": agent}
+    return boot_record(facts, platform=platform, mismatches=mismatches)
+
+
+def test_builds_of_the_agent_are_those_that_guests_said_they_run() -> None:
+    boots = [boot("a", "1"), boot("b"), boot("a", "2"), boot("c", 5), boot("a", "1"), boot_record({}, platform="d")]
+    expected = {"a": {"1", "2"}, "b": set(), "c": set(), "d": set()}
+    assert agents_by_platform(boots) == {name: frozenset(own) for name, own in expected.items()}
+
+
+@pytest.mark.parametrize(
+    ("agents", "why"),
+    [
+        ({"p": {"1"}, "base": {"1"}}, None),
+        ({"p": set(), "base": {"1"}}, None),
+        ({"p": {"1"}}, None),
+        ({"base": {"1"}}, None),
+        ({"p": {"1"}, "base": {"2"}}, "not comparable: other build of the agent (1 against 2)"),
+        ({"p": {"1", "2"}, "base": {"1"}}, "not comparable: p ran 2 different builds of the agent"),
+        ({"p": {"1"}, "base": {"1", "2", "3"}}, "not comparable: base ran 3 different builds of the agent"),
+        ({"p": {"1"}, "base": {"1"}, "q": {"3", "4"}}, None),
+    ],
+)
+def test_a_platform_that_ran_another_agent_is_not_compared(agents: dict[str, set[str]], why: str | None) -> None:
+    found = {name: frozenset(own) for name, own in agents.items()}
+    assert why_platform_incomparable(found, "p", "base") == why
+
+
+@pytest.mark.parametrize(
+    ("own", "base", "unlike"),
+    [
+        ((), (), ()),
+        (("CPUs: asked 1, inside 2", "memory: asked 1, inside 2"), (), ("CPUs", "memory")),
+        (("memory: asked 1, inside 2",), ("memory: asked 1, inside 9",), ()),
+        ((), ("memory: asked 1, inside 9",), ()),
+        ((), ("CPU quota: none", "CPUs: asked 1, inside 2"), ("CPUs", "CPU quota")),
+        (("CPUs: asked 1, inside 2",), ("CPUs: asked 1, inside 4", "clock: another"), ()),
+        (("clock: another",), (), ()),
+    ],
+)
+def test_guests_that_are_not_what_was_asked_for_are_told_where_the_baseline_is(
+    own: tuple[str, ...], base: tuple[str, ...], unlike: tuple[str, ...]
+) -> None:
+    """Each mismatch counts in whichever of a platform's starts it was; a baseline that limits no memory is none."""
+    boots = [boot("p", None, one) for one in own] + [boot("p"), boot("q", None, "CPUs: x", "memory: y")]
+    assert unlike_facts([*boots, boot("base", None, *base)], "p", "base") == unlike

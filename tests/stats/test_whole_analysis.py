@@ -1,0 +1,526 @@
+"""What an analysis is made of, on a small run whose values and records are known: each part has what is its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pytest
+from tests.support.by_hand import held, reading
+from tests.support.made_up_run import Made, made_up_run
+
+from virtoll.runfolder.campaign_records import HostRecord, MergedRecord, PartRecord
+from virtoll.runfolder.conditions import Condition
+from virtoll.runfolder.guest_records import CpuSpan, Forwarding, HostCpu
+from virtoll.runfolder.observer_records import Observed, ObserverCost, ObserverReading
+from virtoll.runfolder.records import ExtensionRecord, LookRecord, State, TrialRecord
+from virtoll.runfolder.scale import ScalePoint
+from virtoll.stats.analysis import Analysis, RunData, analyse
+from virtoll.stats.cautions import Caution
+from virtoll.stats.compare import Comparison, Verdict
+from virtoll.stats.values import Task
+
+PLATFORMS: dict[str, dict[str, Any]] = {"netns": {}, "native": {}, "runc": {}, "native-again": {}}
+IDLE = Condition("idle")
+
+
+@cache
+def data() -> RunData:
+    """Durations of 100 ms by the host, 130 by netns, and rates of 500 and 400 thousand frames/s; runc measured none."""
+    values = (("native", 1e8, 5e5), ("native-again", 1e8, 5e5), ("netns", 1.3e8, 4e5))
+    made = [
+        one
+        for label, duration, rate in values
+        for one in (
+            Made(label, "superpi", value=duration),
+            Made(label, "forward", {"frame_size_bytes": 64}, value=rate),
+        )
+    ]
+    return made_up_run(PLATFORMS, made, blocks=3, calibrated_rate=1e6)
+
+
+def manifested(given: RunData | None = None, **changed: Any) -> RunData:
+    given = given or data()
+    return replace(given, manifest=replace(given.manifest, **changed))
+
+
+def asked(**changed: Any) -> RunData:
+    return manifested(experiment={**data().manifest.experiment, **changed})
+
+
+def trials(change: Callable[[TrialRecord], TrialRecord | None], given: RunData | None = None) -> RunData:
+    """The run whose trials are changed so; None: without it."""
+    given = given or data()
+    return replace(given, trials=tuple(one for one in map(change, given.trials) if one is not None))
+
+
+def platforms(label: str, given: RunData | None = None, **changed: Any) -> RunData:
+    """The run in which a platform's entry is another."""
+    entries = (given or data()).manifest.platforms
+    return manifested(given, platforms=tuple(replace(one, **changed) if one.label == label else one for one in entries))
+
+
+def task_of(analysis: Analysis, workload: str) -> Task:
+    return next(one for one in analysis.tasks if one.workload == workload)
+
+
+def compared(analysis: Analysis, platform: str, workload: str = "superpi") -> Comparison:
+    found = analysis.comparison(platform, task_of(analysis, workload))
+    assert found is not None
+    return found
+
+
+def test_the_host_comes_first() -> None:
+    assert analyse(data()).platforms == ("native", "native-again", "netns", "runc")
+    assert analyse(manifested(control=None, baseline=None)).platforms == ("netns", "native", "runc", "native-again")
+
+
+def test_a_platform_is_set_against_the_hosts_entries_and_the_control_against_the_baselines() -> None:
+    """Twice as long by the control: the host is then their geometric mean."""
+
+    def slower(one: TrialRecord) -> TrialRecord:
+        if one.platform != "native-again" or one.clock is None or one.clock.marks is None:
+            return one
+        marks = one.clock.marks
+        length = marks.end_ns - marks.start_ns
+        return replace(one, clock=replace(one.clock, marks=replace(marks, end_ns=marks.start_ns + 4 * length)))
+
+    analysis = analyse(trials(slower))
+    assert compared(analysis, "netns").share == pytest.approx(2 / 1.3, rel=0.03)
+    assert compared(analysis, "native-again").share == pytest.approx(0.25, rel=0.03)
+    assert [one.platform for one in analysis.comparisons] == ["netns"] * 3 + ["runc"] * 3
+    assert [one.platform for one in analysis.control] == ["native-again"] * 3
+    assert len(analysis.alarms) == 1
+    plain = analyse(data())
+    assert compared(plain, "netns").share == pytest.approx(1 / 1.3, rel=0.03)
+    assert compared(plain, "netns", "forward").share == pytest.approx(0.8, rel=0.03)
+    assert (compared(plain, "netns").verdict, plain.family, plain.second_family) == (Verdict.SLOWER, 2, 0)
+    without = analyse(manifested(control=None)).comparisons
+    assert [one.platform for one in without] == ["netns"] * 3 + ["runc"] * 3 + ["native-again"] * 3
+    assert analyse(manifested(baseline=None)).comparisons == ()
+    assert analyse(asked(scenario="scale")).comparisons == (), "there the numbers of guests are compared"
+
+
+@pytest.mark.parametrize(
+    ("change", "host_is_both"),
+    [
+        (lambda given: given, True),
+        (lambda given: platforms("native-again", given, host="another"), False),
+        (lambda given: platforms("native-again", given, caveat="nested"), False),
+        (lambda given: agents(given, "native-again"), False),
+    ],
+    ids=["here", "another host", "a caveat", "another agent"],
+)
+def test_the_control_is_of_the_host_where_it_may_be_compared_with_it(
+    change: Callable[[RunData], RunData], host_is_both: bool
+) -> None:
+    analysis = analyse(change(data()))
+    alone = analyse(manifested(trials(lambda one: one if one.platform != "native-again" else None), control=None))
+    same = compared(analysis, "netns").pairs == compared(alone, "netns").pairs
+    assert same is not host_is_both
+
+
+def agents(given: RunData, platform: str) -> RunData:
+    boots = tuple(
+        replace(one, facts={**(one.facts or {}), "agent_sha256": "f" * 64}) if one.platform == platform else one
+        for one in given.boots
+    )
+    return replace(given, boots=boots)
+
+
+def test_what_may_not_be_compared_says_why() -> None:
+    other = compared(analyse(agents(data(), "netns")), "netns")
+    assert (other.verdict, other.share) == (Verdict.NOT_MEASURED, None)
+    assert other.reason.startswith("not comparable: other build of the agent")
+    away = compared(analyse(platforms("netns", host="a box")), "netns")
+    assert away.reason == "not comparable: netns ran on a box, native on this machine"
+    marked = compared(analyse(platforms("netns", host="a box", caveat="nested")), "netns")
+    assert (marked.verdict, marked.caveat) == (Verdict.FUNCTIONAL, "nested"), "the caveat says enough"
+    assert marked.share == pytest.approx(1 / 1.3, rel=0.03)
+    base = analyse(platforms("native", caveat="nested"))
+    assert {one.caveat for one in (*base.comparisons, *base.control)} == {"nested"}
+    assert base.caveats == {"native": "nested"}
+
+
+def failing(status: str, reason: str, *blocks: int, platform: str = "netns") -> Callable[[TrialRecord], TrialRecord]:
+    def change(one: TrialRecord) -> TrialRecord:
+        if one.platform == platform and one.workload == "superpi" and one.block in blocks:
+            return replace(one, status=status, reason=reason)  # type: ignore[arg-type]
+        return one
+
+    return change
+
+
+def test_a_cell_without_a_value_has_the_most_frequent_reason_of_the_platform_or_else_the_baselines() -> None:
+    lost = trials(failing("failed", "it died", 0), trials(failing("invalid", "too hot", 1, 2)))
+    assert compared(analyse(lost), "netns").reason == "netns invalid: too hot"
+    none = "no round has both a valid value of the platform and one of the baseline"
+    assert compared(analyse(data()), "runc").reason == none
+    gone = platforms("runc", available=False, reason="no runc here")
+    assert compared(analyse(gone), "runc").reason == "runc is not available: no runc here"
+    assert compared(analyse(gone), "netns").verdict is Verdict.SLOWER
+    base = trials(failing("failed", "no host", 0, 1, 2, platform="native"))
+    assert compared(analyse(base), "runc").reason == "native failed: no host"
+    assert compared(analyse(base), "runc", "forward").reason == none
+    assert compared(analyse(base), "netns").share is None, "the control alone is no baseline"
+
+
+@pytest.mark.parametrize(
+    ("margin", "kept"),
+    [(0.2, 0.2), (None, 0.1), (0, 0.1), (1, 0.1), (1.5, 0.1), (-0.5, 0.1), ("0.2", 0.1), (0.999, 0.999), (1e-9, 1e-9)],
+)
+def test_the_margin_is_the_experiments_where_it_is_one(margin: object, kept: float) -> None:
+    analysis = analyse(asked(margin=margin))
+    assert analysis.margin == kept
+    without = {key: value for key, value in data().manifest.experiment.items() if key != "margin"}
+    assert analyse(manifested(experiment=without)).margin == 0.1
+    assert compared(analyse(asked(margin=0.5)), "native-again").verdict is Verdict.ALIKE
+    assert compared(analyse(asked(margin=0.04)), "native-again").margin == 0.04
+
+
+def further(block: int) -> RunData:
+    """The run with its last block once more, as another."""
+    more = [replace(one, trial=one.trial + 100, block=block) for one in data().trials if one.block == 2]
+    return replace(data(), trials=(*data().trials, *more))
+
+
+EXTENSION = ExtensionRecord(3, 0, ())
+
+
+def test_the_level_is_spent_by_looks_and_blocks_that_were_added() -> None:
+    """Of 3 blocks 5 %; with a fourth 5 % x 3 / (4 x 3), as if with a fifth that gave nothing before it."""
+    plain = analyse(data())
+    assert (plain.level, plain.level_after(0)) == (0.05, 0.05)
+    assert plain.level_after(1) == pytest.approx(0.0125)
+    assert (plain.extendable, plain.extended_from, plain.blocks) == (True, None, 3)
+    longer = analyse(further(3))
+    assert longer.level == pytest.approx(0.0125)
+    assert longer.level_after(1) == pytest.approx(0.05 * 3 / 20)
+    skipped = analyse(further(4))
+    assert skipped.level == pytest.approx(0.05 * 3 / 20)
+    assert skipped.blocks == 4
+    lost = replace(further(5), trials=(*data().trials, replace(data().trials[0], block=5, trial=99, status="failed")))
+    assert analyse(lost).level == 0.05
+    two = [ExtensionRecord(2, 0, ()), ExtensionRecord(3, 0, ())]
+    extended = analyse(manifested(extensions=tuple(two)))
+    assert extended.level == pytest.approx(0.05 * 2 / 6)
+    assert extended.extended_from == 2
+    looks = analyse(asked(looks=[[3, 0.02], [5, 0.01]]))
+    assert (looks.level, looks.level_after(2), looks.extendable) == (0.02, 0.02, False)
+    assert compared(looks, "netns").verdict is Verdict.SLOWER
+    strict = analyse(asked(looks=[[3, 1e-9]]))
+    assert compared(strict, "netns").verdict is Verdict.UNKNOWN
+    assert compared(strict, "native-again").verdict is Verdict.UNKNOWN, "alike is told at that level too"
+    plan = replace(data().manifest.plan, trials=())
+    bare = analyse(manifested(plan=plan))
+    assert bare.extendable is False
+    assert bare.level == 0, "of a run that was to have no block"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"part": PartRecord("c", (0,), 2)},
+        {"merged": MergedRecord("c", ())},
+        {"experiment": {**data().manifest.experiment, "order": "paper"}},
+    ],
+)
+def test_blocks_are_added_to_whole_runs_alone(changed: dict[str, Any]) -> None:
+    assert analyse(manifested(**changed)).extendable is False
+    assert analyse(replace(data(), state=State("interrupted", None))).extendable is False
+
+
+def test_trials_are_counted_by_status_and_those_that_were_not_run_up_to_the_end() -> None:
+    changed = {0: "failed", 1: "invalid", 2: "skipped"}
+
+    def change(one: TrialRecord) -> TrialRecord | None:
+        if one.platform != "netns":
+            return one
+        return None if one.block == 2 else replace(one, status=changed.get(one.block + (one.workload == "forward")))  # type: ignore[arg-type]
+
+    lost = trials(change)
+    counts = analyse(lost).statuses
+    assert counts["netns"] == {"ok": 0, "invalid": 2, "failed": 1, "skipped": 1, "not run": 2}
+    assert counts["native"] == {"ok": 6, "invalid": 0, "failed": 0, "skipped": 0, "not run": 0}
+    assert counts["runc"] == dict.fromkeys(("ok", "invalid", "failed", "skipped", "not run"), 0)
+    ended = replace(lost, looks=(LookRecord(1, 0.02, (), ended=False), LookRecord(2, 0.01, (), ended=True)))
+    assert analyse(ended).statuses["netns"]["not run"] == 0
+    open_still = replace(lost, looks=(LookRecord(2, 0.01, (), ended=False),))
+    assert analyse(open_still).statuses["netns"]["not run"] == 2
+    planned = data().manifest.plan
+    more = [
+        replace(planned.trials[0], trial=900, platform="runc"),
+        replace(planned.trials[0], trial=901, warm_up=True),
+    ]
+    unseen = analyse(manifested(plan=replace(planned, trials=(*planned.trials, *more)))).statuses
+    assert unseen["runc"] == {"ok": 0, "invalid": 0, "failed": 0, "skipped": 0, "not run": 1}
+    assert sum(own["not run"] for own in unseen.values()) == 1, "a warm-up is no trial of the run"
+
+
+def test_cautions_are_of_results_alone() -> None:
+    """Forged frames came in a trial of netns; where netns has a caveat, nothing else is said of it."""
+
+    def forged(one: TrialRecord) -> TrialRecord:
+        if one.platform != "netns" or not one.points:
+            return one
+        return replace(one, points=tuple(replace(own, sink=replace(own.sink, forged_frames=3)) for own in one.points))
+
+    found = {one.caution: one.concerns for one in analyse(trials(forged)).cautions}
+    assert found[Caution.FORGED] == "netns (64 B)"
+    assert found[Caution.UNLOCATED] == "native (64 B); native-again (64 B); netns (64 B)"
+    assert found[Caution.SHARED_CORE] == "generator and sink share core 1"
+    marked = analyse(platforms("netns", trials(forged), caveat="nested"))
+    assert "netns" not in {one.caution: one.concerns for one in marked.cautions}[Caution.UNLOCATED]
+    near = analyse(
+        made_up_run(PLATFORMS, [Made("native", "forward", {"frame_size_bytes": 64}, value=9e5)], calibrated_rate=1e6)
+    )
+    assert near.generator_bound("native", task_of(near, "forward"))
+    assert not near.generator_bound("netns", task_of(near, "forward"))
+    assert near.cautions[0].caution is Caution.GENERATOR_BOUND
+    assert not analyse(data()).generator_bound("netns", task_of(analyse(data()), "forward"))
+    bare = analyse(replace(data(), calibrations=()))
+    assert Caution.UNCALIBRATED not in {one.caution for one in bare.cautions}
+
+
+def test_rates_that_say_less_have_no_verdict() -> None:
+    """Both lost nothing flat out; or the host's kernel forwards on the core that sends."""
+    made = [
+        Made(label, "forward", {"frame_size_bytes": 64}, value=rate, lossless=True)
+        for label, rate in (("native", 4e5), ("netns", 3e5))
+    ]
+    both = analyse(made_up_run(PLATFORMS, made))
+    assert both.lower_bounds == {(label, task_of(both, "forward")) for label in ("native", "netns")}
+    assert compared(both, "netns", "forward").caveat == "two lower bounds"
+    faster = [replace(made[0], value=3e5), replace(made[1], value=4e5, lossless=False)]
+    one = compared(analyse(made_up_run(PLATFORMS, faster)), "netns", "forward")
+    assert (one.verdict, one.at_least) == (Verdict.UNKNOWN, None)
+    nowhere = Forwarding(None, None, "no threads")
+    boots = tuple(replace(boot, forwarding=nowhere) for boot in data().boots)
+    sender = analyse(replace(data(), boots=boots))
+    assert sender.forwarded_elsewhere == dict.fromkeys(
+        ("native", "native-again", "netns"), "on the core that sends (no threads)"
+    )
+    rates = [
+        one for one in (*sender.comparisons, *sender.control) if one.share is not None and one.task.is_forwarding_rate
+    ]
+    assert {one.caveat for one in rates} == {"not forwarded on the guest's CPUs"}
+    assert {one.platform for one in rates} == {"netns", "native-again"}
+    only_base = tuple(replace(boot, forwarding=nowhere) if boot.platform == "native" else boot for boot in data().boots)
+    found = analyse(replace(data(), boots=only_base))
+    rates = [
+        one for one in (*found.comparisons, *found.control) if one.share is not None and one.task.is_forwarding_rate
+    ]
+    assert {one.caveat for one in rates} == {"not forwarded on the guest's CPUs"}, "against such a baseline"
+
+
+def test_what_a_queue_refused_was_not_forwarded() -> None:
+    """All that was sent arrived, and as much again was refused before it: lost where threads of the kernel take it."""
+    made = [Made("native", "forward", {"frame_size_bytes": 64}, value=4e5, lossless=True)]
+    plain = made_up_run({"native": {}}, made)
+
+    def refused(one: TrialRecord) -> TrialRecord:
+        points = tuple(
+            replace(own, sources=tuple(replace(each, refused_frames=each.offered_frames) for each in own.sources))
+            for own in one.points or ()
+        )
+        return replace(one, points=points)
+
+    given = trials(refused, plain)
+    assert len(analyse(given).lower_bounds) == 1
+    threads = Forwarding((0,), "threaded NAPI", None)
+    queued = replace(given, boots=tuple(replace(boot, forwarding=threads) for boot in given.boots))
+    assert analyse(queued).lower_bounds == frozenset()
+    assert len(analyse(replace(plain, boots=queued.boots)).lower_bounds) == 1
+
+
+def hosts_of(blocks: int) -> tuple[HostRecord, ...]:
+    """One for each block."""
+    return tuple(HostRecord(f"host-{at}", {"fingerprint": f"f{at}"}, (at,)) for at in range(blocks))
+
+
+def test_blocks_of_several_hosts_are_tested_by_host() -> None:
+    hosts = hosts_of(3)
+    merged = analyse(manifested(hosts=hosts, merged=MergedRecord("c", ())))
+    assert merged.host_of == {0: "host-0", 1: "host-1", 2: "host-2"}
+    assert [host for host, _ in compared(merged, "netns").hosts] == ["host-0", "host-1", "host-2"]
+    assert [(one.name, one.fingerprint, one.blocks) for one in merged.across_hosts.hosts] == [
+        (f"host-{at}", f"f{at}", (at,)) for at in range(3)
+    ]
+    five = made_up_run(PLATFORMS, [Made("native", "superpi"), Made("netns", "superpi")], blocks=5)
+    (drifting, apart) = analyse(five), analyse(manifested(five, hosts=hosts_of(5)))
+    assert drifting.drift is not None
+    assert drifting.drift.blocks == 5
+    assert apart.drift is None, "blocks of several hosts are in no order"
+    marked = analyse(platforms("netns", five, caveat="nested")).drift
+    assert marked is not None
+    assert marked != drifting.drift, "without what is no result"
+    single = analyse(manifested(hosts=hosts[:1]))
+    assert (single.host_of, compared(single, "netns").hosts) == ({}, ())
+
+
+def test_what_guests_cost_is_of_those_that_were_started_alone() -> None:
+    given = replace(data(), footprints=(held("netns/0", files_bytes=7), held("netns/9", files_bytes=7)))
+    (row,) = (one for one in analyse(given).guests if one.platform == "netns")
+    assert row.files is not None
+    assert (row.files.median, row.files.blocks) == (7, 1)
+    assert [one.platform for one in analyse(given).guests] == ["native", "native-again", "netns"]
+    others = tuple(replace(one, scale=ScalePoint(2, 1, 64)) if one.platform == "netns" else one for one in given.boots)
+    assert [one.platform for one in analyse(replace(given, boots=others)).guests] == ["native", "native-again"]
+
+
+def test_facts_that_are_not_as_the_baselines_are_told() -> None:
+    boots = tuple(
+        replace(one, mismatches=("CPUs: asked 1, inside 2",)) if one.platform == "netns" else one
+        for one in data().boots
+    )
+    assert analyse(replace(data(), boots=boots)).unlike == {"netns": ("CPUs",)}
+    assert analyse(manifested(replace(data(), boots=boots), baseline=None)).unlike == {}
+    assert analyse(data()).unlike == {}
+
+
+def test_what_the_instrument_used_is_of_all_trials_with_counters_and_without() -> None:
+    def cost(share: int, *, counters: bool) -> ObserverCost:
+        first, last = (ObserverReading(moment, used, 0, {}) for moment, used in ((0, 0), (100, share)))
+        return ObserverCost(counters, Observed(first, last), (Observed(first, last),))
+
+    def observed(one: TrialRecord) -> TrialRecord:
+        return replace(one, observer=cost(5, counters=True) if one.platform == "native" else cost(3, counters=False))
+
+    found = analyse(trials(observed))
+    assert found.observer is not None
+    assert found.observer_uncounted is not None
+    assert (found.observer.trials, found.observer.share) == (6, 0.05)
+    assert (found.observer_uncounted.trials, found.observer_uncounted.share) == (12, 0.03)
+    twin = platforms("netns", platform="native", counters=False, parameters=data().manifest.platforms[1].parameters)
+    effects = analyse(twin).observer_effects
+    assert [(one.platform, one.comparison.platform) for one in effects] == [("native", "netns")] * 2
+    assert effects[0].comparison.share in [pytest.approx(one, rel=0.03) for one in (1 / 1.3, 0.8)]
+
+
+def test_what_a_run_has_not_is_empty() -> None:
+    plain = analyse(data())
+    assert (plain.observer, plain.observer_uncounted, plain.observer_effects) == (None, None, ())
+    assert (plain.host_cpu, plain.consolidations, plain.routers_beside) == ((), (), ())
+    assert plain.across_hosts.hosts == ()
+    assert plain.paper_method is None
+    assert (plain.alarms, plain.two_states, plain.in_paper_order) == ((), (), False)
+    assert analyse(asked(summary="of a later Virtoll")).paper_method is None
+    means = analyse(asked(summary="mean-sd"))
+    assert means.paper_method is not None
+    assert means.paper_method.name == "mean-sd"
+    assert {row.platform for row in means.paper.rows} == {"native", "native-again", "netns"}
+    gone = analyse(platforms("runc", asked(summary="mean-sd"), available=False))
+    assert {why for (platform, _), why in gone.paper.missing.items() if platform == "runc"} == {"not available"}
+
+
+def test_points_curves_and_tasks_are_found_by_their_keys() -> None:
+    analysis = analyse(data())
+    forward, job = task_of(analysis, "forward"), task_of(analysis, "superpi")
+    curve = analysis.curve("netns", forward)
+    assert curve is not None
+    assert (curve.platform, curve.parameters) == ("netns", forward.parameters)
+    assert analysis.curve("netns", job) is None
+    assert analysis.own_task(replace(forward, size="other words")) is forward
+    assert analysis.own_task(replace(forward, parameters="{}")) is None
+    assert analysis.comparison("gone", job) is None
+    assert {one.platform for one in analysis.points} == {"native", "native-again", "netns"}
+    in_order = [own for own in analysis.tasks if own in (job, forward)]
+    assert list(analysis.cells) == [
+        (platform, own) for platform in ("native", "native-again", "netns") for own in in_order
+    ]
+    assert (analysis.blocks, analysis.rounds, analysis.baseline) == (3, frozenset({1}), "native")
+    assert {one.platform for one in analysis.clocks} == {"native", "native-again", "netns"}
+    assert {one.backend for one in analysis.ceilings} == {"live-frames"}
+    assert {one.name for one in analysis.backends} == {"live-frames", "xdp"}
+    assert [len(own) for own in (analysis.losses, analysis.paces, analysis.order)] == [6, len(analysis.paces), 18]
+    assert analysis.paces != ()
+    assert [(one.family, one.metric.workload) for one in analysis.detectable] == [
+        ("os-level", own.workload) for own in analysis.tasks if own.workload == "superpi" or own is forward
+    ]
+    assert analysis.equivalence.platforms == ("native", "native-again", "netns")
+    flags = next(row for row in analysis.equivalence.rows if "flags" in row.name)
+    assert flags.values["native"] is not None
+    assert analysis.fitness.samples == len(data().fitness)
+
+
+def test_cpu_time_of_the_host_is_by_job_and_set_against_the_baselines() -> None:
+    def used(one: TrialRecord) -> TrialRecord:
+        spent = 30 if one.platform == "netns" else 10
+        return replace(
+            one, host_cpu=HostCpu(reading(0, 0), reading(10, spent), (CpuSpan(reading(0, 0), reading(10, spent)),))
+        )
+
+    found = {(one.platform, one.task.workload): one for one in analyse(trials(used)).host_cpu}
+    assert found["netns", "superpi"].ratio == pytest.approx(3)
+    assert found["native", "superpi"].ratio is None
+    marked = analyse(platforms("netns", trials(used), caveat="nested")).host_cpu
+    assert {one.ratio for one in marked if one.platform == "netns"} == {None}
+
+
+@cache
+def beside() -> RunData:
+    size = {"frame_size_bytes": 64}
+    made = [
+        Made(label, workload, parameters, value=value * factor, beside=condition)
+        for label in ("native", "netns")
+        for workload, parameters, value in (("superpi", {}, 1e8), ("forward", size, 5e5))
+        for condition, factor in ((None, 1.0), (IDLE, 2.0 if workload == "superpi" else 0.5))
+    ]
+    return made_up_run({label: PLATFORMS[label] for label in ("native", "netns")}, made, blocks=3)
+
+
+def test_conditions_stand_in_the_experiments_order() -> None:
+    first, second = Condition("heavy"), IDLE
+    made = [Made("native", "superpi", beside=condition) for condition in (None, second, first)]
+    given = made_up_run({"native": {}}, made, blocks=2)
+    for order in ([first, second], [second, first]):
+        experiment = {**given.manifest.experiment, "conditions": [one.label for one in order]}
+        assert analyse(manifested(given, experiment=experiment)).isolation.conditions == tuple(order)
+
+
+def test_guests_beside_and_at_once_are_judged_by_the_runs_own_rules() -> None:
+    analysis = analyse(beside())
+    found = analysis.isolation
+    assert found.conditions == (IDLE,)
+    assert {(one.platform, one.task.workload): one.share for one in found.comparisons if one.share} == {
+        (label, workload): pytest.approx(0.5, rel=0.05)
+        for label in ("native", "netns")
+        for workload in ("superpi", "forward")
+    }
+    assert {one.verdict for one in found.comparisons if one.share} == {Verdict.SLOWER}
+    assert len(found.control) == 4
+    assert [(one.platform, one.condition) for one in analysis.routers_beside] == [("native", IDLE), ("netns", IDLE)]
+    never = replace(
+        beside(),
+        manifest=replace(beside().manifest, experiment={**beside().manifest.experiment, "looks": [[3, 1e-12]]}),
+    )
+    assert {one.verdict for one in analyse(never).isolation.comparisons if one.share} == {Verdict.UNKNOWN}
+    marked = analyse(platforms("netns", beside(), caveat="nested")).isolation.comparisons
+    assert {one.caveat for one in marked} == {None, "nested"}
+    made = [
+        Made(label, "superpi", value=value, scale=ScalePoint(guests, 1, 128 << 20))
+        for label, value in (("native", 1e8), ("native-again", 1e8), ("netns", 2e8))
+        for guests in (1, 2)
+    ]
+    several = made_up_run(PLATFORMS, made, blocks=3)
+    at_once = analyse(several)
+    assert at_once.comparisons == ()
+    assert (at_once.baseline, at_once.blocks) == ("native", 3)
+    assert {
+        (one.platform, one.condition): one.verdict for one in at_once.at_once.comparisons if one.platform == "netns"
+    } == {
+        ("netns", "1 guest"): Verdict.SLOWER,
+        ("netns", "2 guests"): Verdict.SLOWER,
+    }
+    assert {one.platform for one in at_once.at_once.control} == {"native-again"}
+    assert [one.point.guests for one in at_once.at_once.groups] == [1, 2] * 3
+    assert at_once.statuses["netns"]["ok"] == 6
+    assert len(at_once.clocks[0].readings) == 9, "of each guest"
+    assert {one.caveat for one in analyse(platforms("netns", several, caveat="nested")).at_once.comparisons} == {
+        None,
+        "nested",
+    }
+    assert math.isclose(sum(one.share or 0 for one in at_once.at_once.control), 2, rel_tol=0.05)
