@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Literal
 
 import pytest
+from tests.support.points_by_hand import SECOND, plain, point, sink, source, trial
 
-from virtoll.runfolder.records import MetricRecord, TrialRecord
+from virtoll.runfolder.records import MetricRecord
 from virtoll.runfolder.traffic_records import (
     Cpu,
     Distribution,
@@ -15,8 +15,6 @@ from virtoll.runfolder.traffic_records import (
     HopRole,
     Point,
     Processor,
-    Sink,
-    SinkCounts,
     SourceCounts,
 )
 from virtoll.stats.hops import Owner
@@ -34,40 +32,10 @@ from virtoll.stats.wire import (
     points_of,
 )
 
-SECOND = 1_000_000_000
 RATE = MetricRecord("forward", "rate", "frames/s", "higher", "points", title="forwarding", resource="packet path")
 SMALL, LARGE = (Task("forward", RATE, parameters, "") for parameters in ('{"size": 64}', '{"size": 1500}'))
 JOB = Task("job", MetricRecord("job", "duration", "ns", "lower", "marks", title="a job", resource="cpu"), "{}", "")
 TASKS = (JOB, SMALL, LARGE)
-
-
-def source(number: int = 0, *, intended: int, offered: int | None = None, **more: Any) -> SourceCounts:
-    sent = intended if offered is None else offered
-    return SourceCounts(number, intended, sent, intended - sent, 0, SECOND, **more)
-
-
-def sink(number: int = 0, *, forwarded: int, lost: int = 0, **more: Any) -> SinkCounts:
-    arrived: dict[str, Any] = {"first_received_monotonic_ns": 0, "last_received_monotonic_ns": SECOND} | more
-    return SinkCounts(number, forwarded, 0, 0, lost, **arrived)
-
-
-def point(rate: float | None, sources: Sequence[SourceCounts], sinks: Sequence[SinkCounts], **more: Any) -> Point:
-    seen = Sink(tuple(sinks), 0, 0, 0, drained=True, backend=more.pop("sink", None))
-    return Point(rate, SECOND, 64, more.pop("backend", "live-frames"), tuple(sources), seen, **more)
-
-
-def trial(number: int, *points: Point, platform: str = "p", size: int = 64, status: Any = "ok") -> TrialRecord:
-    none: dict[str, Any] = dict.fromkeys(
-        ("boot", "reason", "started_realtime_ns", "ended_realtime_ns", "clock", "result", "check")
-    )
-    parameters = {"size": size}
-    return TrialRecord(
-        number, 0, platform, "forward", parameters, attempt=1, status=status, points=points, evidence=(), **none
-    )
-
-
-def plain(rate: float | None, offered: int, lost: int = 0, **more: Any) -> Point:
-    return point(rate, [source(intended=offered)], [sink(forwarded=offered - lost, lost=lost)], **more)
 
 
 def test_only_trials_that_can_be_believed_have_points() -> None:
