@@ -170,7 +170,7 @@ def test_points_without_a_rate_are_passed_over() -> None:
     """Of a single frame offered, and of a single frame forwarded, no rate is known."""
     single = several((2, 0, None))
     single = replace(single, sources=(replace(single.sources[0], offered_frames=1),))
-    arrived = several((100, 0, None))
+    arrived = several((100_000, 0, None))
     (sink,) = arrived.sink.per_source
     arrived = replace(arrived, sink=replace(arrived.sink, per_source=(replace(sink, forwarded_frames=1),)))
     assert found(single) == found(arrived) == Bracket(None, None)

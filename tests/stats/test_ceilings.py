@@ -108,7 +108,7 @@ def cell(task: Task, *trials: TrialRecord, platform: str = "p") -> CellSummary:
 
 
 def test_a_cell_is_held_against_the_ceiling_of_what_forwarded_most() -> None:
-    """Of 1000: 900, 500 and 100 flat out; the median is half. A trial whose best point is of another back end is out."""
+    """Of 1000: 900, 500 and 100 flat out; the median is half. One whose best point is of another back end is out."""
     found = ceilings(
         [calibrated(flat(1001), flat(2001, backend="af-packet")), calibrated(flat(3001), parameters=LARGE)]
     )

@@ -72,7 +72,7 @@ def test_a_change_is_told_as_performance(series: SeriesOf, factor: float) -> Non
     (told,) = found.changes
     assert (told.before, told.after, told.earliest, told.latest) == (9, 10, 9, 10)
     assert told.factor == pytest.approx(factor)
-    # Of 9 x 7 differences 6 are 2 % below that, 15 1 %; floor(31.5 - 1.96 sqrt(63 x 17 / 12)) = 12: the twelfth of them.
+    # Of 63 differences 6 are 2 % below that and 15 1 %; the twelfth: floor(31.5 - 1.96 sqrt(63 x 17 / 12)).
     assert told.low == pytest.approx(factor / 1.01, rel=1e-6)
     assert told.high == pytest.approx(factor * 1.01, rel=1e-6)
     assert 0 < told.p_adjusted <= 0.05
