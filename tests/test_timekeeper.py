@@ -242,8 +242,8 @@ def test_what_it_asks_of_whom_and_how_long_it_waits() -> None:
     job = RunRequest(job="superpi", parameters={"digits": 3}, marks=marks_of(of.asked[0]), pause_ns=PAUSE_NS)
     assert (of.asked, of.deadlines) == ([job], [10.0])
     keeper = Timekeeper(of, by, None, "", 0, pause_ns=7)
-    keeper.time_job("superpi", {}, 9.0, 3)
-    assert of.asked[11] == RunRequest(job="superpi", parameters={}, marks=None, repeats=3, pause_ns=7)
+    keeper.time_job("superpi", {}, 9.0, 2)
+    assert of.asked[11] == RunRequest(job="superpi", parameters={}, marks=None, repeats=2, pause_ns=7)
     assert of.operations() == ["run", *["clocks"] * 10, "run", *["clocks"] * 10]
 
 
