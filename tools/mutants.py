@@ -74,7 +74,7 @@ FILES: Mapping[str, Tried] = {
     "stats/history": _whole("stats/test_series_of_runs.py"),
     "stats/hops": _whole("stats/test_hops.py"),
     "stats/intervals": _whole("stats/test_intervals.py"),
-    "stats/listed_rates": _whole("stats/test_listed_rates.py"),
+    "stats/listed_rates": _whole("stats/test_listed_rates_by_hand.py"),
     "stats/looks": _whole("stats/test_looks.py"),
     "stats/noise": _whole("stats/test_noise.py"),
     "stats/order": _whole("stats/test_order.py"),
@@ -172,7 +172,7 @@ def _try(file: str, seed: int, children: int, known: Mapping[tuple[str, str, str
         tried = _is_meant(file, change) and change.drawn(seed) < FILES[file].share and not known.get(change.key)
         whole["exit_code_by_key"][name] = None if tried else _SKIPPED
     meta.write_text(json.dumps(whole))
-    run = [Path(sys.executable).parent / "mutmut", "run", "--max-children", str(children)]
+    run: list[str | Path] = [Path(sys.executable).parent / "mutmut", "run", "--max-children", str(children)]
     _run(run)
     whole = json.loads(meta.read_text())
     if late := [name for name, outcome in whole["exit_code_by_key"].items() if outcome in _LATE]:

@@ -258,7 +258,8 @@ def test_a_host_of_fewer_blocks_than_the_others_may_be_further_away() -> None:
 def test_hosts_that_are_all_alike_are_no_division_by_zero() -> None:
     hosts = {block: host.name for host in hosts_of(1, 1, 1, 1) for block in host.blocks}
     same = standing_out(dict.fromkeys(range(4), 0.3), hosts, 4)
-    assert list(same.values()) == [(pytest.approx(0), 1.0)] * 4
+    assert [apart for apart, _ in same.values()] == pytest.approx([0] * 4)
+    assert [p_value for _, p_value in same.values()] == [1.0] * 4
     one = standing_out({0: 0.3, 1: 0.3, 2: 0.3, 3: 0.4}, hosts, 1)["host-4"]
     t = 0.1 / (1e-7 * math.sqrt(1 + 1 / 3))
     assert one[1] == pytest.approx(2 * float(scipy.stats.t.sf(t, 2)))

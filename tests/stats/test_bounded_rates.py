@@ -125,7 +125,7 @@ def several(*counts: tuple[int, int, int | None], apart_from: int = 0) -> Point:
     sources = [replace(one, refused_frames=own[2]) for one, own in zip(read.sources, counts, strict=True)]
     sent, came = sum(own[0] for own in counts), sum(own[0] - own[1] for own in counts)
     hops = through(sent, came + apart_from) if len(counts) == 1 else None
-    return replace(read, sources=tuple(sources), hops=hops and tuple(hops))
+    return replace(read, sources=tuple(sources), hops=None if hops is None else tuple(hops))
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,8 @@ def busy(
     **more: Any,
 ) -> Point:
     """A point of so many frames, of each CPU how long it was busy; None: not read."""
-    idle = by_cpu and tuple(ProcessorIdle(cpu, 10**6, 10**6 - own, "timer_list") for cpu, own in by_cpu.items())
-    cpu = Cpu(0, 0, 0, 0, generator_cores=cores, sink_core=sink_core, idle=idle)
+    read = tuple(ProcessorIdle(cpu, 10**6, 10**6 - own, "timer_list") for cpu, own in (by_cpu or {}).items())
+    cpu = Cpu(0, 0, 0, 0, generator_cores=cores, sink_core=sink_core, idle=None if by_cpu is None else read)
     return point(None, [source(intended=frames)], [sink(forwarded=frames - lost, lost=lost)], cpu=cpu, **more)
 
 

@@ -23,7 +23,9 @@ from virtoll.stats.values import Task
 
 PARAMETERS = '{"size": 64}'
 NDR, PDR = (
-    Task("throughput", MetricRecord("throughput", name, "frames/s", "higher", "goals", title=name, resource="r"), *own)
+    Task(
+        "throughput", MetricRecord("throughput", name, "frames/s", "higher", "figures", title=name, resource="r"), *own
+    )
     for name, own in (("ndr", (PARAMETERS, "64 B")), ("pdr", (PARAMETERS, "64 B")))
 )
 
@@ -47,7 +49,7 @@ def told(one: GoalFound) -> dict[str, Any]:
 
 def searched(number: int, *goals: GoalFound, platform: str = "p", **changed: Any) -> TrialRecord:
     points = changed.pop("points", ())
-    result = {"goals": [told(one) for one in goals], **changed.pop("result", {})}
+    result: dict[str, Any] = {"goals": [told(one) for one in goals], **changed.pop("result", {})}
     return trial(number, *points, platform=platform, **{"workload": "throughput", "result": result, **changed})
 
 
@@ -56,7 +58,8 @@ def test_only_trials_of_throughput_that_can_be_believed_have_goals() -> None:
     assert goals_of(searched(1, found, goal("pdr"))) == (found, goal("pdr"))
     assert goals_of(searched(1, found, workload="forward")) == ()
     assert goals_of(searched(1, found, status="invalid")) == ()
-    for result in (None, {}):
+    without: list[dict[str, Any] | None] = [None, {}]
+    for result in without:
         assert goals_of(trial(1, workload="throughput", result=result)) == ()
 
 

@@ -332,9 +332,9 @@ def test_what_the_sinks_socket_dropped_is_told_of_losses_at_the_sink() -> None:
         assert (unlocated.source, unlocated.frames, unlocated.counters) == (0, 30, told)
         assert unlocated.segments == tuple(Segment)
     uncounted = bridged([100] * 7 + [None])
-    (found,) = locate(point([100], [70], uncounted, kernel_dropped_frames=5))
-    assert (found.words, found.owner) == (f"{Segment.SINK_RING} to {Segment.SINK}", Owner.HOST)
-    assert found.counters == ("sink's socket dropped +5",)
+    (behind,) = locate(point([100], [70], uncounted, kernel_dropped_frames=5))
+    assert (behind.words, behind.owner) == (f"{Segment.SINK_RING} to {Segment.SINK}", Owner.HOST)
+    assert behind.counters == ("sink's socket dropped +5",)
 
 
 def test_all_that_is_not_the_trials_own_passed_beyond_the_guest_too() -> None:

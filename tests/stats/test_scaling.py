@@ -12,7 +12,7 @@ from virtoll.stats.scaling import Scaling, Step, scalings
 from virtoll.stats.values import Observation, Task, canonical
 
 RATE = MetricRecord("forward", "rate", "frames/s", "higher", "points", title="forwarding", resource="packet path")
-LOAD = MetricRecord("forward", "load", "ns", "lower", "result", title="loading", resource="packet path")
+LOAD = MetricRecord("forward", "load", "ns", "lower", "figures", title="loading", resource="packet path")
 
 
 def task(parameters: dict[str, Any], size: str = "", metric: MetricRecord = RATE) -> Task:
@@ -22,7 +22,7 @@ def task(parameters: dict[str, Any], size: str = "", metric: MetricRecord = RATE
 def marks(duration_ns: int) -> dict[str, Any]:
     """A clock block of a load that took so long."""
     none = {"channel_marks": None, "error_estimate_ns": None, "guest": None}
-    delays = {"path_delay_before_ns": [], "path_delay_after_ns": []}
+    delays: dict[str, list[int]] = {"path_delay_before_ns": [], "path_delay_after_ns": []}
     return {
         "method": "icmp",
         "marks": {"start_ns": 5, "end_ns": 5 + duration_ns},

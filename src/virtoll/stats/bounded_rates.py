@@ -109,8 +109,8 @@ def _loss_holds(point: Point, bound: float | None, apart: bool) -> bool | None:
 def _delay_holds(point: Point, bounds: RateBounds) -> bool | None:
     told: list[bool | None] = []
     for one in point.sink.per_source:
-        delay = one.delay_ns
-        for limit, known in ((bounds.p50_ns, delay and delay.p50), (bounds.p99_ns, delay and delay.p99)):
+        p50, p99 = (None, None) if one.delay_ns is None else (one.delay_ns.p50, one.delay_ns.p99)
+        for limit, known in ((bounds.p50_ns, p50), (bounds.p99_ns, p99)):
             if limit is not None:
                 told.append(None if known is None else known <= limit)
     if False in told:
