@@ -433,12 +433,14 @@ def test_the_drop_counters_of_an_interface_are_told_by_their_words() -> None:
 
 
 def test_an_interface_drops_behind_its_count_on_receipt_too() -> None:
-    """What the guest's NIC dropped after it counted it is lost inside the guest; what left the guest took no part."""
-    hops = with_counters([100] * 4 + [77] * 4, "guest-in", rx_packets=100, rx_dropped=23)
-    hops[6] = counted(hops[6], tx_packets=77, rx_dropped=5)
-    hops[1] = counted(hops[1], rx_packets=100, rx_dropped=6)
-    (found,) = locate(point([100], [77], hops))
-    assert (found.words, found.counters) == (Segment.GUEST, ("if-guest-in rx_dropped +23",))
+    """What the ring into the lab dropped after it counted it is lost behind it. A NIC's in the guest is the stack's."""
+    hops = with_counters([100, 100, 77, 77, 77, 70, 70, 70], "entry", rx_packets=100, rx_dropped=23)
+    hops[3] = counted(hops[3], rx_packets=77, rx_dropped=7)
+    found = locate(point([100], [70], hops))
+    assert [(loss.words, loss.counters) for loss in found] == [
+        (Segment.ATTACHMENT_IN, ("if-entry rx_dropped +23",)),
+        (Segment.GUEST_QUEUE, ()),
+    ]
 
 
 def test_a_drop_that_has_its_place_is_not_told_of_the_next_one() -> None:

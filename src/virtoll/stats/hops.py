@@ -137,22 +137,21 @@ def _locate(point: Point, sources: Sequence[SourceCounts], hops: Sequence[Hop]) 
     noise = _noise(point, {source.source for source in sources}, hops)
     losses: list[Loss] = []
     left: dict[int, int] = {}
-    ends: list[_End] = []
+    uncounted: set[Segment] = set()
     for source in sources:
         inward = [hop for hop in hops if hop.source == source.source and hop.role not in BEYOND_THE_GUEST]
         own = [station for hop in inward for station in _stations(hop, 0)]
         low = arrived[source.source].forwarded_frames
-        found, rest, end = _walk(own, source.offered_frames, low, [low])
-        ends.append(end)
+        found, rest, pending = _walk(own, source.offered_frames, low, [low])
+        uncounted.update(pending)
         losses += [Loss(source.source, segments, frames, reported) for segments, frames, reported in found]
         left[source.source] = rest
     forwarded = {number: arrived[number].forwarded_frames for number in left}
     total = sum(forwarded.values())
     shared = _shared_stations([hop for hop in hops if hop.role in BEYOND_THE_GUEST], noise)
     shared.append(_Station(Segment.SINK, total))
-    open_segments = {segment for one in ends for segment in one.segments}
-    behind = _End([one for one in Segment if one in open_segments], [hop for one in ends for hop in one.hops])
-    found, _, _ = _walk(shared, sum(left.values()), total, [], behind)
+    pending = [segment for segment in Segment if segment in uncounted]
+    found, _, _ = _walk(shared, sum(left.values()), total, [], pending)
     for segments, frames, reported in found:
         counters = (*reported, *socket) if Segment.SINK in segments else reported
         for number, share in _divide(frames, left, forwarded).items():
@@ -240,25 +239,15 @@ def growth(hop: Hop, counter: str) -> int | None:
 _Found = tuple[tuple[Segment, ...], int, tuple[str, ...]]
 
 
-class _End(NamedTuple):
-    """What is behind the last station that was counted: segments, and hops whose drop counters may be of there."""
-
-    segments: Sequence[Segment] = ()
-    hops: Sequence[Hop] = ()
-
-
-_START = _End()
-
-
 def _walk(
-    stations: Sequence[_Station], offered: int, forwarded: int, later: Sequence[int], behind: _End = _START
-) -> tuple[list[_Found], int, _End]:
-    """Losses between neighbours, what is left at the last station that was counted, and what is behind it."""
+    stations: Sequence[_Station], offered: int, forwarded: int, later: Sequence[int], pending: Sequence[Segment] = ()
+) -> tuple[list[_Found], int, list[Segment]]:
+    """Losses between neighbours, what is left at the last station, and the segments after the last that was counted."""
     after, largest = list[int](), max(later, default=0)
     for one in reversed(stations):
         after.insert(0, largest)
         largest = max(largest, one.frames or 0)
-    running, waiting, hops, found = offered, list(behind.segments), list(behind.hops), list[_Found]()
+    running, waiting, hops, found = offered, list(pending), list[Hop](), list[_Found]()
     for station, largest_later in zip(stations, after, strict=True):
         if station.segment not in waiting:
             waiting.append(station.segment)
@@ -275,7 +264,7 @@ def _walk(
         # What an interface drops on receipt, it has counted as received, unless it says itself that it has not.
         if station.hop is not None and station.hop.direction == "in" and station.dropped is None:
             hops.append(station.hop)
-    return found, running, _End(waiting, hops)
+    return found, running, waiting
 
 
 # Counters of the guest's stack that a packet which is routed can end in; Linux keeps IPv4's in two groups.
