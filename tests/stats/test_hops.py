@@ -189,18 +189,24 @@ def test_a_macvtap_counts_what_the_machine_did_not_take() -> None:
     assert losses[0].counters == ("if-port-in rx_dropped +23",)
 
 
+@pytest.mark.parametrize("lost", [23, 10])
 @pytest.mark.parametrize("upper", ["guest-out", "port-out"])
-def test_a_drop_below_a_macvlan_is_one_drop_and_the_lower_ones(upper: str) -> None:
+@pytest.mark.parametrize(
+    ("counter", "place"), [("tx_dropped", Segment.SINK_RING), ("queue_dropped", Segment.ATTACHMENT_OUT)]
+)
+def test_a_drop_below_a_macvlan_is_one_drop_and_the_lower_ones(
+    upper: str, lost: int, counter: str, place: Segment
+) -> None:
     """The macvlan reports as its own what the interface under it dropped because the sink's ring was full."""
     between = ("port-out",) if upper == "port-out" else ()
     roles = ("generator", "entry", "guest-in", "guest-out", *between, "exit", "sink")
-    hops = [hop(role, 77 if role in (upper, "exit", "sink") else 100) for role in roles]
+    hops = [hop(role, 100 - lost if role in (upper, "exit", "sink") else 100) for role in roles]
     for one in hops:
         if one["role"] in (upper, "exit"):
-            one |= {"direction": "out", "before": {}, "after": {"tx_packets": 77, "tx_dropped": 23}}
-    losses = locate(point([100], [77], hops))
-    assert reported(losses) == [(0, Segment.SINK_RING, 23)]
-    assert losses[0].owner is Owner.HOST
+            one |= {"direction": "out", "before": {}, "after": {"tx_packets": 100 - lost, counter: lost}}
+    losses = locate(point([100], [100 - lost], hops))
+    assert reported(losses) == [(0, place, lost)]
+    assert losses[0].counters == (f"if-exit {counter} +{lost}",)
 
 
 def test_what_the_sinks_ring_dropped_is_the_hosts_own() -> None:
@@ -359,12 +365,22 @@ def test_all_that_is_not_the_trials_own_passed_beyond_the_guest_too() -> None:
 
 def test_no_more_strangers_came_by_a_way_than_it_received_besides_its_own() -> None:
     """Of 20 strangers 6 came by the way of source 0: 90 received are 80 of its own, 4 duplicates, and 6."""
-    there = bridged([100, 100, 100, 100, 90, 90, 90, 90])
+    there = bridged([100, 100, 100, 100, 100, 100, 90, 90])
     back = [{**one, "source": 1} for one in bridged([100] * 4 + [114] * 4)]
     seen = point([100, 100], [80, 100], [{**one, "source": 0} for one in there] + back, foreign_frames=20)
     first, second = seen.sink.per_source
     sinks = replace(first, duplicate_frames=4), second
-    assert reported(locate(replace(seen, sink=replace(seen.sink, per_source=sinks)))) == [(0, Segment.GUEST, 20)]
+    assert reported(locate(replace(seen, sink=replace(seen.sink, per_source=sinks)))) == [
+        (0, Segment.GUEST, 10),
+        (0, Segment.ATTACHMENT_OUT, 10),
+    ]
+
+
+def test_where_there_is_one_way_all_strangers_came_by_it() -> None:
+    """Also where the sink's interface says that it received none: 65 are 60 of its own and 5."""
+    assert reported(locate(point([100], [60], bridged([100] * 4 + [65] * 3 + [60]), foreign_frames=5))) == [
+        (0, Segment.GUEST, 40)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -380,6 +396,18 @@ def test_a_count_is_left_out_where_a_later_one_has_more_than_the_chatter_of_a_li
 def test_a_count_above_what_was_offered_leaves_the_others_as_they_are() -> None:
     losses = locate(point([100], [70], bridged([100, 100, 90, 100_000, 70, 70, 70, 70])))
     assert reported(losses) == [(0, Segment.ATTACHMENT_IN, 10), (0, Segment.GUEST, 20)]
+
+
+def test_a_reading_that_is_missing_is_no_count() -> None:
+    for missing in ("before", "after"):
+        hops = bridged([100, 100, 100, 100, 77, 77, 77, 77])
+        hops[2] |= {missing: None}
+        hops[3] |= {missing: None}
+        hops[4] |= {missing: None}
+        (found,) = locate(point([100], [77], hops))
+        assert found.words == f"{Segment.ATTACHMENT_IN} to {Segment.GUEST_QUEUE}"
+        assert found.segments == tuple(Segment)[2:7]
+        assert found.counters == ()
 
 
 def test_a_macvtap_that_cannot_be_read_leaves_both_its_places_open() -> None:
@@ -402,6 +430,8 @@ def test_a_macvtap_that_cannot_be_read_leaves_both_its_places_open() -> None:
         (29, {0: 20, 1: 10}, {0: 0, 1: 0}, {0: 20, 1: 9}),
         (5, {0: 3, 1: 3}, {0: 3, 1: 3}, {0: 0, 1: 0}),
         (0, {0: 3}, {0: 1}, {0: 0}),
+        (12, {0: 5, 1: 50}, {0: 0, 1: 0}, {0: 1, 1: 11}),
+        (5, {0: 2, 1: 2, 2: 2}, {0: 0, 1: 0, 2: 0}, {0: 2, 1: 2, 2: 1}),
     ],
 )
 def test_a_shared_loss_is_divided_by_what_each_had_left(
