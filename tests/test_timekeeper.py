@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tests.support.agents import ScriptedAgent
 
-from virtoll.agent.client import ChannelMark
+from virtoll.agent.client import ChannelMark, Reply
 from virtoll.agent.messages import Message, Request
 from virtoll.agent.operations.jobs import MarkLink, RunRequest
 from virtoll.agent.operations.session import ClocksRequest
 from virtoll.agent.operations.timekeeping import MarksRequest, PathDelayRequest, TimekeeperStartRequest
-from virtoll.agent.timekeeper import Timekeeper
+from virtoll.agent.timekeeper import PAUSE_NS, Timekeeper, await_path, time_outside
+from virtoll.errors import GuestError
 from virtoll.lab.network import plan_links
 from virtoll.runfolder.records import Clock, duration_ns
 from virtoll.runfolder.store import parse_record
@@ -29,6 +32,12 @@ class Script(ScriptedAgent):
     def __init__(self) -> None:
         super().__init__()
         self.answers: dict[type[Request[Any]], Callable[[], dict[str, Any]]] = {}
+        self.deadlines: list[float] = []
+
+    def ask(self, request: Request[Reply], deadline_seconds: float = 60.0) -> Reply:
+        """The answer; the deadline is kept."""
+        self.deadlines.append(deadline_seconds)
+        return super().ask(request, deadline_seconds)
 
     def tell(self, request: Request[Message]) -> dict[str, Any]:
         return self.answers[type(request)]()
@@ -140,15 +149,15 @@ def test_a_mark_names_its_link_and_each_job_has_sequences_of_its_own() -> None:
     by = peer()
     by.answers[PathDelayRequest] = lambda: {"round_trip_ns": [1]}
     keeper = Timekeeper(of, by, MARKS, "eth2", IDENTIFIER)
-    seen = set()
-    for _ in range(40_000):
-        assert keeper.time_job("idle", {}, 1.0).problem is None
-        marks = marks_of(of.asked[-1])
-        assert marks is not None
-        assert 0 <= marks.first_sequence <= 0xFFFD
-        seen.add(marks.first_sequence)
-        of.asked.clear()
-    assert len(seen) > 30_000
+    seen = []
+    for jobs in (2, 3):
+        for _ in range(jobs):
+            assert keeper.time_job("idle", {}, 1.0).problem is None
+            marks = marks_of(of.asked[-1])
+            assert marks is not None
+            seen.append(marks.first_sequence)
+        keeper._sequence = 0xFFFA  # 32 765 jobs later
+    assert seen == [2, 4, 0xFFFC, 0, 2], "16 bits, in pairs"
     assert MARKS is not None
     assert marks is not None
     assert (marks.interface, marks.identifier) == ("eth2", IDENTIFIER)
@@ -212,3 +221,134 @@ def test_marks_that_the_channel_brings_together_are_no_duration(step: int, apart
     assert beside.clock["error_estimate_ns"] == 2_000_000_000 - apart
     longer = timed(guest(apart_ns=5_000_001, step_ns=step, pause_ns=10_000_000), peer(), link=False)
     assert longer.problem is None
+
+
+def test_what_it_asks_of_whom_and_how_long_it_waits() -> None:
+    """Ten echoes of 5 s each and 5 s to answer; both marks within 10 s, and 5 s to answer."""
+    assert MARKS is not None
+    of, by = guest(), peer()
+    timed(of, by)
+    echoes = PathDelayRequest(
+        interface=MARKS.peer_interface,
+        source=MARKS.peer_address,
+        target=MARKS.guest_address,
+        target_mac=MARKS.peer_next_hop_mac,
+        count=10,
+        timeout_ns=5_000_000_000,
+    )
+    marks = MarksRequest(interface=MARKS.peer_interface, identifier=IDENTIFIER, wait_for=2, timeout_ns=10_000_000_000)
+    assert by.asked == [TimekeeperStartRequest(interface=MARKS.peer_interface), echoes, marks, echoes]
+    assert by.deadlines[1:] == [55, 15, 55]
+    job = RunRequest(job="superpi", parameters={"digits": 3}, marks=marks_of(of.asked[0]), pause_ns=PAUSE_NS)
+    assert (of.asked, of.deadlines) == ([job], [10.0])
+    keeper = Timekeeper(of, by, None, "", 0, pause_ns=7)
+    keeper.time_job("superpi", {}, 9.0, 2)
+    assert of.asked[11] == RunRequest(job="superpi", parameters={}, marks=None, repeats=2, pause_ns=7)
+    assert of.operations() == ["run", *["clocks"] * 10, "run", *["clocks"] * 10]
+
+
+def test_marks_of_an_earlier_job_are_none_of_this_one() -> None:
+    of = guest(edges=())
+    of.channel_marks.extend(ChannelMark(edge, 10**18, 10**9) for edge in ("start", "end"))
+    found = timed(of, peer(), link=False)
+    assert (found.clock["marks"], found.clock["realtime_step_ns"]) == (None, 0)
+    assert timed(guest(), peer(lost=1)).clock["realtime_step_ns"] == 0
+
+
+@pytest.mark.parametrize(
+    ("channel", "lost", "round_trips", "estimate"),
+    [
+        ({"apart_ns": 2_000_000_000}, 0, ([20, 30], [25, 40]), 40),
+        ({"apart_ns": 2_000_000_000}, 0, ([20, 50], [25, 40]), 50),
+        ({"apart_ns": 2_000_000_060}, 0, ([20, 50], [25, 40]), 60),
+        ({"edges": ("start",)}, 0, ([20, 50], [25, 40]), 50),
+        ({}, 1, ([20, 50], [25, 40]), 50),
+        ({"apart_ns": 2_000_000_000, "step_ns": 10**9}, 0, ([20, 50], [25, 40]), 50),
+    ],
+)
+def test_the_error_is_the_largest_round_trip_or_by_how_much_both_marks_differ(
+    channel: dict[str, Any], lost: int, round_trips: tuple[list[int], list[int]], estimate: int
+) -> None:
+    found = timed(guest(**channel), peer(lost=lost, round_trips=round_trips))
+    assert found.clock["error_estimate_ns"] == estimate
+
+
+class Line:
+    """A start line that tells what it was asked, in `told`."""
+
+    pause_ns = 5
+
+    def __init__(self, told: list[str]) -> None:
+        self.told = told
+
+    def start(self) -> int:
+        self.told.append("start")
+        return 77
+
+    def finish(self) -> None:
+        self.told.append("finish")
+
+
+def measuring(told: list[str], name: str) -> Callable[[], contextlib.AbstractContextManager[None]]:
+    @contextlib.contextmanager
+    def own() -> Iterator[None]:
+        told.append(f"{name} begins")
+        yield
+        told.append(f"{name} ends")
+
+    return own
+
+
+def test_guests_at_once_begin_and_end_at_a_line_and_all_of_it_is_measured() -> None:
+    told: list[str] = []
+    of = guest()
+    keeper = Timekeeper(of, peer(), None, "", 0, measuring(told, "own"))
+    with contextlib.suppress(GuestError), keeper.together(Line(told)), keeper.also(measuring(told, "beside")):
+        keeper.time_job("idle", {}, 1.0)
+        raise GuestError("what happens in the context does not stay")
+    assert told == ["beside begins", "own begins", "start", "finish", "own ends", "beside ends"]
+    together = RunRequest(job="idle", parameters={}, marks=None, pause_ns=5, delay_ns=77)
+    assert [one for one in of.asked if isinstance(one, RunRequest)] == [together]
+    told.clear()
+    keeper.time_job("idle", {}, 1.0)
+    assert told == ["own begins", "own ends"]
+    assert of.asked[31] == RunRequest(job="idle", parameters={}, marks=None, pause_ns=PAUSE_NS)
+
+
+def test_a_job_outside_the_guest_is_timed_without_a_pause_and_without_a_guests_clock() -> None:
+    told: list[str] = []
+    of = guest()
+    found = time_outside(of, "program", {"argv": ["true"]}, 9.0, measuring(told, "own"))
+    assert of.asked[10] == RunRequest(job="program", parameters={"argv": ["true"]}, marks=None, pause_ns=0)
+    assert of.deadlines[10] == 9.0
+    assert told == ["own begins", "own ends"]
+    assert (found.clock["method"], found.clock["guest"], found.problem) == ("channel", None, None)
+    assert found.clock["marks"]["end_ns"] - found.clock["marks"]["start_ns"] == 1_500_000_000
+    assert (found.result, found.check) == ({"digits": 3}, "23")
+
+
+def test_a_path_is_awaited_until_an_echo_comes_back_or_two_minutes_are_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each echo takes a minute of this clock: the third would begin when the time is over."""
+    assert MARKS is not None
+    now = [1000.0]
+    monkeypatch.setattr("virtoll.agent.timekeeper.time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    def peer_of(*answers: list[int]) -> Script:
+        script, left = Script(), list(answers)
+
+        def echo() -> dict[str, Any]:
+            now[0] += 60
+            return {"round_trip_ns": left.pop(0)}
+
+        script.answers = {PathDelayRequest: echo}
+        return script
+
+    late = peer_of([], [9], [])
+    await_path(late, MARKS)
+    assert len(late.asked) == 2
+    (asked,) = {(one.count, one.timeout_ns) for one in late.asked if isinstance(one, PathDelayRequest)}
+    assert asked == (1, 250_000_000)
+    never = peer_of([], [], [9])
+    with pytest.raises(GuestError, match=f"^its link {MARKS.name} answered no echo within 120 s$"):
+        await_path(never, MARKS)
+    assert len(never.asked) == 2

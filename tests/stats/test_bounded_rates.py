@@ -116,3 +116,98 @@ def test_of_several_guests_the_one_of_which_least_came_through_counts() -> None:
     made = made_up_point(64, SECOND_NS, 1e5, [Rates(1e5, 8e4), Rates(1e5, 4e4)])
     uneven = parse_record(Point, made.to_json())
     assert bracket([uneven], RateBounds(), apart=False, each=True).within == pytest.approx(4e4, rel=1e-3)
+
+
+def several(*counts: tuple[int, int, int | None], apart_from: int = 0) -> Point:
+    """A second of sources of (offered, lost, refused): what is lost vanishes at the sink's ring but `apart_from`."""
+    made = made_up_point(64, SECOND_NS, 1.0, [Rates(sent, sent - lost) for sent, lost, _ in counts])
+    read = parse_record(Point, made.to_json())
+    sources = [replace(one, refused_frames=own[2]) for one, own in zip(read.sources, counts, strict=True)]
+    sent, came = sum(own[0] for own in counts), sum(own[0] - own[1] for own in counts)
+    hops = through(sent, came + apart_from) if len(counts) == 1 else None
+    return replace(read, sources=tuple(sources), hops=None if hops is None else tuple(hops))
+
+
+@pytest.mark.parametrize(
+    ("counts", "at_the_sink", "loss", "holds"),
+    [
+        ([(100, 10, None)], 0, 0.1, True),
+        ([(100, 11, None)], 0, 0.1, False),
+        ([(100, 11, None)], 1, 0.1, None),
+        ([(100, 15, None)], 10, 0.1, None),
+        ([(6, 1, None)], 0, 0.5, True),
+        ([(5, 1, None)], 0, 0.5, None),
+        ([(6, 0, None)], 0, 0.0, True),
+        ([(6, 0, 0)], 0, 0.0, True),
+        ([(100, 0, 10)], 0, 0.1, True),
+        ([(100, 0, 12)], 0, 0.1, False),
+        ([(100, 0, None), (100, 0, 12)], 0, 0.1, False),
+        ([(100, 12, None), (100, 0, 12)], 0, 0.1, False),
+        ([(100, 12, None), (100, 0, None)], 0, 0.1, None),
+    ],
+)
+def test_a_loss_is_held_against_its_bound_to_the_frame(
+    counts: list[tuple[int, int, int | None]], at_the_sink: int, loss: float, holds: bool | None
+) -> None:
+    """Of what was given, refused frames among it; three of the bound or more must have been sent to show anything.
+
+    What an interface refused is the platform's. Whose are lost frames of which nobody counted, none knows.
+    """
+    one = bracket([several(*counts, apart_from=at_the_sink)], RateBounds(loss=loss), apart=True)
+    assert (one.within is not None, one.beyond is not None) == (holds is True, holds is False)
+
+
+def test_what_was_refused_is_given_only_where_it_was_turned_away() -> None:
+    """100 000 frames/s and as many refused: 200 000 where they were turned away, which is above 150 000."""
+    refusing = point(1e5)
+    refusing = replace(refusing, sources=(replace(refusing.sources[0], refused_frames=100_000),))
+    assert both(found(refusing, point(1.5e5, 0.5))) == pytest.approx([1e5, 1.5e5], rel=1e-4)
+    lossy = bracket([several((10, 5, None))], RateBounds(loss=0.1), apart=True)
+    assert lossy.beyond == pytest.approx(10), "what nobody read was not refused"
+
+
+def test_points_without_a_rate_are_passed_over() -> None:
+    """Of a single frame offered, and of a single frame forwarded, no rate is known."""
+    single = several((2, 0, None))
+    single = replace(single, sources=(replace(single.sources[0], offered_frames=1),))
+    arrived = several((100_000, 0, None))
+    (sink,) = arrived.sink.per_source
+    arrived = replace(arrived, sink=replace(arrived.sink, per_source=(replace(sink, forwarded_frames=1),)))
+    assert found(single) == found(arrived) == Bracket(None, None)
+    one = found(point(1e5), single, arrived, point(2e5, 0.5))
+    assert both(one) == pytest.approx([1e5, 2e5], rel=1e-4)
+
+
+def test_a_rate_that_held_once_and_once_not_is_neither() -> None:
+    assert found(point(1e5), point(1e5, 0.5)) == Bracket(None, None)
+    assert found(point(5e4), point(1e5), point(1e5, 0.5), point(2e5, 0.5)).within == pytest.approx(5e4, rel=1e-4)
+    assert found(point(0.5, 1.0, ns=10 * SECOND_NS), bounds=RateBounds(loss=0.5)).beyond == pytest.approx(0.5)
+
+
+def test_rates_of_each_source_are_set_against_each_other() -> None:
+    """Two sources at 1000, 2000 and 4000 each, the last with a loss: a source had 4000 that it lost, not 8000."""
+    sweep = [several((rate, 0, 0), (rate, 0, 0)) for rate in (4000, 8000)]
+    lossy = several((9000, 0, 0), (9000, 0, 900))
+    one = bracket([*sweep, lossy], TENTH, apart=True, each=True)
+    assert both(one) == pytest.approx([8000, 9450], rel=1e-3)
+    together = bracket([*sweep, lossy], TENTH, apart=True)
+    assert both(together) == pytest.approx([16000, 18900], rel=1e-3)
+    starved = several((4000, 4000, 0), (4000, 0, 0))
+    assert bracket([starved], RateBounds(), apart=False, each=True).within == 0
+    nothing = several((4000, 4000, 0), (4000, 4000, 0))
+    assert bracket([nothing], RateBounds(), apart=False, each=True).within == 0
+    assert bracket([], TENTH, apart=False, each=True) == Bracket(None, None)
+
+
+def test_each_percentile_has_its_own_bound() -> None:
+    """A median of 200 us and a 99th percentile of 400 us; a delay at its bound is within it."""
+    own = point(1e5, delay_ns=400_000)
+    for bounds, within in (
+        (RateBounds(p50_ns=2e5), True),
+        (RateBounds(p50_ns=199_999), False),
+        (RateBounds(p99_ns=4e5), True),
+        (RateBounds(p99_ns=399_999), False),
+        (RateBounds(p50_ns=1e5, p99_ns=4e5), False),
+    ):
+        one = found(own, bounds=bounds)
+        assert (one.within is not None, one.beyond is not None) == (within, not within), bounds

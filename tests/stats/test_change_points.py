@@ -137,6 +137,7 @@ def step(*levels: tuple[int, float]) -> np.ndarray:
 def test_the_statistic_by_hand() -> None:
     """Five of 0 and five of 1: s^2 = 2.5 / 9, and 1 / sqrt(s^2 (1/5 + 1/5)) = 3. Six of each: sqrt(11).
 
+    Four of twelve are too few: at the place before, 0.8 / sqrt(8/33 (1/7 + 1/5)).
     A level that lasts for five of fifteen is seen by an end before the last: s^2 = 5/21, and 1 / sqrt(s^2 2/5).
     """
     for values, statistic, place in (
@@ -145,6 +146,8 @@ def test_the_statistic_by_hand() -> None:
         (step((6, 0), (6, 1)), math.sqrt(11), 6),
         (step((5, 0), (5, 1), (5, 0)), math.sqrt(10.5), 5),
         (step((7, 0), (5, 2)), math.sqrt(11), 7),
+        (step((8, 0), (4, 1)), math.sqrt(7.7), 7),
+        (step((4, 1), (8, 0)), math.sqrt(7.7), 5),
     ):
         found, best = _scan(values[None, :])
         assert (found[0], best[0]) == (pytest.approx(statistic), place), values

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.store import parse_record
 from virtoll.runfolder.traffic_records import Point, Surroundings
-from virtoll.stats.hops import Loss, Owner, Segment, locate
+from virtoll.stats.hops import Loss, Owner, Segment, _divide, locate
 
 BRIDGED = ("generator", "entry", "port-in", "guest-in", "guest-out", "port-out", "exit", "sink")
 OUTWARD = frozenset({"generator", "port-in", "guest-out", "exit"})
@@ -189,18 +189,24 @@ def test_a_macvtap_counts_what_the_machine_did_not_take() -> None:
     assert losses[0].counters == ("if-port-in rx_dropped +23",)
 
 
+@pytest.mark.parametrize("lost", [23, 10])
 @pytest.mark.parametrize("upper", ["guest-out", "port-out"])
-def test_a_drop_below_a_macvlan_is_one_drop_and_the_lower_ones(upper: str) -> None:
+@pytest.mark.parametrize(
+    ("counter", "place"), [("tx_dropped", Segment.SINK_RING), ("queue_dropped", Segment.ATTACHMENT_OUT)]
+)
+def test_a_drop_below_a_macvlan_is_one_drop_and_the_lower_ones(
+    upper: str, lost: int, counter: str, place: Segment
+) -> None:
     """The macvlan reports as its own what the interface under it dropped because the sink's ring was full."""
     between = ("port-out",) if upper == "port-out" else ()
     roles = ("generator", "entry", "guest-in", "guest-out", *between, "exit", "sink")
-    hops = [hop(role, 77 if role in (upper, "exit", "sink") else 100) for role in roles]
+    hops = [hop(role, 100 - lost if role in (upper, "exit", "sink") else 100) for role in roles]
     for one in hops:
         if one["role"] in (upper, "exit"):
-            one |= {"direction": "out", "before": {}, "after": {"tx_packets": 77, "tx_dropped": 23}}
-    losses = locate(point([100], [77], hops))
-    assert reported(losses) == [(0, Segment.SINK_RING, 23)]
-    assert losses[0].owner is Owner.HOST
+            one |= {"direction": "out", "before": {}, "after": {"tx_packets": 100 - lost, counter: lost}}
+    losses = locate(point([100], [100 - lost], hops))
+    assert reported(losses) == [(0, place, lost)]
+    assert losses[0].counters == (f"if-exit {counter} +{lost}",)
 
 
 def test_what_the_sinks_ring_dropped_is_the_hosts_own() -> None:
@@ -284,3 +290,254 @@ def test_the_losses_are_always_the_books(data: st.DataObject) -> None:
     assert all(loss.frames > 0 for loss in losses)
     for number in range(sources):
         assert sum(loss.frames for loss in losses if loss.source == number) == offered[number] - forwarded[number]
+
+
+def counted(one: dict[str, Any], **after: int) -> dict[str, Any]:
+    """The hop with these counters alone, which were 7 each."""
+    return {**one, "before": dict.fromkeys(after, 7), "after": {name: 7 + count for name, count in after.items()}}
+
+
+def with_counters(frames: Sequence[int | None], role: str, **after: int) -> list[dict[str, Any]]:
+    return [counted(one, **after) if one["role"] == role else one for one in bridged(frames)]
+
+
+@pytest.mark.parametrize(
+    ("role", "way", "queue", "interface"),
+    [
+        ("generator", "out", Segment.GENERATOR, Segment.ENTRY_RING),
+        ("port-in", "out", Segment.PORT, Segment.PORT),
+        ("guest-out", "out", Segment.GUEST_QUEUE, Segment.GUEST_QUEUE),
+        ("port-out", "out", Segment.GUEST_QUEUE, Segment.ATTACHMENT_OUT),
+        ("exit", "out", Segment.ATTACHMENT_OUT, Segment.SINK_RING),
+        ("exit", "guest", Segment.GUEST_QUEUE, Segment.SINK_RING),
+    ],
+)
+def test_a_queue_and_an_interface_say_where_they_drop(role: str, way: str, queue: Segment, interface: Segment) -> None:
+    """23 of 100, at the one hop or before: the queueing discipline stands before the interface's own count."""
+    place = BRIDGED.index(role)
+    counts = [100] * place + [77] * (8 - place)
+    for counter, segment in (("queue_dropped", queue), ("tx_dropped", interface)):
+        hops = with_counters(counts, role, tx_packets=77, **{counter: 23})
+        fewer = with_counters(counts, role, tx_packets=77, **{counter: 20})
+        for own in (hops, fewer):
+            own[place] |= {"direction": "out", "where": "guest" if way == "guest" else "lab"}
+            if role == "port-out":
+                del own[6]  # else it is stacked on the exit
+        losses = locate(point([100], [77], hops))
+        assert reported(losses) == [(0, segment, 23)]
+        assert losses[0].counters == (f"if-{role} {counter} +23",)
+        assert sum(loss.frames for loss in locate(point([100], [77], fewer))) == 23
+
+
+def test_what_the_sinks_socket_dropped_is_told_of_losses_at_the_sink() -> None:
+    lossy = bridged([100] * 4 + [90] * 4)
+    for dropped, told in ((5, ("sink's socket dropped +5",)), (0, ()), (None, ())):
+        found = locate(point([100], [70], lossy, kernel_dropped_frames=dropped))
+        assert [(loss.words, loss.counters) for loss in found] == [(Segment.GUEST, ()), (Segment.SINK, told)]
+        (unlocated,) = locate(point([100, 50], [70, 50], None, kernel_dropped_frames=dropped))
+        assert (unlocated.source, unlocated.frames, unlocated.counters) == (0, 30, told)
+        assert unlocated.segments == tuple(Segment)
+    uncounted = bridged([100] * 7 + [None])
+    (behind,) = locate(point([100], [70], uncounted, kernel_dropped_frames=5))
+    assert (behind.words, behind.owner) == (f"{Segment.SINK_RING} to {Segment.SINK}", Owner.HOST)
+    assert behind.counters == ("sink's socket dropped +5",)
+
+
+def test_all_that_is_not_the_trials_own_passed_beyond_the_guest_too() -> None:
+    """3 foreign frames, 2 of an earlier trial, 1 forged and 4 duplicates: 10 more than the 60 forwarded at each hop."""
+    hops = bridged([100, 100, 100, 100, 70, 70, 70, 70])
+    strangers = {"foreign_frames": 3, "late_trial_frames": 2}
+    seen = point([100], [60], hops, **strangers, forged_frames=1)
+    (own,) = seen.sink.per_source
+    seen = replace(seen, sink=replace(seen.sink, per_source=(replace(own, duplicate_frames=4),)))
+    assert reported(locate(seen)) == [(0, Segment.GUEST, 40)]
+    hops[6] = counted(hops[6], tx_packets=60, tx_dropped=6, queue_dropped=4)
+    hops[7] = hop("sink", 60)
+    told = point([100], [50], hops, **strangers, forged_frames=None)
+    (own,) = told.sink.per_source
+    told = replace(told, sink=replace(told.sink, per_source=(replace(own, duplicate_frames=5),)))
+    assert reported(locate(told)) == [
+        (0, Segment.GUEST, 40),
+        (0, Segment.ATTACHMENT_OUT, 4),
+        (0, Segment.SINK_RING, 6),
+    ]
+
+
+def test_no_more_strangers_came_by_a_way_than_it_received_besides_its_own() -> None:
+    """Of 20 strangers 6 came by the way of source 0: 90 received are 80 of its own, 4 duplicates, and 6."""
+    there = bridged([100, 100, 100, 100, 100, 100, 90, 90])
+    back = [{**one, "source": 1} for one in bridged([100] * 4 + [114] * 4)]
+    seen = point([100, 100], [80, 100], [{**one, "source": 0} for one in there] + back, foreign_frames=20)
+    first, second = seen.sink.per_source
+    sinks = replace(first, duplicate_frames=4), second
+    assert reported(locate(replace(seen, sink=replace(seen.sink, per_source=sinks)))) == [
+        (0, Segment.GUEST, 10),
+        (0, Segment.ATTACHMENT_OUT, 10),
+    ]
+
+
+def test_where_there_is_one_way_all_strangers_came_by_it() -> None:
+    """Also where the sink's interface says that it received none: 65 are 60 of its own and 5."""
+    assert reported(locate(point([100], [60], bridged([100] * 4 + [65] * 3 + [60]), foreign_frames=5))) == [
+        (0, Segment.GUEST, 40)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("missed", "place"), [(16, Segment.ENTRY_RING), (17, f"{Segment.ENTRY_RING} to {Segment.GUEST_NIC}")]
+)
+def test_a_count_is_left_out_where_a_later_one_has_more_than_the_chatter_of_a_link(missed: int, place: str) -> None:
+    """Two counts before one of 900 have fewer: up to 16 frames there may be nobody's; with more, they are no counts."""
+    few = 900 - missed
+    losses = locate(point([1000], [900], bridged([1000, few, few, 900, 900, 900, 900, 900])))
+    assert reported(losses) == [(0, place, 100)]
+
+
+def test_a_count_above_what_was_offered_leaves_the_others_as_they_are() -> None:
+    losses = locate(point([100], [70], bridged([100, 100, 90, 100_000, 70, 70, 70, 70])))
+    assert reported(losses) == [(0, Segment.ATTACHMENT_IN, 10), (0, Segment.GUEST, 20)]
+
+
+def test_a_reading_that_is_missing_is_no_count() -> None:
+    for missing in ("before", "after"):
+        hops = bridged([100, 100, 100, 100, 77, 77, 77, 77])
+        hops[2] |= {missing: None}
+        hops[3] |= {missing: None}
+        hops[4] |= {missing: None}
+        (found,) = locate(point([100], [77], hops))
+        assert found.words == f"{Segment.ATTACHMENT_IN} to {Segment.GUEST_QUEUE}"
+        assert found.segments == tuple(Segment)[2:7]
+        assert found.counters == ()
+
+
+def test_a_macvtap_that_cannot_be_read_leaves_both_its_places_open() -> None:
+    hops = bridged([100, 100, 100, 77, 77, 77, 77, 77])
+    hops[2] |= {"direction": "in", "before": None, "after": None}
+    assert [loss.segments for loss in locate(point([100], [77], hops))] == [
+        (Segment.ATTACHMENT_IN, Segment.PORT, Segment.GUEST_NIC)
+    ]
+    hops[2] |= {"before": {"rx_dropped": 7}, "after": {"rx_packets": 95, "rx_dropped": 25}}
+    assert reported(locate(point([100], [77], hops))) == [(0, Segment.ATTACHMENT_IN, 5), (0, Segment.PORT, 18)]
+
+
+@pytest.mark.parametrize(
+    ("frames", "left", "forwarded", "shares"),
+    [
+        (10, {0: 10, 1: 10, 2: 10}, {0: 0, 1: 0, 2: 0}, {0: 4, 1: 3, 2: 3}),
+        (2, {0: 5, 1: 5, 2: 5}, {0: 4, 1: 4, 2: 4}, {0: 1, 1: 1, 2: 0}),
+        (9, {0: 100, 1: 50}, {0: 80, 1: 40}, {0: 6, 1: 3}),
+        (5, {0: 1, 1: 5}, {0: 0, 1: 0}, {0: 1, 1: 4}),
+        (29, {0: 20, 1: 10}, {0: 0, 1: 0}, {0: 20, 1: 9}),
+        (5, {0: 3, 1: 3}, {0: 3, 1: 3}, {0: 0, 1: 0}),
+        (0, {0: 3}, {0: 1}, {0: 0}),
+        (12, {0: 5, 1: 50}, {0: 0, 1: 0}, {0: 1, 1: 11}),
+        (5, {0: 2, 1: 2, 2: 2}, {0: 0, 1: 0, 2: 0}, {0: 2, 1: 2, 2: 1}),
+    ],
+)
+def test_a_shared_loss_is_divided_by_what_each_had_left(
+    frames: int, left: dict[int, int], forwarded: dict[int, int], shares: dict[int, int]
+) -> None:
+    """Whole frames, down; what remains goes to whoever has most left, the first of those alike."""
+    assert _divide(frames, left, forwarded) == shares
+
+
+def test_the_drop_counters_of_an_interface_are_told_by_their_words() -> None:
+    """Of the sink's: those that grew and are of frames that were dropped; XDP drops are what a sink took."""
+    grown = {
+        "rx_packets": 77,
+        "rx_dropped": 1,
+        "rx_errors": 2,
+        "rx_missed": 3,
+        "rx_fifo": 4,
+        "rx_no_buffer_count": 5,
+        "rx_xdp_drops": 6,
+        "rx_nobuffer": 7,
+    }
+    hops = with_counters([100] * 7 + [77], "sink", **grown)
+    hops[7]["before"] |= {"rx_frame_errors": 9, "rx_over_errors": 4}
+    hops[7]["after"] |= {"rx_frame_errors": 9, "rx_over_errors": 3}
+    (found,) = locate(point([100], [77], hops))
+    assert found.words == Segment.SINK_RING
+    names = ("dropped", "errors", "missed", "fifo", "no_buffer_count")
+    assert found.counters == tuple(f"if-sink rx_{name} +{count}" for count, name in enumerate(names, start=1))
+
+
+def test_an_interface_drops_behind_its_count_on_receipt_too() -> None:
+    """What the ring into the lab dropped after it counted it is lost behind it. A NIC's in the guest is the stack's."""
+    hops = with_counters([100, 100, 77, 77, 77, 70, 70, 70], "entry", rx_packets=100, rx_dropped=23)
+    hops[3] = counted(hops[3], rx_packets=77, rx_dropped=7)
+    found = locate(point([100], [70], hops))
+    assert [(loss.words, loss.counters) for loss in found] == [
+        (Segment.ATTACHMENT_IN, ("if-entry rx_dropped +23",)),
+        (Segment.GUEST_QUEUE, ()),
+    ]
+
+
+def test_a_drop_that_has_its_place_is_not_told_of_the_next_one() -> None:
+    """The port's queue dropped 10, and 5 more were lost at the guest's NIC; the ring before it dropped too."""
+    hops = with_counters([100, 100, 90, 85, 85, 85, 85, 85], "port-in", tx_packets=90, tx_dropped=10)
+    hops[1] = counted(hops[1], rx_packets=100, rx_dropped=3)
+    found = locate(point([100], [85], hops))
+    assert reported(found) == [(0, Segment.PORT, 10), (0, Segment.GUEST_NIC, 5)]
+    assert [loss.counters for loss in found] == [("if-port-in tx_dropped +10",), ()]
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_what_one_source_leaves_open_is_open_for_the_loss_that_all_share(order: tuple[int, int]) -> None:
+    """The NIC of one of two sources cannot be read: what is missing behind may have vanished there, in either order."""
+    counts: dict[int, list[int | None]] = {0: [100, 100, 100, None], 1: [100, 100, 100, 100]}
+    own = [
+        hop(role, passed, source=place)
+        for place, number in enumerate(order)
+        for role, passed in zip(BRIDGED[:4], counts[number], strict=True)
+    ]
+    shared = [hop(role, 160) for role in BRIDGED[4:]]
+    losses = locate(point([100, 100], [80, 80], [*own, *shared]))
+    assert reported(losses) == [(source, f"{Segment.GUEST_NIC} to {Segment.GUEST}", 20) for source in (0, 1)]
+
+
+def snmp(ip: dict[str, int], ext: dict[str, int], six: dict[str, int] | None) -> dict[str, Any]:
+    named = None if six is None else {f"Ip6{name}": count for name, count in six.items()}
+    return {"snmp": {"Ip": ip, "IpExt": ext}, "snmp6": named}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        (
+            snmp({"InReceives": 5, "InDiscards": 4}, {"InCsumErrors": 0}, None),
+            snmp({"InReceives": 105, "InDiscards": 10, "OutNoRoutes": 3}, {"InCsumErrors": 1}, {"InDiscards": 99}),
+            ["Ip InDiscards +6", "Ip OutNoRoutes +3", "IpExt InCsumErrors +1", 10],
+        ),
+        (
+            snmp({"InReceives": 5, "InDiscards": 4}, {}, {"InReceives": 1}),
+            snmp({"InReceives": 9, "InDiscards": 9}, {}, {"InReceives": 101, "InTooBigErrors": 20}),
+            ["Ip6 InTooBigErrors +20", 0],
+        ),
+        (
+            snmp({"InReceives": 1, "FragFails": 30}, {}, {"InReceives": 1}),
+            snmp({"InReceives": 2, "FragFails": 40, "ForwDatagrams": 7}, {}, {"InReceives": 2, "OutDiscards": 9}),
+            ["Ip FragFails +10", 10],
+        ),
+        (
+            snmp({"InHdrErrors": 9}, {}, None),
+            snmp({"InHdrErrors": 2, "InAddrErrors": 1}, {}, None),
+            ["Ip InAddrErrors +1", 19],
+        ),
+        (snmp({"InReceives": 0}, {}, None), {"snmp": {"Ip": {"InReceives": 9}}}, [20]),
+        ({"snmp": {}}, snmp({"InDiscards": 9}, {}, None), []),
+        (snmp({"InDiscards": 9}, {}, None), {"snmp": {}}, []),
+        ({}, snmp({"InDiscards": 9}, {}, None), []),
+    ],
+)
+def test_the_stack_of_the_frames_family_is_asked(before: Any, after: Any, told: list[Any]) -> None:
+    """Of 20 frames lost inside the guest: which of its counters grew, and how many are in none. 10 were lost before."""
+    lossy = point([100], [70], bridged([100, 100, 90, 90, 70, 70, 70, 70]))
+    read = Surroundings(host=None, guest={"before": before, "after": after})
+    attachment, inside = locate(replace(lossy, surroundings=read))
+    assert (attachment.words, attachment.counters) == (Segment.ATTACHMENT_IN, ())
+    words = [f"guest's stack {one}" for one in told if isinstance(one, str)]
+    words += [f"{one} in no counter of the guest's stack" for one in told if isinstance(one, int) and one]
+    assert inside.counters == tuple(words)
+    for nothing in (None, Surroundings(host=None, guest=None)):
+        assert [loss.counters for loss in locate(replace(lossy, surroundings=nothing))] == [(), ()]

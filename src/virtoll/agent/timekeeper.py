@@ -175,7 +175,7 @@ class Timekeeper:
         if marks is None:
             problem = "a mark of the job's start or end did not reach the timekeeper; the duration is not known"
         # The guest slept for `pause_ns` between them, by a clock of its own that may run fast.
-        elif own_ns is not None and own_ns <= reply.guest.pause_ns // 2:
+        elif own_ns is not None and 2 * own_ns <= reply.guest.pause_ns:
             problem = (
                 "both marks of the job reached the timekeeper at once: the first was held up; the duration is not known"
             )

@@ -52,15 +52,16 @@ def bracket(points: Sequence[Point], bounds: RateBounds, *, apart: bool, each: b
         given, through = _given(point, apart), forwarded_rate(point)
         if given is None or through is None:
             continue
+        if each:
+            given, through = given / len(point.sources), through * _least(point)
         holds = _holds(point, bounds, apart)
         if holds:
-            within.append((given, through * (_least(point) if each else 1.0)))
+            within.append((given, through))
         elif holds is False:
-            beyond.append(given / (len(point.sources) if each else 1))
-    share = 1.0 if not each else 1 / max((len(point.sources) for point in points), default=1)
+            beyond.append(given)
     least = min(beyond, default=math.inf)
-    below = [through for given, through in within if given * share < least]
-    highest = max((given * share for given, _ in within), default=0.0)
+    below = [through for given, through in within if given < least]
+    highest = max((given for given, _ in within), default=0.0)
     above = [rate for rate in beyond if rate > highest]
     return Bracket(max(below, default=None), min(above, default=None))
 
@@ -70,13 +71,13 @@ def _given(point: Point, apart: bool) -> float | None:
     rate = offered_rate(point)
     offered = sum(one.offered_frames for one in point.sources)
     refused = sum(one.refused_frames or 0 for one in point.sources) if apart else 0
-    return None if rate is None or not offered else rate * (offered + refused) / offered
+    return None if rate is None else rate * (offered + refused) / offered
 
 
 def _least(point: Point) -> float:
     """The part of the source of which least came through."""
     parts = [one.forwarded_frames for one in point.sink.per_source]
-    return min(parts) / sum(parts) if sum(parts) else 0.0
+    return min(parts) / sum(parts) if all(parts) else 0.0
 
 
 def _holds(point: Point, bounds: RateBounds, apart: bool) -> bool | None:
@@ -108,10 +109,9 @@ def _loss_holds(point: Point, bound: float | None, apart: bool) -> bool | None:
 def _delay_holds(point: Point, bounds: RateBounds) -> bool | None:
     told: list[bool | None] = []
     for one in point.sink.per_source:
-        for limit, name in ((bounds.p50_ns, "p50"), (bounds.p99_ns, "p99")):
+        p50, p99 = (None, None) if one.delay_ns is None else (one.delay_ns.p50, one.delay_ns.p99)
+        for limit, known in ((bounds.p50_ns, p50), (bounds.p99_ns, p99)):
             if limit is not None:
-                delay = one.delay_ns
-                known = None if delay is None else delay.p50 if name == "p50" else delay.p99
                 told.append(None if known is None else known <= limit)
     if False in told:
         return False

@@ -91,10 +91,13 @@ def _words_of(segments: tuple[Segment, ...]) -> str:
 
 @dataclass(frozen=True)
 class _Station:
-    """A count of frames at the end of a place; `dropped`: what the interface itself says was lost in that place."""
+    """A count of frames at the end of a place; `dropped`: what the interface itself says was lost in that place.
+
+    `hop`: whose drop counters may be of that place, or of the next one where it does not say itself what it dropped.
+    """
 
     segment: Segment
-    frames: int | None
+    frames: int | None = None
     dropped: int | None = None
     hop: Hop | None = None
 
@@ -137,19 +140,21 @@ def _locate(point: Point, sources: Sequence[SourceCounts], hops: Sequence[Hop]) 
     noise = _noise(point, {source.source for source in sources}, hops)
     losses: list[Loss] = []
     left: dict[int, int] = {}
-    pending: list[Segment] = []
+    uncounted: set[Segment] = set()
     for source in sources:
         inward = [hop for hop in hops if hop.source == source.source and hop.role not in BEYOND_THE_GUEST]
         own = [station for hop in inward for station in _stations(hop, 0)]
         low = arrived[source.source].forwarded_frames
-        found, rest, pending = _walk(own, source.offered_frames, low, [low])
+        found, rest, pending = _walk(own, source.offered_frames, low)
+        uncounted.update(pending)
         losses += [Loss(source.source, segments, frames, reported) for segments, frames, reported in found]
         left[source.source] = rest
     forwarded = {number: arrived[number].forwarded_frames for number in left}
     total = sum(forwarded.values())
     shared = _shared_stations([hop for hop in hops if hop.role in BEYOND_THE_GUEST], noise)
     shared.append(_Station(Segment.SINK, total))
-    found, _, _ = _walk(shared, sum(left.values()), total, [], pending)
+    pending = [segment for segment in Segment if segment in uncounted]
+    found, _, _ = _walk(shared, sum(left.values()), total, pending)
     for segments, frames, reported in found:
         counters = (*reported, *socket) if Segment.SINK in segments else reported
         for number, share in _divide(frames, left, forwarded).items():
@@ -212,16 +217,18 @@ def _stations(hop: Hop, noise: int) -> list[_Station]:
     if hop.role == "exit" and hop.where == "guest":
         before, queue = Segment.GUEST, Segment.GUEST_QUEUE
     if hop.direction == "in":
-        received, lost = growth(hop, "rx_packets"), growth(hop, "rx_dropped")
-        if received is None or lost is None:
-            return [_Station(before, None, None, hop), _Station(after, None, None, hop)]
+        received = growth(hop, "rx_packets")
+        if received is None:
+            return [_Station(before), _Station(after)]
         # What was dropped on receipt has been counted as received.
-        return [_Station(before, received - noise, None, hop), _Station(after, received - lost - noise, lost, hop)]
-    sent, dropped, queued = growth(hop, "tx_packets"), growth(hop, "tx_dropped"), growth(hop, "queue_dropped")
-    if sent is None or dropped is None or queued is None:
-        return [_Station(before, None, None, hop), _Station(queue, None, None, hop), _Station(after, None, None, hop)]
+        lost = growth(hop, "rx_dropped") or 0
+        return [_Station(before, received), _Station(after, received - lost, lost, hop)]
+    sent = growth(hop, "tx_packets")
+    if sent is None:
+        return [_Station(before), _Station(queue), _Station(after)]
+    dropped, queued = growth(hop, "tx_dropped") or 0, growth(hop, "queue_dropped") or 0
     return [
-        _Station(before, sent + dropped + queued - noise, None, hop),
+        _Station(before, sent + dropped + queued - noise),
         _Station(queue, sent + dropped - noise, queued, hop),
         _Station(after, sent - noise, dropped, hop),
     ]
@@ -238,19 +245,18 @@ _Found = tuple[tuple[Segment, ...], int, tuple[str, ...]]
 
 
 def _walk(
-    stations: Sequence[_Station], offered: int, forwarded: int, later: Sequence[int], pending: Sequence[Segment] = ()
+    stations: Sequence[_Station], offered: int, forwarded: int, pending: Sequence[Segment] = ()
 ) -> tuple[list[_Found], int, list[Segment]]:
     """Losses between neighbours, what is left at the last station, and the segments after the last that was counted."""
-    after, largest = list[int](), max(later, default=0)
+    largest, with_later = forwarded, list[tuple[_Station, int]]()
     for one in reversed(stations):
-        after.insert(0, largest)
-        largest = max(largest, one.frames or 0)
+        with_later.append((one, largest))
+        largest = max(largest, one.frames or forwarded)
     running, waiting, hops, found = offered, list(pending), list[Hop](), list[_Found]()
-    for station, largest_later in zip(stations, after, strict=True):
+    for station, largest_later in reversed(with_later):
         if station.segment not in waiting:
             waiting.append(station.segment)
-        # What an interface drops on sending, it drops behind the count of what was handed to it.
-        if station.hop is not None and (station.hop.direction == "in" or station.dropped is not None):
+        if station.hop is not None:
             hops.append(station.hop)
         if station.frames is None or station.frames + CHATTER_FRAMES < min(largest_later, offered):
             continue
@@ -258,7 +264,10 @@ def _walk(
         reached = max(min(reached, running), forwarded)
         if reached < running:
             found.append((tuple(waiting), running - reached, _drop_counters(hops)))
-        running, waiting, hops = reached, [], hops[-1:]
+        running, waiting, hops = reached, [], []
+        # What an interface drops on receipt, it has counted as received, unless it says itself that it has not.
+        if station.hop is not None and station.dropped is None:
+            hops.append(station.hop)
     return found, running, waiting
 
 
@@ -293,9 +302,10 @@ def _stack(point: Point, frames: int) -> tuple[str, ...]:
 
     # The family that the trial's frames were of; the other one's counters hold neighbour discovery and its like.
     family = max(_FAMILIES, key=lambda protocols: grown(protocols[0], "InReceives"))
-    counts = {f"{protocol} {name}": grown(protocol, name) for protocol in family for name in _STACK[protocol]}
-    reported = [f"guest's stack {name} +{count}" for name, count in counts.items() if count > 0]
-    counted = sum(count for count in counts.values() if count > 0)
+    every = {f"{protocol} {name}": grown(protocol, name) for protocol in family for name in _STACK[protocol]}
+    counts = {name: count for name, count in every.items() if count > 0}
+    reported = [f"guest's stack {name} +{count}" for name, count in counts.items()]
+    counted = sum(counts.values())
     if counted < frames:
         reported.append(f"{frames - counted} in no counter of the guest's stack")
     return tuple(reported)
@@ -309,20 +319,22 @@ def _protocol(read: Mapping[str, Any], protocol: str) -> Mapping[str, int]:
 
 
 def _drop_counters(hops: Sequence[Hop]) -> tuple[str, ...]:
-    reported: dict[str, None] = {}
+    reported = []
     for hop in hops:
         for counter in hop.after or {}:
             grown = growth(hop, counter) or 0
             if grown > 0 and any(word in counter for word in _DROP_WORDS) and "xdp_drops" not in counter:
-                reported[f"{hop.interface} {counter} +{grown}"] = None
-    return tuple(reported)
+                reported.append(f"{hop.interface} {counter} +{grown}")
+    return tuple(dict.fromkeys(reported))
 
 
 def _divide(frames: int, left: dict[int, int], forwarded: dict[int, int]) -> dict[int, int]:
     """A loss on the shared way by source, in proportion to what each has yet to lose; whole frames, exact in sum."""
     open_frames = {number: left[number] - forwarded[number] for number in left}
     total = sum(open_frames.values())
-    shares = {number: frames * own // total if total else 0 for number, own in open_frames.items()}
+    if not total:
+        return dict.fromkeys(left, 0)
+    shares = {number: frames * own // total for number, own in open_frames.items()}
     rest = frames - sum(shares.values())
     for number in sorted(open_frames, key=lambda one: (shares[one] - open_frames[one], one)):
         more = min(rest, open_frames[number] - shares[number])

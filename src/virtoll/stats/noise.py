@@ -56,14 +56,14 @@ def moderated(logs: Array) -> Noise:
     count = np.isfinite(logs).sum(axis=2)
     own_df = np.maximum(count - 1.0, 0.0)
     known = own_df > 0
-    own = np.where(known, np.maximum(_squares(logs) / np.maximum(own_df, 1), TINY), 0.0)
+    own = np.maximum(_squares(logs) / np.maximum(own_df, 1), TINY)
     tasks, platforms = known.any(axis=1), known.any(axis=0)
     free = int(known.sum() - tasks.sum() - platforms.sum() + 1)
     if free < LEAST:
         return Noise(np.where(known, own, np.nan), np.where(known, own_df, np.nan))
     tau, phi = _structure(own, own_df)
     of_task, of_platform = own_df.sum(axis=1), own_df.sum(axis=0)
-    task_df = of_task / (1 + SHARED * np.maximum(known.sum(axis=1) - 1, 0))
+    task_df = of_task / (1 + SHARED * (known.sum(axis=1) - 1))
     among_tasks = common(tau[tasks], task_df[tasks], int(tasks.sum()) - 1)
     among_df = min(among_tasks.df, float(task_df.sum()))
     drawn = (among_df * among_tasks.variance + task_df * tau) / np.maximum(among_df + task_df, TINY)
