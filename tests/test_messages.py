@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import pytest
 
-from virtoll.agent.messages import Message, Request, Unfit
+from virtoll.agent.messages import REBUILD, Message, Request, Unfit
 from virtoll.errors import ProtocolError
 
 
@@ -152,7 +152,7 @@ def test_what_a_field_does_not_take_is_said_with_its_place(given: dict[str, Any]
     with pytest.raises(Unfit) as refused:
         Whole.from_json(reported)
     assert (".".join(refused.value.place), refused.value.what, str(refused.value)) == (place, what, what)
-    with pytest.raises(ProtocolError, match=f"^guest 1: {re.escape(f'{place} {what}')}; .*make agent"):
+    with pytest.raises(ProtocolError, match=f"^guest 1: {re.escape(f'{place} {what}; {REBUILD}')}$"):
         Whole.read(reported, "guest 1")
 
 

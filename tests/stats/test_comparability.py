@@ -47,11 +47,11 @@ def test_a_machine_is_its_name_its_cpus_and_what_is_below_them() -> None:
         "hostname_hash": "c",
         "cpu_model": "Synthetic",
         "cpus": 2,
-        "hypervisor": None,
+        "hypervisor": "kvm",
         "fingerprint": "f",
         "kernel": 1,
     }
-    assert machine_of(host) == ("c", "Synthetic", "2", "None")
+    assert machine_of(host) == ("c", "Synthetic", "2", "kvm")
     assert machine_of({**host, "hostname_hash": None}) == ("f",)
     assert machine_of({"fingerprint": "f"}) == ("f",)
 
@@ -89,7 +89,7 @@ def test_a_platform_that_ran_another_agent_is_not_compared(agents: dict[str, set
     ("own", "base", "unlike"),
     [
         ((), (), ()),
-        (("CPUs: asked 1, inside 2", "memory: asked 1, inside 2"), (), ("CPUs", "memory")),
+        (("CPUs: asked 1: inside 2", "memory: asked 1, inside 2"), (), ("CPUs", "memory")),
         (("memory: asked 1, inside 2",), ("memory: asked 1, inside 9",), ()),
         ((), ("memory: asked 1, inside 9",), ()),
         ((), ("CPU quota: none", "CPUs: asked 1, inside 2"), ("CPUs", "CPU quota")),
