@@ -103,3 +103,5 @@ def test_guests_that_are_not_what_was_asked_for_are_told_where_the_baseline_is(
     """Each mismatch counts in whichever of a platform's starts it was; a baseline that limits no memory is none."""
     boots = [boot("p", None, one) for one in own] + [boot("p"), boot("q", None, "CPUs: x", "memory: y")]
     assert unlike_facts([*boots, boot("base", None, *base)], "p", "base") == unlike
+    assert unlike_facts(boots, "p", "base") == (), "of a baseline that was never started nothing is known"
+    assert unlike_facts([boot("base", None, "CPUs: asked 1, inside 2")], "p", "base") == ()

@@ -190,6 +190,12 @@ def further(block: int) -> RunData:
 EXTENSION = ExtensionRecord(3, 0, ())
 
 
+def test_a_run_in_which_nothing_was_measured_is_analysed_too() -> None:
+    nothing = analyse(trials(lambda one: replace(one, status="failed", reason="it died")))
+    assert (nothing.baseline, nothing.blocks, nothing.rounds, nothing.level) == (None, 0, frozenset(), 0.05)
+    assert {one.verdict for one in nothing.comparisons} == {Verdict.NOT_MEASURED}
+
+
 def test_the_level_is_spent_by_looks_and_blocks_that_were_added() -> None:
     """Of 3 blocks 5 %; with a fourth 5 % x 3 / (4 x 3), as if with a fifth that gave nothing before it."""
     plain = analyse(data())
@@ -357,6 +363,13 @@ def test_blocks_of_several_hosts_are_tested_by_host() -> None:
     marked = analyse(platforms("netns", five, caveat="nested")).drift
     assert marked is not None
     assert marked != drifting.drift, "without what is no result"
+    anew = trials(lambda one: replace(one, trial=100 - one.trial))
+    assert [one.trial for one in analyse(anew).observations] == sorted(one.trial for one in anew.trials)
+    of_parts = analyse(manifested(anew, hosts=hosts, merged=MergedRecord("c", ()))).observations
+    assert [one.trial for one in of_parts] == [one.trial for one in anew.trials], "by the clock, side by side"
+    restarted = [replace(data().fitness[0], after_trial=None, throttle_count=count) for count in (0, 50)]
+    parts = replace(merged.data, fitness=tuple(restarted))
+    assert {one.value for one in analyse(parts).fitness.findings if one.threshold.name == "throttling"} == {None}
     single = analyse(manifested(hosts=hosts[:1]))
     assert (single.host_of, compared(single, "netns").hosts) == ({}, ())
 
@@ -377,6 +390,8 @@ def test_facts_that_are_not_as_the_baselines_are_told() -> None:
         for one in data().boots
     )
     assert analyse(replace(data(), boots=boots)).unlike == {"netns": ("CPUs",)}
+    all_of_them = tuple(replace(one, mismatches=("CPUs: asked 1, inside 2",)) for one in data().boots)
+    assert analyse(replace(data(), boots=all_of_them)).unlike == {}, "the baseline is no other"
     assert analyse(manifested(replace(data(), boots=boots), baseline=None)).unlike == {}
     assert analyse(data()).unlike == {}
 
