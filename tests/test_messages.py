@@ -152,7 +152,8 @@ def test_what_a_newer_agent_tells_is_kept_and_named_at_every_depth() -> None:
 def test_messages_are_equal_where_type_and_content_are() -> None:
     one, same = kinds.Base(name="n"), kinds.Base(name="n")
     assert one == same
-    assert hash(one) == hash(same)
+    assert hash(one) == hash(same) != hash(kinds.Base(name="m"))
+    assert kinds.Base._reading() is kinds.Base._reading(), "how fields are read is found out once"
     assert one != kinds.Base(name="m")
     assert one != kinds.Other(name="n"), "another type"
     assert one != {"name": "n"}
