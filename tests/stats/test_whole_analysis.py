@@ -291,6 +291,38 @@ def test_cautions_are_of_results_alone() -> None:
     assert Caution.UNCALIBRATED not in {one.caution for one in bare.cautions}
 
 
+def test_what_is_near_the_instruments_limit_is_told_of_results_alone() -> None:
+    """netns lost nothing, runc came to the ceiling; with a caveat neither is a result. Other frames have no ceiling."""
+    size = {"frame_size_bytes": 64}
+    made = [
+        Made("native", "forward", size, value=5e5),
+        Made("netns", "forward", size, value=3e5, lossless=True),
+        Made("runc", "forward", size, value=9.5e5),
+    ]
+    given = made_up_run(PLATFORMS, made, calibrated_rate=1e6)
+    kinds = (Caution.GENERATOR_BOUND, Caution.LOSSLESS, Caution.UNCALIBRATED)
+
+    def told(changed: RunData) -> dict[Caution, str]:
+        return {one.caution: one.concerns for one in analyse(changed).cautions if one.caution in kinds}
+
+    assert told(given) == {Caution.GENERATOR_BOUND: "runc (64 B)", Caution.LOSSLESS: "netns (64 B)"}
+    assert told(platforms("netns", platforms("runc", given, caveat="nested"), caveat="nested")) == {}
+    others = tuple(replace(one, parameters={**one.parameters, "frame_size_bytes": 1500}) for one in given.calibrations)
+    unknown = told(replace(given, calibrations=others))
+    assert unknown[Caution.UNCALIBRATED] == "native (64 B); netns (64 B); runc (64 B)"
+
+
+def test_what_is_measured_at_three_values_is_drawn_over_them_alone_and_beside_others() -> None:
+    sizes = (1000, 2000, 4000)
+    alone = [Made("native", "superpi", {"digits": one}, value=1e5 * one) for one in sizes]
+    (panel,) = analyse(made_up_run({"native": {}}, alone, blocks=2)).over_parameters
+    assert (panel.parameter, panel.values, panel.condition) == ("digits", sizes, "alone")
+    assert [curve.platform for curve in panel.curves] == ["native"]
+    others = [replace(one, beside=IDLE) for one in alone]
+    panels = analyse(made_up_run({"native": {}}, [*alone, *others], blocks=2)).over_parameters
+    assert [one.condition for one in panels] == ["alone", IDLE.label]
+
+
 def test_rates_that_say_less_have_no_verdict() -> None:
     """Both lost nothing flat out; or the host's kernel forwards on the core that sends."""
     made = [
@@ -420,6 +452,7 @@ def test_what_a_run_has_not_is_empty() -> None:
     assert (plain.observer, plain.observer_uncounted, plain.observer_effects) == (None, None, ())
     assert (plain.host_cpu, plain.consolidations, plain.routers_beside) == ((), (), ())
     assert plain.across_hosts.hosts == ()
+    assert (plain.searches, plain.over_parameters) == ((), ())
     assert plain.paper_method is None
     assert (plain.alarms, plain.two_states, plain.in_paper_order) == ((), (), False)
     assert analyse(asked(summary="of a later Virtoll")).paper_method is None
