@@ -2,66 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
 import re
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 import pytest
+from tests.support import some_messages as kinds
 
-from virtoll.agent.messages import Message, Request, Unfit
+from virtoll.agent.messages import REBUILD, Unfit, _exactly, _number
 from virtoll.errors import ProtocolError
 
 
-class Part(Message):
-    """Below another."""
-
-    count: int
-    share: float | None = None
-
-
-class Base(Message):
-    """What others have too."""
-
-    NOT_A_FIELD: ClassVar[int] = 7
-    name: str
-
-
-class Whole(Base):
-    """One field of each kind."""
-
-    size: int = 0
-    share: float = 0.5
-    on: bool = False
-    blob: bytes = b""
-    nothing: None = None
-    word: Literal["yes", "no"] = "yes"
-    many: tuple[int, ...] = ()
-    pair: tuple[int, str] = (0, "")
-    by_name: Mapping[str, int] = {}
-    part: Part | None = None
-    parts: tuple[Part, ...] = ()
-    parts_by_name: Mapping[str, Part] = {}
-    either: int | str | tuple[int, ...] = 0
-    any_thing: Any = None
-    some_object: object = None
-
-
-class Other(Base):
-    """The same field as `Base` has, and no more."""
-
-
-class Ask(Request[Part], op="ask"):
-    """A request."""
-
-    why: str = ""
-
-
-class AskMore(Ask, op="ask-more"):
-    """One that takes another's reply."""
-
-
-class Unnamed(Request[Part]):
-    """Without an operation of its own."""
+@pytest.fixture(autouse=True)
+def made_anew() -> None:
+    """What a class finds out of its fields is kept: each test sees it found out."""
+    importlib.reload(kinds)
 
 
 GOOD: dict[str, list[object]] = {
@@ -83,16 +38,18 @@ GOOD: dict[str, list[object]] = {
 @pytest.mark.parametrize(("field", "value"), [(field, value) for field, values in GOOD.items() for value in values])
 def test_what_a_field_takes_is_written_as_it_was_read(field: str, value: object) -> None:
     reported = {"name": "n", field: value}
-    read = Whole.from_json(reported)
+    read = kinds.Whole.from_json(reported)
     assert read.to_json() == reported
     assert type(read.to_json()[field]) is type(value)
     assert read.unknown() == []
 
 
 def test_lists_are_tuples_and_bytes_are_base64() -> None:
-    read = Whole.from_json({"name": "n", "many": [1, 2], "pair": [3, "x"], "blob": "/wo=", "parts": [{"count": 1}]})
+    read = kinds.Whole.from_json(
+        {"name": "n", "many": [1, 2], "pair": [3, "x"], "blob": "/wo=", "parts": [{"count": 1}]}
+    )
     assert (read.many, read.pair, read.blob) == ((1, 2), (3, "x"), b"\xff\n")
-    assert read.parts == (Part(count=1),)
+    assert read.parts == (kinds.Part(count=1),)
     assert read.parts[0].count == 1
     assert read.to_json() == {
         "name": "n",
@@ -102,8 +59,15 @@ def test_lists_are_tuples_and_bytes_are_base64() -> None:
         "parts": [{"count": 1}],
     }
     assert (read.size, read.word, read.NOT_A_FIELD) == (0, "yes", 7), "what was not given has its default"
-    assert Whole(name="n", many=(1,), by_name={"a": 1}).to_json() == {"name": "n", "many": [1], "by_name": {"a": 1}}
-    assert Whole(name="n", any_thing=[Part(count=1), b"\xff"]).to_json()["any_thing"] == [{"count": 1}, "/w=="]
+    assert kinds.Whole(name="n", many=(1,), by_name={"a": 1}).to_json() == {
+        "name": "n",
+        "many": [1],
+        "by_name": {"a": 1},
+    }
+    assert kinds.Whole(name="n", any_thing=[kinds.Part(count=1), b"\xff"]).to_json()["any_thing"] == [
+        {"count": 1},
+        "/w==",
+    ]
 
 
 LONG = "x" * 100
@@ -150,18 +114,18 @@ def test_what_a_field_does_not_take_is_said_with_its_place(given: dict[str, Any]
     """Of several kinds that a field may have, the one that was read furthest complains."""
     reported = given if "name" in given or not given else {"name": "n", **given}
     with pytest.raises(Unfit) as refused:
-        Whole.from_json(reported)
+        kinds.Whole.from_json(reported)
     assert (".".join(refused.value.place), refused.value.what, str(refused.value)) == (place, what, what)
-    with pytest.raises(ProtocolError, match=f"^guest 1: {re.escape(f'{place} {what}')}; .*make agent"):
-        Whole.read(reported, "guest 1")
+    with pytest.raises(ProtocolError, match=f"^guest 1: {re.escape(f'{place} {what}; {REBUILD}')}$"):
+        kinds.Whole.read(reported, "guest 1")
 
 
 @pytest.mark.parametrize(("reported", "told"), [([1], "[1]"), (None, "null"), ("text", "'text'")])
 def test_what_is_no_object_is_no_message(reported: object, told: str) -> None:
     with pytest.raises(ProtocolError, match=f"^x: the answer is {re.escape(told)} and not an object; "):
-        Whole.read(reported, "x")
+        kinds.Whole.read(reported, "x")
     with pytest.raises(ProtocolError, match=r"^guest 2 answered 'ask' wrongly: the answer is "):
-        Ask().read_reply(reported, "guest 2")
+        kinds.Ask().read_reply(reported, "guest 2")
 
 
 def test_what_a_newer_agent_tells_is_kept_and_named_at_every_depth() -> None:
@@ -173,38 +137,65 @@ def test_what_a_newer_agent_tells_is_kept_and_named_at_every_depth() -> None:
         "parts_by_name": {"a": {"count": 3, "least": 0}},
         "by_name": {"b": 1},
     }
-    read = Whole.from_json(reported)
+    read = kinds.Whole.from_json(reported)
     assert read.to_json() == reported
     assert read.unknown() == ["new", "part.newer", "parts.1.newest", "parts_by_name.a.least"]
     changed = read.but(size=3)
     assert changed.to_json() == {**reported, "size": 3}
-    assert Other.of(Base.from_json({"name": "n", "new": 1})).to_json() == {"name": "n", "new": 1}
-    assert Other.of(Base(name="n"), name="m") == Other(name="m")
+    assert kinds.Other.of(kinds.Base.from_json({"name": "n", "new": 1})).to_json() == {
+        "name": "n",
+        "new": 1,
+    }
+    assert kinds.Other.of(kinds.Base(name="n"), name="m") == kinds.Other(name="m")
 
 
 def test_messages_are_equal_where_type_and_content_are() -> None:
-    one, same = Base(name="n"), Base(name="n")
+    one, same = kinds.Base(name="n"), kinds.Base(name="n")
     assert one == same
-    assert hash(one) == hash(same)
-    assert one != Base(name="m")
-    assert one != Other(name="n"), "another type"
+    assert hash(one) == hash(same) != hash(kinds.Base(name="m"))
+    assert kinds.Base._reading() is kinds.Base._reading(), "how fields are read is found out once"
+    assert one != kinds.Base(name="m")
+    assert one != kinds.Other(name="n"), "another type"
     assert one != {"name": "n"}
-    assert {one, same, Base(name="m")} == {one, Base(name="m")}
-    assert hash(Whole(name="n", size=1, on=True)) == hash(Whole(on=True, name="n", size=1)), "in whatever order"
-    assert repr(Base.from_json({"name": "n", "new": 1})) == "Base(name='n', new=1)"
+    assert {one, same, kinds.Base(name="m")} == {one, kinds.Base(name="m")}
+    assert hash(kinds.Whole(name="n", size=1, on=True)) == hash(kinds.Whole(on=True, name="n", size=1)), (
+        "in whatever order"
+    )
+    assert repr(kinds.Base.from_json({"name": "n", "new": 1})) == "Base(name='n', new=1)"
 
 
 def test_a_message_has_its_fields_and_no_other_and_does_not_change() -> None:
     with pytest.raises(ValueError, match=r"^Base: no such field, or none given: name, other, this$"):
-        Base(this=1, other=2)  # type: ignore[call-arg]
+        kinds.Base(this=1, other=2)  # type: ignore[call-arg]
     with pytest.raises(ValueError, match=r"^Part: no such field, or none given: count$"):
-        Part(share=0.5)  # type: ignore[call-arg]
+        kinds.Part(share=0.5)  # type: ignore[call-arg]
     with pytest.raises(AttributeError, match=r"^Base.name: a message does not change$"):
-        Base(name="n").name = "m"  # type: ignore[misc]
+        kinds.Base(name="n").name = "m"  # type: ignore[misc]
 
 
 def test_a_request_names_its_operation_and_its_reply() -> None:
-    assert (Ask.op, Ask.reply, AskMore.op, AskMore.reply) == ("ask", Part, "ask-more", Part)
-    assert AskMore(why="x").to_json() == {"why": "x"}
-    assert AskMore().read_reply({"count": 2}, "guest") == Part(count=2)
-    assert Unnamed.op == ""
+    assert (kinds.Ask.op, kinds.Ask.reply, kinds.AskMore.op, kinds.AskMore.reply) == (
+        "ask",
+        kinds.Part,
+        "ask-more",
+        kinds.Part,
+    )
+    assert kinds.AskMore(why="x").to_json() == {"why": "x"}
+    assert kinds.AskMore().read_reply({"count": 2}, "guest") == kinds.Part(count=2)
+    assert kinds.Unnamed.op == ""
+
+
+def test_a_number_has_64_bits_and_is_one_of_its_kinds() -> None:
+    read = _number((int,), "a whole number")
+    assert [read(one) for one in (0, -(2**63), 2**64 - 1)] == [0, -(2**63), 2**64 - 1]
+    for wrong, what in (
+        (2**64, "is 18446744073709551616 and not a whole number of 64 bits"),
+        (-(2**63) - 1, "is -9223372036854775809 and not a whole number of 64 bits"),
+        (1.0, "is 1.0 and not a whole number"),
+        (True, "is True and not a whole number"),
+    ):
+        with pytest.raises(Unfit, match=f"^{re.escape(what)}$"):
+            read(wrong)
+    assert _exactly((str,), "a text")("a") == "a"
+    with pytest.raises(Unfit, match=r"^is null and not a text$"):
+        _exactly((str,), "a text")(None)

@@ -69,6 +69,15 @@ class Routing:
         return {name: {"tx_packets": 10 * len(self.asked)} for name in interfaces}
 
 
+class Broken(Routing):
+    """A router that cannot tell."""
+
+    def counters(self, interfaces: Sequence[str]) -> Mapping[str, Mapping[str, int]]:
+        """It is asked, and fails."""
+        self.asked.append(list(interfaces))
+        raise AgentError("bad-request", "no such operation")
+
+
 def named(network: GuestNetwork) -> dict[str, str]:
     """The guest's interfaces by the addresses of its links, as a guest tells them."""
     return {link.guest_mac: f"eth{number}" for number, link in enumerate(network.links)}
@@ -141,6 +150,7 @@ def test_a_lab_with_bridges_and_routers_is_read_where_each_interface_is() -> Non
     assert guest.asked[0] == ("eth0", "eth1", "eth2")
     assert (lab.asked[0], router.asked[0]) == (("l0", "p0", "l2", "p2"), ["l1", "p1"])
     assert set(before.replies) == {"peer", "guest", "lab"}
+    assert [one.name for one in before.replies["guest"].interfaces] == ["eth0", "eth1", "eth2"]
     assert told(reader.hops(before, after, 2)) == [
         ("generator", "peer", first.peer_interface, "out", 0, 1, 2),
         ("entry", "lab", "l0", "in", 0, 1, 2),
@@ -171,7 +181,10 @@ def test_in_both_directions_the_sink_is_the_second_source() -> None:
     reader = HopReader(agent, agent, None, network, named(network), {network.sink.name: own_port})
     there, back = network.sources[0].peer_interface, network.sink.peer_interface
     reading = reader.read()
-    assert [hop[:5] for hop in told(reader.hops(reading, reading, 1, both_directions=True))] == [
+    hops = told(reader.hops(reading, reading, 1, both_directions=True))
+    of_reading = {"peer": 1, "guest": 2, "lab": 10}
+    assert [hop[5] for hop in hops] == [of_reading[str(hop[1])] for hop in hops], "one agent, then the router"
+    assert [hop[:5] for hop in hops] == [
         ("generator", "peer", there, "out", 0),
         ("guest-in", "guest", "eth0", "in", 0),
         ("guest-out", "guest", "eth1", "out", 0),
@@ -209,6 +222,15 @@ def test_with_a_sink_each_the_ways_are_apart_and_each_far_end_is_read_by_its_own
             ("sink", sink, leaving[number], "in", number),
         )
     ]
+    with pytest.raises(ValueError, match="shorter"):
+        reader.hops(reading, reading, 3, sinks=2)
+    pair = HopReader(left, guest, None, network, named(network), of_source=(left, right), of_sink=(near, far))
+    assert [hop[1] for hop in told(pair.hops(reading, reading, 2, sinks=2)) if hop[0] in ("generator", "sink")] == [
+        "peer",
+        "sink",
+        "peer-1",
+        "sink-1",
+    ]
     two = told(reader.hops(reading, reading, 2, sinks=2))
     assert [hop[4] for hop in two] == [0] * 4 + [1] * 4
     one_sink = HopReader(left, guest, None, network, named(network), of_sink=(near,))
@@ -232,6 +254,18 @@ def test_who_could_not_answer_once_is_not_asked_again_and_an_unknown_name_is_emp
     nothing = alone.read()
     assert set(nothing.counted) == {"peer", "guest", "lab"}
     assert (lab.asked, told(alone.hops(nothing, nothing, 1))[-2][2]) == ([("l9",)], "l9")
+    broken, whole = Broken(), Routing()
+    (first, last) = network.traffic
+    routed = {
+        first.name: EndpointInterfaces(entry="l0", router=broken),
+        last.name: EndpointInterfaces(entry="l1", router=whole),
+    }
+    half = HopReader(peer, peer, None, network, {}, routed)
+    for times in (1, 2):
+        counted = half.read().counted
+        assert counted[f"router of {first.name}"] is None
+        assert counted[f"router of {last.name}"] == {"l1": {"tx_packets": 10 * times}}
+    assert (len(broken.asked), len(whole.asked)) == (1, 2)
     unable = CounterSnapshot({"peer": None, "guest": None}, {})
     assert alone.hops(unable, nothing, 1) is None
     assert alone.hops(nothing, unable, 1) is None

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.support.by_hand import SECOND, clock, job, point, sink, source, trial
 from tests.support.synthetic_run import Truth, run_data
 
 from virtoll.errors import UsageError
@@ -11,7 +12,8 @@ from virtoll.experiment.topology import FUNCTIONAL_ONLY
 from virtoll.report import read_tests, validation_table
 from virtoll.runfolder.traffic_records import Point
 from virtoll.stats.analysis import analyse
-from virtoll.stats.validation import PlatformValidation, validations_of
+from virtoll.stats.sweeps import point_values
+from virtoll.stats.validation import Forwarded, PlatformValidation, validations_of
 
 COSTS: dict[str, dict[str, float]] = {"native": {}, "netns": {}, "xen": {"packet path": 400.0}, "qemu-kvm": {}}
 TESTS = """<testsuites><testsuite>
@@ -115,3 +117,66 @@ def test_the_table_brands_counts_and_leaves_nobody_out() -> None:
 def test_what_is_no_junit_xml_is_one_sentence() -> None:
     with pytest.raises(UsageError, match=r"tests\.xml: not JUnit XML"):
         read_tests("no", "tests.xml")
+
+
+def test_a_row_has_its_own_entrys_words_and_its_clocks_median_estimate() -> None:
+    """Estimates of 3, 9 and 5 ns; one clock has none, one trial no marks, and one is not believed."""
+    analysis = analyse(run_data(Truth({"native": {}, "netns": {}}, control=None)))
+    first, second = analysis.data.manifest.platforms
+    entries = (
+        replace(first, version="7.2", reason="of another time", host=None),
+        replace(second, family="model", available=False, reason="not here"),
+    )
+    timed = [
+        job(number, 5, platform="native", clock=clock(5, error_estimate_ns=one))
+        for number, one in enumerate((3, 9, None, 5))
+    ]
+    timed += [job(7, None, platform="native"), job(8, 1, platform="native", status="invalid")]
+    timed += [job(9, 1, platform="native", clock=replace(clock(5, error_estimate_ns=99), marks=None))]
+    manifest = replace(analysis.data.manifest, platforms=entries)
+    changed = replace(analysis, data=replace(analysis.data, manifest=manifest, trials=tuple(timed)))
+    native, netns = validations_of(changed)
+    assert (native.platform, native.version, native.where, native.why_not) == (
+        "native",
+        "7.2",
+        "real, this machine",
+        None,
+    )
+    assert (native.marks, native.error_estimate_ns) == ({"icmp": 4}, 5)
+    assert (netns.where, netns.why_not, netns.error_estimate_ns) == ("model", "not here", None)
+
+
+@pytest.mark.parametrize(
+    ("points", "expected"),
+    [
+        ([], None),
+        ([(10.0, 0.5, 2, 0)], Forwarded(0.5, 2, 0, 1, 1)),
+        ([(20.0, 8.0, 9, 0), (10.0, 4.0, 5, 0), (10.0, 2.0, 3, 0)], Forwarded(8.0, 17, 0, 3, 3)),
+        ([(10.0, 4.0, 5, 0), (20.0, 3.0, 4, 0), (40.0, 9.0, 10, 1)], Forwarded(4.0, 9, 0, 2, 2)),
+        ([(10.0, 4.0, 5, 2), (10.0, 2.0, 3, 0), (20.0, 8.0, 9, 0)], Forwarded(2.0, 8, 2, 2, 1)),
+        ([(None, 4.0, 5, 5), (10.0, 2.0, 3, 0)], Forwarded(2.0, 3, 0, 1, 1)),
+        ([(5.0, 0.0, 1, 1), (10.0, 2.0, 3, 0)], Forwarded(2.0, 3, 0, 1, 1)),
+    ],
+    ids=["none", "half a frame a second", "all", "up to a loss", "the lowest lost", "paced alone", "without a rate"],
+)
+def test_frames_are_added_up_to_the_first_loss(
+    points: list[tuple[float | None, float, int, int]], expected: Forwarded | None
+) -> None:
+    """Of (intended, offered rate, frames offered, frames lost); by the rate that was intended."""
+    made = [
+        point(
+            intended,
+            [
+                source(
+                    intended=sent,
+                    first_sent_monotonic_ns=0,
+                    last_sent_monotonic_ns=round((sent - 1) * SECOND / (rate or 1)),
+                )
+            ],
+            [sink(forwarded=sent - lost, lost=lost)],
+        )
+        for intended, rate, sent, lost in points
+    ]
+    analysis = analyse(run_data(Truth({"native": {}}, control=None, blocks=1)))
+    (row,) = validations_of(replace(analysis, points=point_values([trial(1, *made, platform="native")])))
+    assert row.forwarded == expected

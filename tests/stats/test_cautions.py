@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -93,6 +94,7 @@ def test_losses_are_the_hosts_from_a_thousandth_on_where_frames_are_paced() -> N
         lost(LARGE, HOST=11),
         lost(SMALL, HOST=500, flat_out=True),
         lost(SMALL, PLATFORM=500, platform="q"),
+        replace(lost(LARGE, PLATFORM=5, platform="q"), offered_frames=100),
     ]
     assert warned(losses=losses) == [(Caution.HOST_LOSS, "p (1500 B)")]
 

@@ -47,11 +47,11 @@ def test_a_machine_is_its_name_its_cpus_and_what_is_below_them() -> None:
         "hostname_hash": "c",
         "cpu_model": "Synthetic",
         "cpus": 2,
-        "hypervisor": None,
+        "hypervisor": "kvm",
         "fingerprint": "f",
         "kernel": 1,
     }
-    assert machine_of(host) == ("c", "Synthetic", "2", "None")
+    assert machine_of(host) == ("c", "Synthetic", "2", "kvm")
     assert machine_of({**host, "hostname_hash": None}) == ("f",)
     assert machine_of({"fingerprint": "f"}) == ("f",)
 
@@ -89,7 +89,7 @@ def test_a_platform_that_ran_another_agent_is_not_compared(agents: dict[str, set
     ("own", "base", "unlike"),
     [
         ((), (), ()),
-        (("CPUs: asked 1, inside 2", "memory: asked 1, inside 2"), (), ("CPUs", "memory")),
+        (("CPUs: asked 1: inside 2", "memory: asked 1, inside 2"), (), ("CPUs", "memory")),
         (("memory: asked 1, inside 2",), ("memory: asked 1, inside 9",), ()),
         ((), ("memory: asked 1, inside 9",), ()),
         ((), ("CPU quota: none", "CPUs: asked 1, inside 2"), ("CPUs", "CPU quota")),
@@ -103,3 +103,5 @@ def test_guests_that_are_not_what_was_asked_for_are_told_where_the_baseline_is(
     """Each mismatch counts in whichever of a platform's starts it was; a baseline that limits no memory is none."""
     boots = [boot("p", None, one) for one in own] + [boot("p"), boot("q", None, "CPUs: x", "memory: y")]
     assert unlike_facts([*boots, boot("base", None, *base)], "p", "base") == unlike
+    assert unlike_facts(boots, "p", "base") == (), "of a baseline that was never started nothing is known"
+    assert unlike_facts([boot("base", None, "CPUs: asked 1, inside 2")], "p", "base") == ()

@@ -82,7 +82,7 @@ def test_a_quiet_host_is_fit_and_says_why() -> None:
         ("throttling", {"throttle_count": 4}, {}, 1, DEGRADED),
         ("throttling", {"throttle_count": 103}, {}, 100, UNFIT),
         ("throttling", {"throttle_count": 2}, {}, 0, FIT),
-        ("kernel messages", {"kernel_messages": ("MCE: error", "tun: new", "MCE: error")}, {}, 1, DEGRADED),
+        ("kernel messages", {"kernel_messages": ("MCE: error", "tun: new", "MCE: error", "oops")}, {}, 2, DEGRADED),
         ("other load", {}, {"cpus": 0}, None, None),
         ("other load", {}, {"cpus": None}, None, None),
         ("memory in use", {"memory_available_bytes": 100}, {}, 0.9, DEGRADED),
@@ -167,3 +167,6 @@ def test_nothing_is_counted_from_one_part_of_a_merged_run_to_the_next() -> None:
     assert told(merged=True)["steal"] == pytest.approx(20 / 2020)
     assert (told(merged=False)["throttling"], told(merged=False)["other load"]) == (102, 0.1)
     assert host_fitness([], HOST, merged=True).level is DEGRADED
+    assert host_fitness(samples, HOST) == host_fitness(samples, HOST, merged=False)
+    heard = replace(fifth, kernel_messages=("tun: new", "oops"))
+    assert host_fitness([*samples, heard, heard], HOST).kernel_messages == ("oops",)

@@ -114,7 +114,7 @@ def test_cpu_use_over_threads_is_that_of_what_was_measured_and_of_nothing_around
 
 def test_cpu_use_is_one_more_metric_of_a_workload_by_trial_block_and_round() -> None:
     """A third and a quarter of a CPU, of trials that can be believed; once, however many metrics the workload has."""
-    duration = task(metric=replace(METRIC, name="duration", source="marks", primary=True), threads=2)
+    duration = task(metric=replace(METRIC, name="rate", better="higher", source="marks", primary=True), threads=2)
     idle, third, quarter = (
         HostCpu(reading(0, 0), reading(9, 9), (CpuSpan(reading(0, 0), reading(12, spent)),)) for spent in (0, 4, 3)
     )

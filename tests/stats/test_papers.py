@@ -174,8 +174,8 @@ def test_shares_are_by_the_baselines_centre_whichever_way_is_better() -> None:
 
 def test_of_a_cell_without_values_it_is_told_what_most_of_its_trials_came_to() -> None:
     trials = [
-        job(1, None, status="failed"),
-        *(job(number, None, status="invalid") for number in (2, 3)),
+        job(1, None, status="invalid"),
+        *(job(number, None, status="failed") for number in (2, 3)),
         *(job(number, None) for number in (4, 5, 6)),
         job(7, None, platform="q"),
         job(8, None, platform="gone", status="skipped"),
@@ -191,7 +191,7 @@ def test_of_a_cell_without_values_it_is_told_what_most_of_its_trials_came_to() -
     )
     assert {platform: why for (platform, _), why in table.missing.items()} == {
         "base": "too few values",
-        "p": "invalid",
+        "p": "failed",
         "q": "not measured",
         "r": "not run",
         "gone": "not available",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -64,6 +65,11 @@ def test_half_a_standard_deviation_takes_34_pairs(sign: int) -> None:
 def test_a_difference_takes_what_a_plain_search_finds(rules: Rules, quantile: float, blocks: int) -> None:
     expected = plainly(0.11, 0.25, blocks, quantile)
     assert left(observed(0.11, 0.25, blocks), rules=rules) == [("p", expected)]
+
+
+def test_degrees_of_freedom_grow_with_the_blocks() -> None:
+    """Of two blocks: at eight (2.365 + 0.896) x 0.86 / sqrt(8) = 0.99 is below 1; at seven 1.09 is not."""
+    assert left(observed(1.0, 0.86, 2)) == [("p", 6)]
 
 
 @pytest.mark.parametrize(
@@ -151,6 +157,26 @@ def test_a_noise_beyond_all_numbers_is_a_large_number_and_one_block_is_too_few()
         foreseen([observed(0.0, 1.0, 4)], [], 1)
 
 
+def test_each_kind_of_metric_is_a_family_with_its_own_control() -> None:
+    """At as many blocks as there are it is what each family, judged alone with its control, could detect."""
+    second = task("other", "marks")
+    platforms = [("p", 0.1), ("q", 0.2), ("r", 0.4)]
+    primary = [observed(0.0, one, 4, platform=name, own=own) for name, one in platforms for own in (JOB, second)]
+    control = [observed(0.0, 0.15, 4, platform="again", own=own) for own in (JOB, second)]
+    figures = [replace(FIGURE, parameters=f'{{"a": {number}}}') for number in range(3)]
+    others = [observed(0.0, 2 * one, 4, platform=name, own=own) for name, one in platforms for own in figures]
+    noisy = [observed(0.0, 30.0, 4, platform="again", own=own) for own in figures]
+    both = foreseen([*primary, *others], [*control, *noisy], 4)
+    told = {
+        family: statistics.median(math.log(one.smallest or 0) for one in decided if one.task == family)
+        for own, beside in ((primary, control), (others, noisy))
+        for decided in [decide(own, beside, Rules())[0]]
+        for family in dict.fromkeys(one.task for one in own)
+    }
+    assert {family: math.log(factor) for family, factor in both.items()} == pytest.approx(told)
+    assert len(told) == 5
+
+
 def ran(number: int, block: int, began: float | None, ended: float | None) -> TrialRecord:
     moments = [None if one is None else round(one * SECOND) for one in (began, ended)]
     return job(number, 1, block=block, started_realtime_ns=moments[0], ended_realtime_ns=moments[1])
@@ -196,3 +222,5 @@ def test_a_block_in_which_the_clock_was_set_tells_nothing(
     """Blocks of 10 and 30 s: the first has trial 2, the second trial 3."""
     trials = [ran(2, 0, 0, 10), ran(3, 1, 0, 30), ran(4, 1, 10, 20)]
     assert block_seconds(trials, samples) == seconds
+    unknown = ran(9, 5, None, None)
+    assert block_seconds([*trials, unknown], [state(8, 0, 50), state(9, 10, 90)]) == 20, "of a block without times"

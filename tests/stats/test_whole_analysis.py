@@ -190,6 +190,12 @@ def further(block: int) -> RunData:
 EXTENSION = ExtensionRecord(3, 0, ())
 
 
+def test_a_run_in_which_nothing_was_measured_is_analysed_too() -> None:
+    nothing = analyse(trials(lambda one: replace(one, status="failed", reason="it died")))
+    assert (nothing.baseline, nothing.blocks, nothing.rounds, nothing.level) == (None, 0, frozenset(), 0.05)
+    assert {one.verdict for one in nothing.comparisons} == {Verdict.NOT_MEASURED}
+
+
 def test_the_level_is_spent_by_looks_and_blocks_that_were_added() -> None:
     """Of 3 blocks 5 %; with a fourth 5 % x 3 / (4 x 3), as if with a fifth that gave nothing before it."""
     plain = analyse(data())
@@ -285,6 +291,38 @@ def test_cautions_are_of_results_alone() -> None:
     assert Caution.UNCALIBRATED not in {one.caution for one in bare.cautions}
 
 
+def test_what_is_near_the_instruments_limit_is_told_of_results_alone() -> None:
+    """netns lost nothing, runc came to the ceiling; with a caveat neither is a result. Other frames have no ceiling."""
+    size = {"frame_size_bytes": 64}
+    made = [
+        Made("native", "forward", size, value=5e5),
+        Made("netns", "forward", size, value=3e5, lossless=True),
+        Made("runc", "forward", size, value=9.5e5),
+    ]
+    given = made_up_run(PLATFORMS, made, calibrated_rate=1e6)
+    kinds = (Caution.GENERATOR_BOUND, Caution.LOSSLESS, Caution.UNCALIBRATED)
+
+    def told(changed: RunData) -> dict[Caution, str]:
+        return {one.caution: one.concerns for one in analyse(changed).cautions if one.caution in kinds}
+
+    assert told(given) == {Caution.GENERATOR_BOUND: "runc (64 B)", Caution.LOSSLESS: "netns (64 B)"}
+    assert told(platforms("netns", platforms("runc", given, caveat="nested"), caveat="nested")) == {}
+    others = tuple(replace(one, parameters={**one.parameters, "frame_size_bytes": 1500}) for one in given.calibrations)
+    unknown = told(replace(given, calibrations=others))
+    assert unknown[Caution.UNCALIBRATED] == "native (64 B); netns (64 B); runc (64 B)"
+
+
+def test_what_is_measured_at_three_values_is_drawn_over_them_alone_and_beside_others() -> None:
+    sizes = (1000, 2000, 4000)
+    alone = [Made("native", "superpi", {"digits": one}, value=1e5 * one) for one in sizes]
+    (panel,) = analyse(made_up_run({"native": {}}, alone, blocks=2)).over_parameters
+    assert (panel.parameter, panel.values, panel.condition) == ("digits", sizes, "alone")
+    assert [curve.platform for curve in panel.curves] == ["native"]
+    others = [replace(one, beside=IDLE) for one in alone]
+    panels = analyse(made_up_run({"native": {}}, [*alone, *others], blocks=2)).over_parameters
+    assert [one.condition for one in panels] == ["alone", IDLE.label]
+
+
 def test_rates_that_say_less_have_no_verdict() -> None:
     """Both lost nothing flat out; or the host's kernel forwards on the core that sends."""
     made = [
@@ -357,6 +395,13 @@ def test_blocks_of_several_hosts_are_tested_by_host() -> None:
     marked = analyse(platforms("netns", five, caveat="nested")).drift
     assert marked is not None
     assert marked != drifting.drift, "without what is no result"
+    anew = trials(lambda one: replace(one, trial=100 - one.trial))
+    assert [one.trial for one in analyse(anew).observations] == sorted(one.trial for one in anew.trials)
+    of_parts = analyse(manifested(anew, hosts=hosts, merged=MergedRecord("c", ()))).observations
+    assert [one.trial for one in of_parts] == [one.trial for one in anew.trials], "by the clock, side by side"
+    restarted = [replace(data().fitness[0], after_trial=None, throttle_count=count) for count in (0, 50)]
+    parts = replace(merged.data, fitness=tuple(restarted))
+    assert {one.value for one in analyse(parts).fitness.findings if one.threshold.name == "throttling"} == {None}
     single = analyse(manifested(hosts=hosts[:1]))
     assert (single.host_of, compared(single, "netns").hosts) == ({}, ())
 
@@ -377,6 +422,8 @@ def test_facts_that_are_not_as_the_baselines_are_told() -> None:
         for one in data().boots
     )
     assert analyse(replace(data(), boots=boots)).unlike == {"netns": ("CPUs",)}
+    all_of_them = tuple(replace(one, mismatches=("CPUs: asked 1, inside 2",)) for one in data().boots)
+    assert analyse(replace(data(), boots=all_of_them)).unlike == {}, "the baseline is no other"
     assert analyse(manifested(replace(data(), boots=boots), baseline=None)).unlike == {}
     assert analyse(data()).unlike == {}
 
@@ -405,6 +452,7 @@ def test_what_a_run_has_not_is_empty() -> None:
     assert (plain.observer, plain.observer_uncounted, plain.observer_effects) == (None, None, ())
     assert (plain.host_cpu, plain.consolidations, plain.routers_beside) == ((), (), ())
     assert plain.across_hosts.hosts == ()
+    assert (plain.searches, plain.over_parameters) == ((), ())
     assert plain.paper_method is None
     assert (plain.alarms, plain.two_states, plain.in_paper_order) == ((), (), False)
     assert analyse(asked(summary="of a later Virtoll")).paper_method is None

@@ -204,9 +204,8 @@ def _reader(kind: Any) -> _Reader:
     if origin is Literal:
         return functools.partial(_word, arguments)
     if origin is tuple:
-        endless = arguments[-1] is Ellipsis
-        readers = [_reader(one) for one in (arguments[:-1] if endless else arguments)]
-        return functools.partial(_list, readers, endless=endless)
+        readers = [_reader(one) for one in arguments if one is not Ellipsis]
+        return functools.partial(_list, readers, endless=Ellipsis in arguments)
     if origin is Mapping:
         return functools.partial(_mapping, _reader(arguments[1]))
     if kind in _SIMPLE:
@@ -234,14 +233,12 @@ def _word(words: tuple[object, ...], value: Any) -> object:
 def _list(readers: list[_Reader], value: Any, *, endless: bool) -> object:
     if not isinstance(value, list | tuple):
         raise Unfit(f"is {_short(value)} and not a list")
-    if endless:
-        readers = readers * len(value)
-    elif len(value) != len(readers):
+    if not endless and len(value) != len(readers):
         raise Unfit(f"has {len(value)} parts and not {len(readers)}")
     found = []
-    for place, (reader, part) in enumerate(zip(readers, value, strict=True)):
+    for place, part in enumerate(value):
         try:
-            found.append(reader(part))
+            found.append(readers[0 if endless else place](part))
         except Unfit as error:
             raise error.below(str(place)) from None
     return tuple(found)

@@ -544,7 +544,7 @@ def _host_values(
 
 def _margin(data: RunData) -> float:
     """Within how much platforms are alike, by the experiment; older runs did not ask."""
-    margin = data.manifest.experiment.get("margin", MARGIN)
+    margin = data.manifest.experiment.get("margin")
     return float(margin) if isinstance(margin, int | float) and 0 < margin < 1 else MARGIN
 
 
@@ -578,7 +578,7 @@ class _Troubles:
         for trial in data.trials:
             if trial.status != "ok":
                 where = trial.platform, trial.workload, canonical(trial.parameters)
-                self._reasons.setdefault(where, Counter())[f"{trial.status}: {trial.reason}"] += 1
+                self._reasons.setdefault(where, Counter()).update((f"{trial.status}: {trial.reason}",))
 
     def of(self, platform: str, task: Task) -> str:
         """The most frequent reason; empty where none is known."""

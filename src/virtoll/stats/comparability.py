@@ -73,11 +73,12 @@ _MUST_BE_EQUAL = ("CPUs", "CPU quota", "memory")
 def unlike_facts(boots: Iterable[BootRecord], platform: str, baseline: str) -> tuple[str, ...]:
     """Which of CPUs, CPU quota and memory one of both has not as it was asked for, and the other has.
 
-    A baseline that limits no memory is not told: the bare host never does.
+    A baseline that limits no memory is not told: the bare host never does. None where one of both was never started.
     """
-    found: dict[str, set[str]] = {platform: set(), baseline: set()}
+    found: dict[str, set[str]] = {}
     for boot in boots:
-        if boot.platform in found:
-            found[boot.platform] |= {text.partition(":")[0] for text in boot.mismatches}
+        found.setdefault(boot.platform, set()).update(text.partition(":")[0] for text in boot.mismatches)
+    if platform not in found or baseline not in found:
+        return ()
     own, base = found[platform], found[baseline]
     return tuple(name for name in _MUST_BE_EQUAL if name in own - base or (name != "memory" and name in base - own))

@@ -88,7 +88,7 @@ def observer_effects(
     for label, twin in twins.items():
         for task in tasks:
             counted = host.get(task, ()) if twin == manifest.baseline else values.get((twin, task), ())
-            compared.append(compare(task, label, values.get((label, task), ()), counted, ""))
+            compared.append(compare(task, label, values.get((label, task), ()), counted, None))
     decided, _ = decide([one for one in compared if one.pairs], [], rules)
     return tuple(ObserverEffect(twins[one.platform], one) for one in decided)
 

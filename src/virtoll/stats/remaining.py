@@ -49,7 +49,7 @@ def remaining(
         if (one.platform, one.task) in errors and one.share is not None:
             estimate = _Estimate(math.log(one.share), *errors[one.platform, one.task], len(one.independent), family)
             found.append(Remaining(one, _blocks(estimate, rules, level_after)))
-    return tuple(sorted(found, key=lambda one: (one.blocks is None, one.blocks or 0)))
+    return tuple(sorted(found, key=lambda one: math.inf if one.blocks is None else one.blocks))
 
 
 @dataclass(frozen=True)
