@@ -88,8 +88,9 @@ def test_the_floor_is_the_smallest_the_medians_and_the_largest(missing: int) -> 
     partly = [5, 6, 7, 8]
     in_part: Any = tuple(None if place == missing else value for place, value in enumerate(partly))
     points = [
-        delayed(5.0, None, in_part, (4, 20, 90, 300), (3, 30, 80, 100)),
-        delayed(6.0, (9, 70, 200, 250)),
+        delayed(4.0, in_part),
+        delayed(5.0, None, in_part, (4, 20, 90, 300)),
+        delayed(6.0, (3, 30, 80, 100), (9, 70, 200, 250)),
         flat(101),
     ]
     (found,) = ceilings([calibrated(*points)])
@@ -126,11 +127,11 @@ def test_a_cell_is_held_against_the_ceiling_of_what_forwarded_most() -> None:
         trial(8, single),
     ]
     cells = {
+        ("p", job): cell(job, trials[0]),
         ("p", small): cell(small, *trials[:4]),
         ("q", large): cell(large, trials[4]),
         ("p", other): cell(other, trials[2]),
         ("r", small): cell(small, trials[5]),
-        ("p", job): cell(job, trials[0]),
     }
     held = headrooms(found, cells, trials)
     assert held == {

@@ -226,7 +226,18 @@ def test_a_model_has_neither_agent_nor_image() -> None:
     assert changed(real, model) == ["agent: there (new)", "guests' image: bookworm (new)"]
     named = replace(ONE, agent={"version": "7"}, image={})
     assert changed(model, named) == ["agent: 7 (gone)", "guests' image: there (gone)"]
+    assert changed(named, model) == ["agent: 7 (new)", "guests' image: there (new)"]
+    assert changed(model, real) == ["agent: there (gone)", "guests' image: bookworm (gone)"]
     assert changed(model, model) == []
+
+
+def test_packages_that_one_of_both_did_not_record_are_no_change() -> None:
+    listed = {"packages": {"a": "1"}, "emulator": {"qemu": "7"}}
+    for less in ({}, dict.fromkeys(listed)):
+        bare = {key: value for key, value in ONE.host.items() if key not in ("packages", "mitigations")} | less
+        one = replace(ONE, host=bare, nested={"xen": less})
+        two = replace(ONE, host={**bare, "packages": {"a": "1"}}, nested={"xen": listed})
+        assert changed(one, two) == changed(two, one) == []
 
 
 def test_the_image_by_its_kernel_and_its_tools() -> None:
@@ -323,6 +334,8 @@ def test_what_was_asked_of_a_platform() -> None:
         "platform p: vCPUs of its own: 1 -> 2",
         "platform p: memory of its own: 1 GiB -> 2 GiB",
     ]
+    marked = replace(one, caveat="nested")
+    assert changed(platforms(one), platforms(marked)) == ["platform p: mark on its results: nested (gone)"]
     far, near = (platforms(entry("p", host=host)) for host in ("far", "near"))
     assert changed(near, far) == ["platform p: where its guests are: far -> near"]
 

@@ -29,7 +29,17 @@ def record(
         ("shared_bytes", "swap_out_pages", "spawn_monotonic_ns", "ready_monotonic_ns", "budget")
     )
     return ConsolidationRecord(
-        platform, step, status, reason, step if guests is None else guests, 0, *available, held, evidence=(), **none
+        platform=platform,
+        step=step,
+        status=status,
+        reason=reason,
+        guests=step if guests is None else guests,
+        monotonic_ns=0,
+        available_before_bytes=available[0],
+        available_bytes=available[1],
+        processes_bytes=held,
+        evidence=(),
+        **none,
     )
 
 

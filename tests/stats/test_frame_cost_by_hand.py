@@ -114,6 +114,7 @@ def test_what_generator_and_sink_take_comes_off() -> None:
 
 def test_a_model_has_no_instrument_and_a_frame_that_costs_nothing_no_value() -> None:
     assert cost_of(pair({0: 9}, backend=MODEL)) == FrameCost(9, own=9, instrument=0)
+    assert cost_of(pair({0: 9}), calibrated(*pair({0: 8}))) == FrameCost(1, own=9, instrument=8)
     for instrument in (9, 10):
         found = cost_of(pair({0: 9}), calibrated(*pair({0: instrument})))
         assert found == FrameCost(None, FREE, 9, instrument)
@@ -138,11 +139,14 @@ def test_a_model_has_no_instrument_and_a_frame_that_costs_nothing_no_value() -> 
 def test_the_cpus_of_the_guest_count_alone_where_they_are_known_and_its_own(
     forwarding: Forwarding | None, cores: tuple[int | None, ...] | None, sink_core: int | None, value: int
 ) -> None:
-    """Where generator or sink have one of them, or one was not read, all CPUs that were read are summed up."""
+    """Where generator or sink have one of them, or one was not read, all CPUs that were read are summed up.
+
+    The last point says what was used.
+    """
     where: dict[str, Any] = {"cores": cores, "sink_core": sink_core, "backend": MODEL}
-    few, _ = pair({0: 9, 1: 2}, backend=MODEL)
+    few, _ = first = pair({0: 9, 1: 2})
     _, many = pair({0: 9, 1: 2}, **where)
-    assert cost_of((few, many), forwarding=forwarding) == FrameCost(value, own=value, instrument=0)
+    assert cost_of((*first, few, many), forwarding=forwarding) == FrameCost(value, own=value, instrument=0)
 
 
 def test_only_trials_that_can_be_believed_and_have_such_points_have_a_cost() -> None:

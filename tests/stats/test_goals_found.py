@@ -126,9 +126,9 @@ def test_the_delay_below_is_of_all_frames_of_all_blocks_together() -> None:
         searched(6, goal("pdr"), points=(other,), result={"delays": [{"point": 0, "share_of_pdr": 0.5}]}, platform="q"),
     ]
     assert delays_below((NDR, PDR), trials) == (
-        DelayBelow("p", PDR, 0.5, 200.0, (10, 20, 30, 40), 10_000, 10),
-        DelayBelow("p", PDR, 0.9, 700.0, (7, 7, 7, 7), 1, 0),
-        DelayBelow("q", PDR, 0.5, 700.0, (7, 7, 7, 7), 1, 0),
+        DelayBelow("p", PDR, 0.5, 200.0, (10, 20, 30, 40), samples=10_000, lost_frames=10),
+        DelayBelow("p", PDR, 0.9, 700.0, (7, 7, 7, 7), samples=1, lost_frames=0),
+        DelayBelow("q", PDR, 0.5, 700.0, (7, 7, 7, 7), samples=1, lost_frames=0),
     )
     assert delays_below((NDR,), trials) == ()
 

@@ -541,3 +541,19 @@ def test_the_stack_of_the_frames_family_is_asked(before: Any, after: Any, told: 
     assert inside.counters == tuple(words)
     for nothing in (None, Surroundings(host=None, guest=None)):
         assert [loss.counters for loss in locate(replace(lossy, surroundings=nothing))] == [(), ()]
+
+
+def test_what_a_macvtap_dropped_is_its_own_place_alone() -> None:
+    """It dropped none, or 23 and then 7 more were lost; and 30 of frames that all came in, which were none of these."""
+
+    def macvtap(counts: Sequence[int | None], **after: int) -> tuple[Loss, ...]:
+        hops = bridged(counts)
+        hops[2] |= {"direction": "in", "before": {}, "after": after}
+        return locate(point([100], [counts[7] or 0], hops))
+
+    assert reported(macvtap([100, 100, 100, 90, 90, 90, 90, 90], rx_packets=100)) == [(0, Segment.GUEST_NIC, 10)]
+    found = macvtap([100, 100, 100, 70, 70, 70, 70, 70], rx_packets=100, rx_dropped=23)
+    assert reported(found) == [(0, Segment.PORT, 23), (0, Segment.GUEST_NIC, 7)]
+    assert [loss.counters for loss in found] == [("if-port-in rx_dropped +23",), ()]
+    others = macvtap([100, 100, 100, 100, 77, 77, 77, 77], rx_packets=100, rx_dropped=30)
+    assert reported(others) == [(0, Segment.GUEST, 23)]

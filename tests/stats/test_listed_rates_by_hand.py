@@ -31,9 +31,10 @@ PLATFORMS = ("p", "q")
 def value(
     of: Task, intended: float | None, offered: float | None, forwarded: float | None, *, block: int = 0, on: str = "p"
 ) -> PointValue:
-    counts = {f"{name}_frames": 0 for name in NAMES} | {"intended_frames": 0}
-    nothing: dict[str, Any] = {"forged_frames": None, "kernel_dropped_frames": None}
-    return PointValue(1, block, on, of.parameters, 105, 0, intended, 1, offered, forwarded, **counts, **nothing)
+    counts: dict[str, Any] = {f"{name}_frames": 0 for name in NAMES} | {"intended_frames": 0}
+    given: dict[str, Any] = {"trial": 1, "block": block, "platform": on, "parameters": of.parameters, "duration_ns": 1}
+    given |= {"frame_size_bytes": 105, "place": 0, "forged_frames": None, "kernel_dropped_frames": None}
+    return PointValue(intended_rate=intended, offered_rate=offered, forwarded_rate=forwarded, **given, **counts)
 
 
 def cell(of: Task, on: str, *values: tuple[int, float]) -> CellSummary:

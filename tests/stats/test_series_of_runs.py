@@ -114,6 +114,7 @@ def test_kinds_and_primary_metrics_are_families_of_their_own() -> None:
     rare = history({of(): levels()}, level=0.001)
     assert (rare.level, only(rare).needed) == (0.001, fewest(1, 0.001))
     assert fewest(1, 0.001) > 11
+    assert [one.p_adjusted <= 0.001 for one in only(rare).changes or ()] == [True]
 
 
 def test_series_are_in_the_order_of_the_newest_run_and_named_as_in_it() -> None:
@@ -185,6 +186,7 @@ def test_a_history_takes_shares_and_medians_without_control_and_caveats(analysis
     task = compared["runc"].task
     cells = {("native", task): analysis.cells["native", task], ("native-again", task): analysis.cells["native", task]}
     cells |= {(label, task): replace(analysis.cells["native", task], median=7.0) for label in ("runc", "netns", "odd")}
+    cells["odd", task] = replace(cells["odd", task], median=0.5)
     cells["zero", task] = replace(cells["odd", task], median=0.0)
     given: list[Comparison] = [
         replace(compared["runc"], task=task, share=0.5, caveat=None, verdict=Verdict.SLOWER),
@@ -198,7 +200,7 @@ def test_a_history_takes_shares_and_medians_without_control_and_caveats(analysis
         SeriesOf.named(Kind.SHARE, "runc", task): 0.5,
         SeriesOf.named(Kind.OWN, "native", task): analysis.cells["native", task].median,
         SeriesOf.named(Kind.OWN, "runc", task): 7.0,
-        SeriesOf.named(Kind.OWN, "odd", task): 7.0,
+        SeriesOf.named(Kind.OWN, "odd", task): 0.5,
     }
     assert found.tasks == dict.fromkeys(found.values, task)
     assert found.manifest is analysis.data.manifest

@@ -90,18 +90,18 @@ def _floor(points: Sequence[Point]) -> Floor | None:
     delays = [(point, one.delay_ns) for point in points for one in point.sink.per_source]
     known = [(point, reported) for point, reported in delays if reported is not None]
     full = [
-        (reported.minimum, reported.p50, reported.p99, reported.maximum)
-        for _, reported in known
-        if reported.minimum is not None
+        (point.intended_rate_frames_per_second, reported.minimum, reported.p50, reported.p99, reported.maximum)
+        for point, reported in known
+        if point.intended_rate_frames_per_second is not None
+        and reported.minimum is not None
         and reported.p50 is not None
         and reported.p99 is not None
         and reported.maximum is not None
     ]
     if not full:
         return None
-    least, middle, high, most = zip(*full, strict=True)
-    rate = known[0][0].intended_rate_frames_per_second or 0.0
-    return Floor(rate, min(least), statistics.median(middle), statistics.median(high), max(most))
+    rates, least, middle, high, most = zip(*full, strict=True)
+    return Floor(rates[0], min(least), statistics.median(middle), statistics.median(high), max(most))
 
 
 def ceiling_of(found: Sequence[Ceiling], shape: FrameShape | None, point: Point) -> Ceiling | None:

@@ -136,10 +136,10 @@ def _field(what: str, key: str, before: Mapping[str, Any], after: Mapping[str, A
         yield from _one(what, before[key], after[key], words)
 
 
-def _named(what: str, before: Mapping[str, Any], after: Mapping[str, Any], words: Words = _plain) -> Iterator[Change]:
+def _named(what: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
     """A change for each name of two maps, in which a missing name is something that was not there."""
     for name in sorted({*before, *after}):
-        yield from _one(f"{what} {name}", before.get(name), after.get(name), words)
+        yield from _one(f"{what} {name}", before.get(name), after.get(name))
 
 
 def _named_one(one: Mapping[str, Any] | None, key: str) -> str | None:

@@ -112,7 +112,7 @@ def _goals() -> TypeAdapter[tuple[GoalFound, ...]]:
 def throughput_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[ThroughputRow, ...]:
     """One row for each platform, set of parameters and goal."""
     found: dict[tuple[str, Task], list[GoalFound]] = {}
-    searches = [trial for trial in trials if trial.workload == _WORKLOAD and trial.status == "ok"]
+    searches = [trial for trial in trials if trial.workload == _WORKLOAD]
     for task in tasks:
         for trial in searches:
             if task.is_of(trial):

@@ -35,13 +35,13 @@ def frame_costs(
     trials: Sequence[TrialRecord], boots: Sequence[BootRecord], calibrations: Sequence[CalibrationRecord]
 ) -> dict[int, FrameCost]:
     """By number of trial: one for each trial that has such points."""
-    forwarding = {
+    forwarding: dict[str | None, frozenset[int]] = {
         boot.boot: frozenset(boot.forwarding.cpus)
         for boot in boots
         if boot.forwarding is not None and boot.forwarding.cpus is not None
     }
     return {
-        trial.trial: _frame_cost(trial, trial.cpu_points, forwarding.get(trial.boot or ""), calibrations)
+        trial.trial: _frame_cost(trial, trial.cpu_points, forwarding.get(trial.boot), calibrations)
         for trial in trials
         if trial.status == "ok" and trial.cpu_points
     }

@@ -97,7 +97,7 @@ def _rates(task: Task) -> Sequence[float]:
     """The list of a task's sweep, Mbit/s; empty for every other sweep, and for what has none."""
     if task.metric.source != "points":
         return ()
-    found: Sequence[float] = json.loads(task.parameters).get("rates_mbit_per_second", ())
+    found: Sequence[float] = json.loads(task.parameters).get("rates_mbit_per_second") or ()
     return found
 
 
