@@ -260,6 +260,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "madvise(2)")]
     fn what_was_written_to_is_not_given_back() {
         let maps = "\
 7000-9000 r--p 00000000 fe:00 5383155                    /agent
