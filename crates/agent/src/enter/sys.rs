@@ -44,6 +44,11 @@ impl Namespaces {
         Some(Self(flags))
     }
 
+    /// Whether mounts are its own.
+    pub fn has_mount(self) -> bool {
+        self.0.contains(UnshareFlags::NEWNS)
+    }
+
     /// Whether a child is the first that lives in them.
     pub fn has_pid(self) -> bool {
         self.0.contains(UnshareFlags::NEWPID)
