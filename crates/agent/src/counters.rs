@@ -179,6 +179,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
     fn an_interface_has_its_own_queues_alone() {
         let link = |index, name: &str| Link {
             index,
