@@ -167,7 +167,7 @@ miri: ## unit tests without system calls under Miri (needs a nightly compiler wi
 mutants: ## mutation tests of messages, clocks and books (hours; goes on where it ended); MUTANTS='--re NAME' for some
 	@cargo mutants --version >/dev/null 2>&1 || $(PYTHON) tools/cargo_tools.py cargo-mutants
 	@set -e; failed=; for crate in "proto --lib --test=recorded" "clock --lib" \
-		"wire --lib --test=frames --test=reordering --test=sequence_accounting" "agent --bins"; do \
+		"wire --lib --test=pure" "agent --bins"; do \
 		set -- $$crate; name=$$1; shift; \
 		mkdir -p target/mutants/$$name; \
 		PROPTEST_RNG_SEED=1 PROPTEST_CASES=48 PROPTEST_MAX_SHRINK_ITERS=0 cargo mutants --package virtoll-$$name \

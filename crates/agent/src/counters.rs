@@ -135,6 +135,7 @@ mod tests {
     use crate::any_text::any_text;
     use proptest::prelude::*;
     use serde_json::json;
+    use virtoll_wire::netlink::LinkStatistics;
 
     proptest! {
         #[test]
@@ -155,6 +156,56 @@ mod tests {
         );
         let line = softnet("00000010 00000000 00000000\n")[0];
         assert_eq!((line.cpu, line.processed, line.backlog), (0, Some(16), None));
+    }
+
+    /// What this process's own network namespace has, which has a loopback interface as each does.
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
+    fn all_places_are_read_and_of_the_interfaces_those_that_were_named() {
+        let named = |names: &[&str]| {
+            let interfaces = names.iter().copied().map(str::to_owned).collect();
+            collect(&Counters { interfaces })
+        };
+        let all = named(&[]).unwrap();
+        assert!(all.interfaces.iter().any(|one| one.name == "lo"));
+        let one = named(&["lo"]).unwrap();
+        assert_eq!(one.interfaces.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["lo"]);
+        let refused = named(&["lo", "nowhere"]).unwrap_err();
+        assert!(refused.to_string().contains("no interface nowhere"), "{refused}");
+        let lines = |file: &str| fs::read_to_string(file).map(|text| text.lines().count()).ok();
+        assert_eq!(all.softnet.map(|all| all.len()), lines("/proc/thread-self/net/softnet_stat"));
+        let kept: Vec<String> = all.snmp.unwrap().into_keys().collect();
+        assert_eq!(kept, ["Icmp", "Ip", "IpExt", "Udp"]);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
+    fn an_interface_has_its_own_queues_alone() {
+        let link = |index, name: &str| Link {
+            index,
+            name: name.to_owned(),
+            mac: None,
+            mtu: 1_500,
+            up: true,
+            carrier: true,
+            operation_state: "up",
+            vlan: None,
+            statistics: LinkStatistics { rx_packets: 5, ..LinkStatistics::default() },
+        };
+        let queue = |interface, dropped| QueueDiscipline {
+            interface,
+            kind: "fq".to_owned(),
+            root: true,
+            dropped,
+            overlimits: 1,
+            backlog: 2,
+        };
+        let queues = [queue(7, 10), queue(8, 20), queue(7, 30)];
+        let told = interface(&link(7, "not-there"), &queues);
+        let dropped: Vec<u64> = told.queue_disciplines.iter().map(|one| one.dropped).collect();
+        assert_eq!((told.index, dropped), (7, vec![10, 30]));
+        assert_eq!(told.statistics["rx_packets"], 5);
+        assert!(interface(&link(9, "not-there"), &queues).queue_disciplines.is_empty());
     }
 
     #[test]

@@ -32,6 +32,9 @@ pub fn run(words: &[String]) -> ExitCode {
 }
 
 fn enter(arguments: &Arguments) -> Result<ExitCode, String> {
+    if arguments.protect && !arguments.namespaces.has_mount() && protect::mounts_are_the_hosts() {
+        return Err("--protect would change the host's own mounts: add --unshare mount".to_owned());
+    }
     let report = arguments.report.map(sys::inherited).transpose();
     let report = report.map_err(|cause| format!("--report: {cause}"))?;
     for file in &arguments.cgroups {

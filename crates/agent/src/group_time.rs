@@ -52,11 +52,16 @@ pub struct Sampler {
 impl Sampler {
     /// Begins with a reading now; none where no thread can be started.
     pub fn start(group: u32, every_ns: u64) -> Option<Self> {
+        Self::start_with_room(group, every_ns, MOST_SAMPLES)
+    }
+
+    /// The same for so many readings before the last one.
+    fn start_with_room(group: u32, every_ns: u64, most: usize) -> Option<Self> {
         let over = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&over);
         let mut samples = vec![read(group)];
         let work = move || {
-            while samples.len() < MOST_SAMPLES {
+            while samples.len() < most {
                 let next_ns = monotonic_ns().saturating_add(every_ns);
                 while monotonic_ns() < next_ns && !seen.load(Ordering::Acquire) {
                     let left_ns = next_ns.saturating_sub(monotonic_ns());
@@ -86,9 +91,12 @@ impl Sampler {
 
 #[cfg(test)]
 mod tests {
-    use super::ticks_in_group;
+    use super::*;
     use crate::any_text::any_text;
     use proptest::prelude::*;
+    use std::io::{BufRead, BufReader};
+    use std::os::unix::process::CommandExt;
+    use std::process::{Child, Command, Stdio};
 
     proptest! {
         #[test]
@@ -104,5 +112,63 @@ mod tests {
         assert_eq!(ticks_in_group(STAT, 42), Some(4330));
         assert_eq!(ticks_in_group(STAT, 1), None);
         assert_eq!(ticks_in_group("", 42), None);
+    }
+
+    /// A shell in a group of its own that has computed, and now waits for its input to end.
+    fn shell() -> Child {
+        let text = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo done; read end";
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", text]).process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut shell = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(shell.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "done\n");
+        // It waits once it sleeps: from then on its times stand.
+        while fields(shell.id())[2] != "S" {
+            thread::yield_now();
+        }
+        shell
+    }
+
+    /// The line of a process whose name has no space.
+    fn fields(pid: u32) -> Vec<String> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        stat.split(' ').map(str::to_owned).collect()
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "fork(2)")]
+    fn a_group_has_used_what_the_kernel_says_of_its_process() {
+        let before_ns = monotonic_ns();
+        let mut shell = shell();
+        let found = read(shell.id());
+        let fields = fields(shell.id());
+        let ticks: u64 = fields[13..17].iter().map(|text| text.parse::<u64>().unwrap()).sum();
+        // 100 ticks a second.
+        assert_eq!((found.cpu_ns, found.processes), (ticks * 10_000_000, 1));
+        assert!(found.cpu_ns > 0, "counting to 200000 takes more than a tick");
+        assert!((before_ns..=monotonic_ns()).contains(&found.monotonic_ns));
+        drop(shell.stdin.take());
+        shell.wait().unwrap();
+        let gone = read(shell.id());
+        assert_eq!((gone.cpu_ns, gone.processes), (0, 0));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "fork(2)")]
+    fn a_group_is_read_until_there_is_no_more_room_and_at_both_ends() {
+        let mut shell = shell();
+        let sampler = Sampler::start_with_room(shell.id(), 1, 5).unwrap();
+        while !sampler.thread.is_finished() {
+            thread::yield_now();
+        }
+        let samples = sampler.finish();
+        assert_eq!(samples.len(), 6);
+        assert!(samples.is_sorted_by(|one, next| one.monotonic_ns < next.monotonic_ns));
+        assert!(samples.iter().all(|sample| sample.processes == 1));
+        let samples = Sampler::start(shell.id(), u64::MAX).unwrap().finish();
+        assert_eq!(samples.len(), 2, "not once between");
+        drop(shell.stdin.take());
+        shell.wait().unwrap();
     }
 }

@@ -58,13 +58,58 @@ fn round_trip(
             return Ok(None);
         }
         let Some(received) = socket.receive(&mut buffer, left_ns)? else { continue };
-        let is_reply = EchoRepr::parse(&buffer[..received.bytes]).is_some_and(|reply| {
+        if is_answer(received.kind, &buffer[..received.bytes], echo) {
+            return Ok(Some(received.realtime_ns.saturating_sub(sent_ns)));
+        }
+    }
+}
+
+/// Whether a captured frame is the answer to this request.
+fn is_answer(direction: PacketKind, frame: &[u8], echo: &EchoRepr) -> bool {
+    direction == PacketKind::Incoming
+        && EchoRepr::parse(frame).is_some_and(|reply| {
             reply.kind == EchoKind::Reply
                 && (reply.identifier, reply.sequence) == (echo.identifier, echo.sequence)
                 && reply.source_address == echo.destination_address
-        });
-        if received.kind == PacketKind::Incoming && is_reply {
-            return Ok(Some(received.realtime_ns.saturating_sub(sent_ns)));
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+    use virtoll_wire::MacAddress;
+
+    #[test]
+    fn an_answer_is_the_guests_reply_to_this_very_request() {
+        let request = EchoRepr {
+            kind: EchoKind::Request,
+            source_mac: MacAddress([2, 0, 0, 0, 0, 1]),
+            destination_mac: MacAddress([2, 0, 0, 0, 0, 2]),
+            source_address: Ipv4Addr::new(10, 99, 0, 1),
+            destination_address: Ipv4Addr::new(10, 99, 0, 2),
+            identifier: IDENTIFIER,
+            sequence: 7,
+        };
+        let reply = EchoRepr {
+            kind: EchoKind::Reply,
+            source_mac: request.destination_mac,
+            destination_mac: request.source_mac,
+            source_address: request.destination_address,
+            destination_address: request.source_address,
+            ..request
+        };
+        let incoming = |frame: EchoRepr| is_answer(PacketKind::Incoming, &frame.emit(), &request);
+        assert!(incoming(reply));
+        assert!(!is_answer(PacketKind::Outgoing, &reply.emit(), &request), "one that left");
+        assert!(!is_answer(PacketKind::Incoming, &reply.emit()[..41], &request), "cut short");
+        for (other, why) in [
+            (EchoRepr { kind: EchoKind::Request, ..reply }, "the guest asks"),
+            (EchoRepr { identifier: IDENTIFIER + 1, ..reply }, "another's"),
+            (EchoRepr { sequence: 6, ..reply }, "of the request before"),
+            (EchoRepr { source_address: Ipv4Addr::new(10, 99, 0, 3), ..reply }, "a neighbour's"),
+        ] {
+            assert!(!incoming(other), "{why}");
         }
     }
 }

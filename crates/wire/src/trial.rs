@@ -216,6 +216,19 @@ mod tests {
         assert_eq!(unique(names), ["in0", "out0", "in1"]);
     }
 
+    /// Each network namespace has this interface, and whoever uses it only adds.
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
+    fn an_interface_that_was_watched_has_counters_from_before_and_after() {
+        let watched = Watched::read(["lo", "lo"].map(str::to_owned)).unwrap();
+        let changes = watched.changes().unwrap();
+        let [change] = changes.as_slice() else { panic!("{changes:?}") };
+        assert_eq!(change.interface, "lo");
+        let (before, after) = change.statistics;
+        assert!(before.tx_packets <= after.tx_packets && before.tx_bytes <= after.tx_bytes);
+        assert!(Watched::read(["nowhere".to_owned()]).is_err());
+    }
+
     #[test]
     fn a_source_has_room_for_its_rate_and_one_without_a_rate_for_twenty_million_a_second() {
         assert_eq!(limit_frames(Some(1_000.0), 1_500_000_000), 1_500);

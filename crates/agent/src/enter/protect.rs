@@ -27,6 +27,26 @@ const DEVICES: &str = "sys";
 const SETTINGS: &str = "proc/sys";
 const OWN_SETTINGS: &str = "net";
 
+/// The first PID namespace, whose number is the same on every kernel (`PROC_PID_INIT_INO`).
+const FIRST_PROCESSES: &str = "pid:[4026531836]";
+
+/// Whether this process sees the mounts of the host's first process.
+///
+/// In another PID namespace process 1 is a container's. What cannot be read is not the host's: /proc of a container that
+/// was entered by its mounts alone knows no such process, and a user's namespace may not look at the host's first one.
+pub fn mounts_are_the_hosts() -> bool {
+    let name = |file: &str| fs::read_link(file).ok();
+    are_the_hosts(
+        name("/proc/self/ns/pid").as_deref(),
+        name("/proc/self/ns/mnt").as_deref(),
+        name("/proc/1/ns/mnt").as_deref(),
+    )
+}
+
+fn are_the_hosts(processes: Option<&Path>, own: Option<&Path>, first: Option<&Path>) -> bool {
+    processes == Some(Path::new(FIRST_PROCESSES)) && own.is_some() && own == first
+}
+
 /// Changes the mounts below a root, in a mount namespace that is the guest's own.
 ///
 /// # Errors
@@ -69,4 +89,26 @@ fn cover(place: &Path, root: &Path) -> io::Result<()> {
 fn show_read_only(place: &Path) -> io::Result<()> {
     bind(place, place)?;
     make_read_only(place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hosts_mounts_are_those_of_its_first_process() {
+        let host = (Some("pid:[4026531836]"), Some("mnt:[4026531832]"), Some("mnt:[4026531832]"));
+        for (names, wanted, why) in [
+            (host, true, "a shell of the host"),
+            ((host.0, Some("mnt:[4026532201]"), host.2), false, "mounts of its own"),
+            ((Some("pid:[4026532202]"), host.1, host.2), false, "a container's own process 1"),
+            ((None, None, host.2), false, "a container that was entered by its mounts alone"),
+            ((host.0, host.1, None), false, "a user who may not look at process 1"),
+            ((host.0, None, None), false, "nothing can be read"),
+        ] {
+            let [processes, own, first] =
+                [names.0, names.1, names.2].map(|name| name.map(Path::new));
+            assert_eq!(are_the_hosts(processes, own, first), wanted, "{why}");
+        }
+    }
 }

@@ -44,6 +44,11 @@ impl Namespaces {
         Some(Self(flags))
     }
 
+    /// Whether mounts are its own.
+    pub fn has_mount(self) -> bool {
+        self.0.contains(UnshareFlags::NEWNS)
+    }
+
     /// Whether a child is the first that lives in them.
     pub fn has_pid(self) -> bool {
         self.0.contains(UnshareFlags::NEWPID)
@@ -260,6 +265,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "madvise(2)")]
     fn what_was_written_to_is_not_given_back() {
         let maps = "\
 7000-9000 r--p 00000000 fe:00 5383155                    /agent

@@ -12,6 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use libc::c_int;
+use virtoll_clock::monotonic_ns;
 
 use crate::pacing::{BATCH_FRAMES, FrameSender};
 use crate::sys::{checked, set_option};
@@ -24,8 +25,34 @@ const RING_ENTRIES: u32 = 128;
 /// The kernel frees the queue of a socket that was closed a little later.
 const BIND_TRIES: u32 = 1_000;
 const BIND_WAIT: Duration = Duration::from_millis(1);
-/// So many send calls without progress and the frames that wait count as refused.
+/// So many send calls without progress and sending is given up.
 const MOST_IDLE_CALLS: u32 = 1_000_000;
+
+/// So long without a frame that comes back. A path that delays frames holds them for as long as it delays.
+const MOST_IDLE_NS: u64 = 10_000_000_000;
+
+/// A wait for frames that come back, which ends where none does.
+struct Returning {
+    /// When the last one came back, or the wait began.
+    since_ns: u64,
+}
+
+impl Returning {
+    /// Looks at the clock; `came` says whether a frame has come back since the last look.
+    ///
+    /// # Errors
+    /// None has for too long.
+    fn look(&mut self, came: bool, now_ns: u64) -> io::Result<()> {
+        if came {
+            self.since_ns = now_ns;
+        }
+        if now_ns.saturating_sub(self.since_ns) < MOST_IDLE_NS {
+            return Ok(());
+        }
+        let sentence = "AF_XDP: for 10 s the interface gave back no frame that it had taken";
+        Err(io::Error::new(io::ErrorKind::TimedOut, sentence))
+    }
+}
 
 struct Mapping {
     memory: *mut u8,
@@ -198,10 +225,23 @@ impl Sender {
             let moved = self.sending.consumer().load(Ordering::Acquire) != before;
             idle = if moved { 0 } else { idle + 1 };
             if idle > MOST_IDLE_CALLS {
-                return Err(io::Error::from(io::ErrorKind::TimedOut));
+                let sentence = "AF_XDP: the kernel took no frame from the ring in a million calls";
+                return Err(io::Error::new(io::ErrorKind::TimedOut, sentence));
             }
             self.reap();
         }
+    }
+
+    /// Waits until there is room for a batch.
+    #[cold]
+    fn wait_for_places(&mut self) -> io::Result<()> {
+        let mut returning = Returning { since_ns: monotonic_ns() };
+        while self.free.len() < BATCH_FRAMES {
+            let before = self.free.len();
+            self.reap();
+            returning.look(self.free.len() > before, monotonic_ns())?;
+        }
+        Ok(())
     }
 }
 
@@ -226,8 +266,8 @@ impl FrameSender for Sender {
         let produced = first.wrapping_add(count as u32);
         self.sending.producer().store(produced, Ordering::Release);
         let refused = self.flush(produced)?;
-        while self.free.len() < BATCH_FRAMES {
-            self.reap();
+        if self.free.len() < BATCH_FRAMES {
+            self.wait_for_places()?;
         }
         Ok(count - refused.min(count))
     }
@@ -271,4 +311,20 @@ fn bind(socket: &OwnedFd, interface: u32) -> io::Result<()> {
         }
     }
     Err(io::Error::from_raw_os_error(libc::EBUSY))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_ends_ten_seconds_after_the_last_frame_that_came_back() {
+        let mut returning = Returning { since_ns: 5 };
+        assert!(returning.look(false, 10_000_000_004).is_ok());
+        assert!(returning.look(true, 10_000_000_005).is_ok(), "one has come");
+        assert!(returning.look(false, 20_000_000_004).is_ok());
+        let ended = returning.look(false, 20_000_000_005).unwrap_err();
+        assert_eq!(ended.kind(), io::ErrorKind::TimedOut);
+        assert!(ended.to_string().contains("gave back no frame"), "{ended}");
+    }
 }
