@@ -34,7 +34,8 @@ from tests.support.wheels import tracked
 _PROGRAMS = ("iproute2", "util-linux", "mount", "kmod", "procps", "runc", "crun")
 _ENGINES = ("podman", "docker.io", "lxc", "systemd-container", "conmon", "uidmap", "iptables")
 _CLIENT = "docker-cli"  # in docker.io up to Debian 12
-_BARE = ("iproute2", "util-linux", "mount", "kmod", "runc", "crun")
+# Busybox does the rest, also as /bin/sh; bash is what a machine takes commands by (``emulated.py``).
+_BARE = ("bash", "iproute2", "util-linux", "mount", "kmod", "runc", "crun")
 PAIRS = (
     ("5.10", "debian-12"),
     ("6.1", "debian-12"),
@@ -255,7 +256,8 @@ class _Trial:
 
     def _doctor(self) -> None:
         found = self._do("virtoll doctor --json")
-        platforms = json.loads(found.text[found.text.index("{") :])["platforms"]
+        every = json.loads(found.text[found.text.index("{") :])["platforms"]
+        platforms = [one for one in every if one["family"] != "model"]
         works = [one["platform"] for one in platforms if one["available"]]
         self.row.doctor = f"{len(works)} of {len(platforms)} work"
 

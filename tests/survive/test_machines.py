@@ -75,6 +75,13 @@ def test_a_back_end_that_does_not_work_is_told_with_its_reason() -> None:
     assert row.wire_text() == "| 5.10.0-32 | debian-12 | no: Linux 5.18 is needed | works |"
 
 
+def test_of_the_jobs_those_of_the_platforms_that_are_asked_for_are_left_out() -> None:
+    asked = machines.Asked(labels=["runc-small"])
+    assert asked.skipped() == ["runc-small:forward", "runc-small:superpi"]
+    assert [machines.label_of(one) for one in asked.platforms(machines._PLATFORMS)] == ["native", "runc-small"]
+    assert len(machines.Asked().platforms(machines._PLATFORMS)) == len(machines.LABELS)
+
+
 def test_docker_s_client_is_a_package_of_newer_releases() -> None:
     assert "docker-cli" not in machines.packages_of("debian-12")
     assert {"docker.io", "docker-cli"} <= {*machines.packages_of("debian-13")} & {*machines.packages_of("debian-sid")}
