@@ -21,40 +21,50 @@ rows = [json.loads(line) for line in Path(sys.argv[1], "trials.jsonl").read_text
 kept = ("trial", "platform", "workload", "status", "reason")
 print(json.dumps([{**{key: row.get(key) for key in kept}, "cpu": cpu(row)} for row in rows]))
 """
-# Each back end of the generator into a sink, each sink from the plainest generator; works: frames were counted.
+# Each back end of the generator into the sink that loads, each sink from the plainest generator; works: frames were
+# counted, and captured where they are to be. All at once, each on links of its own: a sink counts for a fixed time,
+# which is long because an emulator is slow.
 _WIRE = r"""
 import json, os, subprocess, sys
 agent, pcap = sys.argv[1], "/tmp/captured.pcap"
-def done(process, out, error, frames):
-    if process.returncode != 0:
-        return (error.strip().splitlines() or ["nothing"])[-1]
-    counted = sum(frames(json.loads(line)) for line in out.splitlines() if '"event"' not in line)
-    return None if counted else "no frame was counted"
-def generator(name):
-    asked = ["--sizes", "64", "--rates", "1", "--duration", "0.3", "--backend", name, "--json"]
-    process = subprocess.run([agent, "wire", "calibrate", *asked], capture_output=True, text=True)
-    return done(process, process.stdout, process.stderr,
-                lambda row: sum(one["forwarded_frames"] for one in row["sink"]["per_source"]))
-def sink(name, *more):
-    asked = ["--interface", "s0", "--sink", name, "--duration", "5", "--json", *more]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen([agent, "wire", "receive", *asked], **pipes) as process:
-        opened = process.stdout.readline()
-        if opened:
-            to = ["--destination-mac", "02:00:00:00:00:02", "--source", "10.0.0.1", "--destination", "10.0.0.2"]
-            rate = ["--rate-frames", "100", "--duration", "0.5", "--backend", "af-packet"]
-            subprocess.run([agent, "wire", "send", "--interface", "g0", *to, *rate], capture_output=True, check=True)
-        out, error = process.communicate()
-    why = done(process, opened + out, error, lambda row: row["source"]["forwarded_frames"])
-    return why or ("nothing was captured" if more and os.path.getsize(pcap) <= 24 else None)
-ends = ["address", "02:00:00:00:00:01", "type", "veth", "peer", "name", "s0", "address", "02:00:00:00:00:02"]
-subprocess.run(["ip", "link", "add", "g0", *ends], check=True)
-for name in ("g0", "s0"):
-    subprocess.run(["ip", "link", "set", name, "up"], check=True)
-found = {name: generator(name) for name in ("live-frames", "af-xdp", "af-packet")}
-found |= {"sink xdp": sink("xdp"), "sink xdp with a capture": sink("xdp", "--pcap", pcap)}
-found |= {"sink tpacket": sink("tpacket")}
-print(json.dumps(found))
+CASES = {name: (name, "auto", []) for name in ("live-frames", "af-xdp", "af-packet")}
+CASES |= {f"sink {name}": ("af-packet", name, []) for name in ("xdp", "tpacket")}
+CASES["sink xdp with a capture"] = ("af-packet", "xdp", ["--pcap", pcap])
+def started(*words):
+    return subprocess.Popen([agent, "wire", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def last(text):
+    return (text.strip().splitlines() or ["it said nothing"])[-1]
+def linked(number):
+    ends = [(f"g{number}", f"02:00:00:00:01:0{number}"), (f"s{number}", f"02:00:00:00:02:0{number}")]
+    (near, address), (far, other) = ends
+    pair = [near, "address", address, "type", "veth", "peer", "name", far, "address", other]
+    subprocess.run(["ip", "link", "add", *pair], check=True)
+    for name, _ in ends:
+        subprocess.run(["ip", "link", "set", name, "up"], check=True)
+    return ends
+def receiving(link, sink, more):
+    return started("receive", "--interface", link[1][0], "--sink", sink, "--duration", "40", "--json", *more)
+def sending(link, generator):
+    to = ["--destination-mac", link[1][1], "--source", "10.0.0.1", "--destination", "10.0.0.2"]
+    rate = ["--rate-frames", "100", "--duration", "0.5", "--backend", generator]
+    return started("send", "--interface", link[0][0], *to, *rate)
+def why_not(receiver, sender, captures):
+    out, error = receiver.communicate()
+    if sender is None or receiver.returncode:
+        return last(error)
+    said = sender.communicate()[1]
+    if sender.returncode:
+        return last(said)
+    if not json.loads(out)["source"]["forwarded_frames"]:
+        return "no frame was counted"
+    return "nothing was captured" if captures and os.path.getsize(pcap) <= 24 else None
+links = [linked(number) for number in range(len(CASES))]
+receivers = [receiving(link, sink, more) for link, (_, sink, more) in zip(links, CASES.values())]
+opened = [bool(one.stdout.readline()) for one in receivers]  # each says when it counts
+plans = zip(links, CASES.values(), opened)
+senders = [sending(link, generator) if counts else None for link, (generator, _, _), counts in plans]
+ended = zip(CASES.items(), receivers, senders)
+print(json.dumps({name: why_not(one, sender, more) for (name, (_, _, more)), one, sender in ended}))
 """
 STATE = r"""
 cat /sys/fs/cgroup/cgroup.subtree_control; find /sys/fs/cgroup -mindepth 1 -type d | sort
@@ -85,7 +95,8 @@ def told(group):
     with open(f"{group}/memory.events") as file:
         return " ".join(file.read().split())
 while True:
-    for group in glob.glob("/sys/fs/cgroup/virtoll-*/*runc-small*"):
+    groups = glob.glob("/sys/fs/cgroup/virtoll-*/*runc-small*")
+    for group in groups:
         try:
             with open(f"{group}/memory.current") as file:
                 used = int(file.read())
@@ -103,7 +114,7 @@ while True:
                 print(now, flush=True)
         except OSError:
             pass
-    time.sleep(0.005)
+    time.sleep(0.02 if groups else 0.5)
 """
 AS_USER = (
     "echo $$ >/sys/fs/cgroup/user.slice/mine/shell/cgroup.procs; cd /home/someone; "

@@ -119,7 +119,7 @@ HEAD = (
     "has not | wrong |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
 )
 WIRE_HEAD = (
-    "| kernel | root | live-frames | af-xdp | af-packet | sink xdp | sink xdp with a capture | sink tpacket |\n"
+    "| kernel | root | live-frames | af-xdp | af-packet | sink xdp | sink tpacket | sink xdp with a capture |\n"
     "| --- | --- | --- | --- | --- | --- | --- | --- |"
 )
 
