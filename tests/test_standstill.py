@@ -15,6 +15,7 @@ from tests.support import experiments, machine
 from virtoll.campaign import live_guest, standstill
 from virtoll.campaign.pipeline import measure
 from virtoll.campaign.progress import SilentProgress
+from virtoll.errors import GuestDied
 from virtoll.lab import residue
 from virtoll.lab.cgroups import Group, Limits, detect, make_group, memory_kills
 from virtoll.lab.inside import wait_until
@@ -117,10 +118,11 @@ def out_of_memory(group: Group) -> None:
 
 
 @pytest.mark.root
+@pytest.mark.parametrize("dies", [False, True])
 def test_a_trial_whose_guest_lost_a_process_for_want_of_memory_fails_and_says_so(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, process: subprocess.Popen[bytes], group: Group
+    dies: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, process: subprocess.Popen[bytes], group: Group
 ) -> None:
-    """The guest, a model, has a real process in a real cgroup, and lives on; another one of it is killed."""
+    """The guest, a model, has a real process in a real cgroup; another one of it is killed, with which it may die."""
     for file in group.process_files:
         file.write_text(str(process.pid), encoding="ascii")
     (folder, before), *others = memory_kills([process.pid, process.pid]).items()
@@ -132,6 +134,8 @@ def test_a_trial_whose_guest_lost_a_process_for_want_of_memory_fails_and_says_so
         if not trials:
             out_of_memory(group)
         trials.append(len(trials))
+        if dies and len(trials) == 1:
+            raise GuestDied("model/0 ended while it was needed")
         return measured(job, bench)
 
     monkeypatch.setattr(live_guest, "_pids", lambda _: (process.pid, 2**22 + 1))
@@ -141,6 +145,7 @@ def test_a_trial_whose_guest_lost_a_process_for_want_of_memory_fails_and_says_so
     first, second = RunFolder.open(tmp_path / "run").trials()
     assert (first.status, second.status) == ("failed", "ok"), "what was lost before a trial is not its own"
     assert first.reason is not None
+    assert ("ended while it was needed: the kernel" in first.reason) is dies
     assert "the kernel killed processes of it for want of memory while it was measured: 1;" in first.reason
     assert memory_kills([process.pid]) == {folder: 1}
 

@@ -7,9 +7,8 @@ Must not: start or end guests, which ``fleet.py`` does.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from virtoll.agent.client import TrafficAgents
 from virtoll.agent.operations.session import ClocksRequest
@@ -19,9 +18,9 @@ from virtoll.campaign.data_directory import DataKeeper
 from virtoll.campaign.pinning import Pinning
 from virtoll.campaign.requirements import why_not_in_memory
 from virtoll.campaign.standstill import watched
-from virtoll.errors import AgentError, GuestError, NeighbourFailed
+from virtoll.errors import AgentError, GuestDied, GuestError, NeighbourFailed
 from virtoll.host.guest_usage import CpuAround, cpu_around, pids_of
-from virtoll.lab.cgroups import memory_kills
+from virtoll.lab.cgroups import memory_kills, memory_kills_since
 from virtoll.lab.network import GuestNetwork
 from virtoll.platforms.base import Guest
 from virtoll.platforms.host import Site
@@ -173,26 +172,24 @@ def running(guests: Sequence[LiveGuest], who: Callable[[int], str] | None = None
         peer = () if local is None else (local.peer_pid,)
         before = {number: memory_kills(pids) for number, pids in own.items()}
         with watched([*peer, *(pid for pids in own.values() for pid in pids)]) as stopped:
-            yield
+            try:
+                yield
+            except GuestDied as error:
+                if killed := sum(map(memory_kills_since, before.values())):
+                    raise GuestDied(f"{error}: {_KILLED.format(killed)}") from error
+                raise
         if stopped.intersection(peer):
             raise NeighbourFailed("the network peer", GuestError(_STOPPED))
         for number, live in numbered:
             with blamed(number):
-                _refuse_killed(live, before[number], own[number])
+                if killed := memory_kills_since(before[number]):
+                    raise GuestError(f"{live.boot}: {_KILLED.format(killed)}")
                 live.guest.agent.ask(ClocksRequest())
                 if stopped.intersection(own[number]):
                     raise GuestError(f"{live.boot}: {_STOPPED}")
         for number, live in numbered:
             with blamed(number):
                 live.guest.park()
-
-
-def _refuse_killed(live: LiveGuest, before: Mapping[Path, int], pids: Sequence[int]) -> None:
-    """``GuestError`` where the kernel has killed more of the guest's processes for want of memory than ``before``."""
-    after = memory_kills(pids)
-    killed = sum(after[folder] - count for folder, count in before.items() if folder in after)
-    if killed > 0:
-        raise GuestError(f"{live.boot}: {_KILLED.format(killed)}")
 
 
 def _pids(guest: Guest) -> tuple[int, ...]:

@@ -195,6 +195,15 @@ def memory_kills(pids: Iterable[int]) -> dict[Path, int]:
     return found
 
 
+def memory_kills_since(before: Mapping[Path, int]) -> int:
+    """How many more it has killed in these groups; of a group that is gone nothing is known."""
+    killed = 0
+    for folder, count in before.items():
+        with contextlib.suppress(OSError, ValueError):
+            killed += _memory_kills_in(folder) - count
+    return killed
+
+
 def _memory_kills_in(folder: Path) -> int:
     """Of v2 before Linux 5.2 also those of the groups below, which v1 and a group's local events have not."""
     names = ("memory.events.local", "memory.events", "memory.oom_control")
