@@ -88,6 +88,26 @@ def test_root_installs_what_is_missing(bare_machine: Path, monkeypatch: pytest.M
     assert called == [" ".join(packages.install_command(setup.needed_packages(os.uname().machine))[1:])]
 
 
+def test_what_apt_names_after_its_lists_were_fetched_is_installed_too(
+    bare_machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Docker's client, a package of its own from Debian 13 on: a new machine has no lists that say so."""
+    fetched, called = bare_machine / "fetched", bare_machine / "called"
+    for name, body in {
+        "apt-cache": f"[ ! -e {fetched} ] || echo an archive",
+        "apt-get": f'echo "$@" >> {called}\n[ "$1" != update ] || : > {fetched}\n[ -e {fetched} ]',
+    }.items():
+        (bare_machine / name).write_text(f"#!/bin/sh\n{body}\n", encoding="ascii")
+        (bare_machine / name).chmod(0o755)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert setup.main(["--platforms", "--only", "packages"]) == 0
+    first, update, again, later = called.read_text(encoding="ascii").splitlines()
+    assert (first, update) == (again, "update")
+    assert "docker.io" in first.split()
+    assert "docker-cli" not in first.split()
+    assert later == " ".join(packages.install_command(["docker-cli"])[1:])
+
+
 def test_what_tests_need_is_installed_without_its_services(bare_machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (bare_machine / "apt-get").write_text(
         f'#!/bin/sh\necho "${{SYSTEMD_OFFLINE:-0}} $@" >> {bare_machine}/called\n', encoding="ascii"

@@ -91,6 +91,35 @@ def test_an_installation_that_fails_twice_names_its_command(debian: Path, monkey
     assert [line.split()[0] for line in calls(debian, "apt-get")] == ["install", "update", "install"]
 
 
+def test_a_package_of_newer_releases_is_asked_for_where_apt_has_it(
+    debian: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Docker's client: in ``docker.io`` up to Debian 12, in ``docker-cli`` from 13 on. apt refuses unknown names."""
+    assert packages.missing_packages(["docker-cli", "docker.io", "lxc"]) == ("docker.io", "lxc")
+    assert packages.how_to_install("docker.io", "docker-cli") == "apt-get install docker.io"
+    assert packages.how_to_install("docker.io", "docker-cli", here=False).startswith("install docker.io and docker-cli")
+    program(debian, "apt-cache", 'echo "$2 | 26.1 | an archive"')
+    assert packages.missing_packages(["docker-cli", "docker.io"]) == ("docker-cli", "docker.io")
+    assert packages.how_to_install("docker.io", "docker-cli") == "apt-get install docker.io docker-cli"
+    assert calls(debian, "apt-cache") == ["madison docker-cli"] * 2
+    setup(platforms=True, print_only=True)
+    assert {"docker-cli", "docker.io", "lxc"} <= set(capsys.readouterr().out.split())
+
+
+def test_what_apt_names_after_its_lists_were_fetched_is_installed_too(
+    debian: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(debian, "apt-cache", f"[ ! -e {debian}/fetched ] || echo an archive")
+    program(debian, "apt-get", f"if [ $1 = update ]; then : >{debian}/fetched; else [ -e {debian}/fetched ]; fi")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr("virtoll.cli.setup._build_gvisor", lambda: None)
+    setup(platforms=True)
+    asked = [line.split() for line in calls(debian, "apt-get")]
+    assert [words[0] for words in asked] == ["install", "update", "install", "install", "install"]
+    assert "docker-cli" not in asked[2]
+    assert asked[4][-1] == "docker-cli"
+
+
 def test_without_apt_the_programs_are_named_with_their_purpose(host: Path, capsys: pytest.CaptureFixture[str]) -> None:
     program(host, "pacman", "exit 1")
     program(host, "ip", "exit 0")

@@ -1,10 +1,11 @@
-"""Who is stopped while it is measured is found, by its own process's state."""
+"""Who is stopped while it is measured is found, and who lost a process to the kernel's memory killer."""
 
 from __future__ import annotations
 
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,9 @@ from tests.support import experiments, machine
 from virtoll.campaign import live_guest, standstill
 from virtoll.campaign.pipeline import measure
 from virtoll.campaign.progress import SilentProgress
+from virtoll.errors import GuestDied
+from virtoll.lab import residue
+from virtoll.lab.cgroups import Group, Limits, detect, make_group, memory_kills
 from virtoll.lab.inside import wait_until
 from virtoll.runfolder.store import RunFolder
 from virtoll.workloads.base import Bench, Measurement
@@ -22,6 +26,11 @@ from virtoll.workloads.superpi import SuperPi
 REAL = Path("/proc")
 IS_STOPPED = standstill.is_stopped  # one test counts how often it is called
 JOB = {"workload": "superpi", "digits": 1000}
+MIB = 2**20
+HOG = (
+    "import os, sys; open('/proc/self/oom_score_adj', 'w').write('1000');"
+    "[open(name, 'w').write('0') for name in sys.argv[1:]]; kept = [bytearray(1 << 20) for _ in range(256)]"
+)
 
 
 @pytest.fixture
@@ -87,6 +96,58 @@ def test_a_trial_whose_guest_was_stopped_fails_and_says_so(
     assert (first.status, second.status) == ("failed", "ok")
     assert first.reason is not None
     assert "it was stopped (SIGSTOP) while it was measured; what it did is not known" in first.reason
+
+
+@pytest.fixture
+def group() -> Iterator[Group]:
+    """A cgroup as of a guest with little memory."""
+    if "memory" not in detect().controllers:
+        pytest.skip("this host has no memory controller")
+    record, lock = residue.create_record()
+    made = make_group(record.lab_id, "guest", Limits(memory_bytes=64 * MIB))
+    yield made
+    made.remove()
+    os.close(lock)
+    residue.sweep(record)
+
+
+def out_of_memory(group: Group) -> None:
+    """A process more in the group that takes more than it has; the kernel kills it."""
+    files = map(str, group.process_files)
+    assert subprocess.run([sys.executable, "-c", HOG, *files], check=False).returncode == -signal.SIGKILL
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_trial_whose_guest_lost_a_process_for_want_of_memory_fails_and_says_so(
+    dies: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, process: subprocess.Popen[bytes], group: Group
+) -> None:
+    """The guest, a model, has a real process in a real cgroup; another one of it is killed, with which it may die."""
+    for file in group.process_files:
+        file.write_text(str(process.pid), encoding="ascii")
+    (folder, before), *others = memory_kills([process.pid, process.pid]).items()
+    assert (folder.name, before, others) == ("guest", 0, [])
+    trials: list[int] = []
+    measured = SuperPi.measure
+
+    def starved_once(job: SuperPi, bench: Bench) -> Measurement:
+        if not trials:
+            out_of_memory(group)
+        trials.append(len(trials))
+        if dies and len(trials) == 1:
+            raise GuestDied("model/0 ended while it was needed")
+        return measured(job, bench)
+
+    monkeypatch.setattr(live_guest, "_pids", lambda _: (process.pid, 2**22 + 1))
+    monkeypatch.setattr(SuperPi, "measure", starved_once)
+    wanted = experiments.parsed(platforms=[experiments.fake("model")], baseline="model", workloads=[JOB], blocks=2)
+    measure(wanted, tmp_path / "run", ["virtoll"], SilentProgress())
+    first, second = RunFolder.open(tmp_path / "run").trials()
+    assert (first.status, second.status) == ("failed", "ok"), "what was lost before a trial is not its own"
+    assert first.reason is not None
+    assert ("ended while it was needed: the kernel" in first.reason) is dies
+    assert "the kernel killed processes of it for want of memory while it was measured: 1;" in first.reason
+    assert memory_kills([process.pid]) == {folder: 1}
 
 
 def test_who_is_traced_stands_still_as_it_works(tmp_path: Path) -> None:

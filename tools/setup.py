@@ -97,6 +97,14 @@ def install_packages(needed: Sequence[str], *, root: bool) -> None:
         return
     if not root:
         raise SetupError(host_packages().missing_sentence(missing), 2)
+    install_by_apt(missing)
+    later = [name for name in missing_packages(needed) if name not in missing]
+    if later:  # apt's lists had them only after they were fetched
+        install_by_apt(later)
+
+
+def install_by_apt(missing: Sequence[str]) -> None:
+    """What measuring needs first; then, without their services, what tests need."""
     measuring = [name for name in missing if name not in DEV_PACKAGES]
     for names, more in ((measuring, {}), ([*set(missing) - set(measuring)], NO_SERVICES)):
         if not names:

@@ -18,8 +18,9 @@ from virtoll.campaign.data_directory import DataKeeper
 from virtoll.campaign.pinning import Pinning
 from virtoll.campaign.requirements import why_not_in_memory
 from virtoll.campaign.standstill import watched
-from virtoll.errors import AgentError, GuestError, NeighbourFailed
+from virtoll.errors import AgentError, GuestDied, GuestError, NeighbourFailed
 from virtoll.host.guest_usage import CpuAround, cpu_around, pids_of
+from virtoll.lab.cgroups import memory_kills, memory_kills_since
 from virtoll.lab.network import GuestNetwork
 from virtoll.platforms.base import Guest
 from virtoll.platforms.host import Site
@@ -28,6 +29,7 @@ from virtoll.runfolder.scale import ScalePoint
 from virtoll.workloads.base import Bench, DataDirectory, Needs
 
 _STOPPED = "it was stopped (SIGSTOP) while it was measured; what it did is not known"
+_KILLED = "the kernel killed processes of it for want of memory while it was measured: {}; give its guest more memory"
 
 
 @dataclass(frozen=True)
@@ -150,8 +152,9 @@ def running(guests: Sequence[LiveGuest], who: Callable[[int], str] | None = None
     """Let guests of one host run for the length of the context; parked again after an orderly end only.
 
     They must answer at both ends: frames that a dead guest did not forward are not frames that were lost. Neither they
-    nor the peer may have been stopped meanwhile (``standstill``). ``who``: one of several in words, by its number from
-    1, where one that fails is to be named.
+    nor the peer may have been stopped meanwhile (``standstill``), and none of their processes may have been killed for
+    want of memory: what is left may go on with less work. ``who``: one of several in words, by its number from 1, where
+    one that fails is to be named.
     """
 
     numbered = list(enumerate(guests, start=1))
@@ -167,12 +170,20 @@ def running(guests: Sequence[LiveGuest], who: Callable[[int], str] | None = None
         own = {number: _pids(live.guest) for number, live in numbered}
         local = guests[0].site.network.local
         peer = () if local is None else (local.peer_pid,)
+        before = {number: memory_kills(pids) for number, pids in own.items()}
         with watched([*peer, *(pid for pids in own.values() for pid in pids)]) as stopped:
-            yield
+            try:
+                yield
+            except GuestDied as error:
+                if killed := sum(map(memory_kills_since, before.values())):
+                    raise GuestDied(f"{error}: {_KILLED.format(killed)}") from error
+                raise
         if stopped.intersection(peer):
             raise NeighbourFailed("the network peer", GuestError(_STOPPED))
         for number, live in numbered:
             with blamed(number):
+                if killed := memory_kills_since(before[number]):
+                    raise GuestError(f"{live.boot}: {_KILLED.format(killed)}")
                 live.guest.agent.ask(ClocksRequest())
                 if stopped.intersection(own[number]):
                     raise GuestError(f"{live.boot}: {_STOPPED}")

@@ -130,11 +130,11 @@ def install_commands(debian: Sequence[str]) -> list[str]:
     if kind is None or not debian:
         return []
     before = [] if is_host_root() else ["sudo"]
+    names, _ = packages.names_for(kind, debian)
     if kind == "apt":
         all_needed = [one.name for one in packages.needed(platform.machine(), platforms=True)]
-        if set(packages.missing_packages(all_needed)) == set(debian):
+        if set(packages.missing_packages(all_needed)) == set(names):
             return [" ".join([*before, this_program(), "setup", "--platforms"])]
-    names, _ = packages.names_for(kind, debian)
     return [" ".join([*before, *packages.command_of(kind, names)])] if names else []
 
 

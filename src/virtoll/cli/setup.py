@@ -43,6 +43,9 @@ def setup(
         return
     if missing and by_apt and os.geteuid() == 0:
         _install([package.name for package in missing])
+        # What apt's lists had only after they were fetched.
+        if later := [one.name for one in _missing(needed) if one not in missing]:
+            _install(later)
         missing = ()
     _refuse_or_name(missing, tools=tools)
     # Of the debug image apt brings busybox, of the full one all tools.

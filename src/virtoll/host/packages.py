@@ -28,7 +28,8 @@ class Names(NamedTuple):
 class Package(NamedTuple):
     """A Debian package; ``programs``: those of it that are started, none where it brings files alone.
 
-    ``machines``: those that Debian has it for (``uname -m``), empty: all.
+    ``machines``: those that Debian has it for (``uname -m``), empty: all. ``newer``: whether newer releases alone have
+    it, where older ones have its programs in another package of the list.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Package(NamedTuple):
     programs: tuple[str, ...] = ()
     elsewhere: Names = Names()
     machines: tuple[str, ...] = ()
+    newer: bool = False
 
 
 def _everywhere(name: str) -> Names:
@@ -44,6 +46,7 @@ def _everywhere(name: str) -> Names:
 
 _OF_UTIL_LINUX = Names("util-linux", "util-linux", "util-linux", "util-linux")  # Alpine's brings all of its parts
 _SYSLINUX = _everywhere("syslinux")
+_DOCKER = Names("moby-engine", "docker", "docker", "docker")  # which bring daemon and client
 TO_RUN = (
     Package("ca-certificates", "package downloads over TLS", (), _everywhere("ca-certificates")),
     Package("e2fsprogs", "data directories and images as disks", ("mke2fs",), _everywhere("e2fsprogs")),
@@ -73,7 +76,8 @@ EMULATORS = {
 FOR_PLATFORMS = (
     Package("conmon", "Podman's containers", ("conmon",), _everywhere("conmon")),
     Package("crun", "containers by crun", ("crun",), _everywhere("crun")),
-    Package("docker.io", "containers by Docker", ("dockerd",), Names("moby-engine", "docker", "docker", "docker")),
+    Package("docker-cli", "containers by Docker", ("docker",), _DOCKER, newer=True),  # from Debian 13 on
+    Package("docker.io", "containers by Docker", ("dockerd",), _DOCKER),
     Package("erofs-utils", "the image as a read-only disk", ("mkfs.erofs",), _everywhere("erofs-utils")),
     Package("isolinux", "the image as a CD-ROM that boots", (), _SYSLINUX),
     # None of these four starts a service.
@@ -147,11 +151,29 @@ def parse_installed(listing: str) -> frozenset[str]:
 
 
 def missing_packages(names: Sequence[str]) -> tuple[str, ...]:
-    """Those of the Debian packages that dpkg does not know as installed; FileNotFoundError where there is no dpkg."""
+    """Those of the Debian packages that dpkg does not know as installed, and that this release has.
+
+    FileNotFoundError where there is no dpkg.
+    """
     query = ["dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n", *names, *STANDS_IN.values()]
     answer = subprocess.run(query, capture_output=True, text=True, check=False)
     installed = parse_installed(answer.stdout)
-    return tuple(name for name in names if name not in installed and STANDS_IN.get(name) not in installed)
+    return _of_this_release(name for name in names if not installed & {name, STANDS_IN.get(name)})
+
+
+def _of_this_release(names: Iterable[str]) -> tuple[str, ...]:
+    """Each once, without those of newer releases that apt's lists do not have: apt would refuse the whole command.
+
+    Before its first ``apt-get update`` a host has no lists, and knows none of them.
+    """
+    return tuple(name for name in dict.fromkeys(names) if name not in _NEWER or _in_the_lists_of_apt(name))
+
+
+def _in_the_lists_of_apt(name: str) -> bool:
+    if shutil.which("apt-cache") is None:
+        return False
+    answer = subprocess.run(["apt-cache", "madison", name], capture_output=True, text=True, check=False)
+    return bool(answer.stdout.strip())
 
 
 def manager() -> str | None:
@@ -162,9 +184,12 @@ def manager() -> str | None:
 
 
 def names_for(kind: str, debian: Iterable[str]) -> tuple[list[str], list[str]]:
-    """What a package manager calls these Debian packages, each once, and those of which its name is not certain."""
+    """What a package manager calls these Debian packages, each once, and those of which its name is not certain.
+
+    For apt those that this release has.
+    """
     if kind == "apt":
-        return list(dict.fromkeys(debian)), []
+        return list(_of_this_release(debian)), []
     known: dict[str, None] = {}
     unknown: dict[str, None] = {}
     for name in debian:
@@ -306,3 +331,4 @@ def without_programs(packages: Iterable[Package]) -> tuple[tuple[Package, tuple[
 
 
 _NAMED = {one.name: one for one in (*TO_RUN, *EMULATORS.values(), *FOR_PLATFORMS, *FOR_TOOLS)}
+_NEWER = frozenset(name for name, one in _NAMED.items() if one.newer)

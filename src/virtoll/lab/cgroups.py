@@ -14,7 +14,7 @@ import mmap
 import os
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -178,6 +178,38 @@ def charged_memory_bytes(memberships: str, below: str | None = None) -> int | No
     with contextlib.suppress(OSError, ValueError):
         return int((folder / name).read_text(encoding="ascii"))
     return None
+
+
+def memory_kills(pids: Iterable[int]) -> dict[Path, int]:
+    """How many processes of these ones' own groups the kernel has killed for want of memory so far, by group.
+
+    Whoever's limit it was, or the whole host's memory. Without those that cannot be told: no controller, or the end of
+    the process or its group.
+    """
+    layout, found = detect(), {}
+    for pid in pids:
+        with contextlib.suppress(GuestError, OSError, ValueError):
+            folder = folder_of(memberships_of(pid), "memory", layout)
+            if folder is not None and folder not in found:
+                found[folder] = _memory_kills_in(folder)
+    return found
+
+
+def memory_kills_since(before: Mapping[Path, int]) -> int:
+    """How many more it has killed in these groups; of a group that is gone nothing is known."""
+    killed = 0
+    for folder, count in before.items():
+        with contextlib.suppress(OSError, ValueError):
+            killed += _memory_kills_in(folder) - count
+    return killed
+
+
+def _memory_kills_in(folder: Path) -> int:
+    """Of v2 before Linux 5.2 also those of the groups below, which v1 and a group's local events have not."""
+    names = ("memory.events.local", "memory.events", "memory.oom_control")
+    file = next((folder / name for name in names if (folder / name).exists()), folder / names[0])
+    rows = dict(line.split() for line in file.read_text(encoding="ascii").splitlines())
+    return int(rows.get("oom_kill", ""))
 
 
 def limits_of(memberships: str, layout: Layout | None = None) -> Limits:

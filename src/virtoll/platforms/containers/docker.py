@@ -30,7 +30,7 @@ from virtoll.platforms.host import Site
 from virtoll.platforms.last_words import last_line
 
 _READY_SECONDS = 120.0
-_PACKAGE = "docker.io"
+_PACKAGES = ("docker.io", "docker-cli")  # the client is in the first one up to Debian 12
 # What a user may have set for a daemon of their own must not lead the client there.
 _CLIENT_VARIABLES = ("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_API_VERSION", "DOCKER_TLS_VERIFY", "DOCKER_CONFIG")
 
@@ -172,7 +172,7 @@ def _choose_client(site: Site, folder: Path) -> tuple[list[str], str]:
     """
     cleared = [word for name in _CLIENT_VARIABLES for word in ("--unset", name)]
     spoken: list[tuple[bool, list[str], str]] = []
-    complaint = f"docker: no client on the path; {how_to_install(_PACKAGE)}"
+    complaint = "docker: no client on the path"
     places = (Path(entry) / "docker" for entry in os.get_exec_path())
     for program in dict.fromkeys(str(path) for path in places if os.access(path, os.X_OK)):
         client = ["env", *cleared, program, "--config", f"{folder}/client", "--host", f"unix://{folder}/socket"]
@@ -180,13 +180,13 @@ def _choose_client(site: Site, folder: Path) -> tuple[list[str], str]:
         try:
             words = site.host.run([*client, "version", "--format", asked], "docker").split()
         except GuestError as error:
-            complaint = f"no docker client on the path speaks with dockerd: {error}; {how_to_install(_PACKAGE)}"
+            complaint = f"no docker client on the path speaks with dockerd: {error}"
             continue
         theirs, ours, interface = words if len(words) == 3 else ("?", "?", "?")
         version = f"Docker {ours}, client {theirs}, API {interface}"
         spoken.append((theirs != ours, client, version))
     if not spoken:
-        raise GuestError(complaint)
+        raise GuestError(f"{complaint}; {how_to_install(*_PACKAGES)}")
     _, client, version = min(spoken, key=lambda found: found[0])
     return client, version
 
@@ -237,8 +237,8 @@ class Docker(Platform[DockerParameters]):
     """Containers by Docker."""
 
     name: ClassVar[str] = "docker"
-    packages: ClassVar[tuple[str, ...]] = ("docker.io",)
-    install: ClassVar[tuple[str, ...]] = (_PACKAGE,)
+    packages: ClassVar[tuple[str, ...]] = _PACKAGES
+    install: ClassVar[tuple[str, ...]] = _PACKAGES
     without_root: ClassVar[str] = "no"
     family: ClassVar[str] = "os-level"
     validation: ClassVar[Validation] = "real"
@@ -250,16 +250,17 @@ class Docker(Platform[DockerParameters]):
 
     def probe(self, site: Site) -> Probe:
         """Start the lab's daemon and run the image's agent once in a container."""
-        for program, package in (("dockerd", _PACKAGE), (self.parameters.runtime, self.parameters.runtime)):
+        runtime = self.parameters.runtime
+        for program, brought_by in (("dockerd", _PACKAGES), ("docker", _PACKAGES), (runtime, (runtime,))):
             if shutil.which(program) is None:
-                return self.without_program(program, install=(package,))
+                return self.without_program(program, install=brought_by)
         if not site.host.is_root:
             return Probe.unusable(None, "a Docker daemon of the lab's own needs root", "run as root")
         version = None
         try:
-            runtime = site.host.run([self.parameters.runtime, "--version"], "probe").splitlines()[0]
+            its_version = site.host.run([runtime, "--version"], "probe").splitlines()[0]
             daemon = lab_daemon(site)
-            version = f"{daemon.version}, {runtime.replace(' version', '')}"
+            version = f"{daemon.version}, {its_version.replace(' version', '')}"
             with contextlib.ExitStack() as ending:
                 ending.callback(daemon.rest, "a start")
                 daemon.run(*self._run(site, None, "virtoll-probe"), "/init", "--version")
