@@ -176,7 +176,7 @@ def main(arguments: Sequence[str]) -> int:
     before, log = map(Path, arguments[1:3])
     seed, most = map(int, arguments[3:])
     for tally in replayed(bench, before.read_bytes(), entries(log), random.Random(seed), most, goes_on=True):
-        print(json.dumps({**asdict(tally), "sentences": None}))
+        print(json.dumps({**asdict(tally), "sentences": dict(tally.sentences)}))
     shutil.rmtree(place)
     return 0
 

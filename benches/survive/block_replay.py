@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import Final
 
@@ -72,17 +73,21 @@ def logged(machine: emulated.Machine, options: str, killed_after: int) -> None:
     """Have the machine log a run and what is made of it. ``killed_after``: trials, after which the run is killed."""
     put_harness(machine)
     done(machine, _LOGGING.format(options=options))
-    done(machine, f"{_PYTHON}block_inside record {killed_after}")
+    ran(machine, f"block_inside record {killed_after}")
     done(machine, _END)
 
 
-def went_on(machine: emulated.Machine, seed: int, most: int) -> list[Tally]:
-    """Tallies of states from which the run went on in the machine, ``most`` of them."""
-    words = f"/dev/vde /dev/vdd {seed} {most}"
-    said = done(machine, f"{_PYTHON}block_inside go-on {words} 2>/run/said; code=$?; cat /run/said >&2; exit $code")
+def ran(machine: emulated.Machine, words: str) -> str:
+    """What a program of this folder says in the machine; its complaints are told on the standard error."""
+    said = done(machine, f"{_PYTHON}{words} 2>/run/said; code=$?; cat /run/said; exit $code")
     print("\n".join(line for line in said.splitlines() if not line.startswith("{")), file=sys.stderr)
+    return said
+
+
+def tallies(said: str) -> list[Tally]:
+    """Of a program in the machine."""
     found = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
-    return [Tally(**{key: value for key, value in one.items() if key != "sentences"}) for one in found]
+    return [Tally(**{**one, "sentences": Counter(one["sentences"])}) for one in found]
 
 
 def row(here: Tally, there: Tally) -> str:
@@ -117,7 +122,8 @@ def main(arguments: list[str]) -> int:
         subprocess.run(["cp", "--sparse=always", before, data], check=True)
         with emulated.booted(emulated.prepare_kernel(given.kernel), disk, more=[data, log, before]) as machine:
             logged(machine, given.options, chance.randrange(1, TRIALS))
-            there = went_on(machine, given.seed, given.resumed) if given.resumed else []
+            words = f"block_inside go-on /dev/vde /dev/vdd {given.seed} {given.resumed}"
+            there = tallies(ran(machine, words)) if given.resumed else []
         own_mounts()
         warm()
         place = Path("/run")
