@@ -60,21 +60,24 @@ class Telling(SilentProgress):
 def record(bench: Bench, disk: Path, killed_after: int) -> None:
     """A run that is killed and goes on to its end, then each command that makes something of it; each once."""
     from virtoll.campaign.parts import joined_campaign, part_of
-    from virtoll.campaign.pipeline import measure
+    from virtoll.campaign.pipeline import measure, resume
     from virtoll.campaign.preview import catalogue, plan_of
     from virtoll.experiment.parse import parse_experiment
     from virtoll.runfolder.overview import writing
 
-    def work(after: int) -> None:
+    def begin(part: Path) -> None:
         experiment = parse_experiment(bench.experiment.read_text(encoding="utf-8"), bench.experiment, catalogue())
         blocks = tuple(range(BLOCKS))
         joined_campaign(disk / "c", experiment, part_of(experiment, plan_of(experiment), blocks))
-        part = disk / "c" / PART
         with writing(part):
-            measure(experiment, part, ["virtoll"], Telling(after), blocks=blocks)
+            measure(experiment, part, ["virtoll"], Telling(killed_after), blocks=blocks)
 
-    for after, code in ((killed_after, -signal.SIGKILL), (0, 0)):
-        ended = called(partial(work, after))
+    def go_on(part: Path) -> None:
+        with writing(part):
+            resume(part, Telling(0))
+
+    for work, code in ((begin, -signal.SIGKILL), (go_on, 0)):
+        ended = called(partial(work, disk / "c" / PART))
         if ended.code != code:
             raise RuntimeError(f"the run ended with {ended.code}: {ended.err}")
     virtoll("pack", disk / "c" / PART, "--output", disk / ARCHIVE, changed=bench.variables)

@@ -87,7 +87,7 @@ def _exactly(file: BinaryIO, size: int) -> bytes:
 
 
 def states(every: Sequence[Entry], chance: random.Random, others: int = 2) -> Iterator[State]:
-    """The states after each write, flush and mark: nothing lost, all lost that may be, and ``others`` at random."""
+    """The states after each write, flush and mark: none lost, all that may be, ``others`` at random; each torn too."""
     told: tuple[str, ...] = ()
     loose: list[int] = []
     for length in range(len(every) + 1):
@@ -100,11 +100,14 @@ def states(every: Sequence[Entry], chance: random.Random, others: int = 2) -> It
         yield State(length, sure, told=told)
         drawn = {frozenset(loose)}
         drawn |= {frozenset(one for one in loose if chance.random() < 0.5) for _ in range(others)}
-        for lost in sorted(drawn - {frozenset()}, key=sorted):
+        for lost in sorted(drawn, key=sorted):
+            if lost:
+                yield State(length, sure, lost, told=told)
             wide = [one for one in loose if one not in lost and len(every[one].data) > BLOCK_BYTES]
-            torn = chance.choice(wide) if wide and chance.random() < 0.5 else -1
-            blocks = len(every[torn].data) // BLOCK_BYTES if torn >= 0 else 1
-            yield State(length, sure, lost, torn, BLOCK_BYTES * chance.randrange(1, max(2, blocks)), told)
+            if wide:
+                torn = chance.choice(wide)
+                most = len(every[torn].data) // BLOCK_BYTES
+                yield State(length, sure, lost, torn, BLOCK_BYTES * chance.randrange(1, most), told)
 
 
 class Disk:
