@@ -88,6 +88,10 @@ def record(bench: Bench, disk: Path, killed_after: int) -> None:
         if done.code:
             raise RuntimeError(done.err)
         mark(f"done-{name}")
+        mark(f"over-{name}")  # what the next command would find in its way is taken away, between two tries
+        for made in disk.glob("new*"):
+            shutil.rmtree(made) if made.is_dir() else made.unlink()
+        os.sync()
 
 
 def replayed(
@@ -102,7 +106,7 @@ def replayed(
     disk = Disk(before, every)
     with mounted_image(bench, disk.at(State(len(every), len(every)))) as at:
         right = stored(at / "c" / PART)
-    found = [one for one in states(every, chance) if not goes_on or _of(one) == _RUN]
+    found = [one for one in states(every, chance) if _of(one) in ({_RUN} if goes_on else tallies)]
     if 0 < most < len(found):
         found = [found[place] for place in sorted(chance.sample(range(len(found)), most))]
     disk = Disk(before, every)
@@ -117,9 +121,9 @@ def replayed(
 
 
 def _of(state: State) -> str:
-    """What went on in a state: the last thing that was begun."""
-    begun = [one.removeprefix("begun-") for one in state.told if one.startswith("begun-")]
-    return begun[-1] if begun else _RUN
+    """What went on in a state: the last thing that was begun; nothing between two commands."""
+    names = [one.removeprefix("begun-") for one in state.told if one.startswith(("begun-", "over-"))]
+    return names[-1] if names else _RUN
 
 
 def _read(bench: Bench, content: bytearray, state: State, right: list[bytes], tally: Tally, *, goes_on: bool) -> None:
@@ -140,10 +144,9 @@ def _read(bench: Bench, content: bytearray, state: State, right: list[bytes], ta
             if wrong is not None:
                 tally.believed += 1
                 tally.wrong.append(wrong)
-            for done in (one.removeprefix("done-") for one in state.told if one.startswith("done-")):
-                if not (at / PRODUCTS[done]).exists():
-                    tally.lost += 1
-                    tally.wrong.append(f"{PRODUCTS[done]} is not there, though the command had ended")
+            if f"done-{name}" in state.told and not (at / PRODUCTS[name]).exists():
+                tally.lost += 1
+                tally.wrong.append(f"{PRODUCTS[name]} is not there, though the command had ended")
     except (OSError, subprocess.CalledProcessError) as error:
         said = getattr(error, "stderr", None) or error
         tally.wrong.append(f"the file system: {said}")

@@ -39,7 +39,7 @@ _SECONDS: Final = 1500.0
 _PYTHON: Final = "cd /root/harness && PYTHONPATH=/opt/virtoll:/root/harness python3 -m benches.survive."
 _LOGGING: Final = rf"""
 set -e
-modprobe dm-log-writes; modprobe loop
+modprobe dm-log-writes
 dmsetup create --noudevsync {LOGGED} --table "0 $(blockdev --getsz /dev/vdc) log-writes /dev/vdc /dev/vdd"
 dmsetup mknodes {LOGGED}; mount -t ext4 -o {{options}} /dev/mapper/{LOGGED} /mnt
 """
@@ -71,7 +71,6 @@ def done(machine: emulated.Machine, script: str) -> str:
 
 def logged(machine: emulated.Machine, options: str, killed_after: int) -> None:
     """Have the machine log a run and what is made of it. ``killed_after``: trials, after which the run is killed."""
-    put_harness(machine)
     done(machine, _LOGGING.format(options=options))
     ran(machine, f"block_inside record {killed_after}")
     done(machine, _END)
@@ -90,6 +89,21 @@ def tallies(said: str) -> list[Tally]:
     return [Tally(**{**one, "sentences": Counter(one["sentences"])}) for one in found]
 
 
+def gone_on(machine: emulated.Machine, seed: int, most: int) -> list[Tally]:
+    """Tallies of so many states, from which the run went on in the machine."""
+    done(machine, "modprobe loop")
+    return tallies(ran(machine, f"block_inside go-on /dev/vde /dev/vdd {seed} {most}")) if most else []
+
+
+def _made(data: Path, log: Path, before: Path) -> None:
+    """The disk that is logged, the log's, and what the former is before."""
+    for file, size in ((before, _DISK_BYTES), (log, _LOG_BYTES)):
+        with file.open("wb") as opened:
+            opened.truncate(size)
+    subprocess.run(["mke2fs", "-q", "-t", "ext4", "-b", "4096", "-J", "size=4", str(before)], check=True)
+    subprocess.run(["cp", "--sparse=always", before, data], check=True)
+
+
 def row(here: Tally, there: Tally) -> str:
     """Of the table: the states that were read here, and those from which a run went on in the machine."""
     wrong = len(here.wrong) + len(there.wrong)
@@ -106,24 +120,24 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--kernel", default="6.1", choices=emulated.KERNELS)
     parser.add_argument("--options", default="data=ordered", help="of ext4")
     parser.add_argument("--keep", type=Path, help="a folder for the log and the disk before it")
+    parser.add_argument("--again", action="store_true", help="replay the log that --keep has, and log nothing")
     given = parser.parse_args(arguments)
     emulated.needs_root()
     print(f"seed {given.seed}", flush=True)
-    chance = random.Random(given.seed)
+    chance, there = random.Random(given.seed), list[Tally]()
     with tempfile.TemporaryDirectory(dir=emulated.FILES) as made:
         folder = given.keep.resolve() if given.keep is not None else Path(made)
         folder.mkdir(parents=True, exist_ok=True)
         disk, data, log, before = (folder / name for name in ("root", "data", "log", "before"))
-        subprocess.run(["cp", "--sparse=always", root_disk("debian-12"), disk], check=True)
-        for file, size in ((before, _DISK_BYTES), (log, _LOG_BYTES)):
-            with file.open("wb") as opened:
-                opened.truncate(size)
-        subprocess.run(["mke2fs", "-q", "-t", "ext4", "-b", "4096", "-J", "size=4", str(before)], check=True)
-        subprocess.run(["cp", "--sparse=always", before, data], check=True)
-        with emulated.booted(emulated.prepare_kernel(given.kernel), disk, more=[data, log, before]) as machine:
-            logged(machine, given.options, chance.randrange(1, TRIALS))
-            words = f"block_inside go-on /dev/vde /dev/vdd {given.seed} {given.resumed}"
-            there = tallies(ran(machine, words)) if given.resumed else []
+        if not given.again:
+            _made(data, log, before)
+        if given.resumed or not given.again:
+            subprocess.run(["cp", "--sparse=always", root_disk("debian-12"), disk], check=True)
+            with emulated.booted(emulated.prepare_kernel(given.kernel), disk, more=[data, log, before]) as machine:
+                put_harness(machine)
+                if not given.again:
+                    logged(machine, given.options, chance.randrange(1, TRIALS))
+                there = gone_on(machine, given.seed, given.resumed)
         own_mounts()
         warm()
         place = Path("/run")

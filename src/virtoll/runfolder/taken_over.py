@@ -28,9 +28,9 @@ def claim(folder: int, held: int) -> None:
 
 
 def give_up(folder: int) -> bool:
-    """Forget the folder's word; whether it was still there, so that its file is this process's to remove."""
+    """Forget the folder's word; whether its file is this process's to remove: nobody else wrote another into it."""
     key = _key(os.fstat(folder))
-    kept = _is_kept(key, folder)
+    kept = key not in _words or _is_kept(key, folder)  # none: the disk had no room for it
     _words.pop(key, None)
     return kept
 
