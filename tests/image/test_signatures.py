@@ -174,7 +174,7 @@ def test_an_old_state_is_taken_where_the_hosts_apt_takes_it(
 def test_mmdebstrap_asks_how_old_the_archive_is_as_the_hosts_apt_does(asks: str, archive: Path, cache: Cache) -> None:
     recipe = Recipe("test", ("word",), variant="custom", source=expired(archive, asks).strip(), mode="chrootless")
     if asks:
-        assert prepare_tools(cache, recipe, progress=said)
+        prepare_tools(cache, recipe, progress=said)
         return
     with pytest.raises(ImageError, match="is expired"):
         prepare_tools(cache, recipe, progress=said)
