@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -119,6 +121,26 @@ def the_package(folder: Path, release: str) -> Path:
     (wheel,) = (folder / "dist").iterdir()
     made: Path = deb.make(deb.order_for(release, wheel), folder / "packages")
     return made
+
+
+@pytest.mark.extended
+@pytest.mark.network
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_the_same_wheel_gives_the_same_bytes_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In two folders, by another umask, in another time zone; the wheel's own time is another."""
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", str(EPOCH))
+    one = the_package(tmp_path, "bookworm")
+    (wheel,) = (tmp_path / "dist").iterdir()
+    elsewhere = tmp_path / "deeper" / "and" / "deeper"
+    elsewhere.mkdir(parents=True)
+    other = elsewhere / wheel.name
+    other.write_bytes(wheel.read_bytes())
+    os.utime(other, (EPOCH + 86_400, EPOCH + 86_400))
+    command = [sys.executable, "tools/deb.py", f"--wheel={other}", f"--into={elsewhere}", "--release=bookworm"]
+    environment = {**os.environ, "PYTHONPATH": "src", "TMPDIR": str(elsewhere), "TZ": "Asia/Tokyo"}
+    subprocess.run(command, cwd=REPOSITORY, env=environment, umask=0o077, check=True)
+    assert (elsewhere / one.name).read_bytes() == one.read_bytes()
 
 
 def files_of(root: Path) -> set[str]:

@@ -17,6 +17,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 PARTS = {
     "kills": "kill -9, stops, signals and lack of memory, at random moments of runs over every platform",
     "storage": "full, read-only, failing and slow disks, lost power, two controllers, a clock that is set",
+    "block_replay": "lost power by blocks: what ext4 wrote in an emulated machine, replayed to each entry of its log",
+    "nfs_share": "run folders on NFS 4.2 in an emulated machine: two clients, a server that is stopped, a lost network",
     "guests": "guests that lie, flood and forge",
     "endurance": "hours of a campaign, hundreds of guests",
     "isolation": "what root in each kind of guest may reach, tried in real guests",
@@ -37,7 +39,10 @@ def main(arguments: list[str]) -> int:
     if not asked or asked[0] not in PARTS:
         print(
             "\n".join(
-                [f"usage: python {sys.argv[0]} PART [ARGUMENT...], or all", *(f"  {n:9} {w}" for n, w in PARTS.items())]
+                [
+                    f"usage: python {sys.argv[0]} PART [ARGUMENT...], or all",
+                    *(f"  {n:12} {w}" for n, w in PARTS.items()),
+                ]
             )
         )
         return 2

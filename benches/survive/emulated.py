@@ -257,14 +257,17 @@ class Machine:
 
 
 @contextlib.contextmanager
-def booted(kernel: KernelFiles, disk: Path, *, cpus: int = 2) -> Iterator[Machine]:
-    """A machine of this kernel with this disk, which is written to; it is ended with the context."""
+def booted(kernel: KernelFiles, disk: Path, *, cpus: int = 2, more: Sequence[Path] = ()) -> Iterator[Machine]:
+    """A machine of this kernel with this disk, which is written to; it is ended with the context.
+
+    ``more``: further disks, /dev/vdc and so on.
+    """
     emulator = prepare_emulator(default_cache(), offline=False, progress=_say)
     ours, theirs = socket.socketpair()
     with tempfile.TemporaryDirectory(dir=FILES) as folder, ours:
         console = Path(folder) / "console"
         with theirs:
-            command = _command(emulator.argv, kernel, disk, cpus, theirs.fileno(), console)
+            command = _command(emulator.argv, kernel, cpus, theirs.fileno(), console) + _disks(kernel, [disk, *more])
             process = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", *command], stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),)
             )
@@ -277,20 +280,26 @@ def booted(kernel: KernelFiles, disk: Path, *, cpus: int = 2) -> Iterator[Machin
             process.wait()
 
 
-def _command(
-    emulator: Sequence[str], kernel: KernelFiles, disk: Path, cpus: int, channel: int, console: Path
-) -> list[str]:
+def _command(emulator: Sequence[str], kernel: KernelFiles, cpus: int, channel: int, console: Path) -> list[str]:
     # Without SHA instructions, and with a thread for each CPU: docs/decisions/emulator-of-nested-hosts.md.
     command = [*emulator, "-accel", "tcg,thread=multi", "-M", "q35", "-cpu", "max,-sha-ni", "-smp", str(cpus)]
     command += ["-m", f"{_MEMORY_MIB}M", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
     command += ["-chardev", f"file,id=console,path={console}", "-serial", "chardev:console", "-nic", "none"]
     command += ["-device", "virtio-serial-pci", "-chardev", f"socket,id=commands,fd={channel}"]
     command += ["-device", "virtserialport,chardev=commands", "-device", "virtio-rng-pci"]
-    for name, file, options in (("root", disk, "cache=writeback"), ("modules", kernel.modules, "readonly=on")):
-        command += ["-drive", f"if=none,id={name},format=raw,file={file},{options}"]
-        command += ["-device", f"virtio-blk-pci,drive={name}"]
     command += ["-kernel", str(kernel.image), "-initrd", str(kernel.initial)]
     return [*command, "-append", "console=ttyS0 quiet panic=-1 no_timer_check net.ifnames=0 cryptomgr.notests"]
+
+
+def _disks(kernel: KernelFiles, written: Sequence[Path]) -> list[str]:
+    """The root's disk, that of the modules, and the others, in the order in which the machine names them."""
+    disks = [(file, "cache=writeback") for file in written]
+    disks.insert(1, (kernel.modules, "readonly=on"))
+    command = []
+    for number, (file, options) in enumerate(disks):
+        command += ["-drive", f"if=none,id=disk{number},format=raw,file={file},{options}"]
+        command += ["-device", f"virtio-blk-pci,drive=disk{number}"]
+    return command
 
 
 def install_product(root: Path, wheel: Path, requirements: Path) -> None:

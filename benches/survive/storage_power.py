@@ -19,11 +19,10 @@ from benches.survive.faulty_disk import MARK, Change, Fault, mounted
 from benches.survive.forked import called
 from benches.survive.power_loss import crashes, laid_out, tree
 from benches.survive.storage_products import COMMANDS, again, prepared, run_wrong
-from benches.survive.storage_runs import BLOCKS, PART, Bench, Tally, believed_wrongly, judge, stored
+from benches.survive.storage_runs import BLOCKS, PART, Bench, Tally, judge, read_back, stored
 
 from virtoll.campaign.preview import catalogue
 from virtoll.campaign.progress import SilentProgress
-from virtoll.errors import VirtollError
 from virtoll.experiment.parse import parse_experiment
 from virtoll.experiment.plan import Trial
 from virtoll.runfolder.records import TrialRecord
@@ -76,22 +75,7 @@ def of_a_run(bench: Bench, chance: random.Random, resumed: int, *, most: int = 0
         laid_out(files, bench.empty("left"))
         part = bench.place / "left" / "c" / PART
         lost, believed = tally.lost, tally.believed
-        try:
-            there = stored(part)
-            if there != right[: len(there)]:
-                tally.believed += 1
-                tally.wrong.append("records are there that were never written so")
-            tally.lost += max(0, len(told) - len(there))
-            if (part / "manifest.json").exists():
-                tally.believed += believed_wrongly(part, tally)
-            elif told:
-                tally.lost += len(told)
-                tally.wrong.append("there is no manifest")
-        except VirtollError as error:
-            tally.lost += len(told)
-            tally.wrong.append(f"it cannot be read: {error}")
-        except OSError as error:
-            tally.wrong.append(f"it is a traceback: {error!r}")
+        read_back(part, right, len(told), tally)
         if place in go_on and (lost, believed) == (tally.lost, tally.believed):
             judge(bench, bench.place / "left" / "c", [], tally)
     return tally

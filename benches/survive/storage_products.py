@@ -21,7 +21,8 @@ from benches.survive.storage_runs import PART, Bench, Tally, whole_once
 from virtoll.errors import VirtollError
 from virtoll.experiment.parse import parse_experiment
 from virtoll.runfolder.packing import pack as packed_to
-from virtoll.runfolder.sums import WRITER, differences
+from virtoll.runfolder.sums import differences
+from virtoll.runfolder.taken_over import WRITER
 from virtoll.runfolder.unpacking import unpack
 
 ARCHIVE: Final = "run.virtoll.tar.zst"

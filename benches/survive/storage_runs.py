@@ -146,6 +146,26 @@ def judge(bench: Bench, into: Path, ends: list[Ended], tally: Tally) -> None:
     whole_once(part, tally)
 
 
+def read_back(part: Path, right: list[bytes], told: int, tally: Tally) -> None:
+    """What a reader finds after the power was lost; ``right``: the trials of the whole run, ``told``: told before."""
+    try:
+        there = stored(part)
+        if there != right[: len(there)]:
+            tally.believed += 1
+            tally.wrong.append("records are there that were never written so")
+        tally.lost += max(0, told - len(there))
+        if (part / "manifest.json").exists():
+            tally.believed += believed_wrongly(part, tally)
+        elif told:
+            tally.lost += told
+            tally.wrong.append("there is no manifest")
+    except VirtollError as error:
+        tally.lost += told
+        tally.wrong.append(f"it cannot be read: {error}")
+    except OSError as error:
+        tally.wrong.append(f"it is a traceback: {error!r}")
+
+
 def whole_once(part: Path, tally: Tally) -> None:
     """Each trial exactly once, and nothing different since the end."""
     run = RunFolder.open(part)

@@ -356,7 +356,9 @@ class _Watch:
         """An audit event; others than these are passed over."""
         if event == "open":
             path, mode, flags = arguments
-            if not isinstance(path, int) and ((flags or 0) & _WRITING or set(mode or "") & set("wax+")):
+            # os.open does not tell the folder that a name is below; the folders' comparison finds such a file.
+            below = mode is None and "/" not in os.fsdecode(path if not isinstance(path, int) else "")
+            if not (isinstance(path, int) or below) and ((flags or 0) & _WRITING or set(mode or "") & set("wax+")):
                 self._judge(path, None, "open")
         elif event in _CHANGES:
             places, at = _CHANGES[event]

@@ -1,6 +1,7 @@
 """What a mirror may not do: a small archive that is signed by a key, and what is refused of it, with nothing cached.
 
-``tests/recorded/apt`` holds it: one package, its list, and that list signed by ``ours.gpg`` and by another key.
+``tests/recorded/apt`` holds it: one package, its list, and that list signed by ``ours.gpg`` and by another key, and
+for a week of 2023 by ``expired.gpg``.
 """
 
 from __future__ import annotations
@@ -135,6 +136,48 @@ def test_what_a_mirror_changed_is_refused_in_one_sentence_and_not_kept(
     kept = [path for path in cache.home.rglob("*") if path.is_file() and path.name != "lock"]
     kept += (archive.parent / "debs").iterdir() if way is fetch_all else ()
     assert kept == []
+
+
+def expired(archive: Path, asks: str) -> str:
+    """An old state of the archive with its old signature, and whether the host's apt asks for Valid-Until; its line."""
+    shutil.copyfile(archive / "InRelease.expired", archive / "InRelease")
+    with (archive.parent / "apt.conf").open("a", encoding="ascii") as file:  # which the host's own parts would follow
+        file.write(f'Dir::Etc::Parts "{archive.parent}/none";\n{asks}')
+    source(archive, f"signed-by={archive}/expired.gpg")
+    return (archive.parent / "apt.list").read_text(encoding="ascii")
+
+
+SWITCHED_OFF = 'Acquire::Check-Valid-Until "false";\n'
+
+
+@pytest.mark.parametrize("way", [fetch, fetch_all])
+def test_an_old_state_of_the_archive_is_refused(
+    way: Callable[[Cache, Path], None], archive: Path, cache: Cache
+) -> None:
+    expired(archive, "")
+    with pytest.raises(ImageError, match="is expired"):
+        way(cache, archive.parent)
+
+
+@pytest.mark.parametrize("way", [fetch, fetch_all])
+def test_an_old_state_is_taken_where_the_hosts_apt_takes_it(
+    way: Callable[[Cache, Path], None], archive: Path, cache: Cache
+) -> None:
+    """As of a mirror of an old day, on purpose."""
+    expired(archive, SWITCHED_OFF)
+    way(cache, archive.parent)
+
+
+@pytest.mark.root
+@pytest.mark.skipif(shutil.which("mmdebstrap") is None, reason="mmdebstrap is not installed")
+@pytest.mark.parametrize("asks", ["", SWITCHED_OFF])
+def test_mmdebstrap_asks_how_old_the_archive_is_as_the_hosts_apt_does(asks: str, archive: Path, cache: Cache) -> None:
+    recipe = Recipe("test", ("word",), variant="custom", source=expired(archive, asks).strip(), mode="chrootless")
+    if asks:
+        prepare_tools(cache, recipe, progress=said)
+        return
+    with pytest.raises(ImageError, match="is expired"):
+        prepare_tools(cache, recipe, progress=said)
 
 
 @pytest.mark.root

@@ -40,7 +40,7 @@ from virtoll.runfolder.overview import overview
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.sums import SUMS, differences
 from virtoll.runfolder.unpacking import unpack
-from virtoll.runfolder.yaml_file import read_text
+from virtoll.runfolder.yaml_file import read_text, read_yaml
 
 CASES = 30
 MARKUP = "<script>alert(1)</script>"
@@ -81,6 +81,22 @@ def test_a_key_that_reads_as_the_name_of_a_type_is_told_as_a_key(key: str, where
     text = experiments.text(**({"guest": {key: 1}} if where else {key: 1}))
     with pytest.raises(UsageError, match=re.escape(f"key '{where}{key}': not known")):
         parse_experiment(text, experiments.FILE, catalogue())
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ("!!bool maybe", "bool"),
+        ("!!bool ''", "bool"),
+        ("!!int ''", "int"),
+        ("!!int '-'", "int"),
+        ("!!float '+'", "float"),
+        (f"!!float '{':'.join(['1'] * 300)}'", "float"),
+    ],
+)
+def test_a_value_that_is_none_of_its_tag_is_told_with_its_line(value: str, kind: str) -> None:
+    with pytest.raises(UsageError, match=rf"^mine: line 1: .* is read as {kind}, and is none"):
+        read_yaml(f"a: {value}\n", "mine")
 
 
 NO_FILES: dict[str, Callable[[Path], None]] = {

@@ -8,12 +8,15 @@ from __future__ import annotations
 import errno
 import os
 import random
+import struct
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from benches.survive import block_log, block_replay, nfs_share
 from benches.survive.faulty_disk import Change
 from benches.survive.power_loss import Crash, crashes, not_durable, tree
 from benches.survive.storage import ROWS
@@ -24,7 +27,8 @@ from virtoll.errors import StorageError, UsageError
 from virtoll.runfolder import jsonlines
 from virtoll.runfolder.overview import is_written, writing
 from virtoll.runfolder.packing import pack
-from virtoll.runfolder.sums import WRITER, differences, write_sums
+from virtoll.runfolder.sums import differences, write_sums
+from virtoll.runfolder.taken_over import WRITER
 
 INSIDE_LAB = False
 _LIBRARY = list(Path("/usr/lib").glob("*/libfuse3.so*"))
@@ -98,6 +102,64 @@ def test_every_legal_loss_of_a_replacement_without_a_sync_is_met() -> None:
     assert held == {b"whole", b"new"}
 
 
+FLUSH, FUA, MARK = 1, 2, 8
+
+
+def written_log(file: Path, *entries: tuple[int, int, bytes]) -> Path:
+    """A log as dm-log-writes leaves it: sector, flags, and data or the mark of each entry."""
+    parts = [struct.pack("<QQQI", 0x6A736677736872, 1, len(entries), 512).ljust(512, b"\0")]
+    for sector, flags, data in entries:
+        inline = data if flags & MARK else b""
+        sectors = 0 if inline else len(data) // 512
+        parts.append((struct.pack("<QQQQ", sector, sectors, flags, len(inline)) + inline).ljust(512, b"\0"))
+        parts.append(b"" if inline else data)
+    file.write_bytes(b"".join(parts))
+    return file
+
+
+def test_every_legal_loss_of_blocks_is_met_and_no_other(tmp_path: Path) -> None:
+    """Two writes, a flush that makes them durable, a mark, a write of two blocks, one through the cache."""
+    new, wide = b"n" * 4096, b"w" * 8192
+    log = written_log(
+        tmp_path / "log",
+        (0, 0, new),
+        (8, 0, new),
+        (0, FLUSH, b""),
+        (0, MARK, b"told-0"),
+        (16, 0, wide),
+        (0, FUA, b"f" * 4096),
+    )
+    every = block_log.entries(log)
+    assert [one.mark for one in every if one.mark] == ["told-0"]
+    disk = block_log.Disk(bytes(4 * 4096), every)
+    held: dict[tuple[str, ...], set[str]] = {}
+    for state in block_log.states(every, random.Random(1), others=20):
+        letters = "".join(chr(part[0] or 48) for part in zip(*[iter(disk.at(state))] * 4096, strict=True))
+        held.setdefault(state.told, set()).add(letters)
+    assert held[()] == {"0000", "n000", "0n00", "nn00"}, "until the flush either may be lost"
+    assert held["told-0",] == {"nn00", "nnw0", "nnww", "fn00", "fnw0", "fnww"}, (
+        "after it neither, nor what went through"
+    )
+
+
+def test_what_is_no_log_of_blocks_or_half_of_one_is_told(tmp_path: Path) -> None:
+    log = written_log(tmp_path / "log", (0, 0, b"n" * 4096))
+    whole = log.read_bytes()
+    for part, sentence in ((whole[:-1], "ends before its last entry"), (b"x" + whole[1:], "no log of dm-log-writes")):
+        log.write_bytes(part)
+        with pytest.raises(ValueError, match=sentence):
+            block_log.entries(log)
+
+
+@pytest.mark.parametrize(
+    ("name", "script"), [(name, text) for one in (block_replay, nfs_share) for name, text in one.SCRIPTS.items()]
+)
+def test_the_scripts_in_the_machine_are_ones_that_a_shell_reads(name: str, script: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(script, encoding="utf-8")
+    finished = subprocess.run(["bash", "-n", tmp_path / name], capture_output=True, text=True, check=False)
+    assert (finished.returncode, finished.stderr) == (0, "")
+
+
 def test_the_next_record_takes_the_place_of_a_torn_one_that_could_not_be_cut_off(tmp_path: Path) -> None:
     file = tmp_path / "commands.jsonl"
     jsonlines.append(file, {"a": 1})
@@ -126,6 +188,29 @@ def test_a_lock_in_the_folder_is_one_for_all_hosts(tmp_path: Path) -> None:
         write_sums(folder)
     assert sorted(path.name for path in folder.iterdir()) == ["SHA256SUMS", "trials.jsonl"]
     assert differences(folder) == ()
+
+
+def test_a_writer_whose_run_another_host_took_over_changes_nothing_more(tmp_path: Path) -> None:
+    """As over NFS after a cut: the lock is the other host's by now, and so is the word in its file."""
+    folder = tmp_path / "run"
+    with writing(folder):
+        jsonlines.append(folder / "trials.jsonl", {"trial": 0})
+        jsonlines.replace(folder / "state.json", {"state": "running"})
+        (folder / WRITER).write_bytes(b"the other's")
+        changes: tuple[Callable[[], None], ...] = (
+            lambda: jsonlines.append(folder / "trials.jsonl", {"trial": 1}),
+            lambda: jsonlines.replace(folder / "state.json", {"state": "complete"}),
+            lambda: jsonlines.remove(folder / "state.json"),
+        )
+        for change in changes:
+            with pytest.raises(StorageError, match="another process has taken this run over"):
+                change()
+    assert (folder / "trials.jsonl").read_bytes() == b'{"trial":0}\n'
+    assert "running" in (folder / "state.json").read_text(encoding="utf-8")
+    assert (folder / WRITER).read_bytes() == b"the other's", "its lock is not taken away"
+    with writing(folder):
+        jsonlines.append(folder / "trials.jsonl", {"trial": 1})
+    assert not (folder / WRITER).exists()
 
 
 def test_where_a_finished_run_has_no_room_for_its_digests_it_goes_on(tmp_path: Path) -> None:

@@ -23,7 +23,8 @@ from virtoll.runfolder import jsonlines
 from virtoll.runfolder.overview import writing
 from virtoll.runfolder.placing import placed, remove_emptied
 from virtoll.runfolder.store import RunFolder
-from virtoll.runfolder.sums import SUMS, WRITER, write_sums
+from virtoll.runfolder.sums import SUMS, write_sums
+from virtoll.runfolder.taken_over import WRITER
 
 if TYPE_CHECKING:
     from virtoll.experiment.plan import Plan

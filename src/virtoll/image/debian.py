@@ -146,9 +146,8 @@ def install(
     subordinate user ids (/etc/subuid). Raises ImageError where mmdebstrap is missing or fails.
     """
     progress(f"installing {', '.join(names)} of Debian {suite} into a folder (some minutes)")
-    # A mirror may be behind with a suite that changes each day; what it has is signed all the same.
-    signed = f" signed-by={_KEYS}" if Path(_KEYS).exists() else ""  # else by the keys that mmdebstrap knows
-    source = source or f"deb [check-valid-until=no{signed}] {_mirror()} {suite} {components}"
+    signed = f"[signed-by={_KEYS}] " if Path(_KEYS).exists() else ""  # else by the keys that mmdebstrap knows
+    source = source or f"deb {signed}{_mirror()} {suite} {components}"
     left_out = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "info", "man", "locale")]
     wanted = [*(["*/copyright"] if licences else []), *documents]
     kept = [f"--dpkgopt=path-include=/usr/share/doc/{pattern}" for pattern in wanted]
@@ -167,7 +166,7 @@ def install(
         f"--variant={variant}",
         "--format=tar",
         '--aptopt=APT::Install-Recommends "false"',
-        '--aptopt=Acquire::Check-Valid-Until "false"',
+        f'--aptopt=Acquire::Check-Valid-Until "{_asks_how_old()}"',
         '--aptopt=Acquire::GzipIndexes "false"',
         '--aptopt=Acquire::AllowInsecureRepositories "false"',
         "--dpkgopt=force-unsafe-io",
@@ -203,6 +202,15 @@ def published(lists: Path) -> dict[tuple[str, str], dict[str, str]]:
                 facts = {"architecture": fields["Architecture"], "sha256": fields["SHA256"]}
                 found[fields["Package"], fields["Version"]] = facts
     return found
+
+
+def _asks_how_old() -> str:
+    """Whether this host's apt holds an archive to its Valid-Until, as apt writes it; mmdebstrap's apt is to do as that.
+
+    Only the host's owner switches it off, as for a mirror of an old day.
+    """
+    said = run(["apt-config", "shell", "ASKS", "Acquire::Check-Valid-Until/b"]).strip()
+    return "false" if said == "ASKS='false'" else "true"
 
 
 def _mirror() -> str:
@@ -303,8 +311,7 @@ def _update(private: Path, wanted: str, progress: Progress, suites: Sequence[str
     configuration = private / "apt.conf"
     text = _APT_CONFIGURATION.format(folder=private)
     if suites:
-        # A mirror may be behind with a suite whose lists expire; what it has is signed all the same.
-        lines = [f"deb [check-valid-until=no signed-by={_KEYS}] {_mirror()} {suite} main\n" for suite in suites]
+        lines = [f"deb [signed-by={_KEYS}] {_mirror()} {suite} main\n" for suite in suites]
         (private / "sources.list").write_text("".join(lines), encoding="utf-8")
         text += _OTHER_SOURCES.format(folder=private, suite=suites[-1])
     configuration.write_text(text, encoding="utf-8")

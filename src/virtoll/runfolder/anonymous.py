@@ -28,7 +28,8 @@ from virtoll.runfolder.opened import read_whole
 from virtoll.runfolder.records import LAB_MESSAGE
 from virtoll.runfolder.stand_ins import LEAST_LETTERS, StandIns, parts_of_host, usable
 from virtoll.runfolder.store import APPENDED, RunFolder
-from virtoll.runfolder.sums import EXPLANATIONS, SUMS, WRITER, differences, is_of_the_report, write_sums
+from virtoll.runfolder.sums import EXPLANATIONS, SUMS, differences, is_of_the_report, write_sums
+from virtoll.runfolder.taken_over import WRITER
 
 LEFT_OUT: Final = "left out"
 _HOSTS: Final = frozenset({"ssh", "api", "server", "destination", "callback", "netns"})

@@ -7,6 +7,7 @@ It must not know what a record means: that is `store`.
 """
 
 import contextlib
+import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -15,6 +16,7 @@ from typing import Any, Final, Literal
 
 from virtoll.errors import RunFolderError, StorageError
 from virtoll.runfolder.opened import open_file
+from virtoll.runfolder.taken_over import is_claimed, refuse_taken_over
 
 MOST_LINE_BYTES: Final = 64 << 20
 """Of one record; an agent's longest answer has 8 MiB."""
@@ -52,6 +54,10 @@ def append(path: Path, record: Mapping[str, object]) -> None:
     try:
         before: int | None = None
         try:
+            if is_claimed(path.parent):
+                # A lock that a host lost has its later writes refused; without it they would stand amid another's.
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                refuse_taken_over(path.parent)
             before = os.fstat(descriptor).st_size
             if before and os.pread(descriptor, 1, before - 1) != b"\n":
                 before = _cut(descriptor)
@@ -162,6 +168,7 @@ def replace(path: Path, content: Mapping[str, object]) -> None:
     """Write a JSON file as `replace_text` does; StorageError where that fails."""
     text = json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
     try:
+        refuse_taken_over(path.parent)
         replace_text(path, text)
     except OSError as error:
         raise _write_failure(path, error) from error
@@ -170,6 +177,7 @@ def replace(path: Path, content: Mapping[str, object]) -> None:
 def remove(path: Path) -> None:
     """Take a file away for good where it is there; StorageError where that cannot be."""
     try:
+        refuse_taken_over(path.parent)
         path.unlink()
         sync_directory(path.parent)
     except FileNotFoundError:

@@ -25,7 +25,7 @@ from typing import Any
 from virtoll.errors import RunFolderError, StorageError
 from virtoll.runfolder.jsonlines import MOST_LINE_BYTES, loads, make_folder
 from virtoll.runfolder.opened import open_file, read_whole
-from virtoll.runfolder.sums import WRITER
+from virtoll.runfolder.taken_over import WRITER, claim, give_up
 
 _CREATED = re.compile(rb'"created_realtime_ns": ?(\d+)')
 _NAME = re.compile(rb'"run": ?"([\w.-]+)"')
@@ -143,6 +143,7 @@ def writing(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             held = _held_for_all_hosts(descriptor)
+            claim(descriptor, held)
         except (BlockingIOError, FileNotFoundError) as error:  # the latter: it has ended, and taken an empty one away
             raise RunFolderError(f"{folder}: a process writes this run now; wait for its end, or end it") from error
         except OSError as error:
@@ -154,7 +155,8 @@ def writing(folder: Path) -> Iterator[None]:
     finally:
         if held is not None:
             with suppress(OSError):
-                os.unlink(WRITER, dir_fd=descriptor)  # wherever the folder is by now
+                if give_up(descriptor):
+                    os.unlink(WRITER, dir_fd=descriptor)  # wherever the folder is by now
             os.close(held)
         if new:
             with suppress(OSError):  # it holds a run

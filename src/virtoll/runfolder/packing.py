@@ -29,7 +29,8 @@ from virtoll.errors import StorageError, UsageError
 from virtoll.runfolder import jsonlines
 from virtoll.runfolder.overview import created_ns, is_written
 from virtoll.runfolder.store import RunFolder
-from virtoll.runfolder.sums import UNDER_WAY, WRITER, is_of_the_report
+from virtoll.runfolder.sums import UNDER_WAY, is_of_the_report
+from virtoll.runfolder.taken_over import WRITER
 
 FORMAT: Final = 1
 ENDING: Final = ".virtoll.tar.zst"

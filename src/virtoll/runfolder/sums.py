@@ -15,13 +15,12 @@ from typing import Final
 from virtoll.errors import StorageError
 from virtoll.runfolder import jsonlines
 from virtoll.runfolder.opened import open_file, read_whole
+from virtoll.runfolder.taken_over import WRITER
 
 SUMS: Final = "SHA256SUMS"
 EXPLANATIONS: Final = "explain"
 UNDER_WAY: Final = ".new-"
 """What follows the name of a folder that is made anew, in that of the new one beside it."""
-WRITER: Final = ".writer"
-"""The file by which a process holds a folder (`overview.writing`): there while it does, and no part of the run."""
 _REPORT = "report"
 _READ = (".json", ".jsonl")  # what a reader takes for records
 _LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")

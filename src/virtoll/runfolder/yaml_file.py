@@ -247,7 +247,7 @@ class _Checked:
                 self.problems.append(self._whole.problem(node.start_mark, node.end_mark, said))
         except UnicodeEncodeError as error:
             raise self._wrong(node, f"{node.value[:40]!r} has half of a character; take it out") from error
-        except (ValueError, AttributeError):
+        except (ValueError, AttributeError, LookupError, ArithmeticError):  # as of PyYAML's constructors
             kind = node.tag.rsplit(":", 1)[-1]
             shown = node.value if len(node.value) <= 40 else f"{node.value[:40]}..."
             said = f"{shown!r} is read as {kind}, and is none; write it in quotes"
