@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from virtoll.cli.lab import prepare_outside
 from virtoll.cli.setup import setup
 from virtoll.errors import UsageError, VirtollError
 from virtoll.host import packages
@@ -19,6 +20,12 @@ def program(folder: Path, name: str, body: str) -> None:
     """A program of a host's; what it is called with stands in the file ``called``."""
     (folder / name).write_text(f'#!/bin/sh\necho "$0 $@" >> {folder}/called\n{body}\n', encoding="ascii")
     (folder / name).chmod(0o755)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _images() -> None:
+    """The images are there: on a host without anything none could be built."""
+    prepare_outside("tiny", "debug", kernel=True)
 
 
 @pytest.fixture
