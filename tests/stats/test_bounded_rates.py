@@ -196,6 +196,8 @@ def test_rates_of_each_source_are_set_against_each_other() -> None:
     assert bracket([starved], RateBounds(), apart=False, each=True).within == 0
     nothing = several((4000, 4000, 0), (4000, 4000, 0))
     assert bracket([nothing], RateBounds(), apart=False, each=True).within == 0
+    unseen = replace(nothing, sink=replace(nothing.sink, per_source=()))
+    assert bracket([unseen], RateBounds(), apart=False, each=True).within == 0
     assert bracket([], TENTH, apart=False, each=True) == Bracket(None, None)
 
 

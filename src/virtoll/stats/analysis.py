@@ -578,7 +578,7 @@ class _Troubles:
         for trial in data.trials:
             if trial.status != "ok":
                 where = trial.platform, trial.workload, canonical(trial.parameters)
-                self._reasons.setdefault(where, Counter()).update((f"{trial.status}: {trial.reason}",))
+                self._reasons.setdefault(where, Counter())[f"{trial.status}: {trial.reason}"] += 1
 
     def of(self, platform: str, task: Task) -> str:
         """The most frequent reason; empty where none is known."""

@@ -77,7 +77,8 @@ def _given(point: Point, apart: bool) -> float | None:
 def _least(point: Point) -> float:
     """The part of the source of which least came through."""
     parts = [one.forwarded_frames for one in point.sink.per_source]
-    return min(parts) / sum(parts) if all(parts) else 0.0
+    least = min(parts, default=0)
+    return least / sum(parts) if least else 0.0
 
 
 def _holds(point: Point, bounds: RateBounds, apart: bool) -> bool | None:

@@ -292,7 +292,7 @@ def _row(
         each=each_ns,
         together=summed,
         speedup=statistics.median(speedups) if speedups and summed is not None else None,
-        jain=median_of_known(jain([value**-1 for value in each]) for each in timed),
+        jain=median_of_known(jain([1 / value for value in each]) for each in timed),
         slowest=median_of_known(max(each) / min(each) for each in timed),
         skew=statistics.median(skews) if skews else None,
         finished_ns=median_of_known(map(_finished_ns, members)),

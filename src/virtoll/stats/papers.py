@@ -159,7 +159,7 @@ def paper_table(
     statuses: dict[tuple[str, str, str], Counter[str]] = {}
     for trial in trials:
         where = trial.platform, trial.workload, canonical(trial.parameters)
-        statuses.setdefault(where, Counter()).update((trial.status,))
+        statuses.setdefault(where, Counter())[trial.status] += 1
     missing = {}
     for platform in platforms:
         for task in tasks:
