@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -105,6 +106,27 @@ def test_what_failed_is_one_sentence_and_nothing_is_kept(
         fetched(cache)
     assert not list((cache.home / "objects").iterdir())
     assert not list((cache.home / "building").iterdir())
+
+
+def test_without_a_network_the_sentence_names_hosts_alone(
+    server: Server, cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What each address and apt said is told before it, a line each."""
+
+    def no_apt(*_: object, **__: object) -> debian.Package:
+        raise ImageError("apt's many words.")
+
+    monkeypatch.setattr(debian, "fetch_package", no_apt)
+    told: list[str] = []
+    away = server.lock("http://127.0.0.1:9/main/a.deb", "http://127.0.0.1:9/security/a.deb", "http://[::1]:9/a.deb")
+    with pytest.raises(ImageError) as raised:
+        kernel_package(cache, offline=False, progress=told.append, locked=away)
+    assert re.fullmatch(
+        rf"The guest kernel {NAME} is not available \(127\.0\.0\.1:9, \[::1\]:9 cannot be reached "
+        r"\(\[Errno \d+\] [\w ]+\); apt has none either\): check the network and http_proxy, .* another source\.",
+        str(raised.value),
+    ), raised.value
+    assert told[-1] == "by apt: apt's many words"
 
 
 def test_offline_asks_nobody_and_says_what_is_missing(server: Server, cache: Cache) -> None:

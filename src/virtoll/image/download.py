@@ -23,20 +23,33 @@ class DownloadFailed(ImageError):
     """A file was not had from an address: a clause that names the address, what was expected and what came."""
 
 
+class Unreachable(DownloadFailed):
+    """No host was reached that has the file, each for the same reason."""
+
+    def __init__(self, names: Sequence[str], hosts: Sequence[str], reason: str) -> None:
+        """``names``: what the sentence says of each, as its address or its host."""
+        super().__init__(f"{', '.join(names)} cannot be reached ({reason})")
+        self.hosts, self.reason = tuple(hosts), reason
+
+
 def download_first(urls: Sequence[str], file: Path, sha256: str) -> str:
     """Downloads from the first address that gives the file with this digest, and returns that address.
 
-    `DownloadFailed` says what failed of each.
+    `DownloadFailed` says what failed of each; `Unreachable` names the hosts alone, where that is the same of all.
     """
-    failed = []
+    failed: list[DownloadFailed] = []
     for url in urls:
         try:
             download(url, file, sha256)
         except DownloadFailed as error:
-            failed.append(str(error))
+            failed.append(error)
         else:
             return url
-    raise DownloadFailed("; ".join(failed))
+    away = [error for error in failed if isinstance(error, Unreachable)]
+    if 1 < len(away) == len(failed) and len({error.reason for error in away}) == 1:
+        hosts = list(dict.fromkeys(host for error in away for host in error.hosts))
+        raise Unreachable(hosts, hosts, away[0].reason)
+    raise DownloadFailed("; ".join(map(str, failed)))
 
 
 def download(url: str, file: Path, sha256: str) -> None:
@@ -60,6 +73,7 @@ def _pieces(url: str) -> Iterator[bytes]:
     """The content at an address, as long as the server said that it is; `DownloadFailed` says what went wrong."""
     import http.client  # these take long to import, and few runs download anything
     import urllib.error
+    import urllib.parse
     import urllib.request
 
     began, got = time.monotonic(), 0
@@ -74,7 +88,8 @@ def _pieces(url: str) -> Iterator[bytes]:
     except urllib.error.HTTPError as error:
         raise DownloadFailed(f"{url} answered {error.code} {error.reason} where a file is expected") from error
     except urllib.error.URLError as error:
-        raise DownloadFailed(f"{url} cannot be reached ({error.reason})") from error
+        host = urllib.parse.urlsplit(url).netloc
+        raise Unreachable([url], [host], str(error.reason)) from error
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise DownloadFailed(f"{url} broke off after {got} bytes ({str(error) or type(error).__name__})") from error
     if said is not None and said.isdigit() and got != int(said):

@@ -24,7 +24,7 @@ import yaml
 from virtoll.errors import ImageError, UsageError, remedy_for
 from virtoll.image import deb, debian
 from virtoll.image.cache import Cache, Progress, file_digest
-from virtoll.image.download import DownloadFailed, download_first
+from virtoll.image.download import DownloadFailed, Unreachable, download_first
 
 VARIABLE: Final = "VIRTOLL_KERNEL"
 _BY_APT: Final = "apt"
@@ -101,9 +101,12 @@ def kernel_package(
         try:
             return _by_apt(cache, offline=offline, progress=progress)
         except ImageError as second:
-            by_apt = str(second).rstrip(".")
+            by_apt = f"by apt: {str(second).rstrip('.')}"
+            if isinstance(error, Unreachable):  # apt asks the same hosts, and says it at length
+                progress(by_apt)
+                by_apt = "apt has none either"
             raise ImageError(
-                f"The guest kernel {locked.package} is not available ({error}; by apt: {by_apt}): {_REMEDY}."
+                f"The guest kernel {locked.package} is not available ({error}; {by_apt}): {_REMEDY}."
             ) from second
 
 
