@@ -75,7 +75,7 @@ _WORKLOADS: tuple[dict[str, object], ...] = (
         "cpu_milliseconds": 100,
         "cpu_rate_frames_per_second": 2000,
     },
-    {"workload": "superpi", "digits": 20_000},  # longer than some periods of a quota
+    {"workload": "superpi", "digits": 60_000},  # much longer than a period of a quota, on a fast machine too
     {"workload": "masr", "size_bytes": "32MiB"},
 )
 # Each platform starts and computes; the host, a namespace and a container forward; one container is out of memory.

@@ -29,22 +29,29 @@ _HOSTS: Final = {"one": 1, "two": 2}
 _FOREVER: Final = 2**31 - 1
 # Exported by its number 0, without checks of subtrees and of ports, written through, root as root: linux/nfsd/export.h.
 _FLAGS: Final = 0x2000 | 0x400 | 0x2
+# The kernel forgets both when its last server thread ends; rpc.mountd would be asked again.
+EXPORTS: Final = rf"""
+set -e
+cd /proc/net/rpc
+for one in {" ".join(map(str, _HOSTS.values()))}; do
+  echo "nfsd 10.9.$one.2 {_FOREVER} clients" >auth.unix.ip/channel
+done
+echo "clients {_SERVED} {_FOREVER} {_FLAGS} 65534 65534 0" >nfsd.export/channel
+echo "clients 1 \\x00000000 {_FOREVER} {_SERVED}" >nfsd.fh/channel
+"""
 SERVER: Final = rf"""
 set -e
 modprobe nfsd; modprobe nfsv4; mkdir -p {_SERVED} /var/lib/nfs/v4recovery
 mount -t nfsd nfsd /proc/fs/nfsd
 echo {LEASE_SECONDS} >/proc/fs/nfsd/nfsv4leasetime; echo {LEASE_SECONDS} >/proc/fs/nfsd/nfsv4gracetime
 for one in -2 -3 +4 -4.0 +4.1 +4.2; do echo $one >/proc/fs/nfsd/versions || true; done
-cd /proc/net/rpc
 for one in {" ".join(map(str, _HOSTS.values()))}; do
   ip link add to$one type veth peer name eth0
   ip address add 10.9.$one.1/24 dev to$one; ip link set to$one up
-  echo "nfsd 10.9.$one.2 {_FOREVER} clients" >auth.unix.ip/channel
   ip netns add client$one; ip link set eth0 netns client$one
   ip -n client$one address add 10.9.$one.2/24 dev eth0; ip -n client$one link set eth0 up
 done
-echo "clients {_SERVED} {_FOREVER} {_FLAGS} 65534 65534 0" >nfsd.export/channel
-echo "clients 1 \\x00000000 {_FOREVER} {_SERVED}" >nfsd.fh/channel
+{EXPORTS}
 echo "tcp 2049" >/proc/fs/nfsd/portlist
 echo 4 >/proc/fs/nfsd/threads
 """
@@ -152,6 +159,7 @@ def restarted(bench: Bench, chance: random.Random, tally: Tally) -> None:
     tally.hit += _until_told(process, chance.randrange(1, TRIALS - 2))
     _server(0)
     time.sleep(chance.random() * 2)
+    subprocess.run(["bash", "-c", EXPORTS], check=True)
     Path("/proc/fs/nfsd/portlist").write_text("tcp 2049\n", encoding="ascii")
     _server(4)
     second = ended(_block(bench, "two"))
