@@ -39,7 +39,8 @@ const KEY: Key = Key::new(*b"sixteen bytes of");
 /// What a frame holds of a send time.
 const SENT_MASK: u64 = (1 << 40) - 1;
 
-fn repr(frame_bytes: usize) -> TestFrameRepr {
+/// A whole frame between two hosts; a test changes what it is about.
+pub fn repr(frame_bytes: usize) -> TestFrameRepr {
     TestFrameRepr {
         source_mac: MacAddress([2, 0, 0, 0, 0, 1]),
         destination_mac: MacAddress([2, 0, 0, 0, 0, 2]),

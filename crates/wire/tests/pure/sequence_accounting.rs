@@ -1,14 +1,14 @@
 //! The books under a path that loses, duplicates and reorders frames, against a plain model of what it did.
 
 use std::collections::HashSet;
-use std::net::Ipv4Addr;
 
 use proptest::prelude::*;
-use virtoll_wire::MacAddress;
 use virtoll_wire::frame::{Key, TestFrameRepr};
 use virtoll_wire::sequence_accounting::{
     Arrival, Books, Expectation, Ports, SourceArrivals, SourceBook,
 };
+
+use crate::frames;
 
 const TRIAL: u16 = 9;
 const FRAME_BYTES: usize = 64;
@@ -16,19 +16,13 @@ const KEY: Key = Key::new([7; 16]);
 
 fn repr(trial: u16, source: u8, sequence: u64) -> TestFrameRepr {
     TestFrameRepr {
-        source_mac: MacAddress([2, 0, 0, 0, 0, 1]),
-        destination_mac: MacAddress([2, 0, 0, 0, 0, 2]),
-        vlan: None,
-        source_address: Ipv4Addr::new(10, 1, 0, 1).into(),
-        destination_address: Ipv4Addr::new(10, 2, 0, 1).into(),
         source_port: 1_000 + u16::from(source),
         destination_port: 2_000,
         trial,
         source,
         sequence,
         sent_monotonic_ns: sequence * 10,
-        timed: true,
-        frame_bytes: FRAME_BYTES,
+        ..frames::repr(FRAME_BYTES)
     }
 }
 
