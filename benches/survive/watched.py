@@ -324,10 +324,13 @@ def _be_the_command(
     except BaseException:  # noqa: BLE001 - whatever it is, it is told
         traceback.print_exc()
     finally:
-        with contextlib.suppress(Exception):
+        try:
             sys.stdout.flush()
             sys.stderr.flush()
-        os._exit(code)
+        except Exception:  # noqa: BLE001, S110 - its output is gone, or no memory is left
+            pass
+        finally:
+            os._exit(code)
 
 
 def _code_of(argv: Sequence[str], call: Callable[[], object] | None) -> int:

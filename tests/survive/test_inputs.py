@@ -184,6 +184,13 @@ def test_digests_of_files_elsewhere_are_damage_and_nothing_there_is_read(run: Pa
     assert differences(run) == (f"{SUMS}, line {last - 1}: is damaged", f"{SUMS}, line {last}: is damaged")
 
 
+def test_a_digest_of_a_name_that_no_path_has_is_damage_and_not_told_whole(run: Path) -> None:
+    text = (run / SUMS).read_text(encoding="utf-8")
+    (run / SUMS).write_text(f"{text}{'0' * 64}  {'[' * 100_000}\n{'0' * 64}  {'x' * 300}\n", encoding="utf-8")
+    line = text.count("\n") + 1
+    assert differences(run) == (f"{SUMS}, line {line}: is damaged", f"{'x' * 300}: cannot be read (File name too long)")
+
+
 def test_records_that_make_no_sense_together_are_told_without_digests(run: Path) -> None:
     """Who forges a run makes its digests anew, or leaves them out."""
     (run / SUMS).unlink()

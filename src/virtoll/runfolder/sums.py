@@ -23,7 +23,7 @@ UNDER_WAY: Final = ".new-"
 """What follows the name of a folder that is made anew, in that of the new one beside it."""
 _REPORT = "report"
 _READ = (".json", ".jsonl")  # what a reader takes for records
-_LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
+_LINE = re.compile(r"([0-9a-f]{64})  (\S.{,4094})")  # no path is longer (PATH_MAX)
 
 
 def write_sums(folder: Path) -> None:
@@ -101,7 +101,7 @@ def _difference(folder: Path, name: str, digest: str) -> list[str]:
             return [f"{name}: is missing"]
         return [] if _digest(folder / name) == digest else [f"{name}: has changed"]
     except (OSError, ValueError) as error:  # a name that no file can have
-        return [f"{name}: cannot be read ({error})"]
+        return [f"{name}: cannot be read ({getattr(error, 'strerror', None) or error})"]
 
 
 def _files(folder: Path) -> list[str]:
