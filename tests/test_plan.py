@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from tests.support import experiments
 
 from virtoll.campaign.preview import estimate, plan_of, trial_seconds
+from virtoll.errors import UsageError
 from virtoll.experiment.model import Experiment, PlatformChoice, WorkloadChoice
-from virtoll.experiment.plan import Plan, Trial, estimate_seconds, make_plan
+from virtoll.experiment.plan import Plan, Trial, count_trials, estimate_seconds, make_plan
 
 PLATFORMS = ["native", "native-again", "netns", "runc", "qemu-tcg", "qemu-kvm"]
 SIZES = [64, 500, 1000, 1500]
@@ -47,6 +48,12 @@ def order(plan: Plan) -> list[tuple[int, str, str]]:
 def workloads(block: Sequence[Trial]) -> list[tuple[WorkloadChoice, list[Trial]]]:
     """The workloads of a block in the order of their trials, each with these."""
     return [(workload, list(own)) for workload, own in groupby(block, lambda trial: trial.workload)]
+
+
+def test_an_experiment_has_at_most_a_million_trials() -> None:
+    assert count_trials(experiment(4, 4, 50_000, 1, rounds=1)) == 1_000_000, "4 platforms, 5 workloads"
+    with pytest.raises(UsageError, match="key 'blocks': 50001 are 1000020 trials; at most 1000000 are planned"):
+        experiment(4, 4, 50_001, 1, rounds=1)
 
 
 @given(st.integers(1, 6), st.integers(1, 4), st.integers(1, 6), st.integers(0, 2**63 - 1))

@@ -247,6 +247,15 @@ def test_what_is_printed_steers_no_terminal(
     assert capsys.readouterr().out == WRITTEN_OUT
 
 
+def test_of_a_sentence_without_end_both_ends_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    output.say_on_stderr(f"state.json: {'x' * 100_000} is not known\nchoose another")
+    first, second = capsys.readouterr().err.splitlines()
+    assert (first[:13], first[-13:], second) == ("state.json: x", " is not known", "choose another")
+    assert "xxx... (96025 characters left out) ...xxx" in first
+    output.say_on_stderr("x" * 4000)
+    assert capsys.readouterr().err == "x" * 4000 + "\n"
+
+
 def test_the_log_steers_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     said = io.StringIO()
     monkeypatch.setattr("sys.stderr", said)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 MOST_COLUMNS = 120
 _DEEPER = 2
+_MOST_CHARACTERS = 4000  # of a line on the standard error
 _GAP, _LEAST_COLUMNS = "  ", 20  # between columns; of the last one
 _QUIET = "VIRTOLL_QUIET"  # which the half of a command in the lab inherits
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
@@ -115,8 +116,17 @@ def say(text: str) -> None:
 
 
 def say_on_stderr(text: str) -> None:
-    """A line to the standard error: beside what a program may read from the standard output."""
-    typer.echo(printable(text), err=True)
+    """A line to the standard error: beside what a program may read from the standard output.
+
+    Of a line without end the middle is left out: it quotes a file or a host, of which the beginning is enough.
+    """
+    typer.echo("\n".join(map(_bounded, printable(text).split("\n"))), err=True)
+
+
+def _bounded(line: str) -> str:
+    left_out = len(line) - _MOST_CHARACTERS
+    half = _MOST_CHARACTERS // 2
+    return line if left_out <= 0 else f"{line[:half]}... ({left_out} characters left out) ...{line[-half:]}"
 
 
 def terminal_is_lost() -> bool:

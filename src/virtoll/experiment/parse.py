@@ -29,6 +29,7 @@ from virtoll.experiment.model import (
     WorkloadChoice,
 )
 from virtoll.experiment.near import choices, near
+from virtoll.experiment.plan import MOST_TRIALS, count_trials
 from virtoll.experiment.selection import EVERYTHING, Cell, Selection, kept_cells
 from virtoll.experiment.sizes import SIZES, at_size
 from virtoll.runfolder.conditions import Condition
@@ -68,6 +69,7 @@ def parse_experiment(text: str, path: Path, catalogue: Catalogue, selection: Sel
     read = read_yaml(text, str(path))
     try:
         parsed = _parsed(read, text, path, catalogue, selection)
+        _refuse_too_many(parsed, path)
     except UsageError as error:
         if not error.problems:
             raise
@@ -77,6 +79,14 @@ def parse_experiment(text: str, path: Path, catalogue: Catalogue, selection: Sel
     if read.twice:
         raise UsageError.of(read.twice)
     return parsed
+
+
+def _refuse_too_many(experiment: Experiment, path: Path) -> None:
+    """More trials than a plan holds."""
+    if (trials := count_trials(experiment)) > MOST_TRIALS:
+        file = path if experiment.size is None else Path(f"{path}, size {experiment.size}")
+        said = f"{experiment.blocks} are {trials} trials; at most {MOST_TRIALS} are planned; give fewer"
+        raise wrong(file, "blocks", said)
 
 
 def _refuse_choice(selection: Selection, path: Path) -> None:

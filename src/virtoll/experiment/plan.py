@@ -34,6 +34,8 @@ from virtoll.runfolder.scale import ScalePoint
 
 # Seconds that the rounds of one platform and workload take in a block, if there are more than one.
 ROUNDS_SECONDS = 3.5
+MOST_TRIALS = 1_000_000
+"""Of one experiment: its plan is held whole, in some 400 bytes a trial."""
 
 Item = TypeVar("Item")
 Host = TypeVar("Host")
@@ -123,6 +125,11 @@ def make_plan(experiment: Experiment, seconds: TrialSeconds) -> Plan:
             for platform, number, warm_up in _rounds(experiment, generator, workload, units, seconds):
                 trials.append(Trial(len(trials), block, platform, workload, number, warm_up))
     return Plan(experiment.seed, tuple(trials), boot=experiment.boot)
+
+
+def count_trials(experiment: Experiment) -> int:
+    """How many trials and warm-ups the plan has at most, by one block of it: fewer where a trial takes long."""
+    return experiment.blocks * len(make_plan(replace(experiment, blocks=1), lambda *_: 0.0).trials)
 
 
 def _cells(experiment: Experiment) -> list[tuple[WorkloadChoice, list[PlatformChoice]]]:
