@@ -338,7 +338,7 @@ def analyse(data: RunData) -> Analysis:
         order=order,
         drift=None if rules.host_of else drift([one for one in order if one.observation.platform not in caveats]),
         fitness=host_fitness(data.fitness, data.manifest.host, merged=data.manifest.merged is not None),
-        equivalence=equivalence(data.boots, platforms, data.manifest.baseline),
+        equivalence=equivalence(data.boots, platforms),
         statuses=_statuses(data, platforms),
         ceilings=limits,
         headrooms=headroom,
@@ -427,7 +427,7 @@ def _unlike(data: RunData, platforms: Sequence[str]) -> dict[str, tuple[str, ...
 
 
 def _paper_method(data: RunData) -> PaperMethod | None:
-    return PAPER_METHODS.get(data.manifest.experiment.get("summary") or "")
+    return PAPER_METHODS.get(str(data.manifest.experiment.get("summary")))
 
 
 def _cautions(
@@ -526,7 +526,7 @@ def _host_values(
     Empty where nothing of the baseline itself was measured: the control alone is no baseline.
     """
     baseline, control = data.manifest.baseline, data.manifest.control
-    entries = {baseline} if baseline is not None else set()
+    entries = {baseline}
     hosts, agents = hosts_of(data.manifest), agents_by_platform(data.boots)
     if (
         baseline is not None
