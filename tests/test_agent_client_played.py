@@ -19,7 +19,7 @@ import pytest
 from virtoll.agent import client
 from virtoll.agent.client import AgentClient, AgentModel, Caller, ChannelMark, TrafficAgents
 from virtoll.agent.lines import PORTION_BYTES
-from virtoll.agent.messages import Message, Request
+from virtoll.agent.messages import REBUILD, Message, Request
 from virtoll.agent.operations.session import (
     ClocksReply,
     ClocksRequest,
@@ -37,7 +37,6 @@ READER, WRITER = 7, 8
 AHEAD_NS = 5_000_000_000_000
 """What the real-time clock is ahead of the monotonic one."""
 READY = {"event": "ready", "protocol": 3}
-REBUILD = "rebuild agent and image with 'make agent image'"
 
 
 def line(message: object) -> bytes:
