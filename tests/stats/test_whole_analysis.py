@@ -710,3 +710,21 @@ def test_what_is_told_against_the_baseline() -> None:
     two = analyse(manifested(hosts=(hosts_of(1)[0], replace(hosts_of(2)[1], blocks=(1, 2)))))
     assert two.host_of == {0: "host-0", 1: "host-1", 2: "host-1"}
     assert {one.platform for one in two.across_hosts.variations} == {"netns"}
+
+
+def test_of_several_guests_at_once_a_look_has_the_level_of_its_blocks() -> None:
+    """Three blocks are tested at 2 %, five at 1 %; a block that gave nothing is not one of them."""
+    made = [
+        Made(label, "superpi", value=value, scale=ScalePoint(2, 1, 128 << 20))
+        for label, value in (("native", 1e8), ("netns", 1.3e8))
+    ]
+    looks = {"looks": [[3, 0.02], [5, 0.01]]}
+    for blocks, level in ((3, 0.02), (4, 0.01), (5, 0.01)):
+        given = made_up_run({"native": {}, "netns": {}}, made, blocks=blocks, experiment=looks)
+        analysis = analyse(given)
+        assert (analysis.level, analysis.blocks) == (level, blocks)
+        (one,) = analysis.at_once.comparisons
+        assert one.simultaneous is not None
+        assert one.simultaneous.coverage == 1 - level
+    lost = tuple(replace(one, status="failed") if one.block == 3 else one for one in given.at_once if one.block < 4)
+    assert analyse(replace(given, at_once=lost)).level == 0.02

@@ -297,7 +297,7 @@ def analyse(data: RunData) -> Analysis:
     comparisons = without_unpinned(comparisons, elsewhere, data.manifest.baseline)
     comparisons = without_two_bounds(comparisons, bounds, data.manifest.baseline)
     control = without_unpinned(control, elsewhere, data.manifest.baseline)
-    level = _level(data, len({one.block for one in observations}))
+    level = _level(data, observations)
     rules = Rules(_margin(data), level, level, host_of=_host_of(data))
     comparisons, control = decide_families(comparisons, control, rules, states)
     comparisons = against_lower_bounds(comparisons, bounds, data.manifest.baseline)
@@ -548,10 +548,13 @@ def _margin(data: RunData) -> float:
     return float(margin) if isinstance(margin, int | float) and 0 < margin < 1 else MARGIN
 
 
-def _level(data: RunData, blocks: int) -> float:
+def _level(data: RunData, observations: Sequence[Observation]) -> float:
     """The chance of a false difference in a family: 5 %, or what a run with several looks spends at this one."""
     looks = Looks.of(data.manifest.experiment)
-    return looks.level_at(blocks) if looks else extended_level(LEVEL, _first_blocks(data), _last_block(data))
+    if looks is None:
+        return extended_level(LEVEL, _first_blocks(data), _last_block(data))
+    at_once = {one.block for one in data.at_once if one.status == "ok"}
+    return looks.level_at(len(at_once.union(one.block for one in observations)))
 
 
 def _first_blocks(data: RunData) -> int:
