@@ -98,7 +98,7 @@ class Played:
         self.polled.append((descriptor, events))
 
     def read(self, descriptor: int, most: int) -> bytes:
-        assert descriptor == READER
+        assert (descriptor, most) == (READER, 2**18), "a controller holds no more at once"
         found = self.reads.popleft() if self.reads else self.arrivals.popleft()[1]
         if isinstance(found, OSError):
             raise found
@@ -327,15 +327,15 @@ def test_of_a_paced_request_no_more_than_a_window_is_on_the_way(played: Played) 
 
     def take() -> None:
         count = next(taken)
-        played.say(line({"event": "taken", "bytes": count - 1}), line({"event": "taken", "bytes": count}), after=10)
+        played.say(line({"event": "taken", "bytes": count - 1}), line({"event": "taken", "bytes": count}), after=count)
 
     played.on_room = take
-    assert agent.post("abc") == 1
+    assert agent.post("abcdefghijkl") == 1
     portions = [data for _, data in played.heard]
-    assert b"".join(portions) == b'{"id":1,"op":"abc"}\n'
-    assert list(map(len, portions)) == [10, 10]
-    assert [moment for moment, _ in played.heard] == [0, 10]
-    assert len(played.waits) == 2, "all but one byte is not all"
+    assert b"".join(portions) == b'{"id":1,"op":"abcdefghijkl"}\n'
+    assert list(map(len, portions)) == [10, 10, 9]
+    assert [moment for moment, _ in played.heard] == [0, 10, 20]
+    assert len(played.waits) == 4, "all but one byte is not all"
 
 
 def test_answers_that_came_while_a_request_was_sent_come_first(played: Played) -> None:
@@ -351,15 +351,15 @@ def test_answers_that_came_while_a_request_was_sent_come_first(played: Played) -
 
 
 @pytest.mark.parametrize(("patience", "seconds"), [(1.0, 60), (3.0, 180)])
-@pytest.mark.parametrize("count", [None, "20", True, 9.5, 9])
+@pytest.mark.parametrize("count", [None, "20", True, 9.5, 0])
 def test_a_request_of_which_no_part_is_taken_is_given_up(
     played: Played, patience: float, seconds: float, count: object
 ) -> None:
     played.say(line({"event": "taken", "bytes": count}))
     with pytest.raises(GuestDied, match=f"^it took no part of a request within {seconds} s$"):
-        session(window_bytes=10, patience=patience).post("abc")
+        session(window_bytes=1, patience=patience).post("abc")
     assert played.passed == seconds
-    assert [data for _, data in played.heard] == [b'{"id":1,"o']
+    assert [data for _, data in played.heard] == [b"{"]
 
 
 def test_no_more_answers_are_kept_than_anybody_takes(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -531,6 +531,18 @@ def test_what_was_taken_by_somebody_else_is_awaited_further(played: Played) -> N
     assert played.waits == [5000, 5000]
 
 
+def test_nothing_to_read_is_nothing_that_came_too_late(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "MAXIMUM_LINE_BYTES", 60)
+    played.reads.extend([BlockingIOError()] * 70)
+    played.reads.append(answer(1))
+
+    def late() -> None:
+        played.now += 0.5
+
+    played.on_wait = late
+    assert session().call("clocks", 0.25) == {}
+
+
 def test_a_request_is_written_in_portions_each_when_there_is_room(played: Played) -> None:
     agent = session(patience=2.0)
     played.writes.extend([BlockingIOError(), 100])
@@ -669,18 +681,19 @@ def test_a_pause_between_two_clocks_is_no_step(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_of_seven_readings_of_both_clocks_the_tightest_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The third try takes 2 ns and says 1000; the others take longer and say more or less."""
-    lengths, ahead = [50, 40, 2, 60, 30, 20, 10], [7, 5000, 1000, 8, 9, 10, 11]
-    tries = zip(lengths, ahead, strict=True)
+    """The third try takes 3 ns and is told to the nanosecond; the others take longer and say more or less."""
+    lengths, besides = [51, 41, 3, 61, 31, 21, 11], [7, 5000, 0, 8, 9, -10, -11]
+    since, ahead = 3_600_000_000_000, 1_790_000_000_123_456_789
     monotonic: list[int] = []
     realtime: list[int] = []
-    for number, (length, more) in enumerate(tries):
-        monotonic += [1000 * number, 1000 * number + length]
-        realtime.append(1000 * number + length // 2 + more)
+    for number, (length, beside) in enumerate(zip(lengths, besides, strict=True)):
+        began = since + 1000 * number
+        monotonic += [began, began + length]
+        realtime.append(began + length // 2 + ahead + beside)
     readings, times = iter(monotonic), iter(realtime)
     monkeypatch.setattr("virtoll.agent.client.time.monotonic_ns", lambda: next(readings))
     monkeypatch.setattr("virtoll.agent.client.time.time_ns", lambda: next(times))
-    assert client._realtime_minus_monotonic_ns() == 1000
+    assert client._realtime_minus_monotonic_ns() == ahead
     assert (list(readings), list(times)) == ([], [])
 
 
