@@ -122,6 +122,13 @@ def test_the_control_is_of_the_host_where_it_may_be_compared_with_it(
     alone = analyse(manifested(trials(lambda one: one if one.platform != "native-again" else None), control=None))
     same = compared(analysis, "netns").pairs == compared(alone, "netns").pairs
     assert same is not host_is_both
+    made = [
+        Made(label, "superpi", value=value, scale=ScalePoint(2, 1, 128 << 20))
+        for label, value in (("native", 1e8), ("native-again", 4e8), ("netns", 2e8))
+    ]
+    at_once = analyse(change(made_up_run(PLATFORMS, made, blocks=3))).at_once.comparisons
+    share = next(one.share for one in at_once if one.platform == "netns")
+    assert share == pytest.approx(1.0 if host_is_both else 0.5, rel=0.05), "two guests at once as well"
 
 
 def agents(given: RunData, platform: str) -> RunData:

@@ -6,7 +6,7 @@ family, clock errors, drift, fitness of the host, equivalence of the guests.
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -282,7 +282,8 @@ def analyse(data: RunData) -> Analysis:
     cells = _cells(observations, platforms, tasks)
     caveats = caveats_of(data.manifest, data.boots, [*data.trials, *data.at_once])
     single = [boot for boot in data.boots if boot.scale is None]
-    host = _host_values(data, observations, caveats)
+    bare = _host_labels(data, caveats)
+    host = _host_values(data.manifest.baseline, observations, bare)
     states = tuple(found for task in tasks if (found := two_states(task, host.get(task, ()))) is not None)
     alone = () if data.manifest.experiment.get("scenario") == "scale" else tasks
     comparisons, control = _compare_all(data, platforms, alone, cells, caveats, host)
@@ -371,6 +372,7 @@ def analyse(data: RunData) -> Analysis:
             platforms=platforms,
             baseline=data.manifest.baseline,
             control=data.manifest.control,
+            control_counts=data.manifest.control in bare,
             caveats=caveats,
             rules=rules,
             states=states,
@@ -518,26 +520,27 @@ def _compare_all(
     return [one for one in compared if one.platform != control], [one for one in compared if one.platform == control]
 
 
+def _host_labels(data: RunData, caveats: Mapping[str, str]) -> frozenset[str]:
+    """The baseline, and its control where that ran on the same host without a caveat; none without a baseline."""
+    baseline, control = data.manifest.baseline, data.manifest.control
+    if baseline is None:
+        return frozenset()
+    if control is None or control in caveats or why_other_host(hosts_of(data.manifest), control, baseline) is not None:
+        return frozenset((baseline,))
+    refused = why_platform_incomparable(agents_by_platform(data.boots), control, baseline)
+    return frozenset((baseline, control) if refused is None else (baseline,))
+
+
 def _host_values(
-    data: RunData, observations: Sequence[Observation], caveats: Mapping[str, str]
+    baseline: str | None, observations: Sequence[Observation], labels: Collection[str]
 ) -> dict[Task, list[Observation]]:
-    """The values of the baseline and of its control, where that ran on the same host without a caveat, by task.
+    """The values of the host, which is measured as `labels`, by task.
 
     Empty where nothing of the baseline itself was measured: the control alone is no baseline.
     """
-    baseline, control = data.manifest.baseline, data.manifest.control
-    entries = {baseline}
-    hosts, agents = hosts_of(data.manifest), agents_by_platform(data.boots)
-    if (
-        baseline is not None
-        and control is not None
-        and control not in caveats
-        and why_other_host(hosts, control, baseline) is None
-    ):
-        entries |= {control} if why_platform_incomparable(agents, control, baseline) is None else set()
     found: dict[Task, list[Observation]] = {}
     for one in observations:
-        if one.platform in entries:
+        if one.platform in labels:
             found.setdefault(one.task, []).append(one)
     return {task: own for task, own in found.items() if any(one.platform == baseline for one in own)}
 
