@@ -69,7 +69,7 @@ FILES: Mapping[str, Tried] = {
     "stats/ceilings": _whole("stats/test_ceilings.py"),
     "stats/change_points": _whole("stats/test_change_points_by_hand.py"),
     "stats/changes": _whole("stats/test_changes.py"),
-    "stats/clocks": Tried(0.5, ("stats/test_clocks.py",)),
+    "stats/clocks": _whole("stats/test_clocks.py"),
     "stats/comparability": _whole("stats/test_comparability.py"),
     "stats/compare": _whole("stats/test_verdicts.py", "stats/test_shares.py"),
     "stats/conditional_throughput": _whole("stats/test_goals_found.py"),
