@@ -174,7 +174,7 @@ mutants: ## mutation tests of messages, clocks and books (hours; goes on where i
 			--iterate --output target/mutants/$$name $(MUTANTS) $$(printf ' --cargo-arg=%s' "$$@") || failed="$$failed $$name"; \
 	done; test -z "$$failed"
 
-mutants-python: setup-dev ## has the tests find each of some thousand changes of the statistics (an hour)
+mutants-python: setup-dev ## has the tests find each of some thousand changes of the statistics (hours)
 	@$(BIN)/python tools/mutants.py
 
 survive: setup-dev ## what Virtoll survives, at full length (root; hours); prints the tables of docs/reliability.md

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import itertools
 import json
 import os
 import select
@@ -22,7 +21,6 @@ from typing import Any, BinaryIO, Literal
 import pytest
 from tests.support.agents import recorded_reply
 
-from virtoll.agent import client
 from virtoll.agent.client import MAXIMUM_LINE_BYTES, PROTOCOL, AgentClient
 from virtoll.agent.links import network_request
 from virtoll.agent.operations.session import ClocksRequest, HelloReply
@@ -367,18 +365,3 @@ def test_an_answer_that_is_not_the_operations_names_the_field() -> None:
         with pytest.raises(ProtocolError, match=r"a found guest answered 'network' wrongly: interfaces\.0\.mac is 7"):
             agent.ask(network_request(plan_links(0)))
         agent.close()
-
-
-@pytest.mark.parametrize("reading", range(22))
-def test_a_pause_between_two_clocks_is_no_step(monkeypatch: pytest.MonkeyPatch, reading: int) -> None:
-    """A reading takes 1 us; before one of them the controller is off its CPU for 5 ms."""
-    taken = itertools.count()
-
-    def elapsed_ns() -> int:
-        done = next(taken)
-        return 1_000 * done + (5_000_000 if done >= reading else 0)
-
-    monkeypatch.setattr("virtoll.agent.client.time.monotonic_ns", elapsed_ns)
-    monkeypatch.setattr("virtoll.agent.client.time.time_ns", lambda: 100_000_000 + elapsed_ns())
-    realtime, monotonic = client._now()
-    assert (realtime, monotonic) == (100_000_000 + monotonic, 5_000_000 if reading == 0 else 0)

@@ -1,10 +1,8 @@
 #!/usr/bin/env python3
 """Changes the Python that computes what readers believe, one place at a time, and has the tests find each change.
 
-`make mutants-python` (mutmut; an hour). `FILES` names each file with the tests that are to find its changes, and which
-share of them is tried. What is tried of a share is drawn by the change itself and `--seed`: an edit elsewhere moves no
-other change in or out. A change of prose is not tried. mutmut knows no changes of constants of a module, of class
-bodies and of functions with a decorator.
+`make mutants-python` (mutmut; hours). `FILES` names each file with the tests that are to find its changes. A change of
+prose is not tried. mutmut knows no changes of constants of a module, of class bodies and of functions with a decorator.
 
 `tools/mutants.toml` explains changes that no test can find, each with its reason. One that matches nothing is a
 complaint. Prints a Markdown table by file, and each change that is left. Exit codes: 0, 1 where something is left.
@@ -12,7 +10,6 @@ complaint. Prints a Markdown table by file, and each change that is left. Exit c
 
 import argparse
 import difflib
-import hashlib
 import json
 import os
 import re
@@ -38,37 +35,37 @@ _PROSE = re.compile(r'"[^"]* [^"]*"')
 
 @dataclass(frozen=True)
 class Tried:
-    """What is tried of a file: the share of its changes, and the tests, of `tests/`, that are to find them.
+    """What is tried of a file: the tests, of `tests/`, that are to find its changes.
 
     `functions`: those that are meant; none: all.
     """
 
-    share: float
     tests: tuple[str, ...]
     functions: frozenset[str] = frozenset()
 
 
 def _whole(*tests: str) -> Tried:
-    return Tried(1.0, tests)
+    return Tried(tests)
 
 
 FILES: Mapping[str, Tried] = {
+    "agent/client": _whole("test_agent_client_played.py"),
     "agent/lines": _whole("test_agent_lines.py"),
     "agent/messages": _whole("test_messages.py"),
     "agent/path_counters": _whole("test_path_counters.py"),
     "agent/pi": _whole("test_pi.py"),
     "agent/timekeeper": _whole("test_timekeeper.py"),
     "stats/across_hosts": _whole("stats/test_across_hosts.py"),
-    "stats/analysis": Tried(0.5, ("stats/test_whole_analysis.py",)),
-    "stats/between_runs": _whole("stats/test_between_runs.py"),
+    "stats/analysis": _whole("stats/test_whole_analysis.py"),
+    "stats/between_runs": _whole("stats/test_between_runs_by_hand.py"),
     "stats/bounded_rates": _whole("stats/test_bounded_rates.py"),
     "stats/bounds": _whole("stats/test_bounds.py"),
     "stats/cautions": _whole("stats/test_cautions.py"),
     "stats/caveats": _whole("stats/test_brands.py"),
     "stats/ceilings": _whole("stats/test_ceilings.py"),
-    "stats/change_points": Tried(0.25, ("stats/test_change_points.py",)),
+    "stats/change_points": _whole("stats/test_change_points_by_hand.py"),
     "stats/changes": _whole("stats/test_changes.py"),
-    "stats/clocks": Tried(0.5, ("stats/test_clocks.py",)),
+    "stats/clocks": _whole("stats/test_clocks.py"),
     "stats/comparability": _whole("stats/test_comparability.py"),
     "stats/compare": _whole("stats/test_verdicts.py", "stats/test_shares.py"),
     "stats/conditional_throughput": _whole("stats/test_goals_found.py"),
@@ -107,7 +104,7 @@ FILES: Mapping[str, Tried] = {
     "stats/values": _whole("stats/test_values.py", "stats/test_rates.py", "stats/test_wire_by_hand.py"),
     "stats/verdicts": _whole("stats/test_verdicts.py"),
     "stats/wire": _whole("stats/test_wire_by_hand.py"),
-    "workloads/traffic": Tried(1.0, ("test_books.py",), frozenset(("unbalanced", "_unbalanced", "_late"))),
+    "workloads/traffic": Tried(("test_books.py",), frozenset(("unbalanced", "_unbalanced", "_late"))),
 }
 
 
@@ -130,10 +127,6 @@ class Change:
         """Whether only words for people differ."""
         return _PROSE.sub('" "', self.before) == _PROSE.sub('" "', self.after)
 
-    def drawn(self, seed: int) -> float:
-        """Uniform in [0, 1), by the change and the seed."""
-        return int.from_bytes(hashlib.sha256(repr((seed, *self.key)).encode()).digest()[:8]) / 2**64
-
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """For mutmut's runs, of which this file is a plugin: quick modules first, since the first failure decides.
@@ -153,7 +146,6 @@ def main() -> int:
     """Each file that was asked for, then the table of all that are known."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("files", nargs="*", metavar="FILE", help="as stats/bounds; without any, all")
-    parser.add_argument("--seed", type=int, default=1, help="draws what is tried of a file that is not taken whole")
     parser.add_argument("--children", type=int, default=1, help="changes tried side by side")
     parser.add_argument("--left", action="store_true", help="try only what the last run did not find")
     parser.add_argument("--table", action="store_true", help="tell what the last runs found, and try nothing")
@@ -161,7 +153,7 @@ def main() -> int:
     if unknown := set(asked.files) - FILES.keys():
         parser.error(f"{min(unknown)} is no file of these: {', '.join(FILES)}")
     for file in [] if asked.table else asked.files or FILES:
-        _try(file, asked.seed, asked.children, known=_known(file) if asked.left else {})
+        _try(file, asked.children, known=_known(file) if asked.left else {})
     return _told(asked.files or FILES)
 
 
@@ -173,7 +165,7 @@ def _known(file: str) -> dict[tuple[str, str, str], bool | None]:
     return {change.key: change.found for change in changes}
 
 
-def _try(file: str, seed: int, children: int, known: Mapping[tuple[str, str, str], bool | None]) -> None:
+def _try(file: str, children: int, known: Mapping[tuple[str, str, str], bool | None]) -> None:
     """All that is to be tried of one file but what is known to be found; what came of it is kept in `build/mutants`."""
     WORK.mkdir(parents=True, exist_ok=True)
     for folder in ("src", "tests", "tools", "benches"):
@@ -191,7 +183,7 @@ def _try(file: str, seed: int, children: int, known: Mapping[tuple[str, str, str
     meta = WORK / "mutants" / f"{source}.meta"
     whole = json.loads(meta.read_text())
     for name, change in _changes(source, whole["exit_code_by_key"]):
-        tried = _is_meant(file, change) and change.drawn(seed) < FILES[file].share and not known.get(change.key)
+        tried = _is_meant(file, change) and not known.get(change.key)
         whole["exit_code_by_key"][name] = None if tried else _SKIPPED
     meta.write_text(json.dumps(whole))
     run: list[str | Path] = [Path(sys.executable).parent / "mutmut", "run", "--max-children", str(children)]

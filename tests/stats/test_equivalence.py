@@ -20,10 +20,10 @@ def boot() -> BootRecord:
     return replace(found, mismatches=(), requested=None, attachment="bridge", host_process=None)
 
 
-def compared(boot: BootRecord, reference: str | None = None, **facts: dict[str, Any] | None) -> Equivalence:
+def compared(boot: BootRecord, **facts: dict[str, Any] | None) -> Equivalence:
     """Platforms with one boot each, of these facts."""
     boots = [replace(boot, platform=platform, facts=own) for platform, own in facts.items()]
-    return equivalence(boots, list(facts), reference)
+    return equivalence(boots, list(facts))
 
 
 def told(found: Equivalence, name: str) -> dict[str, str | None]:
@@ -75,11 +75,11 @@ def test_what_varies_from_boot_to_boot_is_equal_to_nothing(boot: BootRecord) -> 
     facts: list[dict[str, Any]] = [{"machine": "x", "uid": 0}, {"machine": "y", "uid": None}, {"machine": "x"}]
     boots = [replace(boot, platform="a", facts=own) for own in facts]
     boots += [replace(boot, platform="a", facts=None), replace(boot, platform="b", facts={"machine": "x", "uid": 0})]
-    found = equivalence(boots, ["a", "b"], None)
+    found = equivalence(boots, ["a", "b"])
     assert told(found, "machine") == {"a": "varies: x / y", "b": "x"}
     assert told(found, "user") == {"a": "0", "b": "0"}, "what one boot did not tell, another did"
     assert told(found, "page size") == {"a": None, "b": None}
-    unknown = equivalence([*boots[:2], replace(boot, platform="b", facts={"uid": 0})], ["a", "b"], None)
+    unknown = equivalence([*boots[:2], replace(boot, platform="b", facts={"uid": 0})], ["a", "b"])
     assert "machine" in unknown.pairs[0].unknown, "of the other nothing is known"
 
 
@@ -89,7 +89,7 @@ def test_mismatches_are_told_once(boot: BootRecord) -> None:
         replace(boot, platform="b", facts={}, mismatches=("less memory",)),
         replace(boot, platform="a", facts={}, mismatches=("less memory",)),
     ]
-    found = equivalence(boots, ["a", "b"], "a")
+    found = equivalence(boots, ["a", "b"])
     assert found.mismatches == (("b", "less memory"), ("b", "one CPU"), ("a", "less memory"))
 
 
@@ -171,15 +171,11 @@ def test_the_guests_own_interfaces_count(boot: BootRecord) -> None:
     assert of_one(boot, interfaces=None)["interfaces"] == "0"
 
 
-def test_cpu_flags_are_told_as_the_difference_to_the_references(boot: BootRecord) -> None:
-    facts: dict[str, dict[str, Any]] = {
-        "a": {"cpu_flags": ["x", "y"]},
-        "b": {"cpu_flags": ["z", "y", "w"]},
-        "c": {"cpu_flags": []},
-    }
-    assert told(compared(boot, "b", **facts), "CPU flags") == {"a": "2 flags; + x; − w z", "b": "3 flags", "c": None}
-    assert told(compared(boot, "none", **facts), "CPU flags") == {"a": "2 flags", "b": "3 flags; + w z; − x", "c": None}
-    assert told(compared(boot, "c", **facts), "CPU flags")["a"] == "2 flags; + x y", "the reference told none"
-    facts = {"c": {"cpu_flags": []}, "a": {"cpu_flags": ["x"]}}
-    assert told(compared(boot, "a", **facts), "CPU flags") == {"c": None, "a": "1 flags"}
-    assert equivalence([], ["a"], "a") == Equivalence((), (), (), ("a",), ())
+def test_cpu_flags_are_told_as_the_difference_to_the_first_platforms(boot: BootRecord) -> None:
+    """The baseline comes first in an analysis."""
+    two, three, none = ({"cpu_flags": flags} for flags in (["x", "y"], ["z", "y", "w"], []))
+    differences = {"a": "2 flags; + x; − w z", "b": "3 flags", "c": None}
+    assert told(compared(boot, b=three, a=two, c=none), "CPU flags") == differences
+    assert told(compared(boot, d=None, b=three, a=two, c=none), "CPU flags") == differences, "of the first with facts"
+    assert told(compared(boot, c=none, a=two), "CPU flags") == {"c": None, "a": "2 flags; + x y"}, "the first told none"
+    assert equivalence([], ["a"]) == Equivalence((), (), (), ("a",), ())

@@ -251,6 +251,9 @@ def test_a_platform_is_compared_with_as_many_guests_of_the_baseline() -> None:
     assert against_base is rows.control[1]
     assert [share for _, share in against_base.pairs] == pytest.approx([0.25] * 3, rel=1e-3)
     assert rows.family == 2
+    apart = found(trials, (JOB,), **given, control_counts=False)
+    assert apart.comparisons[1].share == pytest.approx(0.25, rel=1e-3), "of the baseline's 20 us alone"
+    assert apart.control == rows.control
     alone = found(trials, (JOB,), **given | {"control": None})
     assert [one.platform for one in alone.comparisons] == ["again"] * 2 + ["p"] * 2 + ["lost"] * 2
     assert alone.comparisons[3].share == pytest.approx(0.25, rel=1e-3)

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from tests.support.by_hand import held, reading
+from tests.support.by_hand import clock, held, point, reading, sink, source
 from tests.support.made_up_run import Made, made_up_run
 
 from virtoll.runfolder.campaign_records import HostRecord, MergedRecord, PartRecord
@@ -18,6 +18,7 @@ from virtoll.runfolder.guest_records import CpuSpan, Forwarding, HostCpu
 from virtoll.runfolder.observer_records import Observed, ObserverCost, ObserverReading
 from virtoll.runfolder.records import ExtensionRecord, LookRecord, State, TrialRecord
 from virtoll.runfolder.scale import ScalePoint
+from virtoll.runfolder.traffic_records import Cpu, Point, ProcessorIdle
 from virtoll.stats.analysis import Analysis, RunData, analyse
 from virtoll.stats.cautions import Caution
 from virtoll.stats.compare import Comparison, Verdict
@@ -121,6 +122,13 @@ def test_the_control_is_of_the_host_where_it_may_be_compared_with_it(
     alone = analyse(manifested(trials(lambda one: one if one.platform != "native-again" else None), control=None))
     same = compared(analysis, "netns").pairs == compared(alone, "netns").pairs
     assert same is not host_is_both
+    made = [
+        Made(label, "superpi", value=value, scale=ScalePoint(2, 1, 128 << 20))
+        for label, value in (("native", 1e8), ("native-again", 4e8), ("netns", 2e8))
+    ]
+    at_once = analyse(change(made_up_run(PLATFORMS, made, blocks=3))).at_once.comparisons
+    share = next(one.share for one in at_once if one.platform == "netns")
+    assert share == pytest.approx(1.0 if host_is_both else 0.5, rel=0.05), "two guests at once as well"
 
 
 def agents(given: RunData, platform: str) -> RunData:
@@ -191,9 +199,14 @@ EXTENSION = ExtensionRecord(3, 0, ())
 
 
 def test_a_run_in_which_nothing_was_measured_is_analysed_too() -> None:
-    nothing = analyse(trials(lambda one: replace(one, status="failed", reason="it died")))
+    def failed(one: TrialRecord) -> TrialRecord:
+        return replace(one, status="failed", reason="it died")
+
+    nothing = analyse(trials(failed))
     assert (nothing.baseline, nothing.blocks, nothing.rounds, nothing.level) == (None, 0, frozenset(), 0.05)
     assert {one.verdict for one in nothing.comparisons} == {Verdict.NOT_MEASURED}
+    short = analyse(trials(failed, made_up_run({"native": {}}, [Made("native", "superpi")], blocks=1)))
+    assert [short.level_after(more) for more in (1, 2)] == [0.05, pytest.approx(0.025)], "none was looked at"
 
 
 def test_the_level_is_spent_by_looks_and_blocks_that_were_added() -> None:
@@ -276,6 +289,12 @@ def test_cautions_are_of_results_alone() -> None:
 
     found = {one.caution: one.concerns for one in analyse(trials(forged)).cautions}
     assert found[Caution.FORGED] == "netns (64 B)"
+    shapes = [Made("netns", "forward", {"frame_size_bytes": 88, "ip_version": version}) for version in (4, 6)]
+    shapes.append(Made("netns", "transmitters", {"frame_size_bytes": 1500}))
+    both = trials(forged, made_up_run({"netns": {}}, shapes, baseline=None))
+    known = manifested(both, metrics=tuple(one for one in both.manifest.metrics if one.workload == "forward"))
+    told = {one.caution: one.concerns for one in analyse(known).cautions}[Caution.FORGED]
+    assert sorted(told.removeprefix("netns (").removesuffix(")").split(", ")) == ["1500 B", "IPv4", "IPv6"]
     assert found[Caution.UNLOCATED] == "native (64 B); native-again (64 B); netns (64 B)"
     assert found[Caution.SHARED_CORE] == "generator and sink share core 1"
     marked = analyse(platforms("netns", trials(forged), caveat="nested"))
@@ -359,17 +378,9 @@ def test_what_a_queue_refused_was_not_forwarded() -> None:
     made = [Made("native", "forward", {"frame_size_bytes": 64}, value=4e5, lossless=True)]
     plain = made_up_run({"native": {}}, made)
 
-    def refused(one: TrialRecord) -> TrialRecord:
-        points = tuple(
-            replace(own, sources=tuple(replace(each, refused_frames=each.offered_frames) for each in own.sources))
-            for own in one.points or ()
-        )
-        return replace(one, points=points)
-
-    given = trials(refused, plain)
+    given = trials(as_much_refused, plain)
     assert len(analyse(given).lower_bounds) == 1
-    threads = Forwarding((0,), "threaded NAPI", None)
-    queued = replace(given, boots=tuple(replace(boot, forwarding=threads) for boot in given.boots))
+    queued = forwarded_by(given, Forwarding((0,), "threaded NAPI", None))
     assert analyse(queued).lower_bounds == frozenset()
     assert len(analyse(replace(plain, boots=queued.boots)).lower_bounds) == 1
 
@@ -572,3 +583,155 @@ def test_guests_beside_and_at_once_are_judged_by_the_runs_own_rules() -> None:
         "nested",
     }
     assert math.isclose(sum(one.share or 0 for one in at_once.at_once.control), 2, rel_tol=0.05)
+
+
+def paired_points(frame_ns: int) -> tuple[Point, Point]:
+    """100 frames and 1100, for each of which CPU 0 was busy for so long, and for 500 ns besides."""
+
+    def busy(frames: int) -> Point:
+        idle = ProcessorIdle(0, 10**9, 10**9 - 500 - frames * frame_ns, "timer_list")
+        cpu = Cpu(0, 0, 0, 0, generator_cores=None, sink_core=None, idle=(idle,))
+        return point(None, [source(intended=frames)], [sink(forwarded=frames)], cpu=cpu, sink="xdp")
+
+    return busy(100), busy(1100)
+
+
+def test_cpu_time_of_a_frame_is_that_of_the_trial_less_the_calibrations() -> None:
+    """30 ns in the trial, of which 12 are generator's and sink's; without calibrations it is a gap, with its reason."""
+    given = trials(lambda one: replace(one, cpu_points=paired_points(30)) if one.workload == "forward" else one)
+    calibrated = tuple(replace(one, cpu_points=paired_points(12)) for one in given.calibrations)
+    analysis = analyse(replace(given, calibrations=calibrated))
+    assert [one.value for one in analysis.observations if one.task.metric.source == "cpu_points"] == [18] * 9
+    assert analysis.gaps == ()
+    without = analyse(replace(given, calibrations=()))
+    reason = "what generator and sink cost with nothing between was not measured"
+    assert [one.reason for one in without.gaps] == [reason] * 9
+
+
+@pytest.mark.parametrize("where", ["alone", "beside", "at once"])
+def test_where_the_host_has_two_states_nothing_below_a_factor_of_two_is_told(where: str) -> None:
+    """One of three entries of the host's rounds takes half as long again; its guests take 1.6 times as long."""
+    made = [
+        Made(label, "superpi", value=value, beside=condition)
+        for label, value in (("native", 1e8), ("netns", 1.6e8))
+        for condition in ((None, IDLE) if where == "beside" else (None,))
+    ]
+    given = made_up_run({"native": {}, "netns": {}}, made, blocks=5, rounds=2)
+    slow = [one.trial for one in given.trials if one.platform == "native"][::3]
+    given = trials(
+        lambda one: replace(one, clock=clock(150_000_000 + one.trial * 10_000)) if one.trial in slow else one, given
+    )
+    if where == "beside":
+        given = replace(given, beside=tuple(replace(one, clock=clock(170_000_000)) for one in given.beside))
+    if where == "at once":
+        several = [
+            Made(label, "superpi", value=value, scale=ScalePoint(2, 1, 128 << 20))
+            for label, value in (("native", 1e8), ("netns", 1.6e8))
+        ]
+        both = made_up_run({"native": {}, "netns": {}}, several, blocks=3)
+        at_once = tuple(replace(one, trial=one.trial + 1000) for one in both.at_once)
+        given = replace(given, at_once=at_once, groups=both.groups)
+    analysis = analyse(given)
+    ((state, job),) = [(one, one.task) for one in analysis.two_states]
+    assert job == task_of(analysis, "superpi")
+    assert state.factor == pytest.approx(1.5, rel=0.05)
+    found = {
+        "alone": analysis.comparisons,
+        "beside": analysis.isolation.comparisons,
+        "at once": analysis.at_once.comparisons,
+    }[where]
+    assert {one.verdict for one in found} == {Verdict.UNKNOWN}
+    assert {one.reason.partition(":")[0] for one in found} == {"the host ran this in two states"}
+
+
+def test_what_is_told_beside_others_is_of_the_same_rates_as_alone() -> None:
+    """A queue's refusals count as lost where the kernel's threads receive; the sender's core; a lower bound alone."""
+    size = {"frame_size_bytes": 64}
+    made = [
+        Made("netns", "forward", size, value=5e5, lossless=lossless, beside=condition)
+        for condition, lossless in ((None, False), (IDLE, True))
+    ]
+    given = made_up_run({"netns": {}}, made, baseline=None)
+
+    def caveats(changed: RunData) -> set[str | None]:
+        return {one.caveat for one in analyse(changed).isolation.comparisons if one.share is not None}
+
+    assert caveats(given) == {"nothing was lost"}
+    refused = replace(given, beside=tuple(map(as_much_refused, given.beside)))
+    assert caveats(refused) == {"nothing was lost"}
+    assert caveats(forwarded_by(refused, Forwarding((0,), "threaded NAPI", None))) == {None}
+    alone = made_up_run({"netns": {}}, [replace(one, lossless=one.beside is None) for one in made], baseline=None)
+    verdicts = {one.verdict for one in analyse(alone).isolation.comparisons if one.share is not None}
+    assert verdicts == {Verdict.UNKNOWN}
+    plain = made_up_run({"netns": {}}, [replace(one, lossless=False) for one in made], baseline=None)
+    assert {one.verdict for one in analyse(plain).isolation.comparisons if one.share is not None} == {Verdict.ALIKE}
+    assert caveats(forwarded_by(plain, Forwarding(None, None, None))) == {"not forwarded on the guest's CPUs"}
+
+
+def forwarded_by(given: RunData, forwarding: Forwarding) -> RunData:
+    return replace(given, boots=tuple(replace(one, forwarding=forwarding) for one in given.boots))
+
+
+def as_much_refused(one: TrialRecord) -> TrialRecord:
+    """Before all that was sent, as many frames again did not get in."""
+    points = tuple(
+        replace(own, sources=tuple(replace(each, refused_frames=each.offered_frames) for each in own.sources))
+        for own in one.points or ()
+    )
+    return replace(one, points=points)
+
+
+def test_guests_that_send_have_no_lower_bound() -> None:
+    """All of what they send arrives: that is their own rate, and a router's where they forward."""
+    for workload, bounds in (("transmitters", 0), ("forward", 1)):
+        size = {"frame_size_bytes": 64}
+        given = made_up_run({"native": {}}, [Made("native", workload, size, value=4e5, lossless=True)])
+        assert len(analyse(given).lower_bounds) == bounds
+
+
+def test_rates_of_a_list_and_over_the_sizes_of_a_table() -> None:
+    listed = {"frame_size_bytes": 64, "sweep": "rates", "rates_mbit_per_second": [100.0, 200.0]}
+    made = [Made("native", "forward", listed, value=5e5)]
+    made += [Made("native", "forward", {"frame_size_bytes": 64, "routes": routes}, value=4e5) for routes in (10, 100)]
+    analysis = analyse(made_up_run({"native": {}}, made, blocks=2))
+    (curve,) = analysis.listed_rates.curves
+    assert curve.platform == "native"
+    assert [one.target_mbit_per_second for one in curve.points] == [100.0, 200.0, None]
+    (scaling,) = analysis.scalings
+    assert (scaling.platform, [step.size for step in scaling.steps]) == ("native", [10, 100])
+    several = [replace(made[0], parameters={**listed, "sources": sources}) for sources in (1, 3)]
+    found = analyse(made_up_run({"native": {}}, several, blocks=2)).listed_rates
+    assert [(one.shape.sources, one.blocks) for one in found.accumulated] == [(1, 2), (3, 2)]
+
+
+def test_what_is_told_against_the_baseline() -> None:
+    """CPU flags are those more and less than the baseline's, not than the first's; a paper's shares are of it too."""
+    flags = {"netns": ["a", "b"], "native": ["b", "c"], "native-again": ["b", "c"]}
+    boots = tuple(replace(one, facts={**(one.facts or {}), "cpu_flags": flags[one.platform]}) for one in data().boots)
+    given = asked(summary="mean-sd")
+    found = analyse(replace(given, boots=boots, manifest=replace(given.manifest, baseline="netns", control=None)))
+    row = next(one for one in found.equivalence.rows if one.name == "CPU flags")
+    assert (row.values["netns"], row.values["native"]) == ("2 flags", "2 flags; + c; − a")
+    shares = {(one.platform, one.task.workload): one.share for one in found.paper.rows}
+    assert shares["native", "superpi"] == pytest.approx(1.3, rel=0.03)
+    two = analyse(manifested(hosts=(hosts_of(1)[0], replace(hosts_of(2)[1], blocks=(1, 2)))))
+    assert two.host_of == {0: "host-0", 1: "host-1", 2: "host-1"}
+    assert {one.platform for one in two.across_hosts.variations} == {"netns"}
+
+
+def test_of_several_guests_at_once_a_look_has_the_level_of_its_blocks() -> None:
+    """Three blocks are tested at 2 %, five at 1 %; a block that gave nothing is not one of them."""
+    made = [
+        Made(label, "superpi", value=value, scale=ScalePoint(2, 1, 128 << 20))
+        for label, value in (("native", 1e8), ("netns", 1.3e8))
+    ]
+    looks = {"looks": [[3, 0.02], [5, 0.01]]}
+    for blocks, level in ((3, 0.02), (4, 0.01), (5, 0.01)):
+        given = made_up_run({"native": {}, "netns": {}}, made, blocks=blocks, experiment=looks)
+        analysis = analyse(given)
+        assert (analysis.level, analysis.blocks) == (level, blocks)
+        (one,) = analysis.at_once.comparisons
+        assert one.simultaneous is not None
+        assert one.simultaneous.coverage == 1 - level
+    lost = tuple(replace(one, status="failed") if one.block == 3 else one for one in given.at_once if one.block < 4)
+    assert analyse(replace(given, at_once=lost)).level == 0.02

@@ -395,8 +395,8 @@ class AgentClient:
 
     def _parse(self, line: bytes) -> JsonObject | None:
         """A protocol message, or None for console text, which is kept."""
-        start = line.find(b"{")
-        message = read_object(line[start:]) if start >= 0 else None
+        _, brace, rest = line.partition(b"{")
+        message = read_object(brace + rest)
         if message is not None and ("event" in message or "id" in message):
             return message
         self.console += line + b"\n"

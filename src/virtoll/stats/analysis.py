@@ -6,7 +6,7 @@ family, clock errors, drift, fitness of the host, equivalence of the guests.
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -282,7 +282,8 @@ def analyse(data: RunData) -> Analysis:
     cells = _cells(observations, platforms, tasks)
     caveats = caveats_of(data.manifest, data.boots, [*data.trials, *data.at_once])
     single = [boot for boot in data.boots if boot.scale is None]
-    host = _host_values(data, observations, caveats)
+    bare = _host_labels(data, caveats)
+    host = _host_values(data.manifest.baseline, observations, bare)
     states = tuple(found for task in tasks if (found := two_states(task, host.get(task, ()))) is not None)
     alone = () if data.manifest.experiment.get("scenario") == "scale" else tasks
     comparisons, control = _compare_all(data, platforms, alone, cells, caveats, host)
@@ -297,7 +298,7 @@ def analyse(data: RunData) -> Analysis:
     comparisons = without_unpinned(comparisons, elsewhere, data.manifest.baseline)
     comparisons = without_two_bounds(comparisons, bounds, data.manifest.baseline)
     control = without_unpinned(control, elsewhere, data.manifest.baseline)
-    level = _level(data, len({one.block for one in observations}))
+    level = _level(data, observations)
     rules = Rules(_margin(data), level, level, host_of=_host_of(data))
     comparisons, control = decide_families(comparisons, control, rules, states)
     comparisons = against_lower_bounds(comparisons, bounds, data.manifest.baseline)
@@ -338,7 +339,7 @@ def analyse(data: RunData) -> Analysis:
         order=order,
         drift=None if rules.host_of else drift([one for one in order if one.observation.platform not in caveats]),
         fitness=host_fitness(data.fitness, data.manifest.host, merged=data.manifest.merged is not None),
-        equivalence=equivalence(data.boots, platforms, data.manifest.baseline),
+        equivalence=equivalence(data.boots, platforms),
         statuses=_statuses(data, platforms),
         ceilings=limits,
         headrooms=headroom,
@@ -371,6 +372,7 @@ def analyse(data: RunData) -> Analysis:
             platforms=platforms,
             baseline=data.manifest.baseline,
             control=data.manifest.control,
+            control_counts=data.manifest.control in bare,
             caveats=caveats,
             rules=rules,
             states=states,
@@ -427,7 +429,7 @@ def _unlike(data: RunData, platforms: Sequence[str]) -> dict[str, tuple[str, ...
 
 
 def _paper_method(data: RunData) -> PaperMethod | None:
-    return PAPER_METHODS.get(data.manifest.experiment.get("summary") or "")
+    return PAPER_METHODS.get(str(data.manifest.experiment.get("summary")))
 
 
 def _cautions(
@@ -518,26 +520,27 @@ def _compare_all(
     return [one for one in compared if one.platform != control], [one for one in compared if one.platform == control]
 
 
+def _host_labels(data: RunData, caveats: Mapping[str, str]) -> frozenset[str]:
+    """The baseline, and its control where that ran on the same host without a caveat; none without a baseline."""
+    baseline, control = data.manifest.baseline, data.manifest.control
+    if baseline is None:
+        return frozenset()
+    if control is None or control in caveats or why_other_host(hosts_of(data.manifest), control, baseline) is not None:
+        return frozenset((baseline,))
+    refused = why_platform_incomparable(agents_by_platform(data.boots), control, baseline)
+    return frozenset((baseline, control) if refused is None else (baseline,))
+
+
 def _host_values(
-    data: RunData, observations: Sequence[Observation], caveats: Mapping[str, str]
+    baseline: str | None, observations: Sequence[Observation], labels: Collection[str]
 ) -> dict[Task, list[Observation]]:
-    """The values of the baseline and of its control, where that ran on the same host without a caveat, by task.
+    """The values of the host, which is measured as `labels`, by task.
 
     Empty where nothing of the baseline itself was measured: the control alone is no baseline.
     """
-    baseline, control = data.manifest.baseline, data.manifest.control
-    entries = {baseline} if baseline is not None else set()
-    hosts, agents = hosts_of(data.manifest), agents_by_platform(data.boots)
-    if (
-        baseline is not None
-        and control is not None
-        and control not in caveats
-        and why_other_host(hosts, control, baseline) is None
-    ):
-        entries |= {control} if why_platform_incomparable(agents, control, baseline) is None else set()
     found: dict[Task, list[Observation]] = {}
     for one in observations:
-        if one.platform in entries:
+        if one.platform in labels:
             found.setdefault(one.task, []).append(one)
     return {task: own for task, own in found.items() if any(one.platform == baseline for one in own)}
 
@@ -548,10 +551,13 @@ def _margin(data: RunData) -> float:
     return float(margin) if isinstance(margin, int | float) and 0 < margin < 1 else MARGIN
 
 
-def _level(data: RunData, blocks: int) -> float:
+def _level(data: RunData, observations: Sequence[Observation]) -> float:
     """The chance of a false difference in a family: 5 %, or what a run with several looks spends at this one."""
     looks = Looks.of(data.manifest.experiment)
-    return looks.level_at(blocks) if looks else extended_level(LEVEL, _first_blocks(data), _last_block(data))
+    if looks is None:
+        return extended_level(LEVEL, _first_blocks(data), _last_block(data))
+    at_once = {one.block for one in data.at_once if one.status == "ok"}
+    return looks.level_at(len(at_once.union(one.block for one in observations)))
 
 
 def _first_blocks(data: RunData) -> int:

@@ -14,7 +14,7 @@ Pure.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -31,6 +31,8 @@ from virtoll.stats.verdicts import Rules, decide_families, judge_two, places, to
 By = Literal["cost", "values"]
 Unlike = Literal["host", "agent", "unit"]
 FIRST = "the first"
+Key = tuple[str, str, str]
+"""What tells a task apart, whatever its title was in an older run (`Task.key`)."""
 Logs = Mapping[int | str, float]
 """By block the log share or value; by host, in a run that was merged of several: hosts are what scatters there."""
 
@@ -126,8 +128,9 @@ def _alone(one: Analysis, other: Analysis) -> tuple[str, ...]:
 
 def _sample(analysis: Analysis, label: str, task: Task) -> Sample:
     own = analysis.own_task(task)
-    cell = analysis.cells.get((label, own)) if own is not None else None
-    compared = analysis.comparison(label, own) if own is not None else None
+    if own is None:
+        return Sample(None, None, 0)
+    cell, compared = analysis.cells.get((label, own)), analysis.comparison(label, own)
     return Sample(cell, compared.share if compared is not None else None, cell.blocks if cell is not None else 0)
 
 
@@ -152,16 +155,18 @@ def unlike_runs(first: Analysis, second: Analysis) -> dict[Unlike, str]:
 
 def _other_host(mine: Manifest, theirs: Manifest) -> str | None:
     """Why they are of unlike hosts; runs that were merged of several must be of the same ones."""
-    hosts = [{one.host.get("fingerprint") for one in each.hosts} for each in (mine, theirs)]
-    if any(hosts):
-        own, other = (own or {each.host.get("fingerprint")} for own, each in zip(hosts, (mine, theirs), strict=True))
-        if own == other:
-            return None
-        return (
-            f"not comparable: other hosts ({len(own)} against {len(other)}, of which {len(own & other)} are the same)"
-        )
-    fingerprints = [each.host.get("fingerprint") for each in (mine, theirs)]
-    return why_incomparable(Identity(fingerprints[0], None, None), Identity(fingerprints[1], None, None))
+    own, other = _fingerprints(mine), _fingerprints(theirs)
+    if not mine.hosts and not theirs.hosts:
+        (one,), (another,) = own, other
+        return why_incomparable(Identity(one, None, None), Identity(another, None, None))
+    if own == other:
+        return None
+    return f"not comparable: other hosts ({len(own)} against {len(other)}, of which {len(own & other)} are the same)"
+
+
+def _fingerprints(manifest: Manifest) -> set[str | None]:
+    """Of the hosts that a run was merged of, or of its one host."""
+    return {one.get("fingerprint") for one in ([each.host for each in manifest.hosts] or [manifest.host])}
 
 
 def _other_unit(one: Task, other: Task) -> str | None:
@@ -202,27 +207,22 @@ def between_runs(
     """
     rules = _rules(first, second, shared)
     tasks = [both for both in _tasks(first, second) if not workloads or both.task.workload in workloads]
+    logs = _log_shares if by == "cost" else _log_values
+    hosts = _by_cost(first.baseline, second.baseline, by)
+    controls = _by_cost(first.data.manifest.control, second.data.manifest.control, by)
     compared = [
-        _compared(first, second, pair, both, by)
+        _compared(first, second, pair, both, logs, hosts)
         for pair in pairs
         for both in tasks
-        if by == "values" or pair.first != first.baseline
+        if by == "values" or first.baseline not in (pair.first, pair.second)
     ]
-    control: list[_Unpaired] = []
-    host: list[_Unpaired] = []
-    if by == "cost":
-        labels = Pair(first.data.manifest.control or "", second.data.manifest.control or "")
-        if labels.first and labels.second:
-            control = [_compared(first, second, labels, both, by) for both in tasks]
-        bare = Pair(first.baseline or "", second.baseline or "")
-        host = [_compared(first, second, bare, both, "values") for both in tasks]
-    states = {one.task: one for each in (first, second) for one in each.two_states}
-    gaps = {
-        task: sum(math.log(one.factor) for each in (first, second) for one in each.two_states if one.task == task)
-        for task in states
-    }
+    control = [_compared(first, second, pair, both, logs, hosts) for pair in controls for both in tasks]
+    host = [_compared(first, second, pair, both, _log_values, ()) for pair in hosts for both in tasks]
+    gaps: dict[Key, float] = {}
+    for state in (*first.two_states, *second.two_states):
+        gaps[state.task.key] = gaps.get(state.task.key, 0.0) + math.log(state.factor)
     decided, beside = _decide_families(compared, control, rules, gaps)
-    bare_decided, _ = _decide_families(host, [], rules, gaps)
+    bare, _ = _decide_families(host, [], rules, gaps)
     return Between(
         first=first,
         second=second,
@@ -230,8 +230,8 @@ def between_runs(
         by=by,
         pairs=tuple(pairs),
         comparisons=tuple(_within_bounds(first, second, pairs, one) for one in decided),
-        control=tuple(beside),
-        host=tuple(bare_decided),
+        control=tuple(_within_bounds(first, second, controls, one) for one in beside),
+        host=tuple(_within_bounds(first, second, hosts, one) for one in bare),
         level=rules.level,
     )
 
@@ -250,7 +250,7 @@ def side_by_side(
                 _observations(analysis, pair.first, task),
                 _why_missing(analysis, analysis, pair, task, task),
             ),
-            _caveat(analysis, analysis, pair, task, "values"),
+            _caveat(analysis, analysis, pair, task, ()),
         )
         for pair in pairs
         for task in analysis.tasks
@@ -268,6 +268,11 @@ def side_by_side(
         host=(),
         level=rules.level,
     )
+
+
+def _by_cost(first: str | None, second: str | None, by: By) -> list[Pair]:
+    """The pair of what stands beside all others by cost, baselines or controls; none where a run has none."""
+    return [Pair(first, second)] if by == "cost" and first is not None and second is not None else []
 
 
 def _rules(first: Analysis, second: Analysis, shared: int) -> Rules:
@@ -312,8 +317,15 @@ def _observations(analysis: Analysis, label: str, task: Task) -> tuple[Observati
     return cell.observations if cell is not None else ()
 
 
-def _compared(first: Analysis, second: Analysis, pair: Pair, both: _Sides, by: By) -> _Unpaired:
-    """One comparison before its test."""
+def _compared(
+    first: Analysis,
+    second: Analysis,
+    pair: Pair,
+    both: _Sides,
+    logs: Callable[[Analysis, str, Task], Logs],
+    bases: Sequence[Pair],
+) -> _Unpaired:
+    """One comparison before its test, of what `logs` gives. `bases`: of whose performance those are shares, if any."""
     nothing = Comparison(pair.name, both.task, Verdict.NOT_MEASURED, against=FIRST)
     if both.first is None or both.second is None:
         which = "the second" if both.first is None else "the first"
@@ -321,7 +333,7 @@ def _compared(first: Analysis, second: Analysis, pair: Pair, both: _Sides, by: B
     refused = _other_unit(both.first, both.second)
     if refused is not None:
         return _Unpaired(replace(nothing, reason=refused), {}, {})
-    mine, theirs = _logs(first, pair.first, both.first, by), _logs(second, pair.second, both.second, by)
+    mine, theirs = logs(first, pair.first, both.first), logs(second, pair.second, both.second)
     if not mine or not theirs:
         reason = _why_missing(first, second, pair, both.first, both.second)
         return _Unpaired(replace(nothing, reason=reason), {}, {})
@@ -329,17 +341,18 @@ def _compared(first: Analysis, second: Analysis, pair: Pair, both: _Sides, by: B
     found = replace(nothing, verdict=Verdict.UNKNOWN, share=share)
     if min(len(mine), len(theirs)) == 1:
         found = replace(found, reason="a run has it in one block, or on one host, alone: no interval, no verdict")
-    return _Unpaired(_without_result(found, _caveat(first, second, pair, both.second, by)), mine, theirs)
+    return _Unpaired(_without_result(found, _caveat(first, second, pair, both.second, bases)), mine, theirs)
 
 
 def _without_result(one: Comparison, caveat: str | None) -> Comparison:
     """The comparison before its test, with its caveat; it is then never tested."""
+    told = replace(one, caveat=caveat, against=FIRST)
     if caveat is None or one.verdict is Verdict.NOT_MEASURED:
-        return replace(one, caveat=caveat, against=FIRST)
+        return told
     if caveat in _CAVEATS:
-        return replace(one, caveat=caveat, reason=_CAVEATS[caveat], against=FIRST)
+        return replace(told, reason=_CAVEATS[caveat])
     reason = f"{caveat}: it shows that this works; the ratio is no result"
-    return replace(one, verdict=Verdict.FUNCTIONAL, caveat=caveat, reason=reason, against=FIRST)
+    return replace(told, verdict=Verdict.FUNCTIONAL, reason=reason)
 
 
 _ONE_IS_ELSEWHERE = "other CPUs forward"
@@ -351,19 +364,20 @@ _CAVEATS = {
 }
 
 
-def _caveat(first: Analysis, second: Analysis, pair: Pair, task: Task, by: By) -> str | None:
-    """Why a ratio is no result, in a few words; None where it may be one."""
-    known = first.caveats.get(pair.first) or second.caveats.get(pair.second)
-    if known is None and by == "cost":
-        known = first.caveats.get(first.baseline or "") or second.caveats.get(second.baseline or "")
-    if known is not None:
-        return known
-    if all(_is_bound(each, label, task) for each, label in ((first, pair.first), (second, pair.second))):
+def _caveat(first: Analysis, second: Analysis, pair: Pair, task: Task, bases: Sequence[Pair]) -> str | None:
+    """Why a ratio is no result, in a few words; None where it may be one. `bases`: of what both sides are shares."""
+    for own in (pair, *bases):
+        known = first.caveats.get(own.first) or second.caveats.get(own.second)
+        if known is not None:
+            return known
+    if _is_bound(first, pair.first, task) and _is_bound(second, pair.second, task):
         return TWO_BOUNDS
-    if by == "cost" and _is_bound(first, first.baseline or "", task) != _is_bound(second, second.baseline or "", task):
+    if any(_is_bound(first, base.first, task) != _is_bound(second, base.second, task) for base in bases):
         return _ONE_IS_BOUND
-    elsewhere = [label in each.forwarded_elsewhere for each, label in ((first, pair.first), (second, pair.second))]
-    return _ONE_IS_ELSEWHERE if task.is_forwarding_rate and elsewhere[0] != elsewhere[1] else None
+    apart = (
+        (own.first in first.forwarded_elsewhere) != (own.second in second.forwarded_elsewhere) for own in (pair, *bases)
+    )
+    return _ONE_IS_ELSEWHERE if task.is_forwarding_rate and any(apart) else None
 
 
 def _is_bound(analysis: Analysis, label: str, task: Task) -> bool:
@@ -371,11 +385,14 @@ def _is_bound(analysis: Analysis, label: str, task: Task) -> bool:
     return own is not None and (label, own) in analysis.lower_bounds
 
 
-def _logs(analysis: Analysis, label: str, task: Task, by: By) -> Logs:
-    """By block: the log of the share of the baseline's performance, or of the performance itself."""
-    if by == "cost":
-        compared = analysis.comparison(label, task)
-        return _by_host(analysis, logs_of(compared.pairs)) if compared is not None else {}
+def _log_shares(analysis: Analysis, label: str, task: Task) -> Logs:
+    """By block: the log of the share of the baseline's performance."""
+    compared = analysis.comparison(label, task)
+    return _by_host(analysis, logs_of(compared.pairs)) if compared is not None else {}
+
+
+def _log_values(analysis: Analysis, label: str, task: Task) -> Logs:
+    """By block: the log of the performance itself."""
     sign = 1 if task.metric.better == "higher" else -1
     values = block_values(_observations(analysis, label, task))
     return _by_host(analysis, {block: sign * math.log(value) for block, value in values.items()})
@@ -399,7 +416,7 @@ def _why_missing(first: Analysis, second: Analysis, pair: Pair, mine: Task, thei
 
 
 def _decide_families(
-    compared: Sequence[_Unpaired], control: Sequence[_Unpaired], rules: Rules, gaps: Mapping[Task, float]
+    compared: Sequence[_Unpaired], control: Sequence[_Unpaired], rules: Rules, gaps: Mapping[Key, float]
 ) -> tuple[list[Comparison], list[Comparison]]:
     """Both with their verdicts: the primary metrics are one family, the others a second; the A/A is beside each."""
     decided: dict[tuple[bool, str, Task], Comparison] = {}
@@ -413,7 +430,7 @@ def _decide_families(
 
 
 def _decide(
-    own: Sequence[tuple[bool, _Unpaired]], rules: Rules, gaps: Mapping[Task, float]
+    own: Sequence[tuple[bool, _Unpaired]], rules: Rules, gaps: Mapping[Key, float]
 ) -> dict[tuple[bool, str, Task], Comparison]:
     """The verdicts of one family and of the A/A control (True) beside it."""
     found = {(beside, one.comparison.platform, one.comparison.task): one.comparison for beside, one in own}
@@ -426,17 +443,17 @@ def _decide(
     logs = [np.full((len(tasks), len(columns), len(blocks)), np.nan) for _ in range(2)]
     for beside, one in tested:
         row, column = tasks[one.comparison.task], columns[beside, one.comparison.platform]
-        for side, values in zip(logs, (one.first, one.second), strict=True):
+        for side, values in ((logs[0], one.first), (logs[1], one.second)):
             for block, value in values.items():
                 side[row, column, blocks[block]] = value
-    apart = np.array([gaps.get(task, 0.0) for task in tasks])
+    apart = np.array([gaps.get(task.key, 0.0) for task in tasks])
     judged = judge_two(logs[0], logs[1], rules, np.array([beside for beside, _ in columns]), apart)
     for beside, one in tested:
         key = beside, one.comparison.platform, one.comparison.task
         level = rules.alarm_level if beside else rules.level
         size = sum(each is beside for each, _ in tested)
         place = tasks[key[2]], columns[beside, key[1]]
-        found[key] = told_by(one.comparison, judged, place, replace(rules, level=level), size, key[2] in gaps)
+        found[key] = told_by(one.comparison, judged, place, replace(rules, level=level), size, key[2].key in gaps)
     return found
 
 
@@ -451,7 +468,7 @@ def _within_bounds(first: Analysis, second: Analysis, pairs: Sequence[Pair], one
         Verdict.SLOWER: _is_bound(second, pair.second, one.task),
     }
     bounded[Verdict.ALIKE] = any(bounded.values())
-    if not bounded.get(one.verdict, False):
+    if one.verdict not in {verdict for verdict, is_bound in bounded.items() if is_bound}:
         return one
     reason = "one of both lost nothing flat out or reached the generator's limit, so that it may forward more"
     return replace(one, verdict=Verdict.UNKNOWN, margin=None, at_least=None, reason=reason)

@@ -111,7 +111,7 @@ def _searched(values: Array, level: float, family: int, least: int) -> Searched:
     ends = [0, *places, len(values)]
     changes = [
         _described(values[low:high], place - low, low, min(found[place] * family, 1.0))
-        for low, place, high in zip(ends, ends[1:], ends[2:], strict=False)
+        for low, place, high in (ends[at : at + 3] for at in range(len(places)))
     ]
     return Searched(tuple(changes), correlation, correlation > _ACCIDENT * error)
 
@@ -122,10 +122,14 @@ def _segmented(values: Array, part: float, correlation: float) -> dict[int, floa
     while True:
         ends = [0, *sorted(found), len(values)]
         stretches = [(low, high) for low, high in itertools.pairwise(ends) if high - low > 2 * LEAST]
-        tested = [_best(values[low:high], correlation, len(stretches) / part) for low, high in stretches]
-        told = [(p * len(stretches), low + place) for (p, place), (low, _) in zip(tested, stretches, strict=True)]
-        p_value, place = min(told, default=(1.0, 0))
-        if p_value > part or not told:
+        if not stretches:
+            return found
+        tested = []
+        for low, high in stretches:
+            p_value, place = _best(values[low:high], correlation, len(stretches) / part)
+            tested.append((p_value * len(stretches), low + place))
+        p_value, place = min(tested)
+        if p_value > part:
             return found
         found[place] = max(p_value, *found.values(), 0.0)  # none is surer than that after which it was looked for
 
@@ -222,7 +226,7 @@ def _possible(values: Array, place: int) -> tuple[int, int]:
     sums, total = np.cumsum(values)[:-1], values.sum()
     between = (sums - places * total / number) ** 2 * number / (places * (number - places))
     left = float(((values - values.mean()) ** 2).sum()) - between
-    noise = float(left.min()) / max(number - 2, 1)
+    noise = float(left.min()) / (number - 2)
     possible = places[left - left.min() <= _WITHIN * noise]
     return min(int(possible[0]), place), max(int(possible[-1]), place)
 

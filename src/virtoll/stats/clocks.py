@@ -156,7 +156,7 @@ def _slope(readings: Sequence[ClockReading]) -> tuple[ClockSlope | None, str]:
     durations = [reading.outside_ns for reading in readings]
     if max(durations) < LEAST_SPREAD * min(durations):
         return None, f"the durations are alike; a slope needs some that are {LEAST_SPREAD:g} times as long as others"
-    taken = readings[:: -(-len(readings) // _MOST_READINGS)]
+    taken = readings[:: math.ceil(len(readings) / _MOST_READINGS)]
     differences = [reading.guest_ns - reading.outside_ns for reading in taken]
     # Over the guest's durations: the outside ones have the marks' noise, with the other sign than the differences, so
     # that trials of one length would pull the slope towards -1.

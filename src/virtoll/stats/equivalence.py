@@ -103,12 +103,12 @@ class Equivalence:
         return next((pair for pair in self.pairs if {pair.one, pair.other} == {one, other}), None)
 
 
-def equivalence(boots: Sequence[BootRecord], platforms: Sequence[str], reference: str | None) -> Equivalence:
-    """Compare the guests' facts; CPU flags are given as the difference to `reference`'s (or the first platform's)."""
+def equivalence(boots: Sequence[BootRecord], platforms: Sequence[str]) -> Equivalence:
+    """Compare the guests' facts; CPU flags are given as the difference to those of the first platform with facts."""
     facts = {platform: _merged(boot for boot in boots if boot.platform == platform) for platform in platforms}
     known = tuple(platform for platform in platforms if facts[platform])
     if known:
-        _flags_against(facts, known, reference if reference in known else known[0])
+        _flags_against(facts, known)
     names = list(dict.fromkeys(name for platform in known for name in facts[platform]))
     rows = tuple(_row(name, {platform: facts[platform].get(name) for platform in known}) for name in names)
     pairs = tuple(_pair(one, other, rows) for index, one in enumerate(known) for other in known[index + 1 :])
@@ -209,9 +209,9 @@ def _set(values: Iterable[Any]) -> str | None:
     return ", ".join(known) if known else None
 
 
-def _flags_against(facts: dict[str, dict[str, str | None]], known: Sequence[str], reference: str) -> None:
-    """Replace long lists of CPU flags by their number and what is more or less than the reference's."""
-    base = set((facts[reference].get("CPU flags") or "").split())
+def _flags_against(facts: dict[str, dict[str, str | None]], known: Sequence[str]) -> None:
+    """Replace long lists of CPU flags by their number and what is more or less than the first platform's."""
+    base = set((facts[known[0]].get("CPU flags") or "").split())
     for platform in known:
         text = facts[platform].get("CPU flags")
         if text is None:

@@ -139,11 +139,15 @@ def guests_at_once(
     platforms: Sequence[str],
     baseline: str | None,
     control: str | None,
+    control_counts: bool = True,
     caveats: Mapping[str, str],
     rules: Rules,
     states: Sequence[TwoStates] = (),
 ) -> AtOnce:
-    """Everything of a run of the scenario `scale`; empty for any other. `rules`, `states`: as in `isolation`."""
+    """Everything of a run of the scenario `scale`; empty for any other. `rules`, `states`: as in `isolation`.
+
+    `control_counts`: the control ran as the baseline did, so that its values are the host's too.
+    """
     point_of = {trial.trial: trial.scale for trial in trials if trial.scale is not None}
     points = sorted({*point_of.values(), *(group.scale for group in groups)}, key=_size)
     if not points:
@@ -163,7 +167,7 @@ def guests_at_once(
         for task in tasks:
             for point in points:
                 base = found.get((baseline, task, point), [])
-                if base and control is not None and platform != control:
+                if base and control is not None and control_counts and platform != control:
                     base = [*base, *found.get((control, task, point), [])]
                 own = found.get((platform, task, point), [])
                 why = missing.get((platform, task.workload, task.parameters, point))
