@@ -250,7 +250,7 @@ class _Valid:
 def _of_schema(draw: st.DrawFn) -> Made:
     dice = draw(st.randoms(use_true_random=True))
     kind = draw(st.sampled_from(("experiment", "experiment", "experiment", "consolidation")))
-    return f"schema {kind}", _dumped(_Valid(dice).value({"$ref": f"#/definitions/{kind}"}))
+    return f"schema {kind}", dumped(_Valid(dice).value({"$ref": f"#/definitions/{kind}"}))
 
 
 @st.composite
@@ -278,7 +278,7 @@ def _mutated(draw: st.DrawFn) -> Made:
             if isinstance(parent, dict):
                 key = draw(st.one_of(st.sampled_from(KEYS), st.text(max_size=8)))
                 document = with_value(document, place[:-1], {**parent, key: draw(values())})
-    return f"preset, {' + '.join(done)}", _dumped(document, draw(st.booleans()))
+    return f"preset, {' + '.join(done)}", dumped(document, draw(st.booleans()))
 
 
 def _part_of_schema(dice: random.Random, place: Place) -> Any:
@@ -299,7 +299,7 @@ class _Everything(yaml.SafeDumper):
         return True
 
 
-def _dumped(document: Any, flow: bool = False) -> bytes:
+def dumped(document: Any, flow: bool = False) -> bytes:
     """As YAML; what no YAML can hold is written as an escape."""
     limit_free = _as_yaml(document)
     text = yaml.dump(

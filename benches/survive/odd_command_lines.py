@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import typer.main
-import yaml
-from benches.survive.made_experiments import HOSTILE, TEXTS, at, places, values, with_value, without
+from benches.survive.made_experiments import HOSTILE, TEXTS, at, dumped, places, values, with_value, without
 from hypothesis import strategies as st
 
 from virtoll import cli
@@ -134,10 +133,6 @@ XML: Final = (
 )  # fmt: skip
 
 
-def _yaml(document: Any) -> bytes:
-    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True).encode()
-
-
 @st.composite
 def files(draw: st.DrawFn) -> tuple[str, str, bytes]:
     """Which of the files, what was done to it, and its bytes."""
@@ -149,7 +144,7 @@ def files(draw: st.DrawFn) -> tuple[str, str, bytes]:
     document = _documents()[kind]
     if draw(st.booleans()):
         how = draw(st.sampled_from(list(TEXTS)))
-        text = _yaml(document)
+        text = dumped(document)
         return kind, how, TEXTS[how](text, draw(st.integers(0, len(text))))
     for _ in range(draw(st.integers(1, 2))):
         there = list(places(document))
@@ -164,10 +159,7 @@ def files(draw: st.DrawFn) -> tuple[str, str, bytes]:
             )
         else:
             document = without(document, place)
-    try:
-        return kind, "value", _yaml(document)
-    except (yaml.YAMLError, ValueError):
-        return kind, "value", _yaml(str(document)[:1000])
+    return kind, "value", dumped(document)
 
 
 def _documents() -> dict[str, Any]:
