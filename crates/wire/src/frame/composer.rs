@@ -162,10 +162,10 @@ impl Composer {
     #[inline]
     pub fn compose(&self, frame: &mut [u8], sequence: u64, sent_monotonic_ns: u64, timed: bool) {
         let shape = self.shape(sequence);
-        if self.shapes.len() > 1 {
+        if self.shapes.len() != 1 {
             frame.copy_from_slice(&shape.bytes);
         }
-        let flow = if self.flows > 1 { (sequence % u64::from(self.flows)) as u16 } else { 0 };
+        let flow = if self.flows == 1 { 0 } else { (sequence % u64::from(self.flows)) as u16 };
         let port = self.first_port + flow;
         put_u16(frame, self.layout.udp(), port);
         let payload = self.layout.payload();

@@ -59,6 +59,10 @@ impl Density {
     }
 
     fn enter_slowly(&mut self, sequence: u64) {
+        if sequence < self.receive_index {
+            self.beyond += 1;
+            return;
+        }
         if self.settled {
             self.settled = false;
             self.run_frames = self.window_frames;
@@ -67,10 +71,6 @@ impl Density {
             {
                 *place = number;
             }
-        }
-        if sequence < self.receive_index {
-            self.beyond += 1;
-            return;
         }
         let follows = self.window_frames > 0 && self.window[self.window_frames - 1] + 1 == sequence;
         self.run_frames = if follows { self.run_frames + 1 } else { 1 };
@@ -81,7 +81,6 @@ impl Density {
         }
         self.settled = self.early_frames == 0
             && self.run_frames >= self.window_frames
-            && self.window_frames > 0
             && self.window[0] == self.receive_index;
     }
 
@@ -98,9 +97,9 @@ impl Density {
                 break None;
             }
             // Lost: on to the next number that is there. There is one, since no more frames are late than early.
-            let later =
-                waiting.iter().chain(early).filter(|number| **number > self.receive_index).min();
-            self.receive_index = later.copied().unwrap_or(self.receive_index + 1);
+            let ahead = |number: &u64| number.checked_sub(self.receive_index);
+            let lost_frames = waiting.iter().chain(early).filter_map(ahead).min();
+            self.receive_index += lost_frames.unwrap_or(1);
         };
         self.window.copy_within(1..self.window_frames, 0);
         self.window_frames -= 1;
@@ -134,5 +133,27 @@ impl Density {
         let first = -(THRESHOLD_FRAMES as i64);
         let counts = (first..).zip(all.displaced).filter(|(_, count)| *count > 0);
         (counts.collect(), all.beyond)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn nothing_is_stored_while_the_window_is_a_run_from_the_receive_index_on(
+            numbers in Just((0..300).collect::<Vec<u64>>()).prop_shuffle(), kept in 1_usize..=300, in_order in 0_u64..200,
+        ) {
+            let mut density = Density::default();
+            for number in (0..in_order).chain(numbers.iter().take(kept).map(|number| in_order + number)).chain(in_order + 300..in_order + 600) {
+                density.enter(number);
+                let window = &density.window[..density.window_frames];
+                let run = window.iter().copied().eq((density.receive_index..).take(window.len()));
+                prop_assert!(density.settled || density.early_frames > 0 || !run, "{:?}", density);
+            }
+            prop_assert!(density.settled, "300 frames in order are more than the window");
+        }
     }
 }
