@@ -56,7 +56,15 @@ impl Density {
         }
         self.window[self.window_frames] = sequence;
         self.window_frames += 1;
-        while self.window_frames == self.window.len() || self.is_sure() {
+        // None of those that waited has the receive index's number: it is this one, or an early one, or not there yet.
+        let early = &self.early[..self.early_frames];
+        let sure = sequence == self.receive_index || early.contains(&self.receive_index);
+        if !sure && self.window_frames < self.window.len() {
+            return;
+        }
+        self.skip_lost();
+        self.decide();
+        while self.is_sure() {
             self.decide();
         }
     }
@@ -71,11 +79,14 @@ impl Density {
         self.window[..self.window_frames].iter().chain(&self.early[..self.early_frames])
     }
 
-    /// Gives the oldest arrival of the window its receive index.
-    fn decide(&mut self) {
-        // Numbers below the next one that is there were lost. There is one, since no more frames are late than early.
+    /// On to the next number that is there: there is one, since no more frames are late than early.
+    fn skip_lost(&mut self) {
         let ahead = |number: &u64| number.checked_sub(self.receive_index);
         self.receive_index += self.present().filter_map(ahead).min().unwrap_or_default();
+    }
+
+    /// Gives the receive index to the oldest arrival of the window.
+    fn decide(&mut self) {
         let sequence = self.window[0];
         self.window.copy_within(1..self.window_frames, 0);
         self.window_frames -= 1;
@@ -101,6 +112,7 @@ impl Density {
     pub fn counts(&self) -> (Vec<(i64, u64)>, u64) {
         let mut all = self.clone();
         while all.window_frames > 0 {
+            all.skip_lost();
             all.decide();
         }
         let first = -(THRESHOLD_FRAMES as i64);
