@@ -49,6 +49,12 @@ fn read(ask: impl Fn(&mut [u32]) -> Option<()>) -> Option<Vec<(String, u64)>> {
 mod tests {
     use super::*;
 
+    fn write(words: &mut [u32], bytes: &[u8]) {
+        for (word, four) in words.iter_mut().zip(bytes.as_chunks().0) {
+            *word = u32::from_ne_bytes(*four);
+        }
+    }
+
     /// Answers as the kernel does for a driver with these counters; `known` says whether it has any statistics at all.
     fn driver(known: bool, counters: &[(&[u8], u64)]) -> impl Fn(&mut [u32]) -> Option<()> {
         move |words| {
@@ -63,17 +69,13 @@ mod tests {
                     for (place, (name, _)) in names.chunks_exact_mut(8).zip(counters) {
                         let mut bytes = [0; NAME_BYTES];
                         bytes[..name.len()].copy_from_slice(name);
-                        for (word, four) in place.iter_mut().zip(bytes.as_chunks().0) {
-                            *word = u32::from_ne_bytes(*four);
-                        }
+                        write(place, &bytes);
                     }
                 }
                 [GET_STATISTICS, count, ref mut values @ ..] => {
                     assert_eq!(count as usize, counters.len());
                     for (place, (_, value)) in values.chunks_exact_mut(2).zip(counters) {
-                        let [a, b, c, d, e, f, g, h] = value.to_ne_bytes();
-                        place[0] = u32::from_ne_bytes([a, b, c, d]);
-                        place[1] = u32::from_ne_bytes([e, f, g, h]);
+                        write(place, &value.to_ne_bytes());
                     }
                 }
                 _ => panic!("another query: {words:?}"),
