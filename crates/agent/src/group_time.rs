@@ -166,8 +166,11 @@ mod tests {
         assert_eq!(samples.len(), 6);
         assert!(samples.is_sorted_by(|one, next| one.monotonic_ns < next.monotonic_ns));
         assert!(samples.iter().all(|sample| sample.processes == 1));
-        let samples = Sampler::start(shell.id(), u64::MAX).unwrap().finish();
-        assert_eq!(samples.len(), 2, "not once between");
+        let sampler = Sampler::start(shell.id(), u64::MAX).unwrap();
+        for _ in 0..20 {
+            read(shell.id()); // meanwhile a thread that does not wait would read as well
+        }
+        assert_eq!(sampler.finish().len(), 2, "not once between");
         drop(shell.stdin.take());
         shell.wait().unwrap();
     }

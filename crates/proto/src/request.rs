@@ -346,6 +346,15 @@ mod tests {
     }
 
     #[test]
+    fn what_a_source_is_not_told_is_one_flow_flat_out() {
+        let told = r#"{"interface":"in0","source_mac":"","destination_mac":"","source_address":"10.1.0.1",
+            "destination_address":"10.2.0.1","source_port":1,"destination_port":2}"#;
+        let source: Source = serde_json::from_str(told).unwrap();
+        assert_eq!((source.flows, source.rate_frames_per_second), (1, None));
+        assert_eq!((source.number, source.vlan, source.destinations), (None, None, None));
+    }
+
+    #[test]
     fn a_key_is_read_whole_or_refused_and_never_printed() {
         let digits = "00112233445566778899aabbccddeeff";
         let key: FrameKey = digits.parse().unwrap();

@@ -43,5 +43,5 @@ pub use mac::MacAddress;
 pub use pacing::CATCH_UP_NS;
 pub use priority::{SessionPriority, prefer_this_thread};
 pub use senders::{Sent, ThreadCost};
-pub use socket::{PacketKind, PacketSocket, interface_index, interface_mac};
+pub use socket::{PacketKind, PacketSocket, Received, interface_index, interface_mac};
 pub use source::{SourceCounts, SourcePlan};

@@ -23,6 +23,8 @@ pub const CATCH_UP_NS: u64 = 20_000_000;
 pub const LATE_FROM_NS: u64 = 10_000;
 /// With less time than this until the next frame the sender spins instead of sleeping.
 const SPIN_NS: u64 = 100_000;
+/// So long before its time a sender that slept is to be awake.
+const AWAKE_NS: u64 = 50_000;
 
 /// Where a batch of prepared frames leaves.
 pub trait FrameSender {
@@ -176,7 +178,7 @@ fn send_batch(
 #[inline]
 fn wait_until(due_ns: u64, now_ns: u64) {
     if due_ns.saturating_sub(now_ns) > SPIN_NS {
-        sleep_until_monotonic(due_ns - SPIN_NS / 2);
+        sleep_until_monotonic(due_ns - AWAKE_NS);
     } else {
         std::hint::spin_loop();
     }
@@ -193,6 +195,7 @@ mod tests {
     use super::*;
     use crate::frame::{FrameShape, Key, MINIMUM_FRAME_BYTES, TestFrameRepr};
     use proptest::prelude::*;
+    use virtoll_clock::thread_cpu_ns;
 
     struct Refusing {
         frames: Vec<[u8; MINIMUM_FRAME_BYTES]>,
@@ -264,6 +267,7 @@ mod tests {
         assert_eq!((counts.skipped_frames, counts.late_frames, counts.batch_frames), (0, 100, 64));
         assert!(sender.sequences.iter().copied().eq(0..100));
         assert!(counts.late_ns_max >= 1_000_000_000, "{counts:?}");
+        assert_eq!(counts.start_monotonic_ns, schedule.start_ns);
         let (first_ns, last_ns) = counts.sent_between_ns.unwrap();
         assert!(schedule.start_ns + 1_100_000_000 <= first_ns && first_ns <= last_ns);
         assert!(last_ns <= counts.end_monotonic_ns);
@@ -302,6 +306,8 @@ mod tests {
         let counts = send(&mut frames, &composer, &plan, over(1).start_ns).unwrap();
         assert_eq!((counts.intended_frames, counts.offered_frames), (70, 70));
         assert!(counts.gaps.is_none());
+        let counts = send(&mut frames, &composer, &plan, 1).unwrap();
+        assert_eq!((counts.start_monotonic_ns, counts.offered_frames), (1, 70));
     }
 
     #[test]
@@ -337,6 +343,110 @@ mod tests {
         assert_eq!((counts.offered_frames, counts.unsent_frames), (200, 0));
         assert!(sender.sequences.iter().copied().eq(0..200));
         assert!(counts.batch_frames > 1 && counts.end_monotonic_ns >= start_ns + 15_000_000);
+        let (first_ns, last_ns) = counts.sent_between_ns.unwrap();
+        assert!(start_ns <= first_ns && first_ns <= last_ns && last_ns <= counts.end_monotonic_ns);
+    }
+
+    /// One frame, due in 20 ms.
+    fn soon() -> Schedule {
+        Schedule {
+            start_ns: monotonic_ns() + 20_000_000,
+            frames_per_second: 1_000.0,
+            duration_ns: 1_000_000,
+            catch_up_ns: u64::MAX,
+            wake_ns: None,
+        }
+    }
+
+    /// Where the machine keeps it away for longer than the wait, it is tried again.
+    #[test]
+    #[cfg_attr(miri, ignore = "the real clock runs away from an interpreter")]
+    fn a_sender_leaves_its_core_until_just_before_a_frame_and_sends_it_in_time() {
+        let (mut sender, composer) = sender(usize::MAX);
+        let (mut slept, mut in_time) = (0, false);
+        while slept < 5 || !in_time {
+            let (cpu_ns, schedule) = (thread_cpu_ns(), soon());
+            let counts = send_paced(&mut sender, &composer, &schedule, None).unwrap();
+            assert_eq!(counts.offered_frames, 1);
+            assert!(counts.sent_between_ns.unwrap().0 >= schedule.start_ns, "and not before");
+            // Five times in a row: one that spins may be kept from its core once.
+            slept = if thread_cpu_ns() - cpu_ns < 2_000_000 { slept + 1 } else { 0 };
+            in_time |= counts.late_frames == 0;
+        }
+    }
+
+    /// Takes one frame and is busy with it until a time.
+    struct Busy {
+        inner: Refusing,
+        until_ns: u64,
+    }
+
+    impl FrameSender for Busy {
+        fn frame(&mut self, index: usize, bytes: usize) -> &mut [u8] {
+            self.inner.frame(index, bytes)
+        }
+
+        fn send(&mut self, count: usize) -> io::Result<usize> {
+            sleep_until_monotonic(self.until_ns);
+            self.inner.send(count)
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "the real clock runs away from an interpreter")]
+    fn what_came_too_late_while_the_interface_was_busy_is_skipped_once() {
+        let (inner, composer) = sender(usize::MAX);
+        let start_ns = monotonic_ns();
+        let mut sender = Busy { inner, until_ns: start_ns + 80_000_000 };
+        let schedule = Schedule {
+            start_ns,
+            frames_per_second: 1_000.0,
+            duration_ns: 100_000_000,
+            catch_up_ns: 30_000_000,
+            wake_ns: None,
+        };
+        let counts = send_paced(&mut sender, &composer, &schedule, None).unwrap();
+        assert!(counts.skipped_frames > 0, "{counts:?}");
+        assert_eq!(counts.offered_frames + counts.skipped_frames, 100);
+        assert_eq!(counts.unsent_frames, counts.skipped_frames);
+        assert!(sender.inner.sequences.is_sorted_by(|one, next| one < next));
+    }
+
+    /// One by one they would take hours.
+    #[test]
+    #[cfg_attr(miri, ignore = "its clock begins at 0: nothing is due long ago")]
+    fn any_number_of_frames_that_are_too_late_is_skipped_at_once() {
+        let (mut sender, composer) = sender(usize::MAX);
+        let schedule = Schedule {
+            start_ns: 0,
+            frames_per_second: 1e13,
+            duration_ns: 100_000_000,
+            catch_up_ns: 10_000_000,
+            wake_ns: None,
+        };
+        let counts = send_paced(&mut sender, &composer, &schedule, None).unwrap();
+        assert_eq!((counts.skipped_frames, counts.offered_frames), (1_000_000_000_000, 0));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "its clock begins at 0: nothing is due long ago")]
+    fn what_is_no_later_than_allowed_is_sent() {
+        // Due from the machine's start to half of the time since then; late is what is older than three quarters of it.
+        let (mut sender, composer) = sender(usize::MAX);
+        let before_ns = monotonic_ns();
+        let duration_ns = before_ns / 2;
+        let schedule = Schedule {
+            start_ns: 0,
+            frames_per_second: 100.5 * 1e9 / duration_ns as f64,
+            duration_ns,
+            catch_up_ns: before_ns / 4 * 3,
+            wake_ns: None,
+        };
+        let counts = send_paced(&mut sender, &composer, &schedule, None).unwrap();
+        let skipped_by = |now_ns: u64| schedule.due_frames(now_ns - schedule.catch_up_ns).min(100);
+        let possible = skipped_by(before_ns)..=skipped_by(monotonic_ns());
+        assert!(possible.contains(&counts.skipped_frames), "{possible:?}: {counts:?}");
+        assert_eq!(counts.offered_frames + counts.skipped_frames, 100);
     }
 
     proptest! {

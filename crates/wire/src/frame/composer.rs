@@ -162,10 +162,10 @@ impl Composer {
     #[inline]
     pub fn compose(&self, frame: &mut [u8], sequence: u64, sent_monotonic_ns: u64, timed: bool) {
         let shape = self.shape(sequence);
-        if self.shapes.len() > 1 {
+        if self.shapes.len() != 1 {
             frame.copy_from_slice(&shape.bytes);
         }
-        let flow = if self.flows > 1 { (sequence % u64::from(self.flows)) as u16 } else { 0 };
+        let flow = if self.flows == 1 { 0 } else { (sequence % u64::from(self.flows)) as u16 };
         let port = self.first_port + flow;
         put_u16(frame, self.layout.udp(), port);
         let payload = self.layout.payload();
@@ -270,6 +270,33 @@ mod tests {
     }
 
     #[test]
+    fn the_xdp_programs_begin_with_the_first_bytes_and_with_the_key_in_the_state_of_siphash() {
+        let repr = TestFrameRepr { trial: 0x0102, source: 5, ..TestFrameRepr::smallest(0) };
+        let key = Key::new(std::array::from_fn(|at| at as u8));
+        let composer = Composer::new(&FrameShape { key, ..FrameShape::of_one(repr) }).unwrap();
+        assert_eq!(composer.blank_head(), [1, 2, 0xa5, 0, 0, 0, 0, 0]);
+        // Aumasson and Bernstein 2012, appendix A.
+        let state = [
+            0x7469_6861_7371_6475,
+            0x6b61_7f6d_656e_6665,
+            0x6b7f_6261_6d67_7361,
+            0x7b6b_696e_727e_6c7b,
+        ];
+        assert_eq!(composer.key_words(), state);
+    }
+
+    #[test]
+    fn a_slot_is_the_place_of_its_size_among_the_sorted_ones() {
+        let shape = FrameShape {
+            sizes: vec![514, 60, 60, 114],
+            ..FrameShape::of_one(TestFrameRepr::smallest(0))
+        };
+        let composer = Composer::new(&shape).unwrap();
+        assert!(composer.shapes().map(|(bytes, ..)| bytes.len()).eq([60, 114, 514]));
+        assert_eq!(composer.slots(), [2, 0, 0, 1]);
+    }
+
+    #[test]
     fn the_simple_internet_mix_is_spread() {
         let slots = mix_slots(&[(64, 14), (594, 8), (1518, 2)]).unwrap();
         assert_eq!(slots.len(), 12);
@@ -278,5 +305,7 @@ mod tests {
         assert!(slots.windows(3).all(|three| three.contains(&64)), "{slots:?}");
         assert_eq!(mix_slots(&[(64, 0)]), None);
         assert_eq!(mix_slots(&[(64, 1000), (65, 999)]), None);
+        assert_eq!(mix_slots(&[(64, 127), (65, 1)]).map(|slots| slots.len()), Some(128));
+        assert_eq!(mix_slots(&[(64, 128), (65, 1)]), None);
     }
 }

@@ -79,6 +79,9 @@ fn two_families_and_wrong_numbers_are_refused() {
     tagged_bytes[14..16].copy_from_slice(&[0x0f, 0xff]);
     let read = TestFrameRepr::parse(&tagged_bytes, &KEY);
     assert_eq!(read, Err(FrameError::WrongAddresses), "what cannot be written is not read either");
+    let largest = TestFrameRepr { vlan: Some(4094), ..repr(200) };
+    largest.emit(&mut tagged_bytes, &KEY).unwrap();
+    assert_eq!(TestFrameRepr::parse(&tagged_bytes, &KEY), Ok(largest));
     let unknown = TestFrameRepr { source: 16, ..repr(200) };
     assert_eq!(unknown.emit(&mut [0; 200], &KEY), Err(FrameError::WrongAddresses));
     let tagged = TestFrameRepr { vlan: Some(5), ..repr(60) };
@@ -198,6 +201,21 @@ fn as_many_sizes_ports_and_slots_as_there_are_are_taken_and_no_more() {
     assert_eq!(composed(vec![60; 129], 1, 1), Some(FrameError::Truncated));
     assert_eq!(composed(vec![60], 2, 65_534), None, "up to port 65535");
     assert_eq!(composed(vec![60], 3, 65_534), Some(FrameError::WrongAddresses));
+}
+
+/// To a sum of ones' complements a 0 is as good as the 0xffff that stands for it; to UDP it means that there is none.
+#[test]
+fn a_frame_without_a_udp_checksum_is_refused() {
+    let without = TestFrameRepr { source_port: 0, ..repr(60) };
+    let mut bytes = [0; 60];
+    without.emit(&mut bytes, &KEY).unwrap();
+    // With what the checksum makes up for as a port, the sum is 0xffff.
+    let source_port = u16::from_be_bytes([bytes[40], bytes[41]]);
+    TestFrameRepr { source_port, ..without }.emit(&mut bytes, &KEY).unwrap();
+    assert_eq!(bytes[40..42], [0xff; 2]);
+    assert!(TestFrameRepr::parse(&bytes, &KEY).is_ok());
+    bytes[40..42].fill(0);
+    assert_eq!(TestFrameRepr::parse(&bytes, &KEY), Err(FrameError::WrongChecksum));
 }
 
 #[test]

@@ -241,6 +241,16 @@ fn large_extents_are_counted_by_octaves() {
 }
 
 #[test]
+fn a_number_that_a_window_in_order_is_far_from_is_early() {
+    for early in [2, 3, 5, 8].map(|windows| windows * THRESHOLD_FRAMES as u64) {
+        // The window is full, and has moved on by as many numbers as it fits into the early one.
+        let next = THRESHOLD_FRAMES as u64 + early / THRESHOLD_FRAMES as u64;
+        let numbers = [(0..next).collect(), vec![early], (next..early).collect()].concat();
+        check(&numbers).unwrap();
+    }
+}
+
+#[test]
 fn loss_alone_is_no_reordering() {
     let numbers: Vec<u64> = (0..CAPACITY).filter(|number| number % 7 != 3).collect();
     let (reordered, found) = reordering_of(&numbers);
