@@ -100,7 +100,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Disk:
-    """The root disk with all kernels' modules, and those kernels, the locked one first."""
+    """The root disk with all kernels' modules, and those kernels."""
 
     file: Path
     kernels: tuple[Kernel, ...]
@@ -117,14 +117,14 @@ class Content:
     steps: tuple[Step, ...]
 
 
-def make_disk(work: Path, content: Content, other_kernels: Sequence[str]) -> Disk:
-    """Everything below ``work``; ``other_kernels``: metapackages of Debian 13."""
+def make_disk(work: Path, content: Content, kernels: Sequence[str]) -> Disk:
+    """Everything below ``work``; ``kernels``: ``locked``, and metapackages of Debian 13."""
     tree = work / "root"
     shutil.rmtree(tree, ignore_errors=True)
     _unpack(tree, work)
     _install(tree, content.wheel, work)
     _place_tests(tree, content.programs, content.agent)
-    kernels = [_kernel(work / "kernels" / name, tree, name) for name in ("locked", *other_kernels)]
+    made = tuple(_kernel(work / "kernels" / name, tree, name) for name in kernels)
     init = tree / "virtoll/init"
     init.write_text(_INIT, encoding="utf-8")
     init.chmod(0o755)
@@ -134,7 +134,7 @@ def make_disk(work: Path, content: Content, other_kernels: Sequence[str]) -> Dis
         {"name": one.name, "argv": one.argv, "seconds": one.seconds, "folder": one.folder} for one in content.steps
     ]
     (tree / "virtoll/steps.json").write_text(json.dumps(steps), encoding="utf-8")
-    return Disk(_as_disk(tree, work / "disk.img"), tuple(kernels))
+    return Disk(_as_disk(tree, work / "disk.img"), made)
 
 
 def _unpack(tree: Path, work: Path) -> None:
