@@ -319,7 +319,8 @@ def step_name(step: Step) -> str:
 
 def _tests_of(crate: Path) -> set[str]:
     """The names of a crate's test programs."""
-    return {path.stem for path in crate.glob("tests/*.rs")} | {f"virtoll_{crate.name}"}
+    folders = {path.parent.name for path in crate.glob("tests/*/main.rs")}
+    return {path.stem for path in crate.glob("tests/*.rs")} | folders | {f"virtoll_{crate.name}"}
 
 
 def _boot(disk: Disk, kernel: Kernel, cpu: str, results: Path, steps: Sequence[Step]) -> list[Row]:

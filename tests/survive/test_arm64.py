@@ -105,6 +105,12 @@ def test_steps_are_named_as_a_test_program_is() -> None:
     assert steps[-1].argv[-1] == "frames"
 
 
+def test_a_test_program_runs_in_the_folder_of_its_crate() -> None:
+    """That of one source, and that of a folder of sources."""
+    folders = {arm64.step_name(one): Path(one.folder).name for one in arm64._steps(built("packet_path", "pure"))}
+    assert (folders["packet_path"], folders["pure"]) == ("agent", "wire")
+
+
 def test_a_step_that_the_machine_has_not_is_refused_before_anything_is_made(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="no step 'nothing'"):
         arm64.machine(built(), tmp_path, "max", arm64.Asked(steps=["nothing"]))
