@@ -71,7 +71,9 @@ _INIT = """\
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8
 mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev 2>/dev/null
 mkdir -p /dev/pts /dev/shm; mount -t devpts devpts /dev/pts; mount -t tmpfs shm /dev/shm
-mount -t cgroup2 cgroup2 /sys/fs/cgroup; mount -t tmpfs run /run; mount -t tmpfs tmp /tmp
+mount -t cgroup2 cgroup2 /sys/fs/cgroup; mount -t tmpfs run /run
+# What tests start may be below /tmp, where Cargo may have been told to build.
+mkdir /under; mount --bind / /under; mount -t tmpfs tmp /tmp; cp -a /under/tmp/. /tmp; umount /under
 ip link set lo up; hostname arm64
 python3 /virtoll/inside.py
 busybox poweroff -f
