@@ -74,7 +74,7 @@ mkdir -p /dev/pts /dev/shm; mount -t devpts devpts /dev/pts; mount -t tmpfs shm 
 mount -t cgroup2 cgroup2 /sys/fs/cgroup; mount -t tmpfs run /run
 # What tests start may be below /tmp, where Cargo may have been told to build.
 mkdir /under; mount --bind / /under; mount -t tmpfs tmp /tmp; cp -a /under/tmp/. /tmp; umount /under
-ip link set lo up; hostname arm64
+ip link set lo up; busybox hostname arm64
 python3 /virtoll/inside.py
 busybox poweroff -f
 """
