@@ -31,6 +31,7 @@ from benches.survive import arm64_root
 from benches.survive.arm64_guest import VCPUS
 from benches.survive.arm64_inside import MARK
 from benches.survive.arm64_root import Content, Disk, Kernel, Step
+from tests.support import experiments
 
 from virtoll.errors import ImageError
 from virtoll.image import debian
@@ -41,7 +42,9 @@ TRIPLE = "aarch64-unknown-linux-gnu"
 PARTS = ("build", "units", "guest", "machine")
 GUEST = Path(__file__).with_name("arm64_guest.py")
 NIC_DRIVERS = ["8139cp", "e1000", "virtio_net", "vmxnet3"]
-OTHER_KERNELS = ("linux-image-arm64-16k",)
+KERNELS = ("locked", "linux-image-arm64-16k")
+"""That of guests by its digest, and what a metapackage of Debian 13 stands for."""
+PLATFORMS = ("native", "netns", "runc", "crun")
 _EMULATOR = "qemu-aarch64-static"
 _MACHINE_SECONDS = 1700
 _TEST_SECONDS = 900
@@ -75,19 +78,16 @@ MAY_FAIL_IN_THE_MACHINE = {
     "three_sources_several_flows_and_a_mix_of_sizes": "a frame that has no room for 100 ms is refused",
 }
 """Tests of real time, which an emulator on a busy machine may be too slow for, with the reason."""
-EXPERIMENT = """\
-name: arm64
-question: Does a run on arm64 measure what it should?
-platforms: [native, netns, runc, crun]
-baseline: native
-guest: {vcpus: 1, memory: 128MiB}
-blocks: 1
-seed: 18
-workloads:
-  - {workload: forward, frame_size_bytes: [64], sweep: from-flat-out, first_rate_frames_per_second: 500,
-     point_milliseconds: 200}
-  - {workload: superpi, digits: 16384}
-"""
+_WORKLOADS: tuple[dict[str, object], ...] = (
+    {
+        "workload": "forward",
+        "frame_size_bytes": [64],
+        "sweep": "from-flat-out",
+        "first_rate_frames_per_second": 500,
+        "point_milliseconds": 200,
+    },
+    {"workload": "superpi", "digits": 16384},
+)
 
 
 @dataclass
@@ -112,13 +112,43 @@ class Built:
     tests_agent: Path
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What is done in the machine: the steps of these names, or all; the run over ``platforms``.
+
+    ``steps``: a name of ``_steps``, or of a test program. ``tests``: of each program those alone whose names have it.
+    """
+
+    kernels: Sequence[str] = KERNELS
+    steps: Sequence[str] = ()
+    tests: Sequence[str] = ()
+    platforms: Sequence[str] = PLATFORMS
+
+    def experiment(self) -> str:
+        """The run's, as text."""
+        return experiments.text(
+            name="arm64",
+            question="Does a run on arm64 measure what it should?",
+            platforms=list(self.platforms),
+            baseline=self.platforms[0],
+            workloads=list(_WORKLOADS),
+            guest={"vcpus": 1, "memory": "128MiB"},
+            rounds=None,
+            blocks=1,
+            seed=18,
+        )
+
+
 def main(arguments: Sequence[str]) -> int:
     """Run the parts that are named, or all; print one table."""
     parser = argparse.ArgumentParser(prog="arm64", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("parts", nargs="*", help=f"some of {', '.join(PARTS)}; all without")
     parser.add_argument("--work", type=Path, help="a folder for what is made and fetched, which then stays")
     parser.add_argument("--cpu", default="neoverse-n1", help="QEMU's model of a CPU (that of Graviton2 and Altra)")
-    parser.add_argument("--kernels", type=int, default=2, help="1: the locked kernel alone; 2: that of 16 KiB too")
+    parser.add_argument("--kernel", action="append", default=[], choices=KERNELS, help="this one alone; repeatable")
+    parser.add_argument("--step", action="append", default=[], help="of the machine, or a test program; repeatable")
+    parser.add_argument("--test", action="append", default=[], help="of the machine's tests these alone; repeatable")
+    parser.add_argument("--platform", action="append", default=[], choices=PLATFORMS[1:], help="beside native")
     parser.add_argument("--seed", type=int, default=18, help="taken as by all parts; nothing is drawn here")
     options = parser.parse_args(arguments)
     unknown = set(options.parts) - set(PARTS)
@@ -126,6 +156,8 @@ def main(arguments: Sequence[str]) -> int:
         print(f"arm64: there is no part '{unknown.pop()}'; use {', '.join(PARTS)}", file=sys.stderr)
         return 2
     parts = options.parts or PARTS
+    platforms = [PLATFORMS[0], *(options.platform or PLATFORMS[1:])]
+    asked = Asked(options.kernel or KERNELS, options.step, options.test, platforms)
     print(f"seed: {options.seed}")
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="virtoll-arm64-") as folder:
@@ -139,7 +171,7 @@ def main(arguments: Sequence[str]) -> int:
         if "guest" in parts:
             rows.append(guest(built, work.absolute(), options.cpu))
         if "machine" in parts:
-            rows += machine(built, work.absolute(), options.cpu, OTHER_KERNELS[: options.kernels - 1])
+            rows += machine(built, work.absolute(), options.cpu, asked)
     print("\n| what | how | result |\n| --- | --- | --- |", *rows, sep="\n")
     wrong = [f"{row.what}: {one}" for row in rows for one in row.wrong]
     print("\n" + ("\n".join(wrong) if wrong else "Nothing failed that is not named with its reason."))
@@ -238,12 +270,15 @@ def guest(built: Built, work: Path, cpu: str) -> Row:
     return Row("guest of `qemu-tcg`", how, told, wrong)
 
 
-def machine(built: Built, work: Path, cpu: str, other_kernels: Sequence[str]) -> list[Row]:
+def machine(built: Built, work: Path, cpu: str, asked: Asked = Asked()) -> list[Row]:
     """The machine on each kernel."""
+    steps = [one for one in _steps(built, asked.tests) if not asked.steps or step_name(one) in asked.steps]
+    missing = set(asked.steps) - {step_name(one) for one in steps}
+    if missing:
+        raise SystemExit(f"arm64: the machine has no step '{missing.pop()}'")
     wheel = _wheel(built.agent, work / "dist")
-    steps = list(_steps(built))
-    content = Content(wheel, built.tests, built.tests_agent, EXPERIMENT, tuple(steps))
-    disk = arm64_root.make_disk(work, content, other_kernels)
+    content = Content(wheel, built.tests, built.tests_agent, asked.experiment(), tuple(steps))
+    disk = arm64_root.make_disk(work, content, asked.kernels)
     rows = []
     for kernel in disk.kernels:
         results = work / f"results-{kernel.release}"
@@ -262,7 +297,7 @@ def _wheel(agent: Path, into: Path) -> Path:
     return found
 
 
-def _steps(built: Built) -> Iterator[Step]:
+def _steps(built: Built, tests: Sequence[str] = ()) -> Iterator[Step]:
     """In this order; what a user does first, then the tests."""
     python = ("python3", "-m", "virtoll")
     yield Step("machine", ("sh", "-c", "uname -a; getconf PAGESIZE; head -n 12 /proc/cpuinfo; lsmod"), 60)
@@ -273,12 +308,19 @@ def _steps(built: Built) -> Iterator[Step]:
     for program in built.tests:
         name = program.name.rpartition("-")[0]
         folder = next(path for path in ROOT.glob("crates/*") if name in _tests_of(path))
-        yield Step(f"test-{program.name}", (f"/virtoll/tests/{program.name}", "--test-threads=2"), 600, str(folder))
+        command = (f"/virtoll/tests/{program.name}", "--test-threads=2", *tests)
+        yield Step(f"test-{program.name}", command, 600, str(folder))
+
+
+def step_name(step: Step) -> str:
+    """As it is asked for: a test program without the mark of its build."""
+    return step.name.removeprefix("test-").rpartition("-")[0] if step.name.startswith("test-") else step.name
 
 
 def _tests_of(crate: Path) -> set[str]:
     """The names of a crate's test programs."""
-    return {path.stem for path in crate.glob("tests/*.rs")} | {f"virtoll_{crate.name}"}
+    folders = {path.parent.name for path in crate.glob("tests/*/main.rs")}
+    return {path.stem for path in crate.glob("tests/*.rs")} | folders | {f"virtoll_{crate.name}"}
 
 
 def _boot(disk: Disk, kernel: Kernel, cpu: str, results: Path, steps: Sequence[Step]) -> list[Row]:
@@ -334,8 +376,7 @@ def _step_row(step: Step, ended: dict[str, object] | None, results: Path, how: s
     text = said.read_text(encoding="utf-8", errors="replace") if said.exists() else ""
     seconds = float(str(ended["seconds"]))
     if step.name.startswith("test-"):
-        name = step.name.removeprefix("test-").rpartition("-")[0]
-        row = _tests_row(f"tests of `{name}`", how, text, seconds)
+        row = _tests_row(f"tests of `{step_name(step)}`", how, text, seconds)
     else:
         row = Row(f"`{step.name}`", how, f"exit code {ended['code']} ({seconds:.0f} s)")
     slow = [name for name in MAY_FAIL_IN_THE_MACHINE if f"failed: {name}" in row.wrong]

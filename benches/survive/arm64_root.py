@@ -71,8 +71,10 @@ _INIT = """\
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8
 mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev 2>/dev/null
 mkdir -p /dev/pts /dev/shm; mount -t devpts devpts /dev/pts; mount -t tmpfs shm /dev/shm
-mount -t cgroup2 cgroup2 /sys/fs/cgroup; mount -t tmpfs run /run; mount -t tmpfs tmp /tmp
-ip link set lo up; hostname arm64
+mount -t cgroup2 cgroup2 /sys/fs/cgroup; mount -t tmpfs run /run
+# What tests start may be below /tmp, where Cargo may have been told to build.
+mkdir /under; mount --bind / /under; mount -t tmpfs tmp /tmp; cp -a /under/tmp/. /tmp; umount /under
+ip link set lo up; busybox hostname arm64
 python3 /virtoll/inside.py
 busybox poweroff -f
 """
@@ -100,7 +102,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Disk:
-    """The root disk with all kernels' modules, and those kernels, the locked one first."""
+    """The root disk with all kernels' modules, and those kernels."""
 
     file: Path
     kernels: tuple[Kernel, ...]
@@ -117,14 +119,14 @@ class Content:
     steps: tuple[Step, ...]
 
 
-def make_disk(work: Path, content: Content, other_kernels: Sequence[str]) -> Disk:
-    """Everything below ``work``; ``other_kernels``: metapackages of Debian 13."""
+def make_disk(work: Path, content: Content, kernels: Sequence[str]) -> Disk:
+    """Everything below ``work``; ``kernels``: ``locked``, and metapackages of Debian 13."""
     tree = work / "root"
     shutil.rmtree(tree, ignore_errors=True)
     _unpack(tree, work)
     _install(tree, content.wheel, work)
     _place_tests(tree, content.programs, content.agent)
-    kernels = [_kernel(work / "kernels" / name, tree, name) for name in ("locked", *other_kernels)]
+    made = tuple(_kernel(work / "kernels" / name, tree, name) for name in kernels)
     init = tree / "virtoll/init"
     init.write_text(_INIT, encoding="utf-8")
     init.chmod(0o755)
@@ -134,7 +136,7 @@ def make_disk(work: Path, content: Content, other_kernels: Sequence[str]) -> Dis
         {"name": one.name, "argv": one.argv, "seconds": one.seconds, "folder": one.folder} for one in content.steps
     ]
     (tree / "virtoll/steps.json").write_text(json.dumps(steps), encoding="utf-8")
-    return Disk(_as_disk(tree, work / "disk.img"), tuple(kernels))
+    return Disk(_as_disk(tree, work / "disk.img"), made)
 
 
 def _unpack(tree: Path, work: Path) -> None:

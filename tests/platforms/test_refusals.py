@@ -6,6 +6,7 @@ import dataclasses
 import os
 import re
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import GuestStartError
 from virtoll.platforms.containers import docker, oci, podman
 from virtoll.platforms.fake.site import model_site
-from virtoll.platforms.host import Site
+from virtoll.platforms.host import SharedResources, Site
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab]
@@ -159,6 +160,64 @@ def test_a_host_whose_docker_client_is_something_else_is_told_so(
     docker.lab_daemon(site).rest("a start")
     assert str(other) not in client
     assert version.startswith("Docker ")
+
+
+# Listens, and ends when a client asks: as dockerd does whose containerd has not started within 15 s.
+_ENDING_DAEMON = """\
+#!{python}
+import os, pathlib, socket, sys
+starts = pathlib.Path({counted!r})
+starts.write_text(starts.read_text() + "start\\n")
+if len(starts.read_text().splitlines()) > {ends}:
+    os.execv({real!r}, [{real!r}, *sys.argv[1:]])
+taken = socket.socket(socket.AF_UNIX)
+taken.bind(sys.argv[sys.argv.index("--host") + 1].removeprefix("unix://"))
+taken.listen()
+asked = b""
+while not asked:
+    asked = taken.accept()[0].recv(1)
+print("failed to start containerd: timeout", flush=True)
+"""
+
+
+@pytest.fixture
+def ending_daemon(
+    site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, request: pytest.FixtureRequest
+) -> tuple[Site, Path]:
+    """A host whose dockerd ends so many times before it stays, and how often it was started."""
+    counted, program = tmp_path / "starts", tmp_path / "dockerd"
+    counted.write_text("")
+    real = shutil.which("dockerd")
+    text = _ENDING_DAEMON.format(python=sys.executable, counted=str(counted), ends=request.param, real=real)
+    program.write_text(text)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr(docker, "_ENDING_SECONDS", 60.0)
+    return dataclasses.replace(site, shared=SharedResources()), counted
+
+
+@pytest.mark.parametrize("ending_daemon", [9], indirect=True)
+def test_a_docker_daemon_that_ends_before_it_answers_is_quoted(ending_daemon: tuple[Site, Path]) -> None:
+    """And not its client, which says that it cannot connect; nor is the client to be installed."""
+    site, counted = ending_daemon
+    found = guests.driver("docker").probe(site)
+    assert not found.available
+    assert str(found.reason).endswith(
+        "the lab's own Docker daemon ended; it said: failed to start containerd: timeout"
+    ), found.reason
+    assert len(counted.read_text().splitlines()) == 2
+
+
+@pytest.mark.parametrize("ending_daemon", [1], indirect=True)
+def test_a_docker_daemon_that_ended_is_started_again(ending_daemon: tuple[Site, Path]) -> None:
+    """A slow machine has read containerd from its disk by then."""
+    site, counted = ending_daemon
+    try:
+        found = guests.driver("docker").probe(site)
+    finally:
+        site.shared.close()
+    assert found.available, found.reason
+    assert len(counted.read_text().splitlines()) == 2
 
 
 def test_kvm_is_tried_by_booting_a_guest(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

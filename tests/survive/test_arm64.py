@@ -13,6 +13,9 @@ from benches.survive import arm64, arm64_inside
 from benches.survive.arm64_root import Step
 from tests.support.commands import REPOSITORY
 
+from virtoll.campaign.preview import catalogue
+from virtoll.experiment.parse import parse_experiment
+
 SAID = """\
 running 3 tests
 test one ... ok
@@ -90,3 +93,31 @@ def test_an_unknown_part_is_refused() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "there is no part 'nothing'" in done.stderr
+
+
+def built(*names: str) -> arm64.Built:
+    return arm64.Built(Path("agent"), tuple(Path(f"{name}-0123abcd") for name in names), Path("agent"))
+
+
+def test_steps_are_named_as_a_test_program_is() -> None:
+    steps = list(arm64._steps(built("packet_path", "virtoll_wire"), ["frames"]))
+    assert [arm64.step_name(one) for one in steps][-4:] == ["run", "verify", "packet_path", "virtoll_wire"]
+    assert steps[-1].argv[-1] == "frames"
+
+
+def test_a_test_program_runs_in_the_folder_of_its_crate() -> None:
+    """That of one source, and that of a folder of sources."""
+    folders = {arm64.step_name(one): Path(one.folder).name for one in arm64._steps(built("packet_path", "pure"))}
+    assert (folders["packet_path"], folders["pure"]) == ("agent", "wire")
+
+
+def test_a_step_that_the_machine_has_not_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="no step 'nothing'"):
+        arm64.machine(built(), tmp_path, "max", arm64.Asked(steps=["nothing"]))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_experiment_of_the_machine_is_right_with_two_platforms() -> None:
+    asked = arm64.Asked(platforms=["native", "netns"])
+    parsed = parse_experiment(asked.experiment(), Path("arm64.yaml"), catalogue())
+    assert [one.label for one in parsed.platforms] == ["native", "netns"]

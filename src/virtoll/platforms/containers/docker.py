@@ -30,6 +30,8 @@ from virtoll.platforms.host import Site
 from virtoll.platforms.last_words import last_line
 
 _READY_SECONDS = 120.0
+_ENDING_SECONDS = 1.0
+_STARTS = 2  # it gives its containerd 15 s, in which a slow machine may not have read all from its disk
 _PACKAGES = ("docker.io", "docker-cli")  # the client is in the first one up to Debian 12
 # What a user may have set for a daemon of their own must not lead the client there.
 _CLIENT_VARIABLES = ("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_API_VERSION", "DOCKER_TLS_VERIFY", "DOCKER_CONFIG")
@@ -80,7 +82,11 @@ class Daemon:
     def end(self) -> None:
         """End it and its containerd."""
         self._signal(signal.SIGCONT)
-        held = [os.pidfd_open(pid) for name, pid in self.processes() if name != "dockerd"]
+        held = []
+        for name, pid in self.processes():
+            if name != "dockerd":
+                with contextlib.suppress(ProcessLookupError):
+                    held.append(os.pidfd_open(pid))
         end_process(self.process)
         for descriptor in held:
             with contextlib.suppress(ProcessLookupError):
@@ -93,12 +99,23 @@ class Daemon:
                 os.kill(pid, number)
 
 
+class DaemonEnded(GuestError):
+    """The daemon ended before a client had its answer."""
+
+
 def lab_daemon(site: Site) -> Daemon:
     """The lab's daemon, started at the first call; awake until it is let ``rest``."""
     known = site.shared.find(Daemon)
     if known is not None and known.process.poll() is None:
         known.wake("a start")
         return known
+    for _ in range(_STARTS - 1):
+        with contextlib.suppress(DaemonEnded):
+            return _start_daemon(site)
+    return _start_daemon(site)
+
+
+def _start_daemon(site: Site) -> Daemon:
     lab = site.this_machine
     folder = lab.scratch / "docker"
     shutil.rmtree(folder, ignore_errors=True)
@@ -113,12 +130,22 @@ def lab_daemon(site: Site) -> Daemon:
         _await_daemon(daemon)
         daemon.client, daemon.version = _choose_client(site, folder)
         _import_image(daemon, site)
-    except GuestError:
-        process.kill()
-        process.wait()
+    except GuestError as error:
+        ended = _has_ended(process)
+        daemon.end()
+        if ended:  # what a client says of that is that it cannot connect
+            said = last_line(daemon.log()) or "nothing"
+            raise DaemonEnded(f"the lab's own Docker daemon ended; it said: {said}") from error
         raise
     site.shared.keep(daemon, daemon.end)
     return daemon
+
+
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Whether it has; its sockets are closed a moment before."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_ENDING_SECONDS)
+    return process.poll() is not None
 
 
 def _daemon_command(folder: Path) -> list[str]:
@@ -156,13 +183,11 @@ def _daemon_command(folder: Path) -> list[str]:
 
 
 def _await_daemon(daemon: Daemon) -> None:
-    """Wait for its socket; ``GuestError`` with its last words when it ends instead."""
+    """Wait for its socket, or its end. It listens before its containerd has started, and may end after that."""
     socket = daemon.folder / "socket"
     wait_until(
         lambda: is_listened(socket) or daemon.process.poll() is not None, _READY_SECONDS, "the Docker daemon's start"
     )
-    if daemon.process.poll() is not None:
-        raise GuestError(f"the lab's own Docker daemon ended; it said: {last_line(daemon.log()) or 'nothing'}")
 
 
 def _choose_client(site: Site, folder: Path) -> tuple[list[str], str]:
