@@ -60,7 +60,8 @@ def test_every_load_runs_through_its_trial_in_real_guests(tmp_path: Path) -> Non
                 {"load": "light", "platform": "qemu-tcg"},
                 {"load": "forward", "rate_share": 0.5},
             ],
-            workloads=[{"workload": "forkwait", "processes": 200}],
+            # So long that on a busy host, too, one of the programs beside it uses a tick of CPU time (10 ms) meanwhile.
+            workloads=[{"workload": "forkwait", "processes": 1_000}],
         ),
     )
     finished = virtoll("run", file, "--into", tmp_path / "run", "--platform", "netns", runs=tmp_path)
