@@ -84,9 +84,13 @@ def parse_experiment(text: str, path: Path, catalogue: Catalogue, selection: Sel
 def _refuse_too_many(experiment: Experiment, path: Path) -> None:
     """More trials than a plan holds."""
     if (trials := count_trials(experiment)) > MOST_TRIALS:
-        file = path if experiment.size is None else Path(f"{path}, size {experiment.size}")
         said = f"{experiment.blocks} are {trials} trials; at most {MOST_TRIALS} are planned; give fewer"
-        raise wrong(file, "blocks", said)
+        raise wrong(_of_size(path, experiment.size), "blocks", said)
+
+
+def _of_size(path: Path, size: str | None) -> Path:
+    """The file as complaints name it."""
+    return path if size is None else Path(f"{path}, size {size}")
 
 
 def _refuse_choice(selection: Selection, path: Path) -> None:
@@ -105,7 +109,7 @@ def _parsed(read: YamlText, text: str, path: Path, catalogue: Catalogue, selecti
         raise UsageError(f"{path}: the file must be a mapping with the keys {_keys_of(ExperimentFile)}, sizes")
     file = path
     document, size = at_size(document, selection.size, path)
-    path = path if size is None else Path(f"{path}, size {size}")  # as complaints name it
+    path = _of_size(path, size)
     document = _renamed_keys(document, path)
     if document.get("scenario") == "consolidation":
         _refuse_choice(selection, path)

@@ -468,7 +468,7 @@ def _within_bounds(first: Analysis, second: Analysis, pairs: Sequence[Pair], one
         Verdict.SLOWER: _is_bound(second, pair.second, one.task),
     }
     bounded[Verdict.ALIKE] = any(bounded.values())
-    if one.verdict not in {verdict for verdict, is_bound in bounded.items() if is_bound}:
+    if not bounded.get(one.verdict):
         return one
     reason = "one of both lost nothing flat out or reached the generator's limit, so that it may forward more"
     return replace(one, verdict=Verdict.UNKNOWN, margin=None, at_least=None, reason=reason)
