@@ -96,40 +96,36 @@ def make_plan(experiment: Experiment, seconds: TrialSeconds) -> Plan:
     cell runs once a block, the host too, and nothing warms up.
     In the paper's order: each platform in turn, each of its workloads in turn, all its repetitions in a row.
     """
-    if experiment.order == "paper":
-        cells = [(platform, workload) for workload, on in _cells(experiment) for platform in on]
-        cells.sort(key=lambda cell: experiment.platforms.index(cell[0]))
-        repeated = [
-            (block, cell, condition)
-            for cell in cells
-            for condition in (None, *experiment.conditions)
-            for block in range(experiment.blocks)
-        ]
-        in_turn = tuple(
-            Trial(number, block, *cell, condition=condition) for number, (block, cell, condition) in enumerate(repeated)
-        )
-        return Plan(experiment.seed, in_turn, experiment.order, experiment.boot)
-    generator = random.Random(experiment.seed)
-    trials: list[Trial] = []
-    for block in range(experiment.blocks):
-        if experiment.scale is not None:
-            for trial in _at_once(experiment, experiment.scale, generator, block):
-                trials.append(replace(trial, number=len(trials)))
-            continue
-        for workload, platforms in _shuffled(generator, _cells(experiment)):
-            if experiment.conditions:
-                for trial in _beside_others(experiment, generator, block, workload, platforms, seconds):
-                    trials.append(replace(trial, number=len(trials)))
-                continue
-            units = _units(experiment, platforms, workload, block)
-            for platform, number, warm_up in _rounds(experiment, generator, workload, units, seconds):
-                trials.append(Trial(len(trials), block, platform, workload, number, warm_up))
-    return Plan(experiment.seed, tuple(trials), boot=experiment.boot)
+    trials = (replace(trial, number=number) for number, trial in enumerate(_trials(experiment, seconds)))
+    return Plan(experiment.seed, tuple(trials), experiment.order, experiment.boot)
 
 
 def count_trials(experiment: Experiment) -> int:
     """How many trials and warm-ups the plan has at most, by one block of it: fewer where a trial takes long."""
-    return experiment.blocks * len(make_plan(replace(experiment, blocks=1), lambda *_: 0.0).trials)
+    return experiment.blocks * sum(1 for _ in _trials(replace(experiment, blocks=1), lambda *_: 0.0))
+
+
+def _trials(experiment: Experiment, seconds: TrialSeconds) -> Iterator[Trial]:
+    """One after the other; their numbers are yet to be given."""
+    if experiment.order == "paper":
+        cells = [(platform, workload) for workload, on in _cells(experiment) for platform in on]
+        cells.sort(key=lambda cell: experiment.platforms.index(cell[0]))
+        for cell in cells:
+            for condition in (None, *experiment.conditions):
+                yield from (Trial(0, block, *cell, condition=condition) for block in range(experiment.blocks))
+        return
+    generator = random.Random(experiment.seed)
+    for block in range(experiment.blocks):
+        if experiment.scale is not None:
+            yield from _at_once(experiment, experiment.scale, generator, block)
+            continue
+        for workload, platforms in _shuffled(generator, _cells(experiment)):
+            if experiment.conditions:
+                yield from _beside_others(experiment, generator, block, workload, platforms, seconds)
+                continue
+            units = _units(experiment, platforms, workload, block)
+            for platform, number, warm_up in _rounds(experiment, generator, workload, units, seconds):
+                yield Trial(0, block, platform, workload, number, warm_up)
 
 
 def _cells(experiment: Experiment) -> list[tuple[WorkloadChoice, list[PlatformChoice]]]:
