@@ -312,7 +312,7 @@ def test_a_run_whose_far_agent_is_gone_ends_with_its_host_named() -> None:
     site = replace(model_site(), peer=Scripted({}), far=far)
     run_session = RunSession(site, Pinning((), None, None), itertools.count(1), CommandLog())
     with pytest.raises(LabError, match=r"the agent on ssh b ended; .*virtoll resume"):
-        run_session.refuse_dead_peer(GuestDied("it ended"))
+        run_session.refuse_dead_agent(GuestDied("it ended"))
 
 
 @pytest.fixture

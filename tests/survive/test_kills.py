@@ -16,13 +16,16 @@ pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow, pytest.mark.t
 SMALL = ("native", "netns")
 
 
-def hit(action: str, victim: str, awaited: str, *, root: bool, platforms: tuple[str, ...] = SMALL) -> Case:
+def hit(
+    action: str, victim: str, awaited: str, *, root: bool, platforms: tuple[str, ...] = SMALL, traffic: bool = False
+) -> Case:
     """One as soon as the run has said ``awaited``."""
-    return Case(1, action, victim, platforms, root=root, traffic=False, awaited=awaited, delay=0.0)
+    return Case(1, action, victim, platforms, root=root, traffic=traffic, awaited=awaited, delay=0.0)
 
 
 SHORT = {
     "janitor": hit("kill", "janitor", "1/6 ", root=True, platforms=("native", "podman")),
+    "the lab's agent": hit("kill", "agent of the lab", "1/6 ", root=True, traffic=True),
     "peer": hit("kill", "agent of the peer", "2/6 ", root=False),
     "storm": hit("storm", "launcher", "1/6 ", root=True),
     "terminal": hit("terminal", "launcher", "starting n", root=False),

@@ -277,7 +277,7 @@ def _measure_trial(
         live = guests[0] if guests else None
         if live is None:
             status, reason = "skipped", fleet.why_absent(trial.platform.label)
-            session.refuse_dead_peer(GuestError(reason))
+            session.refuse_dead_agent(GuestError(reason))
         else:
             # What one of several used is no part of what was measured of all of them.
             used = live.host_cpu() if len(guests) == 1 else contextlib.nullcontext()
@@ -302,14 +302,14 @@ def _measure_trial(
             if status == "ok" and problem is not None:
                 status, reason = "invalid", problem
     except NeighbourFailed as error:
-        session.refuse_dead_peer(error)
+        session.refuse_dead_agent(error)
         status, reason = "failed", str(error)
         if trial.condition is not None:
             evidence = fleet.lose_neighbours(trial.platform.label, trial.condition, f"trial-{trial.number}")
     except GuestCannot as error:  # no guest was asked for anything
         status, reason = "skipped", str(error)
     except GuestError as error:
-        session.refuse_dead_peer(error)
+        session.refuse_dead_agent(error)
         status = "failed"
         reason, evidence = fleet.lose(trial.platform.label, trial.workload, error, f"trial-{trial.number}")
     record = replace(
@@ -340,7 +340,7 @@ def _measure_at_once(trial: Trial, point: ScalePoint, fleet: Fleet, session: Run
     try:
         if not guests:
             status, reason = "skipped", fleet.why_absent(trial.platform.label)
-            session.refuse_dead_peer(GuestError(reason))
+            session.refuse_dead_agent(GuestError(reason))
         else:
             outcome = scale.measure_at_once(trial, point, guests, session)
             session.observer.join()
@@ -349,7 +349,7 @@ def _measure_at_once(trial: Trial, point: ScalePoint, fleet: Fleet, session: Run
     except AgentError as error:  # the guests are well, and go on with other trials
         status, reason = "skipped", str(error)
     except NeighbourFailed as error:
-        session.refuse_dead_peer(error)
+        session.refuse_dead_agent(error)
         status, reason = "failed", str(error)
         evidence = fleet.lose_group(trial.platform.label, trial.workload, error, f"trial-{trial.number}")
     return replace(

@@ -100,11 +100,18 @@ class RunSession:
         made = prepare_image(SMALLEST_IMAGE, offline=True)
         return made if self.site.image.machine is None else with_kernel_if_there(made, offline=True)
 
-    def refuse_dead_peer(self, error: GuestError) -> None:
-        """Without the network peer no trial can be measured: that ends the run, and is not booked on a guest."""
-        gone = "the network peer" if self.site.peer.ended else None
-        if gone is None and self.load_peer is not None and self.load_peer.ended:
-            gone = "the network peer of guests beside the measured one"
+    def refuse_dead_agent(self, error: GuestError) -> None:
+        """Without one of the lab's own agents nothing, or less, can be measured: that ends the run, whoever was measured.
+
+        It is not booked on a guest; `resume` starts them all anew.
+        """
+        own = {
+            "the network peer": self.site.peer,
+            "the lab's agent": self.site.counters,
+            "the agent for programs of the peer": self.site.programs,
+            "the network peer of guests beside the measured one": self.load_peer,
+        }
+        gone = next((who for who, agent in own.items() if agent is not None and agent.ended), None)
         if gone is None and self.site.far is not None and self.site.far.ended is not None:
             gone = f"the agent on {self.site.far.ended}"
         if gone is not None:

@@ -1,0 +1,53 @@
+"""A run's session: without one of the lab's own agents it ends, and can be resumed."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.support.agents import ScriptedAgent
+
+from virtoll.agent.messages import Message, Request
+from virtoll.campaign.pinning import Pinning
+from virtoll.campaign.session import CommandLog, RunSession
+from virtoll.errors import GuestDied, LabError
+from virtoll.platforms.fake.site import model_site
+
+OWN = {
+    "peer": "the network peer",
+    "counters": "the lab's agent",
+    "programs": "the agent for programs of the peer",
+    "load_peer": "the network peer of guests beside the measured one",
+}
+
+
+class Silent(ScriptedAgent):
+    """Is asked for nothing."""
+
+    def tell(self, request: Request[Message]) -> Mapping[str, Any]:
+        """Nothing, of any operation."""
+        raise AssertionError(request)
+
+
+def session(ended: str | None = None) -> RunSession:
+    """One with all agents, of which one may have ended."""
+    agents = {name: Silent() for name in OWN}
+    if ended is not None:
+        agents[ended].close()
+    load_peer = agents.pop("load_peer")
+    site = replace(model_site(), peer=agents["peer"], counters=agents["counters"], programs=agents["programs"])
+    return RunSession(site, Pinning((), None, None), itertools.count(1), CommandLog(), load_peer=load_peer)
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_an_agent_of_the_labs_own_that_ended_ends_the_run(name: str) -> None:
+    """Each trial that needs it would fail from here on, whoever is measured."""
+    with pytest.raises(LabError, match=rf"^{OWN[name]} ended; what was finished is stored: .*'virtoll resume'$"):
+        session(name).refuse_dead_agent(GuestDied("it ended"))
+
+
+def test_a_guest_that_died_is_no_reason_to_end_the_run() -> None:
+    session().refuse_dead_agent(GuestDied("it ended"))
