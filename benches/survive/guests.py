@@ -6,8 +6,9 @@
   must lose exactly what was dropped, and count no forgery.
 - *channel*: an agent that attacks (``hostile_peer.py``) behind each kind of stream that a guest's channel is here. The
   client must end with an answer or one sentence, within its time and its memory.
-- *run*: ``virtoll run`` of good guests beside containers whose agent attacks (``hostile_agent.c``). The trials of the
-  good ones must be ok, and nothing of a storm of frames may be seen on this machine's own links.
+- *run*: ``virtoll run`` of good guests beside containers, or machines (``--platform qemu-tcg``), whose agent attacks
+  (``hostile_agent.c``). The trials of the good ones must be ok, and nothing of a storm of frames may be seen on this
+  machine's own links.
 """
 
 from __future__ import annotations
@@ -487,9 +488,9 @@ def whole_run(ran: Ran) -> list[str]:
 
 
 def run_rows(
-    chance: random.Random, numbers: Sequence[int], platforms: Sequence[str] = ("native", "netns", "runc")
+    chance: random.Random, numbers: Sequence[int], hostile: str = "runc", good: Sequence[str] = ("native", "netns")
 ) -> list[Row]:
-    """Every attack in some run, a few together, in an order by chance; the last platform's guests attack."""
+    """Every attack in some run, a few together, in an order by chance; the guests of ``hostile`` attack."""
     rows = []
     order = list(numbers)
     chance.shuffle(order)
@@ -499,7 +500,7 @@ def run_rows(
             part = order[first : first + AT_ONCE]
             into = Path(folder) / f"run-{first}"
             into.mkdir()
-            rows += (found := judged(ran(program, into, part, platforms), part, platforms[-1]))
+            rows += (found := judged(ran(program, into, part, (*good, hostile)), part, hostile))
             for row in found:
                 progress(row)
             shutil.rmtree(into)
@@ -514,6 +515,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
     parser.add_argument("--count", type=int, default=20, help="trials with forged frames, for each sink")
     parser.add_argument("--only", default=",".join(PARTS), help="parts, by comma: forged, channel, run")
+    parser.add_argument("--platform", default="runc", help="whose guests attack in whole runs: a container's, a machine's")
+    parser.add_argument("--attack", action="append", choices=RUN_ATTACKS, help="in whole runs this alone; repeatable")
     wanted = parser.parse_args(arguments)
     print(f"seed {wanted.seed}", flush=True)
     chance, rows = random.Random(wanted.seed), list[Row]()
@@ -523,7 +526,7 @@ def main(arguments: list[str]) -> int:
     if "channel" in parts:
         rows += channel_rows(list(ATTACKS), STREAMS, ("answer", "greeting"))
     if "run" in parts:
-        rows += run_rows(chance, range(len(RUN_ATTACKS)))
+        rows += run_rows(chance, [RUN_ATTACKS.index(one) for one in wanted.attack or RUN_ATTACKS], wanted.platform)
     print(table(rows))
     wrong = [sentence for row in rows for sentence in row.wrong]
     for sentence in wrong:

@@ -1,9 +1,10 @@
 // A guest's agent that attacks its controller: built with `cc -static`, and followed by the real agent's bytes and a
-// trailer (benches/survive/guests.py). In any other place than a container's it is the real agent. In a container it
+// trailer (benches/survive/guests.py). In any other place than a container or a machine it is the real agent. There it
 // stands between the real agent and the channel, and does what the job Super Pi is asked for: digits less 24 000 are
-// the number of an attack.
+// the number of an attack. In a machine the real agent is PID 1 as ever, and takes a pseudoterminal for its channel.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/if_packet.h>
@@ -14,10 +15,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -303,13 +307,103 @@ static int real_agent(void)
     return real;
 }
 
+// Bytes pass as they are.
+static void set_raw(int terminal)
+{
+    struct termios own;
+    if (tcgetattr(terminal, &own) == 0) {
+        cfmakeraw(&own);
+        tcsetattr(terminal, TCSANOW, &own);
+    }
+}
+
+// The machine's port of our name, or its device of this name; -1 as long as it is not there, or nobody is at its end.
+static int machine_channel(const char *name)
+{
+    char path[300], found[64];
+    snprintf(path, sizeof path, "%s", name);
+    if (!strcmp(name, "virtio-serial")) {
+        DIR *ports = opendir("/sys/class/virtio-ports");
+        path[0] = 0;
+        for (struct dirent *port; ports && (port = readdir(ports));) {
+            snprintf(path, sizeof path, "/sys/class/virtio-ports/%s/name", port->d_name);
+            FILE *file = fopen(path, "r");
+            int is_ours = file && fgets(found, sizeof found, file) && !strcmp(found, "virtoll\n");
+            if (file)
+                fclose(file);
+            snprintf(path, sizeof path, "/dev/%s", is_ours ? port->d_name : "");
+            if (is_ours)
+                break;
+        }
+        if (ports)
+            closedir(ports);
+    }
+    int channel = open(path, O_RDWR | O_NOCTTY);
+    struct pollfd end = { channel, POLLOUT, 0 };
+    if (channel >= 0 && poll(&end, 1, 0) >= 0 && !(end.revents & POLLHUP))
+        return channel;
+    if (channel >= 0)
+        close(channel);
+    return -1;
+}
+
+// What is mounted already the real agent leaves as it is.
+static void mount_file_systems(void)
+{
+    static const char *const all[][3] = {
+        { "proc", "/proc", "" }, { "sysfs", "/sys", "" }, { "devtmpfs", "/dev", "" },
+        { "devpts", "/dev/pts", "ptmxmode=0666" },
+    };
+    for (size_t at = 0; at < sizeof all / sizeof *all; at++) {
+        mkdir(all[at][1], 0755);
+        mount(all[at][0], all[at][1], all[at][0], 0, all[at][2]);
+    }
+}
+
+// In a machine: what the real agent, PID 1, takes for its channel is ours.
+static int in_machine(int real, char **argv, char **environment)
+{
+    static char line[8192], name[256] = "virtio-serial";
+    int number, locked = 0, master = open("/dev/pts/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
+    int told = open("/proc/cmdline", O_RDONLY | O_CLOEXEC), changed = open("/cmdline", O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    if (master < 0 || ioctl(master, TIOCSPTLCK, &locked) || ioctl(master, TIOCGPTN, &number) || told < 0 || changed < 0
+        || read(told, line, sizeof line - 1) < 0)
+        return 127;
+    char slave[32], *word = strstr(line, "virtoll.channel=");
+    snprintf(slave, sizeof slave, "/dev/pts/%d", number);
+    if (word)
+        sscanf(word, "virtoll.channel=%255s", name);
+    dprintf(changed, "virtoll.channel=%s %s", slave, line);
+    if (mount("/cmdline", "/proc/cmdline", NULL, MS_BIND, NULL))
+        return 127;
+    // Kept open, so that the agent may come later.
+    int own = open(slave, O_RDWR | O_NOCTTY | O_CLOEXEC), channel = -1;
+    set_raw(own);
+    if (fork())
+        return fexecve(real, argv, environment);
+    close(real);
+    while ((channel = machine_channel(name)) < 0)
+        usleep(2000);
+    set_raw(channel);
+    dup2(channel, 0);
+    dup2(channel, 1);
+    close(channel);
+    stand_between(master, master);
+    return 0;
+}
+
 int main(int argc, char **argv, char **environment)
 {
     char host[65] = "";
+    int is_machine = getpid() == 1 && argc == 1;
+    if (is_machine)
+        mount_file_systems();
     int real = real_agent(), in[2], out[2];
     gethostname(host, sizeof host - 1);
     if (real < 0)
         return 127;
+    if (is_machine)
+        return in_machine(real, argv, environment);
     if (strcmp(host, "guest") || argc < 2 || strcmp(argv[1], "--role") || getpid() > 2)
         return fexecve(real, argv, environment);
     if (pipe(in) || pipe(out))
