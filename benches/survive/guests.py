@@ -515,7 +515,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
     parser.add_argument("--count", type=int, default=20, help="trials with forged frames, for each sink")
     parser.add_argument("--only", default=",".join(PARTS), help="parts, by comma: forged, channel, run")
-    parser.add_argument("--platform", default="runc", help="whose guests attack in whole runs: a container's, a machine's")
+    parser.add_argument("--platform", default="runc", help="whose guests attack in whole runs: containers, machines")
     parser.add_argument("--attack", action="append", choices=RUN_ATTACKS, help="in whole runs this alone; repeatable")
     wanted = parser.parse_args(arguments)
     print(f"seed {wanted.seed}", flush=True)

@@ -101,9 +101,9 @@ class RunSession:
         return made if self.site.image.machine is None else with_kernel_if_there(made, offline=True)
 
     def refuse_dead_agent(self, error: GuestError) -> None:
-        """Without one of the lab's own agents nothing, or less, can be measured: that ends the run, whoever was measured.
+        """Without one of the lab's own agents a trial cannot be measured, whatever its guest.
 
-        It is not booked on a guest; `resume` starts them all anew.
+        That ends the run, and is not booked on the guest; ``resume`` starts them all anew.
         """
         own = {
             "the network peer": self.site.peer,
