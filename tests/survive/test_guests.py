@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 
 import pytest
 from benches.survive import guests
@@ -31,6 +32,11 @@ ONCE = (
 RUN = ("marks without end", "storm to neighbours and host", "forged test frames")
 
 
+def is_extended(item: pytest.Function) -> bool:
+    """What makes an image of its own for a machine."""
+    return item.originalname == "test_a_machine_that_lies_costs_its_own_trials_alone"
+
+
 @root
 def test_both_sinks_lose_what_a_router_that_forges_dropped_and_count_no_forgery() -> None:
     rows = guests.forged_rows(random.Random(18), 1)
@@ -54,3 +60,12 @@ def test_guests_that_attack_cost_their_own_trials_alone() -> None:
     assert [one for row in rows for one in row.wrong if " is invalid: " not in one] == []
     assert [row.counted for row in rows] == [0, 0, 0]
     assert next(row.own for row in rows if row.attack == "run: marks without end") > 0
+
+
+@root
+@pytest.mark.skipif(shutil.which("linux.uml") is None, reason="User-mode Linux is not installed")
+def test_a_machine_that_lies_costs_its_own_trials_alone() -> None:
+    """Its first process is the real agent, which speaks through one that lies."""
+    (row,) = guests.run_rows(random.Random(18), [guests.RUN_ATTACKS.index("lies of its result")], "uml", ("native",))
+    assert row.wrong == []
+    assert (row.own, row.others) == (1, 0)
