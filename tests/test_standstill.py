@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from virtoll.campaign.pipeline import measure
 from virtoll.campaign.progress import SilentProgress
 from virtoll.errors import GuestDied
 from virtoll.lab import residue
-from virtoll.lab.cgroups import Group, Limits, detect, make_group, memory_kills
+from virtoll.lab.cgroups import Group, Limits, MemoryKills, detect, make_group
 from virtoll.lab.inside import wait_until
 from virtoll.runfolder.store import RunFolder
 from virtoll.workloads.base import Bench, Measurement
@@ -125,7 +126,7 @@ def test_a_trial_whose_guest_lost_a_process_for_want_of_memory_fails_and_says_so
     """The guest, a model, has a real process in a real cgroup; another one of it is killed, with which it may die."""
     for file in group.process_files:
         file.write_text(str(process.pid), encoding="ascii")
-    (folder, before), *others = memory_kills([process.pid, process.pid]).items()
+    (folder, before), *others = MemoryKills.of([process.pid, process.pid]).counts.items()
     assert (folder.name, before, others) == ("guest", 0, [])
     trials: list[int] = []
     measured = SuperPi.measure
@@ -147,7 +148,25 @@ def test_a_trial_whose_guest_lost_a_process_for_want_of_memory_fails_and_says_so
     assert first.reason is not None
     assert ("ended while it was needed: the kernel" in first.reason) is dies
     assert "the kernel killed processes of it for want of memory while it was measured: 1;" in first.reason
-    assert memory_kills([process.pid]) == {folder: 1}
+    assert MemoryKills.of([process.pid]).counts == {folder: 1}
+
+
+@pytest.mark.root
+def test_in_a_group_of_many_a_guest_lost_only_what_has_ended_of_its_own(
+    process: subprocess.Popen[bytes], group: Group
+) -> None:
+    """As of two machines without limits, which are where the controller is."""
+    for file in group.process_files:
+        file.write_text(str(process.pid), encoding="ascii")
+    own = MemoryKills.of([process.pid])
+    (folder,) = own.counts
+    shared = replace(own, shared=folder)
+    out_of_memory(group)
+    assert (own.since(), shared.since()) == (1, 0), "another one was killed"
+    process.kill()
+    wait_until(lambda: shared.since() == 1, machine.END_SECONDS, "that its process has ended")
+    assert own.shared is not None
+    assert own.shared != folder
 
 
 def test_who_is_traced_stands_still_as_it_works(tmp_path: Path) -> None:

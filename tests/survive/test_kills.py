@@ -43,6 +43,7 @@ def check(case: Case) -> None:
     outcome = carry_out(case)
     print(case.words, outcome.said)
     assert outcome.wrong == []
+    assert outcome.met
 
 
 @pytest.mark.parametrize("name", SHORT)

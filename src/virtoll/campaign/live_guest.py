@@ -20,7 +20,7 @@ from virtoll.campaign.requirements import why_not_in_memory
 from virtoll.campaign.standstill import watched
 from virtoll.errors import AgentError, GuestDied, GuestError, NeighbourFailed
 from virtoll.host.guest_usage import CpuAround, cpu_around, pids_of
-from virtoll.lab.cgroups import memory_kills, memory_kills_since
+from virtoll.lab.cgroups import MemoryKills
 from virtoll.lab.network import GuestNetwork
 from virtoll.platforms.base import Guest
 from virtoll.platforms.host import Site
@@ -170,19 +170,19 @@ def running(guests: Sequence[LiveGuest], who: Callable[[int], str] | None = None
         own = {number: _pids(live.guest) for number, live in numbered}
         local = guests[0].site.network.local
         peer = () if local is None else (local.peer_pid,)
-        before = {number: memory_kills(pids) for number, pids in own.items()}
+        before = {number: MemoryKills.of(pids) for number, pids in own.items()}
         with watched([*peer, *(pid for pids in own.values() for pid in pids)]) as stopped:
             try:
                 yield
             except GuestDied as error:
-                if killed := sum(map(memory_kills_since, before.values())):
+                if killed := sum(kills.since() for kills in before.values()):
                     raise GuestDied(f"{error}: {_KILLED.format(killed)}") from error
                 raise
         if stopped.intersection(peer):
             raise NeighbourFailed("the network peer", GuestError(_STOPPED))
         for number, live in numbered:
             with blamed(number):
-                if killed := memory_kills_since(before[number]):
+                if killed := before[number].since():
                     raise GuestError(f"{live.boot}: {_KILLED.format(killed)}")
                 live.guest.agent.ask(ClocksRequest())
                 if stopped.intersection(own[number]):

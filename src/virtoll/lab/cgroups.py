@@ -180,28 +180,49 @@ def charged_memory_bytes(memberships: str, below: str | None = None) -> int | No
     return None
 
 
-def memory_kills(pids: Iterable[int]) -> dict[Path, int]:
-    """How many processes of these ones' own groups the kernel has killed for want of memory so far, by group.
+@dataclass(frozen=True)
+class MemoryKills:
+    """How many processes the kernel had killed for want of memory in the groups of a guest's processes, ``pids``.
 
-    Whoever's limit it was, or the whole host's memory. Without those that cannot be told: no controller, or the end of
-    the process or its group.
+    ``counts``: by group, whoever's limit it was, or the whole host's memory. ``shared``: the one among them that this
+    process is in too. A machine without limits has no group of its own, and others' processes are killed there.
     """
-    layout, found = detect(), {}
-    for pid in pids:
-        with contextlib.suppress(GuestError, OSError, ValueError):
-            folder = folder_of(memberships_of(pid), "memory", layout)
-            if folder is not None and folder not in found:
-                found[folder] = _memory_kills_in(folder)
-    return found
+
+    pids: tuple[int, ...]
+    counts: Mapping[Path, int]
+    shared: Path | None
+
+    @classmethod
+    def of(cls, pids: Iterable[int]) -> MemoryKills:
+        """Without the groups that cannot be told: no controller, or the end of the process or its group."""
+        own, layout = tuple(pids), detect()
+        found: dict[Path, int] = {}
+        for pid in own:
+            with contextlib.suppress(GuestError, OSError, ValueError):
+                folder = folder_of(memberships_of(pid), "memory", layout)
+                if folder is not None and folder not in found:
+                    found[folder] = _memory_kills_in(folder)
+        return cls(own, found, folder_of(memberships_of(os.getpid()), "memory", layout))
+
+    def since(self) -> int:
+        """How many it has killed since; in the shared group no more than have ended of the guest's processes.
+
+        Of a group that is gone nothing is known.
+        """
+        killed = 0
+        for folder, count in self.counts.items():
+            with contextlib.suppress(OSError, ValueError):
+                more = _memory_kills_in(folder) - count
+                killed += min(more, sum(map(_has_ended, self.pids))) if folder == self.shared else more
+        return killed
 
 
-def memory_kills_since(before: Mapping[Path, int]) -> int:
-    """How many more it has killed in these groups; of a group that is gone nothing is known."""
-    killed = 0
-    for folder, count in before.items():
-        with contextlib.suppress(OSError, ValueError):
-            killed += _memory_kills_in(folder) - count
-    return killed
+def _has_ended(pid: int) -> bool:
+    """Whether a process is gone, or is a zombie."""
+    try:
+        return "\nState:\tZ" in Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return True
 
 
 def _memory_kills_in(folder: Path) -> int:
