@@ -33,7 +33,7 @@ from benches.survive.victims import GUEST_ROLES, LAB_ROLES, ROLES, line_of, plat
 from tests.support import experiments, machine
 from tests.support.playground import Playground, Running, playground
 
-from virtoll.lab.cgroups import detect
+from virtoll.lab.cgroups import MemoryKills, detect
 from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.store import RunFolder
 
@@ -305,13 +305,16 @@ def _small_group(limit_bytes: int) -> Iterator[Path]:
 def starve(victim: machine.Process) -> bool:
     """Have the kernel kill a process for want of memory: in a small cgroup, beside one that takes all of it.
 
-    The kernel's choice is the victim, whose ``oom_score_adj`` is the highest. True where its killer was the kernel.
+    The kernel's choice is the victim, whose ``oom_score_adj`` is the highest, and then the other, whose own memory is
+    little: it fills a file in memory. True where the victim was killed, and did not end by itself.
     """
     hog = (
-        "import os, sys; open('/proc/self/oom_score_adj', 'w').write('0'); sys.stdin.read(1);"
-        "kept = [bytearray(1 << 20) for _ in range(256)]"
+        "import os, sys; file = os.memfd_create('kept'); sys.stdin.read(1);"
+        "[os.write(file, bytes(1 << 20)) for _ in range(256)]"
     )
     score = Path(f"/proc/{victim.pid}/oom_score_adj")
+    # Who shares its memory stays where it was, and its end is counted there.
+    there = replace(MemoryKills.of([victim.pid]), shared=None)
     with _small_group(64 * 2**20) as group, contextlib.ExitStack() as undo:
         eater = undo.enter_context(
             subprocess.Popen([sys.executable, "-c", hog], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
@@ -323,7 +326,10 @@ def starve(victim: machine.Process) -> bool:
         except OSError:
             return False
         (group / "cgroup.procs").write_text(str(eater.pid), encoding="ascii")
+        kills = MemoryKills.of([eater.pid])
         eater.communicate(b"x", _OOM_SECONDS)
+        if kills.since() + there.since() < 2:
+            return False
         machine.poll_until_empty(lambda: ["alive"] if victim.alive else [], _OOM_SECONDS)
         return not victim.alive
 
