@@ -8,10 +8,11 @@ pub fn any_text(words: &'static [&'static str]) -> impl Strategy<Value = String>
         4 => prop::sample::select(words).prop_map(str::to_owned),
         2 => "[0-9]{1,9}",
         1 => "[0-9a-f]{1,10}",
-        1 => "\\PC{0,8}",
+        1 => prop::collection::vec(any::<char>(), 0..=8).prop_map(String::from_iter),
     ];
     let separator = prop_oneof![6 => Just(" "), 2 => Just("\n"), 1 => Just(""), 1 => Just("\t")];
-    prop::collection::vec((word, separator), 0..40).prop_map(|parts| {
+    let words = 0..if cfg!(miri) { 8 } else { 40 };
+    prop::collection::vec((word, separator), words).prop_map(|parts| {
         parts.into_iter().flat_map(|(word, end)| [word, end.to_owned()]).collect()
     })
 }

@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "sockets")]
+    #[cfg_attr(miri, ignore = "TCP_INFO")]
     fn every_byte_arrives_in_either_direction() {
         for active in [Side::Opener, Side::Listener] {
             for (bytes, message_bytes) in [(1, 1), (1_000_003, 16_384), (70_000, 9), (16, 8)] {
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "sockets")]
+    #[cfg_attr(miri, ignore = "TCP_INFO")]
     fn a_connection_carries_its_part() {
         let (ours, theirs) = both(&stream(Side::Opener, 1_000_003, 16_384, 4), 3);
         for carried in [ours, theirs] {
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "sockets")]
+    #[cfg_attr(miri, ignore = "TCP_INFO")]
     fn every_answer_is_that_of_its_request() {
         for active in [Side::Opener, Side::Listener] {
             let exchange = Exchange::RequestResponse {
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "sockets")]
+    #[cfg_attr(miri, ignore = "TCP_INFO")]
     fn a_message_that_is_not_the_next_one_is_counted() {
         let exchange = stream(Side::Opener, 32, 16, 1);
         let message = |number: u64| [number.to_be_bytes(), [0; 8]].concat();

@@ -176,6 +176,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "setpriority(2) and getrusage(2)")]
     fn a_sink_counts_until_it_is_told_that_the_sources_have_stopped() {
         for (offered, known) in [(Some(&[3][..]), 1), (None, 0)] {
             let receiving = Receiving::start(Box::new(Counting), None).unwrap();
@@ -196,6 +197,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "setpriority(2) and getrusage(2)")]
     fn a_sink_that_nobody_asks_any_more_ends() {
         let (over, ended) = mpsc::channel();
         drop(Receiving::start(Box::new(Telling(over)), None).unwrap());
@@ -211,6 +213,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "setpriority(2) and getrusage(2)")]
     fn a_sink_that_panics_is_an_error() {
         let ended = Receiving::start(Box::new(Panicking), None).unwrap().finish(None);
         assert_eq!(ended.unwrap_err().to_string(), "the sink's thread panicked");
@@ -270,6 +273,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "setpriority(2) and getrusage(2)")]
     fn what_each_source_offered_stands_at_its_place_without_what_did_not_leave() {
         let plans = plans();
         let mut sources = sources(&plans, false, 0);
@@ -285,6 +289,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "setpriority(2) and getrusage(2)")]
     fn a_source_that_fails_is_named_and_its_frames_are_not_known() {
         let plans = plans();
         let mut sources = sources(&plans, true, 0);
@@ -298,6 +303,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "setpriority(2) and getrusage(2)")]
     fn sources_start_no_earlier_than_they_are_told() {
         let not_before_ns = virtoll_clock::monotonic_ns() + 3_600_000_000_000;
         let plans = plans();

@@ -183,6 +183,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "uname(2)")]
     fn what_every_kernel_tells_is_read() {
         let facts = collect();
         assert!(facts.kernel_release.is_some());

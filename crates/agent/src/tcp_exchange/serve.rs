@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "sockets")]
+    #[cfg_attr(miri, ignore = "ppoll(2)")]
     fn what_nobody_finishes_ends_with_its_owner() {
         let (served, answer) = Served::open(&wanted(u64::MAX / 2)).unwrap();
         drop(served);
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "sockets")]
+    #[cfg_attr(miri, ignore = "ppoll(2)")]
     fn one_that_does_not_end_is_told() {
         let (served, _) = Served::open(&wanted(1_000_000)).unwrap();
         let error = served.finish(120_000_000_000).unwrap_err();
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "sockets")]
+    #[cfg_attr(miri, ignore = "ppoll(2)")]
     fn several_connections_are_served_at_once() {
         let wanted = served_by(7, u64::MAX / 2);
         let (served, answer) = Served::open(&wanted).unwrap();
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "sockets")]
+    #[cfg_attr(miri, ignore = "ppoll(2)")]
     fn what_waits_for_its_start_ends_with_its_owner() {
         let wanted = served_by(3, u64::MAX / 2);
         let (served, answer) = Served::open(&wanted).unwrap();
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "sockets")]
+    #[cfg_attr(miri, ignore = "ppoll(2)")]
     fn a_connection_that_fails_ends_the_others_at_both_ends() {
         let wanted = served_by(2, u64::MAX / 2);
         let (served, answer) = Served::open(&wanted).unwrap();
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "sockets")]
+    #[cfg_attr(miri, ignore = "ppoll(2)")]
     fn a_client_with_too_few_connections_is_not_waited_for() {
         let wanted = served_by(2, 50_000_000);
         let (served, answer) = Served::open(&wanted).unwrap();
