@@ -11,8 +11,8 @@ pub fn any_text(words: &'static [&'static str]) -> impl Strategy<Value = String>
         1 => prop::collection::vec(any::<char>(), 0..=8).prop_map(String::from_iter),
     ];
     let separator = prop_oneof![6 => Just(" "), 2 => Just("\n"), 1 => Just(""), 1 => Just("\t")];
-    let words = 0..if cfg!(miri) { 8 } else { 40 };
-    prop::collection::vec((word, separator), words).prop_map(|parts| {
+    let most = if cfg!(miri) { 8 } else { 40 };
+    prop::collection::vec((word, separator), 0..most).prop_map(|parts| {
         parts.into_iter().flat_map(|(word, end)| [word, end.to_owned()]).collect()
     })
 }
