@@ -29,7 +29,7 @@ from pathlib import Path
 
 from benches.survive import arm64_root
 from benches.survive.arm64_guest import VCPUS
-from benches.survive.arm64_inside import MARK
+from benches.survive.arm64_inside import LAST_WORDS_BYTES, MARK
 from benches.survive.arm64_root import Content, Disk, Kernel, Step
 from tests.support import experiments
 
@@ -385,4 +385,6 @@ def _step_row(step: Step, ended: dict[str, object] | None, results: Path, how: s
         row.result += f"; too slow for it: {', '.join(f'`{name}`' for name in slow)}"
     elif step.must_work and ended["code"] != 0 and not row.wrong:
         row.wrong.append(f"exit code {ended['code']}, see {said}")
+    if row.wrong:
+        print(f"{step.name}: {text[-LAST_WORDS_BYTES:]}", file=sys.stderr)
     return row
