@@ -71,9 +71,6 @@ NOT_UNDER_USER_EMULATION = {
 UNITS_NOT_UNDER_USER_EMULATION: dict[str, str] = {}
 """Single tests of the others, by their names, with the reason."""
 MAY_FAIL_IN_THE_MACHINE = {
-    "anothers_frames_do_not_make_an_interface_take_redirected_ones": (
-        "a stranger sends ten frames a second, and the emulated probe of an interface takes a second"
-    ),
     "harm_by_counting_is_in_the_sinks_books": "its router, a program in Python, is behind by more than a sink waits",
     "three_sources_several_flows_and_a_mix_of_sizes": "a frame that has no room for 100 ms is refused",
 }
