@@ -29,7 +29,7 @@ from pathlib import Path
 
 from benches.survive import arm64_root
 from benches.survive.arm64_guest import VCPUS
-from benches.survive.arm64_inside import MARK
+from benches.survive.arm64_inside import LAST_WORDS_BYTES, MARK
 from benches.survive.arm64_root import Content, Disk, Kernel, Step
 from tests.support import experiments
 
@@ -71,9 +71,6 @@ NOT_UNDER_USER_EMULATION = {
 UNITS_NOT_UNDER_USER_EMULATION: dict[str, str] = {}
 """Single tests of the others, by their names, with the reason."""
 MAY_FAIL_IN_THE_MACHINE = {
-    "anothers_frames_do_not_make_an_interface_take_redirected_ones": (
-        "a stranger sends ten frames a second, and the emulated probe of an interface takes a second"
-    ),
     "harm_by_counting_is_in_the_sinks_books": "its router, a program in Python, is behind by more than a sink waits",
     "three_sources_several_flows_and_a_mix_of_sizes": "a frame that has no room for 100 ms is refused",
 }
@@ -385,4 +382,6 @@ def _step_row(step: Step, ended: dict[str, object] | None, results: Path, how: s
         row.result += f"; too slow for it: {', '.join(f'`{name}`' for name in slow)}"
     elif step.must_work and ended["code"] != 0 and not row.wrong:
         row.wrong.append(f"exit code {ended['code']}, see {said}")
+    if row.wrong:
+        print(f"{step.name}: {text[-LAST_WORDS_BYTES:]}", file=sys.stderr)
     return row

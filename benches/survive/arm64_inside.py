@@ -1,7 +1,7 @@
 """What the emulated arm64 machine does, as the first program of its root: each step of steps.json, one after another.
 
-Standard library only. What a step says goes to ``/results/NAME.txt``; how it ended is one line on the console. At the
-end ``/results`` is written as a tar file to the second disk.
+Standard library only. What a step says goes to ``/results/NAME.txt``; how it ended is one line on the console, where
+the last words of one that failed stand before it. At the end ``/results`` is written as a tar file to the second disk.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ RESULTS = Path("/results")
 STEPS = Path("/virtoll/steps.json")
 LEFT = Path("/dev/vdb")
 MOST_SECONDS = 1500.0  # of all steps: what is left over is not begun, so that the results are written in time
+LAST_WORDS_BYTES = 8192
 MARK = "@@step "
 
 
@@ -36,8 +37,12 @@ def main() -> None:
         if start >= end:
             break
         print(f"{MARK}{json.dumps({'name': step['name']})}", flush=True)
-        with (RESULTS / f"{step['name']}.txt").open("wb") as said:
+        words = RESULTS / f"{step['name']}.txt"
+        with words.open("wb") as said:
             code = _run(step, environment, said.fileno(), min(step["seconds"], end - start))
+        if code != 0:
+            # Of a machine that is ended from outside the console is all that is left.
+            print(words.read_bytes()[-LAST_WORDS_BYTES:].decode(errors="replace"), flush=True)
         told = {"name": step["name"], "code": code, "seconds": round(time.monotonic() - start, 1)}
         print(f"{MARK}{json.dumps(told)}", flush=True)
     with tarfile.open(LEFT, "w|") as archive:

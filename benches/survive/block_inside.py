@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -86,7 +87,7 @@ def record(bench: Bench, disk: Path, killed_after: int) -> None:
         mark(f"begun-{name}")
         done = again(bench, COMMANDS[name], disk)
         if done.code:
-            raise RuntimeError(done.err)
+            raise RuntimeError(f"{name} ended with {done.code}: {done.err}")
         mark(f"done-{name}")
         mark(f"over-{name}")  # what the next command would find in its way is taken away, between two tries
         for made in disk.glob("new*"):
@@ -97,7 +98,7 @@ def record(bench: Bench, disk: Path, killed_after: int) -> None:
 def replayed(
     bench: Bench, before: bytes, every: Sequence[Entry], chance: random.Random, most: int, *, goes_on: bool = False
 ) -> list[Tally]:
-    """A tally of the run, and one of each command. ``most``: so many states, drawn; 0: all.
+    """A tally of the run, and one of each command. ``most``: so many states of each, drawn; 0: all.
 
     ``before``: the disk when the log began, with an ext4 file system. ``goes_on``: states of the run alone, and from
     each it goes on.
@@ -107,10 +108,8 @@ def replayed(
     with mounted_image(bench, disk.at(State(len(every), len(every)))) as at:
         right = stored(at / "c" / PART)
     found = [one for one in states(every, chance) if _of(one) in ({_RUN} if goes_on else tallies)]
-    if 0 < most < len(found):
-        found = [found[place] for place in sorted(chance.sample(range(len(found)), most))]
     disk = Disk(before, every)
-    for state in found:
+    for state in drawn(found, chance, most):
         tally = tallies[_of(state)]
         tally.cases += 1
         wrong = len(tally.wrong)
@@ -118,6 +117,15 @@ def replayed(
         if len(tally.wrong) > wrong:
             print(f"{state}: {tally.wrong[wrong:]}", file=sys.stderr, flush=True)
     return list(tallies.values())
+
+
+def drawn(found: Sequence[State], chance: random.Random, most: int) -> list[State]:
+    """Of each thing that went on so many, in their order: a command that writes little is drawn too. 0: all."""
+    places: dict[str, list[int]] = {}
+    for place, state in enumerate(found):
+        places.setdefault(_of(state), []).append(place)
+    kept = [chance.sample(of_one, min(most or len(of_one), len(of_one))) for of_one in places.values()]
+    return [found[place] for place in sorted(chain.from_iterable(kept))]
 
 
 def _of(state: State) -> str:

@@ -115,7 +115,7 @@ def main(arguments: list[str]) -> int:
     """Log, replay, print the table; 1 where a trial was lost, something was believed, or a file system was broken."""
     parser = argparse.ArgumentParser(prog="survive blocks", description=__doc__)
     parser.add_argument("--seed", type=int, default=random.randrange(1, 10**6))
-    parser.add_argument("--count", type=int, default=0, help="how many states are read, drawn; 0: every one")
+    parser.add_argument("--count", type=int, default=0, help="how many states of each are read, drawn; 0: every one")
     parser.add_argument("--resumed", type=int, default=30, help="from how many states the run goes on in the machine")
     parser.add_argument("--kernel", default="6.1", choices=emulated.KERNELS)
     parser.add_argument("--options", default="data=ordered", help="of ext4")

@@ -66,7 +66,7 @@ def test_the_machines_steps_are_run_one_after_another(tmp_path: Path, monkeypatc
     monkeypatch.setattr(arm64_inside, "LEFT", tmp_path / "left.tar")
     steps = [
         {"name": "good", "argv": ["echo", "hello"], "seconds": 60, "folder": str(tmp_path)},
-        {"name": "bad", "argv": ["false"], "seconds": 60, "folder": str(tmp_path)},
+        {"name": "bad", "argv": ["sh", "-c", "echo why; exit 1"], "seconds": 60, "folder": str(tmp_path)},
         {"name": "missing", "argv": ["/no/such/program"], "seconds": 60, "folder": str(tmp_path)},
         {"name": "endless", "argv": ["sleep", "inf"], "seconds": 0, "folder": str(tmp_path)},
     ]
@@ -77,8 +77,18 @@ def test_the_machines_steps_are_run_one_after_another(tmp_path: Path, monkeypatc
         arm64_inside.main()
     ended = {one["name"]: one["code"] for one in arm64._told(console) if "code" in one}
     assert ended == {"good": 0, "bad": 1, "missing": 127, "endless": None}
+    lines = console.read_text(encoding="utf-8").splitlines()
+    assert "why" in lines, "the words of a failed step stay where a machine that was ended leaves nothing else"
+    assert "hello" not in lines
     with tarfile.open(tmp_path / "left.tar") as archive:
         assert archive.extractfile("results/good.txt").read() == b"hello\n"  # type: ignore[union-attr]
+
+
+def test_the_last_words_of_a_failed_step_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    step = Step("test-stdio-0123", ("x",), 1)
+    (tmp_path / f"{step.name}.txt").write_text(f"{SAID}thread panicked: why\n", encoding="utf-8")
+    arm64._step_row(step, {"name": step.name, "code": 101, "seconds": 3.0}, tmp_path, "there")
+    assert "thread panicked: why" in capsys.readouterr().err
 
 
 def test_a_step_that_must_work_and_did_not_is_wrong(tmp_path: Path) -> None:

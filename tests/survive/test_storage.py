@@ -11,12 +11,13 @@ import random
 import struct
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from benches.survive import block_log, block_replay, nfs_share
+from benches.survive import block_inside, block_log, block_replay, nfs_share
 from benches.survive.faulty_disk import Change
 from benches.survive.power_loss import Crash, crashes, not_durable, tree
 from benches.survive.storage import ROWS
@@ -149,6 +150,16 @@ def test_what_is_no_log_of_blocks_or_half_of_one_is_told(tmp_path: Path) -> None
         log.write_bytes(part)
         with pytest.raises(ValueError, match=sentence):
             block_log.entries(log)
+
+
+def test_states_are_drawn_of_each_thing_that_went_on() -> None:
+    """A command that writes little has few states among many."""
+    told = [(), *[("begun-report",)] * 90, *[("begun-report", "over-report", "begun-new")] * 3]
+    found = [block_log.State(length, length, told=marks) for length, marks in enumerate(told)]
+    drawn = block_inside.drawn(found, random.Random(1), 2)
+    assert Counter(one.told[-1] if one.told else "" for one in drawn) == {"": 1, "begun-report": 2, "begun-new": 2}
+    assert [one.length for one in drawn] == sorted(one.length for one in drawn), "a disk goes forward only"
+    assert block_inside.drawn(found, random.Random(1), 0) == found
 
 
 @pytest.mark.parametrize(

@@ -544,3 +544,38 @@ while True:
         assert_eq!(books(&answer), [(100, 100, 100)], "{answer}");
     }
 }
+
+/// A pair before Linux 6.3 counts as dropped what its other end does not take. So does a tap without room, on any kernel.
+#[test]
+fn frames_that_an_interface_drops_do_not_make_it_take_redirected_ones() {
+    let Some(mut agent) = Agent::as_root("peer") else { return };
+    if !std::path::Path::new("/dev/net/tun").exists() {
+        println!("NOT TESTED: a tap takes the kernel's module tun");
+        return;
+    }
+    pair(&agent, 1);
+    let tap = "import fcntl, struct, sys
+tap = open('/dev/net/tun', 'r+b', buffering=0)
+iff_tap_without_header = 0x1002
+fcntl.ioctl(tap, 0x400454ca, struct.pack('16sH22x', b'g0', iff_tap_without_header))
+print('made', flush=True)
+sys.stdin.read()";
+    let mut holder = agent
+        .inside("python3")
+        .args(["-c", tap])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("python3");
+    let mut said = BufReader::new(holder.stdout.take().unwrap());
+    said.read_line(&mut String::new()).unwrap();
+    agent.ip("link set g0 address 02:00:00:00:01:00 txqueuelen 0 up");
+    let mut request = losing(trial(1, 64, 20, &[source(0, Some(5_000.0))], &["s1"]));
+    request["sink"]["backend"] = json!("tpacket");
+    let answer = agent.call("traffic", request);
+    drop(holder.stdin.take());
+    holder.wait().unwrap();
+    assert_ne!(answer["backend"], json!("live-frames"), "{answer}");
+    let reason = answer["backend_reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("takes no redirected frames"), "{answer}");
+}
