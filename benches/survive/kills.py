@@ -165,13 +165,16 @@ def _disturbed(case: Case, place: Playground, outcome: Outcome) -> None:
 
 
 def _is_over(place: Playground, running: Running) -> bool:
-    """Whether it has ended, or nothing but its report is still to be drawn."""
+    """Whether it has ended, or nothing but its report is still to be drawn.
+
+    What is left of the lab is removed first: by the launcher itself where the janitor was killed.
+    """
     if running.process.poll() is not None:
         return True
     states = [path.read_text(encoding="utf-8") for path in place.runs.glob("*/state.json")]
     if not any('"complete"' in state for state in states):
         return False
-    return machine.family(running.process.pid).find("virtoll.lab.init") is None
+    return machine.family(running.process.pid).find("virtoll.lab.init") is None and not place.recorded()
 
 
 def _go_on(place: Playground, running: Running, until: Callable[[], bool] = lambda: False) -> None:

@@ -196,11 +196,17 @@ class Playground:
         # Whoever runs the tests in the background may have Ctrl-C ignored, and children inherit that.
         return with_mounts(mounts, *somebody, "env", "--default-signal=INT", "--ignore-environment", *settings, *argv)
 
-    def note_labs(self) -> None:
-        """Look which labs are recorded here now."""
+    def recorded(self) -> set[str]:
+        """The ids of the labs that are recorded here now: of which something may still be there."""
+        found: set[str] = set()
         for state in (self.base / "run" / "virtoll", self.base / "tmp" / f"virtoll-{USER}"):
             with contextlib.suppress(FileNotFoundError):  # the last lab's end takes the folder away meanwhile
-                self.labs |= {folder.name for folder in (state / "labs").glob("virtoll-*")}
+                found |= {folder.name for folder in (state / "labs").glob("virtoll-*")}
+        return found
+
+    def note_labs(self) -> None:
+        """Look which labs are recorded here now."""
+        self.labs |= self.recorded()
 
     def new_on_host(self, of: machine.Family) -> list[str]:
         """What this place's labs may have made on the host since the playground was made, and a family's interfaces.
