@@ -509,6 +509,12 @@ fn polled(agent: &mut Agent, interface: &str) -> Option<u64> {
     polled.map(|(_, count)| number(count)).reduce(|sum, count| sum + count)
 }
 
+fn assert_takes_no_redirected_frames(answer: &Value) {
+    assert_ne!(answer["backend"], json!("live-frames"), "{answer}");
+    let reason = answer["backend_reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("takes no redirected frames"), "{answer}");
+}
+
 /// A link that has just come up sends frames of its own: they must not pass for those by which live frames are tried.
 #[test]
 fn anothers_frames_do_not_make_an_interface_take_redirected_ones() {
@@ -521,15 +527,7 @@ while True:
     out.send(bytes.fromhex('020000000200' + '020000000100' + '88b5') + bytes(46))
     print('sent', flush=True)
     time.sleep(0.1)";
-    let mut other = agent
-        .inside("python3")
-        .args(["-c", chatter])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("python3");
-    let mut said = BufReader::new(other.stdout.take().unwrap());
-    said.read_line(&mut String::new()).unwrap();
+    let (mut other, _said) = agent.python(&["-c", chatter]);
     let answers = [1, 2, 3].map(|number| {
         let mut request = trial(number, 64, 20, &[source(0, Some(5_000.0))], &["s0"]);
         request["sink"]["backend"] = json!("tpacket");
@@ -538,9 +536,7 @@ while True:
     other.kill().unwrap();
     other.wait().unwrap();
     for answer in answers {
-        assert_ne!(answer["backend"], json!("live-frames"), "{answer}");
-        let reason = answer["backend_reason"].as_str().unwrap_or_default();
-        assert!(reason.contains("takes no redirected frames"), "{answer}");
+        assert_takes_no_redirected_frames(&answer);
         assert_eq!(books(&answer), [(100, 100, 100)], "{answer}");
     }
 }
@@ -560,22 +556,12 @@ iff_tap_without_header = 0x1002
 fcntl.ioctl(tap, 0x400454ca, struct.pack('16sH22x', b'g0', iff_tap_without_header))
 print('made', flush=True)
 sys.stdin.read()";
-    let mut holder = agent
-        .inside("python3")
-        .args(["-c", tap])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("python3");
-    let mut said = BufReader::new(holder.stdout.take().unwrap());
-    said.read_line(&mut String::new()).unwrap();
+    let (mut holder, _said) = agent.python(&["-c", tap]);
     agent.ip("link set g0 address 02:00:00:00:01:00 txqueuelen 0 up");
     let mut request = losing(trial(1, 64, 20, &[source(0, Some(5_000.0))], &["s1"]));
     request["sink"]["backend"] = json!("tpacket");
     let answer = agent.call("traffic", request);
     drop(holder.stdin.take());
     holder.wait().unwrap();
-    assert_ne!(answer["backend"], json!("live-frames"), "{answer}");
-    let reason = answer["backend_reason"].as_str().unwrap_or_default();
-    assert!(reason.contains("takes no redirected frames"), "{answer}");
+    assert_takes_no_redirected_frames(&answer);
 }

@@ -84,6 +84,21 @@ impl Agent {
         command
     }
 
+    /// A Python program in the agent's namespaces that has said its first line, by which it stands ready; and what it
+    /// says from then on.
+    pub fn python(&self, arguments: &[&str]) -> (Child, BufReader<ChildStdout>) {
+        let mut program = self
+            .inside("python3")
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("python3");
+        let mut said = BufReader::new(program.stdout.take().unwrap());
+        said.read_line(&mut String::new()).unwrap();
+        (program, said)
+    }
+
     fn enter(&self, namespaces: &[&str]) -> Command {
         // A process may not enter the user namespace that it is in.
         let own = std::fs::read_link("/proc/self/ns/user").unwrap();

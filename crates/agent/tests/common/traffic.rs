@@ -1,7 +1,7 @@
 //! Requests of `traffic` over veth pairs, and what their answers must hold.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, ChildStdout, Stdio};
+use std::io::{BufReader, Read, Write};
+use std::process::{Child, ChildStdout};
 
 use serde_json::{Value, json};
 
@@ -137,16 +137,7 @@ impl Forwarder {
     /// Stands ready between two interfaces of the agent's namespace.
     pub fn start(agent: &Agent, from: &str, to: &str, harm: &[&str]) -> Self {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/forwarder.py");
-        let mut process = agent
-            .inside("python3")
-            .args([script, from, to])
-            .args(harm)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("python3");
-        let mut output = BufReader::new(process.stdout.take().unwrap());
-        output.read_line(&mut String::new()).unwrap();
+        let (process, output) = agent.python(&[&[script, from, to], harm].concat());
         Self { process, output }
     }
 
