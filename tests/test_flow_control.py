@@ -12,7 +12,6 @@ import os
 import socket
 import struct
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,9 @@ from tests.support.commands import environment
 from virtoll.errors import GuestError
 from virtoll.lab.flow_control import EthtoolPause, FlowControl, main, switch, wait_for
 from virtoll.lab.residue import RECORD_VARIABLE, noted_commands
+from virtoll.system.python import isolated
+
+LAB = "virtoll-0123456789ab"
 
 ON, OFF = FlowControl(True, True, True), FlowControl(True, False, False)
 
@@ -81,7 +83,7 @@ def test_what_was_switched_is_noted_first_and_put_back_by_the_note(
 
     def watched(interface: str, data: ctypes.Array[ctypes.c_char]) -> None:
         if struct.unpack_from("=I", data.raw)[0] == 0x13:
-            assert noted_commands(tmp_path), "what would put it back is on disk before it is switched"
+            assert noted_commands(tmp_path, LAB), "what would put it back is on disk before it is switched"
         driver(interface, data)
 
     descriptor = os.open(tmp_path, os.O_RDONLY)
@@ -92,15 +94,15 @@ def test_what_was_switched_is_noted_first_and_put_back_by_the_note(
             assert driver.state == (1, 0, 0), "whether it negotiates is left"
     finally:
         os.close(descriptor)
-    ((program, *arguments),) = noted_commands(tmp_path)
-    assert [program, *arguments[:2]] == [sys.executable, "-m", "virtoll.lab.flow_control"]
-    assert main(arguments[2:], EthtoolPause(driver)) == 0
+    (argv,) = noted_commands(tmp_path, LAB)
+    assert argv == isolated("virtoll.lab.flow_control", *argv[-4:])
+    assert main(argv[-4:], EthtoolPause(driver)) == 0
     assert driver.state == (1, 1, 0)
 
 
 def test_the_note_runs_as_a_program() -> None:
     """On an interface that has no flow control it says so; nothing else of it needs a NIC."""
-    argv = [sys.executable, "-m", "virtoll.lab.flow_control", "lo", "on", "off", "off"]
+    argv = isolated("virtoll.lab.flow_control", "lo", "on", "off", "off")
     ended = subprocess.run(argv, capture_output=True, text=True, check=False, env=environment())
     assert ended.returncode != 0
     assert "lo has no flow control that can be switched" in ended.stderr

@@ -18,6 +18,7 @@ from virtoll.reference.published import (
     read_values,
     study_names,
 )
+from virtoll.report.reproduction import study_presets
 
 PROJECT = Path(__file__).resolve().parents[1]
 HEADER = "paper,source,platform,scenario,workload,parameters,metric,unit,value,relation,note\n"
@@ -139,12 +140,12 @@ def test_a_relation_or_a_form_that_is_not_known_is_refused() -> None:
     row = "p,Table 1,kvm,dedicated,forward,frame=64,throughput,Mbit/s,600,{}\n"
     (one,) = read_values(HEADER + row.format("at_most,words: 'up to'."))
     assert (one.value, one.relation, one.note) == (600.0, "at_most", "words: 'up to'.")
-    with pytest.raises(UsageError, match=r"line 2: relation 'below' is not known; choose one of: equal, at_most"):
+    with pytest.raises(ValueError, match=r"line 2: relation 'below' is not known; choose one of: equal, at_most"):
         read_values(HEADER + row.format("below,"))
-    with pytest.raises(UsageError, match=r"line 2: relation '' is not known"):
+    with pytest.raises(ValueError, match=r"line 2: relation '' is not known"):
         read_values(HEADER + row.format(","))
     for cells in ("equal", "equal,one, two"):
-        with pytest.raises(UsageError, match=r"line 2: cells and columns differ in number"):
+        with pytest.raises(ValueError, match=r"line 2: cells and columns differ in number"):
             read_values(HEADER + row.format(cells))
 
 
@@ -170,4 +171,4 @@ def test_an_experiment_names_a_study_that_there_is() -> None:
     with pytest.raises(UsageError, match=r"key 'study': 'schloser' is not known; did you mean 'schlosser2011'"):
         experiments.parsed(study="schloser")
     with pytest.raises(UsageError, match=r"choose one of: schlosser2011"):
-        load_study("schloser")
+        study_presets("schloser")

@@ -61,10 +61,10 @@ writes a report with intervals and verdicts.
 .
 'virtoll setup --platforms' installs what the suggested packages bring."""
 _CALLER: Final = """\
-#!/opt/virtoll/bin/python3
+#!/opt/virtoll/bin/python3 -I
 import sys
 
-from virtoll.cli import main
+from virtoll import main
 
 sys.exit(main())
 """
@@ -174,7 +174,7 @@ def fill(root: Path, order: Order) -> None:
     write(home / "bin" / "virtoll", _CALLER)
     write(home / "pyvenv.cfg", "home = /usr/bin\ninclude-system-site-packages = false\n")
     for shell, place in COMPLETIONS.items():
-        write(root / place, said([sys.executable, "-m", "virtoll", "completion", shell], order).lstrip("\n"))
+        write(root / place, said([sys.executable, "-I", "-m", "virtoll", "completion", shell], order).lstrip("\n"))
     with tempfile.TemporaryDirectory() as pages:
         said([sys.executable, str(ROOT / "tools" / "manual.py"), pages], order)
         for page in sorted(Path(pages).glob("*.1")):
@@ -198,7 +198,7 @@ def install_libraries(root: Path, order: Order) -> None:
     with tempfile.TemporaryDirectory() as folder:
         asked = Path(folder) / "asked.txt"
         asked.write_text(pinned((ROOT / "requirements.lock").read_text(encoding="utf-8"), order), encoding="utf-8")
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
+        pip = [sys.executable, "-I", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
         target = [f"--target={root / order.site}", "--implementation=cp", f"--python-version={order.release.python}"]
         platforms = [f"--platform={kind}_{order.machine}" for kind in kinds]
         exact = ["--no-deps", "--only-binary=:all:", "--require-hashes", "--ignore-requires-python"]

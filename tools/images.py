@@ -161,7 +161,7 @@ def printed_to_a_terminal(*words: str) -> str:
     ours, theirs = pty.openpty()
     environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
     given = {"COLUMNS": str(_COLUMNS), "LINES": "40", "TERM": "xterm-256color", "PYTHONPATH": str(ROOT / "src")}
-    command = [sys.executable, "-m", "virtoll", *words]
+    command = [sys.executable, "-I", "-m", "virtoll", *words]
     with subprocess.Popen(command, env=environment | given, stdin=theirs, stdout=theirs, stderr=theirs) as process:
         os.close(theirs)
         parts = []

@@ -184,8 +184,8 @@ def prepare_environment(*, dev: bool) -> Path:
     with step("virtual environment"):
         stamp.unlink(missing_ok=True)
         if python_version(python) < OLDEST_PYTHON:
-            run([choose_python(), "-m", "venv", "--clear", folder])
-        install: list[str | Path] = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+            run([choose_python(), "-I", "-m", "venv", "--clear", folder])
+        install: list[str | Path] = [python, "-I", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         lock = ROOT / ("requirements-dev.lock" if dev else "requirements.lock")
         run([*install, "--require-hashes", "--only-binary", ":all:", "--requirement", lock])
         run([*install, "--no-index", "--no-deps", "--no-build-isolation", "--editable", ROOT])
@@ -266,13 +266,13 @@ def build_agent() -> None:
 
 def build_products(python: Path, *, dev: bool) -> None:
     """Fetches and builds what no Debian package brings (gVisor; for tests VMware's simulator) and the cache has not."""
-    run([python, "-m", "virtoll.image.third_party", *(["--dev"] if dev else [])])
+    run([python, "-I", "-m", "virtoll.image.third_party", *(["--dev"] if dev else [])])
 
 
 def build_images(python: Path, *, tools: bool, parts: bool = False) -> None:
     """Builds the guest images that are not in the cache yet; with `parts` what goes into them besides the agent."""
     names = ["tiny", "debug", *(["full"] if tools else [])]
-    run([python, "-m", "virtoll.image", "--quiet", *(["--parts"] if parts else []), *names])
+    run([python, "-I", "-m", "virtoll.image", "--quiet", *(["--parts"] if parts else []), *names])
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:

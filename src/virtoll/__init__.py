@@ -19,6 +19,9 @@ __all__ = ["Run", "Runs", "__version__", "load", "load_all", "run"]
 def __getattr__(name: str) -> Any:
     """The API and the command line, imported when asked for: everything imports this file first."""
     if name == "main":
+        from virtoll.system.python import leave_current_directory
+
+        leave_current_directory()
         from virtoll.cli import main
 
         return main

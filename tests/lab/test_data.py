@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from virtoll.errors import GuestError
-from virtoll.lab import data, residue
+from virtoll.lab import cleanups, data, residue
+from virtoll.lab.cleanups import Cleanup
 from virtoll.lab.data import file_system_of, make_disk, make_folder, resident_bytes
 
 LAB = "virtoll-0123456789ab"
@@ -148,6 +149,7 @@ def test_what_a_guest_writes_until_its_product_ends_it_is_swept_too(
     monkeypatch.setattr(residue.disk_folder, "__defaults__", (tmp_path,))
     folder = os.open(record.folder, os.O_RDONLY | os.O_DIRECTORY)
     monkeypatch.setenv(residue.RECORD_VARIABLE, str(folder))
+    monkeypatch.setattr(cleanups, "CLEANUPS", (Cleanup("mkdir --parents {folder}"),))
     residue.note_command(["mkdir", "--parents", str(make_folder(record.lab_id, MIB, 0, tmp_path).folder) + "/late"])
     os.close(folder)
     os.close(lock)

@@ -19,6 +19,7 @@ from tests.support.commands import REPOSITORY, environment
 from virtoll.lab import residue
 from virtoll.lab.inside import wait_until
 from virtoll.lab.launch import hand_over, janitor_command, run_in_lab
+from virtoll.system.private import NotPrivate
 
 pytestmark = pytest.mark.lab
 
@@ -156,5 +157,6 @@ def test_a_launcher_that_is_killed_as_it_makes_its_record_leaves_none(state: Pat
 
 def test_where_no_record_can_be_made_nothing_is_left_waiting(state: Path) -> None:
     state.write_text("a file in the folder's place")
-    with pytest.raises(NotADirectoryError):
+    with pytest.raises(NotPrivate) as raised:
         run_in_lab(["--version"])
+    assert raised.value.path == str(state)

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from virtoll.errors import GuestError
-from virtoll.lab import residue
+from virtoll.lab import cleanups, residue
+from virtoll.lab.cleanups import Cleanup
 from virtoll.lab.launch import inside_lab, sweep_dead_labs
+from virtoll.lab.state import state_directory
 
 
 @pytest.fixture(autouse=True)
@@ -21,16 +23,21 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "state"
 
 
+@pytest.mark.root
 def test_the_state_folder_is_the_users_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("VIRTOLL_STATE")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert residue.state_directory() == Path("/run/virtoll")
+    assert state_directory() == Path("/run/virtoll")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    assert residue.state_directory() == tmp_path / "virtoll"
+    runtime = tmp_path / "runtime"
+    runtime.mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    assert state_directory().name == "virtoll-1000", "another user's is not used"
+    os.chown(runtime, 1000, 1000)
+    assert state_directory() == runtime / "virtoll"
     monkeypatch.delenv("XDG_RUNTIME_DIR")
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    assert residue.state_directory().name == "virtoll-1000"
+    assert state_directory().name == "virtoll-1000"
 
 
 def test_records_are_listed_while_the_last_lab_takes_their_folder_away(state: Path) -> None:
@@ -39,7 +46,7 @@ def test_records_are_listed_while_the_last_lab_takes_their_folder_away(state: Pa
 
     def come_and_go() -> None:
         while not over.is_set():
-            (state / "labs").mkdir(parents=True, exist_ok=True)
+            (state / "labs").mkdir(mode=0o700, parents=True, exist_ok=True)
             (state / "labs").rmdir()
 
     other = threading.Thread(target=come_and_go)
@@ -117,19 +124,25 @@ def test_what_a_lab_promised_is_done_newest_first_and_not_what_it_withdrew(
     folder = os.open(record.folder, os.O_RDONLY | os.O_DIRECTORY)
     monkeypatch.setenv(residue.RECORD_VARIABLE, str(folder))
     said = tmp_path / "said"
+    (tmp_path / "note").write_text(f'#!/bin/sh\necho "$1" >> {said}\n', encoding="utf-8")
+    (tmp_path / "note").chmod(0o755)
+    known = (Cleanup("note {guest}"), Cleanup("/no/such/program {guest}"))
+    monkeypatch.setattr(cleanups, "CLEANUPS", known)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    guest = f"{record.lab_id}-guest"
     for word in ("first", "withdrawn", "last"):
-        number = residue.note_command(["sh", "-c", f"echo {word} >> {said}"])
+        number = residue.note_command(["note", f"{guest}-{word}"])
         if word == "withdrawn":
             residue.drop_command(number)
-    residue.note_command(["/no/such/program"])
+    residue.note_command(["/no/such/program", guest])
     os.close(folder)
     os.close(lock)
     sweep_dead_labs()
-    assert said.read_text().split() == ["last", "first"]
+    assert said.read_text().split() == [f"{guest}-last", f"{guest}-first"]
     assert not record.folder.exists()
 
 
 def test_without_a_record_nothing_is_promised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(residue.RECORD_VARIABLE, raising=False)
-    with pytest.raises(GuestError, match="'xl destroy x' cannot be promised: this lab has no record"):
-        residue.note_command(["xl", "destroy", "x"])
+    with pytest.raises(GuestError, match="this lab has no record"):
+        residue.note_command(["xl", "destroy", "virtoll-0123456789ab-x"])

@@ -20,7 +20,6 @@ from tests.support import guests
 from virtoll.campaign.session import RunSession
 from virtoll.errors import GuestError
 from virtoll.experiment.model import Parameters
-from virtoll.lab import residue
 from virtoll.lab.inside import Lab
 from virtoll.lab.network import GuestNetwork
 from virtoll.platforms.base import GuestRequest, Platform
@@ -134,12 +133,12 @@ def test_it_is_one_sentence_and_nothing_of_others_is_touched(
 ) -> None:
     with ExitStack() as undo:
         case = prepare(run_session.site, undo, tmp_path)
-        before = case.seen(), links(), residue.noted_commands(record)
+        before = case.seen(), links(), guests.promised(record)
         with pytest.raises(GuestError) as raised:
             case.platform.start(case.request, case.site)
         assert re.search(said, str(raised.value))
         assert "\n" not in str(raised.value)
-        assert (case.seen(), links(), residue.noted_commands(record)) == before
+        assert (case.seen(), links(), guests.promised(record)) == before
 
 
 def links() -> list[str]:

@@ -27,7 +27,6 @@ from virtoll.errors import GuestDied, GuestError, ImageError
 from virtoll.image import GuestImage, prepare_image
 from virtoll.lab.data import LocalVolume
 from virtoll.lab.inside import end_process, wait_until
-from virtoll.lab.residue import noted_commands
 from virtoll.platforms import openvz, promises, vserver
 from virtoll.platforms.exec_guest import EnteredMachine
 from virtoll.platforms.host import Site
@@ -72,7 +71,7 @@ class Products:
 
     def clear_up(self) -> None:
         """What the janitor does."""
-        for argv in noted_commands(self.record):
+        for argv in guests.promised(self.record):
             subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False)
 
     def states(self) -> set[str]:
@@ -222,7 +221,7 @@ def test_what_is_written_in_the_data_directory_is_on_the_host_until_the_end(
     assert list(folder.iterdir()) == []
     live.held.stop()
     assert products.left() == []
-    assert noted_commands(products.record) == []
+    assert guests.promised(products.record) == []
     assert not folder.exists()
 
 
@@ -253,7 +252,7 @@ def test_what_does_not_go_is_told_and_stays_promised(
     run_session: RunSession, products: Products, monkeypatch: pytest.MonkeyPatch, kind: str, refused: str
 ) -> None:
     live = guests.start(kind, run_session)
-    promised, name = noted_commands(products.record), guests.domain_of(live)
+    promised, name = guests.promised(products.record), guests.domain_of(live)
     monkeypatch.setattr(promises, "END_SECONDS", 0.0)
     monkeypatch.setenv("MOCK_REFUSES", refused)
     with pytest.raises(GuestRemains) as raised:
@@ -262,7 +261,7 @@ def test_what_does_not_go_is_told_and_stays_promised(
     assert refused.split(" ", 2)[2] in str(raised.value)
     assert "\n" not in str(raised.value)
     assert products.containers() == [name]
-    assert noted_commands(products.record) == promised
+    assert guests.promised(products.record) == promised
     monkeypatch.delenv("MOCK_REFUSES")
     products.clear_up()
     assert products.left() == []
@@ -278,7 +277,7 @@ def test_a_start_that_fails_says_why_beside_what_remains(
         GuestRemains, match=r"ended with 6: Not enough.*; this machine still has container .* after 0 s"
     ):
         guests.driver(kind).start(guests.request(kind), site)
-    assert noted_commands(products.record)
+    assert guests.promised(products.record)
     monkeypatch.delenv("MOCK_REFUSES")
     products.clear_up()
     assert products.left() == []
@@ -315,7 +314,7 @@ def test_a_create_by_prlctl_that_is_killed_leaves_nothing(
         guests.driver("prlctl-mock").start(guests.request("prlctl-mock"), site)
     assert [call[1] for call in products.calls() if call[0] == "prlctl"] == ["create", "stop", "delete"]
     assert products.left() == []
-    assert noted_commands(products.record) == []
+    assert guests.promised(products.record) == []
 
 
 def test_a_data_folder_that_cannot_be_mounted_ends_the_start(products: Products, site: Site) -> None:
@@ -345,11 +344,11 @@ def test_the_whole_path_runs_by_the_documented_commands(run_session: RunSession,
     live.held.resume()
     assert live.held.agent.ask(ClocksRequest(), guests.HANG_SECONDS).monotonic_ns
     assert products.containers() == [guests.domain_of(live)]
-    assert noted_commands(products.record), "what is to be undone should the controller die"
+    assert guests.promised(products.record), "what is to be undone should the controller die"
     live.held.stop()
     live.held.stop()
     assert products.containers() == []
-    assert noted_commands(products.record) == []
+    assert guests.promised(products.record) == []
     assert not interfaces() & {link.port_interface for link in live.bench.network.links}
     assert products.left() == []
 

@@ -28,6 +28,7 @@ from virtoll.experiment.model import Parameters, PlatformChoice
 from virtoll.experiment.topology import HostAddress
 from virtoll.lab import residue
 from virtoll.lab.inside import wait_until
+from virtoll.lab.launch import LAB_VARIABLE
 from virtoll.lab.network import plan_links, with_found_macs
 from virtoll.platforms import PLATFORMS, platform_of
 from virtoll.platforms.attachment import attach
@@ -413,6 +414,7 @@ def facts(live: Connected) -> FactsReply:
 @contextlib.contextmanager
 def lab_record(folder: Path) -> Iterator[Path]:
     """A lab's record in a folder, where what is to be undone should this process die is noted."""
+    folder.chmod(0o700)
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     os.environ[residue.RECORD_VARIABLE] = str(descriptor)
     try:
@@ -420,6 +422,13 @@ def lab_record(folder: Path) -> Iterator[Path]:
     finally:
         del os.environ[residue.RECORD_VARIABLE]
         os.close(descriptor)
+
+
+def promised(folder: Path | None = None) -> list[list[str]]:
+    """The clean-ups that this lab's record holds, newest first; ``folder``: its folder, without it the one in force."""
+    if folder is None:
+        folder = Path(f"/proc/self/fd/{os.environ[residue.RECORD_VARIABLE]}").readlink()
+    return residue.noted_commands(folder, os.environ[LAB_VARIABLE])
 
 
 def choice(kind: str) -> PlatformChoice:

@@ -39,6 +39,7 @@ from virtoll.image import prepare_image
 from virtoll.lab import residue
 from virtoll.lab.init import prepare_mounts
 from virtoll.lab.launch import LAB_VARIABLE, _namespace_command, inside_lab, probe_namespaces, sweep_dead_labs
+from virtoll.lab.state import state_directory
 from virtoll.nested import prepare_nested_host
 
 REPORTS_VARIABLE = "VIRTOLL_TEST_REPORTS"
@@ -64,7 +65,7 @@ class Labs:
     pool: ThreadPoolExecutor
     entering: Sequence[str] = field(default_factory=_namespace_command)
     environment: dict[str, str] = field(default_factory=environment)
-    state: Path = field(default_factory=residue.state_directory)
+    state: Path = field(default_factory=state_directory)
     outcomes: dict[str, Future[Reports]] = field(default_factory=dict)
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
     said: dict[str, str] = field(default_factory=dict)
@@ -251,7 +252,7 @@ def enter_lab(script: str) -> None:
     There its first argument is ``virtoll.lab.init``, in whose place it stands.
     """
     if inside_lab() is None:
-        with _lab(residue.state_directory()) as lab_id:
+        with _lab(state_directory()) as lab_id:
             itself = [*_namespace_command(), sys.executable, script, "virtoll.lab.init", *sys.argv[1:]]
             sys.exit(subprocess.run(itself, env=environment(**{LAB_VARIABLE: lab_id}), check=False).returncode)
     prepare_mounts()

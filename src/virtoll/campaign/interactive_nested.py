@@ -8,14 +8,10 @@ No run uses one: what a run measures is booted for it.
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 import os
 import shlex
 import signal
-import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -27,8 +23,10 @@ from virtoll.campaign.progress import SilentProgress
 from virtoll.campaign.session import open_run_session
 from virtoll.errors import GuestError, LabError, UsageError
 from virtoll.experiment.topology import HostAddress
-from virtoll.lab import residue
+from virtoll.lab import residue, state
 from virtoll.nested import NESTED_HOSTS
+from virtoll.system.locks import LockBusy
+from virtoll.system.python import isolated
 
 _FILE = "nested.json"
 _UP_SECONDS = 400.0
@@ -63,13 +61,10 @@ def held() -> list[HeldNestedHost]:
     found = []
     first = _first_processes()
     for folder in residue.record_folders():
-        try:
-            said = json.loads((folder / _FILE).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            continue
         lab_id = folder.name
-        if lab_id in first:
-            found.append(HeldNestedHost(said["kind"], lab_id, first[lab_id], said["since"], tuple(said["prefix"])))
+        match residue.read_entry(folder, _FILE):
+            case {"kind": str(kind), "since": float(since), "prefix": [*prefix]} if lab_id in first:
+                found.append(HeldNestedHost(kind, lab_id, first[lab_id], since, tuple(map(str, prefix))))
     return found
 
 
@@ -90,7 +85,7 @@ def start(kind: str) -> HeldNestedHost:
         raise UsageError(f"a nested host {kind} is up already; use it, or end it with 'virtoll nested down {kind}'")
     with tempfile.TemporaryFile() as log:
         launcher = subprocess.Popen(
-            [sys.executable, "-m", "virtoll", "nested", "hold", kind],
+            isolated("virtoll", "nested", "hold", kind),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -127,19 +122,15 @@ def _await(kind: str, launcher: subprocess.Popen[bytes]) -> HeldNestedHost | Non
 def only_one(kind: str) -> Iterator[None]:
     """Of a kind, one launcher of this user at a time: ``UsageError`` in all others. Ends with the process, as it ends.
 
-    An abstract socket's name is the lock: the kernel frees it, and there is no file that could be left. It holds the
-    folder that the state stands in by its number: who has another /run has other nested hosts.
+    The lock is in the state folder: a host with another /run has other nested hosts.
     """
-    state = residue.state_directory()
-    state.parent.mkdir(parents=True, exist_ok=True)
-    above = state.parent.stat()
-    place = f"{os.geteuid()} {above.st_dev} {above.st_ino} {state.name}"
-    owner = hashlib.sha256(place.encode()).hexdigest()[:16]
-    with socket.socket(socket.AF_UNIX) as lock:
+    with contextlib.ExitStack() as stack:
         try:
-            lock.bind(f"\0virtoll-nested-{owner}-{kind}")
-        except OSError as error:
-            raise UsageError(f"another 'virtoll nested up {kind}' is at work; wait for it") from error
+            stack.enter_context(state.labs_lock(state.state_directory() / "labs", f"nested-{kind}.lock", 0.0))
+        except LockBusy as error:
+            raise UsageError(
+                f"another 'virtoll nested up {kind}' is at work (process {error.pid}); wait for it"
+            ) from error
         yield
 
 
@@ -155,10 +146,7 @@ def hold(kind: str) -> None:
             raise LabError(str(error)) from error
         with site.awake():
             reported = {"kind": kind, "since": time.time(), "prefix": site.host.connection.prefix}
-            descriptor = os.open(f"{_FILE}.new", os.O_WRONLY | os.O_CREAT, 0o600, dir_fd=int(folder))
-            with os.fdopen(descriptor, "w") as file:
-                json.dump(reported, file)
-            os.rename(f"{_FILE}.new", _FILE, src_dir_fd=int(folder), dst_dir_fd=int(folder))
+            residue.note_whole(_FILE, int(folder), reported)
             signal.pause()
 
 
@@ -174,7 +162,7 @@ def command(one: HeldNestedHost, argv: list[str], *, terminal: bool) -> list[str
 def end(one: HeldNestedHost) -> None:
     """End it with its lab, and wait until nothing of it is left."""
     os.kill(one.pid, signal.SIGKILL)
-    folder = residue.state_directory() / "labs" / one.lab_id
+    folder = state.state_directory() / "labs" / one.lab_id
     deadline = time.monotonic() + _DOWN_SECONDS
     while folder.exists():
         if time.monotonic() > deadline:
@@ -183,12 +171,15 @@ def end(one: HeldNestedHost) -> None:
 
 
 def _first_processes() -> dict[str, int]:
-    """By lab's id, the process that is its first, by its number out here."""
+    """By lab's id, the process of this user that is its first, by its number out here.
+
+    Any user may start a process that looks like one, into whose namespaces a shell would then be put.
+    """
     found: dict[str, int] = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             words = (entry / "cmdline").read_bytes().split(b"\0")
-            if b"virtoll.lab.init" not in words or not _is_first(entry):
+            if entry.stat().st_uid != os.geteuid() or b"virtoll.lab.init" not in words or not _is_first(entry):
                 continue
             variables = (entry / "environ").read_bytes().split(b"\0")
         except OSError:

@@ -12,7 +12,6 @@ import math
 import os
 import re
 import shlex
-import sys
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -31,6 +30,7 @@ from virtoll.runfolder import jsonlines
 from virtoll.runfolder.opened import read_whole
 from virtoll.runfolder.overview import state_now, writing
 from virtoll.runfolder.store import parse_record, to_json
+from virtoll.system.python import isolated
 
 if TYPE_CHECKING:
     from virtoll.experiment.model import Experiment
@@ -245,7 +245,7 @@ def _command(
 
 
 def _script(folder: Path, number: int) -> str:
-    words = [sys.executable, "-m", "virtoll", "campaign", "task", str(folder), "--array", str(number)]
+    words = isolated("virtoll", "campaign", "task", str(folder), "--array", str(number))
     return (
         "#!/bin/sh\n"
         f"# 'virtoll campaign submit' wrote this: each task measures the blocks that array-{number}.json gives it.\n"

@@ -10,8 +10,8 @@ from virtoll.cli.output import print_json, say, show
 from virtoll.errors import UsageError
 from virtoll.host.settings import SETTINGS, CpuRoles, TunedHost
 from virtoll.host.tuning import reset as put_back
-from virtoll.host.tuning import state_folder
 from virtoll.host.tuning import tune as make_quiet
+from virtoll.host.tuning import tuning_folder
 
 
 def change(settings: str | None, *, tune: bool, reset: bool, dry_run: bool, as_json: bool) -> int:
@@ -28,9 +28,9 @@ def change(settings: str | None, *, tune: bool, reset: bool, dry_run: bool, as_j
         raise UsageError(f"doctor --{word}: only the host's root may change its settings; run it as root")
     host = TunedHost(Path("/"), _roles)
     if tune:
-        done = make_quiet(host, state_folder(), names, dry_run=dry_run)
+        done = make_quiet(host, tuning_folder(), names, dry_run=dry_run)
     else:
-        done = put_back(host, state_folder(), dry_run=dry_run)
+        done = put_back(host, tuning_folder(), dry_run=dry_run)
     rows = [
         {"setting": row.setting, "was": row.was, "would be" if dry_run else "is": row.now, "note": row.note}
         for row in done.rows

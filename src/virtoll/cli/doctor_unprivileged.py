@@ -21,6 +21,7 @@ from typing import Any
 
 from virtoll.errors import remedy_for
 from virtoll.image import default_cache
+from virtoll.system.python import isolated
 
 VERSION = 2
 """Of what ``doctor --json`` prints."""
@@ -66,16 +67,12 @@ def asked(names: Sequence[str]) -> Iterator[int | None]:
 
 
 def command(names: Sequence[str] = (), user: int = _NOBODY) -> list[str]:
-    """``virtoll doctor --json`` as this user, with no rights, no groups and no home.
-
-    Modules are looked for where this process looks: also in a folder of root's own, a clone or another place.
-    """
+    """``virtoll doctor --json`` as this user, with no rights, no groups and no home."""
     kept = [f"{key}={value}" for key in _KEPT if (value := os.environ.get(key)) is not None]
-    kept.append(f"PYTHONPATH={os.pathsep.join(str(Path(one).resolve()) for one in sys.path if one)}")
     cache = f"VIRTOLL_CACHE={default_cache().home}"
     become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--pdeathsig", "KILL", "--"]
     clean = ["env", "--ignore-environment", *kept, cache, "HOME=/nonexistent", "NO_COLOR=1"]
-    return [*become, *clean, sys.executable, "-m", "virtoll", "doctor", "--json", "--", *names]
+    return [*become, *clean, *isolated("virtoll", "doctor", "--json", "--", *names)]
 
 
 def answer(descriptor: int) -> dict[str, WithoutRoot] | WithoutRoot:

@@ -27,6 +27,7 @@ from virtoll.cli.plan import (
     load,
 )
 from virtoll.errors import Interrupted, UsageError, VirtollError
+from virtoll.system.python import isolated
 
 if TYPE_CHECKING:
     from virtoll.campaign.submission import ArrayJob, Queued, Standing
@@ -210,7 +211,7 @@ def _on_the_guests_node(settings: SubmissionRecord) -> None:
     nodes = slurm.nodes_of(os.environ["SLURM_JOB_NODELIST"])
     found = placed(nodes, settings.labels, settings.wired)
     if os.environ["SLURMD_NODENAME"] != found.guests:
-        command = slurm.on_node(found.guests, [sys.executable, "-m", "virtoll", *sys.argv[1:]])
+        command = slurm.on_node(found.guests, isolated("virtoll", *sys.argv[1:]))
         os.execvp(command[0], command)  # noqa: S606 - a list, and signals must reach it as they reach this process
     os.environ[VARIABLE] = written(found.hosts)
 

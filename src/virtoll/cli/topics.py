@@ -57,7 +57,7 @@ ENVIRONMENT: Final = (
     ),
     Variable(
         "VIRTOLL_STATE",
-        "The folder in which it stands what a run or a tuning must undo, also after a crash.",
+        "The folder of what a run or a tuning must undo, also after a crash; no other user may write to it.",
         "/run/virtoll for root, else virtoll in $XDG_RUNTIME_DIR or a private folder in /tmp",
     ),
     Variable("VIRTOLL_AGENT", "The agent's program.", "build/virtoll-agent of a clone, else the package's own"),

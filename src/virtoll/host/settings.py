@@ -65,7 +65,7 @@ class Wish:
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting: how its wish follows from the host.
+    """One setting: how its wish follows from the host. ``places`` matches each path that it may write, as a whole.
 
     ``may_vanish``: a file that is not there any more has nothing to be put back. ``after_reset``: what no file can put
     back.
@@ -73,6 +73,7 @@ class Setting:
 
     name: str
     wish: Callable[[TunedHost], Wish]
+    places: str
     may_vanish: bool = False
     after_reset: str = ""
 
@@ -161,12 +162,16 @@ def _secondary(host: TunedHost) -> list[int]:
 SETTINGS = {
     one.name: one
     for one in (
-        Setting("governor", _governor),
-        Setting("turbo", _turbo),
-        Setting("aslr", _aslr),
+        Setting("governor", _governor, rf"{_CPU}/cpufreq/policy[0-9]+/scaling_governor"),
+        Setting("turbo", _turbo, rf"{_CPU}/(intel_pstate/no_turbo|cpufreq/boost)"),
+        Setting("aslr", _aslr, _ASLR),
         Setting(
-            "irq", _irq, may_vanish=True, after_reset="on which of these CPUs one arrives is the kernel's choice anew"
+            "irq",
+            _irq,
+            r"/proc/irq/[0-9]+/smp_affinity_list",
+            may_vanish=True,
+            after_reset="on which of these CPUs one arrives is the kernel's choice anew",
         ),
-        Setting("smt", _smt),
+        Setting("smt", _smt, _SMT),
     )
 }

@@ -8,9 +8,9 @@ kernel has its own values again.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
@@ -21,9 +21,13 @@ from virtoll.errors import UsageError
 from virtoll.host.readings import read_text
 from virtoll.host.settings import SETTINGS, TunedHost
 from virtoll.runfolder.jsonlines import replace_text, sync_directory
+from virtoll.system.locks import held
+from virtoll.system.private import NotPrivate, place_refusal, writers_refusal
 
 TUNED_VARIABLE = "VIRTOLL_TUNED"  # in a lab, whose /run is its own: the record's text; empty where there is none
 _NAME = "tuning.json"
+_COMMAND = "virtoll doctor --reset"
+_LOCK, _LOCK_SECONDS = "tuning.lock", 60.0
 _BOOT_ID = "proc/sys/kernel/random/boot_id"
 
 Write = Callable[[Path, str], None]
@@ -75,9 +79,9 @@ class Outcome:
     kept: int = 0
 
 
-def state_folder() -> Path:
-    """Where the record stands: $VIRTOLL_STATE, else /run/virtoll, also for an ordinary user, who may read it."""
-    return Path(os.environ.get("VIRTOLL_STATE") or "/run/virtoll")
+def tuning_folder() -> Path:
+    """Where the record is: $VIRTOLL_STATE, else /run/virtoll-tuning, also for an ordinary user, who may read it."""
+    return Path(os.environ.get("VIRTOLL_STATE") or "/run/virtoll-tuning")
 
 
 def in_force(folder: Path | None = None, root: Path = Path("/")) -> TuningRecord | None:
@@ -85,7 +89,7 @@ def in_force(folder: Path | None = None, root: Path = Path("/")) -> TuningRecord
     handed = os.environ.get(TUNED_VARIABLE)
     if handed is not None:
         return _parse(handed, TUNED_VARIABLE) if handed else None
-    record = _load(folder or state_folder())
+    record = _load(folder or tuning_folder())
     return record if record is not None and record.boot_id == read_text(root / _BOOT_ID) else None
 
 
@@ -148,7 +152,7 @@ def tune(
 
 def reset(host: TunedHost, folder: Path, *, dry_run: bool = False, write: Write = write_value) -> Outcome:
     """Put back what the record has, the last first, and read it back; what cannot be put back stays in the record."""
-    if not any((folder / name).exists() for name in (_NAME, f"{_NAME}.new")):
+    if not any((folder / name).exists() for name in (_NAME, f"{_NAME}.new", _LOCK)):
         return Outcome((), ("nothing to reset: no tuning is in force",))
     with contextlib.nullcontext() if dry_run else _locked(folder):
         record, remarks = _usable(folder, host)
@@ -208,23 +212,23 @@ def _summary(values: dict[str, str | None]) -> str:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """One tuning at a time; the folder itself is the lock, so that none is left behind."""
-    while True:
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            continue  # a run's sweep took the empty folder away at this moment
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if folder.exists() and os.path.samestat(os.fstat(descriptor), folder.stat()):
-            break
-        os.close(descriptor)
+    """One tuning at a time; ``LockBusy`` names the process that is at work, ``NotPrivate`` a folder of another user."""
+    folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    _refuse_others(folder)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        yield
+        with held(_LOCK, descriptor, _LOCK_SECONDS):
+            yield
     finally:
         with contextlib.suppress(OSError):
-            folder.rmdir()  # where nothing is remembered and no lab has its record there
+            folder.rmdir()  # if nothing is remembered and no lab has its record there
         os.close(descriptor)
+
+
+def _refuse_others(path: Path) -> None:
+    """``NotPrivate`` for a folder or file that another user may have written; ``OSError`` if it is missing."""
+    if (refusal := place_refusal(path) or writers_refusal(path)) is not None:
+        raise NotPrivate(path, refusal, f"look at it and remove it: '{_COMMAND}' would write what it says")
 
 
 def _usable(folder: Path, host: TunedHost) -> tuple[TuningRecord, tuple[str, ...]]:
@@ -242,6 +246,8 @@ def _usable(folder: Path, host: TunedHost) -> tuple[TuningRecord, tuple[str, ...
 
 def _load(folder: Path) -> TuningRecord | None:
     try:
+        _refuse_others(folder)
+        _refuse_others(folder / _NAME)
         text = (folder / _NAME).read_text(encoding="utf-8")
     except OSError:
         return None
@@ -252,8 +258,9 @@ def _parse(text: str, where: str) -> TuningRecord:
     try:
         document = json.loads(text)
         entries = tuple(Remembered(**entry) for entry in document["entries"])
-        if not {entry.setting for entry in entries} <= SETTINGS.keys():
-            raise ValueError("a setting that this version does not know")
+        for entry in entries:
+            if entry.setting not in SETTINGS or not re.fullmatch(SETTINGS[entry.setting].places, entry.path):
+                raise ValueError(f"setting {entry.setting!r} does not write to {entry.path!r}")
         return TuningRecord(document["boot_id"], document["since_realtime_ns"], entries)
     except (ValueError, KeyError, TypeError) as error:
         raise UsageError(

@@ -25,6 +25,7 @@ from typing import Final
 from virtoll.errors import GuestError, VirtollError
 from virtoll.lab.outside import outside_network
 from virtoll.lab.residue import note_command
+from virtoll.system.python import isolated
 
 _SIOCETHTOOL, _GET, _SET = 0x8946, 0x12, 0x13
 _PAUSEPARAM = struct.Struct("=IIII")  # command, autonegotiation, rx_pause, tx_pause
@@ -109,7 +110,7 @@ def switch(interface: str, wanted: bool, kernel: EthtoolPause | None = None) -> 
         before = kernel.read(interface)
         after = replace(before, receives=wanted, sends=wanted)
         if after != before:
-            note_command([sys.executable, "-m", __name__, interface, *before.words])
+            note_command(isolated(__name__, interface, *before.words))
             kernel.write(interface, after)
 
 

@@ -1,6 +1,6 @@
 """PID 1 of the lab: prepares mounts, starts the command, reaps orphans, and dies with the launcher.
 
-Imports nothing of Virtoll, so that it is ready in a few milliseconds. When this process exits the kernel kills
+Imports only how Python is started, so that it is ready in a few milliseconds. When this process exits the kernel kills
 everything else in the PID namespace; that is how a lab ends, in order or not.
 """
 
@@ -14,6 +14,8 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+
+from virtoll.system.python import isolated
 
 SCRATCH = Path("/run/virtoll")
 _SIGNALS = {b"I": signal.SIGINT, b"T": signal.SIGTERM}
@@ -32,7 +34,7 @@ def main(arguments: list[str]) -> int:
         os.close(lifeline)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
-        os.execv(sys.executable, [sys.executable, "-m", "virtoll", *arguments[2:]])  # noqa: S606 - an argument list
+        os.execv(sys.executable, isolated("virtoll", *arguments[2:]))  # noqa: S606 - an argument list
     code = _watch(child, lifeline)
     with contextlib.suppress(OSError):
         os.write(lifeline, bytes([code & 0xFF]))

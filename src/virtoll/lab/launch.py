@@ -27,12 +27,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
-from virtoll.errors import LabError
+from virtoll.errors import LabError, VirtollError
 from virtoll.lab import residue
 from virtoll.lab.delegation import groups_parents
 from virtoll.lab.interrupts import SIGNALS, handled_by
 from virtoll.lab.outside import OUTSIDE_VARIABLE
 from virtoll.lab.receiving import PINNER_VARIABLE, pin_for_lab
+from virtoll.system.python import isolated
 
 LAB_VARIABLE = "VIRTOLL_LAB"
 _LEAST_KERNEL = (5, 10)
@@ -99,7 +100,7 @@ def run_in_lab(
             pinner = stack.enter_context(_pinner(record))
             environment[PINNER_VARIABLE] = str(pinner.fileno())
             kept.append(pinner.fileno())
-        command = [*_namespace_command(), sys.executable, "-m", "virtoll.lab.init", *map(str, ends), *arguments]
+        command = [*_namespace_command(), *isolated("virtoll.lab.init", *map(str, ends), *arguments)]
         process = subprocess.Popen(command, pass_fds=kept, env=environment, start_new_session=True)
         theirs.close()
         reporter.close()
@@ -203,7 +204,7 @@ def _janitor(reported: socket.socket) -> Iterator[Callable[[residue.LabRecord, i
 
 def janitor_command(launcher: int, reported: int) -> list[str]:
     """The argument list of a janitor, with the descriptors by which launcher and PID 1 inform it."""
-    return [sys.executable, "-m", "virtoll.lab.launch", str(launcher), str(reported)]
+    return isolated("virtoll.lab.launch", str(launcher), str(reported))
 
 
 def hand_over(janitor: socket.socket, record: residue.LabRecord, lock: int) -> None:
@@ -252,7 +253,7 @@ def _sweep(record: residue.LabRecord | None) -> int:
             sweep_dead_labs()
         else:
             residue.sweep(record)
-    except OSError as error:
+    except (OSError, VirtollError) as error:
         print(f"virtoll: {error}; 'virtoll clean' tries again", file=sys.stderr)
         return 1
     return 0

@@ -15,7 +15,6 @@ All of it belongs to the interface and goes with it. Main types: ``ReceivingCpus
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import socket
 import subprocess
@@ -24,7 +23,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from virtoll.errors import VirtollError
 from virtoll.lab.priority import HIGHEST
+from virtoll.lab.state import labs_lock
 
 PINNER_VARIABLE = "VIRTOLL_PINNER"  # the number of a descriptor that leads to ``pin_for_lab``, inside the lab
 _ANSWER_BYTES = 4096
@@ -163,25 +164,24 @@ def _ask(connection: socket.socket, request: str) -> None:
         raise OSError(0, refused or "the launcher has ended")
 
 
-def pin_for_lab(connection: socket.socket, lock: Path) -> None:
+def pin_for_lab(connection: socket.socket, labs: Path) -> None:
     """Outside the lab: find the threads that the lab starts between ``look`` and ``pin``, and pin them. Ends with it.
 
-    In between ``lock``, a folder that all labs of this host share, is held: another lab's interface may have the same
+    In between the lock that all labs of this state folder share is held: another lab's interface may have the same
     name. The lab can move nothing else than threads that receive and that are younger than its own request.
     """
     with connection, contextlib.suppress(ConnectionError):  # the lab asks no more
         while request := connection.recv(_ANSWER_BYTES).decode():
             _, _, name = request.partition("look ")
-            descriptor = os.open(lock, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-                before = napi_threads(name)
-                connection.send(b"ok")
-                _, pin, cpus = connection.recv(_ANSWER_BYTES).decode().partition("pin ")
-                if pin:
-                    connection.send(_pin(napi_threads(name) - before, cpus).encode())
-            finally:
-                os.close(descriptor)
+                with labs_lock(labs):
+                    before = napi_threads(name)
+                    connection.send(b"ok")
+                    _, pin, cpus = connection.recv(_ANSWER_BYTES).decode().partition("pin ")
+                    if pin:
+                        connection.send(_pin(napi_threads(name) - before, cpus).encode())
+            except VirtollError as error:
+                connection.send(str(error).encode()[:_ANSWER_BYTES])
 
 
 def _pin(threads: set[int], cpus: str) -> str:

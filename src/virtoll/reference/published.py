@@ -15,7 +15,6 @@ from typing import Any, Literal, get_args
 
 import yaml
 
-from virtoll.errors import UsageError
 
 Relation = Literal["equal", "at_most", "at_least", "about"]
 RELATIONS: tuple[Relation, ...] = get_args(Relation)
@@ -89,9 +88,7 @@ def study_names() -> tuple[str, ...]:
 
 @cache
 def load_study(name: str) -> Study:
-    """One study with its numbers; UsageError where it is not known."""
-    if name not in _studies():
-        raise UsageError(f"study {name!r} is not known; choose one of: {', '.join(study_names())}")
+    """One study with its numbers; KeyError if there is no such study."""
     given = _studies()[name]
     return Study(
         name=name,
@@ -121,7 +118,7 @@ def published_values() -> tuple[PublishedValue, ...]:
 def read_values(text: str) -> tuple[PublishedValue, ...]:
     """The numbers of a text in the form of `published.csv`.
 
-    UsageError where a relation is not known, or a line has a cell too many (an unquoted comma) or too few.
+    ValueError where a relation is not known, or a line has a cell too many (an unquoted comma) or too few.
     """
     rows = csv.DictReader(io.StringIO(text))
     return tuple(_value(row, rows.line_num) for row in rows)
@@ -129,7 +126,7 @@ def read_values(text: str) -> tuple[PublishedValue, ...]:
 
 def _value(row: Mapping[str | None, Any], line: int) -> PublishedValue:
     if None in row or None in row.values():
-        raise UsageError(f"published.csv, line {line}: cells and columns differ in number; quote a cell with a comma")
+        raise ValueError(f"published.csv, line {line}: cells and columns differ in number; quote a cell with a comma")
     return PublishedValue(
         paper=row["paper"],
         source=row["source"],
@@ -150,7 +147,7 @@ def _relation(text: str, line: int) -> Relation:
         if one == text:
             return one
     allowed = ", ".join(RELATIONS)
-    raise UsageError(f"published.csv, line {line}: relation {text!r} is not known; choose one of: {allowed}")
+    raise ValueError(f"published.csv, line {line}: relation {text!r} is not known; choose one of: {allowed}")
 
 
 @cache

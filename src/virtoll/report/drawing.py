@@ -8,7 +8,6 @@ import base64
 import json
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -25,6 +24,7 @@ from virtoll.report.figures.base import FigureSpec
 from virtoll.report.figures.practice import practice
 from virtoll.report.figures.style import Specification, Width, by_the_page, config, printable_texts
 from virtoll.stats.analysis import Analysis
+from virtoll.system.python import isolated_script
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Drawer:
     def __init__(self) -> None:
         """Start it. Nothing is waited for."""
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - closed at the end of the context
-        argv = [sys.executable, "-P", str(Path(drawer.__file__))]
+        argv = isolated_script(Path(drawer.__file__))
         try:
             self._process = subprocess.Popen(
                 argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._complaints

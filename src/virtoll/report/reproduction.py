@@ -13,7 +13,7 @@ from virtoll.claims import judge_claims, published_claims, then_and_now
 from virtoll.claims.joined import Ledger, join_ledgers
 from virtoll.claims.paper_figures import figures_of_study, marks_of
 from virtoll.errors import StorageError, UsageError
-from virtoll.reference.published import Study, load_study
+from virtoll.reference.published import Study, load_study, study_names
 from virtoll.report import words
 from virtoll.report.build import load_analysis
 from virtoll.report.drawing import Drawer
@@ -32,7 +32,7 @@ def build_reproduction(study: str, folders: Sequence[Path], target: Path) -> Rep
     UsageError where the study is not known or a run is there twice, RunFolderError where a run cannot be read,
     DrawingError where a figure is not drawn, StorageError where the page cannot be written.
     """
-    known = load_study(study)
+    known = _known(study)
     asked = named(folders)
     _refuse_copies(asked.values())
     with Drawer() as drawer:
@@ -51,7 +51,13 @@ def build_reproduction(study: str, folders: Sequence[Path], target: Path) -> Rep
 
 def study_presets(study: str) -> tuple[str, ...]:
     """The experiments that repeat a study, by name; UsageError where it is not known."""
-    return load_study(study).presets
+    return _known(study).presets
+
+
+def _known(study: str) -> Study:
+    if study not in study_names():
+        raise UsageError(f"study {study!r} is not known; choose one of: {', '.join(study_names())}")
+    return load_study(study)
 
 
 def named(folders: Sequence[Path]) -> dict[str, Path]:

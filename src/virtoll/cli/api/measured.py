@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -15,6 +13,7 @@ from typing import Final
 from virtoll.cli.api.loaded import Run, load
 from virtoll.cli.folders import new_folder
 from virtoll.errors import Interrupted, ThresholdMissed, ThresholdNotTold, UsageError, VirtollError
+from virtoll.system.python import isolated
 
 _KINDS: Final = {one.exit_code: one for one in (UsageError, Interrupted)}
 _ENDED: Final = (0, ThresholdMissed.exit_code, ThresholdNotTold.exit_code)
@@ -43,7 +42,7 @@ def run(
     a threshold has ended too, and is returned.
     """
     folder = new_folder(Path(experiment).stem, Path(into) if into is not None else None)
-    words = [sys.executable, "-m", "virtoll", "run", f"--into={folder}"]
+    words = isolated("virtoll", "run", f"--into={folder}", unbuffered=True)
     words += [f"--{key}={value}" for key, value in (("size", size), ("until", until)) if value is not None]
     filters = (("platform", platforms), ("workload", workloads), ("only", only), ("skip", skip))
     for key, values in (*filters, ("against", against)):
@@ -70,7 +69,6 @@ def _ended(words: Sequence[str], complaints: int, progress: Callable[[str], None
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=complaints,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
         start_new_session=True,
     ) as process:
         assert process.stdout is not None

@@ -1,8 +1,8 @@
 """What a Virtoll that was killed left on an ESXi host: machines, their files, virtual switches; and their removal.
 
-Main functions: ``remove_machine``, ``remove_leftovers_by_api``. `python -m virtoll.platforms.esxi.leftovers` removes
-one machine: what the janitor runs when a lab ended without doing so. Nothing is touched whose name and note do not both
-say that Virtoll made it.
+Main functions: ``remove_machine``, ``remove_leftovers_by_api``. Run as a program, this module removes one machine: the
+janitor does so when a lab ended without doing it. Nothing is touched whose name and note do not both say that Virtoll
+made it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from virtoll.platforms.esxi.parameters import EsxiParameters
 from virtoll.platforms.esxi.session import Session, open_session, surviving
 from virtoll.platforms.esxi.specs import TAG
 from virtoll.platforms.esxi.switches import remove_unused
+from virtoll.system.python import isolated
 
 
 def is_ours(machine: Any) -> bool:
@@ -73,7 +74,7 @@ def remove_leftovers_by_api(parameters: EsxiParameters, alive: frozenset[str] = 
 
 def command(parameters: EsxiParameters, name: str) -> list[str]:
     """The argument list that removes a machine, for whoever outlives this process; it has no password in it."""
-    return [sys.executable, "-m", __name__, parameters.model_dump_json(), name]
+    return isolated(__name__, parameters.model_dump_json(), name)
 
 
 def main(arguments: Sequence[str]) -> int:
