@@ -143,6 +143,8 @@ def _open(name: str, flags: int, folder: int | None, path: str | Path, remedy: s
             raise NotPrivate(path, "is a link", remedy) from error
         if status.st_uid != os.geteuid():
             raise NotPrivate(path, f"belongs to {owner(status.st_uid)}", remedy) from error
+        if folder is not None and not stat.S_ISREG(status.st_mode):
+            raise NotPrivate(path, "is not a regular file", remedy) from error
         raise
 
 
