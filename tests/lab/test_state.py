@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import stat
@@ -109,10 +110,8 @@ def test_a_link_is_not_followed(name: str, state: Path, tmp_path: Path) -> None:
         chosen.symlink_to(moved)
         real.rename(state)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    try:
+    with contextlib.suppress(NotPrivate):
         assert sweep_dead_labs() == []
-    except NotPrivate as error:
-        assert "is a link" in str(error)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
@@ -130,7 +129,7 @@ def test_a_temporary_folder_without_the_sticky_bit_is_named(tmp_path: Path, monk
     above.mkdir()
     above.chmod(0o777)
     monkeypatch.setenv("VIRTOLL_STATE", str(above / "state"))
-    with pytest.raises(NotPrivate, match="sticky|chmod \\+t"):
+    with pytest.raises(NotPrivate, match="chmod [+]t"):
         residue.create_record()
 
 
