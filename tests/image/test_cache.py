@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from virtoll.errors import ImageError
-from virtoll.image.cache import Cache, default_cache, tree_digest
+from virtoll.image.cache import Cache, _state_of, default_cache, tree_digest
 
 
 def silent(_: str) -> None:
@@ -272,3 +272,50 @@ def test_the_default_cache_follows_the_environment(monkeypatch: pytest.MonkeyPat
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert default_cache().home == tmp_path / ".cache/virtoll"
+
+
+def test_what_is_made_is_writable_for_its_user_alone_whatever_the_umask(cache: Cache) -> None:
+    before = os.umask(0)
+    try:
+        cache.build("x", fill, silent)
+        assert cache.find_whole("x") is not None
+    finally:
+        os.umask(before)
+    open_to_others = [path for path in (cache.home, *cache.home.rglob("*")) if path.lstat().st_mode & 0o022]
+    assert [path for path in open_to_others if not path.is_symlink()] == []
+
+
+@pytest.mark.parametrize("name", ["", "refs", "objects"])
+def test_a_cache_to_which_others_may_write_is_not_used(cache: Cache, name: str) -> None:
+    """Its programs run as guests, as root's too."""
+    cache.build("x", fill, silent)
+    (cache.home / name).chmod(0o777)
+    assert cache.find("x") is None
+    with pytest.raises(ImageError, match="mode 0777"):
+        cache.build("x", fill, silent)
+
+
+@pytest.mark.root
+def test_another_users_cache_is_named_with_its_owner(cache: Cache) -> None:
+    cache.build("x", fill, silent)
+    os.chown(cache.home, 12346, 12346)
+    assert cache.find("x") is None
+    with pytest.raises(ImageError, match="uid 12346"):
+        cache.build("x", fill, silent)
+
+
+def test_a_reference_that_leads_out_of_the_cache_is_none(cache: Cache, tmp_path: Path) -> None:
+    cache.build("x", fill, silent)
+    (tmp_path / "elsewhere" / "objects" / "0").mkdir(parents=True)
+    (cache.home / "refs" / "x").unlink()
+    (cache.home / "refs" / "x").symlink_to(tmp_path / "elsewhere" / "objects" / "0")
+    assert cache.find("x") is None
+
+
+def test_notes_that_others_could_write_are_not_believed(cache: Cache) -> None:
+    """What says that an object is whole: a note of somebody else's must not stand for a damaged one."""
+    whole = cache.build("x", fill, silent)
+    (cache.home / "verified").chmod(0o777)
+    (whole / "sub/text").write_text("two", encoding="utf-8")
+    (cache.home / "verified" / whole.name).write_text(_state_of(whole), encoding="ascii")
+    assert cache.find_whole("x") is None

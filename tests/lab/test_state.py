@@ -129,7 +129,7 @@ def test_a_temporary_folder_without_the_sticky_bit_is_named(tmp_path: Path, monk
     above.mkdir()
     above.chmod(0o777)
     monkeypatch.setenv("VIRTOLL_STATE", str(above / "state"))
-    with pytest.raises(NotPrivate, match="chmod [+]t"):
+    with pytest.raises(NotPrivate, match=r"chmod [+]t"):
         residue.create_record()
 
 

@@ -23,6 +23,7 @@ from virtoll.lab import interrupts
 from virtoll.platforms.base import Platform, Probe
 from virtoll.platforms.host import Site
 from virtoll.platforms.limits import OwnLimits
+from virtoll.system.private import NotPrivate, make_shown_folder, writers_refusal
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 # As every deadline of Virtoll is told, and most of others' programs.
@@ -45,9 +46,10 @@ def probe(driver: Platform[Parameters], choice: PlatformChoice, site: Site, *, a
     memory = default_cache().home / "probes" / f"{_key(choice, site, depends_on)}.json"
     if not anew:
         with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
-            return _recall(memory)
+            if writers_refusal(memory.parent) is None:
+                return _recall(memory)
     found = _tried(driver, site)
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, NotPrivate):
         if _is_lasting(found):
             _remember(memory, found)
         else:
@@ -89,8 +91,9 @@ def _recall(memory: Path) -> Probe:
 
 
 def _remember(memory: Path, found: Probe) -> None:
-    memory.parent.mkdir(parents=True, exist_ok=True)
+    make_shown_folder(memory.parent)
     beside = memory.with_suffix(".new")
+    beside.unlink(missing_ok=True)
     tried = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     beside.write_text(json.dumps({**asdict(found), "tried": tried}), encoding="utf-8")
     beside.replace(memory)

@@ -90,6 +90,7 @@ def _kept(
     from virtoll.runfolder.overview import run_name
 
     kept, places, left_out = Kept(kept_tables()), [], []
+    kept.prepare()
     for number, folder in enumerate(folders, 1):
         name = run_name(folder)
         if name in where:

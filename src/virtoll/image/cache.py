@@ -4,7 +4,7 @@
     <cache>/refs/<name>         symbolic link to the object that a recipe gave
     <cache>/building/           what is under way; whatever a killed builder left there is swept by the next one
     <cache>/verified/<sha256>   the state (sizes, times, inodes) that an object's files were in when they had that hash
-    <cache>/lock                held while something is built
+    <cache>/build.lock          held while something is built
 
 An object is made in `building` and renamed to its place, so that it is either whole or not there, however the builder
 ends. An ordinary user reads root's cache too, and never writes to it.
@@ -15,7 +15,6 @@ Main types: `Cache`. Must not: know what an object is for, or touch the network.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import shutil
@@ -26,8 +25,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from virtoll.errors import ImageError
+from virtoll.system.locks import LockBusy, held
+from virtoll.system.private import NotPrivate, make_shown_folder, writers_refusal
 
 SYSTEM_CACHE = Path("/var/cache/virtoll")
+
+_BUILD_SECONDS = 3600.0
+"""How long another process may build before this one gives up."""
 
 Progress = Callable[[str], None]
 
@@ -43,7 +47,7 @@ class Cache:
         """The object that a reference names, or None where it was never built. No locks, no subprocess."""
         for place in (self.home, *self.others):
             found = (place / "refs" / reference).resolve()
-            if found.parent.name == "objects" and found.is_dir():
+            if found.parent == (place / "objects").resolve() and found.is_dir() and _is_safe(place):
                 return found
         return None
 
@@ -59,7 +63,8 @@ class Cache:
         try:
             state = _state_of(found)
             with contextlib.suppress(OSError):
-                if (self.home / "verified" / found.name).read_text(encoding="ascii") == state:
+                note = self.home / "verified" / found.name
+                if writers_refusal(note.parent) is None and note.read_text(encoding="ascii") == state:
                     return found
             if tree_digest(found) != found.name:
                 return None
@@ -72,10 +77,11 @@ class Cache:
         """The referenced object; where there is none, `fill` puts it into an empty folder.
 
         Waits while another process builds, and takes its result. Raises ImageError where the cache cannot be
-        written; what `fill` raises passes through and leaves nothing.
+        written, LockBusy where the other process does not end; what `fill` raises passes through and leaves nothing.
         """
         try:
-            with self._lock(progress):
+            self._make()
+            with self._lock(progress, _BUILD_SECONDS):
                 self._sweep()
                 return self.find_whole(reference) or self._build(reference, fill)
         except OSError as error:
@@ -86,8 +92,11 @@ class Cache:
         """Removes what killed builders left, and names it; nothing while one is at work, or without a cache."""
         if not os.access(self.home / "building", os.W_OK) or not any((self.home / "building").iterdir()):
             return ()
-        with self._lock(None) as held:
-            return self._sweep() if held else ()
+        try:
+            with self._lock(_silent, 0.0):
+                return self._sweep()
+        except LockBusy:
+            return ()
 
     def clear(self) -> None:
         """Removes everything that is cached in `home`; the next call builds and downloads anew."""
@@ -118,10 +127,12 @@ class Cache:
     def _note(self, name: str, state: str) -> None:
         """Remembers in which state an object's files had the hash that it is named by."""
         note = self.home / "verified" / name
-        with contextlib.suppress(OSError):  # a cache that cannot be written is hashed each time
-            note.parent.mkdir(exist_ok=True)
+        with contextlib.suppress(OSError, NotPrivate):  # a cache that cannot be written is hashed each time
+            make_shown_folder(note.parent)
             beside = note.with_suffix(f".{os.getpid()}")
-            beside.write_text(state, encoding="ascii")
+            beside.unlink(missing_ok=True)
+            with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644), "w") as file:
+                file.write(state)
             beside.replace(note)
 
     def _sweep(self) -> tuple[Path, ...]:
@@ -131,23 +142,42 @@ class Cache:
             shutil.rmtree(leftover, ignore_errors=True)
         return leftovers
 
-    @contextlib.contextmanager
-    def _lock(self, progress: Progress | None) -> Iterator[bool]:
-        """The cache's lock; the kernel releases it when its holder dies. Without `progress`: False, does not wait."""
+    def _make(self) -> None:
+        """The folders; ImageError where one is another user's, or others may write to it."""
         for folder in (self.home, *(self.home / name for name in ("objects", "refs", "building"))):
             if not folder.is_dir():
-                folder.mkdir(parents=True, exist_ok=True)
-                folder.chmod(0o755)
-        with (self.home / "lock").open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if progress is None:
-                    yield False
-                    return
-                progress("waiting for another process that builds an image")
-                fcntl.flock(file, fcntl.LOCK_EX)
-            yield True
+                make_shown_folder(folder)
+            if (refusal := writers_refusal(folder)) is not None:
+                raise ImageError(
+                    f"The image cache {folder} {refusal}, and what is in it runs as a guest: remove it, or set "
+                    "VIRTOLL_CACHE to a folder of your own."
+                )
+
+    @contextlib.contextmanager
+    def _lock(self, progress: Progress, seconds: float) -> Iterator[None]:
+        """The cache's lock; the kernel releases it when its holder dies. LockBusy after so many seconds."""
+
+        def wait_for(pid: int | None) -> None:
+            progress(f"waiting for process {pid}, which builds an image")
+
+        folder = os.open(self.home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            with held("build.lock", folder, seconds, wait_for):
+                yield
+        finally:
+            os.close(folder)
+
+
+def _silent(_line: str) -> None:
+    """Nobody waits."""
+
+
+def _is_safe(place: Path) -> bool:
+    """Whether this user and root alone write to a cache, in which guests' programs are."""
+    try:
+        return all(writers_refusal(folder) is None for folder in (place, place / "refs", place / "objects"))
+    except OSError:
+        return False
 
 
 def default_cache() -> Cache:

@@ -31,6 +31,7 @@ PINNER_VARIABLE = "VIRTOLL_PINNER"  # the number of a descriptor that leads to `
 _ANSWER_BYTES = 4096
 _ANSWER_SECONDS = 10.0
 _VIEWS = Path("/run/virtoll/sys")
+_KTHREADD = "2"  # the parent of all threads of the kernel but itself
 
 Means = Literal["threaded NAPI"]
 
@@ -198,11 +199,15 @@ def _pin(threads: set[int], cpus: str) -> str:
 
 
 def napi_threads(name: str) -> set[int]:
-    """The kernel's threads that receive for interfaces of this name, in any namespace (``napi/NAME-NUMBER``)."""
-    found = set()
+    """The kernel's threads that receive for interfaces of this name, in any namespace (``napi/NAME-NUMBER``).
+
+    Any process may give itself such a name; only the kernel's threads have kthreadd as their parent.
+    """
+    threads = set()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
-                if (entry / "comm").read_text(encoding="utf-8", errors="replace").startswith(f"napi/{name}-"):
-                    found.add(int(entry.name))
-    return found
+                head, _, tail = (entry / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")
+                if head.partition("(")[2].startswith(f"napi/{name}-") and tail.split()[1] == _KTHREADD:
+                    threads.add(int(entry.name))
+    return threads

@@ -1,8 +1,8 @@
 """Folders and files that belong to one user: opened without following links, and used only if their owner and mode fit.
 
-``open_folder`` and ``open_file`` open what this user alone may read and write, ``place_refusal`` looks at the folders
-above, ``writers_refusal`` at who else may write to a folder that all may read. Raises ``NotPrivate``, which names the
-path, its owner and what to do.
+``open_folder`` and ``open_file`` open what this user alone may read and write. ``place_refusal`` looks at the folders
+above, ``writers_refusal`` at who else may write to what all may read, and ``make_shown_folder`` makes such a folder.
+Raises ``NotPrivate``, which names the path, its owner and what to do.
 
 A check by name and a use by name are two moments, between which another user may put a link there. So files are
 opened by name relative to the descriptor of a folder that was checked, and looked at by their own descriptor.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import shutil
 import stat
 from functools import cache
 from pathlib import Path
@@ -117,6 +118,28 @@ def writers_refusal(path: Path) -> str | None:
 def path_of(name: str, folder: int) -> Path:
     """Where a file of an opened folder is, for a sentence."""
     return Path(f"/proc/self/fd/{folder}").readlink() / name
+
+
+def make_shown_folder(path: Path) -> None:
+    """Make a folder, with its parents, to which this user alone writes and which all may read (mode 0755).
+
+    What is in a folder that others could write to may be theirs: such a folder of this user's is emptied first.
+    ``NotPrivate`` if it belongs to somebody else or is a link; ``OSError``.
+    """
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    for folder in reversed(missing):
+        folder.mkdir(exist_ok=True)
+        folder.chmod(0o755)  # whatever the umask
+    status = path.lstat()
+    if stat.S_ISLNK(status.st_mode) or status.st_uid != os.geteuid():
+        raise NotPrivate(path, writers_refusal(path) or f"belongs to {owner(status.st_uid)}")
+    if status.st_mode & _OTHERS_WRITE:
+        path.chmod(0o755)
+        for entry in path.iterdir():
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            else:
+                entry.unlink()
 
 
 def is_trusted(uid: int) -> bool:

@@ -27,6 +27,7 @@ from virtoll.report.dataset.arrow import arrow_tables, write_parquet
 from virtoll.report.dataset.tables import TABLES, VERSION
 from virtoll.runfolder.jsonlines import sync_directory
 from virtoll.runfolder.sums import SUMS, differences
+from virtoll.system.private import NotPrivate, make_shown_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,6 +52,13 @@ class Kept:
 
     home: Path
 
+    def prepare(self) -> None:
+        """Empty the folder if others could write to it; ``StorageError`` if it is another user's or cannot be made."""
+        try:
+            make_shown_folder(self.home)
+        except (OSError, NotPrivate) as error:
+            raise self._cannot_keep(error) from error
+
     def place_of(self, run: Path) -> Path:
         """The folder with the files of a run as it is now: it is there once they are made."""
         return self.home / f"{_prefix(run)}{_state_of(run)}"
@@ -72,8 +80,8 @@ class Kept:
 
     def keep(self, place: Path, tables: dict[str, pa.Table]) -> None:
         """Put tables there, all at once; one that is there already is left alone. ``StorageError``."""
+        self.prepare()
         try:
-            self.home.mkdir(parents=True, exist_ok=True)
             fresh = Path(tempfile.mkdtemp(prefix=_UNDER_WAY, dir=self.home))
             try:
                 fresh.chmod(0o755)
@@ -87,11 +95,15 @@ class Kept:
             finally:
                 shutil.rmtree(fresh, ignore_errors=True)
         except OSError as error:
-            raise StorageError(
-                f"cannot keep tables in {self.home} ({error.strerror or error}); make room, or set VIRTOLL_CACHE to a "
-                "folder that you may write to"
-            ) from error
+            raise self._cannot_keep(error) from error
         self._sweep(place)
+
+    def _cannot_keep(self, error: OSError | NotPrivate) -> StorageError:
+        reason = error.strerror if isinstance(error, OSError) else None
+        return StorageError(
+            f"cannot keep tables in {self.home} ({reason or error}); make room, or set VIRTOLL_CACHE to a folder that "
+            "you may write to"
+        )
 
     def _sweep(self, place: Path) -> None:
         """Remove what was kept of the same run as it was before, and what killed processes left; what is a day old."""
