@@ -369,8 +369,9 @@ def test_there_is_nothing_to_clean(tmp_path: Path) -> None:
 
 def test_what_a_killed_run_left_is_cleaned(tmp_path: Path) -> None:
     left = tmp_path / "labs" / f"virtoll-{os.urandom(6).hex()}"
-    left.mkdir(parents=True)
-    (left / "lock").touch()
+    for folder in (left.parent, left):
+        folder.mkdir(mode=0o700)
+    (left / "lock").touch(mode=0o600)
     cache = str(tmp_path / "cache")
     finished = virtoll("clean", changed={"VIRTOLL_STATE": str(tmp_path), "VIRTOLL_CACHE": cache})
     assert (finished.returncode, finished.stdout) == (0, f"removed {left}\n")

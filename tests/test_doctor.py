@@ -239,12 +239,31 @@ def test_an_installation_that_others_cannot_reach_is_named_with_the_remedy(tmp_p
     assert closed_folder(Path("/bin/sh")) is None
 
 
-def test_nobody_looks_for_modules_where_this_process_does() -> None:
+def test_nobodys_state_folder_has_a_name_that_no_other_process_foresees() -> None:
+    """nobody's other processes could make the usual one first."""
+    states = {word for _ in range(2) for word in command(["netns"]) if word.startswith("VIRTOLL_STATE=")}
+    assert len(states) == 2
     words = command(["netns"])
-    (path,) = (word.partition("=")[2] for word in words if word.startswith("PYTHONPATH="))
-    assert str(Path(doctor.__file__).resolve().parents[2]) in path.split(os.pathsep)
-    assert all(one.startswith("/") for one in path.split(os.pathsep))
     assert words[-3:] == ["--json", "--", "netns"]
+    assert not any(word.startswith("PYTHON") for word in words)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"version": 2},
+        {"version": 2, "platforms": [{"platform": "netns"}]},
+        {"version": 2, "platforms": {"a": 1}},
+        {"version": 2, "platforms": [], "host": [{"good": False}]},
+        {"version": 2, "platforms": [], "host": 5},
+    ],
+)
+def test_an_answer_that_is_not_a_doctors_is_no_answer(document: dict[str, object]) -> None:
+    answer = parse(json.dumps(document))
+    assert isinstance(answer, WithoutRoot)
+    assert answer.works is None
+    assert isinstance(parse("{" * 100_000), WithoutRoot)
+    assert isinstance(parse('{"version": 2, "platforms": ' + "[" * 100_000), WithoutRoot)
 
 
 def test_what_goes_on_is_shown_on_a_terminal_alone(capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,6 +17,8 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from secrets import token_hex
+from tempfile import gettempdir
 from typing import Any
 
 from virtoll.errors import remedy_for
@@ -28,6 +30,7 @@ VERSION = 2
 _NOBODY = 65534
 _KEPT = ("PATH", "LANG", "LC_ALL")
 _DEADLINE_SECONDS = 400.0
+_MOST_BYTES = 4 << 20  # any process of nobody's may write into the answer
 
 
 @dataclass(frozen=True)
@@ -69,9 +72,10 @@ def asked(names: Sequence[str]) -> Iterator[int | None]:
 def command(names: Sequence[str] = (), user: int = _NOBODY) -> list[str]:
     """``virtoll doctor --json`` as this user, with no rights, no groups and no home."""
     kept = [f"{key}={value}" for key in _KEPT if (value := os.environ.get(key)) is not None]
-    cache = f"VIRTOLL_CACHE={default_cache().home}"
+    # Other processes of nobody's may make folders of foreseeable names first.
+    places = [f"VIRTOLL_CACHE={default_cache().home}", f"VIRTOLL_STATE={gettempdir()}/virtoll-{token_hex(8)}"]
     become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--pdeathsig", "KILL", "--"]
-    clean = ["env", "--ignore-environment", *kept, cache, "HOME=/nonexistent", "NO_COLOR=1"]
+    clean = ["env", "--ignore-environment", *kept, *places, "HOME=/nonexistent", "NO_COLOR=1"]
     return [*become, *clean, *isolated("virtoll", "doctor", "--json", "--", *names)]
 
 
@@ -85,22 +89,19 @@ def answer(descriptor: int) -> dict[str, WithoutRoot] | WithoutRoot:
                 None, f"nobody did not answer within {_DEADLINE_SECONDS:g} s", "try again when it is quiet"
             )
         chunk = os.read(descriptor, 1 << 16)
-        if not chunk:
+        if not chunk or len(said) > _MOST_BYTES:
             return parse(said.decode(errors="replace"), (Path(sys.executable), Path(__file__)))
         said += chunk
 
 
 def parse(said: str, installed: Iterable[Path] = ()) -> dict[str, WithoutRoot] | WithoutRoot:
     """As ``answer``, from all that was said; ``installed``: files without which it cannot speak at all."""
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError, LookupError, TypeError, AttributeError, RecursionError):
         document: dict[str, Any] = json.loads(said[said.index("{") :])
         if document.get("version") != VERSION:
             raise ValueError("another Virtoll answered")
         if document["platforms"]:
-            return {
-                row["platform"]: WithoutRoot(row["available"], row["reason"], row["remedy"])
-                for row in document["platforms"]
-            }
+            return {str(row["platform"]): _row(row) for row in document["platforms"]}
         bad = [check for check in document["host"] if not check["good"]]
         reasons = "; ".join(check["found"] for check in bad)
         return WithoutRoot(False, reasons or "no platform was tried", bad[0]["remedy"] if bad else "")
@@ -110,6 +111,11 @@ def parse(said: str, installed: Iterable[Path] = ()) -> dict[str, WithoutRoot] |
         return WithoutRoot(None, why, remedy_for("for all users"))
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     return WithoutRoot(None, lines[-1] if lines else "nobody could not start it", "see that all users can start it")
+
+
+def _row(row: dict[str, Any]) -> WithoutRoot:
+    reason = None if row["reason"] is None else str(row["reason"])
+    return WithoutRoot(bool(row["available"]), reason, str(row["remedy"]))
 
 
 def closed_folder(file: Path) -> Path | None:

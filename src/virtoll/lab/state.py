@@ -26,6 +26,7 @@ LOCK_SECONDS: Final = 60.0
 _TRIES: Final = 50
 """To make a folder whose empty parents another run's sweep takes away meanwhile."""
 _WRITE: Final = 0o022
+_REMEDY: Final = f"set {VARIABLE} to a folder of your own, or have its owner or root remove this one"
 
 
 def state_directory() -> Path:
@@ -49,7 +50,7 @@ def records(pattern: str) -> list[Path]:
     labs = state_directory() / "labs"
     try:
         _check_state(labs.parent)
-        os.close(open_folder(labs, _remedy(labs)))
+        os.close(open_folder(labs, _REMEDY))
         return sorted(labs.glob(pattern))
     except FileNotFoundError:  # also if the last lab's end takes the empty folder away at this moment
         return []
@@ -109,7 +110,7 @@ def _make(labs: Path) -> None:
     with contextlib.suppress(FileExistsError):
         labs.mkdir(mode=0o700)
     _check_owner(labs)
-    os.close(open_folder(labs, _remedy(labs)))
+    os.close(open_folder(labs, _REMEDY))
 
 
 def _check_state(state: Path) -> None:
@@ -118,17 +119,17 @@ def _check_state(state: Path) -> None:
     A user may have made it himself for all to read: what is below is closed.
     """
     if (refusal := place_refusal(state)) is not None:
-        raise NotPrivate(state, refusal, _remedy(state))
+        raise NotPrivate(state, refusal, _REMEDY)
     status = state.lstat()
     if stat.S_ISLNK(status.st_mode):
-        raise NotPrivate(state, "is a link", _remedy(state))
+        raise NotPrivate(state, "is a link", _REMEDY)
     if not stat.S_ISDIR(status.st_mode):
-        raise NotPrivate(state, "is not a folder", _remedy(state))
+        raise NotPrivate(state, "is not a folder", _REMEDY)
     if status.st_uid != os.geteuid():
-        raise NotPrivate(state, f"belongs to {owner(status.st_uid)}", _remedy(state))
+        raise NotPrivate(state, f"belongs to {owner(status.st_uid)}", _REMEDY)
     if status.st_mode & _WRITE:
         mode = stat.S_IMODE(status.st_mode)
-        raise NotPrivate(state, f"may be written to by other users (mode {mode:04o})", _remedy(state))
+        raise NotPrivate(state, f"may be written to by other users (mode {mode:04o})", _REMEDY)
 
 
 def _check_owner(folder: Path) -> None:
@@ -140,10 +141,6 @@ def _check_owner(folder: Path) -> None:
             f"belongs to {owner(status.st_uid)} although you made it: its file system maps users (NFS root_squash)",
             f"set {VARIABLE} to a folder on a local disk",
         )
-
-
-def _remedy(folder: Path) -> str:
-    return f"look at it and remove it, or set {VARIABLE} to a folder of your own other than {folder}"
 
 
 def _cannot_make(state: Path, error: OSError) -> UsageError:
