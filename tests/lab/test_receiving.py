@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import socket
 import subprocess
@@ -16,6 +15,7 @@ import pytest
 from virtoll.lab.interfaces import receive_offload
 from virtoll.lab.priority import HIGHEST
 from virtoll.lab.receiving import PINNER_VARIABLE, ReceivingInterface, pin_for_lab, receive_on, steered
+from virtoll.lab.state import labs_lock
 
 INSIDE_LAB = True
 pytestmark = pytest.mark.lab
@@ -137,24 +137,32 @@ def test_a_launcher_that_answers_too_late_is_not_asked_again_and_holds_no_lock(
 ) -> None:
     """Its answer would be taken for that of the next request; and every other lab would wait for its lock."""
     monkeypatch.setattr("virtoll.lab.receiving._ANSWER_SECONDS", 0.05)
-    other = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
-    fcntl.flock(other, fcntl.LOCK_EX)  # another lab's
-    with launcher(monkeypatch, lambda connection: pin_for_lab(connection, tmp_path)):
+    labs = tmp_path / "state" / "labs"
+    other = contextlib.ExitStack()
+    other.enter_context(labs_lock(labs))
+    with launcher(monkeypatch, lambda connection: pin_for_lab(connection, labs)):
         late = receive_on([interface], [0])
         assert (late.cpus, late.means) == (None, None)
         assert late.reason == "threaded NAPI: the launcher did not answer within 0.05 s"
-        os.close(other)
+        other.close()
         again = receive_on([interface], [0])
         assert (again.cpus, again.means) == (None, None)
         assert again.reason == "threaded NAPI: the launcher has ended, or is not asked any more"
-    free = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
-    fcntl.flock(free, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    os.close(free)
+    with labs_lock(labs, seconds=0.0):
+        pass
 
 
 @as_root
-def test_threads_that_appear_are_pinned_and_come_first_and_no_others(tmp_path: Path) -> None:
-    """Two programs with the names of such threads: one was there before, the other appears between both requests."""
+@pytest.mark.parametrize("are_the_kernels", [True, False])
+def test_threads_that_appear_are_pinned_and_come_first_and_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, are_the_kernels: bool
+) -> None:
+    """Two programs with the names of such threads: one was there before, the other appears between both requests.
+
+    Any user may give a program such a name: only threads of the kernel's are touched.
+    """
+    if are_the_kernels:
+        monkeypatch.setattr("virtoll.lab.receiving._KTHREADD", str(os.getpid()))
     ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
     worker = threading.Thread(target=pin_for_lab, args=(theirs, tmp_path))
     worker.start()
@@ -164,9 +172,10 @@ def test_threads_that_appear_are_pinned_and_come_first_and_no_others(tmp_path: P
         assert ours.recv(100) == b"ok"
         with named("napi/rcv0-2") as new:
             ours.send(b"pin 0")
-            assert ours.recv(100) == b"ok"
-            assert os.sched_getaffinity(new) == {0}
-            assert os.getpriority(os.PRIO_PROCESS, new) == HIGHEST
+            answer = ours.recv(100)
+            now = os.sched_getaffinity(new), os.getpriority(os.PRIO_PROCESS, new)
+            assert (answer == b"ok") == are_the_kernels
+            assert now == (({0}, HIGHEST) if are_the_kernels else untouched)
         assert (os.sched_getaffinity(before), os.getpriority(os.PRIO_PROCESS, before)) == untouched
     worker.join()
 
