@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 from tests.support import experiments
-from tests.support.commands import REPOSITORY, VIRTOLL
-from tests.support.slurm_cluster import HOLDS, NODES, SlurmCluster, missing_programs
+from tests.support.slurm_cluster import NODES, SlurmCluster, holding_python, missing_programs
 from tests.test_campaign import BLOCKS, RIGHT, experiment, told_of
 
 from virtoll.campaign.pipeline import measure
@@ -28,12 +27,11 @@ class Bench:
         self.cluster = cluster
         self.holds = folder / "holds"
         self.holds.mkdir()
-        (self.holds / "sitecustomize.py").write_text(HOLDS)
+        self.python = holding_python(folder)
 
     def virtoll(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
         """Run ``virtoll ARGUMENTS`` on the cluster's head."""
-        path = f"{self.holds}:{REPOSITORY / 'src'}"
-        return self.cluster.run(*VIRTOLL, *arguments, PYTHONPATH=path, TEST_HOLDS=str(self.holds))
+        return self.cluster.run(self.python, "-m", "virtoll", *arguments, TEST_HOLDS=str(self.holds))
 
     def said(self, *arguments: str | Path) -> str:
         """What a command of Virtoll's prints that must succeed."""

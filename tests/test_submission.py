@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from tests.support import experiments
-from tests.support.commands import REPOSITORY, VIRTOLL, environment, virtoll
-from tests.support.slurm_cluster import HOLDS
+from tests.support.commands import REPOSITORY, environment, virtoll
+from tests.support.slurm_cluster import holding_python
 from tests.test_campaign import RIGHT, experiment
 
 from virtoll.campaign import submission
@@ -102,7 +102,7 @@ def test_a_dry_run_prints_what_would_be_done_and_writes_nothing(tmp_path: Path) 
     assert {"--array=0-1%2", "--exclusive", "--requeue", "--partition=p", "--qos=low", "--time=1:00:00"} <= set(words)
     assert {"--signal=B:USR1@120", "--open-mode=append", f"--output={tmp_path}/c/logs/%A_%a.log"} <= set(words)
     assert script[0] == "#!/bin/sh"
-    assert script[2].endswith(f"-m virtoll campaign task {tmp_path}/c --array 1")
+    assert script[2].endswith(f" virtoll campaign task {tmp_path}/c --array 1")
     assert not (tmp_path / "c").exists()
 
 
@@ -182,17 +182,12 @@ def at_its_limit(into: Path, folder: Path, restarts: int) -> subprocess.Complete
     tools.mkdir(exist_ok=True)
     (tools / "scontrol").write_text(f'#!/bin/sh\necho "$@" >> {folder}/asked\n')
     (tools / "scontrol").chmod(0o755)
-    (tools / "sitecustomize.py").write_text(HOLDS)
     (tools / "block-2").touch()
     (tools / "block-2.at").unlink(missing_ok=True)
     slurm = {"SLURM_ARRAY_TASK_ID": "0", "SLURM_ARRAY_JOB_ID": "7", "SLURM_RESTART_COUNT": str(restarts)}
-    own = {
-        "PATH": f"{tools}:{os.environ['PATH']}",
-        "PYTHONPATH": f"{tools}:{REPOSITORY / 'src'}",
-        "TEST_HOLDS": str(tools),
-    }
+    own = {"PATH": f"{tools}:{os.environ['PATH']}", "TEST_HOLDS": str(tools)}
     process = subprocess.Popen(
-        [*VIRTOLL, "campaign", "task", str(into), "--array", "1"],
+        [holding_python(folder), "-m", "virtoll", "campaign", "task", str(into), "--array", "1"],
         env=environment(**slurm, **own),
         cwd=REPOSITORY,
         stdout=subprocess.PIPE,

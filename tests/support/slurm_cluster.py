@@ -12,6 +12,8 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
+import sysconfig
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -40,8 +42,8 @@ def hold(event, arguments):
                 held.unlink(missing_ok=True)
 sys.addaudithook(hold)
 """
-"""A ``sitecustomize``: a task of a block for which there is a file in ``TEST_HOLDS`` waits before its third trial is
-stored, until the file is gone; it writes where it waits."""
+"""A module of ``holding_python``: a task of a block for which there is a file in ``TEST_HOLDS`` waits before its third
+trial is stored, until the file is gone; it writes where it waits."""
 _ADDRESS = "10.9.0.1"
 DEADLINE_SECONDS = 600.0
 """For what is awaited: a bound on a hang, and no expectation of any machine."""
@@ -68,6 +70,19 @@ def missing_programs() -> str | None:
     path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
     missing = [name for name in PROGRAMS if shutil.which(name, path=path) is None]
     return f"Slurm is not installed here ({', '.join(missing)}): run 'make setup-dev'" if missing else None
+
+
+def holding_python(folder: Path) -> str:
+    """A Python with this one's packages, made in a folder, which runs ``HOLDS`` at its start.
+
+    A virtual environment: what Virtoll starts ignores variables such as PYTHONPATH.
+    """
+    subprocess.run([sys.executable, "-I", "-m", "venv", "--without-pip", folder / "holding"], check=True)
+    (packages,) = (folder / "holding/lib").glob("python*/site-packages")
+    (packages / "hold_blocks.py").write_text(HOLDS)
+    places = [str(REPOSITORY / "src"), sysconfig.get_path("purelib")]
+    (packages / "hold_blocks.pth").write_text("".join(f"{line}\n" for line in [*places, "import hold_blocks"]))
+    return str(folder / "holding/bin/python")
 
 
 @dataclass

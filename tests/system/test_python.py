@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import shutil
 import subprocess
@@ -141,3 +142,27 @@ def test_the_package_itself_is_started_whichever_is_installed(tmp_path: Path) ->
     command = [sys.executable, "-I", str(copy / "system" / "python.py"), "neighbour"]
     finished = subprocess.run(command, cwd="/", env=dict(os.environ), capture_output=True, text=True, check=False)
     assert finished.stdout == "of the copy\n", finished.stderr
+
+
+def test_packages_that_this_process_finds_elsewhere_are_found_last(hostile: Path, tmp_path: Path) -> None:
+    """As where an environment module sets PYTHONPATH: what Virtoll needs may be there alone."""
+    elsewhere, open_to_all = tmp_path / "elsewhere", tmp_path / "open"
+    for folder in (elsewhere, open_to_all):
+        folder.mkdir()
+        (folder / f"only_{folder.name}.py").write_text("", encoding="utf-8")
+    open_to_all.chmod(0o777)
+    (elsewhere / "json.py").write_text((hostile / "json.py").read_text(encoding="utf-8"), encoding="utf-8")
+    places = [str(elsewhere), str(open_to_all), str(hostile), "", "relative"]
+    script = tmp_path / "script.py"
+    script.write_text("import json, sys; print(json.dumps(sys.path))", encoding="utf-8")
+    program = (
+        "import subprocess, sys; from pathlib import Path; from virtoll.system.python import isolated_script\n"
+        f"sys.path += {places}\n"
+        f"print(subprocess.run(isolated_script(Path({str(script)!r})), capture_output=True, text=True).stdout)"
+    )
+    command = [sys.executable, "-I", "-c", program]
+    finished = subprocess.run(command, cwd=hostile, env=environment(), capture_output=True, text=True, check=True)
+    searched = json.loads(finished.stdout)
+    assert searched[-1] == str(elsewhere)
+    assert not {str(open_to_all), str(hostile), "", "relative"} & set(searched)
+    assert not (tmp_path / "executed").exists()
