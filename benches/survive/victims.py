@@ -39,9 +39,9 @@ class Role:
 LAB_ROLES: Mapping[str, Role] = {
     "launcher": Role(r"-m virtoll (run|resume) "),
     "`unshare`": Role(r"^unshare .* virtoll\.lab\.init "),
-    "PID 1 of the lab": Role(r"^\S*python\S* -m virtoll\.lab\.init "),
-    "controller": Role(r"-m virtoll in-lab-"),
-    "janitor": Role(r"-m virtoll\.lab\.launch "),
+    "PID 1 of the lab": Role(r"^\S*python\S* -I \S*/system/python\.py (--also \S+ )?virtoll\.lab\.init "),
+    "controller": Role(r"/system/python\.py (--also \S+ )?virtoll in-lab-"),
+    "janitor": Role(r"/system/python\.py (--also \S+ )?virtoll\.lab\.launch "),
     "agent of the peer": Role(r"virtoll-agent --role peer "),
     "agent of the lab": Role(r"virtoll-agent --role host "),
 }
