@@ -25,11 +25,11 @@ import virtoll
 from virtoll.cli import app
 from virtoll.errors import StorageError, UsageError, VirtollError
 from virtoll.runfolder import jsonlines, packing, unpacking
-from virtoll.runfolder.overview import writing
 from virtoll.runfolder.packing import FORMAT, LIST, Pack, PackedFile, pack
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.sums import SUMS, differences
 from virtoll.runfolder.unpacking import unpack
+from virtoll.runfolder.writer import writing
 
 NAME = "20261121T001500Z-made-up-1a2b"
 

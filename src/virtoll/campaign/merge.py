@@ -7,7 +7,7 @@ it at once, so that a kill leaves the old run or the new one. It must not measur
 
 from __future__ import annotations
 
-import shutil
+import stat
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,11 +20,12 @@ from virtoll.campaign.preview import plan_of, planned_trial
 from virtoll.campaign.stored import stored_experiment
 from virtoll.errors import RunFolderError, UsageError
 from virtoll.runfolder import jsonlines
-from virtoll.runfolder.overview import writing
 from virtoll.runfolder.placing import placed, remove_emptied
+from virtoll.runfolder.plain import entries, reader
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.sums import SUMS, write_sums
 from virtoll.runfolder.taken_over import WRITER
+from virtoll.runfolder.writer import writing
 
 if TYPE_CHECKING:
     from virtoll.experiment.plan import Plan
@@ -318,8 +319,7 @@ def _copy(part: Part, folder: RunFolder, blocks: Collection[int]) -> None:
             if name in ("trials", "boots"):
                 kept.append(record)
         if taken:
-            with (folder.path / f"{name}.jsonl").open("ab") as file:
-                file.writelines(taken)
+            jsonlines.write_bytes(folder.path / f"{name}.jsonl", b"".join(taken))
     _copy_evidence(part.path, folder.path, {path for one in kept for path in one.evidence})
 
 
@@ -331,9 +331,13 @@ def _is_of(record: FitnessRecord, trials: Collection[int]) -> bool:
 def _copy_evidence(source: Path, target: Path, named: Collection[str]) -> None:
     """Its folders of evidence; what no record names has the part's name before its own, since others have it too."""
     known = {path.split("/")[1] for path in named if path.count("/") > 1}
-    for path in sorted((source / "evidence").glob("*")):
-        to = target / "evidence" / (path.name if path.name in known else f"{source.name}-{path.name}")
-        if path.is_dir():
-            shutil.copytree(path, to)
-        else:
-            shutil.copyfile(path, to)
+    if not (source / "evidence").is_dir():
+        return
+    for name, status in entries(source / "evidence"):
+        first, *below = name.split("/")
+        to = target.joinpath("evidence", first if first in known else f"{source.name}-{first}", *below)
+        if stat.S_ISDIR(status.st_mode):
+            jsonlines.make_folder(to, target)
+            continue
+        with reader(source / "evidence" / name, source) as file:
+            jsonlines.write_bytes(to, file.read(), target)

@@ -26,20 +26,20 @@ _READ = (".json", ".jsonl")  # what a reader takes for records
 _LINE = re.compile(r"([0-9a-f]{64})  (\S.{,4094})")  # no path is longer (PATH_MAX)
 
 
-def write_sums(folder: Path) -> None:
-    """Write a digest of each file of the folder; `StorageError` where that cannot be."""
+def write_sums(folder: Path, root: Path | None = None) -> None:
+    """Write a digest of each file of the folder, which is below `root`; `StorageError` where that cannot be."""
     try:
         lines = [f"{_digest(folder / name)}  {name}\n" for name in _files(folder)]
-        jsonlines.replace_text(folder / SUMS, "".join(lines), errors="surrogateescape")
+        jsonlines.replace_text(folder / SUMS, "".join(lines), root, errors="surrogateescape")
     except OSError as error:
         raise StorageError(
             f"cannot write {folder / SUMS}: {error.strerror or error}; make room, then resume"
         ) from error
 
 
-def remove_sums(folder: Path) -> None:
+def remove_sums(folder: Path, root: Path | None = None) -> None:
     """What follows changes the folder; `StorageError` where it cannot be changed."""
-    jsonlines.remove(folder / SUMS)  # before the state says so: else a lost power could leave both
+    jsonlines.remove(folder / SUMS, root)  # before the state says so: else a lost power could leave both
 
 
 def differences(folder: Path) -> tuple[str, ...] | None:
