@@ -185,7 +185,7 @@ def test_what_cannot_be_packed(run: Path, tmp_path: Path) -> None:
     with writing(run):
         assert "writes this run now" in refused("pack", run)
     (run / "link").symlink_to("/etc/passwd")
-    assert "neither a file nor a folder" in refused("pack", run)
+    assert "link: is a link" in refused("pack", run)
     (run / "link").unlink()
     assert "give --anonymous" in refused("pack", run, "--hide", "name")
     assert "is a folder" in refused("pack", run, "--output", tmp_path)

@@ -7,6 +7,7 @@ it at once, so that a kill leaves the old run or the new one. It must not measur
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,7 +22,7 @@ from virtoll.campaign.stored import stored_experiment
 from virtoll.errors import RunFolderError, UsageError
 from virtoll.runfolder import jsonlines
 from virtoll.runfolder.placing import placed, remove_emptied
-from virtoll.runfolder.plain import entries, reader
+from virtoll.runfolder.plain import entries, open_appended, place, reader
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.sums import SUMS, write_sums
 from virtoll.runfolder.taken_over import WRITER
@@ -319,7 +320,8 @@ def _copy(part: Part, folder: RunFolder, blocks: Collection[int]) -> None:
             if name in ("trials", "boots"):
                 kept.append(record)
         if taken:
-            jsonlines.write_bytes(folder.path / f"{name}.jsonl", b"".join(taken))
+            with place(folder.path / f"{name}.jsonl") as at, os.fdopen(open_appended(at), "ab") as file:
+                file.writelines(taken)
     _copy_evidence(part.path, folder.path, {path for one in kept for path in one.evidence})
 
 
