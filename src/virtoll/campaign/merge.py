@@ -24,7 +24,7 @@ from virtoll.runfolder import jsonlines
 from virtoll.runfolder.placing import placed, remove_emptied
 from virtoll.runfolder.plain import entries, open_appended, place, reader
 from virtoll.runfolder.store import RunFolder
-from virtoll.runfolder.sums import SUMS, write_sums
+from virtoll.runfolder.sums import SUMS, listed, write_sums
 from virtoll.runfolder.taken_over import WRITER
 from virtoll.runfolder.writer import writing
 
@@ -207,7 +207,7 @@ def _refuse_taken_place(target: Path, campaign: str, parts: Collection[Path]) ->
         if any(one.name != WRITER for one in target.iterdir()):
             raise UsageError(f"{target} holds other files; give another folder with --into")
         return
-    other = sorted(path.name for path in target.iterdir() if not _is_of_a_run(path))
+    other = sorted(path.name for path in target.iterdir() if not _is_of_a_run(path)) or _not_made(target)
     if other:
         raise UsageError(f"{target} holds {other[0]}, which is no part of a run; move it away, or give another --into")
     merged = RunFolder.open(target).manifest.merged
@@ -221,6 +221,17 @@ def _is_of_a_run(path: Path) -> bool:
     return path.name.removesuffix(".new") in known or path.suffix == ".jsonl" or path.name.startswith(".report")
 
 
+def _not_made(target: Path) -> list[str]:
+    """The files of a merged run's evidence and report that Virtoll did not make: a new merge would remove them."""
+    made = {*listed(target), f"{_REPORT}/{SUMS}", *(f"{_REPORT}/{name}" for name in listed(target / _REPORT))}
+    return [
+        name
+        for name, status in entries(target)
+        if name.startswith((f"{_REPORT}/", "evidence/")) and not stat.S_ISDIR(status.st_mode) and name not in made
+    ]
+
+
+_REPORT: Final = "report"
 _BY_BLOCK: Final = ("trials", "boots", "footprints", "groups")
 """Files whose lines say of which block they are."""
 

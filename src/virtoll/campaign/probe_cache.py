@@ -23,6 +23,7 @@ from virtoll.lab import interrupts
 from virtoll.platforms.base import Platform, Probe
 from virtoll.platforms.host import Site
 from virtoll.platforms.limits import OwnLimits
+from virtoll.runfolder import jsonlines
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 # As every deadline of Virtoll is told, and most of others' programs.
@@ -89,8 +90,6 @@ def _recall(memory: Path) -> Probe:
 
 
 def _remember(memory: Path, found: Probe) -> None:
-    memory.parent.mkdir(parents=True, exist_ok=True)
-    beside = memory.with_suffix(".new")
+    memory.parent.mkdir(0o755, parents=True, exist_ok=True)
     tried = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    beside.write_text(json.dumps({**asdict(found), "tried": tried}), encoding="utf-8")
-    beside.replace(memory)
+    jsonlines.replace_text(memory, json.dumps({**asdict(found), "tried": tried}))

@@ -18,7 +18,6 @@ import os
 import re
 import stat
 import tarfile
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -32,6 +31,7 @@ from virtoll.runfolder.plain import MOST_PARTS, entries, reader
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.sums import UNDER_WAY, is_of_the_report
 from virtoll.runfolder.taken_over import WRITER
+from virtoll.runfolder.under_way import under_way
 from virtoll.runfolder.writer import writer_words
 
 FORMAT: Final = 1
@@ -161,9 +161,9 @@ def _write(folder: Path, listed: Pack, output: Path) -> None:
     import zstandard
 
     seconds = created_ns(folder) // 10**9
-    descriptor, beside = tempfile.mkstemp(prefix=f".{output.name}{UNDER_WAY}", dir=output.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
+    with under_way(output.parent, f".{output.name}{UNDER_WAY}") as beside:
+        whole = beside / "packed"
+        with whole.open("xb") as file:
             compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
             with (
                 compressor.stream_writer(file, closefd=False) as stream,
@@ -174,16 +174,11 @@ def _write(folder: Path, listed: Pack, output: Path) -> None:
                     _add(tar, _header(name, seconds), source, packed, folder)
             file.flush()
             os.fsync(file.fileno())
-            os.fchmod(file.fileno(), 0o666 & ~_umask())
             size = file.tell()
         if is_too_much(listed, size):  # what is refused when it is read is not written
             raise UsageError(f"{folder}: holds more than a packed run may; take what is no record out of it")
-        Path(beside).replace(output)
+        whole.replace(output)
         jsonlines.sync_directory(output.parent)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(beside).unlink()
-        raise
 
 
 def _members(folder: Path, listed: Pack) -> Iterator[tuple[str, Path | bytes]]:
@@ -236,10 +231,3 @@ class _Read(io.RawIOBase):
             raise EOFError
         self.digest.update(found)
         return found
-
-
-def _umask() -> int:
-    """The process's, which can only be read by setting it."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask

@@ -73,7 +73,7 @@ class Kept:
     def keep(self, place: Path, tables: dict[str, pa.Table]) -> None:
         """Put tables there, all at once; one that is there already is left alone. ``StorageError``."""
         try:
-            self.home.mkdir(parents=True, exist_ok=True)
+            self.home.mkdir(0o755, parents=True, exist_ok=True)
             fresh = Path(tempfile.mkdtemp(prefix=_UNDER_WAY, dir=self.home))
             try:
                 fresh.chmod(0o755)
