@@ -21,6 +21,7 @@ from virtoll.campaign.preview import plan_of, planned_trial
 from virtoll.campaign.stored import stored_experiment
 from virtoll.errors import RunFolderError, UsageError
 from virtoll.runfolder import jsonlines
+from virtoll.runfolder.packing import PLAIN_NAME
 from virtoll.runfolder.placing import placed, remove_emptied
 from virtoll.runfolder.plain import entries, open_appended, place, reader
 from virtoll.runfolder.store import RunFolder
@@ -112,7 +113,10 @@ def merge(
             "no block is whole, so there is nothing to merge; 'virtoll campaign block' goes on with a part"
         )
     first = taken[0].manifest
-    target = place(str(first.experiment["name"]), taken[0].record.campaign).absolute()
+    name = str(first.experiment["name"])
+    if not PLAIN_NAME.fullmatch(name):
+        raise RunFolderError(f"{taken[0].path}/manifest.json: the experiment's name {name!r} is none; restore it")
+    target = place(name, taken[0].record.campaign).absolute()
     with writing(target):
         _refuse_taken_place(target, taken[0].record.campaign, [one.path for one in taken])
         with placed(target) as new:

@@ -18,6 +18,7 @@ from virtoll.errors import RunFolderError, StorageError, UsageError, remedy_for
 from virtoll.report.columns import ValueKind
 from virtoll.report.dataset.rows import rows_of
 from virtoll.report.dataset.tables import TABLES, VERSION, OfRun, columns_of
+from virtoll.runfolder.packing import PLAIN_NAME
 from virtoll.stats.analysis import RunData
 
 if TYPE_CHECKING:
@@ -104,9 +105,11 @@ def write_parquet(table: pa.Table, path: Path) -> None:
 def export(data: RunData, folder: Path) -> tuple[Path, ...]:
     """Write every table of a run to ``folder/TABLE/RUN.parquet``, beside those of other runs; the files.
 
-    Raises ``StorageError`` where they cannot be written.
+    Raises ``RunFolderError`` where the run's name can be no file's, and ``StorageError`` where they cannot be written.
     """
     written = []
+    if not PLAIN_NAME.fullmatch(data.manifest.run):
+        raise RunFolderError(f"the run's name {data.manifest.run!r} can be no file's; restore its manifest.json")
     for name, table in arrow_tables(data).items():
         path = folder / name / f"{data.manifest.run}.parquet"
         try:
