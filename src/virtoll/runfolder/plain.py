@@ -81,15 +81,14 @@ def _refuse(status: os.stat_result, shown: Path) -> None:
     """RunFolderError for what is neither a folder nor a file with one name."""
     if stat.S_ISDIR(status.st_mode):
         return
-    if stat.S_ISLNK(status.st_mode):
-        what = "is a link"
-    elif not stat.S_ISREG(status.st_mode):
-        what = "is a device or a pipe"
-    elif status.st_nlink > 1:
-        what = "has a second name elsewhere (a hard link)"
-    else:
-        return
-    raise RunFolderError(f"{shown}: {what}, and a run folder holds plain files and folders only; remove it")
+    if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+        raise RunFolderError(
+            f"{shown}: has a second name elsewhere (a hard link), and both would change; use a copy of the folder "
+            "('cp -r')"
+        )
+    if not stat.S_ISREG(status.st_mode):
+        what = "a link" if stat.S_ISLNK(status.st_mode) else "a device or a pipe"
+        raise RunFolderError(f"{shown}: is {what}, and a run folder holds plain files and folders only; remove it")
 
 
 @dataclass(frozen=True)
