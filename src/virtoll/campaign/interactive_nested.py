@@ -29,6 +29,7 @@ from virtoll.errors import GuestError, LabError, UsageError
 from virtoll.experiment.topology import HostAddress
 from virtoll.lab import residue
 from virtoll.nested import NESTED_HOSTS
+from virtoll.runfolder.plain import Place, open_new
 
 _FILE = "nested.json"
 _UP_SECONDS = 400.0
@@ -155,8 +156,8 @@ def hold(kind: str) -> None:
             raise LabError(str(error)) from error
         with site.awake():
             reported = {"kind": kind, "since": time.time(), "prefix": site.host.connection.prefix}
-            descriptor = os.open(f"{_FILE}.new", os.O_WRONLY | os.O_CREAT, 0o600, dir_fd=int(folder))
-            with os.fdopen(descriptor, "w") as file:
+            at = Place(int(folder), int(folder), f"{_FILE}.new", Path(f"{_FILE}.new"))
+            with os.fdopen(open_new(at, 0o600), "w") as file:
                 json.dump(reported, file)
             os.rename(f"{_FILE}.new", _FILE, src_dir_fd=int(folder), dst_dir_fd=int(folder))
             signal.pause()
