@@ -31,7 +31,7 @@ from virtoll.claims import NO_PAPER
 from virtoll.errors import RunFolderError, StorageError, UsageError
 from virtoll.experiment.model import Experiment
 from virtoll.experiment.plan import Trial
-from virtoll.report import load_analysis, report_document
+from virtoll.report import build_report, load_analysis, report_document
 from virtoll.report.answer import notes
 from virtoll.report.columns import TABLES
 from virtoll.report.headline import host_words
@@ -39,10 +39,11 @@ from virtoll.report.methods import methods_of
 from virtoll.report.page import render_page
 from virtoll.report.tables import csv_tables
 from virtoll.runfolder import placing
-from virtoll.runfolder.overview import state_now, writing
+from virtoll.runfolder.overview import state_now
 from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.sums import differences, write_sums
+from virtoll.runfolder.writer import writing
 
 BLOCKS = 24
 RIGHT: dict[str, Any] = {
@@ -417,9 +418,48 @@ def test_a_wrong_clock_is_told(parts: Path) -> None:
 
 def test_two_merges_at_once_are_refused_in_one_sentence(parts: Path) -> None:
     place = parts.parent / "run"
-    with writing(place), pytest.raises(RunFolderError, match=r"run: a process writes this run now; wait for its end"):
+    with (
+        writing(place),
+        pytest.raises(RunFolderError, match=r"run: a process writes this run now .*; wait for its end"),
+    ):
         merged(parts)
     assert merged(parts).blocks == 24
+
+
+def test_links_of_parts_are_not_followed(parts: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("mine")
+    (parts / "block-3" / "evidence" / "native").mkdir()
+    (parts / "block-3" / "evidence" / "native" / "console.txt").symlink_to(tmp_path / "secret")
+    with pytest.raises(UsageError, match=r"console\.txt: is a link"):
+        merged(parts)
+    assert not (parts.parent / "run").exists()
+
+
+@pytest.mark.parametrize("name", [".run.new-merge", ".run.old-merge", "run/evidence", "run/report", "run/.writer"])
+def test_a_link_where_a_merge_writes_is_refused(name: str, parts: Path, tmp_path: Path) -> None:
+    merged(parts)
+    mine = tmp_path / "elsewhere" / "mine"
+    mine.parent.mkdir()
+    mine.write_text("mine")
+    place = parts.parent / name
+    shutil.rmtree(place, ignore_errors=True)
+    place.symlink_to(mine.parent)
+    with pytest.raises(UsageError, match=f"{place.name}: is a link"):
+        merged(parts)
+    assert place.is_symlink()
+    assert mine.read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["evidence/mine.txt", "report/tables/mine.csv"])
+def test_a_merge_removes_nothing_that_virtoll_did_not_make(name: str, parts: Path) -> None:
+    run = merged(parts).folder
+    build_report(run)
+    assert merged(parts).folder == run, "a report is made again"
+    build_report(run)
+    (run / name).write_text("mine")
+    with pytest.raises(UsageError, match=f"{name}, which is no part of a run"):
+        merged(parts)
+    assert (run / name).read_text() == "mine"
 
 
 def test_a_place_that_holds_something_else_is_refused(parts: Path) -> None:

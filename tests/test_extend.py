@@ -113,12 +113,12 @@ from virtoll.runfolder import jsonlines
 from virtoll.cli import main
 step, when, replace_text = int(sys.argv.pop(1)), sys.argv.pop(1), jsonlines.replace_text
 calls = []
-def counted(path, text):
+def counted(path, text, root):
     calls.append(path)
     if len(calls) == step and when == "before":
         Path(str(path) + ".new").write_text(text[: len(text) // 2])
         os.kill(os.getpid(), signal.SIGKILL)
-    replace_text(path, text)
+    replace_text(path, text, root)
     if len(calls) == step and when == "after":
         os.kill(os.getpid(), signal.SIGKILL)
 jsonlines.replace_text = counted

@@ -7,6 +7,8 @@ import json
 import os
 import random
 import shutil
+import subprocess
+import sys
 import tarfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -18,6 +20,7 @@ from typing import Any
 import pytest
 import typer.testing
 import zstandard
+from tests.support.commands import REPOSITORY, environment
 from tests.support.made_up_folder import write_run
 from tests.support.made_up_run import Made, made_up_run
 
@@ -25,11 +28,11 @@ import virtoll
 from virtoll.cli import app
 from virtoll.errors import StorageError, UsageError, VirtollError
 from virtoll.runfolder import jsonlines, packing, unpacking
-from virtoll.runfolder.overview import writing
 from virtoll.runfolder.packing import FORMAT, LIST, Pack, PackedFile, pack
 from virtoll.runfolder.store import RunFolder
-from virtoll.runfolder.sums import SUMS, differences
+from virtoll.runfolder.sums import SUMS, UNDER_WAY, differences
 from virtoll.runfolder.unpacking import unpack
+from virtoll.runfolder.writer import writing
 
 NAME = "20261121T001500Z-made-up-1a2b"
 
@@ -185,7 +188,7 @@ def test_what_cannot_be_packed(run: Path, tmp_path: Path) -> None:
     with writing(run):
         assert "writes this run now" in refused("pack", run)
     (run / "link").symlink_to("/etc/passwd")
-    assert "neither a file nor a folder" in refused("pack", run)
+    assert "link: is a link" in refused("pack", run)
     (run / "link").unlink()
     assert "give --anonymous" in refused("pack", run, "--hide", "name")
     assert "is a folder" in refused("pack", run, "--output", tmp_path)
@@ -340,6 +343,8 @@ def unsafe() -> Iterator[tuple[str, tuple[Member, ...], str]]:
     huge = {"manifest.json": PackedFile(packing.MOST_BYTES + 1, "0" * 64)}
     yield "huge", (listing(huge),), "announces more"
     yield "less than nothing", (listing({"manifest.json": PackedFile(-1, "0" * 64)}),), "announces more"
+    empty = [f"folder-{number}" for number in range(packing.MOST_EMPTY_FOLDERS + 1)]
+    yield "folders without a file", (listing(LISTED, folders=empty), FIRST[1]), "announces more"
     dense = {"manifest.json": PackedFile(packing.MOST_BYTES // 2, "0" * 64)}
     yield "too dense", (listing(dense),), "announces more"
 
@@ -351,6 +356,52 @@ def test_what_somebody_made_is_refused(members: tuple[Member, ...], said: str, t
     assert "is" in refused("unpack", file, "--into", tmp_path / "into")
     assert list((cache / "objects").iterdir()) == list((cache / "building").iterdir()) == []
     assert {one.name for one in tmp_path.iterdir()} == {"theirs.zst", "cache"}
+
+
+def test_what_a_killed_unpack_left_is_removed_and_one_under_way_is_not(archive: Path, tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    unpacks = (
+        "import os, signal, sys; from pathlib import Path; from virtoll.runfolder import unpacking\n"
+        "from virtoll.cli import main\n"
+        "def held(archive, into, unpack=unpacking.unpack):\n"
+        "    unpack(archive, into); print(into.parent, flush=True); sys.stdin.read()\n"
+        "unpacking.unpack = held; main()\n"
+    )
+    command = [sys.executable, "-c", unpacks, "unpack", str(archive), "--into", str(place / "held")]
+    with subprocess.Popen(
+        command, env=environment(), cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as held:
+        assert held.stdout is not None
+        beside = Path(held.stdout.readline().strip())
+        done("unpack", archive, "--into", place / "one")
+        assert (beside / "run" / "manifest.json").exists(), "it is under way"
+        held.kill()
+    done("unpack", archive, "--into", place / "two")
+    assert {one.name for one in place.iterdir()} == {"one", "two"}
+
+
+def test_a_link_where_a_run_is_unpacked_is_refused(archive: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    for target in ("elsewhere", "nowhere"):
+        (tmp_path / "place").symlink_to(target)
+        assert "is there already" in refused("unpack", archive, "--into", tmp_path / "place")
+        (tmp_path / "place").unlink()
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    left = tmp_path / f".unpack{UNDER_WAY}0123abcd"
+    left.symlink_to("elsewhere")
+    (tmp_path / "elsewhere" / "mine").touch()
+    done("unpack", archive, "--into", tmp_path / "place")
+    assert left.is_symlink()
+    assert (tmp_path / "elsewhere" / "mine").exists()
+
+
+def test_a_runs_name_is_no_path_of_a_table(run: Path, tmp_path: Path) -> None:
+    manifest = json.loads((run / "manifest.json").read_text())
+    (run / "manifest.json").write_text(json.dumps({**manifest, "run": str(tmp_path / "elsewhere")}))
+    (run / SUMS).unlink()
+    assert "can be no file's" in refused("export", run, "--parquet", "--output", tmp_path / "tables")
+    assert not (tmp_path / "elsewhere.parquet").exists()
 
 
 def test_a_bomb_between_two_files_is_not_taken_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

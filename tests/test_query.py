@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import fcntl
 import io
 import json
 import os
@@ -151,14 +152,17 @@ def test_what_is_old_is_removed_when_its_run_is_read_again(runs: Path) -> None:
     asked(COUNTED)
     (killed := home / ".new-killed").mkdir()
     (fresh := home / ".new-under-way").mkdir()
-    for path in (killed, *home.glob(f"{NAMES[0]}-*"), *home.glob(f"{NAMES[1]}-*")):
+    lock = os.open(fresh, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    for path in (*home.glob(f"{NAMES[0]}-*"), *home.glob(f"{NAMES[1]}-*")):
         os.utime(path, (0, 0))
     with (runs / NAMES[0] / "trials.jsonl").open("ab") as trials:
         trials.write(b'{"torn')
     write_sums(runs / NAMES[0])
     assert asked(COUNTED)[0] == {"run": NAMES[0], "n": 6}
     assert not killed.exists()
-    assert fresh.exists()
+    assert fresh.exists(), "a process holds it"
+    os.close(lock)
     assert [len(list(home.glob(f"{name}-*"))) for name in NAMES] == [1, 1]
 
 

@@ -19,8 +19,9 @@ from virtoll.errors import RunFolderError
 from virtoll.experiment.parse import parse_experiment
 from virtoll.experiment.selection import Selection
 from virtoll.runfolder import store
-from virtoll.runfolder.overview import overview, state_now, writing
+from virtoll.runfolder.overview import overview, state_now
 from virtoll.runfolder.store import RunFolder
+from virtoll.runfolder.writer import writing
 
 
 @pytest.fixture(scope="module")

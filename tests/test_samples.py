@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from virtoll.errors import RunFolderError, StorageError
+from virtoll.errors import RunFolderError
 from virtoll.runfolder import jsonlines
 from virtoll.runfolder.records import CommandRecord, Manifest, TrialRecord
 from virtoll.runfolder.store import RunFolder, parse_record, to_json
@@ -274,8 +274,8 @@ def test_a_failed_append_takes_its_partial_line_back(folder: RunFolder) -> None:
     assert folder.finished_trials() == {0, 1}
 
 
-def test_a_full_device_is_one_clear_error(tmp_path: Path) -> None:
+def test_a_device_in_place_of_a_file_is_refused(tmp_path: Path) -> None:
     full = tmp_path / "full"
     full.symlink_to("/dev/full")
-    with pytest.raises(StorageError, match="No space left on device"):
+    with pytest.raises(RunFolderError, match="full: is a link"):
         jsonlines.append(full, {"a": 1})

@@ -10,8 +10,8 @@ from tests.support import experiments
 from tests.support.commands import VIRTOLL, environment, virtoll
 from tests.support.experiments import fake
 
-from virtoll.runfolder.overview import writing
 from virtoll.runfolder.store import RunFolder
+from virtoll.runfolder.writer import writing
 
 REFRESH = '<meta http-equiv="refresh"'
 

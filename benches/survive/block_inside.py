@@ -64,7 +64,7 @@ def record(bench: Bench, disk: Path, killed_after: int) -> None:
     from virtoll.campaign.pipeline import measure, resume
     from virtoll.campaign.preview import catalogue, plan_of
     from virtoll.experiment.parse import parse_experiment
-    from virtoll.runfolder.overview import writing
+    from virtoll.runfolder.writer import writing
 
     def begin(part: Path) -> None:
         experiment = parse_experiment(bench.experiment.read_text(encoding="utf-8"), bench.experiment, catalogue())

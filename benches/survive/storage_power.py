@@ -44,7 +44,7 @@ class Telling(SilentProgress):
 def recorded_run(bench: Bench) -> tuple[Sequence[Change], Path]:
     """The changes of a run, and its folder as it ended."""
     from virtoll.campaign.pipeline import measure
-    from virtoll.runfolder.overview import writing
+    from virtoll.runfolder.writer import writing
 
     below, at = bench.empty("below"), bench.place / "at"
 

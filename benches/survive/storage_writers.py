@@ -193,7 +193,7 @@ def _measured_here(file: str, after: str, step: str, experiment: str, into: str)
     from virtoll.campaign.pipeline import measure
     from virtoll.campaign.preview import catalogue, plan_of
     from virtoll.experiment.parse import parse_experiment
-    from virtoll.runfolder.overview import writing
+    from virtoll.runfolder.writer import writing
 
     parsed = parse_experiment(Path(experiment).read_text(encoding="utf-8"), Path(experiment), catalogue())
     blocks = tuple(range(BLOCKS))

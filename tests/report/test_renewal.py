@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from virtoll.errors import RunFolderError
 from virtoll.report.renewal import renewed
-from virtoll.runfolder.sums import differences, write_sums
+from virtoll.runfolder.sums import SUMS, differences, write_sums
 
 MAKER = """
 import itertools, sys
@@ -45,7 +46,7 @@ def make_half(target: Path) -> None:
 
 def told(target: Path) -> dict[str, str]:
     """Every file with what is in it."""
-    files = (one for one in target.rglob("*") if one.is_file())
+    files = (one for one in target.rglob("*") if one.is_file() and one.name != SUMS)
     return {str(one.relative_to(target)): one.read_text(encoding="utf-8") for one in files}
 
 
@@ -81,12 +82,16 @@ def test_what_somebody_else_has_in_it_stays(tmp_path: Path) -> None:
         assert told(tmp_path) == {**dict.fromkeys(NAMES, text), "mine/notes.txt": "notes"}
 
 
-def test_a_link_to_the_folder_stays_a_link(tmp_path: Path) -> None:
+def test_a_link_is_followed_only_where_the_user_named_it(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "report").symlink_to("elsewhere")
-    make(tmp_path / "report", "one")
+    with pytest.raises(RunFolderError, match="report: is a link"), renewed(tmp_path / "report"):
+        pass
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    with renewed(tmp_path / "report", may_be_link=True) as new:
+        (new / "index.html").write_text("one", encoding="utf-8")
     assert (tmp_path / "report").is_symlink()
-    assert told(tmp_path / "elsewhere") == dict.fromkeys(NAMES, "one")
+    assert told(tmp_path / "elsewhere") == {"index.html": "one"}
 
 
 def test_one_under_way_is_left_alone_and_what_a_killed_one_left_is_removed(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from tests.support.synthetic_run import REALISTIC, Truth, run_data, write
 from tests.support.terminal import answer_text
 
 from virtoll.claims import ThenAndNow, then_and_now
-from virtoll.errors import StorageError
+from virtoll.errors import RunFolderError, StorageError
 from virtoll.experiment.topology import FUNCTIONAL_ONLY
 from virtoll.report import ReportResult, build_report, words
 from virtoll.report.answer import rankings
@@ -245,7 +245,7 @@ def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
     texts = len(list(csv_tables(one.analysis, one.ledger, then_and_now(one.analysis)))) + len(
         export_texts(exports_of(one.analysis))
     )
-    assert len(files) == 1 + 2 * drawn + texts
+    assert len(files) == 2 + 2 * drawn + texts, "the page, its list of files, figures, tables"
     for file in files:
         assert (one.path.parent / file).read_bytes() == (two.path.parent / file).read_bytes(), file
 
@@ -647,8 +647,11 @@ def test_then_and_now_is_drawn_with_the_papers_open_and_the_runs_filled() -> Non
 def test_a_report_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None:
     folder = write(tmp_path / "run", RUNS["one platform"])
     (tmp_path / "file").write_text("")
-    with pytest.raises(StorageError, match="cannot write the report"):
+    with pytest.raises(RunFolderError, match="file: is no folder"):
         build_report(folder, tmp_path / "file")
+    with pytest.raises(StorageError, match="cannot write the report"):
+        build_report(folder, tmp_path / "file" / "below")
+    assert (tmp_path / "file").read_text() == ""
 
 
 def test_each_platform_has_its_own_look() -> None:

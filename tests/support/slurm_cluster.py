@@ -28,11 +28,13 @@ PROGRAMS: Final = ("slurmctld", "slurmd", "sbatch", "squeue", "munged")
 HOLDS: Final = """
 import os, sys, time
 from pathlib import Path
-HOLDS, seen = Path(os.environ["TEST_HOLDS"]), []
+HOLDS, seen, folders = Path(os.environ["TEST_HOLDS"]), [], []
 def hold(event, arguments):
-    if event == "open" and arguments[2] & os.O_APPEND and str(arguments[0]).endswith("/trials.jsonl"):
+    if event == "open" and arguments[2] & os.O_DIRECTORY:
+        folders[:] = [Path(os.fsdecode(arguments[0]))]  # that a name is opened below
+    if event == "open" and arguments[2] & os.O_APPEND and arguments[0] == "trials.jsonl":
         seen.append(arguments[0])
-        held = HOLDS / Path(str(arguments[0])).parent.name
+        held = HOLDS / folders[0].name
         if len(seen) == 3 and held.exists():
             held.with_suffix(".at").write_text(os.uname().nodename)
             try:

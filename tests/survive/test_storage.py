@@ -26,10 +26,10 @@ from tests.support.commands import REPOSITORY, environment
 
 from virtoll.errors import StorageError, UsageError
 from virtoll.runfolder import jsonlines
-from virtoll.runfolder.overview import is_written, writing
 from virtoll.runfolder.packing import pack
 from virtoll.runfolder.sums import differences, write_sums
 from virtoll.runfolder.taken_over import WRITER
+from virtoll.runfolder.writer import is_written, writing
 
 INSIDE_LAB = False
 _LIBRARY = list(Path("/usr/lib").glob("*/libfuse3.so*"))

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any, Final
 from virtoll.campaign.parts import CAMPAIGN_FILE, blocks_words, read_campaign
 from virtoll.errors import RunFolderError, UsageError
 from virtoll.platforms import PLATFORMS
-from virtoll.runfolder.overview import is_written
+from virtoll.runfolder.plain import refuse_unplain
 from virtoll.runfolder.store import FINISHED, RunFolder
 from virtoll.runfolder.sums import SUMS, differences
+from virtoll.runfolder.writer import is_written
 
 if TYPE_CHECKING:
     from virtoll.runfolder.campaign_records import PartRecord
@@ -111,6 +112,7 @@ def _may_be_part(path: Path) -> bool:
 
 def _read(path: Path, created_ns: int | None, now_ns: int) -> Part | None:
     """One part; None for a run that was merged. RunFolderError where it is damaged, or no part."""
+    refuse_unplain(path)
     folder = RunFolder.open(path)
     manifest = folder.manifest
     if manifest.merged is not None:

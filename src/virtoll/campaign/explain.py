@@ -36,6 +36,7 @@ from virtoll.host.observe import Observation, observing
 from virtoll.host.observe.base import Watched
 from virtoll.host.observe.host_proc import host_proc
 from virtoll.lab import interrupts
+from virtoll.runfolder import jsonlines
 from virtoll.runfolder.explain_records import CounterSpan, ObservedTrial
 from virtoll.runfolder.observer_records import ObserverReading
 from virtoll.runfolder.store import RunFolder
@@ -69,7 +70,7 @@ def explain(run: RunFolder, wanted: Wanted, progress: Progress) -> None:
         choices = tuple(dict.fromkeys(trial.platform for trial in todo.trials))
         probes = probe_all(choices, session, progress)
         _observe(experiment, todo, folder, session, probes, progress)
-        write_sums(folder.path)
+        write_sums(folder.path, folder.root)
 
 
 def explained_experiment(run: RunFolder) -> Experiment:
@@ -111,8 +112,8 @@ def _key(parameters: Mapping[str, Any]) -> str:
 def _prepared(run: RunFolder) -> RunFolder:
     """The run's folder of explanations, whole, with the sizes of the run's jobs."""
     folder = run.explanations
-    folder.path.mkdir(exist_ok=True)
-    remove_sums(folder.path)
+    jsonlines.make_folder(folder.path, folder.root)
+    remove_sums(folder.path, folder.root)
     folder.repair()
     if not folder.sizings():
         for record in run.sizings():

@@ -7,7 +7,8 @@ it at once, so that a kill leaves the old run or the new one. It must not measur
 
 from __future__ import annotations
 
-import shutil
+import os
+import stat
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,11 +21,13 @@ from virtoll.campaign.preview import plan_of, planned_trial
 from virtoll.campaign.stored import stored_experiment
 from virtoll.errors import RunFolderError, UsageError
 from virtoll.runfolder import jsonlines
-from virtoll.runfolder.overview import writing
+from virtoll.runfolder.packing import PLAIN_NAME
 from virtoll.runfolder.placing import placed, remove_emptied
+from virtoll.runfolder.plain import entries, open_appended, place, reader
 from virtoll.runfolder.store import RunFolder
-from virtoll.runfolder.sums import SUMS, write_sums
+from virtoll.runfolder.sums import SUMS, listed, write_sums
 from virtoll.runfolder.taken_over import WRITER
+from virtoll.runfolder.writer import writing
 
 if TYPE_CHECKING:
     from virtoll.experiment.plan import Plan
@@ -110,7 +113,10 @@ def merge(
             "no block is whole, so there is nothing to merge; 'virtoll campaign block' goes on with a part"
         )
     first = taken[0].manifest
-    target = place(str(first.experiment["name"]), taken[0].record.campaign).absolute()
+    name = str(first.experiment["name"])
+    if not PLAIN_NAME.fullmatch(name):
+        raise RunFolderError(f"{taken[0].path}/manifest.json: the experiment's name {name!r} is none; restore it")
+    target = place(name, taken[0].record.campaign).absolute()
     with writing(target):
         _refuse_taken_place(target, taken[0].record.campaign, [one.path for one in taken])
         with placed(target) as new:
@@ -205,7 +211,7 @@ def _refuse_taken_place(target: Path, campaign: str, parts: Collection[Path]) ->
         if any(one.name != WRITER for one in target.iterdir()):
             raise UsageError(f"{target} holds other files; give another folder with --into")
         return
-    other = sorted(path.name for path in target.iterdir() if not _is_of_a_run(path))
+    other = sorted(path.name for path in target.iterdir() if not _is_of_a_run(path)) or _not_made(target)
     if other:
         raise UsageError(f"{target} holds {other[0]}, which is no part of a run; move it away, or give another --into")
     merged = RunFolder.open(target).manifest.merged
@@ -219,6 +225,17 @@ def _is_of_a_run(path: Path) -> bool:
     return path.name.removesuffix(".new") in known or path.suffix == ".jsonl" or path.name.startswith(".report")
 
 
+def _not_made(target: Path) -> list[str]:
+    """The files of a merged run's evidence and report that Virtoll did not make: a new merge would remove them."""
+    made = {*listed(target), f"{_REPORT}/{SUMS}", *(f"{_REPORT}/{name}" for name in listed(target / _REPORT))}
+    return [
+        name
+        for name, status in entries(target)
+        if name.startswith((f"{_REPORT}/", "evidence/")) and not stat.S_ISDIR(status.st_mode) and name not in made
+    ]
+
+
+_REPORT: Final = "report"
 _BY_BLOCK: Final = ("trials", "boots", "footprints", "groups")
 """Files whose lines say of which block they are."""
 
@@ -318,7 +335,7 @@ def _copy(part: Part, folder: RunFolder, blocks: Collection[int]) -> None:
             if name in ("trials", "boots"):
                 kept.append(record)
         if taken:
-            with (folder.path / f"{name}.jsonl").open("ab") as file:
+            with place(folder.path / f"{name}.jsonl") as at, os.fdopen(open_appended(at), "ab") as file:
                 file.writelines(taken)
     _copy_evidence(part.path, folder.path, {path for one in kept for path in one.evidence})
 
@@ -331,9 +348,13 @@ def _is_of(record: FitnessRecord, trials: Collection[int]) -> bool:
 def _copy_evidence(source: Path, target: Path, named: Collection[str]) -> None:
     """Its folders of evidence; what no record names has the part's name before its own, since others have it too."""
     known = {path.split("/")[1] for path in named if path.count("/") > 1}
-    for path in sorted((source / "evidence").glob("*")):
-        to = target / "evidence" / (path.name if path.name in known else f"{source.name}-{path.name}")
-        if path.is_dir():
-            shutil.copytree(path, to)
-        else:
-            shutil.copyfile(path, to)
+    if not (source / "evidence").is_dir():
+        return
+    for name, status in entries(source / "evidence"):
+        first, *below = name.split("/")
+        to = target.joinpath("evidence", first if first in known else f"{source.name}-{first}", *below)
+        if stat.S_ISDIR(status.st_mode):
+            jsonlines.make_folder(to, target)
+            continue
+        with reader(source / "evidence" / name, source) as file:
+            jsonlines.write_bytes(to, file.read(), target)

@@ -27,9 +27,10 @@ from virtoll.host.fingerprint import describe_host
 from virtoll.hosts.nodes import node_words
 from virtoll.runfolder import jsonlines
 from virtoll.runfolder.opened import read_whole
-from virtoll.runfolder.overview import state_now, writing
+from virtoll.runfolder.overview import state_now
 from virtoll.runfolder.store import RunFolder, parse_record
 from virtoll.runfolder.sums import differences
+from virtoll.runfolder.writer import writing
 
 if TYPE_CHECKING:
     from virtoll.experiment.model import Experiment
@@ -131,7 +132,7 @@ def joined_campaign(folder: Path, experiment: Experiment, part: PartRecord) -> N
         if not file.exists():
             jsonlines.write_bytes(beside, jsonlines.encode(asdict(record)))
             with suppress(FileExistsError):
-                os.link(beside, file)
+                os.link(beside, file, follow_symlinks=False)
             jsonlines.sync_directory(folder)
     except OSError as error:
         raise StorageError(

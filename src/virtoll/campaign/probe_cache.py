@@ -23,6 +23,7 @@ from virtoll.lab import interrupts
 from virtoll.platforms.base import Platform, Probe
 from virtoll.platforms.host import Site
 from virtoll.platforms.limits import OwnLimits
+from virtoll.runfolder import jsonlines
 from virtoll.system.private import NotPrivate, make_shown_folder, writers_refusal
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -92,8 +93,5 @@ def _recall(memory: Path) -> Probe:
 
 def _remember(memory: Path, found: Probe) -> None:
     make_shown_folder(memory.parent)
-    beside = memory.with_suffix(".new")
-    beside.unlink(missing_ok=True)
     tried = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    beside.write_text(json.dumps({**asdict(found), "tried": tried}), encoding="utf-8")
-    beside.replace(memory)
+    jsonlines.replace_text(memory, json.dumps({**asdict(found), "tried": tried}))

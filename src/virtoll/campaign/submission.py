@@ -28,8 +28,10 @@ from virtoll.campaign.wired import constraint
 from virtoll.errors import RunFolderError, StorageError, UsageError, VirtollError
 from virtoll.runfolder import jsonlines
 from virtoll.runfolder.opened import read_whole
-from virtoll.runfolder.overview import state_now, writing
+from virtoll.runfolder.overview import state_now
+from virtoll.runfolder.plain import open_lock, place
 from virtoll.runfolder.store import parse_record, to_json
+from virtoll.runfolder.writer import writing
 from virtoll.system.python import isolated
 
 if TYPE_CHECKING:
@@ -258,8 +260,9 @@ def submitting(folder: Path) -> Iterator[None]:
     """Hold the folder as the only one who submits; UsageError where another process does."""
     beside = folder / SLURM_FOLDER
     try:
+        jsonlines.make_folder(folder)
         for path in (beside, folder / LOGS):
-            path.mkdir(parents=True, exist_ok=True)
+            jsonlines.make_folder(path, folder)
         with writing(beside):
             yield
     except RunFolderError as error:
@@ -277,7 +280,7 @@ def kept(folder: Path, experiment: Experiment, settings: SubmissionRecord) -> No
     copy = folder / EXPERIMENT_FILE
     if not copy.exists():
         jsonlines.replace_text(copy, experiment.text)
-    jsonlines.replace(folder / SLURM_FOLDER / _SETTINGS, to_json(settings))
+    jsonlines.replace(folder / SLURM_FOLDER / _SETTINGS, to_json(settings), folder)
 
 
 def settings_of(folder: Path) -> SubmissionRecord | None:
@@ -307,16 +310,16 @@ def submit(folder: Path, job: ArrayJob, after: str | None) -> str:
     """
     file = folder / SLURM_FOLDER / f"array-{job.number}.json"
     script = folder / SLURM_FOLDER / f"array-{job.number}.sh"
-    jsonlines.replace(file, to_json(job.record))
+    jsonlines.replace(file, to_json(job.record), folder)
     try:
-        jsonlines.replace_text(script, job.script)
+        jsonlines.replace_text(script, job.script, folder)
         waits = [] if after is None else [f"--dependency=afterany:{after}"]
         number = slurm.submitted([*job.command[:-1], *waits, job.command[-1]])
     except BaseException:
         file.unlink(missing_ok=True)
         script.unlink(missing_ok=True)
         raise
-    jsonlines.replace(file, to_json(replace(job.record, job=number)))
+    jsonlines.replace(file, to_json(replace(job.record, job=number)), folder)
     return number
 
 
@@ -359,7 +362,8 @@ def alone(folder: Path, blocks: str) -> Iterator[None]:
     file = folder / SLURM_FOLDER / f"block-{blocks}.lock"
     end = time.monotonic() + OTHERS_SECONDS
     try:
-        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        with place(file, folder) as at:
+            descriptor = open_lock(at)
     except OSError as error:
         raise StorageError(f"cannot write {file}: {error.strerror or error}. Make room, then submit again.") from error
     try:

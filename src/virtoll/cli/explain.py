@@ -129,8 +129,9 @@ def _measure_here(folder: Path, wanted: Wanted) -> None:
     from virtoll.campaign.explain import explain as explain_run
     from virtoll.lab.interrupts import interruptible
     from virtoll.runfolder.store import RunFolder
+    from virtoll.runfolder.writer import writing
 
-    with interruptible(), _told_how_to_go_on(folder):
+    with interruptible(), _told_how_to_go_on(folder), writing(folder):
         explain_run(RunFolder.open(folder), wanted, ToldOnStderr(folder))
 
 

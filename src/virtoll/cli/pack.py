@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import tempfile
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Annotated
@@ -57,6 +56,7 @@ def pack(
     from virtoll.runfolder.packing import ENDING, name_of
     from virtoll.runfolder.packing import pack as pack_folder
     from virtoll.runfolder.store import RunFolder
+    from virtoll.runfolder.under_way import under_way
 
     if not anonymous and (hide or key is not None):
         raise UsageError("--hide and --key are for an anonymous archive; give --anonymous too, or leave them out")
@@ -66,10 +66,10 @@ def pack(
     with ExitStack() as stack:
         if anonymous:
             try:
-                beside = stack.enter_context(_beside(".virtoll-pack-", room))
+                beside = stack.enter_context(under_way(room, ".virtoll-pack-"))
             except OSError as error:
                 raise StorageError(f"cannot write below {room}: {error.strerror}; give another --output") from error
-            folder = _anonymised(folder, Path(beside) / "run", key, hide or [])
+            folder = _anonymised(folder, beside / "run", key, hide or [])
         target = (output or Path(f"{name_of(RunFolder.open(folder))}{ENDING}")).absolute()
         if target.is_dir():
             raise UsageError(f"--output {target}: is a folder; give a file")
@@ -94,6 +94,7 @@ def unpack(
     from virtoll.runfolder.jsonlines import sync_directory
     from virtoll.runfolder.placing import sync_tree
     from virtoll.runfolder.sums import UNDER_WAY
+    from virtoll.runfolder.under_way import under_way
     from virtoll.runfolder.unpacking import unpack as unpack_into
 
     if not file.is_file():
@@ -101,12 +102,12 @@ def unpack(
     place = into.absolute().parent if into is not None else runs_directory()
     try:
         place.mkdir(parents=True, exist_ok=True)
-        with _beside(f".unpack{UNDER_WAY}", place) as beside:
-            content = Path(beside) / "run"
+        with under_way(place, f".unpack{UNDER_WAY}") as beside:
+            content = beside / "run"
             content.mkdir()
             listed = unpack_into(file.absolute(), content)
             target = into.absolute() if into is not None else place / listed.run
-            if target.exists() and (not target.is_dir() or any(target.iterdir())):
+            if target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir()))):
                 raise UsageError(f"{target}: is there already; give another folder with --into")
             sync_tree(content)
             content.rename(target)
@@ -116,11 +117,6 @@ def unpack(
     say(f"unpacked: {target}")
     if listed.anonymised is not None:
         say("it is anonymous: names of hosts, users and places are stand-ins")
-
-
-def _beside(prefix: str, place: Path) -> tempfile.TemporaryDirectory[str]:
-    """A folder for what is under way; where it cannot be removed either, the first error is the one to tell."""
-    return tempfile.TemporaryDirectory(prefix=prefix, dir=place, ignore_cleanup_errors=True)
 
 
 def _room(output: Path | None) -> Path:

@@ -504,7 +504,7 @@ def _with_progress(work: Callable[[Any], None], folder: Path) -> None:
     from virtoll.campaign.progress import SilentProgress
     from virtoll.cli.progress import LiveProgress, Names, PlainProgress
     from virtoll.lab.interrupts import interruptible
-    from virtoll.runfolder.overview import writing
+    from virtoll.runfolder.writer import writing
 
     # The signals are handled until the state is stored: a second one would end this process before.
     with interruptible(), writing(folder):

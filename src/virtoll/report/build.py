@@ -26,6 +26,7 @@ from virtoll.report.renewal import renewed
 from virtoll.report.tables import csv_tables
 from virtoll.runfolder.looks import Looks
 from virtoll.runfolder.overview import state_now
+from virtoll.runfolder.plain import refuse_unplain
 from virtoll.runfolder.records import LookRecord, PlannedTrial, State, TrialRecord
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.sums import differences, unchecked
@@ -217,9 +218,13 @@ def build_report(
 
     `claims`: of a user's own, beside the published ones. `renewed_seconds`: how often a browser is to read the page
     again, while the run goes on; None: not at all. `adviser`: who knows the user's needs, `judge`: who knows the run's
-    thresholds; None: there are none. Raises RunFolderError (the run cannot be read), DrawingError (a figure is not
-    drawn) and StorageError (the report cannot be written); the old report is then as it was.
+    thresholds; None: there are none. Raises RunFolderError (the run cannot be read, or its folder is not plain),
+    DrawingError (a figure is not drawn) and StorageError (the report cannot be written); the old report is then as it
+    was.
     """
+    target = output if output is not None else run_directory / "report"
+    if target.parent == run_directory:
+        refuse_unplain(run_directory)
     with Drawer() as drawer:
         with _garbage_left():
             analysis = analyse(load(run_directory))
@@ -229,7 +234,7 @@ def build_report(
                 return _built(
                     analysis,
                     run_directory,
-                    output,
+                    target,
                     claims,
                     renewed_seconds,
                     adviser=adviser,
@@ -243,7 +248,7 @@ def build_report(
 def _built(
     analysis: Analysis,
     run_directory: Path,
-    output: Path | None,
+    target: Path,
     claims: Sequence[Claim],
     renewed_seconds: int | None,
     *,
@@ -261,7 +266,6 @@ def _built(
     del ratios  # its cells are of no use to the page
     damage, exports = differences(run_directory), exports_of(analysis)
     gate = judge(analysis, damage or ()) if judge is not None else None
-    target = output if output is not None else run_directory / "report"
     try:
         with renewed(target) as folder:
             page = render_page(

@@ -69,7 +69,7 @@ def build_comparison(told: Sequence[Compared], target: Path) -> Path:
     with Drawer() as drawer:
         drawn = [_drawn(drawer, number, one) for number, one in enumerate(told, 1)]
         try:
-            with renewed(target) as folder:
+            with renewed(target, may_be_link=True) as folder:
                 names = write_tables(folder, _tables(told))
                 page = render_comparison(told, drawn, names)
                 write_page(folder, page, [one for one in drawn if one is not None])

@@ -15,7 +15,7 @@ from virtoll.report.figures.style import Specification, Width
 from virtoll.report.history import lead, moment, outcome, places, remarks, series_level, series_outcome
 from virtoll.report.history_runs import Gathered
 from virtoll.report.page_parts import FigureView, browser_context, page_text
-from virtoll.runfolder.jsonlines import replace_text
+from virtoll.runfolder.jsonlines import write_whole
 from virtoll.stats.history import History, Series
 
 CAPTION = (
@@ -53,7 +53,7 @@ def write_history(found: History, gathered: Gathered, target: Path) -> None:
     with Drawer() as drawer:
         page = history_page(found, gathered, drawer.rendered)
     try:
-        replace_text(target, page)
+        write_whole(target, page)
     except OSError as error:
         raise StorageError(f"cannot write {target}: {error.strerror or error}. Give another file.") from error
 

@@ -1,96 +1,120 @@
 """A folder that is made anew at once or not at all: whoever reads it finds the old one or the new one, and both whole.
 
 The new one is made beside the old one and synced. It takes the place in one step of the kernel (Linux renameat2 with
-RENAME_EXCHANGE). What an earlier try left when it was killed is removed; a try that is under way holds a lock
-(flock), which the kernel takes from it however it ends. Main function: `renewed`.
+RENAME_EXCHANGE). `SHA256SUMS` in it says what was made: the next one removes these files as they were made, and keeps
+all others. What an earlier try left when it was killed is removed. Main function: `renewed`. Must not: write or remove
+anything through a link.
 """
 
-import fcntl
+import hashlib
 import os
-import secrets
-import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from virtoll.errors import RunFolderError
 from virtoll.runfolder.placing import put, sync_tree
-from virtoll.runfolder.sums import UNDER_WAY
+from virtoll.runfolder.plain import FOLDER_MODE, place, reader
+from virtoll.runfolder.sums import SUMS, UNDER_WAY, listed, sums_of
+from virtoll.runfolder.under_way import sweep, under_way
 
-_OLD: Final = "-old"
+_NEW: Final = "new"  # in the folder that is under way
+_OLD: Final = "old"
 _LAST: Final = "index.html"  # what a reader opens
 
 
 @contextmanager
-def renewed(target: Path) -> Iterator[Path]:
+def renewed(target: Path, *, may_be_link: bool = False) -> Iterator[Path]:
     """An empty folder, which is `target` when the context ends; where it ends by an exception, nothing has changed.
 
-    Where `target` holds what the new one has not (a file of somebody else), or nothing may be written beside it, each
-    entry takes its predecessor's place by itself, and the page is the last. OSError where it cannot be written.
+    Where `target` holds what is kept (a file of somebody else), or nothing may be written beside it, each entry takes
+    its predecessor's place by itself, and the page is the last. `may_be_link`: the user named `target`, and it may lead
+    elsewhere. RunFolderError where it is a link otherwise, or one stands where a file goes; OSError where it cannot be
+    written.
     """
+    if target.is_symlink() and not may_be_link:
+        raise RunFolderError(f"{target}: is a link, and a report is written to a folder of its own; remove it")
     target = target.resolve()
+    target.parent.mkdir(parents=True, exist_ok=True)
     beside = _place_for(target)
-    _clear(beside, target.name)
-    new = beside / f"{_prefix(target.name)}{secrets.token_hex(4)}"
-    new.mkdir()
-    lock = os.open(new, os.O_RDONLY)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    prefix = f".{target.name}{UNDER_WAY}"
+    for left in sweep(beside, prefix):
+        if not target.exists() and (left / _OLD).is_dir():  # it was set aside for one that never came
+            (left / _OLD).rename(target)
+    with under_way(beside, prefix) as room:
+        new = room / _NEW
+        new.mkdir(FOLDER_MODE)
         yield new
+        (new / SUMS).write_text(sums_of(new), encoding="utf-8")
         sync_tree(new)
-        if beside == target or _holds_more(target, new):
-            for one in sorted(new.iterdir(), key=lambda path: path.name == _LAST):
-                _put(one, target / one.name)
-        else:
-            _put(new, target)
-    finally:
-        os.close(lock)
-        shutil.rmtree(new, ignore_errors=True)
+        _refuse_other_kinds(new, target)
+        made = _made(target)
+        names = {one.relative_to(new).as_posix() for one in new.rglob("*")}
+        _place(new, target, made, room, whole=beside != target)
+        _remove(target, made - names)
 
 
 def _place_for(target: Path) -> Path:
     """The folder that the new one is made in: where `target` is, or itself."""
-    target.parent.mkdir(parents=True, exist_ok=True)
     if target.exists() and (target.is_mount() or not os.access(target.parent, os.W_OK)):
         return target
     return target.parent
 
 
-def _prefix(name: str) -> str:
-    return f".{name}{UNDER_WAY}"
+def _refuse_other_kinds(new: Path, target: Path) -> None:
+    """RunFolderError where a link, or a folder in place of a file, stands where something of the new one goes."""
+    for one in (new, *sorted(new.rglob("*"))):
+        there = target / one.relative_to(new)
+        if there.is_symlink() or (there.exists() and there.is_dir() != one.is_dir()):
+            what = "a link" if there.is_symlink() else "no file" if there.is_dir() else "no folder"
+            raise RunFolderError(f"{there}: is {what}, and a report's file or folder goes there; remove it")
 
 
-def _clear(folder: Path, name: str) -> None:
-    """Remove what others began and will not end; an old one that was set aside for one that never came is back."""
-    for old in folder.glob(f"{_escaped(_prefix(name))}*"):
-        try:
-            lock = os.open(old, os.O_RDONLY)
-        except OSError:
-            continue
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if old.name.endswith(_OLD) and not (folder / name).exists():
-                old.rename(folder / name)
-            shutil.rmtree(old, ignore_errors=True)
-        except BlockingIOError:
-            pass  # under way
-        finally:
-            os.close(lock)
+def _made(target: Path) -> set[str]:
+    """The files of the old one that are as they were made, by their paths."""
+    made = set()
+    for name, digest in listed(target).items():
+        with suppress(OSError, RunFolderError), reader(target / name, target) as file:
+            if hashlib.file_digest(file, "sha256").hexdigest() == digest:
+                made.add(name)
+    return made
 
 
-def _escaped(name: str) -> str:
-    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in name)
+def _place(new: Path, target: Path, made: set[str], room: Path, above: str = "", *, whole: bool) -> None:
+    """Put `new` in the place of `target`, whose entries have this beginning of their paths, at once or by parts.
+
+    `whole`: it may be at once.
+    """
+    if not new.is_dir():
+        new.replace(target)
+    elif whole and not (target.exists() and _holds_more(target, new, made, above)):
+        put(new, target, aside=room / (_OLD + above.replace("/", "-")))
+    else:
+        for one in sorted(new.iterdir(), key=lambda path: (path.name == _LAST, path.name)):
+            _place(one, target / one.name, made, room, f"{above}{one.name}/", whole=True)
 
 
-def _holds_more(target: Path, new: Path) -> bool:
-    if not target.exists():
-        return False
-    return bool({one.name for one in target.iterdir()} - {one.name for one in new.iterdir()})
+def _holds_more(target: Path, new: Path, made: set[str], above: str) -> bool:
+    """Whether a folder holds what is to be kept: what was not made, and is not made now."""
+    entries = list(target.iterdir())
+    if not entries and not new.exists():
+        return True  # an empty folder of somebody else
+    for one in entries:
+        name = f"{above}{one.name}"
+        if one.is_dir() and not one.is_symlink():
+            if _holds_more(one, new / one.name, made, f"{name}/"):
+                return True
+        elif name not in made and not (new / one.name).is_file():
+            return True
+    return False
 
 
-def _put(new: Path, target: Path) -> None:
-    """In the other's place, which then is in its own: at once, or by steps where the file system cannot."""
-    old = new.with_name(f"{new.name}{_OLD}")
-    put(new, target, aside=old)
-    if old.exists():
-        old.rename(new)
+def _remove(target: Path, names: set[str]) -> None:
+    """Remove files that are no longer made where they are still there, and folders that are empty without them."""
+    for name in names:
+        with suppress(OSError, RunFolderError), place(target / name, target) as at:
+            os.unlink(at.name, dir_fd=at.folder)
+    for folder in sorted({(target / name).parent for name in names} - {target}, reverse=True):
+        with suppress(OSError):  # it holds what is kept, or is gone
+            folder.rmdir()

@@ -40,7 +40,7 @@ def build_reproduction(study: str, folders: Sequence[Path], target: Path) -> Rep
         found = together(known, runs, target)
         drawings = drawings_of(found, drawer.rendered)
         try:
-            with renewed(target) as folder:
+            with renewed(target, may_be_link=True) as folder:
                 write_tables(folder, reproduction_tables(found))
                 write_page(folder, render_reproduction(found, drawings), drawings.values())
         except OSError as error:

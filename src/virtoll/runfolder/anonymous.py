@@ -25,6 +25,7 @@ from virtoll import __version__
 from virtoll.errors import RunFolderError, StorageError, UsageError
 from virtoll.runfolder import jsonlines
 from virtoll.runfolder.opened import read_whole
+from virtoll.runfolder.plain import refuse_unplain
 from virtoll.runfolder.records import LAB_MESSAGE
 from virtoll.runfolder.stand_ins import LEAST_LETTERS, StandIns, parts_of_host, usable
 from virtoll.runfolder.store import APPENDED, RunFolder
@@ -48,6 +49,7 @@ def anonymise(folder: Path, target: Path, key: bytes, own: Mapping[str, str], hi
     UsageError where the run is not as it was when it ended, or a hidden word is one of its own. StorageError where it
     cannot be written.
     """
+    refuse_unplain(folder)
     run = RunFolder.open(folder)
     run.read_every_record()
     damage = differences(folder)

@@ -3,19 +3,23 @@
 One line is one record. `append` writes a whole line, flushes and fsyncs it, so that a record is either there or not.
 A torn last line (the writer was killed) is dropped by `read` and cut off by `repair`.
 What is written is durable: a file's content by its fsync, its name by that of its folder, a folder's by its parent's.
-It must not know what a record means: that is `store`.
+Each is opened by its name below the run folder `root` (default: the folder that it stands in), and no link is followed
+(`plain`). It must not know what a record means: that is `store`.
 """
 
 import contextlib
+import dataclasses
 import fcntl
 import json
 import os
+import secrets
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from virtoll.errors import RunFolderError, StorageError
 from virtoll.runfolder.opened import open_file
+from virtoll.runfolder.plain import FOLDER_MODE, Place, make_folders, open_appended, open_changed, open_new, place
 from virtoll.runfolder.taken_over import is_claimed, refuse_taken_over
 
 MOST_LINE_BYTES: Final = 64 << 20
@@ -40,7 +44,7 @@ def encode(record: Mapping[str, object]) -> bytes:
         ) from error
 
 
-def append(path: Path, record: Mapping[str, object]) -> None:
+def append(path: Path, record: Mapping[str, object], root: Path | None = None) -> None:
     """Append one record and make it durable; when that fails, cut the partial line off again.
 
     A disk may fail so that this cannot be either. Then the next record takes the partial line's place.
@@ -48,32 +52,35 @@ def append(path: Path, record: Mapping[str, object]) -> None:
     """
     line = encode(record)
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        with place(path, root) as at:
+            descriptor = open_appended(at)
+            try:
+                _append(descriptor, at, line)
+            finally:
+                os.close(descriptor)
     except OSError as error:
         raise _write_failure(path, error) from error
+
+
+def _append(descriptor: int, at: Place, line: bytes) -> None:
+    before: int | None = None
     try:
-        before: int | None = None
-        try:
-            if is_claimed(path.parent):
-                # A lock that a host lost has its later writes refused; without it they would stand amid another's.
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-                refuse_taken_over(path.parent)
-            before = os.fstat(descriptor).st_size
-            if before and os.pread(descriptor, 1, before - 1) != b"\n":
-                before = _cut(descriptor)
-            _write_all(descriptor, line)
-            os.fsync(descriptor)
-            if not before:  # its name may be new
-                sync_directory(path.parent)
-        except BaseException as error:
-            with contextlib.suppress(OSError):  # what remains is a torn last line, which readers drop
-                if before is not None:
-                    os.ftruncate(descriptor, before)
-            if isinstance(error, OSError):
-                raise _write_failure(path, error) from error
-            raise
-    finally:
-        os.close(descriptor)
+        if is_claimed(at.root):
+            # A lock that a host lost has its later writes refused; without it they would stand amid another's.
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            refuse_taken_over(at.root, at.path.parent)
+        before = os.fstat(descriptor).st_size
+        if before and os.pread(descriptor, 1, before - 1) != b"\n":
+            before = _cut(descriptor)
+        _write_all(descriptor, line)
+        os.fsync(descriptor)
+        if not before:  # its name may be new
+            os.fsync(at.folder)
+    except BaseException:
+        with contextlib.suppress(OSError):  # what remains is a torn last line, which readers drop
+            if before is not None:
+                os.ftruncate(descriptor, before)
+        raise
 
 
 def _cut(descriptor: int) -> int:
@@ -124,24 +131,25 @@ def read(path: Path) -> Iterator[tuple[int, bytes]]:
         yield number, held
 
 
-def repair(path: Path) -> int:
+def repair(path: Path, root: Path | None = None) -> int:
     """Cut a torn last line off; gives the number of bytes that were cut (0: the file was whole or is not there).
 
     Only the end is read. RunFolderError where no line ends in the last `MOST_LINE_BYTES`.
     """
     try:
-        with open_file(path) as file:
+        with place(path, root) as at, os.fdopen(open_changed(at), "r+b", buffering=0) as file:
             size = file.seek(0, os.SEEK_END)
-            start = file.seek(max(size - 2 * MOST_LINE_BYTES, 0))
-            data = file.read()
-        if start and b"\n" not in data[-MOST_LINE_BYTES:]:
-            raise RunFolderError(f"{path}: its last line is longer than {MOST_LINE_BYTES >> 20} MiB. Restore the file.")
-        torn = len(data) - _whole_length(data)
-        if torn:
-            os.truncate(path, size - torn)
-            with path.open("rb") as file:
+            start = max(size - 2 * MOST_LINE_BYTES, 0)
+            data = os.pread(file.fileno(), size - start, start)
+            if start and b"\n" not in data[-MOST_LINE_BYTES:]:
+                raise RunFolderError(
+                    f"{path}: its last line is longer than {MOST_LINE_BYTES >> 20} MiB. Restore the file."
+                )
+            torn = len(data) - _whole_length(data)
+            if torn:
+                file.truncate(size - torn)
                 os.fsync(file.fileno())
-        return torn
+            return torn
     except FileNotFoundError:
         return 0
     except OSError as error:
@@ -164,44 +172,51 @@ def _whole_length(data: bytes) -> int:
     return end
 
 
-def replace(path: Path, content: Mapping[str, object]) -> None:
+def replace(path: Path, content: Mapping[str, object], root: Path | None = None) -> None:
     """Write a JSON file as `replace_text` does; StorageError where that fails."""
     text = json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
     try:
-        refuse_taken_over(path.parent)
-        replace_text(path, text)
+        with place(path, root) as at:
+            refuse_taken_over(at.root, path.parent)
+        replace_text(path, text, root)
     except OSError as error:
         raise _write_failure(path, error) from error
 
 
-def remove(path: Path) -> None:
-    """Take a file away for good where it is there; StorageError where that cannot be."""
+def remove(path: Path, root: Path | None = None) -> None:
+    """Remove a file for good where it is there; StorageError where that cannot be."""
     try:
-        refuse_taken_over(path.parent)
-        path.unlink()
-        sync_directory(path.parent)
+        with place(path, root) as at:
+            refuse_taken_over(at.root, path.parent)
+            os.unlink(at.name, dir_fd=at.folder)
+            os.fsync(at.folder)
     except FileNotFoundError:
         return
     except OSError as error:
         raise _write_failure(path, error) from error
 
 
-def replace_text(path: Path, text: str, errors: Literal["strict", "surrogateescape"] = "strict") -> None:
+Errors = Literal["strict", "surrogateescape"]
+
+
+def replace_text(path: Path, text: str, root: Path | None = None, errors: Errors = "strict") -> None:
     """Write a file so that a reader sees the old content or the new, never a part: fsync, then rename; OSError.
 
     ``errors``: `surrogateescape` where the text has names of files, which may be any bytes.
     """
-    beside = path.with_name(path.name + ".new")
+    with place(path, root) as at:
+        _replace(at, f"{path.name}.new", text, errors)
+
+
+def _replace(at: Place, beside: str, text: str, errors: Errors = "strict") -> None:
+    """``beside``: the name of the new file until it is whole."""
     try:
-        with beside.open("w", encoding="utf-8", errors=errors) as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-        sync_directory(path.parent)
+        _write_new(dataclasses.replace(at, name=beside), text.encode("utf-8", errors=errors))
+        os.rename(beside, at.name, src_dir_fd=at.folder, dst_dir_fd=at.folder)
+        os.fsync(at.folder)
     except OSError:
         with contextlib.suppress(OSError):  # the first error is the one to tell; the next writer takes its place
-            beside.unlink(missing_ok=True)
+            os.unlink(beside, dir_fd=at.folder)
         raise
 
 
@@ -213,22 +228,35 @@ def write_whole(path: Path, text: str) -> None:
     path = path.resolve()
     if path.exists() and (not path.is_file() or not os.access(path.parent, os.W_OK)):
         path.write_text(text, encoding="utf-8")
-    else:
-        replace_text(path, text)
+        return
+    with place(path) as at:
+        _replace(at, f".{path.name}.new-{secrets.token_hex(4)}", text)  # a name that no file of the user's has
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file of a folder that is durable itself; its name is once that folder is synced. OSError."""
-    with path.open("wb") as file:
+def write_bytes(path: Path, content: bytes, root: Path | None = None) -> None:
+    """Write a file of a folder that is durable itself, and its name; OSError."""
+    with place(path, root) as at:
+        _write_new(at, content)
+        os.fsync(at.folder)
+
+
+def _write_new(at: Place, content: bytes) -> None:
+    with os.fdopen(open_new(at), "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
 
 
-def make_folder(path: Path) -> None:
-    """Make a folder with its parents where they are missing, and make their names durable; OSError."""
+def make_folder(path: Path, root: Path | None = None) -> None:
+    """Make a folder with its parents where they are missing, and make their names durable; OSError.
+
+    With ``root`` the run folder that it is below is there.
+    """
+    if root is not None:
+        make_folders(path, root)
+        return
     missing = [one for one in (path, *path.parents) if not one.exists()]
-    path.mkdir(parents=True, exist_ok=True)
+    path.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
     for one in reversed(missing):
         with contextlib.suppress(PermissionError):  # a parent that may be written to, and not be read
             sync_directory(one.parent)

@@ -1,37 +1,28 @@
-"""What a list of runs shows of one, without a record of its trials being made; and whether a process still writes it.
+"""What a list of runs shows of one, without a record of its trials being made.
 
-Main types: ``Overview``, ``Head``. Main functions: ``overview``, ``head``, ``created_ns``, ``run_name``, ``writing``,
-``is_written``.
-
-Who writes a run folder holds a lock (flock) of the folder itself, which the kernel takes away with the process. So a
-run whose state is ``running`` and whose folder nobody holds was killed. A lock of a folder is its own host's: over NFS
-no other host sees it. So there is a second one, of the file ``.writer`` in it, which a file system that is shared
-shares too. Whoever ends takes the file away; one that a killed writer left is taken over.
+Main types: ``Overview``, ``Head``. Main functions: ``overview``, ``head``, ``state_now``, ``created_ns``, ``run_name``.
+A run whose state is ``running`` and that no process writes (`writer`) was killed.
 """
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import os
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from virtoll.errors import RunFolderError, StorageError
-from virtoll.runfolder.jsonlines import MOST_LINE_BYTES, loads, make_folder
+from virtoll.errors import RunFolderError
+from virtoll.runfolder.jsonlines import MOST_LINE_BYTES, loads
 from virtoll.runfolder.opened import open_file, read_whole
-from virtoll.runfolder.taken_over import WRITER, claim, give_up
+from virtoll.runfolder.writer import is_written
 
 _CREATED = re.compile(rb'"created_realtime_ns": ?(\d+)')
 _NAME = re.compile(rb'"run": ?"([\w.-]+)"')
 _TRIAL = re.compile(rb'\{"trial": ?(\d+),')
 _HEAD_BYTES = 4096
-_TRIES = 100  # to hold a file that others take away meanwhile: each of them had it, and has ended
 
 
 @dataclass(frozen=True)
@@ -121,94 +112,6 @@ def run_name(folder: Path) -> str:
     except OSError:
         return folder.name
     return found[1].decode() if found else folder.name
-
-
-@contextmanager
-def writing(folder: Path) -> Iterator[None]:
-    """Hold the folder, which is made where it is missing, as its only writer; one that stayed empty is removed again.
-
-    Another process may be on another host that shares the disk. RunFolderError where one does, or the folder cannot be
-    made; StorageError where it cannot be written, or its disk has no locks.
-    """
-    try:
-        new = not folder.exists()
-        make_folder(folder)
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError as error:
-        raise RunFolderError(
-            f"cannot make {folder}: {error.strerror or error}. Choose a folder that can be written."
-        ) from error
-    held: int | None = None
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            held = _held_for_all_hosts(descriptor)
-            claim(descriptor, held)
-        except (BlockingIOError, FileNotFoundError) as error:  # the latter: it has ended, and taken an empty one away
-            raise RunFolderError(f"{folder}: a process writes this run now; wait for its end, or end it") from error
-        except OSError as error:
-            raise StorageError(
-                f"cannot lock {folder}: {error.strerror or error}. Choose a folder on a disk that can be written and "
-                "has locks."
-            ) from error
-        yield
-    finally:
-        if held is not None:
-            with suppress(OSError):
-                if give_up(descriptor):
-                    os.unlink(WRITER, dir_fd=descriptor)  # wherever the folder is by now
-            os.close(held)
-        if new:
-            with suppress(OSError):  # it holds a run
-                folder.rmdir()
-        os.close(descriptor)
-
-
-def is_written(folder: Path) -> bool:
-    """Whether a process holds the folder as its writer; asked by locks that are free again at once."""
-    return _is_locked(folder, os.O_DIRECTORY) or _is_locked(folder / WRITER)
-
-
-def _held_for_all_hosts(folder: int) -> int:
-    """The descriptor of the file that is locked; BlockingIOError where another process has it."""
-    for _ in range(_TRIES):
-        descriptor = os.open(WRITER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644, dir_fd=folder)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_there(descriptor, folder):
-                return descriptor
-        except BaseException:
-            os.close(descriptor)
-            raise
-        os.close(descriptor)  # who had it has taken it away meanwhile
-    raise BlockingIOError
-
-
-def _is_there(descriptor: int, folder: int) -> bool:
-    """Whether a file that is locked is still the one of its name."""
-    try:
-        own, named = os.fstat(descriptor), os.stat(WRITER, dir_fd=folder)
-    except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ESTALE):
-            return False
-        raise
-    return own.st_nlink > 0 and (own.st_dev, own.st_ino) == (named.st_dev, named.st_ino)
-
-
-def _is_locked(path: Path, flags: int = 0) -> bool:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
-    return False
 
 
 def _state(folder: Path) -> str:

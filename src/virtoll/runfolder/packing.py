@@ -18,8 +18,7 @@ import os
 import re
 import stat
 import tarfile
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Final
@@ -27,22 +26,25 @@ from typing import IO, Final
 from virtoll import __version__
 from virtoll.errors import StorageError, UsageError
 from virtoll.runfolder import jsonlines
-from virtoll.runfolder.overview import created_ns, is_written
+from virtoll.runfolder.overview import created_ns
+from virtoll.runfolder.plain import MOST_PARTS, entries, reader
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.sums import UNDER_WAY, is_of_the_report
 from virtoll.runfolder.taken_over import WRITER
+from virtoll.runfolder.under_way import under_way
+from virtoll.runfolder.writer import writer_words
 
 FORMAT: Final = 1
 ENDING: Final = ".virtoll.tar.zst"
 LIST: Final = "virtoll-pack.json"
 MOST_BYTES: Final = 16 << 30  # of all files together
 MOST_FILES: Final = 100_000
+MOST_EMPTY_FOLDERS: Final = 1000  # a folder without a file is no part of a run; one that a full disk left may be there
 MOST_RATIO: Final = 1000  # of the files to the archive; runs have 10 to 100
 _FREE_BYTES: Final = 64 << 20  # to which a small archive may grow at any ratio
 _LEVEL: Final = 15  # 15 MB of records become 1.4 MB in 2 s; level 19 takes four times as long for a fifth less
 _NAME_BYTES: Final = 255  # NAME_MAX of Linux
 _PATH_BYTES: Final = 1024  # a quarter of Linux's PATH_MAX: the folder's own path is in front
-_MOST_PARTS: Final = 16  # of a path; runs have four
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]*")  # a run's name that can be a folder's
 
 
@@ -82,8 +84,8 @@ def pack(folder: Path, output: Path) -> Pack:
     where it cannot be read or written.
     """
     run = RunFolder.open(folder)
-    if is_written(folder):
-        raise UsageError(f"{folder}: a process writes this run now; pack it when it has ended")
+    if (words := writer_words(folder)) is not None:
+        raise UsageError(f"{folder}: a process writes this run now{words}; pack it when it has ended")
     try:
         listed = _listed(folder, run)
         _write(folder, listed, output)
@@ -104,7 +106,23 @@ def name_of(run: RunFolder) -> str:
 def is_too_much(listed: Pack, packed_bytes: int) -> bool:
     """Whether it is more than a run: what is refused to everybody, lest a small file fills a disk."""
     most = min(MOST_BYTES, max(_FREE_BYTES, MOST_RATIO * packed_bytes))
-    return listed.bytes > most or len(listed.files) + len(listed.folders) > MOST_FILES
+    filled = _folders_of(name for name in listed.files if name.count("/") < MOST_PARTS)
+    return (
+        listed.bytes > most
+        or len(listed.files) + len(filled) > MOST_FILES
+        or len(set(listed.folders) - filled) > MOST_EMPTY_FOLDERS
+    )
+
+
+def _folders_of(files: Iterable[str]) -> set[str]:
+    """Every folder that files are in, by their paths."""
+    found: set[str] = set()
+    for name in files:
+        folder = name.rpartition("/")[0]
+        while folder and folder not in found:
+            found.add(folder)
+            folder = folder.rpartition("/")[0]
+    return found
 
 
 def safe_name(name: str, what: str) -> str:
@@ -112,7 +130,7 @@ def safe_name(name: str, what: str) -> str:
     parts = name.split("/")
     if (
         not name.isprintable()
-        or len(parts) > _MOST_PARTS
+        or len(parts) > MOST_PARTS
         or len(name.encode()) > _PATH_BYTES
         or any(part in ("", ".", "..") or len(part.encode()) > _NAME_BYTES for part in parts)
     ):
@@ -123,19 +141,17 @@ def safe_name(name: str, what: str) -> str:
 def _listed(folder: Path, run: RunFolder) -> Pack:
     """The list of a folder's files; UsageError for what is neither a file nor a folder."""
     files, folders = {}, []
-    for path in sorted(folder.rglob("*"), key=lambda one: one.relative_to(folder).as_posix()):
-        name = safe_name(path.relative_to(folder).as_posix(), str(folder))
+    for path, status in sorted(entries(folder)):
+        name = safe_name(path, str(folder))
         killed = name == WRITER or (name.endswith(".new") and "/" not in name)  # what a killed writer left
         if killed or is_of_the_report(name):
             continue
-        mode = path.lstat().st_mode
-        if stat.S_ISDIR(mode):
+        if stat.S_ISDIR(status.st_mode):
             folders.append(name)
-        elif stat.S_ISREG(mode):
-            with path.open("rb") as file:
-                files[name] = PackedFile(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
-        else:
-            raise UsageError(f"{path}: is neither a file nor a folder, so that no archive takes it; remove it")
+            continue
+        with reader(folder / name, folder) as file:
+            size = os.fstat(file.fileno()).st_size
+            files[name] = PackedFile(size, hashlib.file_digest(file, "sha256").hexdigest())
     by = run.manifest.anonymised
     return Pack(FORMAT, __version__, name_of(run), None if by is None else by.virtoll, files, tuple(folders))
 
@@ -145,28 +161,24 @@ def _write(folder: Path, listed: Pack, output: Path) -> None:
     import zstandard
 
     seconds = created_ns(folder) // 10**9
-    descriptor, beside = tempfile.mkstemp(prefix=f".{output.name}{UNDER_WAY}", dir=output.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
+    with under_way(output.parent, f".{output.name}{UNDER_WAY}") as beside:
+        whole = beside / "packed"
+        with whole.open("xb") as file:
             compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
             with (
                 compressor.stream_writer(file, closefd=False) as stream,
                 tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as tar,
             ):
                 for name, source in _members(folder, listed):
-                    _add(tar, name, source, seconds, listed.files.get(name.removeprefix(f"{listed.run}/")))
+                    packed = listed.files.get(name.removeprefix(f"{listed.run}/"))
+                    _add(tar, _header(name, seconds), source, packed, folder)
             file.flush()
             os.fsync(file.fileno())
-            os.fchmod(file.fileno(), 0o666 & ~_umask())
             size = file.tell()
         if is_too_much(listed, size):  # what is refused when it is read is not written
             raise UsageError(f"{folder}: holds more than a packed run may; take what is no record out of it")
-        Path(beside).replace(output)
+        whole.replace(output)
         jsonlines.sync_directory(output.parent)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(beside).unlink()
-        raise
 
 
 def _members(folder: Path, listed: Pack) -> Iterator[tuple[str, Path | bytes]]:
@@ -177,16 +189,22 @@ def _members(folder: Path, listed: Pack) -> Iterator[tuple[str, Path | bytes]]:
         yield f"{listed.run}/{name}", folder / name
 
 
-def _add(tar: tarfile.TarFile, name: str, source: Path | bytes, seconds: int, listed: PackedFile | None) -> None:
-    """Add one member; UsageError where a file is not what the list in front says of it."""
+def _header(name: str, seconds: int) -> tarfile.TarInfo:
+    """A file's, without its size."""
     member = tarfile.TarInfo(name)
-    member.mtime = seconds
-    if isinstance(source, Path) and source.is_dir():
+    member.mtime, member.mode = seconds, 0o644
+    return member
+
+
+def _add(
+    tar: tarfile.TarFile, member: tarfile.TarInfo, source: Path | bytes, listed: PackedFile | None, folder: Path
+) -> None:
+    """Add one member; UsageError where a file is not what the list in front says of it."""
+    if isinstance(source, Path) and listed is None:
         member.type, member.mode = tarfile.DIRTYPE, 0o755
         tar.addfile(member)
         return
-    member.mode = 0o644
-    with source.open("rb") if isinstance(source, Path) else io.BytesIO(source) as file:
+    with reader(source, folder) if isinstance(source, Path) else io.BytesIO(source) as file:
         member.size = len(source) if isinstance(source, bytes) else listed.bytes if listed is not None else 0
         read = _Read(file)
         with contextlib.suppress(EOFError):
@@ -213,10 +231,3 @@ class _Read(io.RawIOBase):
             raise EOFError
         self.digest.update(found)
         return found
-
-
-def _umask() -> int:
-    """The process's, which can only be read by setting it."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask

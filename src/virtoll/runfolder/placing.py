@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from virtoll.errors import StorageError
+from virtoll.errors import RunFolderError, StorageError
 from virtoll.runfolder.jsonlines import sync_directory
 from virtoll.runfolder.sums import UNDER_WAY
 
@@ -35,6 +35,9 @@ def placed(target: Path) -> Iterator[Path]:
     StorageError naming the folder where it cannot be written.
     """
     new, old = _beside(target)
+    for left in (new, old):
+        if left.is_symlink():
+            raise RunFolderError(f"{left}: is a link, and a folder that Virtoll makes goes there; remove it")
     try:
         shutil.rmtree(new, ignore_errors=True)
         if old.exists() and not (target / "manifest.json").exists():

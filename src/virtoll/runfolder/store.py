@@ -153,9 +153,10 @@ def _parts(record: Any) -> dict[str, object]:
 class RunFolder:
     """One run's folder. The writer is one process; readers may come at any time, on any machine."""
 
-    def __init__(self, path: Path, manifest: Manifest) -> None:
-        """Not for callers: use `create` or `open`."""
+    def __init__(self, path: Path, manifest: Manifest, root: Path | None = None) -> None:
+        """Not for callers: use `create` or `open`. `root`: the run's folder, below which no link is followed."""
         self.path = path
+        self.root = path if root is None else root
         self.manifest = manifest
 
     @classmethod
@@ -173,7 +174,8 @@ class RunFolder:
         try:
             if (path / "manifest.json").exists():
                 raise RunFolderError(f"{path} already holds a run: choose another folder, or `virtoll resume {path}`.")
-            jsonlines.make_folder(path / "evidence")
+            jsonlines.make_folder(path)
+            jsonlines.make_folder(path / "evidence", path)
         except OSError as error:
             raise RunFolderError(
                 f"cannot make {path}: {error.strerror or error}. Choose a folder that can be written."
@@ -269,9 +271,8 @@ class RunFolder:
         folder = self.path / "evidence" / name
         for file, content in found.items():
             try:
-                jsonlines.make_folder(folder)
-                jsonlines.write_bytes(folder / file, content)
-                jsonlines.sync_directory(folder)
+                jsonlines.make_folder(folder, self.root)
+                jsonlines.write_bytes(folder / file, content, self.root)
             except OSError as error:
                 raise StorageError(
                     f"cannot write {folder / file}: {error.strerror or error}. Earlier results are intact. "
@@ -284,14 +285,15 @@ class RunFolder:
 
         A run is complete once it has them. Where they cannot be written it is `interrupted`, and `resume` ends it.
         """
-        remove_sums(self.path)
-        jsonlines.replace(self.path / "state.json", {"state": state, "reason": reason})
+        remove_sums(self.path, self.root)
+        jsonlines.replace(self.path / "state.json", {"state": state, "reason": reason}, self.root)
         if state == "complete":
             try:
-                write_sums(self.path)
+                write_sums(self.path, self.root)
             except StorageError as error:
+                ended = {"state": "interrupted", "reason": str(error)}
                 with suppress(StorageError):
-                    jsonlines.replace(self.path / "state.json", {"state": "interrupted", "reason": str(error)})
+                    jsonlines.replace(self.path / "state.json", ended, self.root)
                 raise
 
     def state(self) -> State:
@@ -403,7 +405,7 @@ class RunFolder:
 
         It is no run folder: it has no manifest. Its files have digests of their own (`sums.py`).
         """
-        return RunFolder(self.path / EXPLANATIONS, self.manifest)
+        return RunFolder(self.path / EXPLANATIONS, self.manifest, self.root)
 
     @property
     def _consolidation_file(self) -> str:
@@ -421,14 +423,14 @@ class RunFolder:
         What a replacement left that was killed before its end is removed.
         """
         for name in ("manifest.json", "state.json"):
-            jsonlines.remove(self.path / f"{name}.new")
-        cut = {f"{name}.jsonl": jsonlines.repair(self.path / f"{name}.jsonl") for name in APPENDED}
+            jsonlines.remove(self.path / f"{name}.new", self.root)
+        cut = {f"{name}.jsonl": jsonlines.repair(self.path / f"{name}.jsonl", self.root) for name in APPENDED}
         return {name: count for name, count in cut.items() if count}
 
     def _append(self, name: str, record: Record) -> None:
         line = to_json(record)
         _parse(type(record), jsonlines.encode(line), f"{name}, new line")
-        jsonlines.append(self.path / name, line)
+        jsonlines.append(self.path / name, line, self.root)
 
     def _read(self, name: str, kind: type[Record]) -> tuple[Record, ...]:
         path = self.path / name

@@ -26,20 +26,34 @@ _READ = (".json", ".jsonl")  # what a reader takes for records
 _LINE = re.compile(r"([0-9a-f]{64})  (\S.{,4094})")  # no path is longer (PATH_MAX)
 
 
-def write_sums(folder: Path) -> None:
-    """Write a digest of each file of the folder; `StorageError` where that cannot be."""
+def write_sums(folder: Path, root: Path | None = None) -> None:
+    """Write a digest of each file of the folder, which is below `root`; `StorageError` where that cannot be."""
     try:
-        lines = [f"{_digest(folder / name)}  {name}\n" for name in _files(folder)]
-        jsonlines.replace_text(folder / SUMS, "".join(lines), errors="surrogateescape")
+        jsonlines.replace_text(folder / SUMS, sums_of(folder), root, errors="surrogateescape")
     except OSError as error:
         raise StorageError(
             f"cannot write {folder / SUMS}: {error.strerror or error}; make room, then resume"
         ) from error
 
 
-def remove_sums(folder: Path) -> None:
+def sums_of(folder: Path) -> str:
+    """The text of `SHA256SUMS` for a folder as it is; OSError."""
+    return "".join(f"{_digest(folder / name)}  {name}\n" for name in _files(folder))
+
+
+def listed(folder: Path) -> dict[str, str]:
+    """The digests that a folder's `SHA256SUMS` has, by the files' paths; empty where it cannot be read."""
+    try:
+        text = read_whole(folder / SUMS).decode("utf-8", errors="surrogateescape")
+    except OSError:
+        return {}
+    lines = (_LINE.fullmatch(line) for line in text.split("\n"))
+    return {line[2]: line[1] for line in lines if line is not None and not _leads_out(line[2])}
+
+
+def remove_sums(folder: Path, root: Path | None = None) -> None:
     """What follows changes the folder; `StorageError` where it cannot be changed."""
-    jsonlines.remove(folder / SUMS)  # before the state says so: else a lost power could leave both
+    jsonlines.remove(folder / SUMS, root)  # before the state says so: else a lost power could leave both
 
 
 def differences(folder: Path) -> tuple[str, ...] | None:

@@ -107,14 +107,14 @@ def _unpacked(stream: _Stream, archive: Path, into: Path) -> Pack:
         _refuse_too_much(listed, archive, into)
         for folder in listed.folders:
             (into / safe_name(folder, str(archive))).mkdir(parents=True, exist_ok=True)
-        missing = dict(listed.files)
+        missing, folders = dict(listed.files), frozenset(listed.folders)
         while True:
             stream.allow(_HEADER_BYTES)
             member = tar.next()
             if member is None:
                 break
             name = member.name.removeprefix(f"{listed.run}/")
-            if member.isdir() and (member.name == listed.run or name in listed.folders):
+            if member.isdir() and (member.name == listed.run or name in folders):
                 continue
             expected = missing.pop(name, None)
             if not member.isreg() or member.issparse() or expected is None or member.size != expected.bytes:

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -18,6 +16,9 @@ from virtoll.errors import RunFolderError, StorageError, UsageError, remedy_for
 from virtoll.report.columns import ValueKind
 from virtoll.report.dataset.rows import rows_of
 from virtoll.report.dataset.tables import TABLES, VERSION, OfRun, columns_of
+from virtoll.runfolder.packing import PLAIN_NAME
+from virtoll.runfolder.sums import UNDER_WAY
+from virtoll.runfolder.under_way import under_way
 from virtoll.stats.analysis import RunData
 
 if TYPE_CHECKING:
@@ -87,26 +88,23 @@ def with_schema(table: pa.Table, name: str) -> pa.Table:
 def write_parquet(table: pa.Table, path: Path) -> None:
     """Write a table so that a reader sees a whole file or none; OSError."""
     parquet: Any = importlib.import_module("pyarrow.parquet")
-    descriptor, beside = tempfile.mkstemp(prefix=f".{path.name}.new-", dir=path.parent)
-    os.close(descriptor)
-    try:
-        Path(beside).chmod(0o644)
-        parquet.write_table(table, beside, compression="zstd")
-        with Path(beside).open("rb") as file:
+    with under_way(path.parent, f".{path.name}{UNDER_WAY}") as beside:
+        new = beside / "table"
+        parquet.write_table(table, new, compression="zstd")
+        new.chmod(0o644)
+        with new.open("rb") as file:
             os.fsync(file.fileno())
-        Path(beside).replace(path)
-    except BaseException:
-        with suppress(OSError):  # the first error is the one to tell
-            Path(beside).unlink(missing_ok=True)
-        raise
+        new.replace(path)
 
 
 def export(data: RunData, folder: Path) -> tuple[Path, ...]:
     """Write every table of a run to ``folder/TABLE/RUN.parquet``, beside those of other runs; the files.
 
-    Raises ``StorageError`` where they cannot be written.
+    Raises ``RunFolderError`` where the run's name can be no file's, and ``StorageError`` where they cannot be written.
     """
     written = []
+    if not PLAIN_NAME.fullmatch(data.manifest.run):
+        raise RunFolderError(f"the run's name {data.manifest.run!r} can be no file's; restore its manifest.json")
     for name, table in arrow_tables(data).items():
         path = folder / name / f"{data.manifest.run}.parquet"
         try:

@@ -13,7 +13,6 @@ import hashlib
 import os
 import re
 import shutil
-import tempfile
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from virtoll.report.dataset.arrow import arrow_tables, write_parquet
 from virtoll.report.dataset.tables import TABLES, VERSION
 from virtoll.runfolder.jsonlines import sync_directory
 from virtoll.runfolder.sums import SUMS, differences
+from virtoll.runfolder.under_way import under_way
 from virtoll.system.private import NotPrivate, make_shown_folder
 
 if TYPE_CHECKING:
@@ -82,19 +82,16 @@ class Kept:
         """Put tables there, all at once; one that is there already is left alone. ``StorageError``."""
         self.prepare()
         try:
-            fresh = Path(tempfile.mkdtemp(prefix=_UNDER_WAY, dir=self.home))
-            try:
-                fresh.chmod(0o755)
+            with under_way(self.home, _UNDER_WAY) as room:
+                fresh = room / "tables"
+                fresh.mkdir(0o755)
                 for name, table in tables.items():
                     write_parquet(table, fresh / f"{name}.parquet")
                 sync_directory(fresh)
                 fresh.rename(place)
-            except OSError:
-                if not place.is_dir():  # else another process was first
-                    raise
-            finally:
-                shutil.rmtree(fresh, ignore_errors=True)
         except OSError as error:
+            if place.is_dir():  # another process was first
+                return
             raise self._cannot_keep(error) from error
         self._sweep(place)
 
@@ -106,10 +103,10 @@ class Kept:
         )
 
     def _sweep(self, place: Path) -> None:
-        """Remove what was kept of the same run as it was before, and what killed processes left; what is a day old."""
+        """Remove what was kept of the same run as it was before, and is a day old."""
         prefix = place.name.rpartition("-")[0] + "-"
         for other in self.home.iterdir():
-            if other != place and other.name.startswith((prefix, _UNDER_WAY)) and _is_old(other):
+            if other != place and other.name.startswith(prefix) and _is_old(other):
                 shutil.rmtree(other, ignore_errors=True)
 
 
