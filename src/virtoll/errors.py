@@ -195,6 +195,12 @@ def disk_failure(error: OSError) -> StorageError | None:
     )
 
 
+NO_MEMORY: Final = (
+    "there is not enough memory for this; free some or raise the limit ('ulimit -v', the container's), then try again"
+)
+"""What a command says that ends for a lack of memory."""
+
+
 class DrawingError(VirtollError):
     """A figure was not drawn because what draws has ended: no report was written, and the run is as it was."""
 

@@ -11,7 +11,6 @@ import os
 import platform
 import shutil
 import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -25,6 +24,7 @@ from virtoll.host.tuning import in_force
 from virtoll.lab import cgroups
 from virtoll.lab.delegation import delegated_folder
 from virtoll.lab.launch import inside_lab, newer_kernel_needed, probe_namespaces
+from virtoll.units import utc
 
 if TYPE_CHECKING:
     from virtoll.experiment.model import PlatformChoice
@@ -331,8 +331,7 @@ def _tuning() -> Check:
     record = in_force()
     if record is None:
         return Check("tuning", "none in force", True, note="'virtoll doctor --tune' makes the host quieter, as root")
-    since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(record.since_realtime_ns / 1e9))
-    found = f"{', '.join(record.settings)} since {since}"
+    found = f"{', '.join(record.settings)} since {utc(record.since_realtime_ns):%Y-%m-%d %H:%M:%S} UTC"
     return Check("tuning", found, True, note="'virtoll doctor --reset' puts back what was there")
 
 

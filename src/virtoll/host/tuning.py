@@ -21,6 +21,7 @@ from virtoll.errors import UsageError
 from virtoll.host.readings import read_text
 from virtoll.host.settings import SETTINGS, TunedHost
 from virtoll.runfolder.jsonlines import replace_text, sync_directory
+from virtoll.runfolder.moments import as_moment
 
 TUNED_VARIABLE = "VIRTOLL_TUNED"  # in a lab, whose /run is its own: the record's text; empty where there is none
 _NAME = "tuning.json"
@@ -254,7 +255,7 @@ def _parse(text: str, where: str) -> TuningRecord:
         entries = tuple(Remembered(**entry) for entry in document["entries"])
         if not {entry.setting for entry in entries} <= SETTINGS.keys():
             raise ValueError("a setting that this version does not know")
-        return TuningRecord(document["boot_id"], document["since_realtime_ns"], entries)
+        return TuningRecord(document["boot_id"], as_moment(document["since_realtime_ns"]), entries)
     except (ValueError, KeyError, TypeError) as error:
         raise UsageError(
             f"{where}: cannot be read as the record of a tuning ({error}); look at it, put back what it says, remove it"
