@@ -79,6 +79,8 @@ def main() -> None:
     except MemoryError:
         _leave([f"virtoll: {NO_MEMORY}"], StorageError.exit_code)
     except Exception as error:
+        if str(error) == "can't start new thread":
+            _leave([f"virtoll: {NO_MEMORY}"], StorageError.exit_code)
         damage = _damage_of(error)
         if damage is None:
             raise
