@@ -15,6 +15,8 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
@@ -45,9 +47,18 @@ from virtoll.cli import (
 )
 from virtoll.cli.groups import HELP, HOST, LOOK, MEASURE, READ, Cli
 from virtoll.cli.help import VARIABLE, answer_the_shell, completion, show_help
-from virtoll.cli.output import log_to_stderr, say, say_on_stderr, terminal_is_lost
+from virtoll.cli.output import log_to_stderr, open_closed_streams, say, say_on_stderr, terminal_is_lost
 from virtoll.cli.problems import told
-from virtoll.errors import NO_MEMORY, Interrupted, StorageError, UsageError, VirtollError, as_written, disk_failure
+from virtoll.errors import (
+    NO_CURRENT_FOLDER,
+    NO_MEMORY,
+    Interrupted,
+    StorageError,
+    UsageError,
+    VirtollError,
+    as_written,
+    disk_failure,
+)
 from virtoll.lab.debug import debug, wanted
 
 app = Cli(name="virtoll", help="What a virtualisation platform costs against the bare host, on this machine.")
@@ -58,6 +69,7 @@ def main() -> None:
     """Entry point: turns an error into one sentence on standard error and its exit code."""
     # Looking for plugins of pydantic's, of which none is wanted, reads the metadata of all installed packages.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    open_closed_streams()
     try:
         try:
             if VARIABLE in os.environ:
@@ -96,14 +108,24 @@ def _leave_for_the_system(error: OSError) -> NoReturn:
         _leave([f"virtoll: {name}: no file has so long a name; give another"], UsageError.exit_code)
     if error.errno == errno.ENOMEM:
         _leave([f"virtoll: {NO_MEMORY}"], StorageError.exit_code)
+    if error.errno == errno.ENOENT and not _has_current_folder():
+        _leave([f"virtoll: {NO_CURRENT_FOLDER}"], UsageError.exit_code)
     failed = disk_failure(error)  # what writes a file tells it better; a look at one may fail anywhere
     if failed is not None:
         _leave([f"virtoll: {failed}"], failed.exit_code)
     if error.errno != errno.ENOSPC or error.filename is not None:
         raise error
     _leave_the_output()
-    say_on_stderr(f"virtoll: the standard output cannot be written: {error.strerror}; make room for it")
-    sys.exit(StorageError.exit_code)
+    said = f"virtoll: the standard output cannot be written: {error.strerror}; make room for it"
+    _leave([said], StorageError.exit_code)
+
+
+def _has_current_folder() -> bool:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _damage_of(error: Exception) -> VirtollError | None:
@@ -124,8 +146,9 @@ def _leave(last_words: Iterable[str], code: int) -> NoReturn:
     if terminal_is_lost():
         _leave_the_output()
         sys.exit(code)
-    for line in last_words:
-        say_on_stderr(line)
+    with suppress(OSError):  # the standard error is full: the exit code still says what it was
+        for line in last_words:
+            say_on_stderr(line)
     sys.exit(code)
 
 
