@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from tests.support import experiments
-from tests.support.commands import VIRTOLL, environment
+from tests.support.commands import VIRTOLL, environment, opening_mounts, with_mounts
 from tests.support.experiments import fake
 from tests.support.made_up_folder import write_small_run
 
 from virtoll.runfolder.overview import overview
 
+USER = 12345
 FULL = Path("/dev/full")
 
 
@@ -75,3 +78,26 @@ def test_no_file_gets_the_number_of_a_closed_stream(run: Path) -> None:
 @pytest.mark.skipif(not FULL.exists(), reason="this host has no /dev/full")
 def test_a_full_standard_error_keeps_the_exit_code() -> None:
     assert shell('"$@" 2>/dev/full', "plan", "/no/such/file").returncode == 2
+
+
+@pytest.mark.root
+@pytest.mark.lab
+def test_a_host_that_hides_processes_is_no_lab_to_an_ordinary_user() -> None:
+    """/proc with hidepid, as hardened hosts mount it: nobody but root reads what their first process is."""
+    hidden = ["mount -t proc -o hidepid=invisible proc /proc"]
+    become = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--"]
+    environ = {**environment(), "HOME": "/nonexistent"}
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o1777)
+        environ["XDG_RUNTIME_DIR"] = f"{folder}/run"
+        script = f'mkdir -m 0700 {folder}/run && cd / && exec "$@"'
+        argv = [*become, "sh", "-c", script, "sh", *VIRTOLL, "doctor", "--json", "netns"]
+        told = subprocess.run(
+            with_mounts([*opening_mounts("/mnt"), *hidden], *argv),
+            env=environ,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert told.returncode == 0, told
+    assert [one["available"] for one in json.loads(told.stdout)["platforms"]] == [True]
