@@ -11,6 +11,7 @@ import os
 import platform
 import shutil
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -213,10 +214,11 @@ def try_platforms(
     from virtoll.platforms import EVERY_PLATFORM, platform_of
 
     rows: list[Tried] = []
+    since_ns = time.time_ns()  # others that ask meanwhile share what is tried from now on
     with open_run_session(choose_pinning(1), SilentProgress()) as session:
         for number, choice in enumerate(choices, 1):
             say(f"{number} of {len(choices)}: {choice.label}")
-            found = probe_cache.probe(platform_of(choice), choice, session.site, anew=True)
+            found = probe_cache.probe(platform_of(choice), choice, session.site, since_ns=since_ns)
             rows.append(_tried(choice, EVERY_PLATFORM[choice.platform].family, found))
     if is_host_root() and unprivileged is not None:
         say("as nobody: what works without root")
