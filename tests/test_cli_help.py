@@ -202,6 +202,8 @@ def test_another_shell_is_refused() -> None:
         ("virtoll run models --only model-loss-1:forw", ["forward"]),  # bash has split it at the colon
         ("virtoll run --size=pap", ["paper"]),
         ("virtoll help exit", ["exit-codes"]),
+        ("virtoll report qui", []),
+        ("virtoll run models --only *:forw", ["forward"]),
     ],
 )
 def test_the_real_bash_completes(line: str, expected: list[str], tmp_path: Path) -> None:
@@ -217,8 +219,44 @@ _virtoll_completion '{caller}'
 printf '%s\\n' "${{COMPREPLY[@]}}"
 """
     kept = {**os.environ, "PYTHONPATH": str(REPOSITORY / "src"), "VIRTOLL_RUNS": str(tmp_path)}
-    said = subprocess.run(["bash", "--norc", "-c", program], capture_output=True, text=True, check=True, env=kept)
+    (tmp_path / "quick-`touch y`").mkdir()
+    (tmp_path / "quick-`touch y`" / "manifest.json").write_text("{}")
+    (tmp_path / "*:forward`touch y`").write_text("")  # as a pattern it would be what a word with a * stands for
+    said = subprocess.run(
+        ["bash", "--norc", "-c", program], capture_output=True, text=True, check=True, env=kept, cwd=tmp_path
+    )
     assert said.stdout.split() == expected, said.stderr
+
+
+NOT_PLAIN = (
+    "x`touch y`",
+    "x$(touch y)",
+    "x'y",
+    "x y",
+    "x;y",
+    "x*",
+    "x\\$(touch y)",
+    "x\ny",
+    "x|y",
+    "~x",
+    "-x",
+    "x\x1by",
+)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_name_that_a_shell_would_run_is_not_offered(shell: str, tmp_path: Path) -> None:
+    for name in (*NOT_PLAIN, "x-1"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "manifest.json").write_text("{}")
+        (tmp_path / f"{name}.yaml").write_text("")
+    assert [one.strip('"') for one in offered("report", "x", runs=tmp_path, shell=shell) if "touch" in one] == []
+    found = "".join(offered("report", "x", runs=tmp_path, shell=shell))
+    assert "x-1" in found
+    assert not [name for name in NOT_PLAIN if name in found]
+    files = "".join(offered("plan", f"{tmp_path}/x", runs=tmp_path, shell=shell))
+    assert f"{tmp_path}/x-1.yaml" in files
+    assert not [name for name in NOT_PLAIN if f"{name}.yaml" in files]
 
 
 def test_a_group_is_one_of_ours() -> None:

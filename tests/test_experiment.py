@@ -498,7 +498,7 @@ def test_a_complaint_names_file_key_and_what_is_allowed(changed: dict[str, Any],
         ("- a\n", "a mapping"),
         ("5\n", "a mapping"),
         ("a: [\n", "line 1: not valid YAML: the file ends where"),
-        ("name: 2026-13-45\n", "line 1: '2026-13-45' is read as timestamp, and is none"),
+        ("name: !!int word\n", "line 1: 'word' is read as int, and is none"),
         ("a: b: c", "YAML"),
     ],
 )

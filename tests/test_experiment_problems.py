@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -110,14 +111,14 @@ def test_what_was_probably_meant_comes_before_what_is_allowed(changed: dict[str,
     [
         ("blocks: {least: 3}", ["missing key 'blocks.until': the run ends when the verdict"]),
         (
-            "blocks: {untl: decided}\nname: yes",
+            "blocks: {untl: decided}\nname: Yes",
             ["key 'blocks.untl': not known; did you mean 'until'?", "key 'name': must be small letters"],
         ),
         ("blocks: {least: 9, most: 3, until: decided}", ["key 'blocks': least (9) is more than most (3)"]),
         ("scenario: neighbors", ["key 'scenario': 'neighbors' is not known; did you mean 'neighbours'?"]),
         (
             "guest: {memory: 2026-01-02}",
-            ["key 'guest.memory': must be a size such as 256MiB of at least 64MiB, got 2026-"],
+            ["key 'guest.memory': must be a size such as 256MiB of at least 64MiB, got '2026-"],
         ),
         ("study: a\r\nstudy: b", ["key 'study' is there twice in one mapping", "key 'study': 'b' is not known"]),
         ("seed: 1\nseed: 2", ["key 'seed' is there twice in one mapping; keep one of them"]),
@@ -133,7 +134,7 @@ def test_what_was_probably_meant_comes_before_what_is_allowed(changed: dict[str,
         ),
         (
             "platforms: [native, {platform: runc, counters: no}]\nbaseline: nativ",
-            ["key 'platforms[1].counters': false is not known; allowed: all, none"],
+            ["key 'platforms[1].counters': 'no' is not known; did you mean 'none'?"],
         ),
         (
             (
@@ -248,6 +249,20 @@ def test_no_key_is_told_in_the_words_of_a_library() -> None:
                 words = allowed_values(field)
                 assert not {"[", "<", "typing", "Annotated", "None", "^"} & set(words.split()), (name, words)
                 assert "Constraints" not in words, (name, words)
+
+
+@pytest.mark.parametrize("key", ["[]", "][", "", ".", "[0]", "[", "a.b", "platforms[0]"])
+def test_a_key_of_brackets_and_dots_is_named_as_it_stands(key: str) -> None:
+    """At the top, in a size, in an entry."""
+    entry = f"{{platform: fake, {json.dumps(key)}: []}}"
+    text = "name: m\nquestion: q\nbaseline: fake\nworkloads: [superpi]\n"
+    for more in (f"platforms: [fake]\n{json.dumps(key)}: 1\n", f"platforms: [{entry}]\n"):
+        (problem,) = refused(text + more).problems
+        assert problem.key.endswith(key)
+        assert problem.place[-1] == key
+        assert problem.text[problem.column or 0 :].startswith(key) or "list is empty" in problem.said
+    of_sizes = f"platforms: [fake]\nsizes:\n  quick: {{{json.dumps(key)}: 1}}\n  paper: {{blocks: 3}}\n"
+    assert [one.place for one in refused(text + of_sizes).problems] == [("sizes", "quick", key)]
 
 
 def test_what_depends_on_a_mistake_is_not_told_as_another() -> None:

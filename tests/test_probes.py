@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import socket
+import stat
 import subprocess
+import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +59,7 @@ def site(digest: str = "sha256:23") -> Site:
 
 def ask(driver: Counting, *, label: str = "x", digest: str = "sha256:23", anew: bool = False, cost: float = 1) -> Probe:
     choice = PlatformChoice(label, "fake", FakeParameters(cost=cost))
-    return probe_cache.probe(driver, choice, site(digest), anew=anew)
+    return probe_cache.probe(driver, choice, site(digest), since_ns=time.time_ns() if anew else None)
 
 
 def test_a_host_that_is_driven_by_its_products_api_holds_no_other_guests() -> None:
@@ -131,7 +135,7 @@ def test_what_took_too_long_is_tried_again(memory: Path, late: Callable[[], obje
     assert driver.tried == 3
     driver.outcome = Probe(False, "QEMU 7.2", said(late))
     assert not ask(driver, anew=True).available
-    assert not list(memory.iterdir()), "what was found before is not known to hold any more"
+    assert not list(memory.glob("*.json")), "what was found before is not known to hold any more"
 
 
 def test_the_doctor_tries_anew_and_what_it_finds_is_remembered() -> None:
@@ -140,6 +144,40 @@ def test_the_doctor_tries_anew_and_what_it_finds_is_remembered() -> None:
     assert ask(driver, anew=True) == GOOD
     assert ask(driver) == GOOD
     assert driver.tried == 1
+
+
+def test_what_was_tried_since_a_doctor_began_is_its_own_too_with_the_remedy() -> None:
+    """As of several at once: one tries, and the others take its outcome."""
+    choice = PlatformChoice("x", "fake", FakeParameters())
+    began_ns = time.time_ns()
+    first = Counting("/dev/kvm", Probe.unusable("1", "no guest boots", "load the module", ["kmod"]))
+    second = Counting("/dev/kvm", GOOD)
+    found = [probe_cache.probe(one, choice, site(), since_ns=began_ns) for one in (first, second)]
+    assert found == [first.outcome] * 2
+    assert (first.tried, second.tried) == (1, 0)
+    assert probe_cache.probe(second, choice, site(), since_ns=time.time_ns()) == GOOD
+
+
+def test_doctors_at_once_try_once(memory: Path) -> None:
+    """Each holds the lock while it tries; who waited finds the outcome."""
+    begun, go = threading.Event(), threading.Event()
+
+    class Slow(Counting):
+        def probe(self, site: Site) -> Probe:
+            begun.set()
+            assert go.wait(60)
+            return super().probe(site)
+
+    drivers, since_ns = [Slow("/dev/kvm", GOOD) for _ in range(3)], time.time_ns()
+    choice = PlatformChoice("x", "fake", FakeParameters())
+    with ThreadPoolExecutor(3) as pool:
+        asked = [pool.submit(probe_cache.probe, one, choice, site(), since_ns=since_ns) for one in drivers]
+        assert begun.wait(60)
+        go.set()
+        assert [one.result(60) for one in asked] == [GOOD] * 3
+    assert sum(one.tried for one in drivers) == 1
+    (lock,) = memory.glob("*.lock")
+    assert stat.S_IMODE(lock.stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize("changed", [{"digest": "sha256:5"}, {"cost": 2.0}])

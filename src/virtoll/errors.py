@@ -126,9 +126,10 @@ class Problem:
     """One thing that is wrong in a file of the user's.
 
     ``file``: as it was given. ``said``: what is wrong and what to do, with the key. ``key``: in words, empty for the
-    whole. ``part``: which part of the file is meant where the file has several, such as ``size paper``.
-    ``line``, ``column``: from 1, the column in characters; None where it is nowhere. ``text``: that line as it stands,
-    empty where it shows nothing; ``length``: how many of its characters are meant.
+    whole; ``place``: its parts as the file has them, keys and numbers in lists. ``part``: which part of the file is
+    meant where the file has several, such as ``size paper``. ``line``, ``column``: from 1, the column in characters;
+    None where it is nowhere. ``text``: that line as it stands, empty where it shows nothing; ``length``: how many of
+    its characters are meant.
     """
 
     file: str
@@ -139,6 +140,7 @@ class Problem:
     column: int | None = None
     length: int = 1
     text: str = ""
+    place: tuple[str | int, ...] = ()
 
     @property
     def sentence(self) -> str:
@@ -193,6 +195,16 @@ def disk_failure(error: OSError) -> StorageError | None:
     return StorageError(
         f"cannot use {where}: {error.strerror}. What is stored is intact; see to its disk, then try again."
     )
+
+
+NO_MEMORY: Final = (
+    "there is not enough memory for this; free some or raise the limit ('ulimit -v', the container's), then try again"
+)
+"""What a command says that ends for a lack of memory."""
+
+
+NO_CURRENT_FOLDER: Final = "the current folder was deleted; change to another ('cd'), or give absolute paths"
+"""What a command says that needs it."""
 
 
 class DrawingError(VirtollError):

@@ -3,11 +3,12 @@
 import math
 import unicodedata
 from collections.abc import Collection
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 _TIME = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 _SIZE = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _FINEST_PERCENT = 1e-3
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _COUNT = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 
 
@@ -32,9 +33,19 @@ def nanoseconds(value: float, digits: int = 3) -> str:
     return f"{significant(value, digits)} ns"
 
 
+def utc(realtime_ns: int) -> datetime:
+    """A time of CLOCK_REALTIME, to the microsecond; OverflowError after the year 9999."""
+    return _EPOCH + timedelta(microseconds=realtime_ns // 1000)
+
+
 def moment(realtime_ns: int) -> str:
     """A time of CLOCK_REALTIME: '2026-11-27 16:05 UTC'."""
-    return datetime.fromtimestamp(realtime_ns / 1e9, tz=UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return f"{utc(realtime_ns):%Y-%m-%d %H:%M} UTC"
+
+
+def timestamp(realtime_ns: int) -> str:
+    """A time of CLOCK_REALTIME as ISO 8601 has it, in UTC: '2026-11-27T16:05:59'."""
+    return f"{utc(realtime_ns):%Y-%m-%dT%H:%M:%S}"
 
 
 def block_ranges(blocks: Collection[int]) -> list[str]:

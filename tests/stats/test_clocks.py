@@ -136,6 +136,20 @@ def test_without_a_slope_most_trials_decide(beyond: int, words: str) -> None:
     assert (found.words, found.wrong) == (words, beyond == 3)
 
 
+@pytest.mark.parametrize(
+    "guests",
+    [
+        [10**17 if number % 2 else 1 for number in range(20)],  # years within a second, then nothing
+        [SPREAD[0]] * 20,
+    ],
+)
+def test_a_clock_that_goes_together_with_nothing_has_no_slope(guests: list[int]) -> None:
+    outside = [SPREAD[number % len(SPREAD)] for number in range(20)]
+    (found,) = clock_errors([reading(*one) for one in zip(range(20), outside, guests, strict=True)], ["p"])
+    assert found.slope is None
+    assert found.why_no_slope
+
+
 def test_which_trials_have_a_reading() -> None:
     """Believable ones with marks, a guest's reading and an estimate; the step of the outside clock comes off."""
     trial = next(one for one in run_data(Truth(REALISTIC, blocks=2)).trials if one.clock is not None)

@@ -13,7 +13,10 @@ import errno
 import functools
 import os
 import sys
+import traceback
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
@@ -44,10 +47,19 @@ from virtoll.cli import (
 )
 from virtoll.cli.groups import HELP, HOST, LOOK, MEASURE, READ, Cli
 from virtoll.cli.help import VARIABLE, answer_the_shell, completion, show_help
-from virtoll.cli.output import log_to_stderr, say, say_on_stderr, terminal_is_lost
+from virtoll.cli.output import log_to_stderr, open_closed_streams, say, say_on_stderr, terminal_is_lost
 from virtoll.cli.problems import told
-from virtoll.errors import Interrupted, StorageError, UsageError, VirtollError, as_written, disk_failure
-from virtoll.lab.debug import wanted
+from virtoll.errors import (
+    NO_CURRENT_FOLDER,
+    NO_MEMORY,
+    Interrupted,
+    StorageError,
+    UsageError,
+    VirtollError,
+    as_written,
+    disk_failure,
+)
+from virtoll.lab.debug import debug, wanted
 
 app = Cli(name="virtoll", help="What a virtualisation platform costs against the bare host, on this machine.")
 _TO_THE_AGENT = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
@@ -57,6 +69,7 @@ def main() -> None:
     """Entry point: turns an error into one sentence on standard error and its exit code."""
     # Looking for plugins of pydantic's, of which none is wanted, reads the metadata of all installed packages.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    open_closed_streams()
     try:
         try:
             if VARIABLE in os.environ:
@@ -74,19 +87,58 @@ def main() -> None:
     except KeyboardInterrupt:
         _leave(["virtoll: interrupted"], Interrupted.exit_code)
     except OSError as error:
-        if terminal_is_lost():
-            _leave([], Interrupted.exit_code)
-        if error.errno == errno.ENAMETOOLONG:  # of what a person gave: nothing here makes such names
-            name = as_written(str(error.filename))
-            _leave([f"virtoll: {name}: no file has so long a name; give another"], UsageError.exit_code)
-        failed = disk_failure(error)  # what writes a file tells it better; a look at one may fail anywhere
-        if failed is not None:
-            _leave([f"virtoll: {failed}"], failed.exit_code)
-        if error.errno != errno.ENOSPC or error.filename is not None:
+        _leave_for_the_system(error)
+    except MemoryError:
+        _leave([f"virtoll: {NO_MEMORY}"], StorageError.exit_code)
+    except Exception as error:
+        if str(error) == "can't start new thread":
+            _leave([f"virtoll: {NO_MEMORY}"], StorageError.exit_code)
+        damage = _damage_of(error)
+        if damage is None:
             raise
-        _leave_the_output()
-        say_on_stderr(f"virtoll: the standard output cannot be written: {error.strerror}; make room for it")
-        sys.exit(StorageError.exit_code)
+        _leave(told(damage), damage.exit_code)
+
+
+def _leave_for_the_system(error: OSError) -> NoReturn:
+    """End with the sentence for an error of the system's that no command has one for; else it is raised again."""
+    if terminal_is_lost():
+        _leave([], Interrupted.exit_code)
+    if error.errno == errno.ENAMETOOLONG:  # of what a person gave: nothing here makes such names
+        name = as_written(str(error.filename))
+        _leave([f"virtoll: {name}: no file has so long a name; give another"], UsageError.exit_code)
+    if error.errno == errno.ENOMEM:
+        _leave([f"virtoll: {NO_MEMORY}"], StorageError.exit_code)
+    if error.errno == errno.ENOENT and not _has_current_folder():
+        _leave([f"virtoll: {NO_CURRENT_FOLDER}"], UsageError.exit_code)
+    failed = disk_failure(error)  # what writes a file tells it better; a look at one may fail anywhere
+    if failed is not None:
+        _leave([f"virtoll: {failed}"], failed.exit_code)
+    if error.errno != errno.ENOSPC or error.filename is not None:
+        raise error
+    _leave_the_output()
+    said = f"virtoll: the standard output cannot be written: {error.strerror}; make room for it"
+    _leave([said], StorageError.exit_code)
+
+
+def _has_current_folder() -> bool:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _damage_of(error: Exception) -> VirtollError | None:
+    """What a run's records made fail, whichever command read them; None for a mistake of Virtoll's own.
+
+    A command that reads a run has imported the module; the others start without it.
+    """
+    damage = sys.modules.get("virtoll.runfolder.damage")
+    if damage is None:
+        return None
+    debug("%s", "".join(traceback.format_exception(error)))
+    found: VirtollError | None = damage.damage_of(error)
+    return found
 
 
 def _leave(last_words: Iterable[str], code: int) -> NoReturn:
@@ -94,8 +146,9 @@ def _leave(last_words: Iterable[str], code: int) -> NoReturn:
     if terminal_is_lost():
         _leave_the_output()
         sys.exit(code)
-    for line in last_words:
-        say_on_stderr(line)
+    with suppress(OSError):  # the standard error is full: the exit code still says what it was
+        for line in last_words:
+            say_on_stderr(line)
     sys.exit(code)
 
 

@@ -8,8 +8,10 @@ complaint.
 from __future__ import annotations
 
 import contextlib
+import re
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import typer
 
@@ -17,6 +19,13 @@ from virtoll.errors import VirtollError
 
 if TYPE_CHECKING:
     from virtoll.experiment.model import Experiment
+
+_PLAIN: Final = re.compile(r"(?!-)[\w.,:=@%+/-]+")
+
+
+def _plain(names: Iterable[str]) -> list[str]:
+    """The names that every shell takes as they are: it inserts what is offered, and would run what some of them say."""
+    return [one for one in names if _PLAIN.fullmatch(one)]
 
 
 def experiments(incomplete: str) -> list[str]:
@@ -27,14 +36,14 @@ def experiments(incomplete: str) -> list[str]:
     found = [] if folder else sorted(path.stem for path in presets().glob("*.yaml"))
     with contextlib.suppress(OSError):
         found += sorted(folder + one.name for one in Path(folder or ".").iterdir() if one.suffix in {".yaml", ".yml"})
-    return found
+    return _plain(found)
 
 
 def runs() -> list[str]:
     """``latest``, then the runs in the runs folder, newest first."""
     from virtoll.cli.folders import run_folders
 
-    names = [path.name for path in reversed(run_folders())]
+    names = _plain(path.name for path in reversed(run_folders()))
     return ["latest", *names] if names else []
 
 
@@ -75,21 +84,21 @@ def platforms_of_it(ctx: typer.Context) -> list[str]:
     """The labels and names of the platforms of the experiment or run that the command names; else all names."""
     try:
         if "run" in ctx.params:
-            return _cells_of_run(_named(ctx, "run"))[0]
+            return _plain(_cells_of_run(_named(ctx, "run"))[0])
         experiment = _experiment(ctx)
     except (VirtollError, OSError):
         return []
     if experiment is None:
         return platforms()
     labels = [one.label for one in experiment.platforms]
-    return list(dict.fromkeys([*labels, *(one.platform for one in experiment.platforms)]))
+    return _plain(dict.fromkeys([*labels, *(one.platform for one in experiment.platforms)]))
 
 
 def workloads_of_it(ctx: typer.Context) -> list[str]:
     """The workloads of the experiment or run that the command names; else all."""
     try:
         if "run" in ctx.params:
-            return _cells_of_run(_named(ctx, "run"))[1]
+            return _plain(_cells_of_run(_named(ctx, "run"))[1])
         experiment = _experiment(ctx)
     except (VirtollError, OSError):
         return []

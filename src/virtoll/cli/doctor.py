@@ -25,6 +25,7 @@ from virtoll.host.tuning import in_force
 from virtoll.lab import cgroups
 from virtoll.lab.delegation import delegated_folder
 from virtoll.lab.launch import inside_lab, newer_kernel_needed, probe_namespaces
+from virtoll.units import utc
 
 if TYPE_CHECKING:
     from virtoll.experiment.model import PlatformChoice
@@ -213,10 +214,11 @@ def try_platforms(
     from virtoll.platforms import EVERY_PLATFORM, platform_of
 
     rows: list[Tried] = []
+    since_ns = time.time_ns()  # others that ask meanwhile share what is tried from now on
     with open_run_session(choose_pinning(1), SilentProgress()) as session:
         for number, choice in enumerate(choices, 1):
             say(f"{number} of {len(choices)}: {choice.label}")
-            found = probe_cache.probe(platform_of(choice), choice, session.site, anew=True)
+            found = probe_cache.probe(platform_of(choice), choice, session.site, since_ns=since_ns)
             rows.append(_tried(choice, EVERY_PLATFORM[choice.platform].family, found))
     if is_host_root() and unprivileged is not None:
         say("as nobody: what works without root")
@@ -331,8 +333,7 @@ def _tuning() -> Check:
     record = in_force()
     if record is None:
         return Check("tuning", "none in force", True, note="'virtoll doctor --tune' makes the host quieter, as root")
-    since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(record.since_realtime_ns / 1e9))
-    found = f"{', '.join(record.settings)} since {since}"
+    found = f"{', '.join(record.settings)} since {utc(record.since_realtime_ns):%Y-%m-%d %H:%M:%S} UTC"
     return Check("tuning", found, True, note="'virtoll doctor --reset' puts back what was there")
 
 

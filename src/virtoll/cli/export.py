@@ -86,8 +86,9 @@ def _export_tables(folder: Path, output: str) -> None:
         raise UsageError("--output FOLDER is missing: parquet is several files; give a folder, also one with others")
     if Path(output).exists() and not Path(output).is_dir():
         raise UsageError(f"--output {output}: is a file, and parquet is several; give a folder")
-    from virtoll.report.build import damage_told, load
+    from virtoll.report.build import load
     from virtoll.report.dataset import arrow
+    from virtoll.runfolder.damage import damage_told
 
     tell_damage(folder)
     with damage_told(folder):

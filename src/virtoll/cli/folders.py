@@ -13,12 +13,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from virtoll.errors import RunFolderError, UsageError
+from virtoll.errors import NO_CURRENT_FOLDER, RunFolderError, UsageError
 
 
 def runs_directory() -> Path:
-    """Where runs are kept: $VIRTOLL_RUNS, else ``runs`` in the current folder."""
-    return Path(os.environ.get("VIRTOLL_RUNS", "runs")).absolute()
+    """Where runs are kept: $VIRTOLL_RUNS, else ``runs`` in the current folder; UsageError if that was deleted."""
+    try:
+        return Path(os.environ.get("VIRTOLL_RUNS", "runs")).absolute()
+    except FileNotFoundError as error:
+        raise UsageError(NO_CURRENT_FOLDER) from error
 
 
 _BEHIND_NS: Final = 60 * 10**9
@@ -67,7 +70,8 @@ def run_to_measure(name: str, what: str) -> Path:
 
 def found_run(name: str) -> FoundRun:
     """As ``find_run``, with what the user gave."""
-    for candidate in (Path(name), runs_directory() / name):
+    for place in (Path, runs_directory):  # a path leads to its run also where the current folder was deleted
+        candidate = place() / name
         if (candidate / "manifest.json").is_file():
             return FoundRun(candidate.absolute())
         if candidate.is_file():
@@ -134,13 +138,21 @@ def run_folders() -> list[Path]:
     return sorted(folders, key=lambda folder: (created_ns(folder), folder.name))
 
 
+def _known_runs() -> list[Path]:
+    """As ``run_folders``; none if the current folder was deleted."""
+    try:
+        return run_folders()
+    except UsageError:
+        return []
+
+
 def tell_clock_behind() -> None:
     """Say on the standard error where this host's clock is before the newest run's: a new run would not be `latest`."""
     from virtoll.cli.output import say_on_stderr
     from virtoll.runfolder.overview import created_ns
     from virtoll.units import time_to_come
 
-    known = run_folders()
+    known = _known_runs()
     behind_ns = created_ns(known[-1]) - time.time_ns() if known else 0
     if behind_ns > _BEHIND_NS:
         say_on_stderr(
@@ -153,7 +165,7 @@ def earlier_run(experiment: str, fingerprint: str) -> Path | None:
     """The newest complete run of an experiment of this name on the host with this fingerprint; None: there is none."""
     from virtoll.runfolder.store import RunFolder
 
-    for folder in reversed(run_folders()):
+    for folder in reversed(_known_runs()):
         try:
             run = RunFolder.open(folder)
             same = run.manifest.experiment["name"] == experiment and run.manifest.host["fingerprint"] == fingerprint

@@ -24,8 +24,9 @@ _virtoll_completion() {
     typed="${line##*[[:space:]]}"
     local number=$(( ${#words[@]} - 1 ))
     [[ -z $typed ]] && number=$(( number + 1 ))
-    IFS=$'\\n'
-    COMPREPLY=( $( COMP_WORDS="$line" COMP_CWORD="$number" _VIRTOLL_COMPLETE=complete_bash "$1" 2>/dev/null ) )
+    mapfile -t COMPREPLY < <(
+        COMP_WORDS="$line" COMP_CWORD="$number" _VIRTOLL_COMPLETE=complete_bash "$1" 2>/dev/null
+    )
     COMPREPLY=( "${COMPREPLY[@]#"${typed%"${typed##*[:=]}"}"}" )
 }
 complete -o default -o nosort -F _virtoll_completion virtoll

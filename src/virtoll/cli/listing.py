@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from virtoll.cli.groups import Cli
 from virtoll.cli.output import Json, print_json, show, show_lines
 from virtoll.cli.plan import load
 from virtoll.errors import VirtollError
+from virtoll.units import timestamp
 
 app = Cli(help="List platforms, workloads, experiments, runs or figures.")
 
@@ -134,7 +135,7 @@ def _run_row(path: Path) -> dict[str, str]:
         "experiment": one.experiment,
         "state": one.state,
         "trials": f"{one.finished} of {one.planned}",
-        "created": datetime.fromtimestamp(one.created_ns / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "created": f"{timestamp(one.created_ns)}Z",
         "host": one.host,
     }
 

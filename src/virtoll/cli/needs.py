@@ -141,10 +141,11 @@ def _told(missing: Missing) -> Told:
 
 def file_text(document: Mapping[str, Any]) -> str:
     """The text of a file; where a name makes lines too long, or would steer a terminal, in more and plainer lines."""
-    import yaml
     from rich.cells import cell_len
 
-    usual = yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True, default_flow_style=None, width=_FOLDED)
+    from virtoll.runfolder.yaml_file import dump_yaml
+
+    usual = dump_yaml(dict(document), sort_keys=False, allow_unicode=True, default_flow_style=None, width=_FOLDED)
     if usual == printable(usual) and max(map(cell_len, usual.splitlines())) <= _MOST:
         return usual
-    return yaml.safe_dump(dict(document), sort_keys=False, default_flow_style=False, width=_EARLY)
+    return dump_yaml(dict(document), sort_keys=False, default_flow_style=False, width=_EARLY)

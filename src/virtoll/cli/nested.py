@@ -13,6 +13,7 @@ from virtoll.cli.groups import Cli
 from virtoll.cli.lab import check_lab
 from virtoll.cli.output import say, show_table
 from virtoll.errors import UsageError
+from virtoll.units import utc
 
 app = Cli(help="Emulated hypervisor hosts for trying a product by hand.")
 
@@ -96,12 +97,10 @@ def list_nested_hosts(as_json: Annotated[bool, typer.Option("--json", help="Prin
     if as_json:
         sys.stdout.write(json.dumps(rows, indent=2) + "\n")
         return
-    from datetime import UTC, datetime
-
     lines = []
     for row in rows:
         since = row.get("since")
-        words = datetime.fromtimestamp(float(str(since)), UTC).strftime("%Y-%m-%d %H:%M:%S UTC") if since else "-"
+        words = f"{utc(int(float(str(since)) * 1e9)):%Y-%m-%d %H:%M:%S} UTC" if since else "-"
         lines.append(
             {
                 "kind": row["kind"],

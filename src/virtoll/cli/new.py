@@ -181,18 +181,17 @@ def _label_of(stem: str) -> str:
 
 def _lines(name: str, question: str, platforms: Sequence[str], workloads: Sequence[str], blocks: int) -> Iterator[str]:
     """The file, line by line."""
-    import yaml
-
     from virtoll.experiment.schema import SCHEMA_FILE
     from virtoll.platforms import PLATFORMS
+    from virtoll.runfolder.yaml_file import dump_yaml
     from virtoll.workloads import WORKLOADS
 
     if not re.search(r"\s", str(SCHEMA_FILE)):  # editors end it at a space
         yield f"# yaml-language-server: $schema={SCHEMA_FILE}"
     yield "# 'virtoll plan' with this file says what will run and how long it takes; 'virtoll run' measures it."
     yield "# 'virtoll show platform NAME' and 'virtoll show workload NAME' have the keys of an entry."
-    yield f"name: {yaml.safe_dump(name).splitlines()[0]}"
-    yield from yaml.safe_dump({"question": question}, allow_unicode=True, width=_WIDTH).splitlines()
+    yield f"name: {dump_yaml(name).splitlines()[0]}"
+    yield from dump_yaml({"question": question}, allow_unicode=True, width=_WIDTH).splitlines()
     yield ""
     yield "# What is compared. An entry with keys is a mapping; a list of values makes a platform of each:"
     yield "#   - {platform: qemu-tcg, nic: [virtio-net, e1000]}"

@@ -59,6 +59,17 @@ Verbose = Annotated[
 ]
 
 
+def open_closed_streams() -> None:
+    """Let what was closed by who started this process (``>&-``) lead to nothing, so that no file gets its number."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            nothing = os.open(os.devnull, os.O_RDWR)
+            if nothing != number:
+                os.dup2(nothing, number)
+                os.close(nothing)
+            setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w", encoding="utf-8"))
+
+
 def log_to_stderr() -> None:
     """Show the debug log on the standard error, with times; its first line is the command itself."""
     import logging

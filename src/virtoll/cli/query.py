@@ -62,7 +62,7 @@ def query(
         _print_json(answer)
     elif as_csv:
         writer = csv.writer(_StandardOutput(), lineterminator="\n")
-        writer.writerow(answer.columns)
+        writer.writerow(map(no_formula, answer.columns))
         writer.writerows([no_formula(_text(value)) for value in row] for row in answer.rows())
     else:
         _show(answer)

@@ -136,11 +136,10 @@ def consolidation(
 
     The report has what each takes of the host's memory.
     """
-    import yaml
-
     from virtoll.campaign.preview import catalogue
     from virtoll.cli.shell import given_platform
     from virtoll.experiment.parse import parse_experiment
+    from virtoll.runfolder.yaml_file import dump_yaml
 
     document = {
         "name": "consolidation",
@@ -150,7 +149,7 @@ def consolidation(
         "guest": {"memory": guest_memory},
         "consolidation": {"memory": memory, "guests": limit},
     }
-    text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+    text = dump_yaml(document, sort_keys=False, allow_unicode=True)
     checked = parse_experiment(text, Path("virtoll consolidation"), catalogue())
     folder = new_folder(checked.name, into)
     _measure(checked, folder, ["in-lab-consolidation", text, str(folder)])

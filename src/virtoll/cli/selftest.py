@@ -76,19 +76,18 @@ def selftest(
 
 def _measured(name: str, folder: Path, *, short: bool) -> list[Finding]:
     """One check: its experiment as a file, its run beside it, and what its analysis shows."""
-    import yaml
-
     from virtoll.host.tuning import for_the_lab
     from virtoll.lab.launch import run_in_lab
     from virtoll.report import load_analysis
     from virtoll.runfolder.jsonlines import replace_text
+    from virtoll.runfolder.yaml_file import dump_yaml
     from virtoll.selftest.checks import findings
     from virtoll.selftest.experiments import EXPERIMENTS
 
     file, run = folder / f"{name}.yaml", folder / name
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        replace_text(file, yaml.safe_dump(EXPERIMENTS[name](short), sort_keys=False))
+        replace_text(file, dump_yaml(EXPERIMENTS[name](short), sort_keys=False))
     except OSError as error:
         raise StorageError(f"{file}: cannot be written ({error.strerror}); give another folder with --into") from error
     say_on_stderr(f"selftest: {name}")

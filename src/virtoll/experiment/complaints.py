@@ -64,11 +64,11 @@ class Gathered:
     @property
     def keys(self) -> frozenset[str]:
         """The keys at the top of the file in which something is wrong."""
-        return frozenset(str(place(one.key)[0]) for one in self.problems if one.key)
+        return frozenset(str(one.place[0]) for one in self.problems if one.place)
 
     def entries(self, key: str) -> frozenset[int] | None:
         """The numbers of the entries of a list, at the top of the file, that are wrong; None: the list itself is."""
-        places = [place(one.key) for one in self.problems if one.key]
+        places = [one.place for one in self.problems if one.place]
         if (key,) in places:
             return None
         return frozenset(int(parts[1]) for parts in places if parts[0] == key)
@@ -80,18 +80,23 @@ class Gathered:
 
 
 def place(key: str) -> Place:
-    """The parts of a key as it is written in complaints: ``platforms[1].nic``."""
+    """The parts of a key that is written as in complaints, ``platforms[1].nic``; never of one that a user wrote."""
     return tuple(int(number) if number else name for number, name in _PART.findall(key))
 
 
 def in_words(parts: Iterable[str | int]) -> str:
     """A key as it is written in complaints: ``platforms[1].nic``."""
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).lstrip(".")
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).removeprefix(".")
 
 
-def wrong(path: Path, key: str, said: str) -> UsageError:
-    """An error of one key; ``path``: the file as complaints name it."""
-    return UsageError.of([Problem(str(path), f"key '{key}': {said}", key)])
+def wrong(path: Path, key: str, said: str, *under: str | int) -> UsageError:
+    """An error of one key; ``path``: the file as complaints name it, ``under``: keys below it, as the user wrote them.
+
+    Such a key may be made of brackets and dots.
+    """
+    parts = (*place(key), *under)
+    named = in_words(parts)
+    return UsageError.of([Problem(str(path), f"key '{named}': {said}", named, place=parts)])
 
 
 def unknown_key(key: object, known: Iterable[str]) -> str:
@@ -112,14 +117,14 @@ def located(error: UsageError, text: YamlText, file: Path, size: str | None) -> 
 
 
 def _placed(problem: Problem, text: YamlText, file: Path, size: str | None) -> Problem:
-    parts = place(problem.key)
+    parts = problem.place
     inside = ("sizes", size or "", *parts)
     if size is not None and text.depth(inside) - 2 >= max(text.depth(parts), 1):
         parts = inside
     unknown = problem.said.startswith(f"key '{problem.key}': not known")
     part = f"size {size}" if size is not None and problem.file != str(file) else ""
     found = text.problem(parts, problem.said, problem.key, on_key=unknown, part=part)
-    return replace(found, file=str(file))
+    return replace(found, file=str(file), place=parts)
 
 
 def validated(model: type[Model], document: object, path: Path, where: str) -> Model:
@@ -141,15 +146,16 @@ def _problems(error: ValidationError, model: type[BaseModel], path: Path, where:
     for parts, errors in found.items():
         first = min(errors, key=lambda one: one["type"] not in _TELLING)
         field, owner = of[parts]
-        key = in_words((*place(where), *parts))
+        whole = (*place(where), *parts)
+        key = in_words(whole)
         if first["type"] == "missing":
             if any(other[:-1] == parts[:-1] and near(other[-1], [str(parts[-1])]) for other in unknown):
                 continue  # it is there, misspelt, and told as that
             if field is not None and field.description:
-                yield Problem(str(path), f"missing key '{key}': {field.description}", key)
+                yield Problem(str(path), f"missing key '{key}': {field.description}", key, place=whole)
                 continue
         said = _said(first, parts, field, owner)
-        yield Problem(str(path), f"key '{key}': {said}" if key else said, key)
+        yield Problem(str(path), f"key '{key}': {said}" if whole else said, key, place=whole)
 
 
 def _said(error: Any, parts: Place, field: FieldInfo | None, owner: type[BaseModel]) -> str:

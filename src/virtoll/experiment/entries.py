@@ -330,7 +330,7 @@ def combinations(given: dict[str, Any], model: type[Parameters], where: str, pat
     """All combinations of the parameters that are given as lists although the model wants one value: the factors."""
     for key, values in given.items():
         if values == []:
-            raise wrong(path, f"{where}.{key}", "the list is empty; give at least one value")
+            raise wrong(path, where, "the list is empty; give at least one value", key)
     factors = [
         [(key, value) for value in values]
         if isinstance(values, list) and not wants_list(model, key)

@@ -68,5 +68,5 @@ def _check(given: object, where: str, path: Path) -> None:
     gathered = Gathered()
     for key in given:
         if key not in SIZE_KEYS:
-            gathered.keep(wrong(path, f"{where}.{key}", unknown_key(key, SIZE_KEYS)))
+            gathered.keep(wrong(path, where, unknown_key(key, SIZE_KEYS), key))
     gathered.finish()

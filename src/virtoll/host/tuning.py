@@ -21,6 +21,7 @@ from virtoll.errors import UsageError
 from virtoll.host.readings import read_text
 from virtoll.host.settings import SETTINGS, TunedHost
 from virtoll.runfolder.jsonlines import replace_text, sync_directory
+from virtoll.runfolder.moments import as_moment
 from virtoll.system.locks import held
 from virtoll.system.private import NotPrivate, place_refusal, writers_refusal
 
@@ -261,7 +262,7 @@ def _parse(text: str, where: str) -> TuningRecord:
         for entry in entries:
             if entry.setting not in SETTINGS or not re.fullmatch(SETTINGS[entry.setting].places, entry.path):
                 raise ValueError(f"setting {entry.setting!r} does not write to {entry.path!r}")
-        return TuningRecord(document["boot_id"], document["since_realtime_ns"], entries)
+        return TuningRecord(document["boot_id"], as_moment(document["since_realtime_ns"]), entries)
     except (ValueError, KeyError, TypeError) as error:
         raise UsageError(
             f"{where}: cannot be read as the record of a tuning ({error}); look at it, put back what it says, remove it"

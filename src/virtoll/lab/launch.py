@@ -57,7 +57,10 @@ def inside_lab() -> str | None:
     The variable alone is not believed: guests and bridges that were made outside a lab would be the host's own.
     """
     lab_id = os.environ.get(LAB_VARIABLE)
-    first_process = Path("/proc/1/cmdline").read_bytes().split(b"\0")
+    try:
+        first_process = Path("/proc/1/cmdline").read_bytes().split(b"\0")
+    except OSError:  # a host's /proc may hide the processes of others (hidepid), and a lab's own does not
+        return None
     return lab_id if b"virtoll.lab.init" in first_process else None
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from virtoll.claims import Claim, Judged, Ratios, judge_claims, published_claims, then_and_now
-from virtoll.errors import RunFolderError, StorageError, UsageError, VirtollError
+from virtoll.errors import RunFolderError, StorageError, UsageError
 from virtoll.report import words
 from virtoll.report.advice import AdviceView, Adviser
 from virtoll.report.drawing import Drawer, Drawing
@@ -24,6 +24,7 @@ from virtoll.report.page import render_page
 from virtoll.report.page_files import write_page, write_tables
 from virtoll.report.renewal import renewed
 from virtoll.report.tables import csv_tables
+from virtoll.runfolder.damage import damage_told
 from virtoll.runfolder.looks import Looks
 from virtoll.runfolder.overview import state_now
 from virtoll.runfolder.plain import refuse_unplain
@@ -34,8 +35,6 @@ from virtoll.stats.analysis import Analysis, RunData, analyse
 from virtoll.stats.compare import LEVEL
 from virtoll.stats.foreseen import foreseen
 from virtoll.stats.looks import look
-
-_SAID = 200  # characters of an error's own words
 
 
 @dataclass(frozen=True)
@@ -125,33 +124,6 @@ def load_analysis(run_directory: Path) -> Analysis:
 
 
 @contextmanager
-def damage_told(run_directory: Path) -> Iterator[None]:
-    """RunFolderError for what fails of records that can be read one by one and make no sense together.
-
-    Where the digests tell it, they say why. A folder without them, or with digests that somebody made anew, may hold
-    anything.
-    """
-    try:
-        yield
-    except VirtollError:
-        raise
-    except Exception as error:
-        found = differences(run_directory)
-        if not found and isinstance(error, AssertionError):
-            raise  # a mistake of Virtoll's own
-        if not found:
-            said = " ".join(str(error).split())
-            raise RunFolderError(
-                f"{run_directory}: its records contradict each other ({type(error).__name__}: {said[:_SAID]}). Take a "
-                "copy that is whole, or report it as a defect of Virtoll if it wrote the folder so."
-            ) from error
-        raise RunFolderError(
-            f"{run_directory} is not as it was when the run ended: {'; '.join(found)}. Its records no longer agree "
-            "with each other: take a copy that is whole."
-        ) from error
-
-
-@contextmanager
 def _garbage_left() -> Iterator[None]:
     """Nothing is searched for garbage: of a million records none is, and searching took longer than reading them."""
     searched = gc.isenabled()
@@ -226,7 +198,7 @@ def build_report(
     if target.parent == run_directory:
         refuse_unplain(run_directory)
     with Drawer() as drawer:
-        with _garbage_left():
+        with _garbage_left(), damage_told(run_directory):
             analysis = analyse(load(run_directory))
             gc.freeze()  # what figures leave behind is searched for and freed; the records are no part of that search
         try:

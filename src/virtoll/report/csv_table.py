@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from virtoll.stats.intervals import Estimate
+from virtoll.units import printable
 
 Row = Sequence[Any]
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -46,11 +47,17 @@ def no_formula(cell: Any) -> Any:
     return f"'{cell}"
 
 
+def _harmless(cell: Any) -> Any:
+    """A cell that neither a spreadsheet computes nor a terminal obeys, on which somebody prints the file."""
+    found = no_formula(cell)
+    return printable(found) if isinstance(found, str) else found
+
+
 @dataclass(frozen=True)
 class CsvTable:
     """A file name without its ending, the column names, and rows as wide; None is an empty field.
 
-    As a file no cell is a formula (`no_formula`); for a program it is as it was.
+    As a file no cell is a formula (`no_formula`) or steers a terminal; for a program it is as it was.
     """
 
     name: str
@@ -70,8 +77,8 @@ class CsvTable:
 
     def _to(self, out: TextIO) -> None:
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(map(no_formula, self.header))
-        writer.writerows([no_formula(cell) for cell in row] for row in self.rows)
+        writer.writerow(map(_harmless, self.header))
+        writer.writerows(map(_harmless, row) for row in self.rows)
 
     def records(self) -> list[dict[str, Any]]:
         """The rows for a program, each as `record` gives it."""

@@ -6,6 +6,7 @@ page's, on white. Main types: `Drawer`, `Drawing`.
 
 import base64
 import json
+import resource
 import signal
 import subprocess
 import tempfile
@@ -75,7 +76,11 @@ class Drawer:
             reason = error.strerror or str(error)
             raise DrawingError(f"cannot start the process that draws: {reason}. Free what it lacks.") from error
         self._asking, self._hearing = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
-        self.rendered("practice", practice)
+        try:
+            self.rendered("practice", practice)
+        except RuntimeError as error:  # as Python says that no thread can be started
+            self.__exit__(None, None, None)
+            raise DrawingError(f"cannot start the threads that draw: {error}. {_memory_words()}") from error
 
     @property
     def pid(self) -> int:
@@ -145,8 +150,15 @@ class Drawer:
         said = self._complaints.read().decode(errors="replace").strip().rpartition("\n")[2]
         return DrawingError(
             f"figure {name} was not drawn: the process that draws {how}{f' ({said})' if said else ''}. Nothing was "
-            "written; see that the machine has memory left, and give the command again."
+            f"written. {_memory_words()}"
         )
+
+
+def _memory_words() -> str:
+    """What to do where memory may be missing: the library that draws reserves many GiB of addresses."""
+    if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+        return "The addresses of a process are limited here: end the limit ('ulimit -v unlimited') and try again."
+    return "See that the machine has memory left, and give the command again."
 
 
 def asked(

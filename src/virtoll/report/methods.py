@@ -37,7 +37,11 @@ class Methods:
     @property
     def citation(self) -> str:
         """Virtoll itself as a BibTeX entry, as CITATION.cff has it."""
-        fields = {"author": f"{{{AUTHORS}}}", "title": "Virtoll", "version": self.version}
+        fields = {
+            "author": f"{{{AUTHORS}}}",
+            "title": "Virtoll",
+            "version": units.printable(" ".join(self.version.split())),
+        }
         body = "".join(f"  {name} = {{{text}}},\n" for name, text in fields.items())
         return f"@software{{virtoll,\n{body}}}\n"
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 import yaml
 
 from virtoll import units
+from virtoll.runfolder.yaml_file import load_yaml
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.values import Task
 
@@ -130,7 +131,7 @@ def platforms_sentences(analysis: Analysis) -> Iterator[str]:
 def _asked(text: str) -> dict[str, set[str]]:
     """Which keys the experiment's own text sets of each platform; none where it is no YAML any more."""
     try:
-        left = [yaml.safe_load(text)]
+        left = [load_yaml(text)]
     except yaml.YAMLError:
         return {}
     found: dict[str, set[str]] = {}

@@ -31,6 +31,7 @@ from virtoll.runfolder.stand_ins import LEAST_LETTERS, StandIns, parts_of_host, 
 from virtoll.runfolder.store import APPENDED, RunFolder
 from virtoll.runfolder.sums import EXPLANATIONS, SUMS, differences, is_of_the_report, write_sums
 from virtoll.runfolder.taken_over import WRITER
+from virtoll.runfolder.yaml_file import dump_yaml, load_yaml
 
 LEFT_OUT: Final = "left out"
 _HOSTS: Final = frozenset({"ssh", "api", "server", "destination", "callback", "netns"})
@@ -155,10 +156,10 @@ class _Cleaner:
     def _yaml(self, text: str) -> str:
         """What an experiment's file says, without its comments; nothing of what is no YAML."""
         try:
-            said = yaml.safe_load(text)
+            said = load_yaml(text)
         except yaml.YAMLError:
             return ""
-        return yaml.safe_dump(self._value("", said), sort_keys=False, allow_unicode=True, width=100)
+        return dump_yaml(self._value("", said), sort_keys=False, allow_unicode=True, width=100)
 
     def _value(self, key: str, value: Any) -> Any:
         if isinstance(value, str):
@@ -192,7 +193,7 @@ def _known(folder: Path, run: RunFolder) -> dict[str, str]:
     manifest = _read(folder / "manifest.json")
     found: dict[str, str] = {}
     try:
-        experiment = yaml.safe_load(str(manifest["experiment"].get("text") or ""))
+        experiment = load_yaml(str(manifest["experiment"].get("text") or ""))
     except yaml.YAMLError:
         experiment = None
     beside = (manifest.get("testbed") or {}).get("neighbour")

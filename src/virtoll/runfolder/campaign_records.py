@@ -8,9 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 
 from virtoll.runfolder import free_form
+from virtoll.runfolder.moments import LAST_MOMENT_NS
+
+Moment = Annotated[int, Field(ge=0, le=LAST_MOMENT_NS)]
+"""A time of CLOCK_REALTIME in ns."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +24,7 @@ class CampaignRecord:
     campaign: str
     experiment: str
     blocks: int
-    created_realtime_ns: int
+    created_realtime_ns: Moment
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,7 @@ class MergedPart:
     run: str
     host: str
     blocks: tuple[int, ...]
-    created_realtime_ns: int
+    created_realtime_ns: Moment
     nodes: dict[str, str] | None = None
 
 

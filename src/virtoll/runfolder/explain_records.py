@@ -7,6 +7,7 @@ readings only, nothing subtracted. A counter that was not read is missing, with 
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from virtoll.runfolder.campaign_records import Moment
 from virtoll.runfolder.records import Caveat, Status
 
 
@@ -46,8 +47,8 @@ class ObservedTrial:
     boot: str | None
     status: Status
     reason: str | None
-    started_realtime_ns: int
-    ended_realtime_ns: int
+    started_realtime_ns: Moment
+    ended_realtime_ns: Moment
     jobs: int | None
     spans: tuple[CounterSpan, ...]
     uncounted: dict[str, str]

@@ -17,6 +17,8 @@ from typing import Final
 MOST_BYTES: Final = 512 << 20
 """Of a file that is read whole, such as a manifest, in which a trial takes some 400."""
 
+_GROWN_BYTES: Final = 1 << 20  # of a file that grows meanwhile, or of the kernel's, which has the size 0
+
 
 def open_file(path: Path) -> BufferedReader:
     """The file, to be read; ``OSError`` for what is none. Nothing is waited for."""
@@ -36,7 +38,11 @@ def open_file(path: Path) -> BufferedReader:
 def read_whole(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
     """All of a file; ``OSError`` where it has more than ``most_bytes``."""
     with open_file(path) as file:
-        data = file.read(most_bytes + 1) if os.fstat(file.fileno()).st_size <= most_bytes else None
+        size = os.fstat(file.fileno()).st_size
+        data = file.read(size + 1) if size <= most_bytes else None  # the memory for all of it is reserved first
+        while data is not None and size < len(data) <= most_bytes:  # it grows
+            size = len(data)
+            data += file.read(min(_GROWN_BYTES, most_bytes + 1 - size))
     if data is None or len(data) > most_bytes:
         raise OSError(errno.EFBIG, f"It is larger than {most_bytes >> 20} MiB", str(path))
     return data

@@ -16,10 +16,11 @@ from typing import Any
 
 from virtoll.errors import RunFolderError
 from virtoll.runfolder.jsonlines import MOST_LINE_BYTES, loads
+from virtoll.runfolder.moments import LAST_MOMENT_NS, as_moment
 from virtoll.runfolder.opened import open_file, read_whole
 from virtoll.runfolder.writer import is_written
 
-_CREATED = re.compile(rb'"created_realtime_ns": ?(\d+)')
+_CREATED = re.compile(rb'"created_realtime_ns": ?(\d+)[,\s}]')
 _NAME = re.compile(rb'"run": ?"([\w.-]+)"')
 _TRIAL = re.compile(rb'\{"trial": ?(\d+),')
 _HEAD_BYTES = 4096
@@ -52,7 +53,7 @@ def overview(folder: Path) -> Overview:
             state=state_now(folder),
             finished=_finished(folder / "trials.jsonl"),
             planned=len(manifest["plan"]["trials"]),
-            created_ns=int(manifest["created_realtime_ns"]),
+            created_ns=as_moment(manifest["created_realtime_ns"]),
             host=str(manifest["host"]["fingerprint"])[:12],
         )
     except (KeyError, TypeError, ValueError) as error:
@@ -78,7 +79,7 @@ def head(folder: Path) -> Head:
             run=str(manifest["run"]),
             experiment=str(manifest["experiment"]["name"]),
             state=state_now(folder),
-            created_ns=int(manifest["created_realtime_ns"]),
+            created_ns=as_moment(manifest["created_realtime_ns"]),
             host={"fingerprint": manifest["host"]["fingerprint"], **manifest["host"]},
         )
     except (KeyError, TypeError, ValueError) as error:
@@ -101,7 +102,7 @@ def created_ns(folder: Path) -> int:
             found = _CREATED.search(file.read(_HEAD_BYTES))
     except OSError:
         return 0
-    return int(found[1]) if found else 0
+    return int(found[1]) if found and int(found[1]) <= LAST_MOMENT_NS else 0
 
 
 def run_name(folder: Path) -> str:

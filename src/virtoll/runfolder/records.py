@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, AliasChoices, Field
 
 from virtoll.runfolder import free_form
-from virtoll.runfolder.campaign_records import HostRecord, MergedRecord, PartRecord
+from virtoll.runfolder.campaign_records import HostRecord, MergedRecord, Moment, PartRecord
 from virtoll.runfolder.conditions import Condition, NeighbourRecord
 from virtoll.runfolder.guest_records import AgentClock, Forwarding, HostCpu, HostProcess, LimitsSeen
 from virtoll.runfolder.observer_records import ObserverCost
@@ -104,7 +104,7 @@ class ExtensionRecord:
     """That blocks were added to a finished run: how many it had before, when, and by which command."""
 
     blocks: int
-    realtime_ns: int
+    realtime_ns: Moment
     command: tuple[str, ...]
 
 
@@ -139,7 +139,7 @@ class Manifest:
 
     format: int
     run: str
-    created_realtime_ns: int
+    created_realtime_ns: Moment
     virtoll: str
     experiment: Annotated[dict[str, Any], AfterValidator(free_form.experiment)]
     command: tuple[str, ...]
@@ -312,8 +312,8 @@ class TrialRecord(Answered):
     attempt: int
     status: Status
     reason: str | None
-    started_realtime_ns: int | None
-    ended_realtime_ns: int | None
+    started_realtime_ns: Moment | None
+    ended_realtime_ns: Moment | None
     clock: Clock | None
     result: dict[str, Any] | None
     check: Check | None
@@ -392,7 +392,7 @@ class BootRecord:
 class CommandRecord:
     """One command line that was executed; `exit` None: it did not end."""
 
-    realtime_ns: int
+    realtime_ns: Moment
     role: str
     argv: tuple[str, ...]
     exit: int | None
@@ -419,7 +419,7 @@ class FitnessRecord(Slotted):
     """The host's state between trials; counters are cumulative since the host's boot."""
 
     monotonic_ns: int
-    realtime_ns: int
+    realtime_ns: Moment
     after_trial: int | None
     steal_ns: int | None
     busy_ns: int | None

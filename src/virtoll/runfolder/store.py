@@ -27,6 +27,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from virtoll.errors import RunFolderError, StorageError
 from virtoll.runfolder import jsonlines
+from virtoll.runfolder.damage import note_read
 from virtoll.runfolder.opened import MOST_BYTES, read_whole
 from virtoll.runfolder.sums import EXPLANATIONS, remove_sums, write_sums
 
@@ -202,6 +203,7 @@ class RunFolder:
         if manifest.frame_sizes is None:
             manifest = _parse(Manifest, _with_fcs(data), where)
         _refuse_unknown_platforms(manifest, where)
+        note_read(path)
         return cls(path, manifest)
 
     def extend(self, manifest: Manifest) -> RunFolder:

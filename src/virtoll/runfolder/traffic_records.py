@@ -5,10 +5,11 @@ lives here.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
+from virtoll.runfolder.campaign_records import Moment
 from virtoll.runfolder.parameters import Parameters
 from virtoll.runfolder.slotted import Slotted
 
@@ -259,7 +260,7 @@ class Point(Answered):
     """
 
     intended_rate_frames_per_second: float | None
-    duration_ns: int
+    duration_ns: Annotated[int, Field(gt=0)]
     frame_size_bytes: int
     backend: str
     sources: tuple[SourceCounts, ...]
@@ -290,7 +291,7 @@ class CalibrationRecord(Answered):
     """
 
     when: Literal["start", "end"]
-    realtime_ns: int
+    realtime_ns: Moment
     parameters: Parameters
     status: Literal["ok", "failed"]
     reason: str | None

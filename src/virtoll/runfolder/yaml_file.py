@@ -1,6 +1,8 @@
 """From the text of a user's YAML file to what it says, or to one sentence with the line that is wrong.
 
-PyYAML alone takes the last of two keys that are alike, raises other errors than its own for a scalar that is none of
+Words are read as YAML 1.2 does (its core schema, section 10.3.2), and not as PyYAML by YAML 1.1: `yes` and `2026-11-27`
+are texts, `1:30:00` is no number of seconds, `010` is ten, `1e3` a number. PyYAML also takes the last of two keys that
+are alike, raises other errors than its own for a scalar that is none of
 its tag, and builds what a few aliases of aliases stand for. Nothing here knows what the file is about: experiments
 and claims are read so, by rooms that import nothing else in common.
 """
@@ -39,6 +41,54 @@ _SAID: Final = {
     "could not determine a constructor": "a tag (!) is not known; take it out, or put the text in quotes",
 }
 
+_TAG: Final = "tag:yaml.org,2002:"
+_CORE: Final = {  # by tag: how a word begins, and what it is
+    "null": ("~nN", r"~|null|Null|NULL|"),
+    "bool": ("tTfF", r"true|True|TRUE|false|False|FALSE"),
+    "int": ("-+0123456789", r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+"),
+    "float": (
+        "-+.0123456789",
+        r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
+    ),
+    "merge": ("<", r"<<"),
+}
+
+
+class _Loader(yaml.SafeLoader):
+    """PyYAML's, with the words of the core schema."""
+
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - as PyYAML looks for it
+
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        """A leading 0 does not make it octal."""
+        word = self.construct_scalar(node)
+        return int(word, 0 if word[:2] in ("0o", "0x") else 10)
+
+
+class _Dumper(yaml.SafeDumper):
+    """PyYAML's, which also quotes a text that is something else by the core schema."""
+
+    yaml_implicit_resolvers: dict[str, Any] = {  # noqa: RUF012 - as above
+        letter: list(known) for letter, known in yaml.SafeDumper.yaml_implicit_resolvers.items()
+    }
+
+
+for _name, (_letters, _pattern) in _CORE.items():
+    for _kind in (_Loader, _Dumper):
+        _first = [*_letters, *([""] if _name == "null" else [])]
+        _kind.add_implicit_resolver(f"{_TAG}{_name}", re.compile(rf"(?:{_pattern})\Z"), _first)
+_Loader.add_constructor(f"{_TAG}int", _Loader.construct_yaml_int)
+
+
+def load_yaml(text: str) -> Any:
+    """What a text says that was read before; ``yaml.YAMLError``."""
+    return yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe one
+
+
+def dump_yaml(value: Any, **style: Any) -> str:
+    """A value as text, which says the same when it is read here or by YAML 1.1; ``style`` as of ``yaml.dump``."""
+    return str(yaml.dump(value, Dumper=_Dumper, **style))
+
 
 def read_text(path: Path) -> str:
     """The text of a file; `UsageError` where it cannot be read, is not UTF-8, or has more than `MOST_BYTES`."""
@@ -67,7 +117,7 @@ def read_yaml(text: str, name: str) -> YamlText:
     """As `parse_yaml`, with where each key stands; a key that is there twice is told by ``twice``."""
     whole = _Lines(text, name)
     try:
-        loader = yaml.SafeLoader(text)
+        loader = _Loader(text)
         node = loader.get_single_node()
         if node is None:
             return YamlText(whole, None, None, ())

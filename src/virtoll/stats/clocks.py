@@ -158,9 +158,13 @@ def _slope(readings: Sequence[ClockReading]) -> tuple[ClockSlope | None, str]:
         return None, f"the durations are alike; a slope needs some that are {LEAST_SPREAD:g} times as long as others"
     taken = readings[:: math.ceil(len(readings) / _MOST_READINGS)]
     differences = [reading.guest_ns - reading.outside_ns for reading in taken]
+    if len({reading.guest_ns for reading in taken}) < 2:
+        return None, "the durations on the guest's clock are all the same"
     # Over the guest's durations: the outside ones have the marks' noise, with the other sign than the differences, so
     # that trials of one length would pull the slope towards -1.
     slope, marks_ns, *interval = theil_sen(differences, [reading.guest_ns for reading in taken])
+    if any(one >= 1 for one in (slope, *interval)):
+        return None, "the guest's clock runs on where the outside clock stands still: they do not go together"
     rate, low, high = (one / (1 - one) for one in (slope, *interval))  # of the outside durations
     return ClockSlope(rate, low, high, marks_ns), ""
 

@@ -166,7 +166,7 @@ def pace_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[Pac
 def _pace_row(task: Task, backend: str, target: float, own: Sequence[SourceCounts]) -> PaceRow:
     held = [source for source in own if source.unsent_frames == 0]
     rates = [rate for rate in map(achieved_rate, held) if rate is not None]
-    errors = [rate / target - 1 for rate in rates]
+    errors = [rate / target - 1 for rate in rates] if target else []
     gaps = [source.gap_ns for source in held if source.gap_ns is not None]
     uneven = [gap.coefficient_of_variation for gap in gaps if gap.coefficient_of_variation is not None]
     intended = sum(source.intended_frames for source in own)

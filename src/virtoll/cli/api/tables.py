@@ -89,8 +89,9 @@ def load_all(*places: str | Path) -> Runs:
 
 def table_of(folder: Path, name: TableName, as_: Kind) -> Any:
     """A table of one run; errors as of ``Runs.table``, and ``RunFolderError`` where the run cannot be read."""
-    from virtoll.report.build import damage_told, load
+    from virtoll.report.build import load
     from virtoll.report.dataset.arrow import arrow_tables, as_kind, known_table
+    from virtoll.runfolder.damage import damage_told
 
     known_table(name)
     with damage_told(folder):

@@ -39,6 +39,11 @@ def package(name: Package, what_for: str) -> Any:
         if error.name != name:
             raise
         raise UsageError(f"{what_for} needs {name}, which is not installed; {remedy_for('data')}") from None
+    except ImportError as error:  # of a library that is there, as without memory for it
+        said = " ".join(str(error).split())
+        raise UsageError(
+            f"{what_for} needs {name}, which cannot be loaded ({said}); see that memory is left, or install it again"
+        ) from error
 
 
 def schema_of(table: str) -> pa.Schema:

@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from virtoll.errors import RunFolderError, StorageError
-from virtoll.report.build import damage_told, load
+from virtoll.report.build import load
 from virtoll.report.dataset.arrow import arrow_tables, write_parquet
 from virtoll.report.dataset.tables import TABLES, VERSION
+from virtoll.runfolder.damage import damage_told
 from virtoll.runfolder.jsonlines import sync_directory
 from virtoll.runfolder.sums import SUMS, differences
 from virtoll.runfolder.under_way import under_way

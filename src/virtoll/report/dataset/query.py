@@ -88,8 +88,8 @@ def query(sql: str, sources: Sources) -> Answer:
         reads = _reads(duckdb.extract_statements(sql), duckdb)
     if not reads:
         raise UsageError('SQL: give one statement that reads, such as "select platform, value from samples"')
-    connection = duckdb.connect(":memory:", config=_SETTINGS)
     with _told():
+        connection = duckdb.connect(":memory:", config=_SETTINGS)
         _prepare(connection, sources)
     return Answer(connection, sql)
 
@@ -163,6 +163,8 @@ def _told() -> Iterator[None]:
     duckdb = package("duckdb", "a query")
     try:
         yield
+    except (duckdb.OutOfMemoryException, MemoryError):
+        raise UsageError("SQL: this needs more memory than a query may take; ask for fewer rows or columns") from None
     except duckdb.Error as error:
         lines = [line.strip() for line in str(error).partition("\n\nLINE ")[0].splitlines() if line.strip()]
         said = re.sub(r"\s+", " ", "; ".join(line.rstrip(".!") for line in lines))

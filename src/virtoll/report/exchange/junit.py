@@ -6,7 +6,6 @@ each metric that the plan asks is a test case, skipped where it has no result.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from xml.etree import ElementTree as ET
 
 from virtoll import units
@@ -39,8 +38,7 @@ def junit(given: Exchanged) -> str:
     root = ET.Element("testsuites", {"name": "virtoll", **counts})
     suite = ET.SubElement(root, "testsuite", {"name": _name(given), **counts})
     suite.set("skipped", str(sum(case.outcome == "skipped" for case in cases)))
-    begun = datetime.fromtimestamp(manifest.created_realtime_ns / 1e9, tz=UTC)
-    suite.set("timestamp", begun.strftime("%Y-%m-%dT%H:%M:%S"))
+    suite.set("timestamp", units.timestamp(manifest.created_realtime_ns))
     properties = ET.SubElement(suite, "properties")
     for key, value in _properties(given):
         ET.SubElement(properties, "property", {"name": key, "value": one_line(value)})
