@@ -86,7 +86,7 @@ class Directory:
             text = _MARK.format(reached=str(place.reached), name=name.replace("/", "."))
             (here / name).write_text(text, encoding="utf-8")
         place.give(here, place.users.attacker)
-        interrupted = self.command in ("resume", "explain")
+        interrupted = self.command == "resume"
         original = self.originals.interrupted if interrupted else self.originals.finished
         run = Path(shutil.copytree(original, place.runs / "run"))
         place.give(place.runs, place.users.victim)
@@ -95,27 +95,30 @@ class Directory:
         return Command(COMMANDS[self.command](run, place), changed=variables, where=here, own_start=named)
 
 
-def _attack(directory: Directory) -> Attack:
+def _attack(directory: Directory, *, short: bool = False) -> Attack:
     words = f"{', '.join(directory.files)}; {directory.variables or 'no variable'}; {directory.command}"
     row = f"current directory: {directory.command}"
-    return Attack(row, words, directory.make, slow=directory.command == "doctor")
+    return Attack(row, words, directory.make, short=short, slow=directory.command == "doctor")
 
 
 def known(originals: Originals) -> list[Attack]:
     """The attacks that were found by hand."""
     cases = (
-        ("virtoll/__init__.py", "", "run"),
-        ("json.py", "", "run"),
-        ("json.py", "", "resume"),
-        ("types.py", "", "extend"),
-        ("signal.py", "", "explain"),
-        ("json.py", "PYTHONPATH of two empty entries", "run"),
-        ("sitecustomize.py", "PYTHONPATH relative", "run"),
-        ("json.py", "", "clean"),
-        ("json.py", "", "report"),
-        ("json.py", "", "doctor"),
+        ("virtoll/__init__.py", "", "run", True),
+        ("json.py", "", "run", False),
+        ("json.py", "", "resume", False),
+        ("types.py", "", "extend", False),
+        ("signal.py", "", "explain", True),
+        ("json.py", "PYTHONPATH of two empty entries", "run", True),
+        ("sitecustomize.py", "PYTHONPATH relative", "run", False),
+        ("json.py", "", "clean", False),
+        ("json.py", "", "report", False),
+        ("json.py", "", "doctor", False),
     )
-    return [_attack(Directory(originals, (file,), variables, command)) for file, variables, command in cases]
+    return [
+        _attack(Directory(originals, (file,), variables, command), short=short)
+        for file, variables, command, short in cases
+    ]
 
 
 def drawn(originals: Originals, dice: random.Random) -> Attack:

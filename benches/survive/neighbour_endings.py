@@ -38,7 +38,8 @@ class Command:
     ``changed``: variables of its environment, None to remove one. ``free``: what the command may change. ``kept``:
     links that must stay, and where each leads. ``own_start``: its first process executes the attacker's Python by a
     variable of the victim's before Virtoll's first line, so only what other processes execute counts. ``holder``: a
-    process of the attacker's that holds locks; the command may wait for it if it says so by its number.
+    process of the attacker's that holds locks; the command may wait for it if it says so by its number. ``harmless``:
+    nothing hostile is there, so the command must end with 0.
     """
 
     arguments: tuple[str, ...] = ()
@@ -49,6 +50,7 @@ class Command:
     kept: Mapping[Path, str] = field(default_factory=dict)
     own_start: bool = False
     holder: subprocess.Popen[bytes] | None = None
+    harmless: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,16 +76,17 @@ class Ending:
 class Attack:
     """One way to attack: ``make`` makes it in a place and returns what the victim then starts.
 
-    ``row``: of the table. ``two``: it needs an attacker who is another user. ``slow``: only the long form tries it.
-    ``root``: the victim must be root.
+    ``row``: of the table. ``two``: it needs an attacker who is another user. ``root``: the victim must be root.
+    ``short``: the short form has it too. ``slow``: its command takes longer than others.
     """
 
     row: str
     words: str
     make: Callable[[Place, random.Random], Command]
     two: bool = False
-    slow: bool = False
     root: bool = False
+    short: bool = False
+    slow: bool = False
 
 
 def carried_out(place: Place, command: Command, seconds: float) -> Ending:
@@ -242,6 +245,8 @@ def complaints(ending: Ending) -> list[str]:
         found.append(f"words: {len(sentences(ending.err))} sentences with exit code 2")
     elif ending.code == 1 and not told.strip():
         found.append("words: exit code 1 without a word")
+    if ending.command.harmless and ending.code != 0:
+        found.append("words: nothing hostile was there, and it did not end with 0")
     if holder is not None and ending.code == 2 and not named:
         found.append("words: refused, and does not say which process holds the lock")
     return found

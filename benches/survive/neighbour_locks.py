@@ -28,8 +28,11 @@ for name in sys.argv[1:]:
             descriptor = os.open(name, flags)
         except OSError:
             continue
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        held.append(name)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:  # by another of its names
+            break
+        held.append(descriptor)
         break
 print(len(held), flush=True)
 sys.stdin.read()
@@ -45,7 +48,7 @@ def _holder(place: Place) -> subprocess.Popen[bytes]:
     process = subprocess.Popen(
         [*become, sys.executable, "-I", "-c", _HOLDER, *paths], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/"
     )
-    if process.stdout is not None and int(process.stdout.readline()) == 0:
+    if process.stdout is not None and int(process.stdout.readline() or 0) == 0:
         process.kill()
         raise RuntimeError(f"user {user} could lock nothing below {place.home}")
     return process
@@ -54,7 +57,7 @@ def _holder(place: Place) -> subprocess.Popen[bytes]:
 def _state(place: Place) -> None:
     """A state folder as an earlier Virtoll left it, with the record of a lab that is dead."""
     record = place.folder(place.home / "state" / "labs" / LAB, place.users.victim, 0o755)
-    (record / "lock").touch()
+    (record / "lock").touch(mode=0o600)
     place.give(place.home / "state", place.users.victim)
 
 
@@ -93,6 +96,7 @@ CASES: Final[Mapping[str, tuple[Callable[[Place], None], Callable[[Place], tuple
     "cache, clean --cache": (_cache, lambda _place: ("clean", "--cache")),
 }
 """What is there, and what the victim starts."""
+SHORT: Final = ("state folder, run", "run folder, resume")
 
 
 def attacks(originals: Originals) -> list[Attack]:
@@ -109,6 +113,6 @@ def attacks(originals: Originals) -> list[Attack]:
             process = _holder(place)
             return Command(started, holder=process)
 
-        return Attack(f"lock: {name}", "all that the attacker may open is locked", make, two=True)
+        return Attack(f"lock: {name}", "all that the attacker may open is locked", make, two=True, short=name in SHORT)
 
-    return [*map(attack, CASES), replace(attack("state folder, run"), root=True)]
+    return [*map(attack, CASES), replace(attack("state folder, run"), root=True, short=False)]

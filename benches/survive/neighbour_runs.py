@@ -1,11 +1,12 @@
 """Hostile run folders: entries of a run that are links, other users' files, pipes, devices, odd names or holes.
 
 Tables: ``ENTRIES`` (what is replaced), ``TRICKS`` (by what) and ``COMMANDS`` (what the victim starts then). Each case
-copies one of ``Originals``, which Virtoll itself makes. Main functions: ``made``, ``known`` and ``drawn``.
+copies one of ``Originals``, which Virtoll itself makes. Main functions: ``known`` and ``drawn``.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import random
@@ -47,41 +48,56 @@ _SECONDS: Final = 120.0
 
 @dataclass(frozen=True)
 class Originals:
-    """Runs: a finished one, an interrupted one, the parts of a campaign and what was merged."""
+    """Runs that Virtoll makes in a place when a case copies the first; ``RuntimeError`` if it does not.
 
-    finished: Path
-    interrupted: Path
-    campaign: Path
-    merged: Path
+    A finished one, an interrupted one, the parts of a campaign and what was merged of them.
+    """
 
+    place: Place
 
-def made(place: Place) -> Originals:
-    """Have Virtoll make the runs that the cases copy; ``RuntimeError`` if it does not."""
-    file, runs = str(experiment(place)), place.runs
-    finished, campaign, merged = runs / "finished", runs / "campaign", runs / "merged"
-    _done(place, "run", file, "--into", str(finished), "--quiet")
-    for block in ("1", "2"):
-        _done(place, "campaign", "block", file, "--block", block, "--into", str(campaign), "--quiet")
-    _done(place, "campaign", "merge", str(campaign), "--into", str(merged))
-    interrupted = Path(shutil.copytree(finished, runs / "interrupted"))
-    (interrupted / "SHA256SUMS").unlink()
-    shutil.rmtree(interrupted / "report")
-    lines = (interrupted / "trials.jsonl").read_bytes().splitlines(keepends=True)
-    (interrupted / "trials.jsonl").write_bytes(b"".join(lines[:-1]))
-    state = {"state": "interrupted", "reason": "stopped by the user (SIGINT)"}
-    (interrupted / "state.json").write_text(json.dumps(state, indent=1), encoding="utf-8")
-    again = Path(shutil.copytree(interrupted, runs / "again"))
-    place.give(runs, place.users.victim)
-    _done(place, "resume", str(again), "--quiet")
-    if (again / "trials.jsonl").read_bytes().count(b"\n") != len(lines):
-        raise RuntimeError(f"'virtoll resume' did not complete {again}")
-    return Originals(finished, interrupted, campaign, merged)
+    @functools.cached_property
+    def finished(self) -> Path:
+        """It with its report."""
+        return self._made(
+            "finished", "run", str(experiment(self.place)), "--into", str(self.place.runs / "finished"), "-q"
+        )
 
+    @property
+    def cache(self) -> Path:
+        """The cache in which they were made: with the image that a small guest needs."""
+        return self.place.home / "cache"
 
-def _done(place: Place, *arguments: str) -> None:
-    ending = carried_out(place, Command(arguments), _SECONDS)
-    if ending.code != 0 or ending.differences:
-        raise RuntimeError(f"{ending.words()}\n{ending.differences}")
+    @functools.cached_property
+    def interrupted(self) -> Path:
+        """It without its last trial, and as an interrupt leaves it."""
+        run = Path(shutil.copytree(self.finished, self.place.runs / "interrupted"))
+        (run / "SHA256SUMS").unlink()
+        shutil.rmtree(run / "report")
+        lines = (run / "trials.jsonl").read_bytes().splitlines(keepends=True)
+        (run / "trials.jsonl").write_bytes(b"".join(lines[:-1]))
+        state = {"state": "interrupted", "reason": "stopped by the user (SIGINT)"}
+        (run / "state.json").write_text(json.dumps(state, indent=1), encoding="utf-8")
+        return run
+
+    @functools.cached_property
+    def campaign(self) -> Path:
+        """The folder of its parts."""
+        into = str(self.place.runs / "campaign")
+        for block in ("1", "2"):
+            words = ("campaign", "block", str(experiment(self.place)), "--block", block, "--into", into, "--quiet")
+            folder = self._made("campaign", *words)
+        return folder
+
+    @functools.cached_property
+    def merged(self) -> Path:
+        """One run of these."""
+        return self._made("merged", "campaign", "merge", str(self.campaign), "--into", str(self.place.runs / "merged"))
+
+    def _made(self, name: str, *arguments: str) -> Path:
+        ending = carried_out(self.place, Command(arguments), _SECONDS)
+        if ending.code != 0 or ending.differences:
+            raise RuntimeError(f"{ending.words()}\n{ending.differences}")
+        return self.place.runs / name
 
 
 Trick = Callable[[Path, str, Place, random.Random], None]
@@ -190,9 +206,14 @@ class Hostile:
     mode: int | None = None
     odd_names: tuple[str, ...] = ()
 
+    @property
+    def harmless(self) -> bool:
+        """Whether nothing was done to it."""
+        return not self.replaced and self.command in WRITERS
+
     def make(self, place: Place, dice: random.Random) -> Command:
         """Make it."""
-        shutil.copytree(self.originals.finished, place.precious / "other")
+        shutil.copytree(self._original, place.precious / "other")
         place.give(place.precious, place.users.victim)
         shutil.copytree(self.originals.finished, place.runs / "whole")
         run = self._copied(place)
@@ -210,7 +231,11 @@ class Hostile:
         links = {path: str(path.readlink()) for path in run.rglob("*") if path.is_symlink()}
         kept = {path: target for path, target in links.items() if not path.name.endswith(SCRATCH)}
         kept = {path: target for path, target in kept.items() if not path.name.startswith(".report.new-")}
-        return Command(COMMANDS[self.command](run, place), free=(place.runs,), kept=kept)
+        return Command(COMMANDS[self.command](run, place), free=(place.runs,), kept=kept, harmless=self.harmless)
+
+    @property
+    def _original(self) -> Path:
+        return self.originals.interrupted if self.interrupted else self.originals.finished
 
     def _copied(self, place: Place) -> Path:
         if self.command == "merge":
@@ -219,8 +244,7 @@ class Hostile:
         if self.command == "merge again":
             shutil.copytree(self.originals.campaign, place.runs / "campaign")
             return Path(shutil.copytree(self.originals.merged, place.runs / "merged"))
-        original = self.originals.interrupted if self.interrupted else self.originals.finished
-        return Path(shutil.copytree(original, place.runs / "run"))
+        return Path(shutil.copytree(self._original, place.runs / "run"))
 
 
 def _plain(run: Path) -> list[Path]:
@@ -241,37 +265,46 @@ def _replace(run: Path, entry: str, trick: str, place: Place, dice: random.Rando
     TRICKS[trick](path, entry, place, dice)
 
 
-def _attack(hostile: Hostile) -> Attack:
+def _attack(hostile: Hostile, *, short: bool = False) -> Attack:
     replaced = ", ".join(f"{entry}: {trick}" for entry, trick in hostile.replaced)
     state = "interrupted" if hostile.interrupted else "finished"
     names = f", also {hostile.odd_names!r}" if hostile.odd_names else ""
     whose = ", the attacker's" if hostile.theirs else ""
     mode = f", mode {hostile.mode:04o}" if hostile.mode is not None else ""
-    return Attack(
-        f"run folder: {hostile.command}", f"{state}{whose}{mode}: {replaced}{names}", hostile.make, two=hostile.theirs
-    )
+    words = f"{state}{whose}{mode}: {replaced or 'nothing replaced'}{names}"
+    row = "nothing hostile" if hostile.harmless else f"run folder: {hostile.command}"
+    return Attack(row, words, hostile.make, two=hostile.theirs, short=short)
+
+
+_SAME: Final = "link to the same of another run"
+_KNOWN: Final = (
+    ("resume", ".writer", "link", True),
+    ("extend", ".writer", "link", False),
+    ("resume", ".writer", "hard link", False),
+    ("resume", "SHA256SUMS.new", "link", True),
+    ("extend", "manifest.json.new", "link", False),
+    ("extend", "state.json.new", "link to nothing", False),
+    ("report", "report", "link", True),
+    ("report", "report/index.html", "hard link", False),
+    ("explain", "explain", _SAME, True),
+    ("explain", ".writer", "link to nothing", False),
+    ("merge again", ".writer", "link", False),
+    ("pack into a link", "evidence/x", "file", False),
+)
+"""Commands that write, entry, trick, and whether the short form has it."""
 
 
 def known(originals: Originals) -> list[Attack]:
-    """The attacks that were found by hand, and the nearest to them."""
-    finished = (
-        ("resume", ".writer", "link"),
-        ("extend", ".writer", "link"),
-        ("resume", ".writer", "hard link"),
-        ("resume", "SHA256SUMS.new", "link"),
-        ("extend", "manifest.json.new", "link"),
-        ("extend", "state.json.new", "link to nothing"),
-        ("report", "report", "link"),
-        ("report", "report/index.html", "hard link"),
-        ("explain", "explain", "link to the same of another run"),
-        ("explain", ".writer", "link to nothing"),
-        ("merge again", ".writer", "link"),
-    )
-    attacks = [Hostile(originals, command, ((entry, trick),)) for command, entry, trick in finished]
-    same = "link to the same of another run"
-    attacks += [Hostile(originals, "resume", (("trials.jsonl", same), ("evidence", same)), interrupted=True)]
-    attacks += [Hostile(originals, "pack into a link", ())]
-    return [_attack(one) for one in attacks]
+    """The attacks that were found by hand, and the nearest to them; first runs to which nothing was done."""
+    attacks = [_attack(Hostile(originals, command, ()), short=command == "report") for command in WRITERS]
+    attacks += [_attack(Hostile(originals, "resume", (), interrupted=True), short=True)]
+    for command, entry, trick, short in _KNOWN:
+        attacks.append(_attack(Hostile(originals, command, ((entry, trick),)), short=short))
+    for entry in ("trials.jsonl", "evidence", "boots.jsonl"):
+        attacks.append(
+            _attack(Hostile(originals, "resume", ((entry, _SAME),), interrupted=True), short=entry == "trials.jsonl")
+        )
+    return attacks
 
 
 def checked(originals: Originals) -> Attack:

@@ -286,7 +286,7 @@ def _unusable(state: str, command: str) -> Attack:
         free = (place.home / "here",) if not path.startswith("/") else ()
         return Command(_arguments(place, command), changed={"VIRTOLL_STATE": path}, free=free)
 
-    return Attack("state folder that cannot be made", f"VIRTOLL_STATE={state[:20]!r}, {command}", make)
+    return Attack("state folder that cannot be made", f"VIRTOLL_STATE={state[:20]!r}, {command}", make, short=True)
 
 
 def _nobody(place: Place, _dice: random.Random) -> Command:
@@ -303,14 +303,13 @@ def _nobody(place: Place, _dice: random.Random) -> Command:
     return Command(("doctor",), changed=changed)
 
 
-def _attack(state: State, row: str = "") -> Attack:
+def _attack(state: State) -> Attack:
     hostile, mode = MAKERS[state.maker]
-    if not row:
-        whose = "another user's" if hostile else "the victim's, hostile records" if mode == 0o700 else "open to others"
-        row = f"state folder: {'a link' if state.links else whose}"
+    whose = "another user's" if hostile else "the victim's, hostile records" if mode == 0o700 else "open to others"
+    row = f"state folder: {'a link' if state.links else whose}"
     files = ", ".join(f"{name}: {shape}" for name, shape in state.files.items())
     words = f"{state.where}, {state.maker}, {state.records!r} ({files}) {state.links}; {state.command}"
-    return Attack(row, words, state.make, two=hostile, slow=state.command == "doctor")
+    return Attack(row, words, state.make, two=hostile, short=True, slow=state.command == "doctor")
 
 
 def known() -> list[Attack]:
@@ -323,7 +322,7 @@ def known() -> list[Attack]:
     for file in notes:
         states += [State("VIRTOLL_STATE", maker, "clean", files={file: "first lines"}) for maker in (theirs, mine)]
     states += [State("VIRTOLL_STATE", theirs, "clean", files={"lock": "link to nothing"})]
-    states += [State("VIRTOLL_STATE", mine, "clean", links=link) for link in LINKS]
+    states += [State("VIRTOLL_STATE", mine, "clean", files=programs, links=link) for link in LINKS]
     doctor = Attack("doctor as nobody", "root's doctor", _nobody, two=True, slow=True, root=True)
     return [*map(_attack, states), _unusable("/proc/x", "run"), doctor]
 

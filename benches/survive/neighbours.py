@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import os
 import random
 import subprocess
@@ -73,6 +74,7 @@ def why_alone() -> str | None:
     return None if os.geteuid() == 0 else "needs root, to be two other users"
 
 
+@functools.cache
 def why_root_alone() -> str | None:
     """Why only root can be the victim; None if an ordinary user can."""
     if (why := why_alone()) is not None:
@@ -114,7 +116,8 @@ def attacks(asked: argparse.Namespace, originals: Originals) -> Iterator[tuple[A
     """The attacks of a campaign, each with the dice that make it."""
     for part in asked.part:
         for number, attack in enumerate(KNOWN[part](originals)):
-            yield attack, random.Random(f"{asked.seed} {part} {number}")
+            if attack.short or not asked.short:
+                yield attack, random.Random(f"{asked.seed} {part} {number}")
     parts = [part for part in asked.part if part in _SHARES]
     for number in range(asked.cases if parts else 0):
         dice = random.Random(f"{asked.seed} {number}")
@@ -122,9 +125,9 @@ def attacks(asked: argparse.Namespace, originals: Originals) -> Iterator[tuple[A
         yield drawn(part, originals, dice), dice
 
 
-def carry_out(attack: Attack, dice: random.Random, seconds: float) -> tuple[Ending, list[str]]:
+def carry_out(attack: Attack, dice: random.Random, seconds: float, originals: Originals) -> tuple[Ending, list[str]]:
     """Make an attack, start the victim's command; how it ended, and what is wrong with that."""
-    with a_place(users(root=attack.root)) as place:
+    with a_place(users(root=attack.root), originals.cache) as place:
         ending = carried_out(place, attack.make(place, dice), 4 * seconds if attack.slow else seconds)
     return ending, complaints(ending)
 
@@ -167,7 +170,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--cases", type=int, default=300, help="by chance, after those that are known")
     parser.add_argument("--part", choices=PARTS, action="append", help="only this part; repeatable")
     parser.add_argument("--seconds", type=float, default=60.0, help="after which a command has no end")
-    parser.add_argument("--short", action="store_true", help="without the slow cases")
+    parser.add_argument("--short", action="store_true", help="of the known attacks some, and no slow cases")
     asked = parser.parse_args(arguments)
     asked.part = asked.part or [*PARTS]
     asked.seed = asked.seed if asked.seed is not None else random.SystemRandom().randrange(2**32)
@@ -176,12 +179,12 @@ def main(arguments: list[str]) -> int:
         print(f"cases left out: {why}")
     before, rows = settings(), dict[str, Row]()
     with a_place(users(root=False)) as place:
-        originals = neighbour_runs.made(place)
+        originals = Originals(place)
         missed = _tried_checks(asked, originals)
         for attack, dice in attacks(asked, originals):
-            if (attack.slow and asked.short) or ((attack.two or attack.root) and why_alone() is not None):
+            if (asked.short and attack.slow) or ((attack.two or attack.root) and why_alone() is not None):
                 continue
-            ending, found = carry_out(attack, dice, asked.seconds)
+            ending, found = carry_out(attack, dice, asked.seconds, originals)
             rows.setdefault(attack.row, Row(attack.row)).add(attack, ending, found)
     moved = changed_settings(before)
     print("\n".join(["", HEAD, *(rows[name].line() for name in sorted(rows)), *(f"changed: {line}" for line in moved)]))
