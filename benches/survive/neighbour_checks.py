@@ -38,7 +38,7 @@ _ANY: Final = (
     Forbidden("a traceback", lambda _place: "echo 'Traceback (most recent call last):' >&2; exit 1", "words"),
     Forbidden("another exit code", lambda _place: "exit 3", "words"),
     Forbidden("no sentence", lambda _place: "exit 2", "words"),
-    Forbidden("two sentences", lambda _place: "echo a >&2; echo b >&2; exit 2", "words"),
+    Forbidden("two sentences", lambda _place: "echo 'virtoll: a' >&2; echo 'virtoll: b' >&2; exit 2", "words"),
 )
 FORBIDDEN: Final[Mapping[str, tuple[Forbidden, ...]]] = {
     "states": (
@@ -59,7 +59,7 @@ FORBIDDEN: Final[Mapping[str, tuple[Forbidden, ...]]] = {
     ),
     "locks": (
         Forbidden("it waits", lambda _place: "sleep 60", "endless", 0.5),
-        Forbidden("it does not say for whom", lambda _place: "echo a process holds it >&2; exit 2", "words"),
+        Forbidden("it does not say for whom", lambda _place: "echo 'virtoll: a process holds it' >&2; exit 2", "words"),
     ),
 }  # fmt: skip
 
