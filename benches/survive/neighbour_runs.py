@@ -41,8 +41,7 @@ ENTRIES: Final = (
     "report/index.html",
     "report/tables/cells.csv",
 )
-SCRATCH: Final = (".writer", ".new")
-"""A link by such a name may be removed, since a writer killed earlier may have left the name."""
+SCRATCH: Final = (".writer", ".new")  # a writer that was killed leaves such names
 _SECONDS: Final = 120.0
 
 
@@ -162,6 +161,7 @@ TRICKS: Final[Mapping[str, Trick]] = {
     "file": lambda path, _name, _place, _dice: path.touch(),
     "device": _device,
     "holes": _sparse,
+    "gone": lambda _path, _name, _place, _dice: None,
 }
 MODES: Final = (0o000, 0o200, 0o444, 0o666, 0o777, 0o4777, 0o2777)
 ODD_NAMES: Final = ("a\nb.jsonl", "\x1b[31m.json", "\udcff\udcfe.json", "-rf", "x" * 255, "\u202egnp.json", " ", "..x")
@@ -229,8 +229,7 @@ class Hostile:
         for path in dice.sample(_plain(run), 2) if self.mode is not None else ():
             path.chmod(self.mode or 0)
         links = {path: str(path.readlink()) for path in run.rglob("*") if path.is_symlink()}
-        kept = {path: target for path, target in links.items() if not path.name.endswith(SCRATCH)}
-        kept = {path: target for path, target in kept.items() if not path.name.startswith(".report.new-")}
+        kept = {path: target for path, target in links.items() if not _may_go(path.relative_to(run))}
         return Command(COMMANDS[self.command](run, place), free=(place.runs,), kept=kept, harmless=self.harmless)
 
     @property
@@ -245,6 +244,12 @@ class Hostile:
             shutil.copytree(self.originals.campaign, place.runs / "campaign")
             return Path(shutil.copytree(self.originals.merged, place.runs / "merged"))
         return Path(shutil.copytree(self._original, place.runs / "run"))
+
+
+def _may_go(entry: Path) -> bool:
+    """Whether a link may be removed: by a scratch file's name, or in a report, which is replaced as a whole."""
+    scratch = entry.name.endswith(SCRATCH) or entry.name.startswith(".report.new-")
+    return scratch or "report" in entry.parts[:-1]
 
 
 def _plain(run: Path) -> list[Path]:
@@ -290,6 +295,7 @@ _KNOWN: Final = (
     ("explain", ".writer", "link to nothing", False),
     ("merge again", ".writer", "link", False),
     ("pack into a link", "evidence/x", "file", False),
+    ("pack --force into a link", "SHA256SUMS", "gone", False),
 )
 """Commands that write, entry, trick, and whether the short form has it."""
 
@@ -317,10 +323,13 @@ def drawn(originals: Originals, dice: random.Random) -> Attack:
     command = dice.choice(WRITERS) if dice.random() < 0.6 else dice.choice(list(COMMANDS))
     entries = dice.sample(ENTRIES, k=dice.randint(1, 3))
     tricks = [dice.choice(list(TRICKS)) if dice.random() < 0.6 else dice.choice(list(TRICKS)[:4]) for _ in entries]
+    replaced = dict(zip(sorted(entries), tricks, strict=True))
+    if dice.random() < 0.4:  # otherwise a digest that differs ends most commands early
+        replaced.setdefault("SHA256SUMS", "gone")
     hostile = Hostile(
         originals,
         command,
-        tuple(zip(sorted(entries), tricks, strict=True)),
+        tuple(replaced.items()),
         interrupted=dice.random() < 0.4,
         theirs=dice.random() < 0.3,
         mode=dice.choice(MODES) if dice.random() < 0.3 else None,
