@@ -28,7 +28,7 @@ FILE_BYTES: Final = 256 << 20
 _HASHED_BYTES: Final = 64 << 20  # of a larger file, the size and the first bytes are compared
 _END_SECONDS: Final = 30.0
 _TRACEBACK: Final = re.compile(r"^Traceback \(most recent call last\)|╭─+ Traceback|^Fatal Python error", re.MULTILINE)
-_WARNING: Final = "is not as it was when the run ended"
+_WARNING: Final = "virtoll: This run folder is not as it was when the run ended"
 _OWN_TMP: Final = 'mount --bind "$1" /tmp && shift && exec "$@"'
 
 
@@ -256,4 +256,4 @@ def complaints(ending: Ending) -> list[str]:
 def sentences(err: str) -> Sequence[str]:
     """The refusals on the standard error; that a run's files are not as they were is a warning of many commands."""
     lines = [line for line in err.splitlines() if line.startswith(("virtoll: ", "Error: "))]
-    return [line for line in lines if _WARNING not in line]
+    return [line for line in lines if not line.startswith(_WARNING)]

@@ -260,9 +260,10 @@ def _plain(run: Path) -> list[Path]:
 
 def _replace(run: Path, entry: str, trick: str, place: Place, dice: random.Random) -> None:
     path = run / entry
-    if any(parent.is_symlink() or (parent.exists() and not parent.is_dir()) for parent in (path.parent, run)):
+    above = [parent for parent in path.parents if parent.is_relative_to(run)]
+    if any(parent.is_symlink() or (parent.exists() and not parent.is_dir()) for parent in above):
         return  # its folder was replaced
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
