@@ -27,6 +27,7 @@ PARTS = {
     "reboots": "reboots within a run, in a machine that keeps its disk",
     "arm64": "agent, tests and a run on arm64, under emulation",
     "inputs": "generated experiments, damaged run folders and packed archives, odd SSH hosts",
+    "neighbours": "other users of the machine: hostile state folders, run folders, current directories and locks",
     "sanitizers": "the agent's tests and real runs under AddressSanitizer, LeakSanitizer and ThreadSanitizer",
 }
 

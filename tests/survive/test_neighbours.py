@@ -1,0 +1,79 @@
+"""The short form of ``benches/survive/neighbours.py``: the attacks that are known, and a few by chance.
+
+Each case is a command that a victim starts where an attacker, another user, has left something.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+from benches.survive.neighbour_endings import Command, Ending, complaints
+from benches.survive.neighbour_states import commands, controllers, devices, fitting, record_files
+from benches.survive.neighbours import HEAD, why_alone
+from tests.support.commands import DEADLINE_SECONDS, REPOSITORY, environment
+
+needs_root = pytest.mark.skipif(why_alone() is not None, reason=str(why_alone()))
+
+
+@pytest.mark.lab
+@pytest.mark.slow
+@pytest.mark.timeout(DEADLINE_SECONDS)
+@pytest.mark.parametrize(
+    "parts",
+    [("states",), ("runs", "code"), pytest.param(("locks",), marks=needs_root)],
+    ids=["state folders", "run folders and current directories", "locks"],
+)
+def test_a_neighbour_reaches_nothing(parts: tuple[str, ...]) -> None:
+    chosen = [word for part in parts for word in ("--part", part)]
+    ended = subprocess.run(
+        [sys.executable, "benches/survive", "neighbours", "--short", "--seed", "1", "--cases", "3", *chosen],
+        cwd=REPOSITORY,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_SECONDS,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    tried, noticed = re.findall(
+        r"^(\d+) forbidden changes made by the harness itself, (\d+) noticed$", ended.stdout, re.MULTILINE
+    )[0]
+    assert int(tried) == int(noticed) > 1
+    rows = [line.split(" | ") for line in ended.stdout.partition(HEAD)[2].strip().splitlines()]
+    assert rows
+    assert all(row[1] == row[-1].removesuffix(" |") for row in rows), "each case held"
+
+
+def test_the_names_of_a_records_files_are_those_of_the_source() -> None:
+    names = record_files()
+    assert "lock" in names
+    assert {commands, controllers, devices} <= {fitting(name) for name in names}
+
+
+def ended(code: int | None, err: str = "", **more: tuple[str, ...]) -> Ending:
+    return Ending(Command(("resume",)), code, "", err, 60.0, more.get("executed", ()), more.get("differences", ()))
+
+
+@pytest.mark.parametrize(
+    ("ending", "column"),
+    [
+        (ended(0, executed=("7-shell",)), "executed"),
+        (ended(0, differences=("home/x: a, then b",)), "changed"),
+        (ended(1, "Traceback (most recent call last):\n  x\n"), "words"),
+        (ended(2), "words"),
+        (ended(2, "virtoll: a\nvirtoll: b\n"), "words"),
+        (ended(-9), "words"),
+        (ended(None), "endless"),
+    ],
+)
+def test_what_is_wrong_with_an_ending_is_counted_in_its_column(ending: Ending, column: str) -> None:
+    (complaint,) = complaints(ending)
+    assert complaint.startswith(column)
+
+
+@pytest.mark.parametrize("ending", [ended(0), ended(2, "virtoll: x is a link; remove it\n"), ended(1, "virtoll: no\n")])
+def test_an_ending_by_one_sentence_is_in_order(ending: Ending) -> None:
+    assert complaints(ending) == []
