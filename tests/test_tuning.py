@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from virtoll.errors import UsageError
 from virtoll.host.fingerprint import describe_host
 from virtoll.host.settings import SETTINGS, CpuRoles, TunedHost, format_cpus, parse_cpus
 from virtoll.host.tuning import TUNED_VARIABLE, in_force, reset, tune, write_value
+from virtoll.system.private import NotPrivate
 
 CPU = "sys/devices/system/cpu"
 IRQS = ("0-7", "0-3", "2", "7")
@@ -363,3 +365,39 @@ def test_the_command_shows_what_it_would_do(tmp_path: Path) -> None:
     assert [row["setting"] for row in json.loads(finished.stdout)["settings"]] == list(SETTINGS)
     nothing = virtoll("doctor", "--reset", "--dry-run", changed=changed)
     assert (nothing.returncode, nothing.stdout) == (0, "nothing to reset: no tuning is in force\n")
+
+
+def test_the_record_is_reset_whatever_the_umask_and_no_other_user_writes_it(host: TunedHost, state: Path) -> None:
+    before = os.umask(0)
+    try:
+        tune(host, state)
+    finally:
+        os.umask(before)
+    assert (state / "tuning.json").stat().st_mode & 0o777 == 0o644
+    assert reset(host, state).kept == 0
+    assert contents(host) == FILES
+
+
+@pytest.mark.parametrize("name", [".", "tuning.json"])
+def test_a_record_that_others_may_write_to_is_not_put_back(host: TunedHost, state: Path, name: str) -> None:
+    """What it says would be written by root."""
+    tune(host, state)
+    tuned = contents(host)
+    (state / name).chmod(0o777)
+    with pytest.raises(NotPrivate, match="mode 0777"):
+        reset(host, state)
+    assert contents(host) == tuned
+
+
+@pytest.mark.parametrize(
+    "path", ["/etc/passwd", "/proc/sys/kernel/../../../etc/passwd", f"{CPU}/cpufreq/policy0/scaling_governor/../x", ""]
+)
+def test_a_record_names_only_places_of_its_settings(host: TunedHost, state: Path, path: str) -> None:
+    tune(host, state)
+    record = json.loads((state / "tuning.json").read_text(encoding="utf-8"))
+    record["entries"][0]["path"] = path
+    (state / "tuning.json").write_text(json.dumps(record), encoding="utf-8")
+    tuned = contents(host)
+    with pytest.raises(UsageError, match=re.escape(repr(path))):
+        reset(host, state)
+    assert contents(host) == tuned

@@ -272,7 +272,7 @@ def _parse(text: str, where: str) -> TuningRecord:
 def _save(folder: Path, record: TuningRecord) -> None:
     """The record durably in the place of the old one; without entries there is none."""
     if record.entries:
-        replace_text(folder / _NAME, record.as_text())
+        replace_text(folder / _NAME, record.as_text(), mode=0o644)
         return
     for name in (f"{_NAME}.new", _NAME):
         (folder / name).unlink(missing_ok=True)

@@ -19,7 +19,16 @@ from typing import Any, Final, Literal
 
 from virtoll.errors import RunFolderError, StorageError
 from virtoll.runfolder.opened import open_file
-from virtoll.runfolder.plain import FOLDER_MODE, Place, make_folders, open_appended, open_changed, open_new, place
+from virtoll.runfolder.plain import (
+    FILE_MODE,
+    FOLDER_MODE,
+    Place,
+    make_folders,
+    open_appended,
+    open_changed,
+    open_new,
+    place,
+)
 from virtoll.runfolder.taken_over import is_claimed, refuse_taken_over
 
 MOST_LINE_BYTES: Final = 64 << 20
@@ -199,19 +208,22 @@ def remove(path: Path, root: Path | None = None) -> None:
 Errors = Literal["strict", "surrogateescape"]
 
 
-def replace_text(path: Path, text: str, root: Path | None = None, errors: Errors = "strict") -> None:
+def replace_text(
+    path: Path, text: str, root: Path | None = None, *, errors: Errors = "strict", mode: int = FILE_MODE
+) -> None:
     """Write a file so that a reader sees the old content or the new, never a part: fsync, then rename; OSError.
 
-    ``errors``: `surrogateescape` where the text has names of files, which may be any bytes.
+    ``errors``: `surrogateescape` where the text has names of files, which may be any bytes. ``mode``: the file's, less
+    what the umask takes away.
     """
     with place(path, root) as at:
-        _replace(at, f"{path.name}.new", text, errors)
+        _replace(at, f"{path.name}.new", text.encode("utf-8", errors=errors), mode)
 
 
-def _replace(at: Place, beside: str, text: str, errors: Errors = "strict") -> None:
+def _replace(at: Place, beside: str, content: bytes, mode: int = FILE_MODE) -> None:
     """``beside``: the name of the new file until it is whole."""
     try:
-        _write_new(dataclasses.replace(at, name=beside), text.encode("utf-8", errors=errors))
+        _write_new(dataclasses.replace(at, name=beside), content, mode)
         os.rename(beside, at.name, src_dir_fd=at.folder, dst_dir_fd=at.folder)
         os.fsync(at.folder)
     except OSError:
@@ -230,7 +242,7 @@ def write_whole(path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8")
         return
     with place(path) as at:
-        _replace(at, f".{path.name}.new-{secrets.token_hex(4)}", text)  # a name that no file of the user's has
+        _replace(at, f".{path.name}.new-{secrets.token_hex(4)}", text.encode())  # a name that no file of the user's has
 
 
 def write_bytes(path: Path, content: bytes, root: Path | None = None) -> None:
@@ -240,8 +252,8 @@ def write_bytes(path: Path, content: bytes, root: Path | None = None) -> None:
         os.fsync(at.folder)
 
 
-def _write_new(at: Place, content: bytes) -> None:
-    with os.fdopen(open_new(at), "wb") as file:
+def _write_new(at: Place, content: bytes, mode: int = FILE_MODE) -> None:
+    with os.fdopen(open_new(at, mode), "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
