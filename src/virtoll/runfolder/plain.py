@@ -216,7 +216,5 @@ def _open_folder(name: str, folder: int, shown: Path) -> int:
         return os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
-            raise RunFolderError(
-                f"{shown}: is a link or a file, and must be a folder of the run folder; remove it"
-            ) from error
+            _refuse(os.stat(name, dir_fd=folder, follow_symlinks=False), shown)
         raise
