@@ -214,8 +214,12 @@ def test_an_unknown_platform_exits_with_2() -> None:
             WithoutRoot(None, '{"host": [], "platforms": [{"platform": "netns"}]}', "see that all users can start it"),
         ),
         (
-            "Traceback:\nPermissionError: no\n",
-            WithoutRoot(None, "PermissionError: no", "see that all users can start it"),
+            "env: no permission\n",
+            WithoutRoot(None, "env: no permission", "see that all users can start it"),
+        ),
+        (
+            "Traceback (most recent call last):\n  File ...\nFileNotFoundError: no\n",
+            WithoutRoot(None, "FileNotFoundError: no", "report this as a defect of Virtoll"),
         ),
         ("", WithoutRoot(None, "nobody could not start it", "see that all users can start it")),
     ],

@@ -110,6 +110,8 @@ def parse(said: str, installed: Iterable[Path] = ()) -> dict[str, WithoutRoot] |
         why = f"nobody may not look into {closed}, where this Virtoll is"
         return WithoutRoot(None, why, remedy_for("for all users"))
     lines = [line.strip() for line in said.splitlines() if line.strip()]
+    if lines and "Traceback (most recent call last):" in lines:  # it was started, and failed by itself
+        return WithoutRoot(None, lines[-1], "report this as a defect of Virtoll")
     return WithoutRoot(None, lines[-1] if lines else "nobody could not start it", "see that all users can start it")
 
 

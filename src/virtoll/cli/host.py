@@ -15,7 +15,7 @@ import typer
 from virtoll.cli import complete
 from virtoll.cli.folders import kept_tables
 from virtoll.cli.lab import check_lab, check_system, prepare_outside, require_lab
-from virtoll.cli.output import Json, Verbose, new_console, print_json, say, say_progress
+from virtoll.cli.output import Json, Verbose, new_console, print_json, say, say_progress, tell_on_stderr
 from virtoll.cli.plan import load
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def doctor(
     from virtoll.lab.launch import run_in_lab
 
     hypervisors = json.dumps([asdict(one) for one in hypervisor_checks(this_machine())])
-    _say_how_long(choices)
+    _say_how_long(choices, say_progress if as_json or asked_for else tell_on_stderr)
     prepare_outside("tiny", kernel=needs_kernel(choices))
     with asked(asked_for) as descriptor:
         arguments = ["in-lab-doctor", "--hypervisors", hypervisors, *(["--json"] if as_json else [])]
@@ -84,16 +84,14 @@ def doctor(
     sys.exit(code)
 
 
-def _say_how_long(choices: Sequence[PlatformChoice]) -> None:
-    """For a person who waits: a guest of each is started, and those that hang have their deadline."""
+def _say_how_long(choices: Sequence[PlatformChoice], tell: Callable[[str], None]) -> None:
+    """For a person who waits, or reads a log: a guest of each is started, and those that hang have their deadline."""
     from virtoll.platforms import EVERY_PLATFORM
     from virtoll.units import nanoseconds
 
     seconds = sum(1 + EVERY_PLATFORM[one.platform].boot_seconds for one in choices)
     what = f"{len(choices)} platforms" if len(choices) > 1 else choices[0].label
-    say_progress(
-        f"trying {what} by starting guests: up to about {nanoseconds(seconds * 1e9)}, more where a guest hangs"
-    )
+    tell(f"trying {what} by starting guests: up to about {nanoseconds(seconds * 1e9)}, more where a guest hangs")
 
 
 def clean(

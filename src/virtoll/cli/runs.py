@@ -49,7 +49,16 @@ from virtoll.cli.plan import (
     load,
 )
 from virtoll.cli.watch import grown
-from virtoll.errors import ImageError, Interrupted, LabError, StorageError, UsageError, VirtollError, disk_failure
+from virtoll.errors import (
+    NO_MEMORY,
+    ImageError,
+    Interrupted,
+    LabError,
+    StorageError,
+    UsageError,
+    VirtollError,
+    disk_failure,
+)
 
 if TYPE_CHECKING:
     from virtoll.advise.gate import Threshold
@@ -528,6 +537,9 @@ def _with_progress(work: Callable[[Any], None], folder: Path) -> None:
             raise
         except (StorageError, LabError) as error:
             _interrupted(folder, str(error))
+            raise
+        except MemoryError:
+            _interrupted(folder, NO_MEMORY)
             raise
         except OSError as error:
             if terminal_is_lost():  # of the display, before or instead of the signal that says the same
