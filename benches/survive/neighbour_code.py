@@ -38,7 +38,7 @@ VARIABLES: Final[Mapping[str, Mapping[str, str]]] = {
     "PYTHONSTARTUP": {"PYTHONSTARTUP": "startup.py"},
     "PYTHONUSERBASE": {"PYTHONUSERBASE": ".", "PYTHONINSPECT": ""},
     "PYTHONSAFEPATH empty": {"PYTHONSAFEPATH": ""},
-    "PYTHONPLATLIBDIR": {"PYTHONPLATLIBDIR": ".", "PYTHONBREAKPOINT": "json.mine"},
+    "PYTHONBREAKPOINT": {"PYTHONBREAKPOINT": "json.mine"},
 }
 """What the victim has set. Entries of PYTHONPATH that are absolute are the victim's own will, and are not tried."""
 COMMANDS: Final[Mapping[str, Callable[[Path, Place], tuple[str, ...]]]] = {

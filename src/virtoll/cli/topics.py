@@ -97,6 +97,7 @@ INTERNAL: Final = frozenset(
         "VIRTOLL_VERBOSE",
         "VIRTOLL_NO_KERNEL",
         "VIRTOLL_LAB_RECORD",
+        "VIRTOLL_LAUNCHER",
         "VIRTOLL_OUTSIDE",
         "VIRTOLL_PINNER",
         "VIRTOLL_TESTBED",

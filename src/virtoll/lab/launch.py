@@ -33,6 +33,7 @@ from virtoll.lab.delegation import groups_parents
 from virtoll.lab.interrupts import SIGNALS, handled_by
 from virtoll.lab.outside import OUTSIDE_VARIABLE
 from virtoll.lab.receiving import PINNER_VARIABLE, pin_for_lab
+from virtoll.system.locks import LAUNCHER_VARIABLE
 from virtoll.system.python import isolated
 
 LAB_VARIABLE = "VIRTOLL_LAB"
@@ -96,6 +97,7 @@ def run_in_lab(
         outside = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         stack.callback(os.close, outside)
         own = {LAB_VARIABLE: record.lab_id, residue.RECORD_VARIABLE: str(folder), OUTSIDE_VARIABLE: str(outside)}
+        own[LAUNCHER_VARIABLE] = str(os.getpid())
         environment = {**os.environ, **(variables or {}), **own}
         ends = (theirs.fileno(), reporter.fileno())
         kept = [*ends, lock, folder, outside, *descriptors]

@@ -50,7 +50,7 @@ def records(pattern: str) -> list[Path]:
     labs = state_directory() / "labs"
     try:
         _check_state(labs.parent)
-        os.close(open_folder(labs, _REMEDY))
+        _close(labs)
         return sorted(labs.glob(pattern))
     except FileNotFoundError:  # also if the last lab's end takes the empty folder away at this moment
         return []
@@ -110,6 +110,14 @@ def _make(labs: Path) -> None:
     with contextlib.suppress(FileExistsError):
         labs.mkdir(mode=0o700)
     _check_owner(labs)
+    _close(labs)
+
+
+def _close(labs: Path) -> None:
+    """Close the folder of all records to others, if they could read it; ``NotPrivate`` if they could write to it."""
+    status = labs.lstat()
+    if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & _WRITE:
+        labs.chmod(0o700)
     os.close(open_folder(labs, _REMEDY))
 
 

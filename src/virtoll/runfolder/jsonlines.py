@@ -9,7 +9,7 @@ Each is opened by its name below the run folder `root` (default: the folder that
 
 import contextlib
 import dataclasses
-import fcntl
+import errno
 import json
 import os
 import secrets
@@ -29,8 +29,10 @@ from virtoll.runfolder.plain import (
     open_new,
     place,
 )
-from virtoll.runfolder.taken_over import is_claimed, refuse_taken_over
+from virtoll.runfolder.taken_over import is_claimed, is_shared, refuse_taken_over
+from virtoll.system.locks import locked_within
 
+_OTHERS_SECONDS: Final = 60.0  # each holds a file's lock for one line
 MOST_LINE_BYTES: Final = 64 << 20
 """Of one record; an agent's longest answer has 8 MiB."""
 
@@ -75,8 +77,10 @@ def _append(descriptor: int, at: Place, line: bytes) -> None:
     before: int | None = None
     try:
         if is_claimed(at.root):
-            # A lock that a host lost has its later writes refused; without it they would stand amid another's.
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            # A lock that a host lost has its later writes refused; without it they would stand amid another's. On a
+            # disk of this host alone there is no such loss, and who may read the file could hold the lock.
+            if is_shared(at.root) and not locked_within(descriptor, _OTHERS_SECONDS):
+                raise OSError(errno.EAGAIN, f"another process has it locked for more than {_OTHERS_SECONDS:g} s")
             refuse_taken_over(at.root, at.path.parent)
         before = os.fstat(descriptor).st_size
         if before and os.pread(descriptor, 1, before - 1) != b"\n":

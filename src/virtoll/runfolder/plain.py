@@ -27,6 +27,7 @@ MOST_PARTS: Final = 16
 FILE_MODE: Final = 0o664  # with the umask: who may write besides the group is never said by it
 FOLDER_MODE: Final = 0o775
 LOCK_MODE: Final = 0o600  # who may open a file may lock it
+_OF_OTHERS: Final = 0o077
 _TRIES: Final = 100  # to open a lock that others remove meanwhile
 _FLAGS: Final = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -168,12 +169,16 @@ def open_lock(at: Place) -> int:
         except FileNotFoundError:  # who held it has removed it meanwhile
             continue
         try:
-            _refuse_others(os.fstat(descriptor), at.path)
-            os.fchmod(descriptor, LOCK_MODE)
+            status = os.fstat(descriptor)
+            _refuse_others(status, at.path)
         except BaseException:
             os.close(descriptor)
             raise
-        return descriptor
+        if not status.st_mode & _OF_OTHERS:
+            return descriptor
+        os.close(descriptor)
+        with suppress(FileNotFoundError):  # another user may hold it
+            os.unlink(at.name, dir_fd=at.folder)
     raise BlockingIOError
 
 

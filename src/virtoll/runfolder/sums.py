@@ -100,7 +100,8 @@ def _changed(folder: Path, text: str) -> tuple[str, ...]:
     for name, digest in known.items():
         found += _difference(folder, name, digest)
     extra = [name for name in _files(folder) if name not in known and name.endswith(_READ)]
-    return (*found, *(f"{name}: was not there" for name in extra))
+    found += [f"{name}: was not there" for name in extra]
+    return tuple(line if line.isprintable() else ascii(line)[1:-1] for line in found)
 
 
 def _leads_out(name: str) -> bool:

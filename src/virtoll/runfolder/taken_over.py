@@ -13,20 +13,27 @@ from pathlib import Path
 from typing import Final
 
 from virtoll.errors import StorageError
+from virtoll.system.locks import shown_pid
 
 WRITER: Final = ".writer"
 """The file by which a process holds a folder (`writer.writing`): there while it does, and no part of the run."""
 _MOST_BYTES: Final = 512  # of a word, a process's number and a host's name
 _words: dict[tuple[int, int], bytes] = {}  # of this process: device and inode of a folder -> its word
+_shared: set[tuple[int, int]] = set()  # of these, those on a disk that other hosts may share
 
 
-def claim(folder: int, held: int) -> None:
-    """Write a word into the locked file of a folder, and which process of which host this is. OSError."""
-    word = f"{secrets.token_hex(16)} {os.getpid()} {os.uname().nodename}\n".encode()
+def claim(folder: int, held: int, *, shared: bool) -> None:
+    """Write a word into the locked file of a folder, and which process of which host this is. OSError.
+
+    ``shared``: whether other hosts may share the disk.
+    """
+    word = f"{secrets.token_hex(16)} {shown_pid()} {os.uname().nodename}\n".encode()
     os.ftruncate(held, 0)
     os.pwrite(held, word, 0)
     os.fsync(held)
     _words[_key(folder)] = word
+    if shared:
+        _shared.add(_key(folder))
 
 
 def claimed_by(held: int) -> tuple[int, str] | None:
@@ -39,12 +46,18 @@ def give_up(folder: int) -> bool:
     """Forget the folder's word; whether its file is this process's to remove: nobody else wrote another into it."""
     kept = not is_claimed(folder) or _is_kept(folder)  # none: the disk had no room for it
     _words.pop(_key(folder), None)
+    _shared.discard(_key(folder))
     return kept
 
 
 def is_claimed(folder: int) -> bool:
     """Whether this process is the folder's writer, or was until another took it over."""
     return bool(_words) and _key(folder) in _words
+
+
+def is_shared(folder: int) -> bool:
+    """Whether this process is the folder's writer, and other hosts may share its disk."""
+    return _key(folder) in _shared
 
 
 def refuse_taken_over(folder: int, shown: Path) -> None:

@@ -50,7 +50,7 @@ def writing(folder: Path) -> Iterator[None]:
         try:
             held = _held(at)
             stack.callback(_end, at, held)
-            claim(at.root, held)
+            claim(at.root, held, shared=_file_system(os.fstat(at.root)) not in _LOCAL)
         except FileNotFoundError as error:  # another process has ended, and removed a folder that stayed empty
             raise _refusal(folder, "") from error
         except OSError as error:

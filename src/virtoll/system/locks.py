@@ -1,8 +1,8 @@
 """A lock among the processes of one user: waiting for it is bounded, and names who holds it.
 
-Main function: ``held``. The lock (flock) is on a file of mode 0600 in a folder of this user's, so that no other user
-can take it. The kernel frees it when its holder dies, however that happens. The holder writes its pid into the file and
-removes the file at the end.
+Main functions: ``held``, and ``locked_within`` for a file that others may open. The lock (flock) is on a file of mode
+0600 in a folder of this user's, so that no other user can take it. The kernel frees it when its holder dies, however
+that happens. The holder writes its pid into the file and removes the file at the end.
 """
 
 from __future__ import annotations
@@ -13,10 +13,13 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Final
 
 from virtoll.errors import VirtollError
 from virtoll.system.private import open_file, path_of
 
+LAUNCHER_VARIABLE: Final = "VIRTOLL_LAUNCHER"
+"""In a lab, whose processes have numbers of their own: the number of the process outside that started it."""
 _LOOK_SECONDS = 0.02
 
 
@@ -49,12 +52,31 @@ def held(
         time.sleep(_LOOK_SECONDS)  # the kernel gives no event for a lock with a deadline
     try:
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        os.pwrite(descriptor, f"{shown_pid()}\n".encode(), 0)
         yield
     finally:
         with contextlib.suppress(OSError):
             os.unlink(name, dir_fd=folder)
         os.close(descriptor)
+
+
+def shown_pid() -> int:
+    """This process's number as the host's other processes see it; in a lab its launcher's, by which it can be ended."""
+    launcher = os.environ.get(LAUNCHER_VARIABLE, "")
+    return int(launcher) if launcher.isdecimal() else os.getpid()
+
+
+def locked_within(descriptor: int, seconds: float) -> bool:
+    """Lock an opened file (flock) that others may lock too; False if it is not free within so many seconds."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() > end:
+                return False
+        time.sleep(_LOOK_SECONDS)
 
 
 def _nothing(_pid: int | None) -> None:
