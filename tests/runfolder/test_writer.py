@@ -155,7 +155,7 @@ def test_what_is_no_file_in_its_place_is_refused(make: Callable[[Path], None], r
 def test_another_users_file_in_its_place_is_refused(run: Path) -> None:
     (run / WRITER).touch()
     os.chown(run / WRITER, NOBODY, GROUP)
-    with pytest.raises(RunFolderError, match=r"\.writer: belongs to the user"):
+    with pytest.raises(RunFolderError, match=r"\.writer: belongs to nobody"):
         hold(run)
     assert (run / WRITER).stat().st_uid == NOBODY
 

@@ -7,12 +7,10 @@ submits what is missing. Main types: ``Begun`` (a part that did not end), ``Stan
 
 from __future__ import annotations
 
-import fcntl
 import math
 import os
 import re
 import shlex
-import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -32,6 +30,7 @@ from virtoll.runfolder.overview import state_now
 from virtoll.runfolder.plain import open_lock, place
 from virtoll.runfolder.store import parse_record, to_json
 from virtoll.runfolder.writer import writing
+from virtoll.system.locks import locked_within
 from virtoll.system.python import isolated
 
 if TYPE_CHECKING:
@@ -360,27 +359,20 @@ def alone(folder: Path, blocks: str) -> Iterator[None]:
     VirtollError where another one holds it for longer than ``OTHERS_SECONDS``; StorageError where it cannot be locked.
     """
     file = folder / SLURM_FOLDER / f"block-{blocks}.lock"
-    end = time.monotonic() + OTHERS_SECONDS
     try:
         with place(file, folder) as at:
             descriptor = open_lock(at)
     except OSError as error:
         raise StorageError(f"cannot write {file}: {error.strerror or error}. Make room, then submit again.") from error
     try:
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > end:
-                    raise VirtollError(
-                        f"another task measures block {blocks} and does not end; end it, then submit again"
-                    ) from None
-                time.sleep(_LOOK_SECONDS)
-            except OSError as error:
-                raise StorageError(
-                    f"cannot lock {file}: {error.strerror or error}. Choose a file system that has locks."
-                ) from error
+        try:
+            is_alone = locked_within(descriptor, OTHERS_SECONDS)
+        except OSError as error:
+            raise StorageError(
+                f"cannot lock {file}: {error.strerror or error}. Choose a file system that has locks."
+            ) from error
+        if not is_alone:
+            raise VirtollError(f"another task measures block {blocks} and does not end; end it, then submit again")
         yield
     finally:
         os.close(descriptor)

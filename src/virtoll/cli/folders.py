@@ -58,13 +58,19 @@ def find_run(name: str) -> Path:
 
 
 def run_to_measure(name: str, what: str) -> Path:
-    """As ``find_run``, for a command that writes into the folder; UsageError for a packed run. ``what``: its name."""
+    """As ``find_run``, for a command that writes into the folder; ``what``: its name.
+
+    UsageError for a packed run, and for one that another process writes.
+    """
+    from virtoll.runfolder.writer import refuse_written
+
     found = found_run(name)
     if found.archive is not None or _is_cached(found.folder):
         raise UsageError(
             f"{found.given}: is a packed run, into which nothing is measured; 'virtoll unpack' makes a folder of it, "
             f"which 'virtoll {what}' takes"
         )
+    refuse_written(found.folder)
     return found.folder
 
 

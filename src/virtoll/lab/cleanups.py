@@ -62,13 +62,13 @@ class Cleanup:
         words = self.words.split()
         if list(argv[: len(start)]) != start or len(argv) != len(start) + len(words):
             return None
-        found: list[str] = []
+        values: list[str] = []
         for pattern, word in zip(map(_pattern, words), argv[len(start) :], strict=True):
             match = pattern.fullmatch(word)
             if match is None:
                 return None
-            found += match.groups()
-        return tuple(found)
+            values += match.groups()
+        return tuple(values)
 
     def argv(self, arguments: Sequence[str], lab_id: str) -> list[str] | None:
         """The argument list; None if an argument has another form, or is a guest's name of another lab."""

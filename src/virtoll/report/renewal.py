@@ -50,7 +50,7 @@ def renewed(target: Path, *, may_be_link: bool = False) -> Iterator[Path]:
         sync_tree(new)
         _refuse_other_kinds(new, target)
         made = _made(target)
-        names = {one.relative_to(new).as_posix() for one in new.rglob("*")}
+        names = {entry.relative_to(new).as_posix() for entry in new.rglob("*")}
         _place(new, target, made, room, whole=beside != target)
         _remove(target, made - names)
 
@@ -64,9 +64,9 @@ def _place_for(target: Path) -> Path:
 
 def _refuse_other_kinds(new: Path, target: Path) -> None:
     """RunFolderError where a link, or a folder in place of a file, stands where something of the new one goes."""
-    for one in (new, *sorted(new.rglob("*"))):
-        there = target / one.relative_to(new)
-        if there.is_symlink() or (there.exists() and there.is_dir() != one.is_dir()):
+    for entry in (new, *sorted(new.rglob("*"))):
+        there = target / entry.relative_to(new)
+        if there.is_symlink() or (there.exists() and there.is_dir() != entry.is_dir()):
             what = "a link" if there.is_symlink() else "no file" if there.is_dir() else "no folder"
             raise RunFolderError(f"{there}: is {what}, and a report's file or folder goes there; remove it")
 
@@ -91,8 +91,8 @@ def _place(new: Path, target: Path, made: set[str], room: Path, above: str = "",
     elif whole and not (target.exists() and _holds_more(target, new, made, above)):
         put(new, target, aside=room / (_OLD + above.replace("/", "-")))
     else:
-        for one in sorted(new.iterdir(), key=lambda path: (path.name == _LAST, path.name)):
-            _place(one, target / one.name, made, room, f"{above}{one.name}/", whole=True)
+        for entry in sorted(new.iterdir(), key=lambda path: (path.name == _LAST, path.name)):
+            _place(entry, target / entry.name, made, room, f"{above}{entry.name}/", whole=True)
 
 
 def _holds_more(target: Path, new: Path, made: set[str], above: str) -> bool:
@@ -100,12 +100,12 @@ def _holds_more(target: Path, new: Path, made: set[str], above: str) -> bool:
     entries = list(target.iterdir())
     if not entries and not new.exists():
         return True  # an empty folder of somebody else
-    for one in entries:
-        name = f"{above}{one.name}"
-        if one.is_dir() and not one.is_symlink():
-            if _holds_more(one, new / one.name, made, f"{name}/"):
+    for entry in entries:
+        name = f"{above}{entry.name}"
+        if entry.is_dir() and not entry.is_symlink():
+            if _holds_more(entry, new / entry.name, made, f"{name}/"):
                 return True
-        elif name not in made and not (new / one.name).is_file():
+        elif name not in made and not (new / entry.name).is_file():
             return True
     return False
 

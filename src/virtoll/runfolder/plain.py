@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import errno
 import os
-import pwd
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -21,13 +20,13 @@ from pathlib import Path
 from typing import Final
 
 from virtoll.errors import RunFolderError
+from virtoll.system.private import owner
 
 MOST_PARTS: Final = 16
 """Of the path of a file below a run folder; runs have four."""
 FILE_MODE: Final = 0o664  # with the umask: who may write besides the group is never said by it
 FOLDER_MODE: Final = 0o775
 LOCK_MODE: Final = 0o600  # who may open a file may lock it
-_OF_OTHERS: Final = 0o077
 _TRIES: Final = 100  # to open a lock that others remove meanwhile
 _FLAGS: Final = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -169,16 +168,12 @@ def open_lock(at: Place) -> int:
         except FileNotFoundError:  # who held it has removed it meanwhile
             continue
         try:
-            status = os.fstat(descriptor)
-            _refuse_others(status, at.path)
+            _refuse_others(os.fstat(descriptor), at.path)
+            os.fchmod(descriptor, LOCK_MODE)
         except BaseException:
             os.close(descriptor)
             raise
-        if not status.st_mode & _OF_OTHERS:
-            return descriptor
-        os.close(descriptor)
-        with suppress(FileNotFoundError):  # another user may hold it
-            os.unlink(at.name, dir_fd=at.folder)
+        return descriptor
     raise BlockingIOError
 
 
@@ -189,16 +184,9 @@ def _refuse_others(status: os.stat_result, shown: Path) -> None:
         raise RunFolderError(f"{shown}: is a folder, and must be a file by which Virtoll locks; remove it")
     if status.st_uid != os.geteuid():
         raise RunFolderError(
-            f"{shown}: belongs to {_user(status.st_uid)}; wait until that user's process ends, or remove the file if "
+            f"{shown}: belongs to {owner(status.st_uid)}; wait until that user's process ends, or remove the file if "
             "there is no such process"
         )
-
-
-def _user(number: int) -> str:
-    try:
-        return f"the user {pwd.getpwuid(number).pw_name}"
-    except KeyError:
-        return f"the user with the number {number}"
 
 
 def _plain(at: Place, flags: int) -> int:

@@ -61,6 +61,14 @@ def writing(folder: Path) -> Iterator[None]:
         yield
 
 
+def refuse_written(folder: Path) -> None:
+    """RunFolderError where a process holds the folder as its writer: before a lab is made, in which no process of the
+    host has a number.
+    """
+    if (words := writer_words(folder)) is not None:
+        raise _refusal(folder, words)
+
+
 def is_written(folder: Path) -> bool:
     """Whether a process holds the folder as its writer."""
     return writer_words(folder) is not None
