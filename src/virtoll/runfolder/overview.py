@@ -57,7 +57,7 @@ def overview(folder: Path) -> Overview:
             host=str(manifest["host"]["fingerprint"])[:12],
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise RunFolderError(f"{folder}/manifest.json is damaged ({error!r}); restore it.") from error
+        raise RunFolderError(f"{folder}/manifest.json is damaged ({_words_of(error)}); restore it.") from error
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def head(folder: Path) -> Head:
             host={"fingerprint": manifest["host"]["fingerprint"], **manifest["host"]},
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise RunFolderError(f"{folder}/manifest.json is damaged ({error!r}); restore it.") from error
+        raise RunFolderError(f"{folder}/manifest.json is damaged ({_words_of(error)}); restore it.") from error
 
 
 def state_now(folder: Path) -> str:
@@ -122,6 +122,10 @@ def _state(folder: Path) -> str:
     if state not in ("running", "interrupted", "complete"):
         raise RunFolderError(f"{folder}/state.json is damaged: no such state {state!r}; 'virtoll resume' replaces it.")
     return str(state)
+
+
+def _words_of(error: Exception) -> str:
+    return str(error) if isinstance(error, ValueError) else repr(error)
 
 
 def _json(path: Path) -> dict[str, Any]:
