@@ -114,8 +114,17 @@ def carried_out(place: Place, command: Command, seconds: float) -> Ending:
         command.holder.communicate()
     names = [path.name for path in place.reached.iterdir()]
     executed = [name for name in names if not (command.own_start and name.startswith(f"{process.pid}-"))]
-    found = [*_differences(place, command, before), *(f"left a process: {line}" for line in left if code is not None)]
-    return Ending(command, code, _text(out), _text(err), seconds, tuple(sorted(executed)), tuple(found))
+    differences = _differences(place, command, before)
+    differences += [f"left a process: {line}" for line in left if code is not None]
+    return Ending(
+        command,
+        code,
+        out=_text(out),
+        err=_text(err),
+        seconds=seconds,
+        executed=tuple(sorted(executed)),
+        differences=tuple(differences),
+    )
 
 
 def _become(place: Place) -> list[str]:

@@ -7,10 +7,12 @@ import json
 import os
 import stat
 import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.commands import VIRTOLL, environment
+from tests.support.commands import VIRTOLL, environment, opening_mounts, with_mounts
 
 from virtoll.errors import UsageError
 from virtoll.lab import residue
@@ -150,16 +152,18 @@ def test_a_file_system_that_maps_users_is_named(state: Path, monkeypatch: pytest
         residue.create_record()
 
 
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """A folder like /tmp, which all users reach."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o1777)
+        yield Path(name)
+
+
 @pytest.mark.root
 @pytest.mark.parametrize("where", ["VIRTOLL_STATE", "XDG_RUNTIME_DIR", "TMPDIR"])
-def test_the_attack_of_another_user_runs_nothing(where: str, tmp_path: Path) -> None:
+def test_the_attack_of_another_user_runs_nothing(where: str, shared: Path) -> None:
     """By the command line, as the victim: who made the folder first ran code as who came second."""
-    tmp_path.chmod(0o755)
-    for above in tmp_path.parents[:2]:
-        above.chmod(above.stat().st_mode | 0o011)
-    shared = tmp_path / "shared"
-    shared.mkdir()
-    shared.chmod(0o1777)
     names = {
         "VIRTOLL_STATE": shared / "s",
         "XDG_RUNTIME_DIR": shared / "virtoll",
@@ -170,11 +174,10 @@ def test_the_attack_of_another_user_runs_nothing(where: str, tmp_path: Path) -> 
     for path in [state, *state.rglob("*")]:
         path.chmod(0o777)
     variables = {key: value for key, value in environment().items() if key != "XDG_RUNTIME_DIR"}
-    variables |= {"HOME": str(tmp_path), where: str(state if where == "VIRTOLL_STATE" else shared)}
+    variables |= {"HOME": str(shared), where: str(state if where == "VIRTOLL_STATE" else shared)}
     become = ["setpriv", f"--reuid={VICTIM}", f"--regid={VICTIM}", "--clear-groups", "--"]
-    finished = subprocess.run(
-        [*become, *VIRTOLL, "clean"], cwd="/", env=variables, capture_output=True, text=True, check=False
-    )
+    command = with_mounts(opening_mounts("/mnt"), *become, *VIRTOLL, "clean")
+    finished = subprocess.run(command, cwd="/", env=variables, capture_output=True, text=True, check=False)
     assert not canary.exists()
     assert (state / "labs" / LAB / "cleanups.jsonl").exists()
     if where == "XDG_RUNTIME_DIR":  # another user's is not this user's runtime folder

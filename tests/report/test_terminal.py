@@ -34,6 +34,7 @@ from virtoll.report.isolation import isolation_terminal
 from virtoll.runfolder.conditions import Condition
 from virtoll.runfolder.scale import ScalePoint
 from virtoll.stats.analysis import RunData, analyse
+from virtoll.units import printable
 
 LONG = "a-label-that-is-as-long-as-an-experiment-lets-it-be-" + "x" * 11
 NAMES = [
@@ -238,7 +239,8 @@ def rows_of(run: Path, table: str) -> list[dict[str, str]]:
 
 
 def as_csv(value: object) -> str:
-    return "" if value is None else str(value)
+    """A value as a table has it, which may be read in a terminal; the document is data, and has it as it is."""
+    return "" if value is None else printable(str(value))
 
 
 def test_the_document_has_the_numbers_of_the_pages_tables(folder: Path, told: dict[str, Any]) -> None:

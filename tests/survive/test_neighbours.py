@@ -54,7 +54,8 @@ def test_the_names_of_a_records_files_are_those_of_the_source() -> None:
 
 
 def ended(code: int | None, err: str = "", **more: tuple[str, ...]) -> Ending:
-    return Ending(Command(("resume",)), code, "", err, 60.0, more.get("executed", ()), more.get("differences", ()))
+    executed, differences = more.get("executed", ()), more.get("differences", ())
+    return Ending(Command(("resume",)), code, "", err, 60.0, executed=executed, differences=differences)
 
 
 @pytest.mark.parametrize(
