@@ -112,7 +112,7 @@ def _leave_for_the_system(error: OSError) -> NoReturn:
         _leave([f"virtoll: {NO_CURRENT_FOLDER}"], UsageError.exit_code)
     if error.errno in (errno.EACCES, errno.EPERM) and error.filename is not None:
         name = as_written(str(error.filename))
-        _leave([f"virtoll: {name}: {error.strerror}; let yourself use it, or take a copy of your own"], 2)
+        _leave([f"virtoll: {name}: {error.strerror}; let yourself use it, or take a copy"], UsageError.exit_code)
     failed = disk_failure(error)  # what writes a file tells it better; a look at one may fail anywhere
     if failed is not None:
         _leave([f"virtoll: {failed}"], failed.exit_code)
