@@ -1,7 +1,7 @@
 """How Sphinx makes the documentation's site of these pages: `make docs`.
 
 The pages are Markdown as the repository shows them: MyST reads them by CommonMark, with the same anchors of headings.
-The site asks for nothing from elsewhere, and its search works from a folder (tests/test_site.py).
+The site asks for nothing from elsewhere, and its search works from a folder (tests/documentation/test_site.py).
 """
 
 import tomllib

@@ -30,7 +30,7 @@ from benches.survive.faulty_disk import own_mounts, tmpfs
 from benches.survive.forked import warm
 from benches.survive.machines import root_disk
 from benches.survive.storage_runs import TRIALS, Bench, Tally
-from tests.support.commands import REPOSITORY
+from tests.support.repository import ROOT
 
 _DISK_BYTES: Final = 48 << 20
 _LOG_BYTES: Final = 1 << 30
@@ -55,7 +55,7 @@ def put_harness(machine: emulated.Machine) -> None:
     """This folder's programs into the machine, in /root/harness."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as archive:
-        for file in sorted((REPOSITORY / "benches" / "survive").glob("*.py")):
+        for file in sorted((ROOT / "benches" / "survive").glob("*.py")):
             archive.add(file, f"benches/survive/{file.name}")
     machine.put("/root/harness.tar.gz", packed.getvalue())
     machine.run("mkdir -p /root/harness && tar -C /root/harness -xzf /root/harness.tar.gz")

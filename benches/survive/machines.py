@@ -28,7 +28,7 @@ from benches.survive.machine_scripts import AS_USER, DELEGATE, LIKE_SYSTEMD, PRO
 from benches.survive.made_roots import Kind
 from benches.survive.roots import wheel_into
 from tests.support import experiments
-from tests.support.commands import REPOSITORY
+from tests.support.repository import ROOT
 from tests.support.wheels import tracked
 
 _PROGRAMS = ("iproute2", "util-linux", "mount", "kmod", "procps", "runc", "crun")
@@ -151,16 +151,16 @@ def root_disk(name: str) -> Path:
     with tempfile.TemporaryDirectory(dir=emulated.FILES) as folder:
         wheel = wheel_into(Path(folder))
         shutil.rmtree(root / "opt/virtoll", ignore_errors=True)
-        emulated.install_product(root, wheel, REPOSITORY / "requirements.lock")
+        emulated.install_product(root, wheel, ROOT / "requirements.lock")
         emulated.make_disk(root, Path(folder) / "disk")
         (Path(folder) / "disk").rename(disk)
     return disk
 
 
 def _product_digest(packages: Sequence[str]) -> str:
-    digest = hashlib.sha256((REPOSITORY / "build" / "virtoll-agent").read_bytes() + " ".join(packages).encode())
+    digest = hashlib.sha256((ROOT / "build" / "virtoll-agent").read_bytes() + " ".join(packages).encode())
     for name in [*tracked(), "benches/survive/emulated.py"]:
-        digest.update(name.encode() + (REPOSITORY / name).read_bytes())
+        digest.update(name.encode() + (ROOT / name).read_bytes())
     return digest.hexdigest()[:12]
 
 

@@ -11,6 +11,7 @@ import pytest
 from tests.support import experiments
 from tests.support.commands import virtoll
 from tests.support.experiments import fake
+from tests.support.repository import ROOT
 
 from virtoll.claims import Outcome, load_claims, parse_claims, published_claims
 from virtoll.claims.names import unknown_name
@@ -19,7 +20,7 @@ from virtoll.errors import UsageError
 from virtoll.reference.published import published_values
 
 NAMES = claimed_names()
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "claims.md"
+PAGE = ROOT / "docs" / "claims.md"
 GOOD = """\
 - id: cheap
   source: "a vendor's page"

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.support.commands import REPOSITORY
+from tests.support.repository import ROOT
 
 from virtoll.errors import ImageError
 from virtoll.image import Cache, Recipe, debian
@@ -20,7 +20,7 @@ from virtoll.image.apt_sources import refuse_unsigned
 from virtoll.image.cache import file_digest
 from virtoll.image.tools import prepare_tools
 
-ARCHIVE = REPOSITORY / "tests" / "recorded" / "apt"
+ARCHIVE = ROOT / "tests" / "recorded" / "apt"
 
 pytestmark = pytest.mark.skipif(shutil.which("apt-get") is None, reason="apt is not on this machine")
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 from tests.support import experiments, machine
-from tests.support.commands import DEADLINE_SECONDS, REPOSITORY, VIRTOLL, environment
+from tests.support.commands import DEADLINE_SECONDS, VIRTOLL, environment
 from tests.support.playground import Playground, Running
+from tests.support.repository import ROOT
 
 from virtoll.lab.inside import wait_until
 from virtoll.runfolder.store import RunFolder
@@ -172,7 +173,7 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path: Path, kibibytes
                 capture_output=True,
                 text=True,
                 check=False,
-                cwd=REPOSITORY,
+                cwd=ROOT,
                 stdin=subprocess.DEVNULL,
                 env=environment(VIRTOLL_RUNS=str(disk)),
                 timeout=DEADLINE_SECONDS,

@@ -12,9 +12,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.support.commands import REPOSITORY, environment
+from tests.support.commands import environment
 from tests.support.esxi import PASSWORD
 from tests.support.esxi_bench import TCP_BYTES, TCP_RATE
+from tests.support.repository import ROOT
 
 from virtoll.runfolder.store import RunFolder
 from virtoll.workloads.loads import gone_still
@@ -25,11 +26,11 @@ pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow, pytest.mark.t
 def bench(folder: Path, *arguments: str) -> None:
     """The bench to its end, in a network namespace of its own, so that this host's NICs are not touched."""
     variables = environment(VIRTOLL_RUNS=str(folder / "runs"))
-    variables["PYTHONPATH"] = os.pathsep.join([str(REPOSITORY / "src"), str(REPOSITORY)])
+    variables["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     finished = subprocess.run(
         ["unshare", "--net", "--", sys.executable, "-m", "tests.support.esxi_bench", str(folder), *arguments],
         env=variables,
-        cwd=REPOSITORY,
+        cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,

@@ -14,15 +14,8 @@ from pathlib import Path
 
 import pytest
 from tests.support import experiments, machine
-from tests.support.commands import (
-    DEADLINE_SECONDS,
-    REPOSITORY,
-    VIRTOLL,
-    environment,
-    opening_mounts,
-    virtoll,
-    with_mounts,
-)
+from tests.support.commands import DEADLINE_SECONDS, VIRTOLL, environment, opening_mounts, virtoll, with_mounts
+from tests.support.repository import ROOT
 
 from virtoll.lab import residue
 from virtoll.lab.cgroups import detect
@@ -68,7 +61,7 @@ def cgroup_check(mounts: Sequence[str]) -> dict[str, object]:
         check=True,
         timeout=DEADLINE_SECONDS,
         env=environment(),
-        cwd=REPOSITORY,
+        cwd=ROOT,
     ).stdout
     return next(row for row in json.loads(said) if row["check"] == "cgroups")
 
@@ -151,7 +144,7 @@ def without_user_namespaces(*arguments: str | Path) -> subprocess.CompletedProce
             text=True,
             check=False,
             timeout=DEADLINE_SECONDS,
-            cwd=REPOSITORY,
+            cwd=ROOT,
             env=environment(HOME="/nonexistent"),
             stdin=subprocess.DEVNULL,
         )
@@ -178,10 +171,10 @@ def test_no_packet_filter_is_ever_asked_for() -> None:
     filters = {"iptables", "ip6tables", "iptables-restore", "ebtables", "arptables", "nft", "ufw", "firewall-cmd"}
     named = {
         (path.name, node.value)
-        for path in (REPOSITORY / "src").rglob("*.py")
+        for path in (ROOT / "src").rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and filters & set(node.value.split()[:1])
     }
     assert named == set()
-    for path in (REPOSITORY / "crates").rglob("*.rs"):
+    for path in (ROOT / "crates").rglob("*.rs"):
         assert not any(f'"{name}"' in path.read_text(encoding="utf-8") for name in filters), path

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from tests.support import commands, experiments, machine
 from tests.support.playground import Playground, Running
+from tests.support.repository import ROOT
 
 from virtoll.campaign.manifest import nested_hosts
 from virtoll.nested import NESTED_HOSTS, prepare_nested_host
@@ -160,7 +161,7 @@ def test_of_two_with_folders_of_their_own_none_is_refused(tmp_path: Path, monkey
         said = subprocess.run(
             commands.with_mounts([f"mount -t tmpfs tmpfs {tmp_path}"], sys.executable, "-c", program),
             env=commands.environment(VIRTOLL_STATE=str(tmp_path / "state")),
-            cwd=commands.REPOSITORY,
+            cwd=ROOT,
             check=True,
             capture_output=True,
             text=True,

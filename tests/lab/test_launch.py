@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 from tests.support import machine
-from tests.support.commands import REPOSITORY, environment
+from tests.support.commands import environment
+from tests.support.repository import ROOT
 
 from virtoll.lab import residue
 from virtoll.lab.inside import wait_until
@@ -146,7 +147,7 @@ def test_a_launcher_that_is_killed_as_it_makes_its_record_leaves_none(state: Pat
     made = tmp_path / "made"
     killed = subprocess.run(
         [sys.executable, "-c", KILLED, str(state), str(made), at],
-        cwd=REPOSITORY,
+        cwd=ROOT,
         check=False,
         env=environment(VIRTOLL_STATE=str(state)),
     )

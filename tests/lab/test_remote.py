@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.machine import END_SECONDS
+from tests.support.repository import ROOT
 
 from virtoll.errors import GuestError
 from virtoll.hosts.remote_host import RemoteHost, open_remote
@@ -246,7 +247,7 @@ with open_remote(SHELL, lab, built_agent()) as host:
         [sys.executable, "-c", program],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        cwd=Path(__file__).parents[2],
+        cwd=ROOT,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(["src", "."])},
     )
     assert controller.stdout is not None

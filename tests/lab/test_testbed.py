@@ -13,6 +13,7 @@ import pytest
 from tests.support import commands, experiments
 from tests.support.accounting import shares_nics
 from tests.support.machine import END_SECONDS
+from tests.support.repository import ROOT
 
 from virtoll.lab.inside import wait_until
 from virtoll.report.build import load
@@ -61,7 +62,7 @@ class Ends:
         return subprocess.Popen(
             [*enter, *commands.VIRTOLL, *map(str, arguments)],
             env=commands.environment(VIRTOLL_RUNS=str(runs)),
-            cwd=commands.REPOSITORY,
+            cwd=ROOT,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

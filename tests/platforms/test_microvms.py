@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tests.support import guests, machine
 from tests.support.guests import Connected, Kind
+from tests.support.repository import ROOT
 
 from virtoll.agent.operations.session import ClocksRequest
 from virtoll.campaign.session import RunSession
@@ -26,7 +27,6 @@ from virtoll.workloads.forward import Forward
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 PRODUCTS = ("firecracker", "cloud-hypervisor")
 # What each driver is to send, in this order; the documents' rules are applied by the mock.
 EXCHANGE = {
@@ -59,7 +59,7 @@ def mock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
         lines = [
             f"#!{sys.executable}",
             "import sys",
-            f"sys.path[:0] = [{str(REPOSITORY)!r}, {str(REPOSITORY / 'src')!r}]",
+            f"sys.path[:0] = [{str(ROOT)!r}, {str(ROOT / 'src')!r}]",
             "from tests.support.microvm_mock import main",
             f"main({product!r}, sys.argv[1:])",
         ]

@@ -1,7 +1,7 @@
 """User-mode Linux while it forwards: it sleeps over some requests, and answers them all the same.
 
 What it sleeps over, and why: ``docs/decisions/uml-sleeps-over-interrupts.md``; ``benches/soak.py`` counts it. In short,
-without a guest, ``tests/test_agent_client.py`` has that a request is asked for again.
+without a guest, ``tests/agent/test_client.py`` has that a request is asked for again.
 """
 
 from __future__ import annotations

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 
 import pytest
 from tests.support import synthetic_run
-from tests.support.commands import REPOSITORY
+from tests.support.repository import ROOT
 
 from virtoll.report.columns import ROWS, SHARED, TABLES, ValueKind
 from virtoll.report.csv_table import mean_columns
 from virtoll.report.tables import csv_tables
 from virtoll.stats.analysis import analyse
 
-CODE = REPOSITORY / "src" / "virtoll" / "report"
+CODE = ROOT / "src" / "virtoll" / "report"
 COMPUTED = {"lower", "upper", "frames_per_second", "trial_ns", "trials", "outcome_of_"}
 """Parts of names that the code puts together: both bounds of a search, and the outcome of each run."""
 PER_RUN = {"run", "runs", "error_at_most"}

@@ -1,6 +1,6 @@
 """A run folder that is damaged: one sentence names the file, and the line where there is one; nothing is written.
 
-Commands run here as a person's do, by `virtoll.cli.main`; that a process behaves so too is in `tests/test_sums.py`.
+Commands run here as a person's do, by `virtoll.cli.main`, and as a process in `tests/runfolder/test_sums.py`.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 from tests.support import synthetic_run
-from tests.support.commands import REPOSITORY
 from tests.support.made_up_run import Made, made_up_run
+from tests.support.repository import RECORDED
 
 from virtoll.errors import RunFolderError, UsageError
 from virtoll.report.build import load
@@ -27,7 +27,7 @@ from virtoll.runfolder.conditions import Condition
 from virtoll.runfolder.scale import ScalePoint
 from virtoll.stats.analysis import RunData, analyse
 
-RECORDED = REPOSITORY / "tests" / "recorded" / "runs"
+RUNS = RECORDED / "runs"
 TRUTH = synthetic_run.Truth(
     costs=synthetic_run.REALISTIC,
     rounds=2,
@@ -66,7 +66,7 @@ def beside_and_at_once() -> Iterable[RunData]:
 
 def recorded(folder: Path) -> Iterable[RunData]:
     """What earlier versions wrote."""
-    for packed in sorted(RECORDED.glob("*.tar.xz")):
+    for packed in sorted(RUNS.glob("*.tar.xz")):
         with tarfile.open(packed) as archive:
             archive.extractall(folder)
         yield load(folder / packed.name.removesuffix(".tar.xz"))

@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
-from tests.support.commands import REPOSITORY
+from tests.support.repository import ROOT
 from tests.support.synthetic_run import Truth, run_data
 
 from virtoll import units
@@ -167,5 +167,5 @@ def test_where_nothing_was_measured_nothing_is_zero() -> None:
 
 
 def test_the_page_of_gates_has_every_format() -> None:
-    text = (Path(REPOSITORY) / "docs" / "gate.md").read_text(encoding="utf-8")
+    text = (Path(ROOT) / "docs" / "gate.md").read_text(encoding="utf-8")
     assert re.findall(r"^\| `([a-z-]+)` \| ", text, re.MULTILINE) == list(FORMATS)

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.made_up_run import Made, made_up_run
 from tests.support.marked_up import compiles, latex_rows, markdown_rows, shown
+from tests.support.repository import RECORDED, ROOT
 from tests.support.runs_for_papers import RUNS
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
@@ -32,8 +33,6 @@ from virtoll.runfolder.records import State
 from virtoll.runfolder.scale import ScalePoint
 from virtoll.stats.analysis import Analysis, analyse
 
-RECORDED = Path(__file__).resolve().parents[1] / "recorded" / "runs"
-ROOT = Path(__file__).resolve().parents[2]
 TextsOf = Callable[[str], tuple[Analysis, dict[str, str]]]
 ODD = r"od|d_p\l{a}t<b>f&o%r$m#~^`*[x]"
 TEXTS = RUNS | {
@@ -76,7 +75,7 @@ def texts_of() -> TextsOf:
 def old(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run folder as an older Virtoll wrote it, of containers."""
     folder = tmp_path_factory.mktemp("old")
-    with tarfile.open(RECORDED / "containers.tar.xz") as packed:
+    with tarfile.open(RECORDED / "runs" / "containers.tar.xz") as packed:
         packed.extractall(folder)
     return folder / "containers"
 

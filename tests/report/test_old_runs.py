@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.repository import RECORDED
 
 from virtoll.campaign.preview import catalogue
 from virtoll.experiment.parse import parse_experiment
@@ -16,7 +17,7 @@ from virtoll.report import build_report
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.traffic_records import Point
 
-RECORDED = Path(__file__).resolve().parents[1] / "recorded" / "runs"
+RUNS = RECORDED / "runs"
 LABELS = {
     "models": ["model", "model-again", "model-cost-25"],
     "containers": ["native", "native-again", "netns-cgroup", "runc", "model-that-dies"],
@@ -29,7 +30,7 @@ COUNT = ("platform", "step", "status", "guests", "available_bytes", "processes_b
 @pytest.fixture(params=sorted(LABELS))
 def old(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """One of them, unpacked."""
-    with tarfile.open(RECORDED / f"{request.param}.tar.xz") as packed:
+    with tarfile.open(RUNS / f"{request.param}.tar.xz") as packed:
         packed.extractall(tmp_path)
     return tmp_path / str(request.param)
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 from tests.support.commands import virtoll
+from tests.support.repository import ROOT
 
-RUNS = Path(__file__).resolve().parents[2] / "reference" / "runs"
+RUNS = ROOT / "reference" / "runs"
 NAMES = sorted(packed.name.removesuffix(".tar.xz") for packed in RUNS.glob("*.tar.xz"))
 
 

@@ -20,10 +20,11 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 from tests.stats.test_explanation import trial
-from tests.support.commands import REPOSITORY, VIRTOLL, environment, virtoll
+from tests.support.commands import VIRTOLL, environment, virtoll
 from tests.support.documented import undocumented_keys
 from tests.support.made_up_folder import write_run
 from tests.support.made_up_run import Made, made_up_run
+from tests.support.repository import ROOT
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 from tests.support.terminal import answer_text, printed
 
@@ -129,7 +130,7 @@ def test_what_is_piped_has_no_escape_and_80_columns(folder: Path, kind: str) -> 
             [*VIRTOLL, command[0], folder, *command[1:]],
             capture_output=True,
             env=env,
-            cwd=REPOSITORY,
+            cwd=ROOT,
             check=True,
             stdin=subprocess.DEVNULL,
         )
@@ -185,7 +186,7 @@ def on_a_terminal(columns: int, *arguments: str | Path, **changed: str) -> str:
         stdout=its,
         stderr=its,
         env=env | {"TERM": "xterm-256color"} | changed,
-        cwd=REPOSITORY,
+        cwd=ROOT,
     ) as process:
         os.close(its)
         said = b"".join(_all_of(ours))

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.support.commands import REPOSITORY, environment
+from tests.support.commands import environment
+from tests.support.repository import ROOT
 
 from virtoll.errors import RunFolderError
 from virtoll.runfolder import jsonlines
@@ -53,7 +54,7 @@ def started(script: str, path: Path) -> subprocess.Popen[str]:
     """A process that holds something until its standard input ends."""
     command = [sys.executable, "-c", script, str(path.absolute())]
     process = subprocess.Popen(
-        command, env=environment(), cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        command, env=environment(), cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "held\n"

@@ -10,19 +10,19 @@ import json
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, TypeVar
+
+from tests.support.repository import RECORDED
 
 from virtoll.agent.client import AgentModel, ChannelMark
 from virtoll.agent.messages import Message, Request
 
 Asked = TypeVar("Asked", bound=Request[Any])
-RECORDED = Path(__file__).resolve().parents[1] / "recorded" / "protocol"
 
 
 @functools.cache
 def _recorded_text(op: str) -> str:
-    return (RECORDED / f"{op}.json").read_text(encoding="utf-8")
+    return (RECORDED / "protocol" / f"{op}.json").read_text(encoding="utf-8")
 
 
 def recorded_reply(op: str) -> dict[str, Any]:

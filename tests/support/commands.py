@@ -9,7 +9,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+from tests.support.repository import ROOT
+
 VIRTOLL = (sys.executable, "-m", "virtoll")
 DEADLINE_SECONDS = 1200.0
 """For a whole campaign or a doctor that tries everything: a bound on a hang, and no expectation of any machine."""
@@ -18,7 +19,7 @@ DEADLINE_SECONDS = 1200.0
 def environment(**changed: str) -> dict[str, str]:
     """The environment of a ``virtoll`` process: wide plain output, no colours."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("VIRTOLL_") or key == "VIRTOLL_CACHE"}
-    return {**kept, "COLUMNS": "200", "NO_COLOR": "1", "PYTHONPATH": str(REPOSITORY / "src"), **changed}
+    return {**kept, "COLUMNS": "200", "NO_COLOR": "1", "PYTHONPATH": str(ROOT / "src"), **changed}
 
 
 def with_mounts(mounts: Sequence[str], *argv: str) -> list[str]:
@@ -30,10 +31,10 @@ def with_mounts(mounts: Sequence[str], *argv: str) -> list[str]:
 def around_the_clone(covers: Sequence[str], keep: str | Path) -> list[str]:
     """These mounts, one of which covers the clone, and the clone in its place again; ``keep`` holds it meanwhile."""
     return [
-        f"mount --bind {REPOSITORY} {keep}",
+        f"mount --bind {ROOT} {keep}",
         *covers,
-        f"(umask 022 && mkdir -p {REPOSITORY})",
-        f"mount --bind {keep} {REPOSITORY}",
+        f"(umask 022 && mkdir -p {ROOT})",
+        f"mount --bind {keep} {ROOT}",
     ]
 
 
@@ -42,7 +43,7 @@ def opening_mounts(keep: str | Path) -> list[str]:
 
     That folder is covered by an open one that holds the clone alone. None where the way is open.
     """
-    closed = next((at for at in reversed(REPOSITORY.parents) if not at.stat().st_mode & stat.S_IXOTH), None)
+    closed = next((at for at in reversed(ROOT.parents) if not at.stat().st_mode & stat.S_IXOTH), None)
     return around_the_clone([f"mount -t tmpfs -o mode=755 none {closed}"], keep) if closed is not None else []
 
 
@@ -61,7 +62,7 @@ def virtoll(
         input=stdin,
         timeout=DEADLINE_SECONDS,
         env=environment(**where, **(changed or {})),
-        cwd=REPOSITORY,
+        cwd=ROOT,
         check=False,
     )
     return subprocess.CompletedProcess(

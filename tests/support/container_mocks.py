@@ -24,10 +24,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from tests.support.repository import ROOT
+
 from virtoll.image.clone import built_agent
 from virtoll.lab.enter import Bind, Enter, Namespace
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 PROGRAMS = ("vzctl", "vzlist", "prlctl", "vserver", "vserver-info", "vkill")
 NAMESPACES: tuple[Namespace, ...] = ("mount", "net", "ipc", "uts", "pid")
 # vzctl(8), "Setting container parameters": what each option takes.
@@ -68,7 +69,7 @@ def install(folder: Path) -> None:
         lines = [
             f"#!{sys.executable}",
             "import sys",
-            f"sys.path[:0] = [{str(REPOSITORY)!r}, {str(REPOSITORY / 'src')!r}]",
+            f"sys.path[:0] = [{str(ROOT)!r}, {str(ROOT / 'src')!r}]",
             "from tests.support.container_mocks import main",
             f"main({name!r}, sys.argv[1:])",
         ]

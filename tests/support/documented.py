@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tests.support.commands import REPOSITORY
+from tests.support.repository import ROOT
 
 
 def undocumented_keys(document: object) -> set[str]:
     """Keys at any depth that the page does not name; it says once for all what `_open` after one means."""
-    text = (REPOSITORY / "docs" / "report-json.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "report-json.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`([a-z0-9_]+)`", text))
     return {key for key in _keys(document) if not key.endswith("_open")} - named
 

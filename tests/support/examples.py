@@ -15,12 +15,12 @@ from pathlib import Path
 
 import typer.core
 import typer.main
-from tests.support.commands import REPOSITORY
+from tests.support.repository import ROOT
 from typer.exceptions import TyperException
 
 from virtoll.cli import app
 
-PAGES = sorted([REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *(REPOSITORY / "docs").rglob("*.md")])
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 _BLOCK = re.compile(r"^( *)```([^\n`]*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r"`(virtoll [a-z][^`\n]*)`")
 
@@ -38,7 +38,7 @@ class Block:
     @property
     def name(self) -> str:
         """'docs/gate.md:74'."""
-        return f"{self.page.relative_to(REPOSITORY)}:{self.line}"
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
 
 
 def blocks() -> Iterator[Block]:
@@ -68,7 +68,7 @@ def inline_commands() -> Iterator[tuple[str, str]]:
     for page in PAGES:
         text = _BLOCK.sub("", page.read_text(encoding="utf-8"))
         for match in _INLINE.finditer(text):
-            yield str(page.relative_to(REPOSITORY)), match[1]
+            yield str(page.relative_to(ROOT)), match[1]
 
 
 def words_of(command: str) -> list[str]:

@@ -32,7 +32,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.commands import REPOSITORY, environment
+from tests.support.commands import environment
+from tests.support.repository import ROOT
 
 from virtoll.errors import VirtollError
 from virtoll.image import prepare_image
@@ -80,7 +81,7 @@ class Labs:
             process = subprocess.Popen(
                 [*self.entering, *command],
                 env={**self.environment, **variables},
-                cwd=REPOSITORY,
+                cwd=ROOT,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,

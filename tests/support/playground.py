@@ -27,7 +27,8 @@ from pathlib import Path
 
 import pytest
 from tests.support import machine
-from tests.support.commands import REPOSITORY, VIRTOLL, around_the_clone, environment, opening_mounts, with_mounts
+from tests.support.commands import VIRTOLL, around_the_clone, environment, opening_mounts, with_mounts
+from tests.support.repository import ROOT
 
 USER = 12345
 TUN = os.makedev(10, 200)
@@ -146,7 +147,7 @@ class Playground:
             stdout=theirs,
             stderr=theirs,
             start_new_session=not terminal,
-            cwd=REPOSITORY,
+            cwd=ROOT,
         )
         os.close(theirs)
         running = Running(process, token, output, self.note_labs)
@@ -177,12 +178,12 @@ class Playground:
             machine.TOKEN: token,
             "VIRTOLL_RUNS": str(self.runs),
             "TERM": "xterm",
-            "PYTHONPATH": str(REPOSITORY / "src"),
+            "PYTHONPATH": str(ROOT / "src"),
             **({} if self.root else {"HOME": str(self.home)}),
         }
         keep = self.base / "keep"
         mounts = [f"mount --bind {self.base / name} {target}" for name, target in _COVERED.items()]
-        if REPOSITORY.is_relative_to("/tmp"):
+        if ROOT.is_relative_to("/tmp"):
             mounts = around_the_clone(mounts, keep)
         elif not self.root:
             mounts += opening_mounts(keep)
@@ -298,7 +299,7 @@ _refusals: list[str | None] = []
 
 def _kept_parts() -> list[str]:
     """The folders that hold a clone below /tmp in its place."""
-    parts = REPOSITORY.relative_to("/tmp").parts if REPOSITORY.is_relative_to("/tmp") else ()
+    parts = ROOT.relative_to("/tmp").parts if ROOT.is_relative_to("/tmp") else ()
     return [str(Path(*parts[: count + 1])) for count in range(len(parts))]
 
 

@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tests.support.commands import REPOSITORY, environment
+from tests.support.commands import environment
+from tests.support.repository import ROOT
 
 NODES: Final = ("n1", "n2", "n3", "n4")
 PROGRAMS: Final = ("slurmctld", "slurmd", "sbatch", "squeue", "munged")
@@ -82,7 +83,7 @@ def holding_python(folder: Path) -> str:
     subprocess.run([sys.executable, "-I", "-m", "venv", "--without-pip", folder / "holding"], check=True)
     (packages,) = (folder / "holding/lib").glob("python*/site-packages")
     (packages / "hold_blocks.py").write_text(HOLDS)
-    places = [str(REPOSITORY / "src"), sysconfig.get_path("purelib")]
+    places = [str(ROOT / "src"), sysconfig.get_path("purelib")]
     (packages / "hold_blocks.pth").write_text("".join(f"{line}\n" for line in [*places, "import hold_blocks"]))
     return str(folder / "holding/bin/python")
 
@@ -125,7 +126,7 @@ class SlurmCluster:
         return subprocess.run(
             self.inside(*argv),
             env=environment(SLURM_CONF=str(self.folder / "slurm.conf"), **changed),
-            cwd=REPOSITORY,
+            cwd=ROOT,
             capture_output=True,
             text=True,
             check=False,

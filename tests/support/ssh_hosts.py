@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 from tests.support import machine
-from tests.support.commands import DEADLINE_SECONDS, REPOSITORY, VIRTOLL, environment
+from tests.support.commands import DEADLINE_SECONDS, VIRTOLL, environment
+from tests.support.repository import ROOT
 
 SSHD = "/usr/sbin/sshd"
 # A host: own /run with the keys and the folder that sshd wants, own /tmp; sshd once its interface is there.
@@ -72,7 +73,7 @@ class SshHosts:
 
     def inside(self, command: Sequence[str | Path]) -> list[str]:
         """A command where the launcher is."""
-        enter = ["nsenter", f"--target={self.launcher}", "--net", "--mount", f"--wd={REPOSITORY}", "--"]
+        enter = ["nsenter", f"--target={self.launcher}", "--net", "--mount", f"--wd={ROOT}", "--"]
         return [*enter, *map(str, command)]
 
     def start(self, *arguments: str | Path, variables: Mapping[str, str]) -> subprocess.Popen[str]:

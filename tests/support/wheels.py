@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.support.commands import REPOSITORY
+from tests.support.repository import ROOT
 
 _BESIDE = ("pyproject.toml", "setup.py", "LICENSE", "README.md", "crates/agent/LICENCES.txt")
 
@@ -17,15 +17,15 @@ _BESIDE = ("pyproject.toml", "setup.py", "LICENSE", "README.md", "crates/agent/L
 def tracked(folder: str = "src/virtoll") -> list[str]:
     """The package's files as git has them, or those of another folder of the clone."""
     listing = ["git", "ls-files", "--cached", "--others", "--exclude-standard", folder]
-    names = subprocess.run(listing, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout.splitlines()
-    return [name for name in names if (REPOSITORY / name).is_file()]
+    names = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    return [name for name in names if (ROOT / name).is_file()]
 
 
 def copy_source(folder: Path) -> Path:
     """Everything that a wheel is made of, but for the agent, in the new folder."""
     for name in (*_BESIDE, *tracked()):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(REPOSITORY / name, folder / name)
+        shutil.copyfile(ROOT / name, folder / name)
     return folder
 
 
@@ -59,7 +59,7 @@ def build_sdist(clone: Path, target: Path) -> Path:
     """Builds the source distribution of all files that git knows, copied into the new folder ``clone``."""
     for name in tracked("."):
         (clone / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(REPOSITORY / name, clone / name)
+        shutil.copyfile(ROOT / name, clone / name)
     command = [sys.executable, "-c", "from setuptools import build_meta as b; import sys; b.build_sdist(sys.argv[1])"]
     subprocess.run([*command, str(target)], cwd=clone, capture_output=True, text=True, check=True)
     (made,) = target.iterdir()

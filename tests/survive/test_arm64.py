@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from benches.survive import arm64, arm64_inside
 from benches.survive.arm64_root import Step
-from tests.support.commands import REPOSITORY
+from tests.support.repository import ROOT
 
 from virtoll.campaign.preview import catalogue
 from virtoll.experiment.parse import parse_experiment
@@ -37,14 +37,14 @@ def test_a_program_without_a_result_is_told() -> None:
 
 
 def test_what_user_emulation_cannot_do_is_a_test_program_of_ours() -> None:
-    there = {path.stem for path in REPOSITORY.glob("crates/*/tests/*.rs")}
+    there = {path.stem for path in ROOT.glob("crates/*/tests/*.rs")}
     assert set(arm64.NOT_UNDER_USER_EMULATION) <= there
-    for path in REPOSITORY.glob("crates/agent/tests/*.rs"):
+    for path in ROOT.glob("crates/agent/tests/*.rs"):
         assert path.stem in arm64.NOT_UNDER_USER_EMULATION, f"{path.stem} starts the agent, which takes arm64's kernel"
 
 
 def test_what_an_emulator_may_be_too_slow_for_is_a_test_of_ours() -> None:
-    sources = "".join(path.read_text(encoding="utf-8") for path in REPOSITORY.glob("crates/**/*.rs"))
+    sources = "".join(path.read_text(encoding="utf-8") for path in ROOT.glob("crates/**/*.rs"))
     for name in (*arm64.MAY_FAIL_IN_THE_MACHINE, *arm64.UNITS_NOT_UNDER_USER_EMULATION):
         assert f"fn {name.rpartition('::')[2]}(" in sources
 
@@ -99,7 +99,7 @@ def test_a_step_that_must_work_and_did_not_is_wrong(tmp_path: Path) -> None:
 
 
 def test_an_unknown_part_is_refused() -> None:
-    command = [sys.executable, str(REPOSITORY / "benches/survive"), "arm64", "nothing"]
+    command = [sys.executable, str(ROOT / "benches/survive"), "arm64", "nothing"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "there is no part 'nothing'" in done.stderr

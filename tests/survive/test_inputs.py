@@ -20,8 +20,9 @@ import pytest
 from benches.survive.inputs import PARTS, injected
 from benches.survive.made_archives import TRICKS, Parts, made, parts_of
 from tests.support import experiments
-from tests.support.commands import DEADLINE_SECONDS, REPOSITORY, environment
+from tests.support.commands import DEADLINE_SECONDS, environment
 from tests.support.made_up_folder import write_small_run
+from tests.support.repository import ROOT
 
 from virtoll.campaign.preview import catalogue
 from virtoll.cli import output
@@ -55,7 +56,7 @@ def test_a_few_cases_of_each_part(part: str) -> None:
     command = [sys.executable, "benches/survive", "inputs", "--part", part, "--seed", "20", "--count", str(CASES)]
     ended = subprocess.run(
         command,
-        cwd=REPOSITORY,
+        cwd=ROOT,
         env=environment(),
         capture_output=True,
         text=True,

@@ -13,7 +13,8 @@ import pytest
 from benches.survive.neighbour_endings import Command, Ending, complaints
 from benches.survive.neighbour_states import commands, controllers, devices, fitting, record_files
 from benches.survive.neighbours import HEAD, why_alone
-from tests.support.commands import DEADLINE_SECONDS, REPOSITORY, environment
+from tests.support.commands import DEADLINE_SECONDS, environment
+from tests.support.repository import ROOT
 
 needs_root = pytest.mark.skipif(why_alone() is not None, reason=str(why_alone()))
 
@@ -30,7 +31,7 @@ def test_a_neighbour_reaches_nothing(parts: tuple[str, ...]) -> None:
     chosen = [word for part in parts for word in ("--part", part)]
     ended = subprocess.run(
         [sys.executable, "benches/survive", "neighbours", "--short", "--seed", "1", "--cases", "3", *chosen],
-        cwd=REPOSITORY,
+        cwd=ROOT,
         env=environment(),
         capture_output=True,
         text=True,

@@ -22,7 +22,8 @@ from benches.survive.faulty_disk import Change
 from benches.survive.power_loss import Crash, crashes, not_durable, tree
 from benches.survive.storage import ROWS
 from benches.survive.storage_writers import FAKETIME
-from tests.support.commands import REPOSITORY, environment
+from tests.support.commands import environment
+from tests.support.repository import ROOT
 
 from virtoll.errors import StorageError, UsageError
 from virtoll.runfolder import jsonlines
@@ -44,7 +45,7 @@ def survive(*arguments: str) -> str:
     """The table of some rows; all must have held."""
     ended = subprocess.run(
         [sys.executable, "benches/survive", "storage", *arguments],
-        cwd=REPOSITORY,
+        cwd=ROOT,
         env=environment(),
         capture_output=True,
         text=True,

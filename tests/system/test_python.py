@@ -11,15 +11,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.support.commands import REPOSITORY, VIRTOLL, environment
+from tests.support.commands import VIRTOLL, environment
 from tests.support.experiments import fake, write
+from tests.support.repository import ROOT
 
 import virtoll
 from virtoll.system.python import isolated, isolated_script
 
 PACKAGE = Path(virtoll.__file__).parent
 STARTER = PACKAGE / "system" / "python.py"
-TOOLS = REPOSITORY / "tools"
+TOOLS = ROOT / "tools"
 NAMES = ("json", "types", "signal", "re", "typing", "runpy", "sitecustomize", "usercustomize", "virtoll/__init__")
 
 

@@ -1,0 +1,204 @@
+"""The typed operations of the agent against exchanges that really took place (tools/record_protocol.py)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import pytest
+from tests.support.repository import RECORDED, ROOT
+
+from virtoll.agent.client import PROTOCOL
+from virtoll.agent.messages import Message, Request, Unfit
+from virtoll.agent.operations.catalogue import OPERATIONS
+from virtoll.agent.operations.jobs import ServeRequest, StreamExchange
+from virtoll.agent.operations.network import Interface, NetworkRequest
+from virtoll.agent.operations.programs import ExecRequest
+from virtoll.agent.operations.session import ClocksReply, ClocksRequest, TerminalExit
+from virtoll.agent.operations.traffic import TrafficReply, TrafficRequest
+from virtoll.errors import ProtocolError
+from virtoll.runfolder.store import parse_record, to_json
+from virtoll.runfolder.traffic_records import Point
+from virtoll.workloads.points import MeasuredPoint
+
+EXCHANGES = sorted((RECORDED / "protocol").glob("*.json"))
+
+
+def exchange(path: Path) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """Operation, request without its operation, and reply."""
+    recorded = json.loads(path.read_text(encoding="utf-8"))
+    request = recorded["request"]
+    assert request.pop("op") == recorded["operation"]
+    return recorded["operation"], request, recorded["reply"]
+
+
+@pytest.mark.parametrize("path", EXCHANGES, ids=lambda path: path.stem)
+def test_a_recorded_exchange_is_read_and_written_as_it_was(path: Path) -> None:
+    op, asked, answered = exchange(path)
+    request = OPERATIONS[op].from_json(asked)
+    assert (request.unknown(), request.to_json()) == ([], asked)
+    reply = request.read_reply(answered, "the agent")
+    assert (reply.unknown(), reply.to_json()) == ([], answered)
+
+
+def test_each_operation_has_a_recorded_exchange_and_is_specified() -> None:
+    assert {exchange(path)[0] for path in EXCHANGES} == set(OPERATIONS)
+    assert all(path.stem.startswith(exchange(path)[0]) for path in EXCHANGES)
+    page = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
+    headings = [
+        name for heading in re.findall(r"^###? .*", page, re.MULTILINE) for name in re.findall(r"`(.+?)`", heading)
+    ]
+    assert set(OPERATIONS) <= {*headings, *re.findall(r"`([a-z-]+) \{", page)}
+
+
+# SHA-256 of what the requests of the protocol may hold. A change of them is a new protocol: `PROTOCOL` in crates/proto
+# and in agent/client.py is raised.
+REQUESTS = {3: "517838f29a928af06eee2a6452fa078854761817d978f61f511756789befd3d1"}
+
+
+def test_a_change_of_the_requests_raises_the_number_of_the_protocol() -> None:
+    """An agent refuses a field that it does not know: an older one would fail each trial, and not say why."""
+    held = {op: dict(shapes(request)) for op, request in OPERATIONS.items()}
+    digest = hashlib.sha256(json.dumps(held, sort_keys=True).encode()).hexdigest()
+    assert {PROTOCOL: digest} == REQUESTS, "the requests changed: raise PROTOCOL on both sides, and renew this digest"
+
+
+def shapes(kind: type[Message]) -> Iterator[tuple[str, object]]:
+    """The fields of a message with those of the messages that they hold."""
+    for name, hint in get_type_hints(kind).items():
+        if name in kind._fields:
+            yield name, {part.__name__: dict(shapes(part)) for part in messages_in(hint)}
+
+
+def messages_in(hint: object) -> list[type[Message]]:
+    """The types of messages that a field's type names."""
+    if isinstance(hint, type) and issubclass(hint, Message):
+        return [hint]
+    return [found for part in get_args(hint) for found in messages_in(part)]
+
+
+def places(value: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The way to every value in a JSON object that is no container."""
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
+    if parts is None:
+        yield path
+    for name, part in parts or ():
+        yield from places(part, (*path, str(name)))
+
+
+def put(value: Any, path: tuple[str, ...], new: object) -> None:
+    """Replace the value at a place."""
+    for name in path[:-1]:
+        value = value[int(name) if isinstance(value, list) else name]
+    value[int(path[-1]) if isinstance(value, list) else path[-1]] = new
+
+
+@pytest.mark.parametrize("path", EXCHANGES, ids=lambda path: path.stem)
+def test_a_malformed_reply_names_operation_and_field(path: Path) -> None:
+    op, asked, answered = exchange(path)
+    request = OPERATIONS[op].from_json(asked)
+    for place in list(places(answered)):
+        if op in ("run", "serve-finish") and (place[0] == "result" or (place[0] == "connections" and len(place) > 1)):
+            continue  # the job's own
+        broken = json.loads(json.dumps(answered))
+        put(broken, place, {"no": ["such", "value"]})
+        with pytest.raises(ProtocolError) as error:
+            request.read_reply(broken, "guest 1")
+        assert re.match(f"guest 1 answered '{op}' wrongly: {'.'.join(place)}[. ]", str(error.value))
+        assert "make agent" in str(error.value)
+
+
+def test_what_is_not_given_is_not_written() -> None:
+    assert Interface(mac="m").to_json() == {"mac": "m"}
+    assert Interface(mac="m", name=None, vlans=()).to_json() == {"mac": "m", "name": None, "vlans": []}
+    assert NetworkRequest(interfaces=(Interface(mac="m"),)).but(ip_forward=None).to_json() == {
+        "interfaces": [{"mac": "m"}],
+        "ip_forward": None,
+    }
+    serve = ServeRequest(
+        address="10.0.0.1",
+        timeout_ns=1,
+        exchange=StreamExchange(kind="stream", active="opener", bytes=1, message_bytes=8),
+    )
+    assert (serve.cpu, serve.port) == (None, 0)
+    assert serve.to_json()["exchange"]["kind"] == "stream"
+    assert "port" not in serve.to_json()
+
+
+def test_what_a_newer_agent_tells_is_kept_at_every_depth() -> None:
+    reported = {"interfaces": [{"name": "eth0", "mac": "m", "speed": 7}], "more": {"a": None}}
+    reply = NetworkRequest().read_reply(reported, "a newer agent")
+    assert sorted(reply.unknown()) == ["interfaces.0.speed", "more"]
+    assert reply.interfaces[0].name == "eth0"
+    assert reply.to_json() == reported
+
+
+def test_binary_fields_are_bytes() -> None:
+    request = ExecRequest(argv=("cat",), timeout_ns=1, limit_bytes=2, stdin=b"\xff\n")
+    assert request.to_json()["stdin"] == "/wo="
+    assert ExecRequest.from_json(request.to_json()) == request
+
+
+@pytest.mark.parametrize(
+    ("reported", "complaint"),
+    [
+        ({"realtime_ns": 1, "monotonic_ns": 1, "monotonic_raw_ns": 1}, "boottime_ns is missing"),
+        ({"realtime_ns": True, "monotonic_ns": None}, "realtime_ns is True and not a whole number"),
+        ([], "the answer is [] and not an object"),
+    ],
+)
+def test_what_is_wrong_is_said(reported: object, complaint: str) -> None:
+    with pytest.raises(ProtocolError, match=re.escape(f"x answered 'clocks' wrongly: {complaint};")):
+        ClocksRequest().read_reply(reported, "x")
+
+
+def test_a_message_does_not_change_and_takes_no_other_field() -> None:
+    clocks = ClocksReply(realtime_ns=1, monotonic_ns=2, monotonic_raw_ns=3, boottime_ns=4)
+    with pytest.raises(AttributeError, match="does not change"):
+        clocks.realtime_ns = 7  # type: ignore[misc]
+    with pytest.raises(ValueError, match="boot"):
+        clocks.but(boot=1)
+    with pytest.raises(ValueError, match="trial"):
+        TrafficRequest.of(clocks)
+    with pytest.raises(Unfit):
+        Message.from_json(None)
+
+
+def all_below(kind: type[Message]) -> set[type[Message]]:
+    """Every message class."""
+    return {kind}.union(*(all_below(one) for one in kind.__subclasses__()))
+
+
+def test_no_field_has_the_name_of_what_every_message_has() -> None:
+    assert len(all_below(Message)) > 60
+    for kind in all_below(Message):
+        assert not set(kind._fields) & set(dir(Request)), kind
+
+
+def test_a_terminals_end_has_the_code_that_a_shell_tells() -> None:
+    assert TerminalExit(status=3, signal=None).code == 3
+    assert TerminalExit(status=None, signal=9).code == 137
+
+
+def contains(whole: object, part: object) -> bool:
+    """Whether all that ``part`` has is in ``whole`` unchanged; objects may have more keys."""
+    if isinstance(part, dict) and isinstance(whole, dict):
+        return all(name in whole and contains(whole[name], value) for name, value in part.items())
+    if isinstance(part, list) and isinstance(whole, list):
+        return len(part) == len(whole) and all(map(contains, whole, part))
+    return whole == part
+
+
+@pytest.mark.parametrize("case", ["traffic", "traffic-shaped"])
+def test_a_point_is_stored_with_all_that_the_agent_answered(case: str) -> None:
+    reported = json.loads((EXCHANGES[0].parent / f"{case}.json").read_text(encoding="utf-8"))["reply"]
+    reported |= {"newer": {"than": ["this"]}}
+    reported["sources"][0]["newer"] = 1
+    point = MeasuredPoint(None, 5, TrafficReply.from_json(reported), {"hops": None})
+    stored = to_json(parse_record(Point, point.to_json()))
+    assert contains(stored, reported)
+    assert (stored["intended_rate_frames_per_second"], stored["duration_ns"], stored["hops"]) == (None, 5, None)

@@ -1,0 +1,261 @@
+"""Blocks that are added to a finished run: its plan goes on, its verdicts get stricter, and a kill leaves it whole."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support import experiments
+from tests.support.commands import VIRTOLL, environment, virtoll
+from tests.support.experiments import fake
+from tests.support.repository import ROOT
+
+from virtoll.campaign.pipeline import extend, measure, resume
+from virtoll.campaign.progress import SilentProgress
+from virtoll.errors import UsageError
+from virtoll.report import answer_terminal, load_analysis
+from virtoll.report.answer import notes
+from virtoll.runfolder.looks import extended_level
+from virtoll.runfolder.overview import state_now
+from virtoll.runfolder.store import RunFolder
+from virtoll.runfolder.sums import differences
+
+PLATFORMS = [fake("model"), fake("again", seed=2), fake("slow", cost=1.4, seed=3)]
+RIGHT: dict[str, Any] = {
+    "platforms": PLATFORMS,
+    "baseline": "model",
+    "control": "again",
+    "blocks": 2,
+    "rounds": 3,
+    "workloads": [{"workload": "superpi", "digits": [1000, 2000]}, {"workload": "forward", "frame_size_bytes": 64}],
+}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of two blocks, to be copied."""
+    folder = tmp_path_factory.mktemp("extended")
+    measure(experiments.parsed(**RIGHT), folder / "run", ["virtoll"], SilentProgress())
+    return folder / "run"
+
+
+@pytest.fixture
+def run(finished: Path, tmp_path: Path) -> Path:
+    shutil.copytree(finished, tmp_path / "run")
+    return tmp_path / "run"
+
+
+def changed(run: Path, **keys: Any) -> Path:
+    """The run with other keys in its manifest, and digests that fit."""
+    manifest = json.loads((run / "manifest.json").read_text())
+    for key, value in keys.items():
+        manifest[key] = {**(manifest[key] or {}), **value} if isinstance(value, dict) else value
+    (run / "manifest.json").write_text(json.dumps(manifest))
+    RunFolder.open(run).set_state("complete", None)
+    return run
+
+
+def numbers(run: Path) -> list[int]:
+    return [one.trial for one in RunFolder.open(run).trials()]
+
+
+def test_a_run_goes_on_as_if_it_had_been_planned_so_and_its_old_trials_stay(run: Path) -> None:
+    before, trials = RunFolder.open(run).manifest, (run / "trials.jsonl").read_bytes()
+    extended = virtoll("extend", run, "--blocks", "+2")
+    assert extended.returncode == 0, extended.stderr
+    after = RunFolder.open(run).manifest
+    longer = experiments.parsed(**{**RIGHT, "blocks": 4})
+    measure(longer, run.parent / "longer", ["virtoll"], SilentProgress())
+    assert after.plan.trials == RunFolder.open(run.parent / "longer").manifest.plan.trials
+    assert after.plan.trials[: len(before.plan.trials)] == before.plan.trials
+    assert (run / "trials.jsonl").read_bytes().startswith(trials)
+    assert numbers(run) == list(range(len(after.plan.trials)))
+    assert [(one.blocks, one.command[:2]) for one in after.extensions] == [(2, ("virtoll", "extend"))]
+    assert (after.experiment["blocks"], after.experiment["selection"]) == (4, before.experiment["selection"])
+    assert (differences(run), state_now(run)) == ((), "complete")
+    again = virtoll("extend", run, "--blocks", "5")
+    assert again.returncode == 0, again.stderr
+    assert [one.blocks for one in RunFolder.open(run).manifest.extensions] == [2, 4]
+    assert virtoll("verify", run).returncode == 0
+    told = "This run was extended after 2 and 4 blocks, when its verdicts had been seen."
+    assert told in re.sub(r"\s+", " ", again.stdout)
+    analysis = load_analysis(run)
+    assert analysis.level == pytest.approx(0.05 * 2 / (5 * 4))
+    assert any(one.startswith(told) and one.endswith("is at most 10 %.") for one in notes(analysis))
+    page = (run / "report" / "index.html").read_text(encoding="utf-8").replace("\u00a0", " ")
+    assert 0 < page.index('class="ranking"') < page.index(told), "the answer comes first"
+    document = json.loads(virtoll("report", run, "--json").stdout)
+    assert (document["run"]["extended_after"], document["run"]["error_level"]) == ([2, 4], pytest.approx(0.005))
+    assert any(one.startswith(told) for one in document["notes"])
+    simultaneous = [one.simultaneous for one in analysis.comparisons if one.simultaneous is not None]
+    assert {one.coverage for one in simultaneous} == {1 - analysis.level}
+
+
+@pytest.mark.parametrize("first", [1, 2, 3, 12])
+def test_all_further_numbers_of_blocks_together_spend_what_the_first_did(first: int) -> None:
+    levels = [extended_level(0.05, first, blocks) for blocks in range(first + 1, 20_000)]
+    assert extended_level(0.05, first, first) == 0.05
+    assert math.fsum(levels) < 0.05
+    assert math.fsum(levels) == pytest.approx(0.05, rel=first / 10_000)
+
+
+KILLED_AT = """
+import os, signal, sys
+from pathlib import Path
+from virtoll.runfolder import jsonlines
+from virtoll.cli import main
+step, when, replace_text = int(sys.argv.pop(1)), sys.argv.pop(1), jsonlines.replace_text
+calls = []
+def counted(path, text, root):
+    calls.append(path)
+    if len(calls) == step and when == "before":
+        Path(str(path) + ".new").write_text(text[: len(text) // 2])
+        os.kill(os.getpid(), signal.SIGKILL)
+    replace_text(path, text, root)
+    if len(calls) == step and when == "after":
+        os.kill(os.getpid(), signal.SIGKILL)
+jsonlines.replace_text = counted
+main()
+"""
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_a_kill_while_the_plan_is_replaced_leaves_a_run_that_ends(run: Path, step: int, when: str) -> None:
+    """kill -9 before and after each file is replaced: state, manifest, and the state at the end."""
+    old = len(RunFolder.open(run).manifest.plan.trials)
+    command = [sys.executable, "-c", KILLED_AT, str(step), when, "extend", str(run), "--blocks", "+1"]
+    killed = subprocess.run(command, env=environment(), cwd=ROOT, capture_output=True, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    longer = (step, when) not in ((1, "before"), (1, "after"), (2, "before"))
+    assert len(RunFolder.open(run).manifest.plan.trials) == (old * 3 // 2 if longer else old)
+    if (step, when) == (1, "before"):
+        assert state_now(run) == "complete"
+    elif (step, when) != (3, "after"):
+        assert state_now(run) == "killed"
+    resume(run, SilentProgress())
+    assert (state_now(run), differences(run)) == ("complete", ())
+    assert numbers(run) == list(range(old * 3 // 2 if longer else old))
+    assert not list(run.glob("*.new"))
+
+
+def test_a_kill_while_blocks_are_added_is_resumed(run: Path) -> None:
+    begun = subprocess.Popen(
+        [*VIRTOLL, "extend", run, "--blocks", "20"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=environment(),
+    )
+    try:
+        assert begun.stdout is not None
+        total = len(RunFolder.open(run).manifest.plan.trials) * 10
+        done = len(numbers(run))
+        while not begun.stdout.readline().startswith(f"{done + 3}/{total} "):
+            assert begun.poll() is None
+    finally:
+        begun.kill()
+        begun.wait()
+    assert state_now(run) == "killed"
+    unfinished = virtoll("extend", run, "--blocks", "+1")
+    assert (unfinished.returncode, unfinished.stderr.count("virtoll resume")) == (2, 1)
+    shown = load_analysis(run).data.state
+    assert (shown.state, shown.reason) == ("interrupted", "it was killed")
+    resume(run, SilentProgress())
+    assert numbers(run) == list(range(total))
+    assert (state_now(run), differences(run)) == ("complete", ())
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "host": (
+        {"host": {"fingerprint": "0", "cpu_model": "another"}},
+        r"another host or kernel \(cpu model: another, here",
+    ),
+    "agent": ({"agent": {"sha256": "0" * 64}}, "another build of the agent"),
+    "version": ({"virtoll": "0.0.1"}, r"was measured by Virtoll 0\.0\.1, and this is"),
+    "plan": ({"experiment": {"text": experiments.text(**{**RIGHT, "rounds": 2})}}, "plans other trials from the same"),
+    "paper": ({"experiment": {"order": "paper"}}, "has the order of a paper"),
+    "decided": ({"experiment": {"looks": [[2, 0.05]]}}, "was measured until all is decided"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_not_comparable_is_not_extended_and_stays_as_it_was(run: Path, case: str) -> None:
+    keys, words = REFUSED[case]
+    changed(run, **keys)
+    with pytest.raises(UsageError, match=words):
+        extend(run, 3, ["virtoll"], SilentProgress())
+    assert (differences(run), state_now(run)) == ((), "complete")
+
+
+def test_another_version_of_a_platform_is_named(run: Path) -> None:
+    manifest = json.loads((run / "manifest.json").read_text())
+    entries = [{**one, "version": "0.9"} if one["label"] == "slow" else one for one in manifest["platforms"]]
+    refused = virtoll("extend", changed(run, platforms=entries), "--blocks", "+1")
+    assert refused.returncode == 2
+    assert "was measured with slow: 0.9, and here it is " in refused.stderr
+    assert (differences(run), state_now(run)) == ((), "complete")
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ("2", "has 2 blocks; give more than that, and at most 1000"),
+        ("+0", "give how many blocks more, such as"),
+        ("six", "give how many blocks more, such as"),
+        ("+999", "at most 1000"),
+    ],
+)
+def test_a_number_that_adds_nothing_is_refused(run: Path, asked: str, words: str) -> None:
+    refused = virtoll("extend", run, "--blocks", asked)
+    assert (refused.returncode, words in refused.stderr) == (2, True), refused.stderr
+
+
+def test_a_damaged_run_is_not_extended(run: Path) -> None:
+    with (run / "trials.jsonl").open("a") as file:
+        file.write("\n")
+    refused = virtoll("extend", run, "--blocks", "+1")
+    assert refused.returncode == 2
+    assert (
+        "is not as it was when the run ended: trials.jsonl: has changed; extend a copy that is whole" in refused.stderr
+    )
+
+
+@pytest.mark.root
+def test_a_run_of_another_user_is_not_extended(run: Path) -> None:
+    """As root without the right to write everywhere, in a folder that may only be read."""
+    run.chmod(0o555)
+    without = ["setpriv", "--bounding-set", "-dac_override", "--inh-caps", "-dac_override"]
+    refused = subprocess.run(
+        [*without, sys.executable, "-m", "virtoll", "extend", run, "--blocks", "+1"],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    run.chmod(0o755)
+    assert refused.returncode == 2
+    assert refused.stderr == (
+        f"virtoll: {run} cannot be written; extend it as the user that measured it, or extend a copy\n"
+    )
+
+
+def test_the_terminal_names_the_command_only_where_blocks_may_be_added(run: Path) -> None:
+    file = experiments.write(
+        run.parent, **{**RIGHT, "platforms": [*PLATFORMS, fake("near", cost=1.1, jitter=0.1, seed=9)]}
+    )
+    near = virtoll("run", file, "--into", run.parent / "near")
+    assert near.returncode == 0, near.stderr
+    found = re.search(r"To measure them: virtoll extend near --blocks \+(\d+)\.", re.sub(r"\s+", " ", near.stdout))
+    assert found is not None, near.stdout
+    RunFolder.open(run.parent / "near").set_state("interrupted", "a test")
+    lines = [str(one) for one in answer_terminal(load_analysis(run.parent / "near"), 200)]
+    assert not any("virtoll extend" in line for line in lines)

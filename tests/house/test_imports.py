@@ -1,0 +1,173 @@
+"""Imports run one way (docs/design.md): the allowed edges between the rooms of the house, as one table, checked by ast.
+
+A room is a module of ``virtoll`` or one of its packages. What is not in the table is forbidden, late imports and
+imports for type checking included. The rules that the table itself must keep are tested beside it.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from tests.support.repository import ROOT
+
+SOURCE = ROOT / "src"
+
+# Who may import whom. Everything may import `__init__` (the version), `system` and itself.
+ALLOWED: dict[str, frozenset[str]] = {
+    room: frozenset(others.split())
+    for room, others in {
+        # knows nothing
+        "errors": "",
+        "units": "",
+        # knows the errors alone, and everything may use it
+        "system": "errors",
+        # the run folder and what comes after it
+        "runfolder": "errors",
+        "reference": "",
+        "stats": "runfolder units",
+        "claims": "errors reference runfolder stats",
+        "advise": "claims stats",
+        "report": "claims errors reference runfolder stats units",
+        "selftest": "runfolder stats",
+        # what stands by itself
+        "experiment": "errors runfolder",
+        "image": "errors",
+        "lab": "errors units",
+        "host": "errors lab runfolder",
+        "agent": "errors lab",
+        # measuring
+        "hosts": "agent errors experiment lab",
+        "platforms": "agent errors experiment host hosts image lab",
+        "workloads": "agent errors experiment lab runfolder",
+        "nested": "errors hosts image lab platforms",
+        "campaign": "agent errors experiment host hosts image lab nested platforms runfolder units workloads",
+        # what a person starts
+        "cli": "advise agent campaign claims errors experiment host hosts image lab nested platforms report runfolder "
+        "selftest stats units workloads",
+        "__main__": "",
+        "__init__": "cli",
+    }.items()
+}
+MOST_ROOMS, MOST_ARROWS = 24, 80
+FOR_ALL = frozenset({"__init__", "system"})
+OWN_FILES = {"__init__", "__main__", "errors", "units"}  # files of the package's own folder; all else is in a folder
+AFTER_THE_BORDER = frozenset({"runfolder", "reference", "stats", "claims", "advise", "report", "units"})
+SEES_PLATFORMS = frozenset({"nested", "campaign", "cli"})
+SEES_WORKLOADS = frozenset({"campaign", "cli"})
+
+
+def module_name(path: Path, source: Path) -> str:
+    """``virtoll.lab.launch`` for its file; a package for its ``__init__``."""
+    return ".".join(path.relative_to(source).with_suffix("").parts).removesuffix(".__init__")
+
+
+def room_of(module: str) -> str:
+    """The first name below ``virtoll``."""
+    return [*module.split("."), "__init__"][1]
+
+
+def imports_of(text: str, modules: frozenset[str]) -> set[tuple[str, int]]:
+    """Every module of Virtoll that a source text imports, anywhere in it, with the line."""
+    found: set[tuple[str, int]] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            found |= {(alias.name, node.lineno) for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                found.add((inner if inner in modules else node.module, node.lineno))
+    return {(name, line) for name, line in found if name.split(".")[0] == "virtoll"}
+
+
+def forbidden_imports(source: Path) -> list[str]:
+    """Every import that the table does not allow, as ``file:line: room imports room``."""
+    files = sorted((source / "virtoll").rglob("*.py"))
+    modules = frozenset(module_name(path, source) for path in files)
+    complaints = []
+    for path in files:
+        room = room_of(module_name(path, source))
+        allowed = ALLOWED.get(room, frozenset()) | {room, *FOR_ALL}
+        for name, line in sorted(imports_of(path.read_text(encoding="utf-8"), modules)):
+            if room_of(name) not in allowed:
+                complaints.append(f"{path.relative_to(source)}:{line}: {room} imports {room_of(name)}")
+    return complaints
+
+
+def test_only_allowed_imports() -> None:
+    assert forbidden_imports(SOURCE) == []
+
+
+def test_every_room_is_in_the_table() -> None:
+    rooms = {room_of(module_name(path, SOURCE)) for path in (SOURCE / "virtoll").rglob("*.py")}
+    assert rooms == set(ALLOWED)
+
+
+def test_the_house_can_be_held_in_ones_head() -> None:
+    assert {path.stem for path in (SOURCE / "virtoll").glob("*.py")} == OWN_FILES
+    assert len(ALLOWED) <= MOST_ROOMS
+    assert sum(map(len, ALLOWED.values())) <= MOST_ARROWS
+
+
+def test_the_table_has_no_arrow_that_nobody_uses() -> None:
+    files = sorted((SOURCE / "virtoll").rglob("*.py"))
+    modules = frozenset(module_name(path, SOURCE) for path in files)
+    used = {
+        (room_of(module_name(path, SOURCE)), room_of(name))
+        for path in files
+        for name, _ in imports_of(path.read_text(encoding="utf-8"), modules)
+    }
+    assert [(room, other) for room, others in ALLOWED.items() for other in others if (room, other) not in used] == []
+
+
+def test_the_table_has_no_circle() -> None:
+    left = dict(ALLOWED)
+    while left:
+        leaves = [room for room, others in left.items() if not others & set(left)]
+        assert leaves, f"a circle among {sorted(left)}"
+        for room in leaves:
+            del left[room]
+
+
+def test_the_table_keeps_the_rules() -> None:
+    assert "workloads" not in ALLOWED["platforms"]
+    assert "platforms" not in ALLOWED["workloads"]
+    for room in AFTER_THE_BORDER:
+        assert ALLOWED[room] <= AFTER_THE_BORDER | {"errors"}, room
+    for room in ("image", "lab"):
+        assert ALLOWED[room] <= {"errors", "units"}, room
+    assert {room for room, others in ALLOWED.items() if "platforms" in others} == SEES_PLATFORMS
+    assert {room for room, others in ALLOWED.items() if "workloads" in others} == SEES_WORKLOADS
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "complaint"),
+    [
+        ("platforms/netns.py", "from virtoll.workloads.base import Metric", "platforms imports workloads"),
+        ("workloads/masr.py", "import virtoll.platforms.base", "workloads imports platforms"),
+        ("stats/drift.py", "def late() -> None:\n    from virtoll import campaign\n", "stats imports campaign"),
+        (
+            "report/page.py",
+            "if TYPE_CHECKING:\n    from virtoll.platforms import PLATFORMS",
+            "report imports platforms",
+        ),
+        ("runfolder/store.py", "from virtoll.experiment.model import Experiment", "runfolder imports experiment"),
+        ("host/fitness.py", "from virtoll.agent.client import AgentClient as Client", "host imports agent"),
+        ("image/cache.py", "from virtoll import lab", "image imports lab"),
+        ("lab/inside.py", "from virtoll.platforms.base import Site", "lab imports platforms"),
+        ("newcomer.py", "from virtoll import errors", "newcomer imports errors"),
+    ],
+)
+def test_a_mutated_import_is_found(tmp_path: Path, file: str, line: str, complaint: str) -> None:
+    mutant = tmp_path / "virtoll" / file
+    for path in (SOURCE / "virtoll").rglob("*.py"):
+        copy = tmp_path / path.relative_to(SOURCE)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(path.read_bytes())
+    before = mutant.read_text(encoding="utf-8") if mutant.exists() else ""
+    mutant.write_text(f"{before}\n{line}\n", encoding="utf-8")
+    found = forbidden_imports(tmp_path)
+    assert len(found) == 1
+    assert found[0].startswith(f"virtoll/{file}:")
+    assert found[0].endswith(complaint)

@@ -1,0 +1,181 @@
+"""A wheel where nothing of ours is: pip installs it into bare roots, and there it plans, models and measures.
+
+The roots are a Debian 12, a Debian 13, and that Debian 13 made to look like no Debian: without apt, dpkg and their
+files, and with another os-release. Each has Python, its venv and runc besides what Debian requires. Kernel, network,
+image cache and pip's cache are this machine's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from tests.support.repository import ROOT, load_tool
+from tests.support.wheels import build_wheel, copy_source
+
+from virtoll.image import default_cache
+
+fresh: ModuleType = load_tool("fresh")
+pytestmark = [pytest.mark.root, pytest.mark.network, pytest.mark.slow, pytest.mark.timeout(1200)]
+GIVEN = ("python3", "python3-venv", "runc")
+HOME = Path("/root")
+INSTALLED = "/opt/virtoll/bin"
+INSTALL = ("apt-get", "install", "-y", "--no-remove", "--no-install-recommends")
+OF_DEBIAN = (
+    *("usr/bin/apt*", "usr/bin/dpkg*", "usr/sbin/dpkg*", "usr/lib/apt", "usr/lib/dpkg", "usr/share/dpkg"),
+    *("var/lib/dpkg", "var/lib/apt", "var/cache/apt", "etc/apt", "etc/dpkg", "etc/debian_version"),
+)
+OTHER_SYSTEM = 'ID=other\nNAME="Another Linux"\nPRETTY_NAME="Another Linux"\n'
+SHORT = """\
+name: short
+question: Does an installation measure?
+platforms: [native, netns, runc]
+guest: {vcpus: 1, memory: 256MiB}
+blocks: 1
+rounds: 1
+seed: 1
+workloads: [{workload: superpi, digits: 65536}, {workload: forkwait, processes: 211}]
+"""
+
+
+def run_in(root: Path, *argv: str) -> subprocess.CompletedProcess[str]:
+    """Runs a program of the root as its root user, in the home there."""
+    return subprocess.run(
+        fresh.command_in(root, argv, HOME, {}),
+        env={**fresh.environment(), "VIRTOLL_CACHE": str(default_cache().home), "PIP_CACHE_DIR": str(pip_cache())},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def done_in(root: Path, *argv: str) -> str:
+    """What a program of the root, which must succeed, writes to its standard output."""
+    finished = run_in(root, *argv)
+    assert finished.returncode == 0, (argv, finished.stdout[-2000:], finished.stderr[-2000:])
+    return finished.stdout
+
+
+def pip_cache() -> Path:
+    """Where pip keeps what it downloaded: only the first of all tests needs the network for it."""
+    folder = Path(os.environ.get("PIP_CACHE_DIR", "~/.cache/pip")).expanduser()
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def bare(folder: Path, suite: str) -> Path:
+    """A bare Debian, which reaches the package index as this machine does."""
+    fresh.make_root(folder, suite, GIVEN)
+    fresh.trust_authorities(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this clone, with the agent that was built here."""
+    folder = tmp_path_factory.mktemp("wheel")
+    agent = ROOT / "build" / "virtoll-agent"
+    finished = build_wheel(copy_source(folder / "source"), agent, folder / "dist")
+    assert finished.returncode == 0, finished.stderr
+    (made,) = (folder / "dist").iterdir()
+    return made
+
+
+@pytest.fixture(scope="module")
+def debian_13(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bare Debian 13, which tests copy."""
+    return bare(tmp_path_factory.mktemp("debian-13") / "root", "trixie")
+
+
+def copied(root: Path, target: Path) -> Path:
+    """A root of the test's own."""
+    subprocess.run(["cp", "--archive", "--reflink=auto", str(root), str(target)], check=True)
+    return target
+
+
+def installed(root: Path, wheel: Path) -> None:
+    """Installs by pip, into a virtual environment; the wheel is content with what the lock holds."""
+    shutil.copy(wheel, root / "root" / wheel.name)
+    shutil.copy(ROOT / "requirements.lock", root / "root")
+    done_in(root, "python3", "-m", "venv", str(Path(INSTALLED).parent))
+    pip = (f"{INSTALLED}/pip", "install", "--quiet", "--disable-pip-version-check")
+    done_in(root, *pip, "--require-hashes", "--only-binary", ":all:", "--requirement", "requirements.lock")
+    done_in(root, *pip, "--no-index", wheel.name)
+
+
+def plans_and_models(root: Path) -> None:
+    """What needs no guest: the lists, a plan, and the experiment whose model has known faults."""
+    virtoll = f"{INSTALLED}/virtoll"
+    assert done_in(root, virtoll, "--version").startswith("virtoll ")
+    assert "netns" in done_in(root, virtoll, "list", "platforms")
+    assert " trials in 3 randomised blocks" in done_in(root, virtoll, "plan", "quick")
+    found = done_in(root, virtoll, "run", "models")
+    assert "420 of 420 planned trials" in found
+    assert re.search(r"model-cost-25 +[\d.]+ m?s  2\d % slower", found)
+
+
+def measures(root: Path) -> None:
+    """A run of seconds on the host itself, in namespaces and in containers: each trial is good."""
+    (root / "root/short.yaml").write_text(SHORT, encoding="ascii")
+    done_in(root, f"{INSTALLED}/virtoll", "run", "short.yaml")
+    (trials,) = (root / "root/runs").glob("*-short-*/trials.jsonl")
+    records = [json.loads(line) for line in trials.read_text(encoding="utf-8").splitlines()]
+    good = {(one["platform"], one["workload"]) for one in records if one["status"] == "ok"}
+    assert good == {(platform, job) for platform in ("native", "netns", "runc") for job in ("superpi", "forkwait")}
+    assert len(list(trials.parent.glob("report/index.html"))) == 1
+
+
+def what_is_missing(root: Path) -> str:
+    """The one sentence by which a run is refused there."""
+    (root / "root/short.yaml").write_text(SHORT, encoding="ascii")
+    refused = run_in(root, f"{INSTALLED}/virtoll", "run", "short.yaml")
+    assert refused.returncode == 2
+    (sentence,) = refused.stderr.splitlines()
+    return sentence
+
+
+@pytest.mark.extended
+def test_in_a_bare_debian_12_what_the_message_names_is_enough(wheel: Path, tmp_path: Path) -> None:
+    root = bare(tmp_path / "root", "bookworm")
+    installed(root, wheel)
+    plans_and_models(root)
+    named = re.search(
+        r"ip: not found .*this alone: (?P<packages>[a-z0-9 -]+), as Debian calls it\)$", what_is_missing(root)
+    )
+    assert named is not None
+    done_in(root, "apt-get", "update")
+    done_in(root, *INSTALL, *named["packages"].split(" and "))
+    measures(root)
+
+
+def test_a_bare_debian_13(debian_13: Path, wheel: Path, tmp_path: Path) -> None:
+    root = copied(debian_13, tmp_path / "root")
+    installed(root, wheel)
+    plans_and_models(root)
+    assert "'virtoll setup' installs what a run needs" in what_is_missing(root)
+    done_in(root, "apt-get", "update")
+    done_in(root, *INSTALL, "iproute2")
+    measures(root)
+
+
+def test_a_system_that_is_no_debian(debian_13: Path, wheel: Path, tmp_path: Path) -> None:
+    root = copied(debian_13, tmp_path / "root")
+    done_in(root, "apt-get", "update")
+    done_in(root, *INSTALL, "iproute2")
+    for pattern in OF_DEBIAN:
+        for path in root.glob(pattern):
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+    (root / "usr/lib/os-release").write_text(OTHER_SYSTEM, encoding="ascii")
+    installed(root, wheel)
+    assert (
+        run_in(root, f"{INSTALLED}/python", "-c", "import shutil; assert shutil.which('dpkg') is None").returncode == 0
+    )
+    plans_and_models(root)
+    measures(root)

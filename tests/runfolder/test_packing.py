@@ -1,0 +1,437 @@
+"""A run in one file: the same bytes each time, read as its folder is, and refused where it is not what was packed."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.testing
+import zstandard
+from tests.support.commands import environment
+from tests.support.made_up_folder import write_run
+from tests.support.made_up_run import Made, made_up_run
+from tests.support.repository import ROOT
+
+import virtoll
+from virtoll.cli import app
+from virtoll.errors import StorageError, UsageError, VirtollError
+from virtoll.runfolder import jsonlines, packing, unpacking
+from virtoll.runfolder.packing import FORMAT, LIST, Pack, PackedFile, pack
+from virtoll.runfolder.store import RunFolder
+from virtoll.runfolder.sums import SUMS, UNDER_WAY, differences
+from virtoll.runfolder.unpacking import unpack
+from virtoll.runfolder.writer import writing
+
+NAME = "20261121T001500Z-made-up-1a2b"
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of three platforms, with evidence."""
+    factors = {"native": 1.0, "native-again": 1.0, "runc": 2.0}
+    made = [Made(label, "superpi", value=3e7 * factor) for label, factor in factors.items()]
+    folder = write_run(tmp_path_factory.mktemp("pack") / NAME, made_up_run({label: {} for label in factors}, made))
+    (folder / "evidence" / "runc").mkdir()
+    (folder / "evidence" / "runc" / "console.txt").write_bytes(b"\0 a console\r\n" * 1000)
+    RunFolder.open(folder).set_state("complete", None)
+    return folder
+
+
+@pytest.fixture
+def run(finished: Path, tmp_path: Path) -> Path:
+    """A copy of it that a test may change."""
+    return Path(shutil.copytree(finished, tmp_path / NAME))
+
+
+@pytest.fixture
+def archive(run: Path, tmp_path: Path) -> Path:
+    """It, packed."""
+    pack(run, tmp_path / "run.virtoll.tar.zst")
+    return tmp_path / "run.virtoll.tar.zst"
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An own cache, runs folder and current folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("VIRTOLL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("VIRTOLL_RUNS", str(tmp_path / "runs"))
+    return tmp_path / "cache"
+
+
+def done(*words: str | Path) -> str:
+    """What a command says that must end well."""
+    found = typer.testing.CliRunner().invoke(app, [str(one) for one in words], catch_exceptions=False)
+    assert found.exit_code == 0, found.output
+    return found.stdout
+
+
+def refused(*words: str | Path) -> str:
+    """The one sentence in which a command refuses bad input."""
+    with pytest.raises(VirtollError) as told:
+        done(*words)
+    assert told.value.exit_code == 2, told.value
+    assert "\n" not in str(told.value)
+    return str(told.value)
+
+
+def content(folder: Path) -> dict[str, bytes | None]:
+    """Every file and folder below, but for a report."""
+    every = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*")}
+    return {
+        name: path.read_bytes() if path.is_file() else None
+        for name, path in every.items()
+        if name.split("/")[0] != "report"
+    }
+
+
+def test_a_run_comes_back_byte_for_byte(run: Path, tmp_path: Path) -> None:
+    (run / "report").mkdir()
+    (run / "report" / "index.html").write_text("made anew")
+    said = done("pack", run)
+    file = tmp_path / f"{NAME}.virtoll.tar.zst"
+    assert str(file) in said
+    assert str(tmp_path / "runs" / NAME) in done("unpack", file)
+    assert content(tmp_path / "runs" / NAME) == content(run)
+    assert not (tmp_path / "runs" / NAME / "report").exists()
+    assert done("verify", "latest") == f"{tmp_path / 'runs' / NAME} is as it was when the run ended\n"
+    done("unpack", file, "--into", tmp_path / "own" / "place")
+    assert content(tmp_path / "own" / "place") == content(run)
+    assert {one.name for one in tmp_path.iterdir() if one.name.startswith(".")} == set()
+
+
+def test_the_bytes_are_the_same_whenever_and_whoever(run: Path, archive: Path, tmp_path: Path) -> None:
+    other = Path(shutil.copytree(run, tmp_path / "elsewhere" / "named-otherwise"))
+    for path in other.rglob("*"):
+        path.chmod(0o700)
+        os.utime(path, (1, 1))
+    pack(other, tmp_path / "other.zst")
+    assert (tmp_path / "other.zst").read_bytes() == archive.read_bytes()
+
+
+def test_any_tar_lists_it(archive: Path, run: Path) -> None:
+    with tarfile.open(fileobj=io.BytesIO(plain(archive))) as tar:
+        members = tar.getmembers()
+        listed = json.load(tar.extractfile(LIST) or io.BytesIO())
+    assert {(one.uid, one.gid, one.uname, one.gname, one.mtime) for one in members} == {(0, 0, "", "", 1_795_219_200)}
+    assert {one.mode for one in members} == {0o644, 0o755}
+    names = [one.name for one in members]
+    assert names[:2] == [LIST, NAME]
+    assert names[2:] == sorted(names[2:])
+    digests = {tuple(line.split("  ")) for line in (run / SUMS).read_text().splitlines()}
+    assert digests < {(one["sha256"], name) for name, one in listed["files"].items()}
+    assert (listed["format"], listed["anonymised"]) == (FORMAT, None)
+
+
+def test_what_takes_a_run_takes_the_file(run: Path, archive: Path, cache: Path) -> None:
+    for command in (["claims"], ["advise", "--need", "superpi duration<1s"], ["export", "--format", "markdown"]):
+        assert done(command[0], archive, *command[1:]) == done(command[0], run, *command[1:]), command
+    assert done("verify", archive) == f"{archive} is as it was when the run ended\n"
+    loaded = virtoll.load(archive)
+    assert loaded.rows() == virtoll.load(run).rows()
+    assert repr(loaded) == f"virtoll.load({str(archive)!r})"
+    assert done("validation", archive, run)
+    assert len(list((cache / "objects").iterdir())) == 1  # it was unpacked once
+    assert str(cache) in done("clean", "--cache")
+    assert not (cache / "objects").exists()
+
+
+def test_a_report_is_beside_the_archive(run: Path, archive: Path, cache: Path, tmp_path: Path) -> None:
+    document = json.loads(done("report", archive, "--json"))
+    page = tmp_path / "run-report" / "index.html"
+    assert (document["run"]["page"], document["run"]["folder"]) == (str(page), str(archive))
+    assert page.is_file()
+    assert virtoll.load(archive).figures().keys() == {path.stem for path in (page.parent / "figures").glob("*.svg")}
+    (copy,) = (cache / "objects").iterdir()
+    assert content(copy / NAME) == content(run)
+    assert not (copy / NAME / "report").exists()
+
+
+def test_a_copy_that_was_changed_is_made_anew(archive: Path, cache: Path) -> None:
+    said = done("claims", archive)
+    (copy,) = (cache / "objects").iterdir()
+    (copy / NAME / "trials.jsonl").write_bytes(b"")
+    assert done("claims", archive) == said
+
+
+def test_nothing_is_measured_into_a_packed_run(archive: Path, run: Path, cache: Path) -> None:
+    done("claims", archive)
+    (copy,) = (cache / "objects").iterdir()
+    for given in (archive, copy / NAME):
+        for words in (["resume"], ["extend", "--blocks", "+1"]):
+            assert "virtoll unpack" in refused(words[0], given, *words[1:])
+    assert content(copy / NAME) == content(run)
+
+
+def test_a_run_that_was_interrupted_has_digests_too(run: Path, tmp_path: Path) -> None:
+    RunFolder.open(run).set_state("interrupted", "a test")
+    (run / "trials.jsonl").write_bytes((run / "trials.jsonl").read_bytes()[:-20])  # torn
+    done("pack", run, "--output", "half.zst")
+    assert SUMS in refused("verify", "half.zst")
+    done("unpack", "half.zst", "--into", tmp_path / "back")
+    assert content(tmp_path / "back") == content(run)
+
+
+def test_what_cannot_be_packed(run: Path, tmp_path: Path) -> None:
+    with writing(run):
+        assert "writes this run now" in refused("pack", run)
+    (run / "link").symlink_to("/etc/passwd")
+    assert "link: is a link" in refused("pack", run)
+    (run / "link").unlink()
+    assert "give --anonymous" in refused("pack", run, "--hide", "name")
+    assert "is a folder" in refused("pack", run, "--output", tmp_path)
+    assert "no folder" in refused("pack", run, "--output", tmp_path / "none" / "file")
+    done("pack", run, "--output", "there.zst")
+    assert "--force" in refused("pack", run, "--output", "there.zst")
+    done("pack", run, "--output", "there.zst", "--force")
+    assert "is there already" in refused("unpack", "there.zst", "--into", run)
+    assert {one.name for one in tmp_path.iterdir()} == {NAME, "there.zst"}
+
+
+def test_a_damaged_run_is_told_where_it_is_packed_and_where_it_is_read(run: Path) -> None:
+    state = run / "state.json"
+    state.write_bytes(state.read_bytes() + b" ")
+    found = typer.testing.CliRunner().invoke(app, ["pack", str(run), "--output", "damaged.zst"])
+    assert (found.exit_code, "state.json" in found.stderr) == (0, True)
+    assert differences(run) == ("state.json: has changed",)
+    done("unpack", "damaged.zst", "--into", "back")
+    assert differences(Path("back")) == differences(run)
+    assert "without --anonymous" in refused("pack", run, "--anonymous", "--output", "none.zst")
+
+
+def plain(archive: Path) -> bytes:
+    """What is compressed."""
+    return zstandard.ZstdDecompressor().decompressobj().decompress(archive.read_bytes())
+
+
+def test_any_part_of_an_archive_is_refused(archive: Path, tmp_path: Path) -> None:
+    whole = archive.read_bytes()
+    part = tmp_path / "part"
+    part.write_bytes(whole + b"more")
+    assert "something follows its end" in refused("claims", part)
+    for end in [0, 3, 4, 5, 17, *range(100, len(whole), len(whole) // 25), len(whole) - 1]:
+        part.write_bytes(whole[:end])
+        assert str(part) in refused("claims", part), end
+
+
+def test_any_bit_that_is_flipped_is_noticed(archive: Path, tmp_path: Path) -> None:
+    whole = archive.read_bytes()
+    for place in range(1, len(whole), len(whole) // 40):
+        part = tmp_path / "flipped"
+        part.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+        into = tmp_path / str(place)
+        into.mkdir()
+        with pytest.raises(UsageError):
+            unpack(part, into)
+
+
+def test_any_byte_of_the_tar_may_be_another(tmp_path: Path) -> None:
+    """What is unpacked then is the run all the same, or it is refused; checksums of headers are made right again."""
+    folder = member("run", kind=tarfile.DIRTYPE)
+    more = member("run/manifest.json", MANIFEST, pax_headers={"comment": "x"})
+    whole = plain(packed(tmp_path / "whole.zst", FIRST[0], folder, more)).rstrip(b"\0") + bytes(1024)
+    dice, file, said = random.Random(17), tmp_path / "changed.zst", [place for place, one in enumerate(whole) if one]
+    ended: Counter[bool] = Counter()
+    for number in range(150):
+        tar = bytearray(whole)
+        tar[dice.choice(said)] = dice.randrange(256)
+        for place in range(0, len(tar), tarfile.BLOCKSIZE):
+            if tar[place + 257 : place + 262] == b"ustar":
+                tar[place + 148 : place + 156] = b" " * 8
+                tar[place + 148 : place + 156] = b"%06o\0 " % sum(tar[place : place + 512])
+        file.write_bytes(zstandard.ZstdCompressor(level=1).compress(tar))
+        into = tmp_path / str(number)
+        into.mkdir()
+        try:
+            unpack(file, into)
+        except UsageError:
+            ended[False] += 1
+            continue
+        ended[True] += 1
+        assert content(into) == {"manifest.json": MANIFEST}
+    assert min(ended[True], ended[False]) > 10
+
+
+Member = tuple[tarfile.TarInfo, bytes]
+
+
+def member(name: str, data: bytes = b"", kind: bytes = tarfile.REGTYPE, **more: Any) -> Member:
+    """A member of a tar."""
+    made = tarfile.TarInfo(name)
+    made.type, made.size = kind, len(data)
+    for key, value in more.items():
+        setattr(made, key, value)
+    return made, data
+
+
+def listing(files: Mapping[str, PackedFile], **more: Any) -> Member:
+    """The list in front."""
+    return member(LIST, jsonlines.encode(asdict(Pack(FORMAT, "0.1.0", "run", None, files)) | more))
+
+
+def packed(path: Path, *members: Member) -> Path:
+    """An archive of these members."""
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as tar:
+        for one, data in members:
+            tar.addfile(one, io.BytesIO(data))
+    path.write_bytes(zstandard.ZstdCompressor().compress(made.getvalue()))
+    return path
+
+
+def of(data: bytes) -> PackedFile:
+    return PackedFile(len(data), sha256(data).hexdigest())
+
+
+MANIFEST = b"{}"
+NOT_SAFE = "it is not safe to unpack"
+LISTED = {"manifest.json": of(MANIFEST)}
+FIRST = (listing(LISTED), member("run/manifest.json", MANIFEST))
+
+
+def unsafe() -> Iterator[tuple[str, tuple[Member, ...], str]]:
+    """Each archive of somebody's who means ill, or erred, and a part of the sentence."""
+    yield "no list", (FIRST[1],), "no packed run"
+    yield "list elsewhere", tuple(reversed(FIRST)), "no packed run"
+    yield "list is a link", (member(LIST, kind=tarfile.SYMTYPE, linkname="/etc/passwd"),), "no packed run"
+    yield "list is no JSON", (member(LIST, b"{"),), "is damaged"
+    yield "newer", (listing({}, format=FORMAT + 1, folders=3, virtoll="9.9"),), "use the one that wrote it, 9.9"
+    yield "no run", (listing({}),), "names no run"
+    yield "name of the run", (listing(LISTED, run="../x"),), "names no run"
+    yield "not listed", (*FIRST, member("run/more", b"x")), NOT_SAFE
+    yield "twice", (*FIRST, FIRST[1]), NOT_SAFE
+    yield "missing", FIRST[:1], "is cut off, manifest.json is missing"
+    yield "other content", (FIRST[0], member("run/manifest.json", b"[]")), "is not what it was"
+    yield "larger", (FIRST[0], member("run/manifest.json", b"x" * 3)), NOT_SAFE
+    for name in ("../out", "/out", "a/../../out", "a//b", ".", "", "a\0b", "\x1b[2J", "x" * 300):
+        files = {**LISTED, name: of(b"x")}
+        yield f"name {name!r}", (listing(files), FIRST[1], member(f"run/{name}"[:90], b"x")), NOT_SAFE
+    yield "folder", (listing(LISTED, folders=["../out"]), FIRST[1]), NOT_SAFE
+    yield (
+        "one place",
+        (listing({**LISTED, "a": of(b""), "a/b": of(b"")}), *map(member, ("run/a", "run/a/b"))),
+        "one place",
+    )
+    for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE):
+        linked = member("run/manifest.json", kind=kind, linkname="/etc/passwd")
+        yield f"kind {kind!r}", (listing({"manifest.json": of(b"")}), linked), NOT_SAFE
+    for header in (
+        {"GNU.sparse.major": "1", "GNU.sparse.minor": "0"},
+        {"GNU.sparse.map": "a,b"},
+        {"GNU.sparse.size": "z"},
+    ):
+        yield f"{header}", (FIRST[0], member("run/manifest.json", MANIFEST, pax_headers=header)), "is damaged"
+    for header in (
+        {"size": "-5"},
+        {"size": "9" * 20},
+        {"path": "/etc/passwd"},
+        {"path": "\udcff", "hdrcharset": "BINARY"},
+    ):
+        yield f"{header}", (FIRST[0], member("run/manifest.json", MANIFEST, pax_headers=header)), NOT_SAFE
+    huge = {"manifest.json": PackedFile(packing.MOST_BYTES + 1, "0" * 64)}
+    yield "huge", (listing(huge),), "announces more"
+    yield "less than nothing", (listing({"manifest.json": PackedFile(-1, "0" * 64)}),), "announces more"
+    empty = [f"folder-{number}" for number in range(packing.MOST_EMPTY_FOLDERS + 1)]
+    yield "folders without a file", (listing(LISTED, folders=empty), FIRST[1]), "announces more"
+    dense = {"manifest.json": PackedFile(packing.MOST_BYTES // 2, "0" * 64)}
+    yield "too dense", (listing(dense),), "announces more"
+
+
+@pytest.mark.parametrize(("members", "said"), [pytest.param(*rest, id=name) for name, *rest in unsafe()])
+def test_what_somebody_made_is_refused(members: tuple[Member, ...], said: str, tmp_path: Path, cache: Path) -> None:
+    file = packed(tmp_path / "theirs.zst", *members)
+    assert said in refused("claims", file)
+    assert "is" in refused("unpack", file, "--into", tmp_path / "into")
+    assert list((cache / "objects").iterdir()) == list((cache / "building").iterdir()) == []
+    assert {one.name for one in tmp_path.iterdir()} == {"theirs.zst", "cache"}
+
+
+def test_what_a_killed_unpack_left_is_removed_and_one_under_way_is_not(archive: Path, tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    unpacks = (
+        "import os, signal, sys; from pathlib import Path; from virtoll.runfolder import unpacking\n"
+        "from virtoll.cli import main\n"
+        "def held(archive, into, unpack=unpacking.unpack):\n"
+        "    unpack(archive, into); print(into.parent, flush=True); sys.stdin.read()\n"
+        "unpacking.unpack = held; main()\n"
+    )
+    command = [sys.executable, "-c", unpacks, "unpack", str(archive), "--into", str(place / "held")]
+    with subprocess.Popen(
+        command, env=environment(), cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as held:
+        assert held.stdout is not None
+        beside = Path(held.stdout.readline().strip())
+        done("unpack", archive, "--into", place / "one")
+        assert (beside / "run" / "manifest.json").exists(), "it is under way"
+        held.kill()
+    done("unpack", archive, "--into", place / "two")
+    assert {one.name for one in place.iterdir()} == {"one", "two"}
+
+
+def test_a_link_where_a_run_is_unpacked_is_refused(archive: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    for target in ("elsewhere", "nowhere"):
+        (tmp_path / "place").symlink_to(target)
+        assert "is there already" in refused("unpack", archive, "--into", tmp_path / "place")
+        (tmp_path / "place").unlink()
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    left = tmp_path / f".unpack{UNDER_WAY}0123abcd"
+    left.symlink_to("elsewhere")
+    (tmp_path / "elsewhere" / "mine").touch()
+    done("unpack", archive, "--into", tmp_path / "place")
+    assert left.is_symlink()
+    assert (tmp_path / "elsewhere" / "mine").exists()
+
+
+def test_a_runs_name_is_no_path_of_a_table(run: Path, tmp_path: Path) -> None:
+    manifest = json.loads((run / "manifest.json").read_text())
+    (run / "manifest.json").write_text(json.dumps({**manifest, "run": str(tmp_path / "elsewhere")}))
+    (run / SUMS).unlink()
+    assert "can be no file's" in refused("export", run, "--parquet", "--output", tmp_path / "tables")
+    assert not (tmp_path / "elsewhere.parquet").exists()
+
+
+def test_a_bomb_between_two_files_is_not_taken_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unpacking, "_LIST_BYTES", 1 << 20)
+    header = member("run/manifest.json", MANIFEST, pax_headers={"comment": "0" * (2 << 20)})
+    file = packed(tmp_path / "bomb.zst", listing(LISTED), header)
+    assert "holds more than its list announces" in refused("claims", file)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda path: path.write_bytes(b""),
+        lambda path: path.write_text("a text"),
+        lambda path: path.write_bytes(zstandard.ZstdCompressor().compress(b"no tar" * 1000)),
+        os.mkfifo,
+        str,
+    ],
+    ids=["empty", "text", "no tar", "pipe", "nothing"],
+)
+def test_what_is_no_archive_is_refused(make: Callable[[Path], object], tmp_path: Path) -> None:
+    make(tmp_path / "file")
+    for command in ("report", "unpack"):
+        assert "file" in refused(command, tmp_path / "file")
+
+
+def test_where_there_is_no_room_nothing_is_left(archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = shutil.disk_usage(tmp_path)._replace(free=10)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: full)
+    with pytest.raises(StorageError, match="make room"):
+        done("unpack", archive)
+    assert list((tmp_path / "runs").iterdir()) == []

@@ -1,0 +1,155 @@
+"""Which points a sweep takes, on curves of what a router forwards: the maximum is found with few of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+from tests.support.agents import recorded_reply
+
+from virtoll.agent.operations.traffic import TrafficReply
+from virtoll.workloads.points import MeasuredPoint
+from virtoll.workloads.sweep import SweepParameters, first_point, point_seconds, source_rate, sweep, sweep_seconds
+from virtoll.workloads.traffic import RESIDUAL_NS
+
+REPLY = TrafficReply.from_json(recorded_reply("traffic"))
+DURATION_NS = 1_000_000_000
+GENERATOR = 4e6  # frames/s that it can offer
+
+FROM_FLAT_OUT = SweepParameters(sweep="from-flat-out", first_rate_frames_per_second=1000)
+
+Curve = Callable[[float], float]
+"""Forwarded frames/s at so many that are offered."""
+
+
+def keeps(capacity: float) -> Curve:
+    """A router that forwards what it can, however much is offered."""
+    return lambda offered: min(offered, capacity)
+
+
+def chokes(capacity: float, flat_out: float) -> Curve:
+    """A router that forwards less of more, down to so much when a generator sends as fast as it can."""
+
+    def curve(offered: float) -> float:
+        if offered <= capacity:
+            return offered
+        return capacity - (capacity - flat_out) * min(1.0, (offered - capacity) / (20 * capacity))
+
+    return curve
+
+
+def measure(
+    curve: Curve, generator: float = GENERATOR, wanted: SweepParameters = FROM_FLAT_OUT
+) -> tuple[list[MeasuredPoint], list[float | None]]:
+    """The points of a sweep on this router, and the rates that were asked for."""
+    asked: list[float | None] = []
+
+    def point(rate: float | None) -> MeasuredPoint:
+        asked.append(rate)
+        intended = generator if rate is None else rate
+        offered = min(intended, generator)
+        forwarded = curve(offered)
+        source = REPLY.sources[0].but(
+            intended_frames=int(intended), offered_frames=int(offered), unsent_frames=int(intended) - int(offered)
+        )
+        arrived = REPLY.sink.per_source[0].but(
+            forwarded_frames=int(forwarded), lost_frames=int(offered) - int(forwarded)
+        )
+        sink = REPLY.sink.but(per_source=(arrived,))
+        return MeasuredPoint(rate, DURATION_NS, REPLY.but(sources=(source,), sink=sink))
+
+    return sweep(wanted, point), asked
+
+
+@pytest.mark.parametrize("capacity", [300.0, 40_000.0, 343_000.0, 992_000.0, 3_900_000.0, 1e9])
+def test_two_points_are_enough_where_more_frames_do_no_harm(capacity: float) -> None:
+    points, asked = measure(keeps(capacity))
+    assert asked[0] is None
+    assert len(points) == 2
+    assert max(map(source_rate, points)) == pytest.approx(min(capacity, GENERATOR), abs=1)
+
+
+@pytest.mark.parametrize("capacity", [9_000.0, 21_000.0, 31_999.0, 32_001.0, 150_000.0])
+@pytest.mark.parametrize("flat_out", [0.0, 300.0, 4_300.0])
+def test_the_top_is_found_where_more_frames_choke_a_platform(capacity: float, flat_out: float) -> None:
+    """The fall from the capacity is gentle, so a grid that doubles sees nine tenths of it."""
+    points, asked = measure(chokes(capacity, flat_out))
+    rates = [source_rate(point) for point in points]
+    assert asked[0] is None
+    assert len(set(asked)) == len(asked)
+    assert len(asked) <= 4 + math.log2(capacity / 1000), "flat out, each doubling up to the capacity, two above"
+    assert capacity * 0.9 <= max(rates) <= capacity
+    on_grid = {1000.0 * 2**step for step in range(24)}
+    assert set(asked[1:]) <= on_grid
+
+
+def test_what_forwards_nothing_ends_the_sweep() -> None:
+    points, asked = measure(lambda _: 0.0)
+    assert asked == [None, 1000.0]
+    assert [source_rate(point) for point in points] == [0.0, 0.0]
+
+
+def test_a_generator_that_cannot_offer_more_ends_the_climb() -> None:
+    """What a router forwards of a burst falls, and the generator cannot offer as many at a steady rate."""
+    points, asked = measure(chokes(60_000, 1_000), generator=50_000)
+    assert max(map(source_rate, points)) == 50_000
+    assert len(asked) <= 3
+
+
+def test_a_platform_below_the_grid_is_climbed_down_to() -> None:
+    """The first probe, above twice the rate flat out, can be beyond the top."""
+    curve = {1000.0: 1000.0, 2000.0: 1950.0, 4000.0: 1400.0, 8000.0: 1200.0}
+    points, asked = measure(lambda offered: curve.get(offered, 1000.0))
+    assert asked == [None, 4000.0, 8000.0, 2000.0]
+    assert max(map(source_rate, points)) == 1950
+
+
+def test_the_warm_up_is_the_first_point_of_either() -> None:
+    for sweep_from, first in (("rising", 4000.0), ("from-flat-out", None)):
+        asked: list[float | None] = []
+
+        def point(rate: float | None, asked: list[float | None] = asked) -> MeasuredPoint:
+            asked.append(rate)
+            return MeasuredPoint(rate, DURATION_NS, REPLY)
+
+        first_point(SweepParameters.model_validate({"sweep": sweep_from}), point)
+        assert asked == [first]
+
+
+LIST = (10.0, 100.0, 400.0, 1000.0)
+
+
+def listed(**changed: object) -> SweepParameters:
+    return SweepParameters.model_validate(
+        {"sweep": "rates", "rates_mbit_per_second": LIST, "frame_size_bytes": 68, **changed}
+    )
+
+
+@pytest.mark.parametrize("curve", [keeps(1e9), keeps(100.0), chokes(20_000.0, 300.0), lambda _: 0.0])
+def test_every_rate_of_a_list_is_offered_whatever_is_lost(curve: Curve) -> None:
+    """In frames/s of 88 bytes on the wire each, and then flat out."""
+    points, asked = measure(curve, wanted=listed())
+    assert asked == [pytest.approx(rate * 1e6 / (8 * 88)) for rate in LIST] + [None]
+    assert [point.intended_rate_frames_per_second for point in points] == asked
+
+
+def test_the_warm_up_of_a_list_is_its_first_rate() -> None:
+    asked: list[float | None] = []
+
+    def point(rate: float | None) -> MeasuredPoint:
+        asked.append(rate)
+        return MeasuredPoint(rate, DURATION_NS, REPLY)
+
+    first_point(listed(), point)
+    assert asked == [pytest.approx(10e6 / (8 * 88))]
+
+
+def test_the_estimate_of_a_list_has_every_point_and_the_waits_of_what_is_slow() -> None:
+    """A slow platform forwards 20 000 frames/s by the estimate, which 100 Mbit/s of small frames are above, 10 not."""
+    point = point_seconds(listed())
+    assert sweep_seconds(listed(), 1.0) == pytest.approx(5 * point)
+    assert sweep_seconds(listed(), 10.0) == pytest.approx(5 * point + 4 * RESIDUAL_NS / 1e9)
+    large = listed(frame_size_bytes=1504)
+    assert sweep_seconds(large, 10.0) == pytest.approx(5 * point + 3 * RESIDUAL_NS / 1e9), "from 400 Mbit/s on"
+    assert sweep_seconds(listed(frame_size_bytes=1504, sources=3), 10.0) > sweep_seconds(large, 10.0)
