@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import hypothesis
 import pytest
@@ -11,6 +11,7 @@ import pytest
 pytest.register_assert_rewrite("tests.support")
 
 from tests.support import guests, inside  # noqa: E402 - their assertions are rewritten as they are imported
+from tests.support.timeline import Timeline  # noqa: E402
 
 from virtoll.campaign.session import RunSession  # noqa: E402
 from virtoll.lab.launch import inside_lab  # noqa: E402
@@ -35,11 +36,22 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     return True if inside.replay(item, nextitem) else None
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:  # noqa: ARG001
+    """Each phase's report has what it cost."""
+    report = yield
+    _TIMELINE.measure(report)
+    return report
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Inside a lab: hand the report out."""
-    if _CONFIG:
-        inside.keep(report, _CONFIG[0])
+    """Inside a lab: hand the report out. Outside: write when the test ran."""
+    if not _CONFIG:
+        return
+    inside.keep(report, _CONFIG[0])
+    if not hasattr(_CONFIG[0], "workerinput"):
+        _TIMELINE.write(report)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -82,3 +94,4 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 _CONFIG: list[pytest.Config] = []
+_TIMELINE = Timeline()

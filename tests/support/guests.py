@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import pytest
-from tests.support import accounting, inside, machine
+from tests.support import accounting, machine
+from tests.support.timeline import LAB_NUMBER_VARIABLE
 
 from virtoll.agent.client import TrafficAgents
 from virtoll.agent.links import network_request, peer_request
@@ -351,7 +352,7 @@ def pinning() -> Pinning:
     Labs run side by side, and no CPU is to have all guests.
     """
     cpus = sorted(os.sched_getaffinity(0))
-    if int(os.environ.get(inside.NUMBER_VARIABLE, "0")) % 2:
+    if int(os.environ.get(LAB_NUMBER_VARIABLE, "0")) % 2:
         cpus.reverse()
     return choose_pinning(1, tuple(cpus))
 

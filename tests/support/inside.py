@@ -34,6 +34,7 @@ from typing import Any
 import pytest
 from tests.support.commands import environment
 from tests.support.repository import ROOT
+from tests.support.timeline import LAB_NUMBER_VARIABLE
 
 from virtoll.errors import VirtollError
 from virtoll.image import prepare_image
@@ -44,7 +45,6 @@ from virtoll.lab.state import state_directory
 from virtoll.nested import prepare_nested_host
 
 REPORTS_VARIABLE = "VIRTOLL_TEST_REPORTS"
-NUMBER_VARIABLE = "VIRTOLL_TEST_LAB_NUMBER"
 LABS_VARIABLE = "VIRTOLL_TEST_LABS"
 """How many labs run side by side; three for two CPUs where it is not set."""
 SECONDS_PER_TEST = 1.0
@@ -204,7 +204,7 @@ def _run_inside(labs: Labs, number: int, items: Sequence[pytest.Item]) -> Report
     # Without a name: however the session ends, no file of it stays.
     with _lab(labs.state) as lab_id, tempfile.TemporaryFile() as file:
         reports = Path(f"/proc/self/fd/{file.fileno()}")
-        own = {LAB_VARIABLE: lab_id, REPORTS_VARIABLE: str(reports), NUMBER_VARIABLE: str(number)}
+        own = {LAB_VARIABLE: lab_id, REPORTS_VARIABLE: str(reports), LAB_NUMBER_VARIABLE: str(number)}
         # The runner stands in the place of ``virtoll.lab.init``, and is known by that name: see ``inside_lab``.
         runner = [sys.executable, "-m", "tests.support.inside", "virtoll.lab.init"]
         # Chosen outside; a test that hangs is found by the lab's silence, however slow this machine is.
