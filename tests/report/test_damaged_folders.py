@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -151,11 +152,11 @@ def test_a_line_that_is_there_twice_is_told(run: Path) -> None:
     assert_facts(virtoll_here("claims", run).stderr, "trials.jsonl")
 
 
-def _records(run: Path, file: str) -> list[dict[str, object]]:
+def _records(run: Path, file: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (run / file).read_text(encoding="utf-8").splitlines()]
 
 
-def _write(run: Path, file: str, records: list[dict[str, object]]) -> None:
+def _write(run: Path, file: str, records: list[dict[str, Any]]) -> None:
     (run / file).write_text("".join(json.dumps(one) + "\n" for one in records), encoding="utf-8")
 
 

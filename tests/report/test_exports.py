@@ -1,7 +1,5 @@
 """What a paper takes over as text: tables as Markdown and LaTeX, and the methods. Figures: `test_paper_figures`."""
 
-import csv
-import io
 import re
 import tarfile
 from collections.abc import Callable
@@ -14,6 +12,7 @@ from hypothesis import strategies as st
 from tests.support.facts import assert_facts
 from tests.support.made_up_run import Made, made_up_run
 from tests.support.marked_up import compiles, latex_rows, markdown_rows, shown
+from tests.support.report_tables import csv_rows
 from tests.support.repository import RECORDED, ROOT
 from tests.support.runs_for_papers import RUNS
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
@@ -26,7 +25,6 @@ from virtoll.report.exports import export_texts, exports_of
 from virtoll.report.markup import latex_text, markdown_text
 from virtoll.report.methods import AUTHORS, methods_of
 from virtoll.report.methods_setting import MOST_WORDS, listed
-from virtoll.report.tables import csv_tables
 from virtoll.runfolder.conditions import Condition
 from virtoll.runfolder.records import State
 from virtoll.runfolder.scale import ScalePoint
@@ -85,7 +83,7 @@ def test_a_table_has_the_numbers_of_the_csv(texts_of: TextsOf) -> None:
     analysis, texts = texts_of("plain")
     tasks = {task.label: task for task in analysis.tasks}
     expected = []
-    for row in table_rows(analysis, "comparisons"):
+    for row in csv_rows(analysis, "comparisons"):
         task = row["label"]
         name = f"{row['platform']} (A/A)" if row["family"] == "A/A" else row["platform"]
         cell = analysis.cells[row["platform"], tasks[row["label"]]]
@@ -112,12 +110,6 @@ def paragraphs(analysis: Analysis) -> dict[str, str]:
     return {topic: " ".join(sentences) for topic, sentences in methods_of(analysis).paragraphs}
 
 
-def table_rows(analysis: Analysis, name: str) -> list[dict[str, str]]:
-    """The lines of a CSV table."""
-    (table,) = (one for one in csv_tables(analysis) if one.name == name)
-    return list(csv.DictReader(io.StringIO(table.text())))
-
-
 def told_share(row: dict[str, str]) -> str:
     ends = float(row["low"]), float(row["high"])
     return f"{units.percent_estimate(float(row['share']), ends)} ({words.between(*ends)})"
@@ -140,7 +132,7 @@ def test_the_table_of_isolation_has_the_numbers_of_the_csv() -> None:
             units.value(float(row["alone_median"]), row["unit"]),
             told_share(row),
         ]
-        for row in table_rows(analysis, "isolation")
+        for row in csv_rows(analysis, "isolation")
         if row["family"] != "A/A"
     ]
     assert len(expected) == 2
@@ -164,7 +156,7 @@ def test_the_table_of_scale_has_the_numbers_of_the_csv() -> None:
     texts = export_texts(exports_of(analysis))
     assert "tables/cost.md" not in texts
     found = {(row[0].rpartition(", ")[2], row[1]): row[2:] for row in markdown_rows(texts["tables/scale.md"])[1:]}
-    for row in table_rows(analysis, "scale"):
+    for row in csv_rows(analysis, "scale"):
         guests = "1 guest" if row["guests"] == "1" else f"{row['guests']} guests"
         each, together, share, verdict = found[guests, row["platform"]]
         assert each == units.value(float(row["each"]), row["unit"])
@@ -184,7 +176,7 @@ def test_the_table_of_a_papers_summary_has_the_numbers_of_the_csv(texts_of: Text
     found = {
         (row[0], row[1].removesuffix(" (A/A)")): row[2:] for row in markdown_rows(texts["tables/paper_summary.md"])
     }
-    rows = table_rows(analysis, "paper_summary")
+    rows = csv_rows(analysis, "paper_summary")
     assert len(rows) == len(found) - 1
     for row in rows:
         value, spread, rest = found[labels[row["workload"], row["parameters"], row["metric"]], row["platform"]]
