@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from tests.support.browsing import chromium, visit
+from playwright.sync_api import Browser
+from tests.support.browsing import visit
 from tests.support.cli_here import virtoll_here
 from tests.support.drawings import rendered
 from tests.support.facts import assert_facts, assert_refused, missing_facts, refused
@@ -182,11 +183,11 @@ def test_the_page_has_every_change_with_its_figure_and_is_one_file(page_text: st
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 390)])
 def test_the_page_can_be_read_in_a_browser(
-    page_text: str, tmp_path: Path, scheme: Literal["light", "dark"], width: int
+    page_text: str, browser: Browser, tmp_path: Path, scheme: Literal["light", "dark"], width: int
 ) -> None:
     page = tmp_path / "history.html"
     page.write_text(page_text, encoding="utf-8")
-    with chromium() as browser, visit(browser, page, width=width, scheme=scheme) as opened:
+    with visit(browser, page, width=width, scheme=scheme) as opened:
         assert opened.violations() == []
         assert opened.said == []
         assert opened.asked_for == [page.as_uri()]
