@@ -139,13 +139,6 @@ def test_names_with_markup_are_text_in_every_file(marked: tuple[Path, dict[str, 
     assert set(NAMES) <= placed
 
 
-def test_names_with_markup_are_text_in_the_terminal(marked: tuple[Path, dict[str, object]]) -> None:
-    printed = virtoll_here("report", marked[0].parent).stdout
-    flat = re.sub(r"\s+", "", printed)
-    for name in NAMES[:3]:
-        assert re.sub(r"\s+", "", name) in flat
-
-
 def test_the_methods_of_a_run_without_a_test_claim_none() -> None:
     made = [Made(label, "superpi", value=1e8) for label in ("native", "runc")]
     data = made_up_run({"native": {}, "runc": {"host": "ssh bench@box"}}, made)

@@ -115,7 +115,7 @@ def test_a_comment_has_question_thresholds_ranking_and_host(analysis: Analysis) 
     assert "<b>" not in text
     assert "@" not in text
     assert not steers(text)
-    assert re.search(r"\| [0-9.]+ m?s \| [0-9.]+ times slower", text)
+    assert re.search(r"\| [0-9.]+ m?s \| [0-9.]+ times", text)
 
 
 def test_medians_for_benchmark_services(analysis: Analysis) -> None:

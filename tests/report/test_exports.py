@@ -2,8 +2,8 @@
 
 import re
 import tarfile
-from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 import pytest
 import yaml
@@ -31,7 +31,6 @@ from virtoll.runfolder.scale import ScalePoint
 from virtoll.stats.analysis import Analysis, analyse
 
 pytestmark = pytest.mark.usefixtures("one_drawer")
-TextsOf = Callable[[str], tuple[Analysis, dict[str, str]]]
 ODD = r"od|d_p\l{a}t<b>f&o%r$m#~^`*[x]"
 TEXTS = RUNS | {
     "one block": Truth(REALISTIC, blocks=1),
@@ -52,21 +51,14 @@ TEXTS = RUNS | {
 }
 
 
-@pytest.fixture(scope="module")
-def texts_of() -> TextsOf:
-    """The analysis of each kind of run and its texts by path, made at the first use; also of what was recorded."""
-    made: dict[str, tuple[Analysis, dict[str, str]]] = {}
-
-    def texts(name: str) -> tuple[Analysis, dict[str, str]]:
-        if name not in made:
-            data = run_data(TEXTS[name])
-            if TEXTS[name].state != "complete":
-                data = replace(data, state=State("interrupted", None))
-            analysis = analyse(data)
-            made[name] = analysis, dict(export_texts(exports_of(analysis)))
-        return made[name]
-
-    return texts
+@cache
+def texts_of(name: str) -> tuple[Analysis, dict[str, str]]:
+    """The analysis of a kind of run, and its texts by path."""
+    data = run_data(TEXTS[name])
+    if TEXTS[name].state != "complete":
+        data = replace(data, state=State("interrupted", None))
+    analysis = analyse(data)
+    return analysis, dict(export_texts(exports_of(analysis)))
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +70,7 @@ def old(tmp_path_factory: pytest.TempPathFactory) -> ReportResult:
     return build_report(folder / "containers", folder / "report")
 
 
-def test_a_table_has_the_numbers_of_the_csv(texts_of: TextsOf) -> None:
+def test_a_table_has_the_numbers_of_the_csv() -> None:
     """Each comparison's line of the CSV is a row of the Markdown and of the LaTeX: median, share, interval, verdict."""
     analysis, texts = texts_of("plain")
     tasks = {task.label: task for task in analysis.tasks}
@@ -170,7 +162,7 @@ def test_the_table_of_scale_has_the_numbers_of_the_csv() -> None:
     assert_facts(methods["Statistics"], "Holm", analysis.at_once.family)
 
 
-def test_the_table_of_a_papers_summary_has_the_numbers_of_the_csv(texts_of: TextsOf) -> None:
+def test_the_table_of_a_papers_summary_has_the_numbers_of_the_csv() -> None:
     analysis, texts = texts_of("swept")
     labels = {(task.workload, task.parameters, task.metric.name): task.label for task in analysis.tasks}
     found = {
@@ -185,7 +177,7 @@ def test_the_table_of_a_papers_summary_has_the_numbers_of_the_csv(texts_of: Text
         assert rest.endswith(f"n = {row['values']}")
 
 
-def test_a_note_says_what_the_numbers_are(texts_of: TextsOf) -> None:
+def test_a_note_says_what_the_numbers_are() -> None:
     analysis, texts = texts_of("nested")
     for text in (shown(texts["tables/cost.md"]), texts["tables/cost.tex"].replace(r"\,\%", " %")):
         assert_facts(text, "Holm", analysis.family, "95 %", "functional only", "xen", "nested xen")
@@ -199,7 +191,7 @@ def test_a_note_says_what_the_numbers_are(texts_of: TextsOf) -> None:
 
 
 @pytest.mark.parametrize("run", TEXTS)
-def test_tables_and_methods_are_well_formed(run: str, texts_of: TextsOf) -> None:
+def test_tables_and_methods_are_well_formed(run: str) -> None:
     analysis, texts = texts_of(run)
     for name, text in texts.items():
         assert "None" not in text, name
@@ -215,7 +207,7 @@ def test_tables_and_methods_are_well_formed(run: str, texts_of: TextsOf) -> None
         ].count(r"\caption{")
 
 
-def test_markup_in_a_name_is_text(texts_of: TextsOf) -> None:
+def test_markup_in_a_name_is_text() -> None:
     _, texts = texts_of("odd name")
     assert {row[1] for row in markdown_rows(texts["tables/cost.md"])[1:]} == {"native", "native-again (A/A)", ODD}
     assert r"od\textbar{}d\_p\textbackslash{}l\{a\}t\textless{}b\textgreater{}f\&o\%r\$m\#" in texts["tables/cost.tex"]
@@ -237,7 +229,7 @@ def test_units_and_letters_in_latex() -> None:
     assert latex_text("--flag `x` a,,b 26 times") == r"-{}-flag {}`{}x{}`{} a,{},b 26 times"
 
 
-def test_the_methods_say_host_design_and_versions(texts_of: TextsOf) -> None:
+def test_the_methods_say_host_design_and_versions() -> None:
     analysis, texts = texts_of("plain")
     manifest, methods = analysis.data.manifest, paragraphs(analysis)
     assert_facts(methods["Host"], "Synthetic CPU @ 2.50GHz", "2 CPUs", "24 GiB", "kvm", "CPU 0", "CPU 1")
@@ -250,7 +242,7 @@ def test_the_methods_say_host_design_and_versions(texts_of: TextsOf) -> None:
     assert all(text in shown_text for text in methods.values())
 
 
-def test_the_methods_leave_out_what_is_not_there(texts_of: TextsOf) -> None:
+def test_the_methods_leave_out_what_is_not_there() -> None:
     one, none, nested, failed, cut = (
         paragraphs(texts_of(run)[0]) for run in ("one block", "no baseline", "nested", "as a paper", "interrupted")
     )
@@ -265,7 +257,7 @@ def test_the_methods_leave_out_what_is_not_there(texts_of: TextsOf) -> None:
     assert_facts(cut["Design"], "interrupted")
 
 
-def test_a_record_without_a_host_says_so(texts_of: TextsOf) -> None:
+def test_a_record_without_a_host_says_so() -> None:
     analysis, _ = texts_of("plain")
     data = analysis.data
     manifest = replace(data.manifest, host={"fingerprint": "ab"}, image=None, agent=None, pinning=None)
@@ -306,7 +298,7 @@ def test_the_files_that_the_documentation_names_are_there(old: ReportResult) -> 
 
 
 @pytest.mark.parametrize("run", TEXTS)
-def test_a_sentence_of_the_methods_is_short(run: str, texts_of: TextsOf) -> None:
+def test_a_sentence_of_the_methods_is_short(run: str) -> None:
     for topic, sentences in methods_of(texts_of(run)[0]).paragraphs:
         for sentence in sentences:
             assert len(sentence.split()) <= MOST_WORDS, (topic, sentence)

@@ -162,7 +162,7 @@ def test_dots_have_every_value_with_its_place_and_outliers_their_words(analysis:
     assert [(one["platform"], one["position"]) for one in outliers] == [
         (of.platform, of.position) for of, one in own if one.outlier
     ]
-    assert all("flagged as an outlier" in one["said"] for one in outliers)
+    assert all("outlier" in one["said"] for one in outliers)
     assert {one["platform"] for one in dots if "caveat" in one} == {"runc"}
     # Those of a platform with a caveat are open: a light dot is on each.
     runc = sum(one.observation.platform == "runc" for one in found.order)

@@ -229,7 +229,7 @@ def _all_of(terminal: int) -> Iterator[bytes]:
 
 def test_a_terminal_has_colours_and_its_own_width(small: Path) -> None:
     said = on_a_terminal(60, "report", small)
-    assert re.search("\x1b\\[31m2.0 times slower", said)
+    assert re.search("\x1b\\[31m2\\.0", said)
     without_links, links = re.subn("\x1b\\]8;[^\x1b]*\x1b\\\\", "", said)
     assert links == 2, "the page's path is a link: where it begins and where it ends"
     plain = re.sub("\x1b\\[[0-9;]*m", "", without_links)

@@ -62,7 +62,7 @@ def test_a_detectable_difference_is_a_factor_or_beyond_words() -> None:
     assert_facts(words.smallest(16_200.0), 100)
 
 
-def test_a_share_with_its_interval_is_a_factor_and_nothing_where_it_holds_one() -> None:
+def test_a_share_whose_interval_leaves_out_one_is_a_factor() -> None:
     assert_facts(words.times(0.4, 0.35, 0.45), "2.5", "slower", "2.2")
     assert_facts(words.times(1.2, 1.1, 1.3), "20 %", "faster", "10 %")
     assert words.times(0.9, 0.8, 1.01) == ""
