@@ -13,7 +13,7 @@ from virtoll.report.drawing import Drawer
 
 @pytest.fixture(scope="module")
 def one_drawer() -> Iterator[None]:
-    """All that a run's and a study's report draw meanwhile; `test_drawer` has the processes of real reports."""
+    """One process draws all figures of a module's reports; `test_drawer` tests the processes of real ones."""
     with Drawer() as drawer, pytest.MonkeyPatch.context() as changed:
         for module in (build, reproduction):
             changed.setattr(module, "Drawer", lambda: nullcontext(drawer))

@@ -1,4 +1,4 @@
-"""A run folder that is damaged: one sentence names the file, and the line where there is one; nothing is written.
+"""A run folder that is damaged: one line names the file, and the line in it where there is one; nothing is written.
 
 Commands run here as a person's do, by `virtoll.cli.main`, and as a process in `tests/runfolder/test_sums.py`.
 """
@@ -15,7 +15,7 @@ from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.cli_here import virtoll_here
 from tests.support.facts import Fact, assert_facts, assert_refused
@@ -219,13 +219,7 @@ def _without_a_line(data: bytes, place: float) -> bytes:
     change=st.sampled_from([_flipped, _cut, _without_a_line]),
     place=st.floats(min_value=0, max_value=1, exclude_max=True),
 )
-@settings(
-    max_examples=80,
-    derandomize=True,
-    deadline=None,
-    database=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@settings(max_examples=50, derandomize=True, database=None)
 def test_whatever_is_flipped_or_cut_is_noticed_and_named(
     whole: Path, file: str, change: Mutation, place: float
 ) -> None:

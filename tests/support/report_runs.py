@@ -25,8 +25,6 @@ RUNS = {
     "no baseline": Truth(REALISTIC, baseline=None, control=None),
     "no control": Truth({"native": {}, "runc": {}}, control=None),
     "control differs": Truth({"native": {}, "native-again": {"cpu": 1.5}, "runc": {}}, noise=0.005),
-    "wired": Truth(REALISTIC, wired=True),
-    "weighed": Truth(REALISTIC, weighed=True),
     "nested": Truth(
         REALISTIC | {"xen": {"packet path": 300.0, "cpu": 40.0}},
         wired=True,
