@@ -113,28 +113,23 @@ def test_markup_in_a_name_is_text(browser: Browser, marked_up: Path) -> None:
         assert (here.said, here.asked_for) == ([], [marked_up.as_uri()])
 
 
-def test_a_mark_says_its_value_and_interval(opened: Visit) -> None:
-    opened.draw_all()  # a figure that is drawn later may move others away from the pointer
-    drawing = opened.figure("cost")
-    opened.mark(drawing).hover(force=True)
-    said = opened.page.locator(".tip")
-    assert said.is_visible()
-    assert "netns" in said.inner_text()
-    assert any(character.isdigit() for character in said.inner_text())
-    opened.page.keyboard.press("Escape")
-    assert not said.is_visible()
-
-
-def test_a_finger_reads_a_marks_value(browser: Browser, page: Path) -> None:
-    with visit(browser, page, touch=True) as here:
-        here.draw_all()
-        box = here.mark(here.figure("cost")).bounding_box()
-        assert box is not None
-        here.page.touchscreen.tap(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-        here.page.locator(".tip").wait_for()
-        assert "netns" in here.page.locator(".tip").inner_text()
-        here.page.touchscreen.tap(5, 5)
-        here.page.locator(".tip").wait_for(state="hidden")
+@pytest.mark.parametrize("touch", [False, True])
+def test_a_pointer_and_a_finger_read_a_marks_value(browser: Browser, page: Path, touch: bool) -> None:
+    with visit(browser, page, touch=touch) as here:
+        here.draw_all()  # a figure that is drawn later may move others away from the pointer
+        mark, tip = here.mark(here.figure("cost")), here.page.locator(".tip")
+        if touch:
+            mark.tap(force=True)
+        else:
+            mark.hover(force=True)
+        tip.wait_for()
+        assert "netns" in tip.inner_text()
+        assert any(character.isdigit() for character in tip.inner_text())
+        if touch:
+            here.page.touchscreen.tap(5, 5)
+        else:
+            here.page.keyboard.press("Escape")
+        tip.wait_for(state="hidden")
 
 
 def test_the_keyboard_reads_a_figures_values(opened: Visit) -> None:
