@@ -6,6 +6,8 @@ FUZZ_SECONDS ?= 4
 FUZZ_SEED ?= 1
 # More options of cargo-mutants.
 MUTANTS ?=
+MUTANTS_SAMPLE ?= 200
+MUTANTS_SEED ?= 1
 SANITIZERS ?=
 # Tree borrows and strict provenance: the models of aliasing and of pointers that Rust's own rules are to become.
 MIRIFLAGS ?= -Zmiri-disable-isolation -Zmiri-tree-borrows -Zmiri-strict-provenance
@@ -174,8 +176,8 @@ mutants: ## mutation tests of messages, clocks and books (hours; goes on where i
 			--iterate --output target/mutants/$$name $(MUTANTS) $$(printf ' --cargo-arg=%s' "$$@") || failed="$$failed $$name"; \
 	done; test -z "$$failed"
 
-mutants-python: setup-dev ## has the tests find each of some thousand changes of the statistics (hours)
-	@$(BIN)/python tools/mutants.py
+mutants-python: setup-dev ## has the tests find MUTANTS_SAMPLE (200) small faults in src/virtoll, drawn by MUTANTS_SEED (1); hours
+	@$(BIN)/python -m tools.mutants --sample $(MUTANTS_SAMPLE) --seed $(MUTANTS_SEED)
 
 survive: setup-dev ## what Virtoll survives, at full length (root; hours); prints the tables of docs/reliability.md
 	@$(BIN)/python benches/survive all
