@@ -120,8 +120,9 @@ test-outside:
 timeline: ## prints where the time of the last `make test` went, and draws what ran when
 	@$(BIN)/python tools/timeline.py
 
-test-fresh: ## the README's two commands in a minimal Debian 12 (root; half an hour)
+test-fresh: ## the README's two commands in a minimal Debian 12, and in one full of other things (root; an hour)
 	@$(PYTHON) tools/fresh.py
+	@$(PYTHON) tools/fresh.py --full
 
 test-extended: setup-dev ## the long form of the suites that have one, of which CI runs the short one (some 15 minutes)
 	$(BIN)/pytest -m "extended and not nested"
