@@ -15,7 +15,6 @@ from tests.support.experiments import fake, neighbours
 from tests.support.facts import assert_facts
 from tests.support.model_runs import run
 
-from virtoll.report import answer_terminal, load_analysis
 from virtoll.report.build import build_report, load
 from virtoll.report.isolation import control_line
 from virtoll.runfolder.conditions import ALONE
@@ -199,7 +198,8 @@ def test_page_and_tables_have_the_matrix_and_every_load(reported: Path) -> None:
 def test_the_terminal_shows_the_matrix(tmp_path: Path) -> None:
     asked = neighbours(platforms=[fake("model", interference=0.5)], baseline="model", blocks=2)
     folder = run(tmp_path / "run", **asked)
-    table = "\n".join(str(line) for line in answer_terminal(load_analysis(folder.path), 200))
+    shown = virtoll("show", folder.path)
+    table = shown.stdout[shown.stdout.index("Super Pi 1000 digits") :]
     assert re.search(r"light load, same CPUs +\S+ slower", table), table
     assert_facts(table, "A/A")
 
