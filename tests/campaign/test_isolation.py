@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import pytest
+from rich.console import Console
 from tests.support.experiments import fake, neighbours
 from tests.support.facts import assert_facts
 from tests.support.model_runs import run
 
 from virtoll.report.build import build_report, load
-from virtoll.report.isolation import control_line
+from virtoll.report.isolation import control_line, isolation_terminal
 from virtoll.runfolder.conditions import ALONE
 from virtoll.runfolder.guest_records import Forwarding
 from virtoll.stats.analysis import analyse
@@ -196,12 +197,13 @@ def test_page_and_tables_have_the_matrix_and_every_load(reported: Path) -> None:
 
 
 def test_the_terminal_shows_the_matrix(tmp_path: Path) -> None:
-    asked = neighbours(platforms=[fake("model", interference=0.5)], baseline="model", blocks=2)
-    folder = run(tmp_path / "run", **asked)
-    shown = virtoll("show", folder.path)
-    table = shown.stdout[shown.stdout.index("Super Pi 1000 digits") :]
+    folder = run(tmp_path / "run", **neighbours(platforms=[fake("model", interference=0.5)]))
+    console = Console(width=100)
+    with console.capture() as captured:
+        console.print(*isolation_terminal(analyse(load(folder.path)), 100))
+    table = captured.get()
     assert re.search(r"light load, same CPUs +\S+ slower", table), table
-    assert_facts(table, "A/A")
+    assert_facts(table, "Super Pi 1000 digits", "A/A")
 
 
 def test_a_run_without_neighbours_has_no_such_section(tmp_path: Path) -> None:
