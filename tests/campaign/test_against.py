@@ -72,7 +72,7 @@ def slow_models(platform: PlatformChoice, _: object) -> float:
 # Who gets a twin.
 
 
-def test_a_parameter_is_set_where_a_platform_has_it_and_the_others_are_left_out() -> None:
+def test_a_parameter_is_set_where_a_platform_has_it() -> None:
     found = asked("runtime=crun", platforms=[*REAL, {"platform": "podman", "runtime": "runc"}])
     assert found.pairs == (("oci-runc", "oci-runc.b"), ("podman-runc", "podman-runc.b"))
     assert [one.label for one in found.platforms] == [
@@ -394,7 +394,7 @@ def test_the_other_programs_come_before_path_in_a_folder_of_their_own(tmp_path: 
     assert len({here.scratch, there.scratch, third.scratch}) == 3
 
 
-def test_each_platform_says_which_of_its_programs_another_build_may_replace() -> None:
+def test_each_platform_lists_the_programs_that_a_build_may_replace() -> None:
     """One that serves all guests of its host, a daemon, is none of them."""
     names = ("native", "netns", "runc", "crun", "runsc", "oci", "nspawn", "lxc", "podman", "docker", "uml", "libvirt")
     found = {name: PLATFORMS[name].with_parameters({}).programs for name in names}

@@ -93,7 +93,7 @@ def test_the_host_keeps_a_reserve_whatever_the_budget(series: Series, left: int,
 
 
 @pytest.mark.usefixtures("alone")
-def test_every_step_is_stored_and_a_platform_that_fails_costs_its_own_series_only(tmp_path: Path) -> None:
+def test_every_step_is_stored_and_a_failure_costs_its_own_series_only(tmp_path: Path) -> None:
     platforms = [fake("model"), fake("dumb", failure="never-ready"), fake("absent", failure="unavailable")]
     folder = measured(experiments.parsed(**consolidation(platforms=platforms)), tmp_path / "run")
     reported = [(one.platform, one.step, one.status, one.guests) for one in folder.consolidation()]
@@ -119,9 +119,7 @@ def test_every_step_is_stored_and_a_platform_that_fails_costs_its_own_series_onl
 
 @pytest.mark.usefixtures("alone")
 @pytest.mark.parametrize("dies", [1, 3])
-def test_a_guest_that_ends_by_itself_is_not_counted_and_costs_its_own_series_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dies: int
-) -> None:
+def test_a_guest_that_ends_by_itself_is_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dies: int) -> None:
     start = Fake.start
 
     def numbered(driver: Fake, request: GuestRequest, site: Site) -> FakeGuest:

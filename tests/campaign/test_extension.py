@@ -69,7 +69,7 @@ def numbers(run: Path) -> list[int]:
     return [one.trial for one in RunFolder.open(run).trials()]
 
 
-def test_a_run_goes_on_as_if_it_had_been_planned_so_and_its_old_trials_stay(run: Path) -> None:
+def test_an_extended_run_has_the_longer_plan_and_keeps_its_trials(run: Path) -> None:
     before, trials = RunFolder.open(run).manifest, (run / "trials.jsonl").read_bytes()
     extended = virtoll("extend", run, "--blocks", "+2")
     assert extended.returncode == 0, extended.stderr
@@ -90,9 +90,9 @@ def test_a_run_goes_on_as_if_it_had_been_planned_so_and_its_old_trials_stay(run:
     analysis = load_analysis(run)
     assert analysis.level == pytest.approx(0.05 * 2 / (5 * 4))
     facts = ("2 and 4 blocks", "10 %")
-    assert any(not missing_facts(one, *facts) for one in notes(analysis))
+    (note,) = (one for one in notes(analysis) if not missing_facts(one, *facts))
     page = build_report(run).path.read_text(encoding="utf-8").replace("\u00a0", " ")
-    assert 0 < page.index('class="ranking"') < page.index(facts[0]), "the answer comes first"
+    assert 0 < page.index('class="ranking"') < page.index(note), "the answer comes first"
     document = report_document(analysis, (), run, run / "index.html", ())
     assert (document["run"]["extended_after"], document["run"]["error_level"]) == ([2, 4], pytest.approx(0.005))
     assert any(not missing_facts(one, *facts) for one in document["notes"])
@@ -208,10 +208,10 @@ def test_another_version_of_a_platform_is_named(run: Path) -> None:
 @pytest.mark.parametrize(
     ("asked", "facts"),
     [
-        ("2", ["has 2 blocks", "at most 1000"]),
+        ("2", ["2 blocks", 1000]),
         ("+0", ["'+0'", "+6"]),
         ("six", ["'six'", "+6"]),
-        ("+999", ["+999", "at most 1000"]),
+        ("+999", ["+999", 1000]),
     ],
 )
 def test_a_number_that_adds_nothing_is_refused(run: Path, asked: str, facts: list[str]) -> None:

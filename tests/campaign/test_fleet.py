@@ -127,7 +127,7 @@ def test_a_platform_that_enforces_no_size_is_reported_and_believed() -> None:
     assert_facts(found.text, "256 MiB", "65536 MiB")
 
 
-def test_a_limit_that_is_only_seen_from_outside_counts_for_guests_on_the_hosts_kernel() -> None:
+def test_a_limit_seen_from_outside_counts_for_guests_on_the_hosts_kernel() -> None:
     host = HostView("host", 64 * 1024 * MIB, Limits(memory_bytes=128 * MIB))
     assert [one.fatal for one in against(host, boot_id="host", memory_total_bytes=64 * 1024 * MIB)] == [True]
     assert against(host, boot_id="own", memory_installed_bytes=256 * MIB) == [], "that is the monitor's limit"
@@ -316,7 +316,7 @@ class ListedHost:
         self.calls.append("resume")
 
 
-def test_a_host_sleeps_while_nobody_needs_it_whatever_image_its_guests_have() -> None:
+def test_a_host_sleeps_while_no_guest_of_any_image_needs_it() -> None:
     calls: list[str] = []
 
     site = replace(model_site(), sleep=Sleep(ListedHost(calls)))

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.support.made_up_run import Made, made_up_run
 
-from virtoll.runfolder.conditions import ALONE, Condition
+from virtoll.runfolder.conditions import Condition
 from virtoll.runfolder.scale import ScalePoint
 from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.compare import Verdict
@@ -91,45 +91,6 @@ def test_a_sweep_comes_to_its_value_and_collapses_where_it_was_said(sweep: dict[
                 assert arrived.forwarded_frames + arrived.lost_frames == sent.offered_frames
 
 
-def test_guests_that_send_or_forward_together_have_their_shares() -> None:
-    shares = (0.5, 0.3, 0.2)
-    measured = [
-        Made("native", "transmitters", {"transmitters": 3}, 3e5, by_source=shares, spread=0.0),
-        Made("native", "virtual-routers", {"routers": 3}, 9e4, by_source=shares, spread=0.0),
-        Made("native", "forward", {**SMALL, "sources": 3}, 6e4, by_source=shares, spread=0.0),
-    ]
-    analysis = analyse(made_up_run({"native": {}}, measured, blocks=1))
-    assert [cell.median for cell in analysis.cells.values()] == [pytest.approx(one.value) for one in measured]
-    for trial in analysis.data.trials:
-        assert trial.points is not None
-        counts = [one.forwarded_frames for one in trial.points[-1].sink.per_source]
-        assert [one / sum(counts) for one in counts] == pytest.approx(shares, rel=1e-3)
-
-
-def test_a_guest_beside_others_is_compared_with_itself_alone() -> None:
-    measured = [
-        Made("native", "forward", SMALL, 9e5),
-        Made("netns", "forward", SMALL, 8e5),
-        Made("netns", "forward", SMALL, 4e5, beside=HEAVY),
-        Made("netns", "forward", SMALL, 6e5, beside=FORWARD, neighbour=(1e5, 4e4)),
-    ]
-    analysis = analyse(made_up_run({"native": {}, "netns": {}}, measured, rounds=2))
-    task, found = task_of(analysis, "maximum_forwarding_rate"), analysis.isolation
-    assert found.conditions == (HEAVY, FORWARD)
-    for condition, share in ((HEAVY, 0.5), (FORWARD, 0.75)):
-        compared = found.comparison("netns", task, condition.label)
-        assert compared is not None
-        assert compared.interval is not None
-        assert compared.interval.low < share < compared.interval.high
-        assert compared.verdict is Verdict.SLOWER
-    control = found.comparison("netns", task, ALONE)
-    assert control is not None
-    assert control.verdict is Verdict.ALIKE  # of three entries in each round
-    (use,) = (one for one in found.uses if one.condition == FORWARD.label)
-    assert [use.maximum, use.offered, use.forwarded] == [pytest.approx(one) for one in (2e5, 1e5, 4e4)]
-    assert use.lost_share == pytest.approx(0.6)
-
-
 def test_several_guests_at_once_have_a_row_at_each_point() -> None:
     points = [ScalePoint(guests, 1, 256 << 20) for guests in (1, 2, 4)]
     measured = [
@@ -155,13 +116,6 @@ def test_several_guests_at_once_have_a_row_at_each_point() -> None:
     assert slopes["qemu-tcg"] is not None
     assert slopes["qemu-tcg"].rate == pytest.approx(0.001)
     assert [row.starts for row in found.groups] == [5] * 6
-
-
-def test_a_platform_with_a_caveat_is_functional_only() -> None:
-    xen = {"platform": "netns", "host": "nested xen", "caveat": "nested: functional only"}
-    measured = [Made("native", "superpi"), Made("xen", "superpi")]
-    (found,) = analyse(made_up_run({"native": {}, "xen": xen}, measured)).comparisons
-    assert found.verdict is Verdict.FUNCTIONAL
 
 
 @pytest.mark.parametrize(

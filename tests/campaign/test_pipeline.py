@@ -407,7 +407,7 @@ def test_a_run_with_the_old_frame_sizes_is_not_resumed(tmp_path: Path) -> None:
         resume(tmp_path / "run", SilentProgress())
 
 
-def test_a_model_on_a_nested_host_is_branded_from_its_records_to_the_headline(tmp_path: Path) -> None:
+def test_a_model_on_a_nested_host_is_branded_in_records_and_headline(tmp_path: Path) -> None:
     platforms = [fake("model"), fake("slow", cost=3.0, host="nested:kvm"), fake("slow-here", cost=3.0)]
     folder = run(tmp_path / "run", platforms=platforms, workloads=JOBS[:1], blocks=4, study="schlosser2011")
     elsewhere: tuple[str, str | None] = ("nested kvm", FUNCTIONAL_ONLY)

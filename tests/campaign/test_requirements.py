@@ -317,7 +317,7 @@ def test_neither_does_a_load_in_a_guest_beside_the_measured_one() -> None:
     assert refused == {("copying", "light", None), ("copying", "light", "copying"), ("runc", "light", "copying")}
 
 
-def test_containers_of_an_archive_have_the_image_with_tools_and_a_data_directory() -> None:
+def test_containers_of_an_archive_have_tools_and_a_data_directory() -> None:
     """By prlctl the image goes through a pipe: that one alone has the smallest."""
     by_prlctl = {"platform": "openvz", "label": "prlctl", "tool": "prlctl", "ostemplate": "debian-12"}
     workloads = ["nginx", {"workload": "zfg"}]

@@ -186,11 +186,11 @@ def test_a_host_that_cannot_do_it_is_well_and_is_not_ended_for_it(
     """Its trials then say so themselves, each in the same words."""
 
     def cannot(*_: object) -> SizingRun:
-        raise GuestCannot("its image has no shell")
+        raise GuestCannot("no shell")
 
     monkeypatch.setattr(sizing, "_run", cannot)
     folder = run(tmp_path / "run", blocks=1)
-    assert {(one.boot, one.reason) for one in folder.sizings()} == {("model/0", "its image has no shell")}
+    assert {(one.boot, one.reason) for one in folder.sizings()} == {("model/0", "no shell")}
     assert [boot.boot for boot in folder.boots() if boot.platform == "model"] == ["model/0"]
 
 

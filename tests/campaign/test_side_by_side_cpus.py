@@ -71,7 +71,7 @@ def test_guests_apart_have_cpus_that_nothing_else_is_pinned_to(
     ("vcpus", "cpus", "apart"),
     [(1, range(2), (1,)), (1, range(4), (1,)), (2, range(5), (2, 3)), (2, range(8), (2, 3)), (2, range(3), None)],
 )
-def test_a_guest_beside_has_generator_and_sinks_cpus_where_no_others_are_enough(
+def test_a_guest_beside_has_the_loads_cpus_where_there_are_no_others(
     vcpus: int, cpus: range, apart: tuple[int, ...] | None
 ) -> None:
     pinning = choose_pinning(vcpus, tuple(cpus))
