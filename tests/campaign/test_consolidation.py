@@ -80,8 +80,7 @@ def test_a_series_ends_for_a_reason(series: Series, now: MemoryReading, fact: st
 
 
 @pytest.mark.parametrize(
-    ("left", "largest_step", "safe"),
-    [(1025, 0, True), (1023, 0, False), (1025, 300, False), (1113, 300, True)],
+    ("left", "largest_step", "safe"), [(1025, 0, True), (1023, 0, False), (1025, 300, False), (1113, 300, True)]
 )
 def test_the_host_keeps_a_reserve_whatever_the_budget(series: Series, left: int, largest_step: int, safe: bool) -> None:
     """Before a start: the guest's own 256 MiB and its monitor's, or twice what the largest took, above 512 MiB."""

@@ -207,12 +207,7 @@ def test_another_version_of_a_platform_is_named(run: Path) -> None:
 
 @pytest.mark.parametrize(
     ("asked", "facts"),
-    [
-        ("2", ["2 blocks", 1000]),
-        ("+0", ["'+0'", "+6"]),
-        ("six", ["'six'", "+6"]),
-        ("+999", ["+999", 1000]),
-    ],
+    [("2", ["2 blocks", 1000]), ("+0", ["'+0'", "+6"]), ("six", ["'six'", "+6"]), ("+999", ["+999", 1000])],
 )
 def test_a_number_that_adds_nothing_is_refused(run: Path, asked: str, facts: list[str]) -> None:
     with refused("--blocks", *facts, error=UsageError):

@@ -83,12 +83,7 @@ def test_a_known_interference_is_found_and_its_absence_too(tmp_path: Path) -> No
 def test_a_router_on_the_senders_core_has_no_verdict(tmp_path: Path) -> None:
     """The load takes a guest's CPU, and its frames are forwarded on another."""
     folder = run(
-        tmp_path / "run",
-        **neighbours(
-            platforms=[fake("model", interference=0.5)],
-            blocks=3,
-            workloads=JOB_AND_FORWARD,
-        ),
+        tmp_path / "run", **neighbours(platforms=[fake("model", interference=0.5)], blocks=3, workloads=JOB_AND_FORWARD)
     )
     data = load(folder.path)
     nowhere = Forwarding(None, None, "a test")
@@ -102,11 +97,7 @@ def test_where_nothing_was_lost_a_rate_is_the_senders(tmp_path: Path) -> None:
     """A model that forwards all that its generator can send: what a load takes from it cannot be seen."""
     folder = run(
         tmp_path / "run",
-        **neighbours(
-            platforms=[fake("model", cost=0.1, interference=0.5)],
-            blocks=3,
-            workloads=JOB_AND_FORWARD,
-        ),
+        **neighbours(platforms=[fake("model", cost=0.1, interference=0.5)], blocks=3, workloads=JOB_AND_FORWARD),
     )
     found = {one.task.workload: one for one in analyse(load(folder.path)).isolation.comparisons}
     assert found["superpi"].verdict is Verdict.SLOWER

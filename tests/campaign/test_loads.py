@@ -24,10 +24,7 @@ def reading(second: float, cpu: float) -> Progress:
     return Progress(monotonic_ns=int(second * SECOND), cpu_ns=int(cpu * SECOND), processes=1)
 
 
-@given(
-    st.lists(st.tuples(st.floats(0.01, 0.9), st.floats(0.01, 1)), min_size=8, max_size=40),
-    st.floats(0, 0.9),
-)
+@given(st.lists(st.tuples(st.floats(0.01, 0.9), st.floats(0.01, 1)), min_size=8, max_size=40), st.floats(0, 0.9))
 def test_a_load_whose_time_grows_ran_through(steps: list[tuple[float, float]], begin: float) -> None:
     second = cpu = 0.0
     samples = [reading(0, 0)]

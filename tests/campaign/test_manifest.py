@@ -40,12 +40,7 @@ class Stored:
 
 def test_a_run_is_not_resumed_on_other_packages() -> None:
     image = GuestImage(
-        name="full",
-        digest="sha256:23",
-        root=Path(),
-        agent=Path(),
-        agent_sha256="",
-        tools={"packages": {}},
+        name="full", digest="sha256:23", root=Path(), agent=Path(), agent_sha256="", tools={"packages": {}}
     )
     site = replace(model_site(), image=image, peer=AnyAgent(), is_model=False)
     same: Any = Stored("sha256:23")

@@ -10,16 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.campaign_parts import (
-    BLOCKS,
-    changed,
-    changed_lines,
-    experiment,
-    killed,
-    measured,
-    merged,
-    untimed,
-)
+from tests.support.campaign_parts import BLOCKS, changed, changed_lines, experiment, killed, measured, merged, untimed
 from tests.support.facts import Command, Fact, missing_facts, refused
 from tests.support.model_runs import measured as measured_run
 

@@ -272,11 +272,7 @@ def test_guests_on_another_host_have_their_files_there(
 ) -> None:
     baseline = "esxi" if platforms == [ESXI] else platforms[0]
     found = reasons(
-        platforms=platforms,
-        testbed=far(host),
-        guest={"marks": "channel"},
-        workloads=workloads,
-        baseline=baseline,
+        platforms=platforms, testbed=far(host), guest={"marks": "channel"}, workloads=workloads, baseline=baseline
     )
     assert_reasons(found, refused)
 

@@ -18,10 +18,7 @@ from virtoll.experiment.plan import Trial
 from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.store import RunFolder
 
-JOBS: Sequence[dict[str, Any]] = (
-    {"workload": "superpi", "digits": 1000},
-    {"workload": "forkwait", "processes": 500},
-)
+JOBS: Sequence[dict[str, Any]] = ({"workload": "superpi", "digits": 1000}, {"workload": "forkwait", "processes": 500})
 
 
 class StopAfter(SilentProgress):
