@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support import experiments
+from tests.support import experiments, model_runs
 from tests.support.experiments import fake
 from tests.support.facts import assert_facts
 from tests.support.model_runs import measured
@@ -18,15 +17,12 @@ from virtoll.campaign.data_directory import DataKeeper
 from virtoll.campaign.fleet import Fleet
 from virtoll.campaign.guest_check import Mismatch, compare
 from virtoll.campaign.pinning import Pinning, choose_pinning
-from virtoll.campaign.preview import plan_of
-from virtoll.campaign.progress import SilentProgress
 from virtoll.campaign.room import ended_for
 from virtoll.errors import GuestError, StorageError
 from virtoll.host.guest_usage import HostView
 from virtoll.lab.cgroups import Limits
 from virtoll.lab.data import DataVolume
 from virtoll.lab.network import GuestNetwork
-from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import GuestRequest
 from virtoll.platforms.fake.driver import FakeGuest
 from virtoll.platforms.fake.site import ModelHost, ModelNetwork, model_site
@@ -202,17 +198,7 @@ def two_models(tmp_path: Path, site: Site) -> Fleet:
     platforms = [fake("a", seed=1), fake("b", seed=2)]
     experiment = experiments.parsed(baseline="a", platforms=platforms, blocks=1)
     folder = measured(experiment, tmp_path / "run")
-    (block,) = plan_of(experiment).blocks()
-    return Fleet(
-        experiment=experiment,
-        block=block,
-        folder=folder,
-        site_of=lambda _: site,
-        pinning=Pinning((), None, None),
-        platforms=PLATFORMS,
-        progress=SilentProgress(),
-        boots=Counter(),
-    )
+    return model_runs.fleet(experiment, folder, site)
 
 
 @pytest.fixture

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import csv
 import re
-import statistics
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
 
 import pytest
 from rich.console import Console
@@ -19,33 +16,11 @@ from tests.support.model_runs import run
 from virtoll.report.build import build_report, load
 from virtoll.report.isolation import control_line, isolation_terminal
 from virtoll.runfolder.conditions import ALONE
-from virtoll.runfolder.guest_records import Forwarding
 from virtoll.stats.analysis import analyse
-from virtoll.stats.bounds import NOT_PINNED, against_lower_bounds
-from virtoll.stats.compare import Comparison, Verdict
-from virtoll.stats.isolation import SENDER_BOUND
-from virtoll.stats.values import forwarded_rate
-
-if TYPE_CHECKING:
-    from virtoll.stats.values import Task
+from virtoll.stats.compare import Verdict
 
 JOB = [{"workload": "superpi", "digits": 1000}]
 JOB_AND_FORWARD = [*JOB, {"workload": "forward", "frame_size_bytes": 64, "cpu_milliseconds": 0}]
-
-
-def test_a_rate_against_what_the_sender_could_is_slower_or_not_known() -> None:
-    """Alone nothing was lost, so the guest may do more: beside others it is slower by at least so much, or unknown."""
-    task = cast("Task", "forward")
-    told = [
-        Comparison("netns", task, verdict, share=share, margin=0.05, at_least=1.1)
-        for verdict, share in ((Verdict.ALIKE, 0.99), (Verdict.FASTER, 1.2), (Verdict.SLOWER, 0.7))
-    ]
-    found = against_lower_bounds(told, {("netns", task)})
-    assert [one.verdict for one in found] == [Verdict.UNKNOWN, Verdict.UNKNOWN, Verdict.SLOWER]
-    assert [(one.margin, one.at_least) for one in found[:2]] == [(None, None)] * 2
-    assert_facts(found[0].reason, "generator")
-    assert against_lower_bounds(told, {("runc", task)}) == told
-    assert against_lower_bounds(told, {("native", task)}, "native")[0].verdict is Verdict.UNKNOWN
 
 
 def test_a_known_interference_is_found_and_its_absence_too(tmp_path: Path) -> None:
@@ -80,33 +55,7 @@ def test_a_known_interference_is_found_and_its_absence_too(tmp_path: Path) -> No
     assert analysis.comparison("other", analysis.tasks[0]).share == pytest.approx(1.0, rel=0.03)  # type: ignore[union-attr]
 
 
-def test_a_router_on_the_senders_core_has_no_verdict(tmp_path: Path) -> None:
-    """The load takes a guest's CPU, and its frames are forwarded on another."""
-    folder = run(
-        tmp_path / "run", **neighbours(platforms=[fake("model", interference=0.5)], blocks=3, workloads=JOB_AND_FORWARD)
-    )
-    data = load(folder.path)
-    nowhere = Forwarding(None, None, "a test")
-    boots = tuple(replace(boot, forwarding=nowhere) for boot in data.boots)
-    found = {one.task.workload: one for one in analyse(replace(data, boots=boots)).isolation.comparisons}
-    assert found["superpi"].verdict is Verdict.SLOWER
-    assert (found["forward"].verdict, found["forward"].caveat) == (Verdict.UNKNOWN, NOT_PINNED)
-
-
-def test_where_nothing_was_lost_a_rate_is_the_senders(tmp_path: Path) -> None:
-    """A model that forwards all that its generator can send: what a load takes from it cannot be seen."""
-    folder = run(
-        tmp_path / "run",
-        **neighbours(platforms=[fake("model", cost=0.1, interference=0.5)], blocks=3, workloads=JOB_AND_FORWARD),
-    )
-    found = {one.task.workload: one for one in analyse(load(folder.path)).isolation.comparisons}
-    assert found["superpi"].verdict is Verdict.SLOWER
-    assert (found["forward"].verdict, found["forward"].caveat) == (Verdict.UNKNOWN, SENDER_BOUND)
-    assert found["forward"].p_value is None
-
-
 def test_routers_beside_others_are_in_the_papers_form(tmp_path: Path) -> None:
-    """Means over blocks in Mbit/s on the wire, counted once more here from the records."""
     folder = run(
         tmp_path / "run",
         **neighbours(
@@ -134,22 +83,6 @@ def test_routers_beside_others_are_in_the_papers_form(tmp_path: Path) -> None:
         assert one.change.value == pytest.approx(0.0 if one.condition.load == "idle" else -1 / 3, abs=0.02)
         assert one.beside.value == pytest.approx(one.alone.value * (1 + one.change.value), rel=0.02)
         assert (one.into_other is None) == (one.out_of_other is None) == (one.condition.load != "forward")
-        maximum, bits = statistics.median(each.maximum_frames_per_second for each in folder.maxima()), 8 * (64 + 20)
-        if one.into_other is not None and one.condition.rate_share is not None:
-            assert one.into_other.value == pytest.approx(one.condition.rate_share * maximum * bits / 1e6, rel=0.05)
-        own: dict[int, list[float]] = {}
-        for trial in folder.latest_trials():
-            if (
-                trial.condition == one.condition
-                and trial.parameters.get("frame_size_bytes") == one.shape.frame_size_bytes
-            ):
-                for beside in trial.neighbours:
-                    if beside.traffic is not None:
-                        rate = forwarded_rate(beside.traffic)
-                        assert rate is not None
-                        own.setdefault(trial.block, []).append(rate * bits / 1e6)
-        if one.out_of_other is not None:
-            assert one.out_of_other.value == pytest.approx(statistics.fmean(map(statistics.fmean, own.values())))
     build_report(folder.path)
     page = (folder.path / "report" / "index.html").read_text(encoding="utf-8")
     assert 'id="figure-routers_beside"' in page

@@ -91,33 +91,6 @@ def test_a_sweep_comes_to_its_value_and_collapses_where_it_was_said(sweep: dict[
                 assert arrived.forwarded_frames + arrived.lost_frames == sent.offered_frames
 
 
-def test_several_guests_at_once_have_a_row_at_each_point() -> None:
-    points = [ScalePoint(guests, 1, 256 << 20) for guests in (1, 2, 4)]
-    measured = [
-        Made(label, "kernel-compile", value=each, scale=point, spread=1e-3, clock_error=error)
-        for label, slower, error in (("native", 1.0, 0.0), ("qemu-tcg", 10.0, 0.001))
-        for each, point in zip((2e9 * slower, 2e9 * slower, 5e9 * slower), points, strict=True)
-    ]
-    analysis = analyse(made_up_run({"native": {}, "qemu-tcg": {}}, measured))
-    task, found = task_of(analysis, "duration"), analysis.at_once
-    assert list(found.points) == points
-    rows = [found.row("native", task, point) for point in points]
-    assert [row and row.speedup for row in rows] == [pytest.approx(one, rel=0.01) for one in (1.0, 2.0, 1.6)]
-    for point in points:
-        compared = found.comparison("qemu-tcg", task, point)
-        assert compared is not None
-        assert compared.share == pytest.approx(0.1, rel=0.01)
-    assert len(analysis.comparisons) == 0
-    slopes = {one.platform: one.slope for one in analysis.clocks}
-    assert {label: one is not None and one.finds_an_error for label, one in slopes.items()} == {
-        "native": False,
-        "qemu-tcg": True,
-    }
-    assert slopes["qemu-tcg"] is not None
-    assert slopes["qemu-tcg"].rate == pytest.approx(0.001)
-    assert [row.starts for row in found.groups] == [5] * 6
-
-
 @pytest.mark.parametrize(
     ("measured", "problem"),
     [

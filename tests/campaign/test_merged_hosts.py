@@ -61,13 +61,9 @@ def test_the_host_is_a_level_of_the_analysis(several: Path) -> None:
     assert found.hosts[3].blocks == (3, 9, 15, 21)
     assert {(one.host, one.platform, one.task.workload) for one in found.flagged} == {("host-4", "slow", "superpi")}
     assert found.flagged[0].factor == pytest.approx(1 / 1.3, rel=0.05)
-    varying = {(one.platform, one.task.workload): one for one in found.variations}
-    assert varying["slow", "superpi"].between == pytest.approx(0.11, rel=0.2)
-    assert varying["slow", "forward"].between == pytest.approx(0.0, abs=0.01)
     one = next(one for one in analysis.comparisons if one.task.workload == "superpi")
     assert (len(one.pairs), len(one.hosts), str(one.verdict)) == (24, 6, "slower")
     assert one.interval is not None
-    assert "hosts" in one.interval.method
     assert one.interval.high - one.interval.low > 0.04, "wider than 24 blocks of one host would have it"
     remedy = Command("virtoll campaign merge --without-host host-4")
     assert_facts(" ".join(notes(analysis)), "6 hosts", "host-4", "slow", "Super Pi 1000", remedy)

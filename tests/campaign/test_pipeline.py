@@ -5,27 +5,23 @@ from __future__ import annotations
 import contextlib
 import json
 import signal
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support import experiments
+from tests.support import experiments, model_runs
 from tests.support.experiments import fake
 from tests.support.facts import assert_facts, missing_facts, refused
 from tests.support.model_runs import JOBS, interrupted_but_replaced, killed_run, measured, run
 
-from virtoll.campaign.fleet import Fleet
-from virtoll.campaign.pinning import Pinning
 from virtoll.campaign.pipeline import resume
-from virtoll.campaign.preview import catalogue, plan_of
+from virtoll.campaign.preview import catalogue
 from virtoll.campaign.progress import SilentProgress
 from virtoll.errors import GuestError, StorageError, UsageError
 from virtoll.experiment.parse import find_experiment, load_experiment
 from virtoll.experiment.topology import FUNCTIONAL_ONLY
 from virtoll.lab import interrupts
-from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import Probe
 from virtoll.platforms.fake.driver import Fake
 from virtoll.platforms.fake.site import model_site
@@ -99,30 +95,19 @@ def test_both_guests_are_lost_together_and_started_anew(tmp_path: Path) -> None:
     workloads = [{"workload": "tcp-stream", "between": "guests"}]
     folder = run(tmp_path / "run", platforms=[fake("model")], workloads=workloads, blocks=1)
     experiment = experiments.parsed(baseline="model", platforms=[fake("model")], workloads=workloads, blocks=1)
-    (block,) = plan_of(experiment).blocks()
-    pinning, boots = Pinning((), None, None), Counter[tuple[str, int]]()
-    with Fleet(
-        experiment=experiment,
-        block=block,
-        folder=folder,
-        site_of=lambda _: model_site(),
-        pinning=pinning,
-        platforms=PLATFORMS,
-        progress=SilentProgress(),
-        boots=boots,
-    ) as fleet:
+    with model_runs.fleet(experiment, folder, model_site()) as fleet:
         first = fleet.guests("model", 2)
         assert len(first) == 2
-        assert boots["model", 0] == 2
+        assert fleet.boots["model", 0] == 2
         assert fleet.guests("model", 1) == first[:1]
         assert fleet.guests("model", 2) == first
-        reason, evidence = fleet.lose("model", block[0].workload, GuestError("died"), "trial-9")
+        reason, evidence = fleet.lose("model", fleet.block[0].workload, GuestError("died"), "trial-9")
         assert reason == "died"
         assert evidence == ("evidence/trial-9/console.txt", "evidence/trial-9-beside-1/console.txt")
         anew = fleet.guests("model", 2)
         assert len(anew) == 2
         assert not {id(one.guest) for one in anew} & {id(one.guest) for one in first}
-        assert boots["model", 0] == 4
+        assert fleet.boots["model", 0] == 4
 
 
 @pytest.fixture(scope="module")

@@ -139,6 +139,9 @@ def test_a_file_system_without_exchange_keeps_the_old_run_next_to_the_new(
 ) -> None:
     """Two renames: after a kill between them both are whole, and the next merge takes the old one back."""
 
+    def fill_disk() -> None:
+        raise OSError(28, "No space left on device")
+
     class Without:
         """A C library whose file system has no exchange."""
 
@@ -154,6 +157,6 @@ def test_a_file_system_without_exchange_keeps_the_old_run_next_to_the_new(
     assert (target / "manifest.json").read_text() == "second"
     target.rename(tmp_path / ".run.old-merge")
     with refused(target, "No space left", error=StorageError), placing.placed(target):
-        raise OSError(28, "No space left on device")
+        fill_disk()
     assert (target / "manifest.json").read_text() == "second"
     assert [path.name for path in tmp_path.iterdir()] == ["run"]

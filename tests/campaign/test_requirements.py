@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -90,7 +91,7 @@ def reasons(**changed: Any) -> dict[str, str | None]:
     return dict(found)
 
 
-def assert_reasons(found: dict[Any, str | None], expected: dict[Any, list[Fact]]) -> None:
+def assert_reasons(found: Mapping[Any, str | None], expected: Mapping[Any, list[Fact]]) -> None:
     """These entries alone have a reason, with these facts."""
     assert {key for key, reason in found.items() if reason is not None} == set(expected)
     for key, facts in expected.items():

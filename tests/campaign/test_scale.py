@@ -27,9 +27,6 @@ from virtoll.campaign.threads import at_once
 from virtoll.errors import UsageError
 from virtoll.platforms.fake.driver import FakeHost
 from virtoll.report.build import build_report, load_analysis, look_at
-from virtoll.report.figures import FIGURES
-from virtoll.report.figures.base import FigureSpec
-from virtoll.report.figures.style import Width
 from virtoll.runfolder.records import TrialRecord, start_skew_ns
 from virtoll.runfolder.scale import ScalePoint
 from virtoll.runfolder.store import RunFolder
@@ -179,11 +176,7 @@ def test_cost_and_crowding_of_a_model_are_found(crowded: RunFolder) -> None:
     rows = {(row.platform, row.point.guests): row for row in found.rows}
     assert [rows["model", guests].speedup for guests in (1, 2, 8)] == pytest.approx([1, 2, 8], rel=0.05)
     assert [rows["slow", guests].speedup for guests in (1, 2, 8)] == pytest.approx([1, 2, 2], rel=0.05)
-    for (_, guests), row in rows.items():
-        assert row.together == pytest.approx(guests * 1e9 / row.each)
-        assert row.jain == pytest.approx(1, abs=0.01)
-        assert row.skew is not None
-        assert row.skew < 0.01
+    assert all(row.skew is not None and row.skew < 0.01 for row in rows.values())
     assert {(group.platform, group.point.guests, group.starts, group.failed) for group in found.groups} == {
         (label, guests, 4, 0) for label in ("model", "again", "slow") for guests in (1, 2, 8)
     }
@@ -249,10 +242,6 @@ def test_guests_by_virtual_cpus_are_on_as_many_and_have_a_figure(
     built = build_report(tmp_path)
     assert (built.path.parent / "figures" / "over-vcpus.svg").exists()
     assert 'id="figure-over-vcpus"' in built.path.read_text(encoding="utf-8")
-    spec = FIGURES["over-vcpus"]
-    assert isinstance(spec, FigureSpec)
-    rows = [part for part in spec.draw(built.analysis, Width.PAGE)["vconcat"] if "hconcat" in part]
-    assert [", 2 guests" in " ".join(row["title"]) for row in rows] == [False, True]
 
 
 def failing(failure: str, **parameters: Any) -> list[dict[str, Any]]:

