@@ -117,10 +117,9 @@ def test_a_setting_that_its_kernel_has_not_skips_its_trials_and_is_stored(
     statuses = {(one.platform, one.status) for one in folder.trials()}
     assert statuses == {("model", "ok"), ("set-model", "ok"), ("set-hpet", "skipped")}
     assert_reasons({one.platform: one.reason for one in folder.trials()}, {"set-hpet": ["clocksource", "'hpet'"]})
-    for boot in folder.boots():
-        assert (boot.facts or {"clock_source": "model"})["clock_source"] == "model"
-        assert boot.status == ("failed" if boot.platform == "set-hpet" else "ok")
-        assert_facts(boot.reason or "", *(["clocksource", "'model'", "'hpet'"] if boot.status == "failed" else []))
+    boot, *_ = (one for one in folder.boots() if one.status != "ok")
+    assert (boot.platform, (boot.facts or {})["clock_source"]) == ("set-hpet", "model")
+    assert_facts(boot.reason or "", "clocksource", "'model'", "'hpet'")
 
 
 def test_memory_that_the_guest_has_not_skips_those_trials_alone(tmp_path: Path) -> None:
@@ -198,11 +197,6 @@ def test_all_guests_have_the_links_of_the_workload_that_needs_most(
     assert {link.mtu_bytes for one in Watched.asked for link in one.network.traffic} == {1500}
 
 
-def test_two_cpus_are_too_many_for_user_mode_linux_alone() -> None:
-    found = reasons(platforms=["native", "uml"], guest={"vcpus": 2})
-    assert_reasons(found, {"uml": ["uml", 2, "'guest.vcpus'"]})
-
-
 def far(host: dict[str, str]) -> dict[str, object]:
     """The section of an experiment whose guests are on another host."""
     here = {
@@ -214,42 +208,9 @@ def far(host: dict[str, str]) -> dict[str, object]:
 LOCAL_ONLY = ["runc", "ssh root@far"]
 CGROUPS = ["cgroups", "'guest.cpu_quota'", "ssh root@far"]
 EVERY_PLACE = ["native", "runc", "qemu-tcg", "xen", "fake"]
-
-
-@pytest.mark.parametrize(
-    ("host", "changed", "refused"),
-    [
-        ({"ssh": "root@far"}, {}, {"runc": LOCAL_ONLY}),
-        ({"ssh": "root@far"}, {"cpu_quota": 0.5}, {"native": CGROUPS, "runc": LOCAL_ONLY, "qemu-tcg": CGROUPS}),
-        (
-            {"api": "esxi.example.org"},
-            {"cpu_quota": 0.5},
-            {name: ["esxi.example.org", name] for name in EVERY_PLACE if name != "fake"},
-        ),
-    ],
-)
-def test_what_cannot_be_on_another_host_is_known_from_the_plan(
-    host: dict[str, str], changed: dict[str, float], refused: dict[str, list[Fact]]
-) -> None:
-    guest = {"marks": "channel", **changed}
-    assert_reasons(reasons(platforms=EVERY_PLACE, testbed=far(host), guest=guest), refused)
-
-
-def test_limits_by_cgroups_are_not_for_a_host_elsewhere() -> None:
-    native = {"platform": "native", "label": "native", "memory_max": "64MiB", "cpu_weight": 50}
-    found = reasons(platforms=[native], testbed=far({"ssh": "root@far"}), guest={"marks": "channel"})
-    assert_reasons(found, {"native": ["cpu_weight", "native", "cgroups", "ssh root@far"]})
-
-
-def test_needs_are_held_against_a_platforms_own_size() -> None:
-    found = reasons(
-        platforms=["native", {"platform": "netns", "guest": {"memory": "4GiB"}}],
-        workloads=[{"workload": "masr", "size_bytes": "2GiB"}],
-    )
-    assert set(found) == {"native", "netns-4gib"}
-    assert_reasons(found, {"native": ["256 MiB"]})
-
-
+OVER_SSH: dict[str, Any] = {"testbed": far({"ssh": "root@far"}), "guest": {"marks": "channel"}}
+BY_API: dict[str, Any] = {"testbed": far({"api": "esxi.example.org"}), "guest": {"marks": "channel"}}
+QUOTA = {"guest": {"marks": "channel", "cpu_quota": 0.5}}
 ESXI = {
     "platform": "esxi",
     "label": "esxi",
@@ -261,21 +222,53 @@ ESXI = {
 
 
 @pytest.mark.parametrize(
-    ("platforms", "host", "workloads", "refused"),
+    ("asked", "refused"),
     [
-        ([ESXI], {"api": "esxi.example.org"}, ["fio", "bonnie", "zfg"], {}),
-        (["qemu-tcg", "xen", "libvirt"], {"ssh": "root@far"}, ["fio"], {"libvirt": ["libvirt", "data directory"]}),
+        ({"platforms": ["native", "uml"], "guest": {"vcpus": 2}}, {"uml": ["uml", 2, "'guest.vcpus'"]}),
+        ({"platforms": EVERY_PLACE, **OVER_SSH}, {"runc": LOCAL_ONLY}),
+        (
+            {"platforms": EVERY_PLACE, **OVER_SSH, **QUOTA},
+            {"native": CGROUPS, "runc": LOCAL_ONLY, "qemu-tcg": CGROUPS},
+        ),
+        (
+            {"platforms": EVERY_PLACE, **BY_API, **QUOTA},
+            {name: ["esxi.example.org", name] for name in EVERY_PLACE if name != "fake"},
+        ),
+        (
+            {
+                "platforms": [{"platform": "native", "label": "native", "memory_max": "64MiB", "cpu_weight": 50}],
+                **OVER_SSH,
+            },
+            {"native": ["cpu_weight", "native", "cgroups", "ssh root@far"]},
+        ),
+        (
+            {
+                "platforms": ["native", {"platform": "netns", "guest": {"memory": "4GiB"}}],
+                "workloads": [{"workload": "masr", "size_bytes": "2GiB"}],
+            },
+            {"native": ["256 MiB"]},
+        ),
+        ({"platforms": [ESXI], "baseline": "esxi", "workloads": ["fio", "bonnie", "zfg"], **BY_API}, {}),
+        (
+            {"platforms": ["qemu-tcg", "xen", "libvirt"], "baseline": "qemu-tcg", "workloads": ["fio"], **OVER_SSH},
+            {"libvirt": ["libvirt", "data directory"]},
+        ),
     ],
-    ids=["datastore", "over-ssh"],
+    ids=[
+        "two CPUs for User-mode Linux",
+        "over SSH",
+        "a quota over SSH",
+        "another product's host",
+        "cgroup limits over SSH",
+        "a platform's own size",
+        "files on a datastore",
+        "files over SSH",
+    ],
 )
-def test_guests_on_another_host_have_their_files_there(
-    platforms: list[Any], host: dict[str, str], workloads: list[str], refused: dict[str, list[Fact]]
+def test_what_a_platform_cannot_hold_is_known_from_the_plan(
+    asked: dict[str, Any], refused: dict[str, list[Fact]]
 ) -> None:
-    baseline = "esxi" if platforms == [ESXI] else platforms[0]
-    found = reasons(
-        platforms=platforms, testbed=far(host), guest={"marks": "channel"}, workloads=workloads, baseline=baseline
-    )
-    assert_reasons(found, refused)
+    assert_reasons(reasons(**asked), refused)
 
 
 COPYING: dict[str, object] = {"platform": "openvz", "tool": "prlctl", "ostemplate": "debian-12", "label": "copying"}
