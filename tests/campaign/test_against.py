@@ -96,7 +96,7 @@ def test_a_folder_concerns_whoever_starts_a_program_of_it(tmp_path: Path) -> Non
     assert twin(found, "runc").build is None
 
 
-def test_one_program_has_its_folder_without_what_is_beside_it(tmp_path: Path) -> None:
+def test_one_program_comes_without_its_neighbours_in_the_folder(tmp_path: Path) -> None:
     file = program(tmp_path, "linux.uml")
     program(tmp_path, "runc")
     assert asked(str(file), platforms=REAL).pairs == (("uml", "uml.b"),)
@@ -127,7 +127,7 @@ def test_a_filter_takes_both_sides() -> None:
     assert {cell for cell in found.cells if cell[0].startswith("slow")} == {("slow", "superpi"), ("slow.b", "superpi")}
 
 
-def test_a_file_says_so_too_and_its_paths_are_beside_it(tmp_path: Path) -> None:
+def test_a_file_has_the_setting_too_with_paths_next_to_it(tmp_path: Path) -> None:
     file = program(tmp_path / "build", "runc")
     text = experiments.text(platforms=REAL, against=["build", "runtime=crun"])
     found = parse_experiment(text, tmp_path / "example.yaml", catalogue())
@@ -246,7 +246,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
-def test_a_run_says_what_was_measured_against_what(finished: Path) -> None:
+def test_a_run_records_both_sides(finished: Path) -> None:
     folder = RunFolder.open(finished)
     assert folder.manifest.against == AgainstRecord(("cost=1.1",), (("slow", "slow.b"),), {"a": {}, "b": {}})
     assert folder.manifest.command[-2:] == ("--against", "cost=1.1")

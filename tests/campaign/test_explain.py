@@ -178,7 +178,7 @@ def test_what_was_observed_before_a_kill_is_kept(run: Path) -> None:
     assert len(boots) == len(set(boots)), "a start of a later session has a name of its own"
 
 
-def test_a_full_disk_says_how_to_go_on(run: Path) -> None:
+def test_a_full_disk_ends_with_the_remedy(run: Path) -> None:
     """No file may grow, so that nothing can be written."""
     ended = virtoll("explain", run, way=["prlimit", "--fsize=0", "--"])
     assert_refused(ended, Command(f"virtoll explain {run}"), code=StorageError.exit_code)
@@ -252,7 +252,7 @@ def test_guests_that_are_measured_many_at_once_are_refused(tmp_path: Path) -> No
     assert_not_explained(measured(experiment, tmp_path / "run").path, "scale")
 
 
-def test_a_run_without_explanations_says_so(finished: Path) -> None:
+def test_a_run_without_explanations_has_one_line(finished: Path) -> None:
     analysis = load_analysis(finished)
     assert len(explanation_lines(analysis)) == 1
     assert analysis.data.observed == ()

@@ -164,7 +164,7 @@ def test_a_quota_is_compared_inside_and_outside(
     assert_facts(" ".join(one.text for one in mismatches), *facts)
 
 
-def test_a_guest_is_given_its_platforms_own_size(tmp_path: Path) -> None:
+def test_a_guest_has_its_platforms_own_size(tmp_path: Path) -> None:
     experiment = experiments.parsed(
         baseline="a",
         platforms=[fake("a", seed=1), fake("b", seed=2) | {"guest": {"vcpus": 2, "memory": "512MiB"}}],
@@ -255,7 +255,7 @@ def test_what_ends_the_run_while_guests_start_ends_those_that_are_up(
         (1, {}, []),
     ],
 )
-def test_those_that_hold_most_are_ended_for_another_and_nobody_in_vain(
+def test_guests_that_hold_most_are_ended_for_another_and_none_in_vain(
     lacking: int, held: dict[str, int], ended: list[str]
 ) -> None:
     assert ended_for(lacking, held) == ended
@@ -289,7 +289,7 @@ def test_a_guest_that_holds_what_another_needs_is_started_anew_later(
 
 @dataclass
 class ListedHost:
-    """One that can be stopped: what it is told goes on the list."""
+    """A host that can be stopped; the list has its calls."""
 
     calls: list[str]
 

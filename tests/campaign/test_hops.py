@@ -84,7 +84,7 @@ def test_each_sources_frames_pass_its_own_links(folder: RunFolder) -> None:
             assert found == (list(enumerate(ends)) if each else [(None, "out")])
 
 
-def test_the_report_says_whose_the_losses_are(folder: RunFolder) -> None:
+def test_the_report_places_the_losses_of_each_platform(folder: RunFolder) -> None:
     text = build_report(folder.path).path.read_text(encoding="utf-8")
     section = text[text.index('<h3 id="losses">') :]
     assert all(f"at-{place}" in section for place in PLACES)
@@ -101,7 +101,7 @@ def test_an_older_agent_leaves_null_and_is_asked_once() -> None:
 
 
 def test_a_counter_of_pause_frames_stays_at_zero_and_others_go() -> None:
-    """A NIC that counted no pause frames has to be told from one that cannot count them."""
+    """A NIC that counted no pause frames differs from one that cannot count them."""
     network, deaf = plan_links(0), Deaf()
     entry = network.sources[0].lab_interface
     endpoints = {network.sources[0].name: EndpointInterfaces(entry=entry)}

@@ -1,4 +1,4 @@
-"""A made-up run is analysed as a real one, and what was said of each platform is what the analysis finds."""
+"""A made-up run is analysed as a real one, and the analysis finds the values that each platform was made with."""
 
 from typing import Any
 
@@ -22,17 +22,17 @@ def task_of(analysis: Analysis, name: str, workload: str | None = None) -> Task:
     return found
 
 
-def test_what_was_said_of_a_job_is_its_median_and_its_ratio_to_the_host() -> None:
-    said = {"native": 2e9, "native-again": 2e9, "runc": 2.5e9}
-    jobs = [Made(label, "kernel-compile", value=value, spread=0.0) for label, value in said.items()]
+def test_a_jobs_value_is_its_median_and_its_ratio_to_the_host() -> None:
+    values = {"native": 2e9, "native-again": 2e9, "runc": 2.5e9}
+    jobs = [Made(label, "kernel-compile", value=value, spread=0.0) for label, value in values.items()]
     served = [
         Made(label, "mariadb-oltp-outside", {"threads": 4}, 4e11 / value, {"latency_p99": 1e6}, spread=0.0)
-        for label, value in said.items()
+        for label, value in values.items()
     ]
     run = made_up_run({**HOST, "runc": {}}, [*jobs, *served], rounds=2, experiment={"study": "schlosser2011"})
     analysis = analyse(run)
     duration, rate = task_of(analysis, "duration"), task_of(analysis, "transactions_per_second")
-    assert {label: analysis.cells[label, duration].median for label in said} == said
+    assert {label: analysis.cells[label, duration].median for label in values} == values
     assert analysis.cells["runc", rate].median == 160.0
     assert '"rows": 1000' in rate.parameters  # the workload's own
     for task in (duration, rate):
@@ -67,7 +67,7 @@ def test_noise_makes_intervals_and_is_the_same_each_time() -> None:
 @pytest.mark.parametrize(
     "sweep", [{}, {"sweep": "from-flat-out"}, {"sweep": "rates", "rates_mbit_per_second": [9, 400]}]
 )
-def test_a_sweep_comes_to_its_value_and_collapses_where_it_was_said(sweep: dict[str, object]) -> None:
+def test_a_sweep_comes_to_its_value_and_collapses_on_request(sweep: dict[str, object]) -> None:
     parameters = {**SMALL, **sweep}
     measured = [
         Made("native", "forward", parameters, 1e6, lossless=True, spread=0.0),

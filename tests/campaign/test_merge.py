@@ -223,8 +223,8 @@ def test_a_wrong_clock_is_reported_and_its_part_counts(parts: Path) -> None:
     ):
         assert not missing_facts(sentence, "clock", *facts)
     assert (done.blocks, state_now(done.folder)) == (24, "complete")
-    said = notes(load_analysis(done.folder))
-    assert all(any(sentence in one for one in said) for sentence in done.told)
+    lines = notes(load_analysis(done.folder))
+    assert all(any(sentence in one for one in lines) for sentence in done.told)
     twice = measured(parts / "more", 2)
     best = merged(parts, twice, now_ns=moment + HOUR_NS).told
     assert not any(one.startswith("block-2: ") for one in best), "of two, the part whose clock can be believed"

@@ -47,7 +47,7 @@ class _Data:
 def test_a_load_of_the_disk_that_would_be_in_memory_is_no_load(
     data: _Data | None, no_data: str | None, facts: list[str]
 ) -> None:
-    """Else it would write to the guest's memory, and the disk would be told to be well isolated."""
+    """Else it would write to the guest's memory, and the disk would seem well isolated."""
     live = cast("LiveGuest", SimpleNamespace(data=data, no_data=no_data))
     beside = Neighbours(cast("RunSession", None), cast("RunFolder", None), SilentProgress())
     condition = Condition("disk")

@@ -207,8 +207,8 @@ def test_the_plan_counts_the_guests_beside(tmp_path: Path) -> None:
     sizes = memory_at_once(plan_of(experiment), experiment)
     assert sizes == {256 * MIB: 2 * (1 + 3), 64 * MIB: 2}
     assert bytes_of(sizes) == 8 * 256 * MIB + 2 * 64 * MIB
-    said = virtoll("plan", experiments.write(tmp_path, **asked), "--trials").stdout
-    assert_facts(said, "3 x light load", "10 guests", "2.12 GiB")
+    planned = virtoll("plan", experiments.write(tmp_path, **asked), "--trials").stdout
+    assert_facts(planned, "3 x light load", "10 guests", "2.12 GiB")
 
 
 @pytest.mark.parametrize(("gib", "fit"), [(4.7, 15), (4.8, None), (0.6, 0)])
@@ -218,8 +218,8 @@ def test_guests_beside_that_the_host_has_no_memory_for_are_skipped(
     """16 of 256 MiB beside one of 256 MiB, and 512 MiB that the host keeps: 4.75 GiB."""
     monkeypatch.setattr("virtoll.campaign.requirements.available_bytes", lambda: int(gib * 2**30))
     found = reasons(platforms=["netns"], baseline="netns", neighbours=[{"load": "idle", "guests": 16}])
-    (said,) = found.values()
+    (reason,) = found.values()
     if fit is None:
-        assert said is None
+        assert reason is None
     else:
-        assert_facts(said or "", "16 guests", "256 MiB", fit, "512 MiB")
+        assert_facts(reason or "", "16 guests", "256 MiB", fit, "512 MiB")

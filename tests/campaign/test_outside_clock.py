@@ -70,7 +70,7 @@ def test_a_right_clock_is_within_its_bound(analysis: Analysis, job: str) -> None
     assert all(one.within for one in reported.readings if one.workload == job)
 
 
-def test_no_duration_and_no_rate_of_one_follows_the_guests_clock(analysis: Analysis) -> None:
+def test_no_duration_and_no_rate_follows_the_guests_clock(analysis: Analysis) -> None:
     durations = [task for task in analysis.tasks if task.metric.source == "marks"]
     assert {task.workload for task in durations} == set(JOBS)
     rates = [task for task in analysis.tasks if task.metric.name == "bandwidth"]
@@ -83,7 +83,7 @@ def test_no_duration_and_no_rate_of_one_follows_the_guests_clock(analysis: Analy
 
 
 @pytest.mark.parametrize(("job", "figure"), FIGURES.items())
-def test_the_tools_own_figure_stands_beside_and_follows_it(analysis: Analysis, job: str, figure: str) -> None:
+def test_the_tools_own_figure_follows_the_guests_clock(analysis: Analysis, job: str, figure: str) -> None:
     def median(platform: str) -> float:
         own = [t for t in analysis.data.trials if (t.platform, t.workload) == (platform, job)]
         parameters = own[0].parameters

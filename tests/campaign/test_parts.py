@@ -23,14 +23,14 @@ from virtoll.runfolder.overview import state_now
 from virtoll.runfolder.store import RunFolder
 
 
-def test_a_part_has_its_blocks_of_the_whole_plan_and_says_so(parts: Path) -> None:
+def test_a_part_has_its_blocks_of_the_whole_plan(parts: Path) -> None:
     whole = [one for one in plan_of(experiment()).trials if one.block in (22, 23)]
     part = RunFolder.open(parts / "blocks-23-24")
     assert [one.trial for one in part.manifest.plan.trials] == [one.number for one in whole]
     record = part_of(experiment(), plan_of(experiment()), (22, 23))
     assert part.manifest.part == record
-    said = notes(load_analysis(part.path))
-    assert any(not missing_facts(one, "campaign", "23 to 24", 24) for one in said)
+    lines = notes(load_analysis(part.path))
+    assert any(not missing_facts(one, "campaign", "23 to 24", 24) for one in lines)
 
 
 def test_a_part_that_was_killed_is_resumed(parts: Path, campaign: Path) -> None:

@@ -91,7 +91,7 @@ def test_a_slow_probe_is_remembered(memory: Path) -> None:
     assert len(list(memory.iterdir())) == 1
 
 
-def test_a_remembered_no_says_since_when_and_how_to_try_again() -> None:
+def test_a_remembered_no_has_its_date_and_the_remedy() -> None:
     driver = Counting("/dev/kvm", BAD)
     assert ask(driver) == BAD
     remembered = ask(driver)

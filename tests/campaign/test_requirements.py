@@ -104,9 +104,7 @@ def demanding(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(EVERY_PLATFORM.loaders, "lacking", lambda: Lacking)
 
 
-def test_a_setting_that_its_kernel_has_not_skips_its_trials_and_is_stored(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_setting_that_its_kernel_lacks_skips_its_trials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(EVERY_PLATFORM.loaders, "set", lambda: Set)
     folder = measured(
         tmp_path / "run",
@@ -122,7 +120,7 @@ def test_a_setting_that_its_kernel_has_not_skips_its_trials_and_is_stored(
     assert_facts(boot.reason or "", "clocksource", "'model'", "'hpet'")
 
 
-def test_memory_that_the_guest_has_not_skips_those_trials_alone(tmp_path: Path) -> None:
+def test_missing_memory_skips_the_trials_that_need_it_alone(tmp_path: Path) -> None:
     folder = measured(
         tmp_path / "run",
         platforms=[fake("model"), fake("other")],
@@ -318,7 +316,7 @@ def test_containers_of_an_archive_have_tools_and_a_data_directory() -> None:
     assert refused == {("prlctl", "nginx")}
 
 
-def test_a_limit_of_its_own_is_what_a_guest_is_given() -> None:
+def test_a_platforms_limit_is_its_guests_size() -> None:
     found = reasons(
         platforms=["runc", {"platform": "runc", "label": "small", "memory_max": "64MiB"}],
         baseline="runc",

@@ -74,7 +74,7 @@ def test_each_workload_can_have_guests_of_its_own(
         assert_facts(order_line(load_analysis(anew.path)), "each workload", "booted")
 
 
-def test_guests_live_for_a_block_unless_a_file_says_otherwise(folder: RunFolder) -> None:
+def test_guests_live_for_a_block_by_default(folder: RunFolder) -> None:
     assert {one.attempt for one in folder.boots()} == {1}
     assert folder.manifest.experiment["boot"] == "block"
 

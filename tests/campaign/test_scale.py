@@ -54,7 +54,7 @@ def test_each_number_of_guests_has_its_size() -> None:
     )
 
 
-def test_what_is_not_said_is_as_the_experiment_says() -> None:
+def test_sizes_default_to_those_of_the_experiment() -> None:
     found = experiments.parsed(**scale([3], guest={"vcpus": 2, "memory": "128MiB"})).scale
     assert found is not None
     assert found.points == (ScalePoint(3, 2, 128 * MIB),)
@@ -351,7 +351,7 @@ def test_blocks_are_added_until_each_number_of_guests_is_decided(
     assert {trial.block for trial in folder.trials()} == set(range(blocks))
 
 
-def test_plan_says_how_many_are_up_at_once(tmp_path: Path) -> None:
+def test_a_plan_counts_the_guests_that_are_up_at_once(tmp_path: Path) -> None:
     file = experiments.write(tmp_path, **scale([1, 6], guest={"memory": "128MiB"}))
     planned = virtoll("plan", file, "--trials", runs=tmp_path).stdout
     assert_facts(planned, "native superpi digits=131072 in", "6 guests", "128 MiB", "768 MiB")
@@ -389,7 +389,7 @@ def test_a_thread_that_keeps_its_turn_is_not_disturbed() -> None:
     assert seen == ["begins", "waits", "ends"] * 2
 
 
-def test_who_waits_at_the_line_for_one_that_is_lost_waits_in_vain() -> None:
+def test_a_wait_at_the_line_ends_where_another_guest_is_lost() -> None:
     line = Line(2)
     began: list[int] = []
 

@@ -44,7 +44,7 @@ def session(ended: str | None = None) -> RunSession:
 
 
 @pytest.mark.parametrize("name", OWN)
-def test_an_agent_of_the_labs_own_that_ended_ends_the_run(name: str) -> None:
+def test_a_lab_agent_that_ended_ends_the_run(name: str) -> None:
     """Each trial that needs it would fail from here on, whoever is measured."""
     with refused(*OWN[name], Command("virtoll resume"), error=LabError):
         session(name).refuse_dead_agent(GuestDied("it ended"))

@@ -44,7 +44,7 @@ def run(into: Path, **changed: Any) -> RunFolder:
     return run_models(into, **{"platforms": [fake("model"), fake("dear", cost=2)], **changed})
 
 
-def test_frames_go_all_over_a_table_unless_it_is_said_otherwise() -> None:
+def test_frames_go_all_over_a_table_by_default() -> None:
     assert ForwardParameters(routes=1000).destinations == MOST_DESTINATIONS
     assert ForwardParameters(routes=1000, destinations=3).destinations == 3
     assert ForwardParameters().destinations == 1
@@ -169,7 +169,7 @@ def test_each_router_and_transmitter_is_a_source_and_a_guest_of_its_own(tmp_path
     assert (folder.path / "report" / "figures" / "scaling.svg").is_file()
 
 
-def test_guests_share_a_nic_where_it_is_asked_for(tmp_path: Path) -> None:
+def test_guests_share_a_nic_on_request(tmp_path: Path) -> None:
     """Their frames arrive over one link, and the rate is of all together: no more than the link carries."""
     workloads = [
         {"workload": "transmitters", "transmitters": [1, 3], "nic": "shared"},

@@ -147,7 +147,7 @@ def test_the_plan_counts_each_affinitys_guests() -> None:
 
 
 @pytest.mark.usefixtures("eight")
-def test_each_affinity_has_guests_of_its_own_where_it_says(tmp_path: Path) -> None:
+def test_each_affinity_has_guests_of_its_own(tmp_path: Path) -> None:
     experiment = asked(platforms=[fake("model"), fake("dear", cost=2)], baseline="model", blocks=2)
     folder = measured(experiment, tmp_path / "run")
     assert {(one.status, one.reason) for one in folder.trials()} == {("ok", None)}
@@ -172,7 +172,7 @@ def test_each_affinity_has_guests_of_its_own_where_it_says(tmp_path: Path) -> No
 @pytest.mark.lab
 @pytest.mark.root
 @pytest.mark.timeout(600)
-def test_real_guests_side_by_side_are_where_it_says(tmp_path: Path) -> None:
+def test_real_guests_side_by_side_are_on_their_cpus(tmp_path: Path) -> None:
     """On two cores none can be apart; what the kernel forwards for guests that are not pinned is not pinned either.
 
     Where the kernel's threads are out of sight, the record of each guest says so.

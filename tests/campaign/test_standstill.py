@@ -68,7 +68,7 @@ def test_a_stop_before_and_after_is_none_meanwhile(process: subprocess.Popen[byt
     assert found == set()
 
 
-def test_a_trial_whose_guest_was_stopped_fails_and_says_so(
+def test_a_trial_whose_guest_was_stopped_fails_with_that_reason(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, process: subprocess.Popen[bytes]
 ) -> None:
     """The guest, a model, has a real process here, which is stopped in its first trial and looked at twice."""

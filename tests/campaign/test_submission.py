@@ -14,6 +14,7 @@ from tests.support import experiments
 from tests.support.campaign_parts import RIGHT, experiment
 from tests.support.commands import environment, virtoll
 from tests.support.facts import assert_facts, assert_refused, refused
+from tests.support.machine import END_SECONDS
 from tests.support.repository import ROOT
 from tests.support.slurm_cluster import holding_python
 
@@ -22,6 +23,7 @@ from virtoll.campaign.preview import plan_of
 from virtoll.campaign.slurm import Task, parsed_queue
 from virtoll.campaign.submission import Begun, Standing, missing_tasks, refuse_own, standing, time_limit
 from virtoll.errors import UsageError, VirtollError
+from virtoll.lab.inside import wait_until
 from virtoll.runfolder.campaign_records import ArrayRecord, CampaignRecord
 from virtoll.runfolder.jsonlines import replace
 from virtoll.runfolder.overview import state_now
@@ -62,8 +64,10 @@ def test_each_block_that_is_missing_is_in_one_task(
 
 
 def test_what_squeue_prints_is_read() -> None:
-    said = "virtoll-a-1|12|3|RUNNING|n2|None\nvirtoll-a-1|12|4|PENDING||Resources\nvirtoll-a-1|13|N/A|PENDING||None\n"
-    assert parsed_queue(said) == [
+    printed = (
+        "virtoll-a-1|12|3|RUNNING|n2|None\nvirtoll-a-1|12|4|PENDING||Resources\nvirtoll-a-1|13|N/A|PENDING||None\n"
+    )
+    assert parsed_queue(queue) == [
         Task("virtoll-a-1", "12", 3, "RUNNING", "n2", "None"),
         Task("virtoll-a-1", "12", 4, "PENDING", "", "Resources"),
     ]
@@ -182,12 +186,12 @@ def at_its_limit(into: Path, folder: Path, restarts: int) -> subprocess.Complete
         stderr=subprocess.PIPE,
         text=True,
     )
-    while not (tools / "block-2.at").exists():
-        assert process.poll() is None
-        os.sched_yield()
+    held = tools / "block-2.at"
+    wait_until(lambda: held.exists() or process.poll() is not None, END_SECONDS, "block 2 is held")
+    assert process.poll() is None
     process.send_signal(signal.SIGUSR1)
-    said, complaint = process.communicate()
-    return subprocess.CompletedProcess(process.args, process.returncode, said, complaint)
+    output, errors = process.communicate()
+    return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
 
 
 def test_a_task_at_its_limit_is_requeued_until_it_was_often_enough(tmp_path: Path) -> None:

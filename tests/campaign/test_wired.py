@@ -140,7 +140,7 @@ def test_a_part_has_its_nodes_and_goes_on_with_the_same_alone(tmp_path: Path, mo
     assert (tmp_path / "aside" / "block-1.1" / "manifest.json").exists()
 
 
-def test_a_merged_run_says_which_nodes_its_parts_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_merged_run_has_the_nodes_of_its_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted, folder = experiment(PAIRED), tmp_path / "c"
     for block, host in ((0, "node12"), (1, "node14")):
         monkeypatch.setenv(VARIABLE, f"generator=ssh:{host}")
@@ -192,8 +192,8 @@ def test_wired_and_nodes_go_together() -> None:
 
 def test_slurms_nodes_are_read() -> None:
     """A node is in two partitions; another one has no feature."""
-    said = "n1|n1.site|pair1,big\nn1|n1.site|pair1,big\nn2|n2.site|(null)\n"
-    assert parsed_nodes(said) == [
+    printed = "n1|n1.site|pair1,big\nn1|n1.site|pair1,big\nn2|n2.site|(null)\n"
+    assert parsed_nodes(printed) == [
         SlurmNode("n1", "n1.site", frozenset({"pair1", "big"})),
         SlurmNode("n2", "n2.site", frozenset()),
     ]

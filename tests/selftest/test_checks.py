@@ -48,7 +48,7 @@ def test_an_effect_must_be_seen_and_be_right(value: float, low: float, high: flo
         (1.0, 0.9, 1.25, MISSED),
     ],
 )
-def test_nothing_must_be_told_from_the_fault(value: float, low: float, high: float, outcome: Outcome) -> None:
+def test_no_effect_is_distinguished_from_the_fault(value: float, low: float, high: float, outcome: Outcome) -> None:
     assert nothing(WHAT, Measured(value, low, high), 1.0, 1.2).outcome is outcome
 
 
