@@ -77,7 +77,7 @@ def test_what_is_as_asked_or_unknown_is_no_mismatch() -> None:
     assert found(cpus=(), cpus_allowed=8) == [], "nothing was pinned"
 
 
-def test_a_mismatch_says_what_was_asked_and_what_was_found() -> None:
+def test_a_mismatch_has_what_was_asked_and_what_was_found() -> None:
     for facts, inside in (
         ({"cpus_allowed": 2}, 2),
         ({"cpus_online": 2}, 2),  # gVisor shows no mask
@@ -86,9 +86,8 @@ def test_a_mismatch_says_what_was_asked_and_what_was_found() -> None:
         (mismatch,) = found(**facts)
         assert_facts(mismatch, "CPUs", 1, inside)
     assert found(cpus_online=2, cpus_allowed=1) == []
-    for inside in (512, 200):
-        (mismatch,) = found(memory_total_bytes=inside * MIB)
-        assert_facts(mismatch, "memory", "256 MiB", f"{inside} MiB")
+    (mismatch,) = found(memory_total_bytes=512 * MIB)
+    assert_facts(mismatch, "memory", "256 MiB", "512 MiB")
 
 
 HOST = HostView("host", 64 * 1024 * MIB)

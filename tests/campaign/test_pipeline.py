@@ -15,6 +15,7 @@ from tests.support.experiments import fake
 from tests.support.facts import assert_facts, missing_facts, refused
 from tests.support.model_runs import JOBS, interrupted_but_replaced, killed_run, measured, run
 
+from virtoll import __version__
 from virtoll.campaign.pipeline import resume
 from virtoll.campaign.preview import catalogue
 from virtoll.campaign.progress import SilentProgress
@@ -366,12 +367,18 @@ def change_manifest(folder: Path, **changed: Any) -> None:
     (folder / "manifest.json").write_text(json.dumps(document))
 
 
+ONE_PLATFORM = experiments.text(platforms=[fake("model")], baseline="model")
+
+
 @pytest.mark.parametrize(
     ("changed", "facts"),
     [
-        ({"host": {"fingerprint": "0" * 64}}, ["host", "kernel"]),
+        ({"host": {"fingerprint": "0" * 64}}, ["host", "kernel", "example"]),
         ({"agent": {"sha256": "0" * 64}}, ["agent", "example"]),
-        ({"experiment": {"text": experiments.text(platforms=[fake("model")], baseline="model")}}, ["trials"]),
+        (
+            {"experiment": {"text": experiments.text(platforms=[fake("model")], baseline="model")}},
+            ["trials", __version__],
+        ),
     ],
     ids=["host", "agent", "plan"],
 )
@@ -388,7 +395,7 @@ def test_a_run_with_the_old_frame_sizes_is_not_resumed(tmp_path: Path) -> None:
     """Its 64 bytes were without FCS: the same file now asks for smaller frames."""
     killed_run(tmp_path / "run", 2, platforms=[fake("model")], workloads=[{"workload": "forward"}])
     change_manifest(tmp_path / "run", frame_sizes=None)
-    with refused("trials", error=UsageError):
+    with refused("trials", __version__, error=UsageError):
         resume(tmp_path / "run", SilentProgress())
 
 

@@ -64,10 +64,12 @@ def test_each_block_that_is_missing_is_in_one_task(
 
 
 def test_what_squeue_prints_is_read() -> None:
-    printed = (
-        "virtoll-a-1|12|3|RUNNING|n2|None\nvirtoll-a-1|12|4|PENDING||Resources\nvirtoll-a-1|13|N/A|PENDING||None\n"
+    lines = (
+        "virtoll-a-1|12|3|RUNNING|n2|None",
+        "virtoll-a-1|12|4|PENDING||Resources",
+        "virtoll-a-1|13|N/A|PENDING||None",
     )
-    assert parsed_queue(queue) == [
+    assert parsed_queue("\n".join((*lines, ""))) == [
         Task("virtoll-a-1", "12", 3, "RUNNING", "n2", "None"),
         Task("virtoll-a-1", "12", 4, "PENDING", "", "Resources"),
     ]
