@@ -196,8 +196,7 @@ def two_models(tmp_path: Path, site: Site) -> Fleet:
     """A fleet of two models, whose seeds are 1 and 2, in one block."""
     platforms = [fake("a", seed=1), fake("b", seed=2)]
     experiment = experiments.parsed(baseline="a", platforms=platforms, blocks=1)
-    folder = measured(experiment, tmp_path / "run")
-    return model_runs.fleet(experiment, folder, site)
+    return model_runs.fleet(experiment, measured(experiment, tmp_path / "run"), site)
 
 
 @pytest.fixture
@@ -217,11 +216,8 @@ def test_a_guest_that_cannot_be_planned_costs_its_own_trials_only(tmp_path: Path
         assert fleet.guest("a") is not None
         assert fleet.guest("b") is None
         assert_facts(fleet.why_absent("b"), "in1, in2")
-    made = fleet.folder.boots()[before:]
-    assert {(boot.platform, boot.status, boot.requested is None) for boot in made} == {
-        ("a", "ok", False),
-        ("b", "failed", True),
-    }
+    made = {(boot.platform, boot.status, boot.requested is None) for boot in fleet.folder.boots()[before:]}
+    assert made == {("a", "ok", False), ("b", "failed", True)}
     assert stopped == [1]
 
 
@@ -267,6 +263,7 @@ def test_a_guest_that_holds_what_another_needs_is_started_anew_later(
     fleet, up = two_models(tmp_path, model_site()), set[str]()
     before, total, each = len(fleet.folder.boots()), 1100 * MIB, 300 * MIB
     monkeypatch.setattr(ModelHost, "local", object())
+    # The host's memory follows the guests that are up, which the fleet alone knows.
     monkeypatch.setattr("virtoll.campaign.room.available_bytes", lambda: total - each * len(fleet._live))
     monkeypatch.setattr("virtoll.campaign.fleet.held_bytes", lambda _: each)
     stopped.clear()

@@ -93,22 +93,16 @@ def test_an_interrupted_run_goes_on_in_guests_of_each_workloads_own(tmp_path: Pa
 def test_warm_ups_are_kept_and_in_no_summary(folder: RunFolder) -> None:
     """A sweep is warmed up by its first point."""
     warm = [trial for trial in folder.trials() if trial.warm_up]
-    assert sorted(t.platform for t in warm if t.workload == "superpi" and t.block == 0) == [
-        "dear",
-        "model",
-        "model-again",
-    ]
+    first = sorted(t.platform for t in warm if t.workload == "superpi" and t.block == 0)
+    assert first == ["dear", "model", "model-again"]
     assert {len(trial.points or ()) for trial in warm if trial.workload == "forward"} == {1}
     data = load(folder.path)
     assert data.warm_ups == tuple(warm)
     analysis = load_analysis(folder.path)
     summarised = {seen.trial for cell in analysis.cells.values() for seen in cell.observations}
     assert summarised == {trial.trial for trial in folder.trials() if not trial.warm_up}
-    assert {name: sum(counts.values()) for name, counts in analysis.statuses.items()} == {
-        "model": 24,
-        "model-again": 12,
-        "dear": 12,
-    }
+    counted = {name: sum(counts.values()) for name, counts in analysis.statuses.items()}
+    assert counted == {"model": 24, "model-again": 12, "dear": 12}
 
 
 def test_jobs_are_sized_on_the_host_and_equal_on_all_platforms(folder: RunFolder) -> None:
@@ -122,12 +116,8 @@ def test_jobs_are_sized_on_the_host_and_equal_on_all_platforms(folder: RunFolder
     assert all(nanoseconds is not None for nanoseconds in took)
     assert min(nanoseconds or 0 for nanoseconds in took[-2:]) >= 200_000_000
     repeats = {(t.workload, t.warm_up): t.repeats for t in folder.trials()}
-    assert repeats == {
-        ("superpi", True): 1,
-        ("superpi", False): size.repeats,
-        ("forward", True): 1,
-        ("forward", False): 1,
-    }
+    once = dict.fromkeys([("superpi", True), ("forward", True), ("forward", False)], 1)
+    assert repeats == once | {("superpi", False): size.repeats}
     cells = load_analysis(folder.path).cells
     values = {platform: cell.median for (platform, task), cell in cells.items() if task.workload == "superpi"}
     assert values["model"] == pytest.approx(9e6, rel=0.1), "9000 ns a digit"
@@ -162,6 +152,7 @@ def test_a_size_that_could_not_be_found_is_looked_for_once_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One moment in which the host failed does not leave the job short in all blocks; both attempts are stored."""
+    # The private seam: elsewhere a run for a job's size looks like a trial.
     measure, failures = sizing._run, iter([GuestDied("model/0: killed once")])
 
     def fails_once(choice: WorkloadChoice, bench: Bench, repeats: int) -> SizingRun:
@@ -198,7 +189,7 @@ def test_a_run_for_its_size_whose_mark_was_held_up_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The host is well, so that it goes on as it is: one attempt, and no run of a duration that is not known."""
-    measure, runs = sizing._run, itertools.count()
+    measure, runs = sizing._run, itertools.count()  # as above
 
     def held_up_twice(choice: WorkloadChoice, bench: Bench, repeats: int) -> SizingRun:
         if next(runs) in (0, 2):

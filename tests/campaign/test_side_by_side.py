@@ -260,7 +260,7 @@ def test_a_second_guest_that_never_starts_is_tried_as_often_as_the_first(tmp_pat
 
 def test_a_guest_without_files_on_a_disk_has_its_own_memory_again() -> None:
     """After a workload with such files the next one's would else be there too, or not, as the order came."""
-    live = object.__new__(LiveGuest)
+    live = object.__new__(LiveGuest)  # its directory is seen from outside in a bench of a real guest alone
     on_disk = DataDirectory("/data", "ext4", "the host's disk")
     live.data = cast("DataKeeper", SimpleNamespace(empty=lambda: on_disk, volume=SimpleNamespace(folder=None)))
     with live.prepared("fio", Needs(data_bytes=1)) as lacking:
