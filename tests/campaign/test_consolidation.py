@@ -14,7 +14,7 @@ from tests.support.facts import assert_facts, assert_refused, refused
 from tests.support.model_runs import interrupted_but_replaced, measured
 
 from virtoll.campaign.consolidation import MemoryReading, Series
-from virtoll.campaign.pipeline import measure, resume
+from virtoll.campaign.pipeline import resume
 from virtoll.campaign.progress import SilentProgress
 from virtoll.errors import UsageError
 from virtoll.lab import interrupts
@@ -34,6 +34,11 @@ FULL = MemoryReading(20 * GIB, 0, 0, 0)
 def consolidation(**changed: Any) -> dict[str, Any]:
     """The keys of an experiment that counts guests."""
     return {"scenario": "consolidation", "workloads": None, "consolidation": {"memory": "1GiB", "guests": 3}, **changed}
+
+
+def counted(into: Path, *platforms: dict[str, Any]) -> RunFolder:
+    """A run that counts guests of these platforms."""
+    return measured(experiments.parsed(**consolidation(platforms=list(platforms))), into)
 
 
 @pytest.fixture
@@ -93,8 +98,8 @@ def test_the_host_keeps_a_reserve_whatever_the_budget(series: Series, left: int,
 
 @pytest.mark.usefixtures("alone")
 def test_every_step_is_stored_and_a_failure_costs_its_own_series_only(tmp_path: Path) -> None:
-    platforms = [fake("model"), fake("dumb", failure="never-ready"), fake("absent", failure="unavailable")]
-    folder = measured(experiments.parsed(**consolidation(platforms=platforms)), tmp_path / "run")
+    failing = [fake("dumb", failure="never-ready"), fake("absent", failure="unavailable")]
+    folder = counted(tmp_path / "run", fake("model"), *failing)
     reported = [(one.platform, one.step, one.status, one.guests) for one in folder.consolidation()]
     assert reported == [
         ("model", 1, "ok", 1),
@@ -127,8 +132,7 @@ def test_a_guest_that_ends_by_itself_is_not_counted(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(Fake, "start", numbered)
     failing = fake("dying", failure="dies-at-rest", failing_instance=dies)
-    platforms = [failing, fake("model")]
-    folder = measured(experiments.parsed(**consolidation(platforms=platforms)), tmp_path / "run")
+    folder = counted(tmp_path / "run", failing, fake("model"))
     own = [(one.step, one.status, one.guests) for one in folder.consolidation() if one.platform == "dying"]
     assert own == [*((step, "ok", step) for step in range(1, dies)), (dies, "failed", dies - 1)]
     (reason,) = [one.reason for one in folder.consolidation() if one.status == "failed"]
@@ -139,17 +143,14 @@ def test_a_guest_that_ends_by_itself_is_not_counted(tmp_path: Path, monkeypatch:
 
 @pytest.mark.usefixtures("alone")
 def test_a_series_that_was_broken_off_is_begun_anew(tmp_path: Path) -> None:
-    measured(experiments.parsed(**consolidation(platforms=[fake("one"), fake("two")])), tmp_path / "run")
+    folder = counted(tmp_path / "run", fake("one"), fake("two"))
     path = tmp_path / "run" / "consolidation.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:6]) + lines[6][:20])
     resume(tmp_path / "run", SilentProgress())
-    found = [(one.platform, one.step) for one in RunFolder.open(tmp_path / "run").consolidation()]
+    found = [(one.platform, one.step) for one in folder.consolidation()]
     assert found == [("one", step) for step in (1, 2, 3, 4)] + [("two", step) for step in (1, 2, 1, 2, 3, 4)]
-    assert {one.platform: one.guests for one in consolidations(RunFolder.open(tmp_path / "run").consolidation())} == {
-        "one": 3,
-        "two": 3,
-    }
+    assert [one.guests for one in consolidations(folder.consolidation())] == [3, 3]
 
 
 @pytest.mark.parametrize(
@@ -180,7 +181,7 @@ def test_a_file_with_the_old_name_still_parses() -> None:
 
 
 def test_a_run_that_was_begun_under_the_old_name_goes_on_in_its_file(tmp_path: Path) -> None:
-    folder = measured(experiments.parsed(**consolidation(platforms=[fake("one")])), tmp_path / "run")
+    folder = counted(tmp_path / "run", fake("one"))
     (tmp_path / "run/consolidation.jsonl").rename(tmp_path / "run/density.jsonl")
     steps = folder.consolidation()
     folder.append_consolidation(steps[-1])
@@ -226,7 +227,6 @@ def test_an_interrupt_that_is_lost_at_a_start_stores_no_failed_step(
 ) -> None:
     """Else the series would end with a platform's failure that was none."""
     monkeypatch.setattr(Fake, "start", lambda *_: interrupted_but_replaced())
-    experiment = experiments.parsed(**consolidation(platforms=[fake("model")]))
     with interrupts.interruptible(), pytest.raises(KeyboardInterrupt):
-        measure(experiment, tmp_path / "run", ["virtoll"], SilentProgress())
+        counted(tmp_path / "run", fake("model"))
     assert RunFolder.open(tmp_path / "run").consolidation() == ()

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from tests.support.experiments import fake, neighbours
+from tests.support.experiments import fake
 from tests.support.facts import assert_facts
-from tests.support.model_runs import run
+from tests.support.model_runs import run, run_beside
 
 from virtoll.report.build import build_report, load
 from virtoll.report.isolation import control_line, isolation_terminal
@@ -25,15 +25,13 @@ JOB_AND_FORWARD = [*JOB, {"workload": "forward", "frame_size_bytes": 64, "cpu_mi
 
 def test_a_known_interference_is_found_and_its_absence_too(tmp_path: Path) -> None:
     """Half as much again for each loaded guest beside it; nothing by an idle one; alone against alone is alike."""
-    folder = run(
+    folder = run_beside(
         tmp_path / "run",
-        **neighbours(
-            platforms=[fake("model", interference=0.5), fake("other")],
-            neighbours=["idle", "light", {"load": "heavy", "guests": 2}],
-            blocks=4,
-            rounds=3,
-            workloads=JOB_AND_FORWARD,
-        ),
+        platforms=[fake("model", interference=0.5), fake("other")],
+        neighbours=["idle", "light", {"load": "heavy", "guests": 2}],
+        blocks=4,
+        rounds=3,
+        workloads=JOB_AND_FORWARD,
     )
     analysis = analyse(load(folder.path))
     found = analysis.isolation
@@ -56,19 +54,17 @@ def test_a_known_interference_is_found_and_its_absence_too(tmp_path: Path) -> No
 
 
 def test_routers_beside_others_are_in_the_papers_form(tmp_path: Path) -> None:
-    folder = run(
+    folder = run_beside(
         tmp_path / "run",
-        **neighbours(
-            platforms=[fake("model", interference=0.5)],
-            neighbours=["idle", "heavy", {"load": "forward", "rate_share": [0.5, 0.95]}],
-            blocks=2,
-            rounds=2,
-            workloads=[
-                {"workload": "forward", "frame_size_bytes": [64, 1500], "cpu_milliseconds": 0},
-                {"workload": "throughput", "frame_size_bytes": 64},
-                *JOB,
-            ],
-        ),
+        platforms=[fake("model", interference=0.5)],
+        neighbours=["idle", "heavy", {"load": "forward", "rate_share": [0.5, 0.95]}],
+        blocks=2,
+        rounds=2,
+        workloads=[
+            {"workload": "forward", "frame_size_bytes": [64, 1500], "cpu_milliseconds": 0},
+            {"workload": "throughput", "frame_size_bytes": 64},
+            *JOB,
+        ],
     )
     rows = analyse(load(folder.path)).routers_beside
     labels = [
@@ -95,13 +91,11 @@ def test_routers_beside_others_are_in_the_papers_form(tmp_path: Path) -> None:
 def reported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The report of a run of models with every kind of load, and its folder."""
     folder = tmp_path_factory.mktemp("neighbours") / "run"
-    run(
+    run_beside(
         folder,
-        **neighbours(
-            platforms=[fake("model", interference=0.5), fake("other")],
-            neighbours=["idle", "light", {"load": "forward", "rate_share": 0.95}],
-            blocks=3,
-        ),
+        platforms=[fake("model", interference=0.5), fake("other")],
+        neighbours=["idle", "light", {"load": "forward", "rate_share": 0.95}],
+        blocks=3,
     )
     build_report(folder)
     return folder / "report"
@@ -121,7 +115,7 @@ def test_page_and_tables_have_the_matrix_and_every_load(reported: Path) -> None:
 
 
 def test_the_terminal_shows_the_matrix(tmp_path: Path) -> None:
-    folder = run(tmp_path / "run", **neighbours(platforms=[fake("model", interference=0.5)]))
+    folder = run_beside(tmp_path / "run", platforms=[fake("model", interference=0.5)])
     console = Console(width=100)
     with console.capture() as captured:
         console.print(*isolation_terminal(analyse(load(folder.path)), 100))

@@ -12,7 +12,7 @@ import pytest
 from tests.support import experiments
 from tests.support.experiments import fake, neighbours
 from tests.support.facts import Fact, assert_facts, missing_facts, refused
-from tests.support.model_runs import killed_run, measured, run
+from tests.support.model_runs import killed_run, measured, run_beside
 
 from virtoll.campaign.neighbours import Neighbours
 from virtoll.campaign.pipeline import resume
@@ -57,14 +57,12 @@ def test_a_load_of_the_disk_that_would_be_in_memory_is_no_load(
 
 def test_a_guest_beside_that_never_starts_is_tried_three_times_a_block(tmp_path: Path) -> None:
     """Like the measured one; the first of two is well, and is started anew each time."""
-    folder = run(
+    folder = run_beside(
         tmp_path / "run",
-        **neighbours(
-            platforms=[fake("model"), fake("bad", failure="never-ready", failing_instance=2)],
-            neighbours=[{"load": "light", "platform": "bad", "guests": 2}],
-            blocks=1,
-            rounds=4,
-        ),
+        platforms=[fake("model"), fake("bad", failure="never-ready", failing_instance=2)],
+        neighbours=[{"load": "light", "platform": "bad", "guests": 2}],
+        blocks=1,
+        rounds=4,
     )
     beside = [trial for trial in folder.trials() if trial.condition is not None]
     starts = [boot.status for boot in folder.boots() if boot.platform == "bad" and boot.instance == 2]
@@ -77,17 +75,15 @@ def test_a_guest_beside_that_never_starts_is_tried_three_times_a_block(tmp_path:
 
 
 def test_each_guest_beside_is_in_the_record_with_what_it_did(tmp_path: Path) -> None:
-    folder = run(
+    folder = run_beside(
         tmp_path / "run",
-        **neighbours(
-            platforms=[fake("model"), fake("other")],
-            neighbours=[
-                "idle",
-                {"load": "heavy", "guests": 2, "platform": "other"},
-                {"load": "forward", "rate_share": [0.5, 0.95]},
-            ],
-            blocks=1,
-        ),
+        platforms=[fake("model"), fake("other")],
+        neighbours=[
+            "idle",
+            {"load": "heavy", "guests": 2, "platform": "other"},
+            {"load": "forward", "rate_share": [0.5, 0.95]},
+        ],
+        blocks=1,
     )
     trials = [trial for trial in folder.latest_trials() if trial.platform == "model"]
     assert all(trial.status == "ok" and not trial.neighbours for trial in trials if trial.condition is None)
@@ -146,14 +142,12 @@ def test_a_guest_beside_that_fails_costs_its_own_trials_and_is_named(
     tmp_path: Path, failure: str, status: str, facts: list[Fact]
 ) -> None:
     """The measured guest is well: its other trials, and its own boot, go on."""
-    folder = run(
+    folder = run_beside(
         tmp_path / "run",
-        **neighbours(
-            platforms=[fake("model"), fake("bad", failure=failure)],
-            neighbours=["idle", {"load": "light", "platform": "bad"}],
-            blocks=1,
-            rounds=2,
-        ),
+        platforms=[fake("model"), fake("bad", failure=failure)],
+        neighbours=["idle", {"load": "light", "platform": "bad"}],
+        blocks=1,
+        rounds=2,
     )
     own = [trial for trial in folder.latest_trials() if trial.platform == "model" and not trial.warm_up]
     beside_bad = [trial for trial in own if trial.condition == Condition("light", platform="bad")]
@@ -171,9 +165,8 @@ def test_a_guest_beside_that_fails_costs_its_own_trials_and_is_named(
 
 def test_a_measured_guest_that_fails_leaves_no_load_behind(tmp_path: Path) -> None:
     """A load that went on would be in the next trial."""
-    folder = run(
-        tmp_path / "run",
-        **neighbours(platforms=[fake("model", failure="dies", dies_at_job=6, interference=9.0)], blocks=1, rounds=3),
+    folder = run_beside(
+        tmp_path / "run", platforms=[fake("model", failure="dies", dies_at_job=6, interference=9.0)], blocks=1, rounds=3
     )
     alone = [one for one in folder.latest_trials() if one.condition is None and one.status == "ok" and not one.warm_up]
     took = [one.clock.guest.user_cpu_ns for one in alone if one.clock and one.clock.guest]

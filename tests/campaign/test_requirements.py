@@ -224,10 +224,7 @@ ESXI = {
     [
         ({"platforms": ["native", "uml"], "guest": {"vcpus": 2}}, {"uml": ["uml", 2, "'guest.vcpus'"]}),
         ({"platforms": EVERY_PLACE, **OVER_SSH}, {"runc": LOCAL_ONLY}),
-        (
-            {"platforms": EVERY_PLACE, **OVER_SSH, **QUOTA},
-            {"native": CGROUPS, "runc": LOCAL_ONLY, "qemu-tcg": CGROUPS},
-        ),
+        ({"platforms": EVERY_PLACE, **OVER_SSH, **QUOTA}, {"native": CGROUPS, "runc": LOCAL_ONLY, "qemu-tcg": CGROUPS}),
         (
             {"platforms": EVERY_PLACE, **BY_API, **QUOTA},
             {name: ["esxi.example.org", name] for name in EVERY_PLACE if name != "fake"},

@@ -57,6 +57,11 @@ def run(into: Path, progress: SilentProgress | None = None, **changed: Any) -> R
     return measured(experiments.parsed(**changed), into, progress)
 
 
+def run_beside(into: Path, **changed: Any) -> RunFolder:
+    """``run`` with guests next to the measured one: one that is lightly loaded by default."""
+    return run(into, **experiments.neighbours(**changed))
+
+
 def killed_run(into: Path, trials: int, **changed: Any) -> RunFolder:
     """``run``, killed once so many trials were stored."""
     with pytest.raises(KeyboardInterrupt):
