@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.campaign.test_pipeline import StopAfter
 from tests.support import experiments
 from tests.support.commands import virtoll
 from tests.support.experiments import fake
+from tests.support.model_runs import StopAfter
 
 from virtoll.campaign.pipeline import measure
 from virtoll.campaign.preview import catalogue
