@@ -1,7 +1,6 @@
 """The whole analysis on runs of known truth: an injected cost is found, an A/A finds nothing, failures are said."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
@@ -9,12 +8,8 @@ from tests.support.synthetic_run import REALISTIC, Truth, run_data
 from virtoll.report.headline import headline_tasks, platform_words
 from virtoll.runfolder.records import MetricRecord, TrialRecord
 from virtoll.stats.analysis import Analysis, analyse
-from virtoll.stats.comparability import Identity, why_incomparable
 from virtoll.stats.compare import DECIDED, DIFFERENT, Verdict
 from virtoll.stats.detectable import Detectable
-from virtoll.stats.equivalence import Likeness, likeness
-from virtoll.stats.fitness import FitnessLevel
-from virtoll.stats.summaries import outliers
 
 FLAT: dict[str, dict[str, float]] = {"native": {}, "native-again": {}}
 FOUR = {"packet path": 1.25, "cpu": 1.25, "memory": 1.25, "kernel": 1.25}
@@ -161,92 +156,6 @@ def test_one_block_gives_ratios_and_no_verdict() -> None:
     assert analysis.detectable == ()
 
 
-def test_another_build_of_the_agent_is_not_compared() -> None:
-    data = run_data(Truth(REALISTIC))
-    boots = tuple(
-        replace(boot, facts=boot.facts | {"agent_sha256": "b" * 64}) if boot.facts and boot.platform == "runc" else boot
-        for boot in data.boots
-    )
-    analysis = analyse(replace(data, boots=boots))
-    own = [one for one in analysis.comparisons if one.platform == "runc"]
-    assert {one.verdict for one in own} == {Verdict.NOT_MEASURED}
-    assert "other build of the agent" in own[0].reason
-    assert any(one.share is not None for one in analysis.comparisons)
-
-
-def test_unlike_results_are_refused() -> None:
-    assert why_incomparable(Identity("a", None, "ns"), Identity("a", "x", "ns")) is None
-    for other in (Identity("b", "x", "ns"), Identity("a", "y", "ns"), Identity("a", "x", "frames/s")):
-        assert (why_incomparable(Identity("a", "x", "ns"), other) or "").startswith("not comparable: other ")
-
-
-def test_clock_error_is_found_where_it_is_and_only_there() -> None:
-    analysis = run(Truth(REALISTIC, clock_error={"qemu-tcg-e1000": -0.002}))
-    by_platform = {clock.platform: clock for clock in analysis.clocks}
-    assert by_platform["qemu-tcg-e1000"].median == pytest.approx(-0.002, rel=0.1)
-    assert by_platform["qemu-tcg-e1000"].within == 0
-    assert by_platform["native"].words == "no clock error found"
-
-
-def test_the_brand_says_why() -> None:
-    assert run(Truth(FLAT, hypervisor=None)).fitness.level is FitnessLevel.FIT
-    nested = run(Truth(FLAT, hypervisor="kvm")).fitness
-    assert nested.level is FitnessLevel.DEGRADED
-    assert nested.reasons == ("the host is itself a virtual machine (kvm): relative numbers only",)
-    data = run_data(Truth(FLAT, hypervisor=None))
-    samples = (*data.fitness[:-1], replace(data.fitness[-1], swap_out_pages=20_000, kernel_messages=("MCE: error",)))
-    swapped = analyse(replace(data, fitness=samples)).fitness
-    assert swapped.level is FitnessLevel.UNFIT
-    assert swapped.kernel_messages == ("MCE: error",)
-    assert analyse(replace(data, fitness=())).fitness.level is FitnessLevel.DEGRADED
-
-
-def test_the_labs_own_kernel_messages_do_not_count() -> None:
-    data = run_data(Truth(FLAT, hypervisor=None))
-    own = ("b2in0: port 1(l2in0) entered blocking state", "l2in0: entered allmulticast mode")
-    samples = (*data.fitness[:-1], replace(data.fitness[-1], kernel_messages=own))
-    assert analyse(replace(data, fitness=samples)).fitness.level is FitnessLevel.FIT
-
-
-def test_equivalence_counts_and_names_what_differs() -> None:
-    report = run(Truth(REALISTIC)).equivalence
-    pair = report.pair("qemu-tcg-e1000", "native")
-    assert pair is not None
-    assert {"CPU model", "clock source", "driver", "memory seen"} <= set(pair.different)
-    again = report.pair("netns", "runc")
-    assert again is not None
-    assert again.different == ()
-    flags = next(row for row in report.rows if row.name == "CPU flags")
-    assert flags.values["qemu-tcg-e1000"] == "3 flags; − aes avx2 avx512f"
-
-
-def test_unknown_and_varying_facts_are_not_equal() -> None:
-    """One platform tells no page size, one another kernel after each boot: neither is equal, and pairs count both."""
-    data = run_data(Truth(FLAT | {"netns": {}, "runc": {}}))
-
-    def facts(platform: str, block: int, known: dict[str, Any]) -> dict[str, Any]:
-        if platform == "runc":
-            return known | {"page_size_bytes": None}
-        return known | {"kernel_release": f"6.1.{block % 2}"} if platform == "netns" else known
-
-    boots = tuple(replace(one, facts=facts(one.platform, one.block, dict(one.facts or {}))) for one in data.boots)
-    report = analyse(replace(data, boots=boots)).equivalence
-    kinds = {row.name: row.likeness for row in report.rows}
-    assert kinds["page size"] is Likeness.UNKNOWN
-    assert kinds["kernel release"] is Likeness.DIFFERENT
-    assert kinds["machine"] is Likeness.EQUAL
-    pair, same = report.pair("runc", "native"), report.pair("native", "native-again")
-    assert pair is not None
-    assert same is not None
-    assert "page size" in pair.unknown
-    assert "page size" not in (*pair.same, *pair.different)
-    assert "page size" in same.same
-    varying = report.pair("netns", "native")
-    assert varying is not None
-    assert "kernel release" in varying.different
-    assert likeness(["varies: a / b", "varies: a / b"]) is Likeness.DIFFERENT
-
-
 def test_values_are_what_was_injected() -> None:
     """No noise: the largest rate and the duration come out as the generator's formula has them."""
     analysis = run(Truth({"native": {}}, control=None, noise=0.0))
@@ -254,17 +163,6 @@ def test_values_are_what_was_injected() -> None:
     assert by_name["Super Pi 16384 digits"] == pytest.approx(180e6, rel=1e-3)
     assert by_name["IPv4 forwarding 68 B"] == pytest.approx(480e3 * (1 - 64 / 6000), rel=0.02)
     assert all(point.offered_frames == point.forwarded_frames + point.lost_frames for point in analysis.points)
-
-
-def test_outliers_are_flagged_from_five_values_on_and_kept() -> None:
-    assert outliers([10, 10.1, 9.9, 10.05, 14]) == [4]
-    assert outliers([10, 10.1, 14]) == []
-    assert outliers([1, 1, 1, 1, 5]) == []
-    analysis = run(Truth(REALISTIC, blocks=7, outlier=("netns", "superpi", 3)))
-    task = next(task for task in analysis.tasks if task.workload == "superpi")
-    cell = analysis.cells["netns", task]
-    assert {one.block for one in cell.observations if one.trial in cell.outliers} >= {3}
-    assert len(cell.observations) == 7
 
 
 def test_the_metrics_of_one_workload_are_told_apart() -> None:

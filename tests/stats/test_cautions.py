@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -104,7 +105,7 @@ def test_losses_that_no_counter_saw_are_told_once_for_each_cell() -> None:
     assert warned(losses=losses) == [(Caution.UNLOCATED, "p (64 B)")]
 
 
-def test_forged_frames_a_pace_that_was_missed_and_back_ends_are_told_by_name() -> None:
+def test_forged_frames_missed_paces_and_back_ends_are_told_by_name() -> None:
     paces = [pace(SMALL, -0.00011), pace(LARGE, 0.0002, 2e6), pace(SMALL, 1e-4), pace(SMALL, None)]
     uses = [
         BackendUse("generator", "af-packet", 9, ("p",), "no root"),
@@ -128,19 +129,22 @@ def test_forged_frames_a_pace_that_was_missed_and_back_ends_are_told_by_name() -
 @pytest.mark.parametrize(
     ("pinning", "shared"),
     [
-        (None, ""),
-        ({}, ""),
-        ({"guest_cpus": [0, 1], "generator_cpu": 2, "sink_cpu": 3}, ""),
-        ({"guest_cpus": [0], "generator_cpu": 1, "sink_cpu": 1}, "generator and sink share core 1"),
-        (
-            {"guest_cpus": [0, 1], "generator_cpu": 1, "sink_cpu": 0},
-            "guest and sink share core 0; guest and generator share core 1",
-        ),
-        ({"guest_cpus": [0], "generator_cpu": 0, "sink_cpu": 0}, "guest and generator and sink share core 0"),
-        ({"guest_cpus": None, "generator_cpu": None, "sink_cpu": None}, ""),
-        ({"generator_cpu": 0}, ""),
+        (None, []),
+        ({}, []),
+        ({"guest_cpus": [0, 1], "generator_cpu": 2, "sink_cpu": 3}, []),
+        ({"guest_cpus": [0], "generator_cpu": 1, "sink_cpu": 1}, ["generator sink 1"]),
+        ({"guest_cpus": [0, 1], "generator_cpu": 1, "sink_cpu": 0}, ["guest sink 0", "guest generator 1"]),
+        ({"guest_cpus": [0], "generator_cpu": 0, "sink_cpu": 0}, ["guest generator sink 0"]),
+        ({"guest_cpus": None, "generator_cpu": None, "sink_cpu": None}, []),
+        ({"generator_cpu": 0}, []),
     ],
 )
-def test_a_core_that_two_use_is_told(pinning: dict[str, Any] | None, shared: str) -> None:
-    assert shared_cores(pinning) == shared
-    assert warned(pinning=pinning) == ([(Caution.SHARED_CORE, shared)] if shared else [])
+def test_a_core_that_two_use_is_told(pinning: dict[str, Any] | None, shared: list[str]) -> None:
+    text = shared_cores(pinning)
+    told = [re.findall(r"guest|generator|sink|\d+", one) for one in text.split(";") if text]
+    assert told == [one.split() for one in shared]
+    assert warned(pinning=pinning) == ([(Caution.SHARED_CORE, text)] if shared else [])
+
+
+def test_every_caution_has_words_and_advice() -> None:
+    assert all(one.title and one.meaning and one.advice for one in Caution)

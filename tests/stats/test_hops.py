@@ -209,17 +209,6 @@ def test_a_drop_below_a_macvlan_is_one_drop_and_the_lower_ones(
     assert losses[0].counters == (f"if-exit {counter} +{lost}",)
 
 
-def test_what_the_sinks_ring_dropped_is_the_hosts_own() -> None:
-    losses = locate(point([100], [77], bridged([100, 100, 100, 100, 100, 100, 77, 77], {"exit": 23})))
-    assert reported(losses) == [(0, Segment.SINK_RING, 23)]
-    assert losses[0].owner is Owner.HOST
-
-
-def test_the_generators_interface_is_the_hosts_own() -> None:
-    losses = locate(point([100], [77], bridged([77] * 8)))
-    assert [(loss.words, loss.owner) for loss in losses] == [(Segment.GENERATOR, Owner.HOST)]
-
-
 def test_the_native_hosts_router_is_the_platform() -> None:
     hops = [
         hop("generator", 100, where="peer"),

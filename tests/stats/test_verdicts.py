@@ -14,7 +14,7 @@ from virtoll.stats.analysis import RunData, analyse
 from virtoll.stats.compare import Comparison, Verdict, compare, paired_shares
 from virtoll.stats.intervals import Interval
 from virtoll.stats.states import TwoStates
-from virtoll.stats.values import Observation, Task, one_primary_each
+from virtoll.stats.values import Observation, Task
 from virtoll.stats.verdicts import Rules, decide, decide_families, judge, judge_two, standard_errors
 
 METRIC = MetricRecord("w", "duration", "ns", "lower", "marks", title="a job", resource="cpu")
@@ -172,13 +172,6 @@ def test_figures_of_the_same_trials_are_a_second_family() -> None:
     assert {one.verdict for one in more.comparisons if not one.task.metric.primary} >= {Verdict.SLOWER}
 
 
-def test_of_an_older_run_each_workloads_first_metric_is_primary() -> None:
-    metrics = [METRIC, replace(METRIC, name="rate"), replace(METRIC, workload="v"), replace(METRIC, name="late")]
-    assert [one.primary for one in one_primary_each(metrics)] == [True, False, True, False]
-    named = [replace(METRIC, primary=False), replace(METRIC, name="rate")]
-    assert [one.primary for one in one_primary_each(named)] == [False, True]
-
-
 def test_in_two_states_nothing_below_a_factor_of_two_is_said() -> None:
     """The host's gap widens intervals and bounds, so that they hold against either state."""
     logs = np.log(np.array([[[0.98, 0.99, 1.0], [0.6, 0.61, 0.59], [0.1, 0.101, 0.099]]]))
@@ -230,20 +223,6 @@ def test_families_are_corrected_apart_and_the_control_has_its_own_level() -> Non
     assert wide == pytest.approx(scipy.stats.t.ppf([1 - 0.05 / 6] * 3 + [1 - 0.01 / 2], 3))
     assert judged.different[0].tolist() == [True, False, True, expected[3] < 0.01]
     assert judged.at_least[0, 1] == 0
-
-
-def test_two_runs_are_compared_by_welchs_test() -> None:
-    """`scipy.stats.ttest_ind` without equal variances: samples of another size and another noise."""
-    first, second = [*FOUR_LOGS, -0.11], [0.02, 0.03, 0.01]
-    longest = np.full((2, 1, 1, 5), np.nan)
-    longest[0, 0, 0], longest[1, 0, 0, :3] = first, second
-    judged = judge_two(longest[0], longest[1], Rules())
-    expected = scipy.stats.ttest_ind(second, first, equal_var=False)
-    low, high = expected.confidence_interval(0.95)
-    assert judged.mean[0, 0] == pytest.approx(np.mean(second) - np.mean(first))
-    assert judged.df[0, 0] == pytest.approx(expected.df)
-    assert judged.p_value[0, 0] == pytest.approx(expected.pvalue)
-    assert (judged.low[0, 0], judged.high[0, 0]) == pytest.approx((low, high))
 
 
 def test_one_block_is_no_test() -> None:
