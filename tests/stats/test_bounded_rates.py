@@ -59,7 +59,7 @@ def test_the_rate_is_between_the_last_within_and_the_first_beyond() -> None:
     assert both(one) == pytest.approx([2e5, 4e5], rel=1e-4)
 
 
-def test_where_no_rate_loses_there_is_no_upper_end_and_where_all_do_no_lower() -> None:
+def test_without_a_loss_there_is_no_upper_end_and_without_success_no_lower() -> None:
     assert found(point(1e5), point(2e5)).beyond is None
     assert found(point(1e5, 0.5)).within is None
     assert found(point(1e5, 0.5)).beyond == pytest.approx(1e5, rel=1e-4)
@@ -80,7 +80,7 @@ def test_of_too_few_frames_none_lost_shows_nothing() -> None:
     assert found(point(1e5, 0.001), bounds=nothing).within is None
 
 
-def test_frames_that_a_first_interface_refused_were_turned_away_where_it_receives_apart() -> None:
+def test_frames_refused_by_an_interface_that_receives_apart_are_lost() -> None:
     refusing = point(1e5)
     refusing = replace(refusing, sources=(replace(refusing.sources[0], refused_frames=100_000),))
     assert found(refusing).within == pytest.approx(1e5, rel=1e-4)

@@ -16,7 +16,7 @@ def places(series: list[list[float]]) -> list[list[int] | None]:
     return [None if one.changes is None else [change.place for change in one.changes] for one in change_points(series)]
 
 
-def test_one_change_of_5_percent_in_60_nights_is_found_at_its_night_and_none_elsewhere() -> None:
+def test_one_change_of_5_percent_is_found_at_its_night_and_none_elsewhere() -> None:
     series = nights(World(noise=0.01, change=0.05, place=30), seed=3)
     found = change_points(series)
     assert [[change.place for change in one.changes or ()] for one in found] == [[30]] + [[]] * 29
@@ -64,7 +64,7 @@ def test_one_bad_night_is_no_change() -> None:
     assert places([[*values[:20], 3.0, *values[20:]]]) == [[]]
 
 
-def test_a_trend_is_no_single_night_and_its_neighbours_are_seen_to_be_alike() -> None:
+def test_a_trend_has_neighbours_that_are_alike() -> None:
     """What goes on for long is told as steps or not at all, and with the correlation that a reader is warned of."""
     (found,) = change_points([[0.01 * night for night in range(60)]])
     assert found.alike

@@ -54,7 +54,7 @@ def observed(platform: str, task: Task, *values: tuple[int, int, int, float]) ->
     return summarise([Observation(task, platform, *one) for one in values])
 
 
-def test_values_are_told_in_the_order_measured_as_performance_against_their_cells_median() -> None:
+def test_values_are_performance_against_their_cells_median_in_order() -> None:
     """Medians 2 and 20: a duration of 1 is twice as fast, a rate of 10 half as fast; one block alone tells nothing."""
     rate = Task("r", replace(TASKS[0].metric, better="higher"), "{}", "")
     cells = [

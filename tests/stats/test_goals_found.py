@@ -81,7 +81,7 @@ def test_a_row_is_a_platform_and_a_goal_with_one_finding_a_trial() -> None:
     )
 
 
-def test_medians_of_the_blocks_that_have_a_bound_and_none_of_an_upper_one_that_is_missing() -> None:
+def test_medians_are_of_blocks_with_a_bound_and_need_every_upper_one() -> None:
     def row(*found: GoalFound) -> ThroughputRow:
         return ThroughputRow("p", NDR, found)
 

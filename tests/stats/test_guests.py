@@ -86,7 +86,7 @@ def test_a_start_that_failed_has_no_readiness() -> None:
     assert readiness(wrong) == Readiness(2000, None, None, None, 300), "the harness is by the outside clock"
 
 
-def test_processes_hold_their_pages_and_tables_as_far_as_all_of_them_were_read() -> None:
+def test_processes_hold_their_pages_and_tables_where_all_were_read() -> None:
     assert held_bytes([process(100, 7), process(20, 1)]) == 128
     for unread in ([process(100, 7), process(20, None)], [process(100, 7), process(None, 1)], []):
         assert held_bytes(unread) is None
@@ -164,7 +164,7 @@ JOB, FIGURE = task("job", "marks"), task("job", "figures", name="ops", primary=F
 FRAMES = task("forward", "points", {"size": 64})
 
 
-def test_cpu_time_of_a_job_is_by_its_repeats_and_set_against_the_same_blocks_baseline() -> None:
+def test_cpu_time_of_a_job_is_set_against_the_same_blocks_baseline() -> None:
     """p takes 4 and 9 ns a job where the baseline takes 1: on average, as factors, 6 times as much."""
     trials = [
         job(1, 10, platform="other", host_cpu=None),
@@ -205,7 +205,7 @@ def test_cpu_time_of_a_job_is_by_its_repeats_and_set_against_the_same_blocks_bas
     assert [one.ratio for one in cpu_uses(tasks, idle, ("base", "p"), "base")] == [None, None], "0 is no factor"
 
 
-def test_cpu_time_of_frames_is_by_those_forwarded_at_every_point_and_is_no_ratio() -> None:
+def test_cpu_time_of_frames_is_by_all_that_were_forwarded() -> None:
     """300 + 100 frames, and 400 of the points for CPU time, of 8000 ns."""
     points = [plain(10.0, 301, 1), plain(None, 200, 100)]
     more: dict[str, Any] = {"host_cpu": spent(8000), "cpu_points": (plain(None, 400),)}

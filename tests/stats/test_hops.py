@@ -220,7 +220,7 @@ def test_the_native_hosts_router_is_the_platform() -> None:
     assert [(loss.words, loss.frames, loss.owner) for loss in losses] == [(Segment.GUEST, 20, Owner.PLATFORM)]
 
 
-def test_without_the_guests_counters_the_platform_is_still_told_from_the_host() -> None:
+def test_without_the_guests_counters_platform_and_host_are_told_apart() -> None:
     losses = locate(point([100], [70], bridged([100, 100, 100, None, None, 80, 80, 70])))
     assert [(loss.owner, loss.frames) for loss in losses] == [(Owner.PLATFORM, 20), (Owner.HOST, 10)]
     assert losses[0].words == f"{Segment.GUEST_NIC} to {Segment.GUEST_QUEUE}"
@@ -375,7 +375,7 @@ def test_where_there_is_one_way_all_strangers_came_by_it() -> None:
 @pytest.mark.parametrize(
     ("missed", "place"), [(16, Segment.ENTRY_RING), (17, f"{Segment.ENTRY_RING} to {Segment.GUEST_NIC}")]
 )
-def test_a_count_is_left_out_where_a_later_one_has_more_than_the_chatter_of_a_link(missed: int, place: str) -> None:
+def test_a_count_below_a_later_one_by_more_than_chatter_is_left_out(missed: int, place: str) -> None:
     """Two counts before one of 900 have fewer: up to 16 frames there may be nobody's; with more, they are no counts."""
     few = 900 - missed
     losses = locate(point([1000], [900], bridged([1000, few, few, 900, 900, 900, 900, 900])))

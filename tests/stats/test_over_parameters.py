@@ -52,7 +52,7 @@ def places(panels: tuple[OverParameter, ...]) -> list[tuple[str, tuple[float, ..
     return [(one.parameter, one.values, one.others) for one in panels]
 
 
-def test_a_runs_threads_are_curves_with_the_medians_and_intervals_of_its_cells() -> None:
+def test_a_runs_threads_are_curves_of_its_cells() -> None:
     analysis = analyse(run_data(Truth(REALISTIC, threads=(4, 1, 2))))
     panels = analysis.over_parameters
     assert [(one.metric.name, one.parameter, one.values, one.condition) for one in panels] == [
@@ -79,7 +79,7 @@ def reading(monotonic_ns: int, cpu_ns: int) -> CpuReading:
     return CpuReading(monotonic_ns, (used,), {})
 
 
-def test_cpu_use_over_threads_is_that_of_what_was_measured_and_of_nothing_around_it() -> None:
+def test_cpu_use_over_threads_is_of_what_was_measured_alone() -> None:
     """One thread takes half a CPU, four take two, in two requests of which one is longer; the trial takes more."""
     data = run_data(Truth({"native": {}, "netns": {}}, control=None, threads=(1, 2, 4), blocks=3))
 
@@ -100,7 +100,7 @@ def test_cpu_use_over_threads_is_that_of_what_was_measured_and_of_nothing_around
     streams = {key: cell.median for key, cell in used.cells.items() if key[1].workload == "stream"}
     for (_, own, _), median in streams.items():
         assert median == json.loads(own.parameters)["threads"] / 2
-    assert {condition for _, _, condition in streams} == {ALONE, "2 x heavy load, same CPUs"}
+    assert {condition for _, _, condition in streams} == {ALONE, Condition("heavy", guests=2).label}
     unlike = {task.workload for _, task, _ in used.cells}
     assert "forward" not in unlike, "frames have their CPU time apart"
 
@@ -134,7 +134,7 @@ def test_cpu_use_is_one_more_metric_of_a_workload_by_trial_block_and_round() -> 
     metric = own.metric
     assert (metric.name, metric.unit, metric.better) == ("host_cpu_use", "CPUs", "lower")
     assert (metric.source, metric.primary, metric.title) == ("host_cpu", False, METRIC.title)
-    assert list(used.cells) == [("p", own, ALONE), ("q", own, "idle guest, same CPUs")]
+    assert list(used.cells) == [("p", own, ALONE), ("q", own, Condition("idle").label)]
     assert used.cells["p", own, ALONE].observations == (
         Observation(own, "p", 5, 1, 0, 4 / 12, round=2),
         Observation(own, "p", 9, 3, 4, 3 / 12, round=0),
@@ -156,7 +156,7 @@ def test_two_values_are_no_curve() -> None:
     assert analyse(run_data(Truth(REALISTIC))).over_parameters == (), "sizes of frames have figures of their own"
 
 
-def test_the_longer_side_of_a_grid_is_the_axis_and_the_other_tells_its_panels_apart() -> None:
+def test_the_longer_side_of_a_grid_is_the_axis_and_the_other_has_panels() -> None:
     grid = [
         task(f"{size} KiB, {count} processes", processes=count, working_set_bytes=size << 10)
         for size in (0, 16, 64)

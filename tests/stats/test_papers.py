@@ -118,7 +118,7 @@ def test_shares_are_by_the_baselines_centre_whichever_way_is_better() -> None:
     assert single.drawn == ()
 
 
-def test_of_a_cell_without_values_it_is_told_what_most_of_its_trials_came_to() -> None:
+def test_a_cell_without_values_says_what_most_of_its_trials_came_to() -> None:
     trials = [
         job(1, None, status="invalid"),
         *(job(number, None, status="failed") for number in (2, 3)),

@@ -79,7 +79,7 @@ def test_looking_until_all_is_decided_keeps_the_level(equal: bool) -> None:
     assert kept.mean_blocks < 12
 
 
-def test_the_smallest_detectable_difference_is_detected_in_four_of_five_runs() -> None:
+def test_the_smallest_detectable_difference_is_found_in_four_of_five_runs() -> None:
     """A comparison's own estimate of it varies; that of the median run is found in 70 to 90 %."""
     dice = np.random.default_rng(21)
     runs = [simulate(dice, WORLDS["even"], (6, 5), blocks=5, cv=0.05, equal=True).log_shares() for _ in range(120)]

@@ -1,11 +1,13 @@
 """Verdicts of comparisons whose truth is known: words, bounds, families, margins, and one state of the host or two."""
 
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.stats
+from tests.support.facts import assert_facts
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 from tests.support.trials import WORLDS, Kind, simulate
 
@@ -15,7 +17,16 @@ from virtoll.stats.compare import Comparison, Verdict, compare, paired_shares
 from virtoll.stats.intervals import Interval
 from virtoll.stats.states import TwoStates
 from virtoll.stats.values import Observation, Task
-from virtoll.stats.verdicts import Rules, decide, decide_families, judge, judge_two, standard_errors
+from virtoll.stats.verdicts import (
+    METHOD,
+    METHOD_OF_HOSTS,
+    Rules,
+    decide,
+    decide_families,
+    judge,
+    judge_two,
+    standard_errors,
+)
 
 METRIC = MetricRecord("w", "duration", "ns", "lower", "marks", title="a job", resource="cpu")
 TASK = Task("w", METRIC, "{}", "")
@@ -92,7 +103,7 @@ def test_what_is_not_known_may_be_no_difference() -> None:
             assert one.simultaneous is not None
             if one.verdict is Verdict.UNKNOWN:
                 assert one.simultaneous.low < 1 < one.simultaneous.high, (seed, one)
-                assert "(12 comparisons taken together)" in one.reason
+                assert_facts(one.reason, one.against, 12)
                 contradictions += not interval_of(one).low <= 1 <= interval_of(one).high
             if one.at_least is not None and one.at_least > 1:
                 near = min(one.simultaneous.low, 1 / one.simultaneous.high, key=lambda end: abs(math.log(end)))
@@ -125,7 +136,7 @@ def test_one_block_and_a_caveat_have_no_verdict() -> None:
     told, _ = decide([single, marked], [], Rules())
     assert told == [single, marked]
     assert single.verdict is Verdict.UNKNOWN
-    assert "one block" in single.reason
+    assert_facts(single.reason, "one block")
 
 
 def test_the_control_vetoes_nothing_and_raises_an_alarm_when_it_differs() -> None:
@@ -242,19 +253,19 @@ def test_what_is_told_of_a_comparison() -> None:
     assert one.simultaneous is not None
     for interval in (one.interval, one.simultaneous):
         assert (interval.low, interval.high) == pytest.approx((math.exp(low), math.exp(high)))
-        assert (interval.coverage, interval.method) == (0.95, "moderated t on log ratios")
+        assert (interval.coverage, interval.method) == (0.95, METHOD)
     assert one.p_value == one.p_adjusted == pytest.approx(expected.pvalue)
     assert one.at_least == pytest.approx(math.exp(-high))
     assert one.smallest == pytest.approx(math.exp(scipy.stats.t.ppf([0.975, 0.8], 3).sum() * (high - low) / 2 / T3))
-    assert one.reason == f"p = {expected.pvalue:.2g} after correction for 1 comparisons"
+    assert_facts(one.reason, f"p = {expected.pvalue:.2g}", 1)
     (same,), _ = decide([with_logs(0.001, -0.001, 0.002)], [], Rules(alike_level=0.01))
-    assert same.reason == "two one-sided tests at 0.01 leave less than 5.00 %"
+    assert_facts(same.reason, 0.01, "5.00 %")
     (strict,), _ = decide([with_logs(*FOUR_LOGS)], [], Rules(level=0.001))
     assert (strict.verdict, strict.interval) == (Verdict.UNKNOWN, one.interval)
     assert strict.simultaneous is not None
     assert strict.simultaneous.coverage == 0.999
-    assert strict.reason.startswith("anything from 7")
-    assert strict.reason.endswith("of the baseline agrees with what was measured (1 comparisons taken together)")
+    assert_facts(strict.reason, strict.against, 1)
+    assert re.search(r"\b7\d\b.*%", strict.reason), "the interval's lower end"
 
 
 def test_a_share_that_no_number_holds_is_told_as_the_largest_that_one_does() -> None:
@@ -299,7 +310,7 @@ def test_what_is_told_where_the_host_has_two_states() -> None:
     (one, other), _ = decide([with_logs(*FOUR_LOGS), single], [], Rules(), states)
     assert other is single
     assert one.verdict is Verdict.UNKNOWN
-    assert one.reason.startswith("the host ran this in two states: nothing is said of less than a factor of 2 (")
+    assert_facts(one.reason, "two states", 2)
     rate = replace(TASK, metric=replace(METRIC, name="rate", primary=False))
     second = with_logs(*FOUR_LOGS, platform="r", task=rate)
     found, _ = decide_families([with_logs(*FOUR_LOGS), second], [], Rules(), states)
@@ -325,5 +336,5 @@ def test_of_several_hosts_each_is_one_value() -> None:
     for (one,) in (found, control):
         assert one.p_value == pytest.approx(expected.pvalue)
         assert one.interval is not None
-        assert one.interval.method == "moderated t on hosts' mean log ratios"
+        assert one.interval.method == METHOD_OF_HOSTS
         assert [host for host, _ in one.hosts] == ["a", "b", "c"]
