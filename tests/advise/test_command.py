@@ -10,7 +10,8 @@ import pytest
 import yaml
 from rich.cells import cell_len
 from tests.support import experiments
-from tests.support.commands import virtoll
+from tests.support.cli_here import virtoll_here as virtoll
+from tests.support.commands import virtoll as process
 from tests.support.experiments import fake
 from tests.support.facts import assert_facts, assert_refused
 
@@ -29,7 +30,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_advice_is_words_of_80_columns_and_the_same_as_json(run: Path) -> None:
-    printed = virtoll("advise", run, "--need", "superpi duration<1s", changed={"COLUMNS": "80"})
+    printed = process("advise", run, "--need", "superpi duration<1s", changed={"COLUMNS": "80"})
     assert printed.returncode == 0, printed.stderr
     lines = printed.stdout.splitlines()
     assert lines[0] == "need: superpi duration<1s"
