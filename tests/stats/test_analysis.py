@@ -7,10 +7,9 @@ from tests.support.facts import assert_facts
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
 from virtoll.report.headline import headline_tasks, platform_words
-from virtoll.runfolder.records import MetricRecord, TrialRecord
+from virtoll.runfolder.records import TrialRecord
 from virtoll.stats.analysis import Analysis, analyse
-from virtoll.stats.compare import DECIDED, DIFFERENT, Verdict
-from virtoll.stats.detectable import Detectable
+from virtoll.stats.compare import DIFFERENT, Verdict
 
 FLAT: dict[str, dict[str, float]] = {"native": {}, "native-again": {}}
 FOUR = {"packet path": 1.25, "cpu": 1.25, "memory": 1.25, "kernel": 1.25}
@@ -57,34 +56,6 @@ def test_drift_is_seen_and_does_not_make_differences() -> None:
     assert [one.verdict for one in analysis.comparisons].count(Verdict.ALIKE) >= 4
 
 
-def smallest(analysis: Analysis, metric: MetricRecord) -> Detectable:
-    return next(one for one in analysis.detectable if one.metric == metric)
-
-
-def test_detectable_differences_are_of_a_family_of_platforms() -> None:
-    """What containers show does not hang on how noisy the emulators beside them are."""
-    analysis = run(Truth(REALISTIC, blocks=3))
-    tested = [(one.platform, one.task.metric, one.smallest) for one in analysis.comparisons if one.smallest]
-    for found in analysis.detectable:
-        platforms = ("netns", "runc") if found.family == "os-level" else ("qemu-tcg-virtio-net", "qemu-tcg-e1000")
-        own = [factor for platform, metric, factor in tested if platform in platforms and metric == found.metric]
-        assert (found.low, found.high, found.count) == (min(own), max(own), len(own))
-        assert found.low <= found.factor <= found.high
-    assert sum(found.count for found in analysis.detectable) == len(tested)
-
-
-def test_the_smallest_detectable_difference_grows_with_noise() -> None:
-    quiet, loud = (run(Truth(FLAT | {"a": {"cpu": 1.05}, "b": {}}, noise=noise)) for noise in (0.002, 0.05))
-    task = next(task for task in quiet.tasks if task.workload == "superpi")
-    assert 1 < smallest(quiet, task.metric).factor < 1.04
-    assert smallest(loud, task.metric).factor > 1.1
-    found, hidden = quiet.comparison("a", task), loud.comparison("a", task)
-    assert found is not None
-    assert hidden is not None
-    assert found.verdict is Verdict.SLOWER
-    assert hidden.verdict not in DIFFERENT
-
-
 def test_what_is_noisy_hides_nothing_of_what_is_not() -> None:
     """One platform whose trials are disturbed everywhere costs the others no verdict."""
     data = run_data(Truth(FLAT | {"a": {"cpu": 1.3}, "b": {}, "wild": {}}, noise=0.01, blocks=5))
@@ -95,23 +66,6 @@ def test_what_is_noisy_hides_nothing_of_what_is_not() -> None:
     own = {(one.platform, one.task.workload): one for one in analysis.comparisons}
     assert own["a", "superpi"].verdict is Verdict.SLOWER
     assert own["b", "superpi"].verdict is Verdict.ALIKE
-
-
-def test_an_older_runs_two_entries_are_one_baseline() -> None:
-    """One round, baseline and control once each: both are the host, and there are verdicts."""
-    data = run_data(Truth(FLAT | {"a": {"cpu": 2.0}}, noise=0.0, blocks=3))
-    trials = tuple(
-        replace(one, repeats=2) if one.platform == "native-again" and one.workload == "superpi" else one
-        for one in data.trials
-    )
-    analysis = analyse(replace(data, trials=trials))
-    task = next(task for task in analysis.tasks if task.workload == "superpi")
-    found, control = analysis.comparison("a", task), analysis.comparison("native-again", task)
-    assert found is not None
-    assert control is not None
-    assert found.share == pytest.approx(0.5 / 2**0.5, rel=0.01)
-    assert control.share == pytest.approx(2.0, rel=0.01)
-    assert found.verdict in DECIDED
 
 
 def test_failures_leave_their_pair_out_and_are_counted() -> None:
@@ -147,13 +101,6 @@ def test_without_a_measured_baseline_there_are_no_ratios(truth: Truth) -> None:
     analysis = run(truth)
     assert analysis.baseline is None
     assert all(one.share is None for one in (*analysis.comparisons, *analysis.control))
-    assert analysis.detectable == ()
-
-
-def test_one_block_gives_ratios_and_no_verdict() -> None:
-    analysis = run(Truth(REALISTIC, blocks=1))
-    assert {one.verdict for one in analysis.comparisons} == {Verdict.UNKNOWN}
-    assert all(one.share is not None and one.interval is None for one in analysis.comparisons)
     assert analysis.detectable == ()
 
 

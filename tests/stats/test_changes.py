@@ -229,7 +229,7 @@ def test_versions_of_platforms(
     assert_facts(change.after or "", *now)
 
 
-def test_platforms_of_one_version_are_one_line_and_the_kernels_is_told_once() -> None:
+def test_platforms_of_one_version_are_one_line() -> None:
     def versions(kernel: str, runtime: str, qemu: str) -> Manifest:
         linux = [entry(label, version=f"Linux {kernel}") for label in ("native", "netns")]
         emulated = [entry(label, version=qemu) for label in ("qemu-a", "qemu-b")]

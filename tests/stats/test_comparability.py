@@ -98,7 +98,7 @@ def test_a_platform_that_ran_another_agent_is_not_compared(
         (("clock: another",), (), ()),
     ],
 )
-def test_a_guest_unlike_what_was_asked_for_is_told_where_the_baseline_is_not(
+def test_a_guest_unlike_what_was_asked_for_is_told_beyond_the_baselines(
     own: tuple[str, ...], base: tuple[str, ...], unlike: tuple[str, ...]
 ) -> None:
     """Each mismatch counts in whichever of a platform's starts it was; a baseline that limits no memory is none."""

@@ -113,7 +113,7 @@ def test_the_largest_rate_is_of_runs_with_several_numbers_of_sources() -> None:
     assert found.curves == ()
 
 
-def test_sources_with_an_egress_link_each_have_curves_groups_and_a_panel_of_their_own() -> None:
+def test_sources_with_an_egress_link_each_have_curves_of_their_own() -> None:
     costs: dict[str, dict[str, float]] = {"native": {}, "netns": {"packet path": 3.0}}
     given: dict[str, Any] = {"rates_mbit_per_second": (10.0, 400.0), "sources": (1, 3), "egress": ("one", "each")}
     both = analyse(run_data(Truth(costs, control=None, frame_sizes=(68,), **given)))

@@ -82,7 +82,7 @@ def test_no_difference_takes_what_a_plain_search_finds(rules: Rules, quantile: f
     assert left(observed(0.01, 0.25), rules=rules) == [("p", expected)]
 
 
-def test_each_of_a_family_has_its_part_of_the_level_and_the_nearest_is_first() -> None:
+def test_each_of_a_family_has_its_part_of_the_level() -> None:
     """Of three; one block has no test, and is in no family. A mean at the margin itself is never shown alike."""
     edge = math.log1p(0.1)
     family = [
@@ -156,6 +156,7 @@ def test_an_endless_noise_is_a_large_number_and_one_block_is_too_few() -> None:
     assert factor == math.exp(700)
     with refused(1, "block", 2, error=ValueError):
         foreseen([observed(0.0, 1.0, 4)], [], 1)
+    assert foreseen([observed(0.0, 1.0, 1)], [], 5) == {}
 
 
 def test_each_kind_of_metric_is_a_family_with_its_own_control() -> None:
