@@ -124,11 +124,8 @@ def test_reasons_are_numbers_with_what_they_mean() -> None:
     """9.9 of 4 CPUs' load before the first trial; 5 % of the CPU time taken away."""
     found = branded({"steal_ns": 150, "busy_ns": 1550, "throttle_count": 10}, {"hypervisor": "kvm"}, {"load_1m": 9.9})
     assert found.level is UNFIT
-    for reason, facts in zip(
-        found.reasons,
-        (("steal", "5.00 %"), ("throttling", 7), ("load", 2.48), ("virtual machine", "kvm")),
-        strict=True,
-    ):
+    told = ("steal", "5.00 %"), ("throttling", "7"), ("load", "2.48"), ("virtual machine", "kvm")
+    for reason, facts in zip(found.reasons, told, strict=True):
         assert_facts(reason, *facts)
 
 

@@ -13,7 +13,7 @@ import pytest
 import scipy.stats
 from tests.support.by_hand import SECOND, job, task
 from tests.support.facts import refused
-from tests.support.synthetic_run import fitness
+from tests.support.synthetic_records import fitness
 
 from virtoll.runfolder.records import FitnessRecord, TrialRecord
 from virtoll.runfolder.store import parse_record

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tests.support.by_hand import task
 from tests.support.facts import assert_facts
 
-from virtoll.runfolder.records import MetricRecord
 from virtoll.stats.compare import Comparison, Verdict, by_host, compare
-from virtoll.stats.values import Observation, Task
+from virtoll.stats.values import Observation
 
-TASK = Task("w", MetricRecord("w", "duration", "ns", "lower", "marks", title="a job", resource="cpu"), "{}", "")
+TASK = task("w", "marks")
 
 
 def observed(platform: str, *values: float) -> list[Observation]:

@@ -11,7 +11,6 @@ from tests.support.synthetic_run import Truth, run_data
 from virtoll.errors import UsageError
 from virtoll.experiment.topology import FUNCTIONAL_ONLY
 from virtoll.report import read_tests, validation_table
-from virtoll.runfolder.traffic_records import Point
 from virtoll.stats.analysis import analyse
 from virtoll.stats.sweeps import point_values
 from virtoll.stats.validation import Forwarded, PlatformValidation, validations_of
@@ -53,41 +52,6 @@ def test_evidence_is_read_off_boots_and_trials() -> None:
     assert found["qemu-kvm"].ready is None
     assert found["xen"].where == "nested xen"
     assert found["xen"].caveat == FUNCTIONAL_ONLY
-
-
-def test_frames_count_up_to_the_first_rate_with_a_loss() -> None:
-    netns, xen = rows()["netns"].forwarded, rows()["xen"].forwarded
-    assert netns is not None
-    assert xen is not None
-    assert netns.lost == 0
-    assert netns.rate >= 4000 * 32
-    assert netns.offered == 12 * sum(int(4000 * 2**step * 0.15) for step in range(netns_steps(netns.rate)))
-    assert xen.lost > 0
-    assert xen.rate == pytest.approx(4000, rel=1e-4)
-    assert (xen.points, xen.clean) == (12, 0)
-    assert netns.points == netns.clean == 12 * netns_steps(netns.rate)
-
-
-def test_the_rate_is_what_was_offered_whatever_was_intended() -> None:
-    """A generator that reaches 80 % of each rate: 100 000 intended frames/s without a loss are 80 000."""
-    data = run_data(Truth({"native": {}}, control=None))
-
-    def slower(point: Point) -> Point:
-        if point.intended_rate_frames_per_second is None:
-            return point
-        return replace(point, intended_rate_frames_per_second=point.intended_rate_frames_per_second / 0.8)
-
-    trials = tuple(
-        replace(one, points=tuple(map(slower, one.points))) if one.points is not None else one for one in data.trials
-    )
-    (plain,), (found,) = validations_of(analyse(data)), validations_of(analyse(replace(data, trials=trials)))
-    assert plain.forwarded is not None
-    assert found.forwarded == plain.forwarded
-
-
-def netns_steps(rate: float) -> int:
-    """How many rates of the sweep are at or below this one."""
-    return int(rate / 4000).bit_length()
 
 
 def test_tests_count_for_the_kind_in_their_brackets_or_for_their_module() -> None:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 import pytest
-from tests.support.by_hand import SECOND, plain, point, sink, source, trial
+from tests.support.by_hand import SECOND, plain, point, sink, source, task, through, trial
 
-from virtoll.runfolder.records import MetricRecord
 from virtoll.runfolder.traffic_records import (
     Cpu,
     Distribution,
-    Hop,
-    HopRole,
     Point,
     Processor,
     SourceCounts,
 )
 from virtoll.stats.hops import Owner, Segment
-from virtoll.stats.values import Task, forwarded_rate, joint_ns, maximum_forwarded_rate, offered_rate
+from virtoll.stats.values import forwarded_rate, joint_ns, maximum_forwarded_rate, offered_rate
 from virtoll.stats.wire import (
     BackendUse,
     achieved_rate,
@@ -32,9 +30,8 @@ from virtoll.stats.wire import (
     points_of,
 )
 
-RATE = MetricRecord("forward", "rate", "frames/s", "higher", "points", title="forwarding", resource="packet path")
-SMALL, LARGE = (Task("forward", RATE, parameters, "") for parameters in ('{"size": 64}', '{"size": 1500}'))
-JOB = Task("job", MetricRecord("job", "duration", "ns", "lower", "marks", title="a job", resource="cpu"), "{}", "")
+SMALL, LARGE = (task("forward", "points", {"size": size}) for size in (64, 1500))
+JOB = task("job", "marks")
 TASKS = (JOB, SMALL, LARGE)
 
 
@@ -48,7 +45,7 @@ def test_only_trials_that_can_be_believed_have_points() -> None:
     ]
     found = [(task, own.trial, one.sources[0].offered_frames) for task, own, one in points_of(TASKS, trials)]
     assert found == [(SMALL, 1, 10), (LARGE, 5, 10), (LARGE, 5, 20)]
-    twice = Task("forward", RATE, '{"size": 64}', "again")
+    twice = replace(SMALL, size="again")
     assert [task for task, _, _ in points_of((SMALL, twice), trials)] == [SMALL], "each point once"
 
 
@@ -72,29 +69,9 @@ def test_losses_are_added_up_by_cell_paced_and_flat_out_apart() -> None:
     assert rows[1].counters == {}
 
 
-PATH: dict[HopRole, Literal["in", "out"]] = {
-    "generator": "out",
-    "entry": "in",
-    "port-in": "out",
-    "guest-in": "in",
-    "guest-out": "out",
-    "port-out": "in",
-    "exit": "out",
-    "sink": "in",
-}
-
-
 def dropping(dropped: int) -> Point:
     """100 frames, of which so many vanish where the guest sends them on, as its interface says."""
-    hops = []
-    for place, (role, way) in enumerate(PATH.items()):
-        passed, name = 100 if place < 4 else 100 - dropped, "rx_packets" if way == "in" else "tx_packets"
-        after = {name: passed} | ({"tx_dropped": 7 + dropped} if role == "guest-out" else {})
-        before = {name: 0} | ({"tx_dropped": 7} if role == "guest-out" else {})
-        hops.append(
-            Hop(role, "guest" if "guest" in role else "lab", f"i{place}", way, source=None, before=before, after=after)
-        )
-    return plain(10.0, 100, dropped, hops=tuple(hops))
+    return plain(10.0, 100, dropped, hops=through(100, 100 - dropped, dropped=dropped))
 
 
 def test_the_counters_of_the_first_point_that_lost_there_are_told() -> None:

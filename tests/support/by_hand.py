@@ -6,11 +6,11 @@ What is not given is what says least: one source, nothing lost, a point of one s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from virtoll.runfolder.guest_records import CpuReading, FootprintRecord, ProcessMemory, ProcessTime
 from virtoll.runfolder.records import Clock, GuestClock, Marks, MetricRecord, TrialRecord
-from virtoll.runfolder.traffic_records import Point, Sink, SinkCounts, SourceCounts
+from virtoll.runfolder.traffic_records import Hop, HopRole, Point, Sink, SinkCounts, SourceCounts
 from virtoll.stats.values import Task, canonical
 
 SECOND = 1_000_000_000
@@ -119,3 +119,26 @@ def held(boot: str, *processes: ProcessMemory, **more: Any) -> FootprintRecord:
         "files_bytes": None,
     } | more
     return FootprintRecord(boot=boot, processes=processes, **fields)
+
+
+_WAY: dict[HopRole, tuple[Literal["peer", "lab", "guest"], Literal["in", "out"]]] = {
+    "generator": ("peer", "out"),
+    "entry": ("lab", "in"),
+    "port-in": ("lab", "out"),
+    "guest-in": ("guest", "in"),
+    "guest-out": ("guest", "out"),
+    "port-out": ("lab", "in"),
+    "exit": ("lab", "out"),
+    "sink": ("peer", "in"),
+}
+
+
+def through(offered: int, forwarded: int, *, dropped: int | None = None) -> tuple[Hop, ...]:
+    """Counters of all interfaces on the way: frames vanish between the guest's two, `dropped` by the outward one."""
+    hops = []
+    for place, (role, (where, way)) in enumerate(_WAY.items()):
+        after = {"tx_packets" if way == "out" else "rx_packets": offered if place < 4 else forwarded}
+        if role == "guest-out" and dropped is not None:
+            after["tx_dropped"] = dropped
+        hops.append(Hop(role, where, f"i{place}", way, source=None, before=dict.fromkeys(after, 0), after=after))
+    return tuple(hops)

@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.support.made_up_points import calibrated_at
 from tests.support.made_up_trials import Made, Planned, boots_of, named, trial_of
-from tests.support.synthetic_run import EPOCH_NS, boot, fitness, instrument
+from tests.support.synthetic_records import EPOCH_NS, boot, fitness, instrument
 
 from virtoll.campaign.manifest import metric_records
 from virtoll.experiment.plan import _around, _shuffled
