@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 from tests.support.facts import assert_facts
+from tests.support.made_up_run import Made, made_up_run
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
 from virtoll.report.headline import headline_tasks, platform_words
-from virtoll.runfolder.records import TrialRecord
 from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.compare import DIFFERENT, Verdict
 
@@ -114,32 +114,17 @@ def test_values_are_what_was_injected() -> None:
 
 
 def test_the_metrics_of_one_workload_are_told_apart() -> None:
-    """Each has its own row and phrase, in its own direction; the terminal shows the first of them."""
-    data = run_data(Truth(REALISTIC, blocks=4, noise=0.001, weighed=True))
-    masr = next(one for one in data.manifest.metrics if one.workload == "masr")
-    rate = replace(
-        masr,
-        name="transactions_per_second",
-        unit="transactions/s",
-        better="higher",
-        source="figures",
-        title="MASR: transactions per second",
-    )
-    late = replace(masr, name="latency_p95", source="figures", title="MASR: latency p95")
-
-    def figures(trial: TrialRecord) -> TrialRecord:
-        if trial.workload != "masr":
-            return trial
-        cost = 4.0 if trial.platform == "netns" else 1.0 + trial.block / 1000
-        return replace(trial, result={"figures": {rate.name: 800 / cost, late.name: 1e6 * cost}})
-
-    trials = tuple(map(figures, data.trials))
-    analysis = analyse(
-        replace(data, trials=trials, manifest=replace(data.manifest, metrics=(*data.manifest.metrics, rate, late)))
-    )
+    """Each has its own phrase, in its own direction; the terminal shows the first of them."""
+    made = [
+        Made(
+            label, "mariadb-oltp", {}, 1e9, {"transactions_per_second": 200 / cost, "latency_p95": 4e6 * cost}, spread=0
+        )
+        for label, cost in (("native", 1.0), ("netns", 4.0))
+    ]
+    analysis = analyse(made_up_run({"native": {}, "netns": {}}, made))
     (netns,) = [words.phrases for words in platform_words(analysis) if words.platform == "netns"]
-    for metric in (rate, late):
-        (phrase,) = (one for one in netns if metric.title in one)
-        assert_facts(phrase, "4.0", "3.9")
-    assert [task.metric for task in headline_tasks(analysis) if task.workload == "masr"] == [masr]
-    assert [use.task.metric.source for use in analysis.host_cpu if use.task.workload == "masr"].count("figures") == 0
+    titles = {task.metric.name: task.metric.title for task in analysis.tasks}
+    for name in ("transactions_per_second", "latency_p95"):
+        (phrase,) = (one for one in netns if titles[name] in one)
+        assert_facts(phrase, "4.0")
+    assert [task.metric.name for task in headline_tasks(analysis)] == ["duration"]

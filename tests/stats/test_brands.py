@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
 from tests.support.facts import assert_facts
 from tests.support.synthetic_run import REALISTIC, Truth, records, run_data
 
@@ -58,16 +57,6 @@ def test_cautions_and_the_sum_of_losses_are_of_results_alone() -> None:
     assert summary != wire_context(plain)["summary"]
     native = sum(row.lost_frames for row in found.losses if row.platform == "native" and not row.flat_out)
     assert_facts(summary, native)
-
-
-@pytest.mark.parametrize("where", ["platforms", "boots", "trials"])
-def test_one_branded_record_brands_the_platform(where: str) -> None:
-    manifest, lines = records(Truth(COSTS, blocks=1))
-    kept = manifest["platforms"] if where == "platforms" else lines[where]
-    next(one for one in kept if "xen" in (one.get("label"), one.get("platform")))["caveat"] = FUNCTIONAL_ONLY
-    boots = [parse_record(BootRecord, line) for line in lines["boots"]]
-    trials = [parse_record(TrialRecord, line) for line in lines["trials"]]
-    assert caveats_of(parse_record(Manifest, manifest), boots, trials) == {"xen": FUNCTIONAL_ONLY}
 
 
 def test_records_of_before_are_read_and_have_none() -> None:

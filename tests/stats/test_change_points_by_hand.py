@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
+# The search is by random orders: what its parts come to is known by hand, what they come to together is not.
 from virtoll.stats import change_points as module
 from virtoll.stats.change_points import (
     LEAST,

@@ -10,73 +10,16 @@ from typing import Any
 import pytest
 from tests.support.by_hand import SECOND, clock, held, process, reading, task, trial
 from tests.support.facts import assert_facts
-from tests.support.made_up_run import Made, made_up_run
 from tests.support.synthetic_guests import boot_record
 
 from virtoll.runfolder.guest_records import HostCpu
 from virtoll.runfolder.records import Check, Clock, GuestRun, TrialRecord
 from virtoll.runfolder.scale import GroupRecord, ScalePoint
-from virtoll.stats.analysis import RunData, analyse
 from virtoll.stats.compare import Verdict
 from virtoll.stats.guests_at_once import AtOnce, each_guest, guests_at_once, guests_of
 from virtoll.stats.states import TwoStates
 from virtoll.stats.values import Task
 from virtoll.stats.verdicts import Rules
-
-POINTS = [ScalePoint(guests, 1, 128 << 20) for guests in (1, 3)]
-LABELS = ("native", "runc")
-
-
-def with_members(data: RunData, **changed: object) -> RunData:
-    """The run in which the last of three guests of the baseline reported something else."""
-
-    def other(members: tuple[GuestRun, ...]) -> tuple[GuestRun, ...]:
-        return (*members[:-1], replace(members[-1], **changed))  # type: ignore[arg-type]
-
-    trials = tuple(
-        replace(one, members=other(one.members)) if one.platform == "native" and len(one.members) == 3 else one
-        for one in data.at_once
-    )
-    return replace(data, at_once=trials)
-
-
-@pytest.fixture(scope="module")
-def data() -> RunData:
-    made = [
-        Made(label, "dd", value=2e9, figures={"bytes_per_second": 1e8}, scale=point)
-        for label in LABELS
-        for point in POINTS
-    ]
-    return made_up_run({label: {} for label in LABELS}, made, blocks=3)
-
-
-def test_a_figure_that_one_guest_lacks_costs_no_duration(data: RunData) -> None:
-    whole = analyse(data).at_once
-    lacking = analyse(with_members(data, result={"figures": {}})).at_once
-    duration, figure = whole.tasks
-    assert (duration.metric.source, figure.metric.name) == ("marks", "bytes_per_second")
-    for point in POINTS:
-        assert lacking.row("native", duration, point) == whole.row("native", duration, point)
-    assert whole.row("native", figure, POINTS[1]) is not None
-    assert lacking.row("native", figure, POINTS[1]) is None
-    assert lacking.row("native", figure, POINTS[0]) == whole.row("native", figure, POINTS[0])
-    assert lacking.row("runc", figure, POINTS[1]) == whole.row("runc", figure, POINTS[1])
-    assert len(lacking.gaps) == 3
-    for gap in lacking.gaps:
-        assert_facts(gap.reason, "bytes_per_second")
-
-
-def test_a_duration_that_one_guest_lacks_leaves_the_figures(data: RunData) -> None:
-    whole, lacking = analyse(data).at_once, analyse(with_members(data, clock=None)).at_once
-    duration, figure = whole.tasks
-    assert lacking.row("native", duration, POINTS[1]) is None
-    row, before = lacking.row("native", figure, POINTS[1]), whole.row("native", figure, POINTS[1])
-    assert row is not None
-    assert before is not None
-    assert (row.each, row.together, row.trials) == (before.each, before.together, 3)
-    assert (row.jain, row.slowest, row.skew, row.finished_ns) == (None, None, None, None), "not known, and not zero"
-    assert before.jain == pytest.approx(1, abs=0.01)
-
 
 JOB = task("job", "marks")
 OPS = task("job", "figures", name="ops", unit="ops/s", better="higher", primary=False)
@@ -200,6 +143,15 @@ def test_what_one_guest_did_not_tell_is_known_of_no_guest(unknown: int | str | N
     assert job.each == pytest.approx(4 / 3)
     gaps = [gap for gap in first.gaps if "latency" not in gap.reason]
     assert [gap.trial for gap in gaps] == [1]
+
+
+def test_a_figure_that_one_guest_lacks_costs_no_duration() -> None:
+    """Nor anything of other points."""
+    found_of = found([at_once(1, TWO, guest(3, ops=4.0), guest(3)), at_once(2, ONE, guest(3, ops=4.0))], (JOB, OPS))
+    assert [(row.task, row.point, row.each) for row in found_of.rows] == [(JOB, ONE, 3), (JOB, TWO, 3), (OPS, ONE, 4)]
+    (gap,) = found_of.gaps
+    assert gap.trial == 1
+    assert_facts(gap.reason, "'ops'")
 
 
 def test_a_gap_is_told_once_whichever_guests_have_it() -> None:

@@ -128,16 +128,6 @@ def test_a_queue_that_says_what_it_dropped_is_believed() -> None:
     assert losses[0].counters == ("if-port-in tx_dropped +23",)
 
 
-def test_a_macvtap_counts_what_the_machine_did_not_take() -> None:
-    """It is the guest's own end: 23 of 100 came in by it and were dropped before its monitor read them."""
-    hops = bridged([100, 100, 100, 77, 77, 77, 77, 77])
-    hops[2] |= {"direction": "in", "before": {}, "after": {"rx_packets": 100, "rx_dropped": 23}}
-    hops[5] |= {"direction": "out", "before": {}, "after": {"tx_packets": 77}}
-    losses = locate(point([100], [77], hops))
-    assert reported(losses) == [(0, Segment.PORT, 23)]
-    assert losses[0].counters == ("if-port-in rx_dropped +23",)
-
-
 @pytest.mark.parametrize("lost", [23, 10])
 @pytest.mark.parametrize("upper", ["guest-out", "port-out"])
 @pytest.mark.parametrize(
@@ -179,20 +169,6 @@ def test_without_any_counter_a_loss_is_unlocated() -> None:
     for hops in (None, bridged([None] * 8)):
         losses = locate(point([100], [70], hops))
         assert [(loss.owner, loss.frames) for loss in losses] == [(Owner.UNLOCATED, 30)]
-
-
-def test_an_interface_that_misses_frames_is_not_believed() -> None:
-    """Frames do not come out of nothing: 40 000 of 100 000 at one hop and 90 000 behind it is that counter's fault."""
-    losses = locate(point([100_000], [90_000], bridged([100_000, 40_000, 100_000, *[90_000] * 5])))
-    assert reported(losses) == [(0, Segment.GUEST_NIC, 10_000)]
-
-
-def test_foreign_frames_and_duplicates_hide_no_loss() -> None:
-    """7 lost in the guest; 5 foreign frames came out of it as well."""
-    counts: list[int | None] = [100, 100, 100, 100, 98, 98, 98, 98]
-    losses = locate(point([100], [93], bridged(counts), foreign_frames=5))
-    assert reported(losses) == [(0, Segment.GUEST, 7)]
-    assert losses[0].owner is Owner.PLATFORM
 
 
 def test_sources_are_told_apart_until_they_share_the_way() -> None:
