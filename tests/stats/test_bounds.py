@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
+from tests.support.by_hand import task
 from tests.support.facts import assert_facts
-from tests.support.synthetic_run import REALISTIC, Truth, run_data
+from tests.support.synthetic_guests import boot_record
 
 from virtoll.runfolder.guest_records import Forwarding
-from virtoll.runfolder.records import BootRecord, MetricRecord
 from virtoll.stats.bounds import (
     NOT_PINNED,
     TWO_BOUNDS,
@@ -27,12 +26,9 @@ from virtoll.stats.conditional_throughput import BoundFound, GoalFound, Throughp
 from virtoll.stats.sweeps import Curve
 from virtoll.stats.values import Task
 
-RATE = MetricRecord(
-    "forward", "maximum_forwarding_rate", "frames/s", "higher", "points", title="forwarding", resource="packet path"
-)
-SMALL, LARGE = (Task("forward", RATE, f'{{"size": {size}}}', "") for size in (64, 1500))
-CPU = replace(SMALL, metric=replace(RATE, name="cpu_time", source="cpu_points", unit="ns"))
-FOUND = Task("throughput", replace(RATE, name="ndr", source="figures"), "{}", "")
+SMALL, LARGE = (task("forward", "points", {"size": size}, name="maximum_forwarding_rate") for size in (64, 1500))
+CPU = task("forward", "cpu_points", {"size": 64}, name="cpu_time", unit="ns")
+FOUND = task("throughput", "figures", name="ndr", better="higher")
 
 NO_THROUGHPUT: dict[str, Any] = {"conditional_throughput_frames_per_second": None}
 
@@ -100,21 +96,16 @@ def test_against_a_lower_bound_slower_holds_and_no_more() -> None:
     assert [one.verdict for one in alone] == [Verdict.FASTER, Verdict.UNKNOWN], "against the same platform alone"
 
 
-def boot(platform: str, forwarding: Forwarding | None) -> BootRecord:
-    return replace(run_data(Truth(REALISTIC, blocks=2)).boots[0], platform=platform, forwarding=forwarding)
-
-
-@pytest.fixture(scope="module")
-def boots() -> list[BootRecord]:
-    return [
-        boot("pinned", Forwarding(cpus=(0,), means="threaded NAPI", reason=None)),
-        boot("sender", Forwarding(cpus=None, means=None, reason="no root")),
-        boot("threads", Forwarding(cpus=None, means="threaded NAPI", reason=None)),
-        boot("older", None),
+def test_who_is_not_forwarded_on_the_guests_cpus() -> None:
+    boots = [
+        boot_record(None, platform=platform, forwarding=forwarding)
+        for platform, forwarding in (
+            ("pinned", Forwarding(cpus=(0,), means="threaded NAPI", reason=None)),
+            ("sender", Forwarding(cpus=None, means=None, reason="no root")),
+            ("threads", Forwarding(cpus=None, means="threaded NAPI", reason=None)),
+            ("older", None),
+        )
     ]
-
-
-def test_who_is_not_forwarded_on_the_guests_cpus(boots: list[BootRecord]) -> None:
     elsewhere = forwarded_elsewhere(boots)
     assert list(elsewhere) == ["sender", "threads"]
     assert_facts(elsewhere["sender"], "core", "no root")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.support.by_hand import plain, point, sink, source, trial
+from tests.support.by_hand import plain, point, sink, source, task, trial
 
-from virtoll.runfolder.records import MetricRecord, TrialRecord
+from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.traffic_records import Distribution
 from virtoll.stats.conditional_throughput import (
     BoundFound,
@@ -19,15 +19,8 @@ from virtoll.stats.conditional_throughput import (
     pooled_percentiles,
     throughput_rows,
 )
-from virtoll.stats.values import Task
 
-PARAMETERS = '{"size": 64}'
-NDR, PDR = (
-    Task(
-        "throughput", MetricRecord("throughput", name, "frames/s", "higher", "figures", title=name, resource="r"), *own
-    )
-    for name, own in (("ndr", (PARAMETERS, "64 B")), ("pdr", (PARAMETERS, "64 B")))
-)
+NDR, PDR = (task("throughput", "figures", {"size": 64}, name=name, better="higher") for name in ("ndr", "pdr"))
 
 
 def bound(rate: float, trial_ns: int = 10) -> BoundFound:

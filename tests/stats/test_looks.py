@@ -44,7 +44,7 @@ def test_impossible_bounds_are_refused(least: int, most: int) -> None:
 
 def run(noise: float, blocks: int) -> Analysis:
     """A run whose manifest fixes the planned looks."""
-    data = run_data(Truth(REALISTIC, blocks=blocks, noise=noise, rounds=3))
+    data = run_data(Truth(REALISTIC, blocks=blocks, noise=noise, rounds=3, frame_sizes=(68,)))
     experiment = data.manifest.experiment | {"looks": [list(look) for look in PLANNED.plan]}
     return analyse(replace(data, manifest=replace(data.manifest, experiment=experiment)))
 
