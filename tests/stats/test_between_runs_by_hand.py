@@ -1,4 +1,4 @@
-"""Two runs compared, against sums by hand and scipy's tests: each number that is told of a comparison."""
+"""Two runs compared, against sums by hand and scipy's tests: each number of a comparison."""
 
 from __future__ import annotations
 

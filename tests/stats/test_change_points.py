@@ -65,7 +65,7 @@ def test_one_bad_night_is_no_change() -> None:
 
 
 def test_a_trend_has_neighbours_that_are_alike() -> None:
-    """What goes on for long is told as steps or not at all, and with the correlation that a reader is warned of."""
+    """A long trend shows as steps or not at all, and with the correlation of which a reader is warned."""
     (found,) = change_points([[0.01 * night for night in range(60)]])
     assert found.alike
     assert (found.correlation or 0) > 0.25

@@ -74,7 +74,7 @@ def test_a_pairs_name() -> None:
 
 
 def test_labels_that_both_runs_have() -> None:
-    """In the second's order, without controls, and by cost without baselines; what one has alone is told."""
+    """In the second's order, without controls, and by cost without baselines; labels of one run alone are listed."""
     one = {PI: NATIVE}
     first = run({"runc": one, "native": one, "netns": one, "crun": one, "again": one})
     second = run({"netns": one, "again": one, "native": one, "runc": one, "lxc": one})

@@ -1,4 +1,4 @@
-"""Pause frames by the drivers' own counters: counted where a driver has them, and never zero where it has none.
+"""Pause frames by the drivers' own counters: counted where a driver has them, unknown and not zero elsewhere.
 
 No NIC of the machines that this was written on counts pause frames: the counters' names are those of Linux's drivers.
 """

@@ -1,4 +1,4 @@
-"""Series of many runs by hand: which are made, in which families they are searched, and what is told of a change."""
+"""Series of many runs by hand: which are made, in which families they are searched, and the numbers of a change."""
 
 from __future__ import annotations
 

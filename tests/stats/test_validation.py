@@ -85,7 +85,7 @@ def test_what_is_no_junit_xml_is_one_sentence() -> None:
 
 
 def test_a_row_has_its_own_entrys_words_and_its_clocks_median_estimate() -> None:
-    """Estimates of 3, 9 and 5 ns; one clock has none, one trial no marks, and one is not believed."""
+    """Estimates of 3, 9 and 5 ns; one clock lacks one, one trial lacks marks, and one is invalid."""
     analysis = analyse(run_data(Truth({"native": {}, "netns": {}}, control=None)))
     first, second = analysis.data.manifest.platforms
     entries = (

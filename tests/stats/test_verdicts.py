@@ -192,7 +192,7 @@ FOUR_LOGS = [-0.10, -0.14, -0.09, -0.15]
 
 
 def test_alone_in_its_family_it_is_students_test_of_scipy() -> None:
-    """Interval and p by `scipy.stats.ttest_1samp`; two one-sided tests by the same, at the bound that is told."""
+    """Interval and p by `scipy.stats.ttest_1samp`; two one-sided tests by the same, at the bound of the verdict."""
     judged = judge(np.array([[FOUR_LOGS]]), Rules())
     expected = scipy.stats.ttest_1samp(FOUR_LOGS, 0.0)
     low, high = expected.confidence_interval(0.95)

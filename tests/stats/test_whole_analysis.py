@@ -176,7 +176,7 @@ def test_the_level_is_spent_by_looks_and_blocks_that_were_added() -> None:
     assert compared(looks, "netns").verdict is Verdict.SLOWER
     strict = analyse(asked(looks=[[3, 1e-9]]))
     assert compared(strict, "netns").verdict is Verdict.UNKNOWN
-    assert compared(strict, "native-again").verdict is Verdict.UNKNOWN, "alike is told at that level too"
+    assert compared(strict, "native-again").verdict is Verdict.UNKNOWN, "alike is tested at that level too"
     plan = replace(data().manifest.plan, trials=())
     bare = analyse(manifested(plan=plan))
     assert bare.extendable is False

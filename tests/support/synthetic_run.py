@@ -48,9 +48,9 @@ class Truth:
     `rounds`: of each block and workload; with more than one, the baseline has a second entry in each.
     `rates_mbit_per_second`: sweeps are over this list, of each source; empty: they rise until frames are lost.
     `sources`: how many of them send at once, each number a task of its own; they share what a platform forwards.
-    `egress`: by which links they leave it, each kind tasks of its own; none: as in runs of before there was a choice.
+    `egress`: by which links they leave it, each kind tasks of its own; none: as in runs before Virtoll had the choice.
     `threads`: of a workload STREAM, each number a task of its own with two rates; `elements`: as many sets of them.
-    `margin`: of the experiment; None: it is an older one's, which has none.
+    `margin`: of the experiment; None: an older experiment without a margin.
     `wired`: points tell hops, pace, delay and CPU time as an agent with counters does, and there are calibrations.
     """
 
