@@ -138,7 +138,7 @@ def spent(used: int) -> HostCpu:
 
 
 def test_cpu_time_is_the_processes_own_and_their_childrens() -> None:
-    """7 and 5 of two processes, with 100 + 10 of each one's children; user and system time where a process has no time of its own."""
+    """7 and 5 of two processes, and 100 + 10 of each one's children; else a process's user and system time."""
     first, last = reading(0, 0, 0), reading(9, 7, 5, user=900, system=90, children=10)
     assert used_ns(HostCpu(first, last)) == 7 + 5 + 2 * 110
     assert used_ns(HostCpu(first, reading(9, 0, None, user=30, system=4))) == 34
