@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tests.support.by_hand import task
+from tests.support.by_hand import boot_record, task
 from tests.support.facts import assert_facts
-from tests.support.synthetic_guests import boot_record
 
 from virtoll.runfolder.guest_records import Forwarding
 from virtoll.stats.bounds import (

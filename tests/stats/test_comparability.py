@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.by_hand import boot_record
 from tests.support.facts import assert_facts
-from tests.support.synthetic_guests import boot_record
 
 from virtoll.runfolder.records import BootRecord
 from virtoll.stats.comparability import (

@@ -6,11 +6,10 @@ from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
 import pytest
-from tests.support.by_hand import point, sink, source, trial
+from tests.support.by_hand import boot_record, point, sink, source, trial
 from tests.support.facts import assert_facts
 
 from virtoll.runfolder.guest_records import Forwarding
-from virtoll.runfolder.records import BootRecord
 from virtoll.runfolder.traffic_records import CalibrationRecord, Cpu, Point, ProcessorIdle
 from virtoll.stats.frame_cost import MODEL, FrameCost, frame_costs, slope
 
@@ -69,13 +68,6 @@ def test_a_slope_is_what_the_cpus_did_more_by_the_frames_that_were_more(
     assert slope(points, cpus) == (None if expected is None else pytest.approx(expected))
 
 
-def boot(name: str, forwarding: Forwarding | None) -> BootRecord:
-    none: dict[str, Any] = dict.fromkeys(
-        ("reason", "spawn_monotonic_ns", "ready_monotonic_ns", "facts", "requested", "attachment")
-    )
-    return BootRecord(name, "p", 0, 1, "ok", mismatches=(), evidence=(), forwarding=forwarding, **none)
-
-
 def calibrated(
     *points: Point, parameters: dict[str, Any] = SHAPE, status: Literal["ok", "failed"] = "ok"
 ) -> CalibrationRecord:
@@ -86,7 +78,9 @@ def cost_of(
     points: tuple[Point, ...], *calibrations: CalibrationRecord, forwarding: Forwarding | None = None
 ) -> FrameCost:
     own = trial(5, parameters=SHAPE, cpu_points=points, boot="b")
-    return frame_costs([own], [boot("a", Forwarding((7,), None, None)), boot("b", forwarding)], calibrations)[5]
+    where = {"a": Forwarding((7,), None, None), "b": forwarding}
+    boots = [boot_record(None, boot=name, forwarding=one) for name, one in where.items()]
+    return frame_costs([own], boots, calibrations)[5]
 
 
 GUESTS = Forwarding((0,), "threaded NAPI", None)

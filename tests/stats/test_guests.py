@@ -6,8 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from tests.support.by_hand import held, job, plain, process, reading, task, trial
-from tests.support.synthetic_guests import boot_record
+from tests.support.by_hand import boot_record, held, job, plain, process, reading, task, trial
 
 from virtoll.runfolder.guest_records import (
     AgentClock,

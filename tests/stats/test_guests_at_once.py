@@ -8,9 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.support.by_hand import SECOND, clock, held, process, reading, task, trial
+from tests.support.by_hand import SECOND, boot_record, clock, held, process, reading, task, trial
 from tests.support.facts import assert_facts
-from tests.support.synthetic_guests import boot_record
 
 from virtoll.runfolder.guest_records import HostCpu
 from virtoll.runfolder.records import Check, Clock, GuestRun, TrialRecord

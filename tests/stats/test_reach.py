@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.support.by_hand import boot_record
 from tests.support.facts import assert_facts, refused
-from tests.support.synthetic_guests import boot_record
 
 from virtoll.errors import RunFolderError
 from virtoll.runfolder.guest_records import AgentClock, HostProcess

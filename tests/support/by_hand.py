@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from virtoll.runfolder.guest_records import CpuReading, FootprintRecord, ProcessMemory, ProcessTime
-from virtoll.runfolder.records import Clock, GuestClock, Marks, MetricRecord, TrialRecord
+from virtoll.runfolder.records import BootRecord, Clock, GuestClock, Marks, MetricRecord, TrialRecord
 from virtoll.runfolder.traffic_records import Hop, HopRole, Point, Sink, SinkCounts, SourceCounts
 from virtoll.stats.values import Task, canonical
 
@@ -84,6 +84,26 @@ def job(number: int, duration_ns: int | None, *, platform: str = "p", **more: An
     """A trial of `job`, without parameters, that took so long; None: no clock."""
     told = {"workload": "job", "points": None, "clock": None if duration_ns is None else clock(duration_ns)} | more
     return trial(number, platform=platform, size=None, **told)
+
+
+def boot_record(facts: dict[str, Any] | None, **changed: Any) -> BootRecord:
+    """A guest that was started in two microseconds, with these facts and fields."""
+    base: dict[str, Any] = {
+        "boot": "p/0",
+        "platform": "p",
+        "block": 0,
+        "attempt": 1,
+        "status": "ok",
+        "reason": None,
+        "spawn_monotonic_ns": 1000,
+        "ready_monotonic_ns": 3000,
+        "facts": facts,
+        "requested": None,
+        "mismatches": (),
+        "attachment": None,
+        "evidence": (),
+    }
+    return BootRecord(**{**base, **changed})
 
 
 def reading(at_ns: int, *used: int | None, user: int = 0, system: int = 0, children: int = 0) -> CpuReading:
