@@ -18,25 +18,19 @@ SPREAD = [50 * MS, 200 * MS, 400 * MS, 1_000 * MS, 3_000 * MS]
 LATE_NS = 2 * MS
 
 
+def reading(number: int, outside_ns: int, guest_ns: int, label: str = "p", estimate_ns: int = 100) -> ClockReading:
+    own = {"outside_ns": outside_ns, "guest_ns": guest_ns, "error_estimate_ns": estimate_ns}
+    return ClockReading(number, 0, label, "superpi", "icmp", **own)
+
+
 def platform(durations: Sequence[int], fast: float = 0.0, late_ns: int = 0, noise_ns: int = 20_000) -> ClockError:
     """Trials whose guest's clock is ``fast``, and whose start marks were late: the outside clock then says less."""
     dice = random.Random(7)
-    readings = []
-    for number, true_ns in enumerate(durations):
-        outside = true_ns - late_ns + round(dice.gauss(0, noise_ns))
-        readings.append(
-            ClockReading(
-                trial=number,
-                block=0,
-                platform="guest",
-                workload="superpi",
-                method="icmp",
-                outside_ns=outside,
-                guest_ns=round(true_ns * (1 + fast)),
-                error_estimate_ns=60_000,
-            )
-        )
-    (found,) = clock_errors(readings, ["guest"])
+    readings = [
+        reading(number, ns - late_ns + round(dice.gauss(0, noise_ns)), round(ns * (1 + fast)), estimate_ns=60_000)
+        for number, ns in enumerate(durations)
+    ]
+    (found,) = clock_errors(readings, ["p"])
     return found
 
 
@@ -64,7 +58,7 @@ def test_a_few_late_marks_do_not_move_the_slope() -> None:
     for number in (0, 7, 13):
         one = readings[number]
         readings[number] = replace(one, outside_ns=one.outside_ns - 5 * MS)
-    (found,) = clock_errors(readings, ["guest"])
+    (found,) = clock_errors(readings, ["p"])
     assert found.slope is not None
     assert found.slope.low <= 0 <= found.slope.high
     assert abs(found.slope.rate) < 100e-6
@@ -86,11 +80,6 @@ def test_many_readings_are_thinned_and_tell_the_same() -> None:
     assert found.slope is not None
     assert found.slope.low <= 0.001 <= found.slope.high
     assert len(found.readings) == 2_500
-
-
-def reading(number: int, outside_ns: int, guest_ns: int, label: str = "p", estimate_ns: int = 100) -> ClockReading:
-    own = {"outside_ns": outside_ns, "guest_ns": guest_ns, "error_estimate_ns": estimate_ns}
-    return ClockReading(number, 0, label, "superpi", "icmp", **own)
 
 
 def test_a_clock_that_is_one_percent_fast_by_hand() -> None:

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 import scipy.stats
 from tests.support.facts import assert_facts
-from tests.support.synthetic_run import REALISTIC, Truth, run_data
+from tests.support.made_up_run import Made, made_up_run
+from tests.support.synthetic_run import Truth, run_data
 from tests.support.trials import WORLDS, Kind, simulate
 
 from virtoll.runfolder.records import MetricRecord
-from virtoll.stats.analysis import RunData, analyse
+from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.compare import Comparison, Verdict, compare, paired_shares
 from virtoll.stats.intervals import Interval
 from virtoll.stats.states import TwoStates
@@ -153,26 +154,22 @@ def test_the_control_vetoes_nothing_and_raises_an_alarm_when_it_differs() -> Non
     assert all(one.share is not None for one in quiet.control)
 
 
-def figures_added(data: RunData, names: tuple[str, ...]) -> RunData:
-    """The run with further metrics of masr, each the same thing as its duration."""
-    masr = next(one for one in data.manifest.metrics if one.workload == "masr")
-    added = [replace(masr, name=name, source="figures", title=name) for name in names]
-    trials = tuple(
-        replace(one, result={"figures": dict.fromkeys(names, float(one.clock.marks.end_ns - one.clock.marks.start_ns))})
-        if one.workload == "masr" and one.clock is not None and one.clock.marks is not None
-        else one
-        for one in data.trials
-    )
-    return replace(data, trials=trials, manifest=replace(data.manifest, metrics=(*data.manifest.metrics, *added)))
-
-
 def test_figures_of_the_same_trials_are_a_second_family() -> None:
-    """Nine more metrics of one workload change no verdict and no number of the primary ones."""
-    data = run_data(Truth(REALISTIC, rounds=3))
-    plain, more = analyse(data), analyse(figures_added(data, tuple(f"figure_{number}" for number in range(9))))
-    assert (more.family, more.second_family) == (plain.family, 9 * 4)
-    assert [one for one in more.comparisons if one.task.metric.primary] == list(plain.comparisons)
-    assert {one.verdict for one in more.comparisons if not one.task.metric.primary} >= {Verdict.SLOWER}
+    """Three figures of one workload change no verdict and no number of the primary metrics."""
+
+    def of(**figures: float) -> Analysis:
+        made = [
+            Made(label, "mariadb-oltp", {}, 1e9 * cost, {name: value * cost for name, value in figures.items()})
+            for label, cost in (("native", 1.0), ("netns", 1.5), ("runc", 1.0))
+        ]
+        return analyse(made_up_run({"native": {}, "netns": {}, "runc": {}}, made))
+
+    plain, more = of(), of(latency_average=1e6, latency_p95=2e6, latency_p99=3e6)
+    measured = [one for one in more.comparisons if one.share is not None]
+    assert (more.family, plain.second_family, more.second_family) == (plain.family, 0, 3 * 2)
+    assert [one for one in measured if one.task.metric.primary] == [one for one in plain.comparisons if one.share]
+    others = {(one.platform, one.verdict) for one in measured if not one.task.metric.primary}
+    assert others == {("netns", Verdict.SLOWER), ("runc", Verdict.ALIKE)}
 
 
 def test_in_two_states_nothing_below_a_factor_of_two_is_said() -> None:
