@@ -90,6 +90,7 @@ def test_what_the_stack_counts_is_set_against_the_losses_of_all_ways() -> None:
     snmp = {"Ip": {"InReceives": 200, "InDiscards": 25}}
     guest = {"before": {"snmp": {"Ip": {"InReceives": 0}}}, "after": {"snmp": snmp}}
     found = locate(replace(lossy, surroundings=Surroundings(host=None, guest=guest)))
+    assert len(found) == 2
     for loss in found:
         counted, uncounted = loss.counters
         assert_facts(counted, "guest's stack", "Ip InDiscards +25")

@@ -46,6 +46,18 @@ def test_platforms_that_are_not_told_apart_share_places() -> None:
     assert found == {"native": (1, 2), "runc": (1, 2), "netns": (3, 4), "uml": (3, 4), "qemu-tcg": (5, 5)}
 
 
+def given(ends: dict[str, tuple[float, float]], *bounds: str) -> list[Placed]:
+    """Places where these simultaneous intervals are all that is known; `bounds`: whose rates are lower bounds."""
+    analysis = computed({"native": 1.0, "runc": 1.5, "uml": 3.0})
+    (task,) = analysis.tasks
+    own = [
+        replace(one, share=math.sqrt(low * high), simultaneous=Interval(low, high, 0.95, "given"))
+        for one in analysis.comparisons
+        for low, high in [ends[one.platform]]
+    ]
+    return list(ranking(task, own, "native", {(label, task) for label in bounds}).placed)
+
+
 @pytest.mark.parametrize(
     ("ends", "expected"),
     [
@@ -57,14 +69,7 @@ def test_platforms_that_are_not_told_apart_share_places() -> None:
 def test_a_place_is_certain_as_far_as_intervals_do_not_meet(
     ends: dict[str, tuple[float, float]], expected: dict[str, tuple[int, int]]
 ) -> None:
-    analysis = computed({"native": 1.0, "runc": 1.5, "uml": 3.0})
-    given = [
-        replace(one, share=math.sqrt(low * high), simultaneous=Interval(low, high, 0.95, "given"))
-        for one in analysis.comparisons
-        for low, high in [ends[one.platform]]
-    ]
-    (task,) = analysis.tasks
-    assert {one.platform: (one.first, one.last) for one in ranking(task, given, "native").placed} == expected
+    assert {one.platform: (one.first, one.last) for one in given(ends)} == expected
 
 
 def test_a_rate_that_is_a_lower_bound_may_be_before_what_looks_faster() -> None:
@@ -75,18 +80,6 @@ def test_a_rate_that_is_a_lower_bound_may_be_before_what_looks_faster() -> None:
     ]
     found = places(analyse(made_up_run(PLATFORMS | {"netns": {}, "uml": {}}, measured)))
     assert found == {"netns": (1, 2), "native": (1, 2), "uml": (3, 3)}
-
-
-def given(ends: dict[str, tuple[float, float]], *bounds: str) -> list[Placed]:
-    """Places where these simultaneous intervals are all that is known; `bounds`: whose rates are lower bounds."""
-    analysis = computed({"native": 1.0, "runc": 1.5, "uml": 3.0})
-    (task,) = analysis.tasks
-    own = [
-        replace(one, share=math.sqrt(low * high), simultaneous=Interval(low, high, 0.95, "given"))
-        for one in analysis.comparisons
-        for low, high in [ends[one.platform]]
-    ]
-    return list(ranking(task, own, "native", {(label, task) for label in bounds}).placed)
 
 
 def test_a_baseline_that_is_a_lower_bound_may_be_before_what_looks_faster() -> None:
