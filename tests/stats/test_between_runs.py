@@ -6,6 +6,7 @@ The rates are the shortened form of benches/compare.py; seeds are fixed.
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from virtoll.stats.between_runs import Between, between_runs, common_pairs, why_
 from virtoll.stats.compare import DIFFERENT, Verdict
 
 
+@cache
 def synthetic(seed: int, cost: float = 1.0, host: float = 1.0) -> Analysis:
     """Five blocks; runc takes `cost` times as long in all it does, and the host, with all on it, `host` times."""
     resources = ("cpu", "memory", "packet path")
