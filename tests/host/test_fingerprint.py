@@ -124,7 +124,7 @@ def test_the_real_kernel_log_gives_a_new_message() -> None:
     except OSError:
         pytest.skip("/dev/kmsg may not be written here")
     with FitnessSampler() as sampler, log:
-        wanted, seen = f"virtoll: a test looks for this message, {os.urandom(8).hex()}", list[str]()
+        wanted, seen = f"virtoll: test {os.urandom(8).hex()}", list[str]()
         log.write(f"{wanted}\n")
         log.flush()
         while new := sampler.sample(None).kernel_messages:
