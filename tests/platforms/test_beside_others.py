@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.support import experiments, machine
 from tests.support.commands import virtoll
+from tests.support.facts import assert_facts
 from tests.support.guests import HELD_UP
 from tests.support.playground import kill_all, playground
 
@@ -124,7 +125,7 @@ def test_a_guest_beside_that_is_killed_costs_that_trial_and_is_named() -> None:
         trials = RunFolder.open(path).latest_trials()
         (failed,) = [one for one in trials if not right_or_too_short(one)]
         assert (failed.status, failed.condition and failed.condition.load) == ("failed", "light")
-        assert (failed.reason or "").startswith("the guest beside it (light load, same CPUs) failed: beside-netns/0/2")
+        assert_facts(failed.reason or "", "light load, same CPUs", "beside-netns/0/2")
         assert failed.evidence
         assert len(trials) == 5
         assert {one.boot for one in trials} == {"netns/0"}, "the measured guest was started anew"

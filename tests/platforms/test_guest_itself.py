@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support import accounting, guests
+from tests.support.facts import Fact, assert_facts
 from tests.support.guests import Connected
 
 from virtoll.campaign.guest_check import compare
@@ -94,14 +96,15 @@ def test_it_is_what_was_asked_for_and_nothing_else(live: Connected) -> None:
     facts, host = guests.facts(live), view_of_host(live.guest.host_processes())
     assert [one for one in compare(live.wanted, facts, host) if one.fatal] == []
     assert host.limits.cpu_quota == 0.5
-    for changed, words in (
-        ({"vcpus": 2}, "CPUs: asked 2, usable inside 1"),
-        ({"memory_bytes": 2 * live.wanted.memory_bytes}, f"memory: asked {2 * live.wanted.memory_bytes >> 20} MiB"),
-        ({"memory_bytes": live.wanted.memory_bytes // 2}, f"memory: asked {live.wanted.memory_bytes >> 21} MiB"),
-        ({"cpu_quota": 0.2}, "CPU quota: asked 0.2, found 0.5"),
-    ):
-        found = [one for one in compare(dataclasses.replace(live.wanted, **changed), facts, host) if one.fatal]
-        assert [one.text[: len(words)] for one in found] == [words]
+    changes: list[tuple[dict[str, Any], tuple[Fact, ...]]] = [
+        ({"vcpus": 2}, ("CPUs", 2, 1)),
+        ({"memory_bytes": 2 * live.wanted.memory_bytes}, ("memory", f"{2 * live.wanted.memory_bytes >> 20} MiB")),
+        ({"memory_bytes": live.wanted.memory_bytes // 2}, ("memory", f"{live.wanted.memory_bytes >> 21} MiB")),
+        ({"cpu_quota": 0.2}, ("CPU quota", 0.2, 0.5)),
+    ]
+    for changed, expected in changes:
+        (difference,) = [one for one in compare(replace(live.wanted, **changed), facts, host) if one.fatal]
+        assert_facts(difference.text, *expected)
 
 
 def test_its_files_and_its_kernels_tick_are_measured_inside(live: Connected) -> None:

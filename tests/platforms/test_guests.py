@@ -7,6 +7,7 @@ import dataclasses
 import hashlib
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -20,6 +21,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 from tests.support import accounting, guests, machine
+from tests.support.facts import assert_facts, refused
 from tests.support.guests import ATTACHED, JOBS, KINDS, SECOND_NS, Connected, known_kinds
 
 from virtoll.agent.operations.programs import EndRequest, ExecRequest, SpawnRequest
@@ -187,9 +189,7 @@ def test_a_point_in_which_a_guest_gets_no_cpu_is_no_result(live: Connected) -> N
     live.guest.resume()
     offered = point.traffic.sources[0].offered_frames
     assert offered > 0
-    said = unbalanced([point])
-    assert said is not None
-    assert said.startswith(f"none of {offered} frames arrived within 5 s: the guest did not get to run")
+    assert_facts(unbalanced([point]) or "", offered, "5 s")
     for link in live.bench.network.traffic:
         await_path(live.held.peer, link)
 
@@ -262,9 +262,10 @@ def test_ipv6_and_vlans_are_forwarded_without_loss_or_a_stray_frame(
     judgement, of any size."""
     vlans = _host_has_vlans() if live.kind.vlans is None else live.kind.vlans
     if (wanted.vlan and not vlans) or (wanted.ip_version == 6 and not live.kind.ipv6):
-        with pytest.raises(AgentError, match=r"its kernel (has|takes) no .*(vlan 0|ip_version 4)") as refused:
+        with pytest.raises(AgentError) as raised:
             Forward(wanted).measure(live.bench)
-        assert refused.value.kind == "unsupported"
+        assert raised.value.kind == "unsupported"
+        assert re.search(r"\b(vlan 0|ip_version 4)\b", str(raised.value))
         assert live.held.agent.ask(ClocksRequest()).monotonic_ns
         return
     names = live.bench.hops.guest_names
@@ -405,9 +406,10 @@ def test_without_a_shell_none_is_started(run_session: RunSession, monkeypatch: p
     monkeypatch.setattr(run_session.site, "image", prepare_image("tiny", kernel=True, offline=True))
     live = guests.start("netns", run_session)
     own = WORKLOADS["kernel-operations"]
-    with pytest.raises(AgentError, match="/bin/sh, which is not in this guest: it is in the image full") as refused:
+    with pytest.raises(AgentError) as raised:
         own.with_parameters({"operation": "fork-sh"}).measure(live.bench)
-    assert refused.value.kind == "unsupported"
+    assert raised.value.kind == "unsupported"
+    assert_facts(str(raised.value), "/bin/sh", "image full")
     live.guest.stop()
 
 
@@ -494,8 +496,7 @@ def test_killed_it_is_noticed_at_once_and_another_starts_in_its_place(
     os.kill(victim.pid, signal.SIGKILL)
     # User-mode Linux dies with its parent, which is killed here and may have to wait for a CPU before it ends.
     wait_until(lambda: not victim.alive, guests.HANG_SECONDS, "the end of what was killed")
-    with pytest.raises(GuestDied, match="ended while it was needed"):
-        limited.guest.agent.ask(ClocksRequest(), guests.HANG_SECONDS)
+    guests.assert_found_dead(limited)
     with contextlib.suppress(GuestError):
         limited.guest.resume()
     assert "console.txt" in limited.guest.evidence()
@@ -519,7 +520,7 @@ def test_memory_over_the_limit_is_not_had_and_that_is_said(run_session: RunSessi
     with pytest.raises(GuestError) as raised:
         live.bench.timekeeper.time_job("masr", parameters, guests.HANG_SECONDS)
     assert str(raised.value)
-    assert "did not answer" not in str(raised.value)
+    assert f"{guests.HANG_SECONDS:g} s" not in str(raised.value)
     live.guest.stop()
     _assert_gone(live, family)
 
@@ -531,7 +532,7 @@ def test_a_machine_whose_monitor_is_gone_is_cleared_away_all_the_same(run_sessio
     assert isinstance(doomed.guest, QemuGuest)
     assert doomed.guest.monitor is not None
     doomed.guest.monitor.connection.shutdown(socket.SHUT_RDWR)
-    with pytest.raises(GuestDied, match="its monitor did not take 'stop'"):
+    with refused("'stop'", error=GuestDied):
         doomed.guest.park()
     doomed.guest.stop()
     _assert_gone(doomed, family)

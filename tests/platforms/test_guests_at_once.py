@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -175,7 +176,7 @@ def test_a_guest_that_is_killed_costs_that_trial_and_is_named() -> None:
         folder = RunFolder.open(path)
         failed = [one for one in folder.latest_trials() if one.status == "failed"]
         assert len(failed) == 1
-        assert " of 3 failed: of-3-00" in (failed[0].reason or "")
+        assert re.search(r"\bof-3-00[1-3]", failed[0].reason or "")
         assert failed[0].evidence
         others = [one for one in folder.latest_trials() if one.trial > failed[0].trial]
         assert others

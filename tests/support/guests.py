@@ -13,11 +13,12 @@ from typing import Any, Literal, get_args
 
 import pytest
 from tests.support import accounting, machine
+from tests.support.facts import refused
 from tests.support.timeline import LAB_NUMBER_VARIABLE
 
 from virtoll.agent.client import TrafficAgents
 from virtoll.agent.links import network_request, peer_request
-from virtoll.agent.operations.session import FactsReply, FactsRequest
+from virtoll.agent.operations.session import ClocksRequest, FactsReply, FactsRequest
 from virtoll.agent.operations.traffic import Traffic
 from virtoll.agent.path_counters import HopReader
 from virtoll.agent.timekeeper import TimedJob, Timekeeper, await_path
@@ -25,6 +26,7 @@ from virtoll.campaign.data_directory import DataKeeper, find_data_volume
 from virtoll.campaign.pinning import Pinning, choose_pinning
 from virtoll.campaign.progress import SilentProgress
 from virtoll.campaign.session import RunSession, open_run_session
+from virtoll.errors import GuestDied
 from virtoll.experiment.model import Parameters, PlatformChoice
 from virtoll.experiment.topology import HostAddress
 from virtoll.lab import residue
@@ -400,6 +402,12 @@ def timed_idle(keeper: Timekeeper) -> tuple[int, TimedJob]:
         if found.problem is None or HELD_UP not in found.problem:
             break
     return wanted_ns, found
+
+
+def assert_found_dead(live: Connected) -> None:
+    """The next request ends with the guest's death, which is noticed long before the request's deadline."""
+    with refused(error=GuestDied, without=(f"{HANG_SECONDS:g} s",)):
+        live.held.agent.ask(ClocksRequest(), HANG_SECONDS)
 
 
 def few_frames(**shape: Any) -> ForwardParameters:
