@@ -8,13 +8,13 @@ numbers and names (``test_command_mocks``), hosts that SSH does not reach (``tes
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from tests.support import guests
+from tests.support import guests, machine
 from tests.support.facts import refused
 
 from virtoll.campaign.session import RunSession
@@ -35,12 +35,6 @@ pytestmark = [pytest.mark.lab, pytest.mark.root]
 TOO_MUCH = 2**46  # bytes: more than any host of these days has, and less than a machine's address may be
 THEIRS = """<domain type="qemu"><name>{name}</name><description>a pet</description><memory>65536</memory>
 <os><type>hvm</type></os></domain>"""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def record(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with guests.lab_record(tmp_path_factory.mktemp("record")) as folder:
-        yield folder
 
 
 @dataclass
@@ -137,13 +131,8 @@ def test_a_refused_start_leaves_what_others_have(
 ) -> None:
     with ExitStack() as undo:
         case = prepare(run_session.site, undo, tmp_path)
-        before = case.seen(), links(), guests.promised(record)
+        before = case.seen(), machine.interfaces(), guests.promised(record)
         name = name_of(case.site, case.request)
         with refused(*(one.format(name=name) for one in facts), error=GuestError):
             case.platform.start(case.request, case.site)
-        assert (case.seen(), links(), guests.promised(record)) == before
-
-
-def links() -> list[str]:
-    """The lab's own interfaces."""
-    return sorted(path.name for path in Path("/sys/class/net").iterdir())
+        assert (case.seen(), machine.interfaces(), guests.promised(record)) == before

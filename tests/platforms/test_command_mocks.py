@@ -146,10 +146,6 @@ def products(site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ite
         yield made
 
 
-def interfaces() -> set[str]:
-    return {line.partition(":")[0].strip() for line in Path("/proc/net/dev").read_text().splitlines()[2:]}
-
-
 @pytest.fixture(scope="module")
 def full() -> GuestImage:
     """The image with the tools, where it is built."""
@@ -346,7 +342,7 @@ def test_the_whole_path_runs_by_the_documented_commands(run_session: RunSession,
     live.held.stop()
     assert products.containers() == []
     assert guests.promised(products.record) == []
-    assert not interfaces() & {link.port_interface for link in live.bench.network.links}
+    assert not machine.interfaces() & {link.port_interface for link in live.bench.network.links}
     assert products.left() == []
 
 
@@ -392,7 +388,7 @@ def test_a_refused_start_has_its_reason_and_leaves_nothing(
     with refused(*facts, error=GuestError):
         guests.driver("openvz-mock").start(wanted, site)
     assert products.containers() == []
-    assert not interfaces() & {link.port_interface for link in wanted.network.links}
+    assert not machine.interfaces() & {link.port_interface for link in wanted.network.links}
 
 
 def test_a_number_or_name_of_another_is_not_touched(products: Products, site: Site) -> None:

@@ -99,7 +99,7 @@ def test_the_whole_path_runs_by_the_document(run_session: RunSession, mock: dict
     assert requests(live) == EXCHANGE[product]
     live.guest.stop()
     _await_end(family)
-    assert not _interfaces() & {link.port_interface for link in live.bench.network.links}
+    assert not machine.interfaces() & {link.port_interface for link in live.bench.network.links}
 
 
 def test_a_monitor_that_is_killed_is_noticed(run_session: RunSession, mock: dict[str, str]) -> None:
@@ -127,7 +127,7 @@ def test_a_refused_boot_is_one_sentence(
     assert "\n" not in str(raised.value)
     assert_facts(str(raised.value), 400, "Error creating KVM object")
     assert "monitor.txt" in raised.value.evidence
-    assert not _interfaces() & {link.port_interface for link in wanted.network.links}
+    assert not machine.interfaces() & {link.port_interface for link in wanted.network.links}
     found = guests.driver(mock[product]).probe(site)
     assert not found.available
     assert found.reason is not None
@@ -151,10 +151,6 @@ def test_without_binary_or_kvm_it_says_what_is_missing(
 def _await_end(family: machine.Family) -> None:
     gone = "the end of its processes"
     wait_until(lambda: not any(process.alive for process in family.processes), guests.HANG_SECONDS, gone)
-
-
-def _interfaces() -> set[str]:
-    return {line.partition(":")[0].strip() for line in Path("/proc/net/dev").read_text().splitlines()[2:]}
 
 
 def _title(product: str) -> str:

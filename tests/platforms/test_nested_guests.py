@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.platforms import test_guests as contract
+from tests.support import guest_contract as contract
 from tests.support import guests
 from tests.support.guests import NESTED, NESTED_IN_CI, SECOND_NS, Connected
 
@@ -31,9 +31,7 @@ LAB_SECONDS_PER_TEST = 40.0  # emulated hosts boot, and guests on them
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
 XEN_IN_SHORT = (
-    "test_it_is_ready_and_says_what_it_is",
-    "test_a_low_rate_is_forwarded_without_loss_and_the_books_balance",
-    "test_a_job_is_timed_from_outside",
+    "test_each_guest_keeps_the_contract",
     "test_the_jobs_give_right_answers",
     "test_commands_at_one_time_on_its_host_all_end_well",
     "test_beside_programs_of_its_host_it_computes_right",
@@ -71,33 +69,19 @@ def live(request: pytest.FixtureRequest, run_session: RunSession) -> Iterator[Co
         started.held.stop()
 
 
-def test_it_is_ready_and_says_what_it_is(live: Connected) -> None:
-    contract.test_it_is_ready_and_says_what_it_is(live)
+@contract.checks(contract.EVERYWHERE)
+def test_each_guest_keeps_the_contract(live: Connected, check: contract.Check) -> None:
+    check(live)
 
 
-def test_data_goes_in_and_comes_back_byte_for_byte(live: Connected) -> None:
-    contract.test_data_goes_in_and_comes_back_byte_for_byte(live)
-
-
-def test_a_low_rate_is_forwarded_without_loss_and_the_books_balance(live: Connected) -> None:
-    contract.test_a_low_rate_is_forwarded_without_loss_and_the_books_balance(live)
-
-
-def test_it_forwards_in_both_directions_at_once(live: Connected) -> None:
-    contract.test_it_forwards_in_both_directions_at_once(live)
-
-
-def test_a_job_is_timed_from_outside(live: Connected) -> None:
-    contract.test_a_job_is_timed_from_outside(live)
-
-
-def test_a_job_is_timed_over_the_channel(live: Connected) -> None:
-    contract.test_a_job_is_timed_over_the_channel(live)
+@contract.checks(contract.ONCE_A_KIND)
+def test_each_kind_of_guest_keeps_the_contract(live: Connected, check: contract.Check) -> None:
+    check(live)
 
 
 @pytest.mark.parametrize("name", ["superpi", "masr", "forkwait"])
 def test_the_jobs_give_right_answers(live: Connected, name: str) -> None:
-    contract.test_the_jobs_give_right_answers(live, name)
+    contract.computes_right_answers(live, name)
 
 
 def test_commands_at_one_time_on_its_host_all_end_well(live: Connected) -> None:

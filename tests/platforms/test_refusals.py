@@ -26,10 +26,6 @@ INSIDE_LAB = True
 pytestmark = [pytest.mark.lab]
 
 
-def links() -> set[str]:
-    return {line.partition(":")[0].strip() for line in Path("/proc/net/dev").read_text().splitlines()[2:]}
-
-
 @pytest.mark.parametrize("kind", [name for name, kind in PLATFORMS.items() if kind.remedy or kind.install])
 def test_a_missing_program_is_named_with_its_remedy(
     site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str
@@ -116,21 +112,21 @@ def test_what_the_host_lacks_is_named_before_a_boot(
 
 
 def test_a_second_cpu_is_refused_by_a_kernel_that_has_one(site: Site) -> None:
-    before = links()
+    before = machine.interfaces()
     with refused("vcpus: 1", 2, error=GuestError):
         guests.driver("uml-raw").start(dataclasses.replace(guests.request("uml-raw"), vcpus=2), site)
-    assert links() == before
+    assert machine.interfaces() == before
 
 
 def test_an_engine_that_takes_no_container_is_quoted(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """A start that the engine refuses: its own words are in the sentence, and nothing stays."""
-    before = links()
+    before = machine.interfaces()
     monkeypatch.setattr(podman, "AGENT", ("/no-such-program",))
     with pytest.raises(GuestStartError) as raised:
         guests.driver("podman").start(guests.request("podman"), site)
     assert_facts(str(raised.value), "no-such-program")
     assert b"no-such-program" in raised.value.evidence["console.txt"]
-    assert links() == before
+    assert machine.interfaces() == before
 
 
 def test_the_image_is_as_it_was_after_an_engine_had_it(site: Site) -> None:
@@ -227,29 +223,29 @@ def test_without_its_folder_of_devices_a_broken_root_is_evidence(
     run_session: RunSession, site: Site, tmp_path: Path
 ) -> None:
     del run_session
-    before = links()
+    before = machine.interfaces()
     broken = dataclasses.replace(site, image=dataclasses.replace(site.image, root=tmp_path))
     with pytest.raises(GuestStartError) as raised:
         guests.driver("netns").start(guests.request("netns"), broken)
     assert b"virtoll-agent: enter: mount on" in raised.value.evidence["console.txt"]
-    assert links() == before
+    assert machine.interfaces() == before
 
 
 @pytest.mark.parametrize("kind", ["runsc-systrap", "nspawn", "lxc"])
 def test_a_container_without_its_program_names_it_and_leaves_nothing(site: Site, tmp_path: Path, kind: str) -> None:
-    before = links()
+    before = machine.interfaces()
     for name in ("dev", "proc", "run", "sys", "tmp", "usr"):
         (tmp_path / name).mkdir()
     empty = dataclasses.replace(site, image=dataclasses.replace(site.image, root=tmp_path))
     with pytest.raises(GuestStartError) as raised:
         guests.driver(kind).start(guests.request(kind), empty)
     assert b"/init" in raised.value.evidence["console.txt"]
-    assert links() == before
+    assert machine.interfaces() == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["dev", "proc", "run", "sys", "tmp", "usr"]
 
 
 def test_a_machine_without_a_kernel_says_what_qemu_said(site: Site, tmp_path: Path) -> None:
-    before = links()
+    before = machine.interfaces()
     kernel = tmp_path / "vmlinuz"
     kernel.write_bytes(b"not a kernel")
     broken = dataclasses.replace(site.image.kernel, vmlinux=None, vmlinuz=kernel)
@@ -258,12 +254,12 @@ def test_a_machine_without_a_kernel_says_what_qemu_said(site: Site, tmp_path: Pa
         guests.driver("qemu-tcg").start(guests.request("qemu-tcg"), dataclasses.replace(site, image=image))
     reported = raised.value.evidence["qemu.txt"].decode().splitlines()
     assert reported[-1].rpartition(": ")[2] in str(raised.value)
-    assert links() == before
+    assert machine.interfaces() == before
 
 
 def test_a_machine_that_ends_before_it_is_ready_keeps_its_console(site: Site, tmp_path: Path) -> None:
     """A kernel without an initramfs: it boots, panics and says so on the console."""
-    before = links()
+    before = machine.interfaces()
     empty = tmp_path / "initramfs"
     empty.write_bytes(b"")
     image = dataclasses.replace(site.image, machine=dataclasses.replace(site.image.for_machines, initramfs=empty))
@@ -271,7 +267,7 @@ def test_a_machine_that_ends_before_it_is_ready_keeps_its_console(site: Site, tm
         guests.driver("qemu-tcg").start(guests.request("qemu-tcg"), dataclasses.replace(site, image=image))
     assert b"Kernel panic" in raised.value.evidence["console.txt"]
     assert_facts(str(raised.value), "Kernel panic")
-    assert links() == before
+    assert machine.interfaces() == before
 
 
 @pytest.fixture
@@ -296,12 +292,12 @@ def silent(site: Site, tmp_path: Path) -> Site:
 
 @pytest.mark.parametrize("kind", ["netns", "crun", "runsc-systrap", "nspawn", "lxc", "qemu-tcg"])
 def test_a_guest_that_is_not_ready_in_time_is_named(silent: Site, kind: str) -> None:
-    before, wanted = links(), guests.request(kind, 0.001)
+    before, wanted = machine.interfaces(), guests.request(kind, 0.001)
     with pytest.raises(GuestStartError) as raised:
         guests.driver(kind).start(wanted, silent)
     assert_facts(str(raised.value), wanted.name, "0.001 s")
     assert "console.txt" in raised.value.evidence
-    assert links() == before
+    assert machine.interfaces() == before
 
 
 WITHOUT_PID_FILE = """#!/bin/sh
@@ -318,7 +314,7 @@ exec runc "$@"
 def test_a_container_whose_runtime_does_not_tell_its_first_process_is_ended(
     site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    before = links(), processes()
+    before = machine.interfaces(), processes()
     runtime = tmp_path / "forgetful"
     runtime.write_text(WITHOUT_PID_FILE)
     runtime.chmod(0o755)
@@ -327,7 +323,7 @@ def test_a_container_whose_runtime_does_not_tell_its_first_process_is_ended(
     monkeypatch.setattr(oci, "_PID_SECONDS", 0.1)  # the file never comes: nobody need wait for it
     with refused("forgetful", "0.1 s", error=GuestError):
         guests.driver("forgetful").start(guests.request("forgetful"), site)
-    assert (links(), processes()) == before
+    assert (machine.interfaces(), processes()) == before
     assert list((site.host.scratch / "forgetful").iterdir()) == [], "the runtime knows of no container"
 
 

@@ -21,11 +21,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pyVmomi import vim
 from tests.support.machine import END_SECONDS
 
 from virtoll.image.third_party import find_vcsim
 from virtoll.platforms.esxi.parameters import EsxiParameters
 from virtoll.platforms.esxi.session import Session, open_session, surviving
+from virtoll.platforms.esxi.switches import network_of
 from virtoll.platforms.qemu.monitor import Monitor
 
 USER, PASSWORD, PASSWORD_VARIABLE = "root", "a secret of the test", "VIRTOLL_TEST_ESXI_PASSWORD"
@@ -305,6 +307,35 @@ def esxi_host(folder: Path, *arguments: str) -> Iterator[EsxiHost]:
 def session_of(host: EsxiHost) -> contextlib.AbstractContextManager[Session]:
     """A session with the host, as the driver has them."""
     return open_session(EsxiParameters.model_validate(host.parameters()))
+
+
+def machine_named(session: Session, name: str) -> Any:
+    """A virtual machine that is there."""
+    found = session.machine(name)
+    assert found is not None, name
+    return found
+
+
+def bare_machine(session: Session, name: str, note: str, networks: tuple[str, ...] = ()) -> Any:
+    """A virtual machine that is never switched on."""
+    cards = []
+    for at, one in enumerate(networks):
+        network = network_of(session, one)
+        backing = vim.vm.device.VirtualEthernetCard.NetworkBackingInfo(deviceName=network.name, network=network)
+        card = vim.vm.device.VirtualE1000(
+            key=-at - 1, backing=backing, addressType="manual", macAddress=f"02:00:00:00:00:0{at}"
+        )
+        cards.append(vim.vm.device.VirtualDeviceSpec(operation="add", device=card))
+    spec = vim.vm.ConfigSpec(
+        name=name,
+        annotation=note,
+        guestId="otherLinux64Guest",
+        memoryMB=4,
+        numCPUs=1,
+        files=vim.vm.FileInfo(vmPathName=f"[{DATASTORE}] {name}/{name}.vmx"),
+        deviceChange=cards,
+    )
+    return session.finish(session.centre.vmFolder.CreateVM_Task(config=spec, pool=session.pool))
 
 
 def inventory(host: EsxiHost) -> dict[str, Any]:
