@@ -17,9 +17,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from tests.support import container_mocks, guests, machine
+from tests.support import container_mocks, guests, machine, mocked_containers, openvz_mock
 from tests.support.facts import Command, assert_facts, refused
-from tests.support.guests import Connected, Kind
+from tests.support.guest_kinds import ADDED, Kind
+from tests.support.guests import Connected
 
 from virtoll.agent.operations.programs import ExecRequest
 from virtoll.agent.operations.session import ClocksRequest
@@ -68,7 +69,7 @@ class Products:
         folders = ("template/cache", "private", "root")
         places = (*(self.area / one for one in folders), self.vservers, self.state / "conf", self.state / "etc")
         found = [str(path) for one in places if one.is_dir() for path in one.iterdir()]
-        return [*self.containers(), *found, *(one for one in container_mocks.mount_points() if str(self.area) in one)]
+        return [*self.containers(), *found, *(one for one in openvz_mock.mount_points() if str(self.area) in one)]
 
     def clear_up(self) -> None:
         """What the janitor does."""
@@ -141,7 +142,7 @@ def products(site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ite
         "prlctl-mock": Kind("openvz", {**vz, "tool": "prlctl", "ostemplate": "debian-12"}),
         "vserver-mock": Kind("vserver", settings),
     }.items():
-        monkeypatch.setitem(guests.ADDED, name, kind)
+        monkeypatch.setitem(ADDED, name, kind)
     with guests.lab_record(made.record):
         yield made
 
@@ -362,7 +363,7 @@ def test_a_guest_that_dies_is_noticed_and_cleared_away(run_session: RunSession, 
     """OpenVZ's root is still mounted then, and ``stop`` does nothing."""
     live = guests.start(kind, run_session, data_bytes=ROOM_BYTES)
     (first,) = products.firsts()
-    container_mocks.end({"pid": first})
+    mocked_containers.end({"pid": first})
     guests.assert_found_dead(live)
     assert isinstance(live.held, EnteredMachine)
     assert set(live.held.evidence()) == {"console.txt", "exec.txt"}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.support import guest_contract as contract
-from tests.support import guests
+from tests.support import guest_kinds, guests
 from tests.support.facts import assert_facts, refused
 from tests.support.guests import Connected
 
@@ -28,7 +28,7 @@ KINDS = ["netns", "uml-raw"]
 EXTENDED = [
     *(
         name
-        for name, kind in guests.KINDS.items()
+        for name, kind in guest_kinds.KINDS.items()
         if PLATFORMS[kind.platform].data_by is not None and not (kind.variant or kind.extended) and name not in KINDS
     ),
     "qemu-tcg-disk",

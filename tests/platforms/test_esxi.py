@@ -24,7 +24,8 @@ from tests.support.esxi import (
     machine_named,
     session_of,
 )
-from tests.support.guests import ADDED, SECOND_NS, Connected, Kind
+from tests.support.guest_kinds import ADDED, machine
+from tests.support.guests import SECOND_NS, Connected
 from tests.support.tools_image import WORD, small_tools_image
 
 from virtoll.agent.operations.programs import ExecRequest
@@ -61,14 +62,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EsxiHost]:
     with esxi_host(tmp_path_factory.mktemp("esxi")) as started:
         for name, parameters in VARIANTS.items():
-            ADDED[f"esxi-{name}"] = Kind(
-                "esxi",
-                started.parameters(**parameters),
-                kernel="image",
-                vlans=True,
-                slow=True,
-                variant=name != "vmxnet3",
-                ready_seconds=BOOT_SECONDS,
+            variant = name != "vmxnet3"
+            ADDED[f"esxi-{name}"] = machine(
+                "esxi", started.parameters(**parameters), variant=variant, ready_seconds=BOOT_SECONDS
             )
         yield started
 

@@ -22,7 +22,8 @@ from pydantic import TypeAdapter
 from tests.support import accounting, guests, machine
 from tests.support import guest_contract as contract
 from tests.support.facts import assert_facts, refused
-from tests.support.guests import ATTACHED, JOBS, KINDS, SECOND_NS, Connected, known_kinds
+from tests.support.guest_kinds import ATTACHED, KINDS, known_kinds
+from tests.support.guests import JOBS, SECOND_NS, Connected
 
 from virtoll.agent.operations.programs import EndRequest, SpawnRequest
 from virtoll.agent.operations.session import ClocksRequest, FactsRequest

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.support import guests
-from tests.support.guests import NESTED
+from tests.support.guest_kinds import NESTED
 
 from virtoll import nested
 from virtoll.campaign.session import RunSession

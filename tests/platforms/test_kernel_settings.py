@@ -8,7 +8,8 @@ import pytest
 from pydantic import ValidationError
 from tests.support import guests
 from tests.support.facts import assert_facts
-from tests.support.guests import Connected, Kind
+from tests.support.guest_kinds import ADDED, Kind
+from tests.support.guests import Connected
 
 from virtoll.agent.operations.programs import ExecRequest
 from virtoll.campaign.session import RunSession
@@ -32,12 +33,12 @@ SET: dict[str, Kind] = {
 def live(run_session: RunSession, request: pytest.FixtureRequest) -> Iterator[Connected]:
     """A guest with what can be set there; where that is an I/O scheduler, with a disk for its data."""
     name = str(request.param)
-    guests.ADDED[name] = SET[name]
+    ADDED[name] = SET[name]
     data_bytes = 16 * 2**20 if "io_scheduler" in SET[name].parameters else 0
     started = guests.start(name, run_session, data_bytes=data_bytes)
     yield started
     started.guest.stop()
-    del guests.ADDED[name]
+    del ADDED[name]
 
 
 def said(live: Connected, path: str) -> str:

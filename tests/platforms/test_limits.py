@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from tests.support import accounting, guests
 from tests.support.facts import assert_facts, refused
-from tests.support.guests import Connected, Kind
+from tests.support.guest_kinds import ADDED, Kind
+from tests.support.guests import Connected
 
 from virtoll.agent.operations.programs import SpawnRequest
 from virtoll.campaign import probe_cache
@@ -70,10 +71,10 @@ LIMITED: dict[str, Kind] = {
 
 @pytest.fixture(autouse=True, scope="module")
 def known() -> Iterator[None]:
-    guests.ADDED.update(LIMITED)
+    ADDED.update(LIMITED)
     yield
     for name in LIMITED:
-        del guests.ADDED[name]
+        del ADDED[name]
 
 
 @pytest.fixture(params=list(LIMITED))
@@ -140,7 +141,7 @@ def test_the_kernel_holds_what_was_asked_and_a_busy_loop_is_held_back(live: Conn
 
 def test_the_host_itself_is_held_with_its_page_cache(run_session: RunSession) -> None:
     """A program that holds 1 MiB meets the limit by the pages of the file that it writes, by the kernel's own count."""
-    guests.ADDED["native-small"] = Kind("native", {"memory_max": "64MiB"}, grouped=True)
+    ADDED["native-small"] = Kind("native", {"memory_max": "64MiB"}, grouped=True)
     try:
         live = guests.start("native-small", run_session, data_bytes=256 * 2**20)
         try:
@@ -158,7 +159,7 @@ def test_the_host_itself_is_held_with_its_page_cache(run_session: RunSession) ->
         finally:
             live.guest.stop()
     finally:
-        del guests.ADDED["native-small"]
+        del ADDED["native-small"]
 
 
 def test_the_host_without_a_limit_is_in_no_group(run_session: RunSession) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from tests.support import guests
-from tests.support.guests import Connected, Kind
+from tests.support.guest_kinds import KINDS, Kind, machine
+from tests.support.guests import Connected
 
 from virtoll.agent.operations.programs import ExecRequest
 from virtoll.campaign.session import RunSession
@@ -38,7 +39,7 @@ def test_the_disk_is_where_it_was_asked_for_and_the_image_stays_as_it_was(
     run_session: RunSession, monkeypatch: pytest.MonkeyPatch, root: str, place: str
 ) -> None:
     parameters: dict[str, Any] = {"disk": "virtio-blk", "root": root, "cache": "directsync"}
-    monkeypatch.setitem(guests.KINDS, "with-disk", Kind("qemu-tcg", parameters))
+    monkeypatch.setitem(KINDS, "with-disk", Kind("qemu-tcg", parameters))
     live = guests.start("with-disk", run_session)
     mounts = [line.split() for line in said(live, "cat /proc/mounts").splitlines()]
     assert ["/dev/vda", place, "ext4"] in [words[:3] for words in mounts]
@@ -55,7 +56,7 @@ def test_the_disk_is_where_it_was_asked_for_and_the_image_stays_as_it_was(
 def test_a_machine_has_the_cpus_and_queues_that_were_asked_for(
     run_session: RunSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(guests.KINDS, "with-queues", Kind("qemu-tcg", {"queues": 2}, kernel="image", slow=True))
+    monkeypatch.setitem(KINDS, "with-queues", machine("qemu-tcg", {"queues": 2}))
     wanted = dataclasses.replace(guests.request("with-queues"), vcpus=2, cpus=(), network=plan_links(150))
     live = guests.start("with-queues", run_session, wanted)
     assert guests.facts(live).cpus_online == 2

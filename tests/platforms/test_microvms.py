@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from tests.support import guests, machine
 from tests.support.facts import assert_facts, refused
-from tests.support.guests import Connected, Kind
+from tests.support.guest_kinds import KINDS, Kind
+from tests.support.guests import Connected
 from tests.support.repository import ROOT
 
 from virtoll.agent.operations.session import ClocksRequest
@@ -68,7 +69,7 @@ def mock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
         binary.chmod(0o755)
         names[product] = f"{product}-mock"
         kind = Kind(product, {"binary": str(binary), "root": "disk"}, kernel="image", slow=True)
-        monkeypatch.setitem(guests.KINDS, names[product], kind)
+        monkeypatch.setitem(KINDS, names[product], kind)
     return names
 
 

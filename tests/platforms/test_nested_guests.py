@@ -12,7 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from tests.support import guest_contract as contract
 from tests.support import guests
-from tests.support.guests import NESTED, NESTED_IN_CI, SECOND_NS, Connected
+from tests.support.guest_kinds import NESTED, NESTED_IN_CI
+from tests.support.guests import SECOND_NS, Connected
 
 from virtoll import nested
 from virtoll.agent.operations.programs import ExecRequest

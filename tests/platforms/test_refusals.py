@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tests.support import guests, machine
 from tests.support.facts import Command, Fact, assert_facts, refused
+from tests.support.guest_kinds import KINDS, Kind
 
 from virtoll.campaign.session import RunSession
 from virtoll.errors import GuestError
@@ -105,7 +106,7 @@ def test_what_the_host_lacks_is_named_before_a_boot(
 ) -> None:
     monkeypatch.setattr("virtoll.platforms.qemu.driver._VHOST_DEVICE", Path("/nowhere"))  # this host may have it
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
-    monkeypatch.setitem(guests.KINDS, "wanted", guests.Kind("qemu-tcg", parameters))
+    monkeypatch.setitem(KINDS, "wanted", Kind("qemu-tcg", parameters))
     found = guests.driver("wanted").probe(site)
     assert not found.available
     assert_facts(found.reason or "", *facts)
@@ -319,7 +320,7 @@ def test_a_container_whose_runtime_does_not_tell_its_first_process_is_ended(
     runtime.write_text(WITHOUT_PID_FILE)
     runtime.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setitem(guests.KINDS, "forgetful", guests.Kind("oci", {"runtime": "forgetful"}))
+    monkeypatch.setitem(KINDS, "forgetful", Kind("oci", {"runtime": "forgetful"}))
     monkeypatch.setattr(oci, "_PID_SECONDS", 0.1)  # the file never comes: nobody need wait for it
     with refused("forgetful", "0.1 s", error=GuestError):
         guests.driver("forgetful").start(guests.request("forgetful"), site)
@@ -334,7 +335,7 @@ def processes() -> set[int]:
 
 def test_a_platform_on_a_models_site_is_refused_and_starts_nothing() -> None:
     before = processes()
-    for kind in guests.KINDS:
+    for kind in KINDS:
         with pytest.raises(GuestError):
             guests.driver(kind).start(guests.request(kind), model_site())
     assert processes() == before

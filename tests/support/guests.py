@@ -7,13 +7,14 @@ import itertools
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import pytest
 from tests.support import accounting, machine
 from tests.support.facts import refused
+from tests.support.guest_kinds import Kind, known_kinds
 from tests.support.timeline import LAB_NUMBER_VARIABLE
 
 from virtoll.agent.client import TrafficAgents
@@ -55,38 +56,6 @@ _TRIES = 20
 _IDLE_NS = (50_000_000, 1_000_000_000, 20_000_000_000)
 
 
-@dataclass(frozen=True)
-class Kind:
-    """A kind of guest that starts on a host without KVM: its platform, its parameters, and what is known of it.
-
-    ``kernel``: whose kernel it says it has: the host's, the image's, or another. ``slow``: instructions are translated.
-    ``bounded``: it dies when it uses more memory than it was given. ``grouped``: it is in a cgroup below the lab's.
-    ``root``: the file system of its root, where that is on a disk.
-    ``ipv6`` and ``vlans``: whether it can be configured so; None: as the host's kernel can.
-    ``variant``: differs from another kind in a device alone, so that what does not depend on it is not tried twice.
-    ``serial``: its channel is a UART that is emulated twice and carries a kilobyte a second.
-    ``extended``: tried in the long form of the suite alone: another kind goes the same way through the product.
-    ``host``: where it is, as an experiment names it; None: this machine.
-    ``ready_seconds``: how long its start is waited for.
-    """
-
-    platform: str
-    parameters: dict[str, Any] = field(default_factory=dict)
-    kernel: Literal["host", "image", "other"] = "host"
-    attachment: str = "bridge"
-    slow: bool = False
-    bounded: bool = True
-    grouped: bool = False
-    ipv6: bool = True
-    vlans: bool | None = None
-    variant: bool = False
-    root: str | None = None
-    serial: bool = False
-    extended: bool = False
-    host: str | None = None
-    ready_seconds: float = 600.0
-
-
 JOBS: dict[str, list[dict[str, Any]]] = {
     "superpi": [{"digits": 2000}],
     "masr": [{"size_bytes": 2**20}],
@@ -107,147 +76,6 @@ JOBS: dict[str, list[dict[str, Any]]] = {
 }
 """The agent's own jobs, small: a few parameters of each."""
 
-KINDS: dict[str, Kind] = {
-    "native": Kind("native", attachment="veth", bounded=False),
-    "native-again": Kind("native-again", attachment="veth", bounded=False, variant=True),
-    "netns": Kind("netns", bounded=False),
-    "netns-cgroup": Kind("netns", {"limits": "cgroup"}, grouped=True),
-    "runc": Kind("runc", grouped=True),
-    "crun": Kind("crun", grouped=True),
-    "runsc-systrap": Kind(
-        "runsc", {"gvisor_platform": "systrap"}, kernel="other", grouped=True, ipv6=False, vlans=False
-    ),
-    "runsc-ptrace": Kind(
-        "runsc", {"gvisor_platform": "ptrace"}, kernel="other", grouped=True, ipv6=False, vlans=False, extended=True
-    ),
-    "nspawn": Kind("nspawn", grouped=True),
-    "lxc": Kind("lxc", grouped=True),
-    "podman": Kind("podman", grouped=True),
-    "podman-crun": Kind("podman", {"runtime": "crun"}, grouped=True, extended=True),
-    "docker": Kind("docker", grouped=True),
-    "uml-raw": Kind("uml", kernel="other", ipv6=False, vlans=False),
-    "uml-tap": Kind("uml", {"transport": "tap"}, kernel="other", variant=True, ipv6=False, vlans=False),
-    "qemu-tcg": Kind("qemu-tcg", {"nic": "virtio-net"}, kernel="image", vlans=True, slow=True),
-    "qemu-tcg-e1000": Kind("qemu-tcg", {"nic": "e1000"}, kernel="image", vlans=True, slow=True, variant=True),
-    "qemu-tcg-rtl8139": Kind(
-        "qemu-tcg", {"nic": "rtl8139"}, kernel="image", vlans=True, slow=True, variant=True, extended=True
-    ),
-    "qemu-tcg-vmxnet3": Kind(
-        "qemu-tcg", {"nic": "vmxnet3"}, kernel="image", vlans=True, slow=True, variant=True, extended=True
-    ),
-    "qemu-tcg-disk": Kind(
-        "qemu-tcg",
-        {"disk": "virtio-blk", "root": "disk"},
-        kernel="image",
-        vlans=True,
-        slow=True,
-        variant=True,
-        root="ext4",
-    ),
-    "qemu-tcg-ide": Kind(
-        "qemu-tcg",
-        {"machine": "pc", "disk": "ide", "root": "disk", "filesystem": "erofs"},
-        kernel="image",
-        vlans=True,
-        slow=True,
-        variant=True,
-        root="erofs",
-    ),
-    "qemu-tcg-nvme": Kind(
-        "qemu-tcg",
-        {"disk": "nvme", "root": "disk", "cache": "none"},
-        kernel="image",
-        vlans=True,
-        slow=True,
-        variant=True,
-        extended=True,
-        root="ext4",
-    ),
-    "qemu-tcg-serial": Kind("qemu-tcg", {"channel": "serial"}, kernel="image", vlans=True, slow=True, variant=True),
-    "libvirt": Kind("libvirt", kernel="image", vlans=True, slow=True),
-    "libvirt-system": Kind(
-        "libvirt",
-        {"uri": "qemu:///system", "channel": "serial", "nic": "e1000"},
-        kernel="image",
-        vlans=True,
-        slow=True,
-        grouped=True,
-        variant=True,
-    ),
-    "libvirt-lxc": Kind("libvirt", {"uri": "lxc:///system"}, grouped=True),
-}
-# The same guests by another attachment: only what goes over their links is tried again.
-ATTACHED: dict[str, Kind] = {
-    f"{name}-{attachment}": replace(
-        KINDS[name],
-        parameters={**KINDS[name].parameters, "attachment": attachment},
-        attachment=attachment,
-        variant=True,
-        extended=name not in {"netns", "runsc-systrap", "qemu-tcg"},  # those have three ways to be given an interface
-    )
-    for name, attachments in (
-        ("netns", ("routed", "macvtap", "passthrough")),
-        ("runc", ("routed", "macvtap", "passthrough")),
-        ("runsc-systrap", ("routed", "macvtap", "passthrough")),
-        ("nspawn", ("passthrough",)),
-        ("lxc", ("routed",)),
-        ("podman", ("macvtap",)),
-        ("docker", ("passthrough",)),
-        ("qemu-tcg", ("routed", "macvtap")),
-    )
-    for attachment in attachments
-}
-# Guests on hosts that are emulated for the test; what is not in ``NESTED_IN_CI`` is for ``make test-nested``.
-NESTED: dict[str, Kind] = {
-    "nested-kvm": Kind("qemu-kvm", host="nested:kvm", kernel="image", vlans=True, slow=True),
-    "nested-kvm-vhost": Kind(
-        "qemu-kvm", {"vhost": "on"}, host="nested:kvm", kernel="image", vlans=True, slow=True, variant=True
-    ),
-    "nested-xen-pv": Kind("xen", {"type": "pv"}, host="nested:xen", kernel="image", vlans=True, slow=True),
-    "nested-xen-pv-routed": Kind(
-        "xen",
-        {"type": "pv", "attachment": "routed"},
-        host="nested:xen",
-        attachment="routed",
-        kernel="image",
-        vlans=True,
-        slow=True,
-        variant=True,
-    ),
-    # The second and the fifth of its NICs: the first source's and the first sink's.
-    "nested-xen-pv-passthrough": Kind(
-        "xen",
-        {"type": "pv", "attachment": "passthrough", "vfio": ["0000:00:03.0", "0000:00:06.0"]},
-        host="nested:xen-pci",
-        attachment="passthrough",
-        kernel="image",
-        vlans=True,
-        slow=True,
-        variant=True,
-    ),
-    "nested-virtualbox": Kind(
-        "virtualbox", host="nested:virtualbox", kernel="image", vlans=True, slow=True, serial=True
-    ),
-    "nested-xen-pv-disk": Kind(
-        "xen", {"type": "pv", "root": "disk"}, host="nested:xen", kernel="image", vlans=True, slow=True, variant=True
-    ),
-    "nested-xen-pvh": Kind("xen", {"type": "pvh"}, host="nested:xen", kernel="image", vlans=True, slow=True),
-    # Its firmware reads kernel and initramfs byte by byte from the device model, which is emulated as well.
-    **{
-        f"nested-xen-hvm{suffix}": Kind(
-            "xen",
-            {"type": "hvm", "nic": nic},
-            host="nested:xen-hvm",
-            kernel="image",
-            vlans=True,
-            slow=True,
-            variant=bool(suffix),
-            ready_seconds=1200.0,
-        )
-        for suffix, nic in (("", "netfront"), ("-e1000", "e1000"), ("-rtl8139", "rtl8139"))
-    },
-}
-NESTED_IN_CI = ("nested-kvm", "nested-xen-pv")
 # A machine's kernel keeps some fifty MiB for itself: of less, the guest would see too small a part.
 MEMORY_BYTES = 256 * 2**20
 FEW_FRAMES = 32
@@ -263,15 +91,6 @@ HANG_SECONDS = 600.0
 _QUIET_SECONDS = 0.25
 _numbers = itertools.count()
 _GUESTS = 170  # testbeds have the numbers from 180 on; that of a guest that has ended is free again
-
-
-ADDED: dict[str, Kind] = {}
-"""Kinds of a module of tests, whose parameters are known only when it runs."""
-
-
-def known_kinds() -> dict[str, Kind]:
-    """All of them."""
-    return {**KINDS, **ATTACHED, **NESTED, **ADDED}
 
 
 @dataclass
