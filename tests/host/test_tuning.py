@@ -241,7 +241,7 @@ def test_what_cannot_be_put_back_stays_remembered(host: TunedHost, state: Path) 
     assert contents(host) == FILES
 
 
-def test_an_interrupt_that_is_gone_has_nothing_to_be_put_back_and_a_cpu_has(host: TunedHost, state: Path) -> None:
+def test_a_vanished_interrupt_needs_no_reset_and_a_vanished_cpu_does(host: TunedHost, state: Path) -> None:
     tune(host, state)
     (host.root / "proc/irq/2/smp_affinity_list").unlink()
     governor = host.root / f"{CPU}/cpufreq/policy10/scaling_governor"
@@ -366,7 +366,7 @@ def test_the_command_shows_what_it_would_do(tmp_path: Path) -> None:
     assert (nothing.exit_code, len(nothing.stdout.splitlines())) == (0, 1)
 
 
-def test_the_record_is_reset_whatever_the_umask_and_no_other_user_writes_it(host: TunedHost, state: Path) -> None:
+def test_the_record_is_private_whatever_the_umask(host: TunedHost, state: Path) -> None:
     before = os.umask(0)
     try:
         tune(host, state)

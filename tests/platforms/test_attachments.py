@@ -117,7 +117,7 @@ def test_nothing_of_any_attachment_is_left_after_kill_9() -> None:
     assert left == [], "the kernel makes a node in the host's own /dev for each macvtap, and takes it away"
 
 
-def test_a_device_that_is_handed_in_has_its_own_address_and_the_labs_keep_theirs() -> None:
+def test_a_passed_through_nic_has_its_own_address() -> None:
     planned = attached(plan_links(3, sources=1), "passthrough")
     marks = planned.links[-1].guest_mac
     found = ["00:00:00:00:00:00", "3c:fd:fe:00:00:01", "3c:fd:fe:00:00:02", marks]

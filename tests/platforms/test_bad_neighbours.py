@@ -132,7 +132,7 @@ def split(folder: RunFolder) -> tuple[list[TrialRecord], list[TrialRecord]]:
     return right, wrong
 
 
-def test_a_guest_beside_that_takes_all_memory_costs_its_own_trial(
+def test_a_neighbour_that_takes_all_memory_costs_its_own_trial(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, under_load: list[tuple[LiveGuest, ...]]
 ) -> None:
     """It has what it was given and no more: the kernel, the host's or its own, ends the load and nothing else."""
@@ -164,7 +164,7 @@ def _no_process_of(live: LiveGuest, program: ProgressRequest) -> bool:
     return live.guest.agent.ask(program, guests.HANG_SECONDS).processes == 0
 
 
-def test_a_guest_beside_that_stands_still_costs_its_own_trial_and_is_named(
+def test_a_neighbour_that_hangs_costs_its_own_trial_and_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, under_load: list[tuple[LiveGuest, ...]]
 ) -> None:
     once_under_load(monkeypatch, under_load, freeze)
@@ -236,7 +236,7 @@ def test_a_guest_that_misses_the_start_fails_the_trial_of_all_and_is_named(
     assert {one.boot for trial in right for one in trial.members} == {"netns/0/4", "netns/0/5", "netns/0/6"}
 
 
-def test_more_guests_than_this_host_can_hold_are_skipped_with_the_number_that_fits(tmp_path: Path) -> None:
+def test_more_guests_than_fit_into_memory_are_skipped(tmp_path: Path) -> None:
     available = available_bytes()
     assert available is not None
     folder = run(

@@ -104,7 +104,7 @@ def stress_of(family: machine.Family) -> machine.Process | None:
     return next((one for one in own if one.parent not in pids), None)
 
 
-def test_a_guest_beside_that_is_killed_costs_that_trial_and_is_named() -> None:
+def test_a_killed_neighbour_costs_its_trial_and_is_named() -> None:
     with playground(root=True) as place:
         file = place.base / "beside.yaml"
         file.write_text(experiments.text(**asked(neighbours=["light"], workloads=[LONG])))

@@ -203,7 +203,7 @@ def write(live: Connected, path: str, *options: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["openvz-mock", "prlctl-mock", "vserver-mock"])
-def test_what_is_written_in_the_data_directory_is_on_the_host_until_the_end(
+def test_files_of_a_data_directory_are_on_the_host_until_the_end(
     run_session: RunSession, products: Products, kind: str
 ) -> None:
     live = guests.start(kind, run_session, data_bytes=ROOM_BYTES)

@@ -49,8 +49,9 @@ def counted_or_named(one: ObservedTrial, name: str) -> float | None:
 
 def test_what_every_kind_of_guest_certainly_does_is_counted(tmp_path: Path) -> None:
     forkwait = {"workload": "forkwait", "processes": PROCESSES}
+    others = {"workload": "superpi", "digits": 1000}
     file = experiment(
-        tmp_path, platforms=["native", "netns", "runc", "qemu-tcg"], workloads=[FORWARD, forkwait, "superpi"]
+        tmp_path, platforms=["native", "netns", "runc", "qemu-tcg"], workloads=[FORWARD, forkwait, others]
     )
     ran = virtoll("run", file, "--into", tmp_path / "run")
     assert ran.returncode == 0, ran.stderr

@@ -22,7 +22,7 @@ def test_two_blocks_with_every_kind_of_guest_are_ok(tmp_path: Path) -> None:
     """Interfaces of the second block have the names and addresses of the first one's."""
     file = experiments.write(
         tmp_path,
-        platforms=["native", "native-again", "netns", "runc", {"platform": "qemu-tcg", "nic": ["virtio-net", "e1000"]}],
+        platforms=["native", "native-again", "netns", "runc", "qemu-tcg"],
         blocks=2,
         guest={"memory": "128MiB"},
         workloads=[
@@ -41,18 +41,18 @@ def test_two_blocks_with_every_kind_of_guest_are_ok(tmp_path: Path) -> None:
     assert finished.returncode == 0, finished.stderr
     folder = RunFolder.open(tmp_path / "run")
     assert [(trial.platform, trial.workload, trial.reason) for trial in folder.trials() if trial.status != "ok"] == []
-    assert len(folder.trials()) == 24
+    assert len(folder.trials()) == 20
     for trial in folder.trials():
         asked = [point.intended_rate_frames_per_second for point in trial.points or ()]
         assert not asked or (asked[0] is None and set(asked[1:]) <= {2000.0 * 8**step for step in range(24)})
-        assert len(asked) == len(set(asked)) != 1, "flat out, and a rate of the grid beside it at least"
+        assert len(asked) == len(set(asked)) != 1, "flat out, and at least one rate of the grid"
     boots = folder.boots()
     assert {boot.status for boot in boots} == {"ok"}
-    assert len(boots) == len({boot.boot for boot in boots}) == 12
-    assert {len({b.facts["agent_sha256"] for b in boots if b.facts}), len(boots)} == {1, 12}
+    assert len(boots) == len({boot.boot for boot in boots}) == 10
+    assert len({boot.facts["agent_sha256"] for boot in boots if boot.facts}) == 1
     assert folder.state().state == "complete"
     roles = {command.role for command in folder.commands()}
-    assert {"network peer", "probe", "guest runc/1", "guest qemu-tcg-e1000/0"} <= roles
+    assert {"network peer", "probe", "guest runc/1", "guest qemu-tcg/0"} <= roles
 
 
 def test_the_papers_order_in_one_guest_and_what_does_not_fit_is_skipped(tmp_path: Path) -> None:

@@ -312,7 +312,7 @@ exec runc "$@"
 """
 
 
-def test_a_container_whose_runtime_does_not_tell_its_first_process_is_ended(
+def test_a_container_without_a_pid_file_is_ended(
     site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     before = machine.interfaces(), processes()
