@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from tests.support import experiments, guests, machine
 from tests.support.facts import assert_facts
-from tests.support.guests import HELD_UP
 
 from virtoll.agent.client import AgentClient
 from virtoll.agent.operations.programs import ProgressRequest
@@ -24,10 +23,8 @@ from virtoll.campaign.live_guest import LiveGuest
 from virtoll.campaign.pipeline import measure
 from virtoll.campaign.progress import SilentProgress
 from virtoll.campaign.session import RunSession
-from virtoll.errors import ImageError
 from virtoll.experiment.plan import Trial
 from virtoll.host.guest_usage import available_bytes
-from virtoll.image import prepare_image
 from virtoll.lab.inside import wait_until
 from virtoll.runfolder.conditions import Condition
 from virtoll.runfolder.records import TrialRecord
@@ -80,10 +77,7 @@ def loads() -> list[int]:
 @pytest.fixture
 def under_load(monkeypatch: pytest.MonkeyPatch) -> list[tuple[LiveGuest, ...]]:
     """The guests beside of the trial that is measured now, as the last in the list; nothing where it is alone."""
-    try:
-        prepare_image("full", kernel=True, offline=True)
-    except ImageError as error:
-        pytest.skip(f"{error} (or make tools)")
+    guests.full_image()
     found: list[tuple[LiveGuest, ...]] = []
     loaded = neighbours.Neighbours.loaded
 
@@ -122,12 +116,11 @@ def freeze(live: LiveGuest) -> None:
 
 
 def split(folder: RunFolder) -> tuple[list[TrialRecord], list[TrialRecord]]:
-    """The trials that are right, and the others. A busy host may hold up the first mark of a job this short."""
+    """The trials that are right, and the others."""
     right: list[TrialRecord] = []
     wrong: list[TrialRecord] = []
     for one in folder.latest_trials():
-        too_short = one.status == "invalid" and any(words in (one.reason or "") for words in (HELD_UP, " apart, "))
-        (right if one.status == "ok" or too_short else wrong).append(one)
+        (right if guests.right_or_too_short(one) else wrong).append(one)
     assert right
     return right, wrong
 

@@ -22,11 +22,10 @@ from tests.support.facts import Command, assert_facts, refused
 from tests.support.guest_kinds import ADDED, Kind
 from tests.support.guests import Connected
 
-from virtoll.agent.operations.programs import ExecRequest
 from virtoll.agent.operations.session import ClocksRequest
 from virtoll.campaign.session import RunSession
-from virtoll.errors import GuestDied, GuestError, ImageError
-from virtoll.image import GuestImage, prepare_image
+from virtoll.errors import GuestDied, GuestError
+from virtoll.image import GuestImage
 from virtoll.lab.data import LocalVolume
 from virtoll.lab.inside import end_process, wait_until
 from virtoll.platforms import openvz, promises, vserver
@@ -149,11 +148,7 @@ def products(site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ite
 
 @pytest.fixture(scope="module")
 def full() -> GuestImage:
-    """The image with the tools, where it is built."""
-    try:
-        return prepare_image("full", kernel=True, offline=True)
-    except ImageError as error:
-        pytest.skip(str(error))
+    return guests.full_image()
 
 
 def on_image(image: GuestImage, session: RunSession) -> RunSession:
@@ -179,10 +174,7 @@ def test_a_workload_of_the_image_with_tools_writes_to_the_hosts_folder(
     run_session: RunSession, products: Products, full: GuestImage, kind: str
 ) -> None:
     live = guests.start(kind, on_image(full, run_session), data_bytes=ROOM_BYTES)
-    measured = guests.measured(WORKLOADS["dd"].with_parameters({"size_bytes": "1MiB"}), live.emptied)
-    assert measured.problem is None
-    assert measured.check is not None
-    assert measured.check["ok"]
+    guests.assert_right(guests.measured(WORKLOADS["dd"].with_parameters({"size_bytes": "1MiB"}), live.emptied))
     assert live.data is not None
     folder = live.data.volume.folder
     assert folder is not None
@@ -196,10 +188,7 @@ def test_a_workload_of_the_image_with_tools_writes_to_the_hosts_folder(
 
 def write(live: Connected, path: str, *options: str) -> None:
     """Write four kilobytes to a file in the guest."""
-    argv = ("/bin/dd", "if=/dev/urandom", f"of={path}", "bs=1024", "count=4", *options)
-    request = ExecRequest(argv=argv, timeout_ns=int(guests.HANG_SECONDS * 1e9), limit_bytes=4096)
-    ended = live.bench.guest.ask(request, guests.HANG_SECONDS)
-    assert ended.status == 0, ended
+    guests.output_of(live.bench.guest, "/bin/dd", "if=/dev/urandom", f"of={path}", "bs=1024", "count=4", *options)
 
 
 @pytest.mark.parametrize("kind", ["openvz-mock", "prlctl-mock", "vserver-mock"])

@@ -28,7 +28,6 @@ from tests.support.guest_kinds import ADDED, machine
 from tests.support.guests import SECOND_NS, Connected
 from tests.support.tools_image import WORD, small_tools_image
 
-from virtoll.agent.operations.programs import ExecRequest
 from virtoll.agent.operations.session import ClocksRequest
 from virtoll.agent.timekeeper import echo_request
 from virtoll.campaign.session import RunSession
@@ -97,9 +96,7 @@ def test_what_is_synced_in_its_data_directory_is_on_the_datastore(live: Connecte
     assert live.wanted.data.descriptor is None, "the room here is given back once its disk was uploaded"
     live.emptied()
     written = (live.site.image.root / "bin/busybox").read_bytes()
-    argv = ("/bin/dd", "if=/bin/busybox", "of=/data/copy", "conv=fsync")
-    request = ExecRequest(argv=argv, timeout_ns=600 * SECOND_NS, limit_bytes=4096)
-    assert live.held.agent.ask(request, guests.HANG_SECONDS).status == 0
+    guests.output_of(live.held.agent, "/bin/dd", "if=/bin/busybox", "of=/data/copy", "conv=fsync")
     ((_, reported),) = [one for one in host.seen if one[0] == "on" and one[1]["name"] in host.machines]
     (disk,) = reported["disks"]
     assert written[: 2**16] in extent(Path(disk["file"])).read_bytes()
@@ -239,8 +236,7 @@ def test_an_image_with_tools_is_a_cd_rom_of_its_own(with_tools: Site, host: Esxi
             (("grep", "/dev/sda /data ext4 rw", "/proc/mounts"), 0, "/dev/sda /data ext4 rw"),
             (("dd", f"if={WORD}", "of=/data/copy", "conv=fsync"), 0, ""),
         ):
-            request = ExecRequest(argv=("/usr/bin/busybox", *argv), timeout_ns=600 * SECOND_NS, limit_bytes=4096)
-            ended = guest.agent.ask(request, guests.HANG_SECONDS)
+            ended = guests.execute(guest.agent, "/usr/bin/busybox", *argv)
             assert (ended.status, said in (ended.stdout + ended.stderr).decode()) == (status, True)
     finally:
         guest.stop()

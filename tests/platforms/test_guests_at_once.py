@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from tests.support import accounting, experiments, machine
-from tests.support.commands import virtoll
-from tests.support.guests import HELD_UP
+from tests.support.guests import HELD_UP, right_or_too_short
 from tests.support.playground import Running, kill_all, playground
+from tests.support.real_run import run_experiment
 
 from virtoll.runfolder.records import GuestRun, TrialRecord, begin_ns
 from virtoll.runfolder.store import RunFolder
@@ -42,20 +42,12 @@ def asked(**changed: Any) -> dict[str, Any]:
 
 def test_real_guests_do_the_same_at_the_same_time(tmp_path: Path) -> None:
     """Processes, containers and machines; on their CPUs, in memory, and each on a disk of its own."""
-    file = experiments.write(
-        tmp_path,
-        **asked(
-            platforms=["native", "runc", "uml"],
-            baseline="native",
-            workloads=[
-                {"workload": "superpi", "digits": 131_072},
-                {"workload": "zfg", "size_bytes": 1_048_576, "rounds": 2},
-            ],
-        ),
-    )
-    finished = virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
-    assert finished.returncode == 0, finished.stderr
-    folder = RunFolder.open(tmp_path / "run")
+    jobs = [
+        {"workload": "superpi", "digits": 131_072},
+        {"workload": "zfg", "size_bytes": 1_048_576, "rounds": 2},
+    ]
+    wanted = asked(platforms=["native", "runc", "uml"], baseline="native", workloads=jobs)
+    folder = run_experiment(tmp_path, **wanted)
     trials = folder.latest_trials()
     assert len(trials) == 6
     for trial in trials:
@@ -82,11 +74,6 @@ def test_real_guests_do_the_same_at_the_same_time(tmp_path: Path) -> None:
     assert held == set(boots)
 
 
-def right_or_too_short(trial: TrialRecord) -> bool:
-    """A busy host may begin jobs this short too far apart, or hold up a mark for longer; nothing else may be wrong."""
-    return trial.status == "ok" or any(words in (trial.reason or "") for words in (" apart, ", HELD_UP))
-
-
 def assert_at_the_same_time(trial: TrialRecord) -> None:
     """There is a moment at which all of them worked."""
 
@@ -102,12 +89,8 @@ def assert_at_the_same_time(trial: TrialRecord) -> None:
 
 
 def test_cpu_use_is_read_around_the_job_of_one_guest_and_of_no_more(tmp_path: Path) -> None:
-    file = experiments.write(
-        tmp_path, **asked(scale={"guests": [1, 2]}, workloads=[{"workload": "superpi", "digits": 131_072}])
-    )
-    finished = virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
-    assert finished.returncode == 0, finished.stderr
-    trials = RunFolder.open(tmp_path / "run").latest_trials()
+    job = {"workload": "superpi", "digits": 131_072}
+    trials = run_experiment(tmp_path, **asked(scale={"guests": [1, 2]}, workloads=[job])).latest_trials()
     spans = {len(trial.members): [one.host_cpu.measured for one in trial.members if one.host_cpu] for trial in trials}
     assert [len(one) for one in spans[1]] == [1]
     assert spans[2] == [(), ()], "the other guest works while one's processes would be read"
@@ -116,10 +99,8 @@ def test_cpu_use_is_read_around_the_job_of_one_guest_and_of_no_more(tmp_path: Pa
 def test_each_guest_compiles_a_tree_of_its_own(tmp_path: Path) -> None:
     """The tree comes from beside the peer, which serves one guest after another; what they build is the same."""
     compiled = {"workload": "kernel-compile", "size": "quick"}
-    file = experiments.write(tmp_path, **asked(scale={"guests": [2]}, guest={"memory": "256MiB"}, workloads=[compiled]))
-    finished = virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
-    assert finished.returncode == 0, finished.stderr
-    (trial,) = RunFolder.open(tmp_path / "run").latest_trials()
+    wanted = asked(scale={"guests": [2]}, guest={"memory": "256MiB"}, workloads=[compiled])
+    (trial,) = run_experiment(tmp_path, **wanted).latest_trials()
     assert right_or_too_short(trial), trial.reason
     assert [one.check is not None and one.check.ok for one in trial.members] == [True] * 2
 
@@ -128,10 +109,8 @@ def test_one_server_of_the_host_serves_all(tmp_path: Path) -> None:
     """Each of its clients begins with the others, and has a database of its own, or all have one."""
     databases = {"shared": [1, 2, 3], "shared-database": [1, 1, 1]}
     workload = {"workload": "mariadb-oltp", "transactions": 100, "rows": 100, "server": list(databases)}
-    file = experiments.write(tmp_path, **asked(platforms=["native"], baseline="native", workloads=[workload]))
-    finished = virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
-    assert finished.returncode == 0, finished.stderr
-    trials = {str(one.parameters["server"]): one for one in RunFolder.open(tmp_path / "run").latest_trials()}
+    folder = run_experiment(tmp_path, **asked(platforms=["native"], baseline="native", workloads=[workload]))
+    trials = {str(one.parameters["server"]): one for one in folder.latest_trials()}
     assert trials.keys() == databases.keys()
     for server, trial in trials.items():
         assert right_or_too_short(trial), trial.reason

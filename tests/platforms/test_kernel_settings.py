@@ -11,7 +11,6 @@ from tests.support.facts import assert_facts
 from tests.support.guest_kinds import ADDED, Kind
 from tests.support.guests import Connected
 
-from virtoll.agent.operations.programs import ExecRequest
 from virtoll.campaign.session import RunSession
 from virtoll.platforms.kernel_settings import KernelSettings, SchedulerSetting, kernel_words, why_not_in_force
 from virtoll.platforms.libvirt.domain_xml import LibvirtParameters
@@ -43,8 +42,7 @@ def live(run_session: RunSession, request: pytest.FixtureRequest) -> Iterator[Co
 
 def said(live: Connected, path: str) -> str:
     """A file of the guest's, by a program of its own and not by the agent's facts."""
-    request = ExecRequest(argv=("/bin/busybox", "cat", path), timeout_ns=60_000_000_000, limit_bytes=4096)
-    return live.bench.guest.ask(request, guests.HANG_SECONDS).stdout.decode().strip()
+    return guests.output_of(live.bench.guest, "/bin/busybox", "cat", path).strip()
 
 
 def test_what_was_asked_is_in_force_and_read_back(live: Connected) -> None:

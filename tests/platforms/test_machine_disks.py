@@ -10,7 +10,6 @@ from tests.support import guests
 from tests.support.guest_kinds import KINDS, Kind, machine
 from tests.support.guests import Connected
 
-from virtoll.agent.operations.programs import ExecRequest
 from virtoll.campaign.session import RunSession
 from virtoll.image import image_form
 from virtoll.image.cache import file_digest
@@ -23,15 +22,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.root]
 
 def said(live: Connected, command: str) -> str:
     """What a command says inside."""
-    request = ExecRequest(
-        argv=("/bin/busybox", "sh", "-c", command),
-        env={"PATH": "/bin"},
-        timeout_ns=int(guests.HANG_SECONDS * 1e9),
-        limit_bytes=2**16,
-    )
-    ended = live.guest.agent.ask(request, guests.HANG_SECONDS)
-    assert ended.status == 0, ended.stderr
-    return ended.stdout.decode()
+    return guests.output_of(live.guest.agent, "/bin/busybox", "sh", "-c", f"PATH=/bin; {command}")
 
 
 @pytest.mark.parametrize(("root", "place"), [("initramfs", "/mnt"), ("disk", "/")])

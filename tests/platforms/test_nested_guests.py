@@ -16,7 +16,6 @@ from tests.support.guest_kinds import NESTED, NESTED_IN_CI
 from tests.support.guests import SECOND_NS, Connected
 
 from virtoll import nested
-from virtoll.agent.operations.programs import ExecRequest
 from virtoll.agent.operations.session import ClocksRequest
 from virtoll.agent.timekeeper import echo_request
 from virtoll.campaign.session import RunSession
@@ -116,12 +115,8 @@ def test_its_data_directory_is_a_disk_of_its_host(live: Connected) -> None:
     bench = live.emptied()
     assert bench.data.file_system == "ext4"
     written = 300 * 1024
-    request = ExecRequest(
-        argv=("/bin/dd", "if=/dev/zero", f"of={DATA_PATH}/file", "bs=1024", "count=300", "conv=fsync"),
-        timeout_ns=int(guests.HANG_SECONDS * SECOND_NS),
-        limit_bytes=4096,
-    )
-    assert live.held.agent.ask(request, guests.HANG_SECONDS).status == 0
+    into = f"of={DATA_PATH}/file"
+    guests.output_of(live.held.agent, "/bin/dd", "if=/dev/zero", into, "bs=1024", "count=300", "conv=fsync")
     room, state = live.data.volume, bench.data_state(True)
     assert (state["files"], state["file_bytes"], state["resident_in_guest_bytes"]) == (1, written, 0)
     assert state["host_file_system"] == room.file_system == "tmpfs", "all of an emulated host is in its memory"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from tests.support import experiments, machine
-from tests.support.commands import virtoll
 from tests.support.playground import kill_all, playground
+from tests.support.real_run import run_experiment
 
 from virtoll.campaign.preview import plan_of
 from virtoll.experiment.plan import Trial
@@ -20,26 +20,17 @@ pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(1800)]
 
 def test_two_blocks_with_every_kind_of_guest_are_ok(tmp_path: Path) -> None:
     """Interfaces of the second block have the names and addresses of the first one's."""
-    file = experiments.write(
+    sweep = {"sweep": "from-flat-out", "first_rate_frames_per_second": 2000, "rate_factor": 8}
+    folder = run_experiment(
         tmp_path,
         platforms=["native", "native-again", "netns", "runc", "qemu-tcg"],
         blocks=2,
         guest={"memory": "128MiB"},
         workloads=[
-            {
-                "workload": "forward",
-                "frame_size_bytes": 64,
-                "sweep": "from-flat-out",
-                "first_rate_frames_per_second": 2000,
-                "rate_factor": 8,
-                "point_milliseconds": 50,
-            },
+            {"workload": "forward", "frame_size_bytes": 64, "point_milliseconds": 50, **sweep},
             {"workload": "forkwait", "processes": 200},
         ],
     )
-    finished = virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
-    assert finished.returncode == 0, finished.stderr
-    folder = RunFolder.open(tmp_path / "run")
     assert [(trial.platform, trial.workload, trial.reason) for trial in folder.trials() if trial.status != "ok"] == []
     assert len(folder.trials()) == 20
     for trial in folder.trials():
@@ -57,36 +48,30 @@ def test_two_blocks_with_every_kind_of_guest_are_ok(tmp_path: Path) -> None:
 
 def test_the_papers_order_in_one_guest_and_what_does_not_fit_is_skipped(tmp_path: Path) -> None:
     """Chosen on the command line, and what a guest has no memory for harms no guest."""
-    file = experiments.write(
+    folder = run_experiment(
         tmp_path,
+        *("--size", "paper", "--skip", "runc:*"),
         platforms=["native", "netns", "runc"],
         guest={"memory": "128MiB"},
         workloads=[{"workload": "forkwait", "processes": 200}, {"workload": "masr", "size_bytes": "1GiB"}],
         sizes={"quick": {}, "paper": {"order": "paper", "blocks": 2, "summary": "mean-sd"}},
     )
-    options = ("--size", "paper", "--skip", "runc:*")
-    finished = virtoll("run", file, "--into", tmp_path / "run", *options, runs=tmp_path)
-    assert finished.returncode == 0, finished.stderr
-    folder = RunFolder.open(tmp_path / "run")
     ok = [(trial.platform, trial.block) for trial in folder.trials() if trial.status == "ok"]
     assert ok == [("native", 0), ("native", 1), ("netns", 0), ("netns", 1)]
     skipped = {(trial.workload, trial.status, trial.boot) for trial in folder.trials() if trial.status != "ok"}
     assert skipped == {("masr", "skipped", None)}
     assert [boot.boot for boot in folder.boots()] == ["native/0", "netns/0"]
-    assert "order: paper" in finished.stdout
+    assert folder.manifest.experiment["order"] == "paper"
 
 
 def test_who_copies_an_image_keeps_the_trials_that_need_none_with_tools(tmp_path: Path) -> None:
     """What runs a program of the larger image is skipped there, and which image it would have is stored."""
-    file = experiments.write(
+    folder = run_experiment(
         tmp_path,
         platforms=["native", {"platform": "openvz", "tool": "prlctl", "ostemplate": "empty", "label": "containers"}],
         blocks=1,
         workloads=[{"workload": "forkwait", "processes": 200}, {"workload": "bzip2", "size_bytes": 2**20}],
     )
-    finished = virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
-    assert finished.returncode == 0, finished.stderr
-    folder = RunFolder.open(tmp_path / "run")
     found = {(trial.platform, trial.workload): str(trial.reason) for trial in folder.trials() if trial.status != "ok"}
     assert set(found) == {("containers", "forkwait"), ("containers", "bzip2")}
     image = folder.manifest.image or {}

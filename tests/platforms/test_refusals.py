@@ -312,9 +312,7 @@ exec runc "$@"
 """
 
 
-def test_a_container_without_a_pid_file_is_ended(
-    site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_container_without_a_pid_file_is_ended(site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     before = machine.interfaces(), processes()
     runtime = tmp_path / "forgetful"
     runtime.write_text(WITHOUT_PID_FILE)

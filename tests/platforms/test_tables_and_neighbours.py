@@ -16,7 +16,6 @@ from tests.support.facts import assert_facts, refused
 from tests.support.guests import Connected
 
 from virtoll.agent.operations.network import NetworkRequest, Route
-from virtoll.agent.operations.programs import ExecRequest
 from virtoll.agent.operations.traffic import Traffic
 from virtoll.campaign.session import RunSession
 from virtoll.errors import AgentError, GuestCannot
@@ -67,11 +66,7 @@ def pair(run_session: RunSession) -> Iterator[tuple[Connected, Connected]]:
 
 def routes(live: Connected) -> int:
     """What the guest's own kernel lists."""
-    argv = ("/bin/busybox", "cat", "/proc/net/route")
-    request = ExecRequest(argv=argv, timeout_ns=int(guests.HANG_SECONDS * 1e9), limit_bytes=2**24)
-    ended = live.bench.guest.ask(request, guests.HANG_SECONDS)
-    assert ended.status == 0
-    return len(ended.stdout.splitlines()) - 1
+    return len(guests.output_of(live.bench.guest, "/bin/busybox", "cat", "/proc/net/route").splitlines()) - 1
 
 
 def forwarded(done: Measurement, point: int = 0) -> list[tuple[int, int]]:

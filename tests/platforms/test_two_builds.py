@@ -10,6 +10,7 @@ import pytest
 from tests.support import experiments
 from tests.support.commands import virtoll
 from tests.support.facts import assert_facts, assert_refused
+from tests.support.real_run import run_experiment
 
 from virtoll.runfolder.store import RunFolder
 
@@ -62,7 +63,7 @@ def test_another_build_of_runc_is_measured_beside_the_hosts_own(tmp_path: Path) 
 
 @pytest.mark.skipif(shutil.which("crun") is None, reason="needs crun: it is the other runtime")
 def test_another_runtime_is_measured_beside_the_first(tmp_path: Path) -> None:
-    file = experiments.write(
+    folder = run_experiment(
         tmp_path,
         platforms=["native", {"platform": "oci", "runtime": "runc", "label": "container"}],
         blocks=1,
@@ -70,9 +71,6 @@ def test_another_runtime_is_measured_beside_the_first(tmp_path: Path) -> None:
         workloads=[{"workload": "forkwait", "processes": 100}],
         against=["runtime=crun"],
     )
-    ended = virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
-    assert ended.returncode == 0, ended.stderr
-    folder = RunFolder.open(tmp_path / "run")
     versions = {one.label: str(one.version).split()[0] for one in folder.manifest.platforms}
     assert {label: versions[label] for label in ("container", "container.b")} == {
         "container": "runc",

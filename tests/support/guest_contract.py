@@ -10,9 +10,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 from tests.support import guests
-from tests.support.guests import JOBS, SECOND_NS, Connected
+from tests.support.guests import JOBS, Connected
 
-from virtoll.agent.operations.programs import ExecRequest
 from virtoll.agent.timekeeper import PAUSE_NS, Timekeeper
 from virtoll.campaign.guest_check import compare
 from virtoll.host.guest_usage import HostView
@@ -68,9 +67,7 @@ def is_ready_and_describes_itself(live: Connected) -> None:
 
 def returns_data_byte_for_byte(live: Connected) -> None:
     data = os.urandom(2**12 if live.kind.serial else 2**17 if live.kind.slow else 2**20)
-    argv = ("/bin/busybox", "cat")
-    request = ExecRequest(argv=argv, stdin=data, timeout_ns=600 * SECOND_NS, limit_bytes=2**21)
-    ended = live.held.agent.ask(request, guests.HANG_SECONDS)
+    ended = guests.execute(live.held.agent, "/bin/busybox", "cat", stdin=data)
     assert (ended.status, ended.timed_out, ended.truncated) == (0, False, False)
     assert hashlib.sha256(ended.stdout).digest() == hashlib.sha256(data).digest()
 
@@ -146,10 +143,8 @@ def computes_right_answers(live: Connected, name: str) -> None:
 
 def write(live: Connected, name: str, kibibytes: int) -> None:
     """Write a file in the guest, and flush it."""
-    argv = ("/bin/dd", "if=/dev/urandom", f"of={DATA_PATH}/{name}", "bs=1024", f"count={kibibytes}", "conv=fsync")
-    request = ExecRequest(argv=argv, timeout_ns=int(guests.HANG_SECONDS * 1e9), limit_bytes=4096)
-    ended = live.bench.guest.ask(request, guests.HANG_SECONDS)
-    assert ended.status == 0, ended
+    words = ("if=/dev/urandom", f"of={DATA_PATH}/{name}", "bs=1024", f"count={kibibytes}", "conv=fsync")
+    guests.output_of(live.bench.guest, "/bin/dd", *words)
 
 
 def zfg(live: Connected) -> Measurement:

@@ -17,8 +17,9 @@ from tests.support.facts import refused
 from tests.support.guest_kinds import Kind, known_kinds
 from tests.support.timeline import LAB_NUMBER_VARIABLE
 
-from virtoll.agent.client import TrafficAgents
+from virtoll.agent.client import Caller, TrafficAgents
 from virtoll.agent.links import network_request, peer_request
+from virtoll.agent.operations.programs import ExecReply, ExecRequest
 from virtoll.agent.operations.session import ClocksRequest, FactsReply, FactsRequest
 from virtoll.agent.operations.traffic import Traffic
 from virtoll.agent.path_counters import HopReader
@@ -27,9 +28,10 @@ from virtoll.campaign.data_directory import DataKeeper, find_data_volume
 from virtoll.campaign.pinning import Pinning, choose_pinning
 from virtoll.campaign.progress import SilentProgress
 from virtoll.campaign.session import RunSession, open_run_session
-from virtoll.errors import GuestDied
+from virtoll.errors import GuestDied, ImageError
 from virtoll.experiment.model import Parameters, PlatformChoice
 from virtoll.experiment.topology import HostAddress
+from virtoll.image import GuestImage, prepare_image
 from virtoll.lab import residue
 from virtoll.lab.inside import wait_until
 from virtoll.lab.launch import LAB_VARIABLE
@@ -44,6 +46,7 @@ from virtoll.platforms.managed_guest import ManagedMachine
 from virtoll.platforms.process_guest import AgentGuest
 from virtoll.platforms.virtualbox import machines
 from virtoll.platforms.xen.dom0 import domains
+from virtoll.runfolder.records import TrialRecord
 from virtoll.workloads import ipc_bandwidth, kernel, traffic
 from virtoll.workloads.base import Bench, Measurement, Workload
 from virtoll.workloads.forward import ForwardParameters
@@ -221,6 +224,53 @@ def timed_idle(keeper: Timekeeper) -> tuple[int, TimedJob]:
         if found.problem is None or HELD_UP not in found.problem:
             break
     return wanted_ns, found
+
+
+def assert_right(measured: Measurement) -> dict[str, Any]:
+    """A trial without a problem whose answer was checked and is right; its result is returned."""
+    assert measured.problem is None
+    assert measured.check is not None
+    assert measured.check["ok"], measured.check
+    return measured.result or {}
+
+
+def right_or_too_short(trial: TrialRecord) -> bool:
+    """A busy host may begin jobs this short too far apart, or hold up a mark for longer; nothing else may be wrong."""
+    return trial.status == "ok" or any(words in (trial.reason or "") for words in (" apart, ", HELD_UP))
+
+
+def execute(agent: Caller, *argv: str, limit_bytes: int = 2**24, **given: Any) -> ExecReply:
+    """What a program in the guest did; ``given``: further fields of the request."""
+    request = ExecRequest(argv=argv, timeout_ns=int(HANG_SECONDS * SECOND_NS), limit_bytes=limit_bytes, **given)
+    return agent.ask(request, HANG_SECONDS)
+
+
+def output_of(agent: Caller, *argv: str) -> str:
+    """What a program in the guest wrote, which ended well."""
+    ended = execute(agent, *argv)
+    assert ended.status == 0, ended
+    return ended.stdout.decode()
+
+
+def cached_image(name: str) -> GuestImage:
+    """An image that is in the cache: there is no way to a package mirror from inside a lab."""
+    try:
+        return prepare_image(name, kernel=True, offline=True)
+    except ImageError as error:
+        pytest.skip(f"{error} (or make tools)")
+
+
+def full_image() -> GuestImage:
+    """The image with the tools, where it is built."""
+    return cached_image("full")
+
+
+@contextlib.contextmanager
+def session_with_tools() -> Iterator[RunSession]:
+    """The lab's run session with the tools in its image."""
+    with run_session() as made:
+        made.site.image = full_image()
+        yield made
 
 
 def assert_found_dead(live: Connected) -> None:
