@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.facts import assert_facts
+from tests.support.present import present
 from tests.support.repository import RECORDED, ROOT
 
 from virtoll.errors import GuestError
@@ -162,13 +163,12 @@ def test_what_a_thread_that_ended_counted_is_missing_and_not_less(tmp_path: Path
     with subprocess.Popen(
         [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=tmp_path, bufsize=0
     ) as parent:
-        assert parent.stdin is not None
         assert parent.stdout is not None
         assert parent.stdout.readline() == b"\n"
         observer = ProcessCounters(Watched((GuestProcesses(parent.pid),)))
         before = observer.read()
         assert len(pids_of(GuestProcesses(parent.pid))) == 2
-        parent.stdin.write(b".")
+        present(parent.stdin).write(b".")
         assert parent.stdout.readline() == b"\n"
         after = observer.read_again(before)
         assert "voluntary_switches" in before

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from tests.support.commands import virtoll
 from tests.support.facts import Command, Fact, assert_facts, assert_refused, refused
+from tests.support.present import present
 from typer.testing import CliRunner
 
 from virtoll.campaign.pinning import choose_pinning
@@ -110,8 +111,7 @@ def test_tune_sets_what_reset_puts_back(host: TunedHost, state: Path) -> None:
     assert table["smt"] == ("on", "off")
     (note,) = {row.note for row in done.rows} - {""}
     assert_facts(note, "CPUs 4-7")
-    record = in_force(state, host.root)
-    assert record is not None
+    record = present(in_force(state, host.root))
     assert record.settings == list(SETTINGS)
 
     order: list[Path] = []
@@ -223,8 +223,7 @@ def test_what_cannot_be_moved_is_counted_and_not_remembered(host: TunedHost, sta
     done = tune(host, state, ["irq"], write=refusing("irq/[03]/*"))
     assert_facts(done.rows[0].note, "2 of 4", "Input/output error (2)")
     assert done.rows[0].now == "0-7 (1), 1 (2), 7 (1)"
-    record = in_force(state, host.root)
-    assert record is not None
+    record = present(in_force(state, host.root))
     assert [entry.path for entry in record.entries] == [f"/proc/irq/{number}/smp_affinity_list" for number in (1, 2)]
 
 
@@ -234,8 +233,7 @@ def test_what_cannot_be_put_back_stays_remembered(host: TunedHost, state: Path) 
     assert done.kept == 1
     assert_facts({row.setting: row.note for row in done.rows}["turbo"], "1 of 1", "Input/output error (1)")
     assert contents(host) == FILES | {f"{CPU}/intel_pstate/no_turbo": "1"}
-    record = in_force(state, host.root)
-    assert record is not None
+    record = present(in_force(state, host.root))
     assert record.settings == ["turbo"]
     assert reset(host, state).kept == 0
     assert contents(host) == FILES

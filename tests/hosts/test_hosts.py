@@ -19,6 +19,7 @@ import yaml
 from tests.support import experiments
 from tests.support.facts import Command, assert_facts, refused
 from tests.support.machine import END_SECONDS
+from tests.support.present import present
 
 from virtoll.agent.client import AgentClient
 from virtoll.errors import CommandFailed, GuestError, HostUnreachable, ProgramMissing, UsageError
@@ -73,8 +74,7 @@ def test_a_right_section_is_read() -> None:
     assert asked.testbed is not None
     assert asked.testbed.far == ((HostAddress(ssh="bench@peer"), ("eth1", "eth2")),)
     assert not asked.testbed.this_machine
-    two = experiments.parsed(testbed=section(sink={"host": {"netns": "b"}, "interfaces": ["eth2"]})).testbed
-    assert two is not None
+    two = present(experiments.parsed(testbed=section(sink={"host": {"netns": "b"}, "interfaces": ["eth2"]})).testbed)
     assert two.far == ((HostAddress(ssh="bench@peer"), ("eth1",)), (HostAddress(netns="b"), ("eth2",)))
     assert not two.this_machine
     assert experiments.parsed().testbed is None
@@ -88,8 +88,7 @@ def test_the_sink_may_have_as_many_nics_as_the_generator() -> None:
         hypervisor={"host": "local", "interfaces": [f"nic{number}" for number in range(6)]},
     )
     workloads = [{"workload": "forward", "sources": 3, "egress": "each"}]
-    asked = experiments.parsed(testbed=wanted, workloads=workloads).testbed
-    assert asked is not None
+    asked = present(experiments.parsed(testbed=wanted, workloads=workloads).testbed)
     assert asked.far == ((HostAddress(ssh="bench@peer"), tuple(f"eth{number}" for number in range(1, 7))),)
     here = {
         "generator": {"host": "local", "interfaces": ["eth1", "eth2"]},
@@ -97,8 +96,7 @@ def test_the_sink_may_have_as_many_nics_as_the_generator() -> None:
         "timekeeper": {"host": "local", "interfaces": ["eth5"]},
         "hypervisor": {"host": {"ssh": "there"}, "interfaces": ["a", "b", "c", "d", "e"]},
     }
-    asked = experiments.parsed(platforms=["qemu-tcg"], baseline="qemu-tcg", testbed=here).testbed
-    assert asked is not None
+    asked = present(experiments.parsed(platforms=["qemu-tcg"], baseline="qemu-tcg", testbed=here).testbed)
     assert asked.near == ("eth1", "eth2", "eth3", "eth4", "eth5")
 
 
@@ -106,8 +104,7 @@ def test_the_sink_may_have_as_many_nics_as_the_generator() -> None:
 def test_flow_control_is_on_or_off_or_left_as_it_is(written: str | None, wanted: bool | None) -> None:
     """``on`` and ``off`` are what YAML reads as true and false."""
     changed = {} if written is None else {"flow_control": yaml.safe_load(written)}
-    asked = experiments.parsed(testbed=section(**changed)).testbed
-    assert asked is not None
+    asked = present(experiments.parsed(testbed=section(**changed)).testbed)
     assert asked.flow_control is wanted
 
 
@@ -123,8 +120,7 @@ def with_nics_beside(**changed: object) -> Section:
         neighbours=["idle"],
         guest={"marks": "channel"},
     )
-    assert asked.testbed is not None
-    return asked.testbed
+    return present(asked.testbed)
 
 
 def test_a_neighbour_has_nics_on_the_same_hosts() -> None:
@@ -333,8 +329,7 @@ def test_the_agents_are_started_checked_and_ended(
     testbed = Section.model_validate(on_lo(sink)).model_copy(update={"neighbour": beside})
     with open_session(testbed, built_agent()) as (variables, descriptors):
         monkeypatch.setenv(VARIABLE, variables[VARIABLE])
-        given = inherited()
-        assert given is not None
+        given = present(inherited())
         assert given.descriptors == descriptors
         assert len(given.agents) == agents
         for reader, writer in given.agents:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from tests.support import experiments, guests, machine
 from tests.support.facts import assert_facts
+from tests.support.present import present
 
 from virtoll.agent.client import AgentClient
 from virtoll.agent.operations.programs import ProgressRequest
@@ -64,8 +65,7 @@ def run(into: Path, **asked: Any) -> RunFolder:
 
 def family_of(live: LiveGuest) -> machine.Family:
     """A guest's processes."""
-    found = live.guest.host_processes()
-    assert found is not None
+    found = present(live.guest.host_processes())
     return machine.family(found.started, *filter(None, [found.inner]))
 
 
@@ -230,8 +230,7 @@ def test_a_guest_that_misses_the_start_fails_the_trial_of_all_and_is_named(
 
 
 def test_more_guests_than_fit_into_memory_are_skipped(tmp_path: Path) -> None:
-    available = available_bytes()
-    assert available is not None
+    available = present(available_bytes())
     folder = run(
         tmp_path / "run",
         scenario="scale",

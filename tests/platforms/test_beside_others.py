@@ -11,6 +11,7 @@ from tests.support import experiments, machine
 from tests.support.facts import assert_facts
 from tests.support.guests import right_or_too_short
 from tests.support.playground import kill_all, playground
+from tests.support.present import present
 from tests.support.real_run import run_experiment
 
 from virtoll.runfolder.records import TrialRecord
@@ -58,8 +59,7 @@ def test_every_load_runs_through_its_trial_in_real_guests(tmp_path: Path) -> Non
     boots = {one.boot: one for one in folder.boots()}
     for trial in trials:
         for one in trial.neighbours:
-            asked_for = boots[one.boot].requested
-            assert asked_for is not None
+            asked_for = present(boots[one.boot].requested)
             assert one.cpus == asked_for.cpus
             if one.traffic is not None:
                 assert not_sent_through(one.traffic, one.window) is None

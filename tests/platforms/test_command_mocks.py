@@ -21,6 +21,7 @@ from tests.support import container_mocks, guests, machine, mocked_containers, o
 from tests.support.facts import Command, assert_facts, refused
 from tests.support.guest_kinds import ADDED, Kind
 from tests.support.guests import Connected
+from tests.support.present import present
 
 from virtoll.agent.operations.session import ClocksRequest
 from virtoll.campaign.session import RunSession
@@ -175,9 +176,7 @@ def test_a_workload_of_the_image_with_tools_writes_to_the_hosts_folder(
 ) -> None:
     live = guests.start(kind, on_image(full, run_session), data_bytes=ROOM_BYTES)
     guests.assert_right(guests.measured(WORKLOADS["dd"].with_parameters({"size_bytes": "1MiB"}), live.emptied))
-    assert live.data is not None
-    folder = live.data.volume.folder
-    assert folder is not None
+    folder = present(present(live.data).volume.folder)
     image, copy = (folder / name for name in ("virtoll-image", "virtoll-copy"))
     assert image.stat().st_size == 2**20
     assert image.read_bytes() == copy.read_bytes()
@@ -196,9 +195,7 @@ def test_files_of_a_data_directory_are_on_the_host_until_the_end(
     run_session: RunSession, products: Products, kind: str
 ) -> None:
     live = guests.start(kind, run_session, data_bytes=ROOM_BYTES)
-    assert live.data is not None
-    folder = live.data.volume.folder
-    assert folder is not None
+    folder = present(present(live.data).volume.folder)
     bench = live.emptied()
     write(live, f"{bench.data.path}/file", "conv=fsync")
     assert (folder / "file").stat().st_size == 4096
@@ -217,10 +214,9 @@ def test_nothing_is_left_when_the_controller_dies(run_session: RunSession, produ
     """The janitor runs what was promised, newest first; the connection into the guest has ended by then."""
     live = guests.start(kind, run_session, data_bytes=ROOM_BYTES)
     assert isinstance(live.held, EnteredMachine)
-    assert live.held.process is not None
     write(live, f"{live.emptied().data.path}/file")
     assert products.left()
-    end_process(live.held.process)
+    end_process(present(live.held.process))
     products.clear_up()
     assert products.left() == []
     live.held.stop()

@@ -10,6 +10,7 @@ from tests.support import guest_contract as contract
 from tests.support import guest_kinds, guests
 from tests.support.facts import assert_facts, refused
 from tests.support.guests import Connected
+from tests.support.present import present
 
 from virtoll.agent.operations.programs import DataRequest
 from virtoll.campaign.data_directory import find_data_volume
@@ -50,8 +51,7 @@ def test_each_data_directory_keeps_the_contract(live: Connected, check: contract
 
 def allocated_bytes(live: Connected) -> int:
     """What its files take of the host's disk."""
-    assert live.data is not None
-    room = live.data.volume
+    room = present(live.data).volume
     assert isinstance(room, LocalVolume)
     return sum(os.fstat(file).st_blocks * 512 for file in room.files())
 
@@ -73,9 +73,7 @@ def test_only_the_data_directory_is_ever_emptied(live: Connected) -> None:
 
 def test_it_is_gone_with_the_guest(run_session: RunSession) -> None:
     live = guests.start("netns", run_session, data_bytes=contract.ROOM_BYTES)
-    assert live.data is not None
-    folder = live.data.volume.folder
-    assert folder is not None
+    folder = present(present(live.data).volume.folder)
     contract.write(live, "file", 1)
     assert [path.name for path in folder.iterdir()] == ["file"]
     live.guest.stop()

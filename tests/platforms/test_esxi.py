@@ -26,6 +26,7 @@ from tests.support.esxi import (
 )
 from tests.support.guest_kinds import ADDED, machine
 from tests.support.guests import SECOND_NS, Connected
+from tests.support.present import present
 from tests.support.tools_image import WORD, small_tools_image
 
 from virtoll.agent.operations.session import ClocksRequest
@@ -92,8 +93,7 @@ def test_one_variant_keeps_the_rest_of_the_contract(live: Connected, check: cont
 
 def test_what_is_synced_in_its_data_directory_is_on_the_datastore(live: Connected, host: EsxiHost) -> None:
     contract.skip_variant(live)
-    assert live.wanted.data is not None
-    assert live.wanted.data.descriptor is None, "the room here is given back once its disk was uploaded"
+    assert present(live.wanted.data).descriptor is None, "the room here is given back once its disk was uploaded"
     live.emptied()
     written = (live.site.image.root / "bin/busybox").read_bytes()
     guests.output_of(live.held.agent, "/bin/dd", "if=/bin/busybox", "of=/data/copy", "conv=fsync")
@@ -138,8 +138,7 @@ def test_the_host_was_told_what_the_experiment_says(live: Connected, host: EsxiH
 
 
 def test_parked_it_is_suspended_and_then_goes_on_over_a_new_connection(live: Connected, host: EsxiHost) -> None:
-    link = live.bench.network.marks
-    assert link is not None
+    link = present(live.bench.network.marks)
     (name,) = host.machines
 
     def answers() -> bool:

@@ -31,6 +31,7 @@ from tests.support.esxi import (
     session_of,
 )
 from tests.support.facts import Command, Fact, assert_facts, assert_refused, refused
+from tests.support.present import present
 from typer.testing import CliRunner
 
 from virtoll.campaign.session import RunSession
@@ -248,8 +249,7 @@ def test_clean_host_with_an_experiments_file_removes_what_is_ours_alone(host: Es
     }
     agent = [sys.executable, "-c", "import sys; print('there', flush=True); sys.stdin.read()", f"/tmp/{alive}/agent"]
     with subprocess.Popen(agent, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as living:
-        assert living.stdout is not None
-        living.stdout.readline()
+        present(living.stdout).readline()
         locked_out = virtoll("clean", "--host", file, changed={**variables, PASSWORD_VARIABLE: "wrong"})
         finished = virtoll("clean", "--host", file, changed=variables)
     assert_refused(locked_out, USER, "'user'", "'password_from'")

@@ -11,6 +11,7 @@ import pytest
 from tests.support import accounting, guests
 from tests.support.facts import Fact, assert_facts
 from tests.support.guests import Connected
+from tests.support.present import present
 
 from virtoll.campaign.guest_check import compare
 from virtoll.campaign.session import RunSession
@@ -46,8 +47,7 @@ def test_it_holds_memory_of_its_host_and_more_after_it_has_used_some(live: Conne
     assert all((one.pss_bytes or 0) > 0 and (one.page_tables_bytes or 0) > 0 for one in idle.processes)
     live.bench.timekeeper.time_job("masr", {"size_bytes": 64 * MIB}, guests.HANG_SECONDS)
     worked = read_footprint(place, group)
-    held = idle.held_bytes()
-    assert held is not None
+    held = present(idle.held_bytes())
     assert held > max(100 * 1024, anonymous_bytes(idle))
     assert worked.held_bytes() is not None
     if live.kind.slow:
@@ -65,19 +65,17 @@ def test_its_work_is_found_in_its_processes_cpu_time(live: Connected) -> None:
     parameters = {"digits": 5000 if live.kind.slow else 200_000}
     before = group.read().used_ns
     with cpu_around(place) as busy:
-        assert busy is not None
         began = group.read().used_ns
+        assert busy is not None
         with live.bench.timekeeper.also(busy.measuring):
             timed = live.bench.timekeeper.time_job("superpi", parameters, guests.HANG_SECONDS)
         ended = group.read().used_ns
     after = group.read().used_ns
     live.bench.timekeeper.time_job("superpi", {"digits": 100}, guests.HANG_SECONDS)
     (span,) = busy.used.measured
-    assert busy.used.before is not None
-    assert busy.used.after is not None
     used = sum(
         sign * (one.cpu_ns or 0)
-        for reading, sign in ((busy.used.before, -1), (busy.used.after, 1))
+        for reading, sign in ((present(busy.used.before), -1), (present(busy.used.after), 1))
         for one in reading.processes
         if one.pid in members
     )
@@ -85,8 +83,7 @@ def test_its_work_is_found_in_its_processes_cpu_time(live: Connected) -> None:
     assert ended - began - ROUNDED_NS <= used <= after - before + ROUNDED_NS
     inside = timed.clock["guest"]["user_cpu_ns"] + timed.clock["guest"]["system_cpu_ns"]
     assert live.kind.slow or used >= inside - ROUNDED_NS, "on the host's own kernel the job's time is the processes'"
-    measured = used_ns(HostCpu(span.before, span.after))
-    assert measured is not None
+    measured = present(used_ns(HostCpu(span.before, span.after)))
     assert 0 < measured <= (used_ns(busy.used) or 0)
     assert live.kind.slow or measured >= inside - ROUNDED_NS
 
@@ -117,8 +114,7 @@ def test_its_files_and_its_kernels_tick_are_measured_inside(live: Connected) -> 
     assert (facts.modules_sha256 is not None) == (live.kind.kernel == "image")
     assert facts.root_filesystem is not None
     if live.kind.kernel == "image":
-        assert facts.memory_installed_bytes is not None
-        assert 0.98 < facts.memory_installed_bytes / live.wanted.memory_bytes <= 1
+        assert 0.98 < present(facts.memory_installed_bytes) / live.wanted.memory_bytes <= 1
 
 
 _seen: dict[str, str] = {}

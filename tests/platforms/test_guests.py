@@ -24,6 +24,7 @@ from tests.support import guest_contract as contract
 from tests.support.facts import assert_facts, refused
 from tests.support.guest_kinds import ATTACHED, KINDS, known_kinds
 from tests.support.guests import JOBS, SECOND_NS, Connected
+from tests.support.present import present
 
 from virtoll.agent.operations.programs import EndRequest, SpawnRequest
 from virtoll.agent.operations.session import ClocksRequest, FactsRequest
@@ -294,12 +295,10 @@ def test_bandwidth_is_what_came_by_the_outside_clock(live: Connected, given: dic
     bench = dataclasses.replace(live.bench, repeats=2)
     measured = guests.measured(WORKLOADS["ipc-bandwidth"].with_parameters(given), lambda: bench)
     assert measured.problem is None
-    assert measured.clock is not None
     assert measured.result is not None
     moved_bytes = given["size_bytes"] * given.get("workers", 1)
     assert measured.result["received_bytes"] == moved_bytes
-    took_ns = duration_ns(parse_record(Clock, measured.clock))
-    assert took_ns is not None
+    took_ns = present(duration_ns(parse_record(Clock, present(measured.clock))))
     assert measured.result["figures"]["bandwidth"] * took_ns == pytest.approx(2 * moved_bytes * SECOND_NS)
 
 
@@ -432,8 +431,7 @@ def test_a_machine_whose_monitor_is_gone_is_cleared_away_all_the_same(run_sessio
     doomed = guests.start("qemu-tcg", run_session)
     family = doomed.processes()
     assert isinstance(doomed.guest, QemuGuest)
-    assert doomed.guest.monitor is not None
-    doomed.guest.monitor.connection.shutdown(socket.SHUT_RDWR)
+    present(doomed.guest.monitor).connection.shutdown(socket.SHUT_RDWR)
     with refused("'stop'", error=GuestDied):
         doomed.guest.park()
     doomed.guest.stop()

@@ -13,6 +13,7 @@ import pytest
 from tests.support import accounting, experiments, machine
 from tests.support.guests import HELD_UP, right_or_too_short
 from tests.support.playground import Running, kill_all, playground
+from tests.support.present import present
 from tests.support.real_run import run_experiment
 
 from virtoll.runfolder.records import GuestRun, TrialRecord, begin_ns
@@ -55,8 +56,7 @@ def test_real_guests_do_the_same_at_the_same_time(tmp_path: Path) -> None:
         assert len(trial.members) == len({one.boot for one in trial.members}) == GUESTS
         for one in trial.members:
             assert one.problem is None or HELD_UP in one.problem
-            assert one.check is not None
-            assert one.check.ok
+            assert present(one.check).ok
             assert one.host_cpu is not None
             assert one.host_cpu.after is not None
         if trial.status == "ok":
@@ -68,8 +68,7 @@ def test_real_guests_do_the_same_at_the_same_time(tmp_path: Path) -> None:
         for place, name in enumerate(group.boots):
             boot = boots[name]
             assert (boot.scale, boot.instance, boot.status) == (group.scale, place, "ok")
-            assert boot.requested is not None
-            assert boot.requested.cpus == (), "they share all CPUs of the host"
+            assert present(boot.requested).cpus == (), "they share all CPUs of the host"
     held = {one.boot for one in folder.footprints() if one.when == "idle"}
     assert held == set(boots)
 
@@ -79,10 +78,8 @@ def assert_at_the_same_time(trial: TrialRecord) -> None:
 
     def span(one: GuestRun) -> tuple[int, int]:
         assert one.clock is not None
-        assert one.clock.marks is not None
-        begun = begin_ns(one.clock)
-        assert begun is not None
-        return begun, one.clock.marks.end_ns
+        begun = present(begin_ns(one.clock))
+        return begun, present(one.clock.marks).end_ns
 
     spans = [span(one) for one in trial.members]
     assert max(begun for begun, _ in spans) < min(ended for _, ended in spans)

@@ -14,6 +14,7 @@ from tests.support import guests, machine
 from tests.support.facts import assert_facts, refused
 from tests.support.guest_kinds import KINDS, Kind
 from tests.support.guests import Connected
+from tests.support.present import present
 from tests.support.repository import ROOT
 
 from virtoll.agent.operations.session import ClocksRequest
@@ -75,8 +76,7 @@ def mock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
 
 def requests(live: Connected) -> list[tuple[str, str]]:
     """What the mock was asked."""
-    api = getattr(live.guest, "api", None)
-    assert api is not None
+    api = present(getattr(live.guest, "api", None))
     lines = (api.path.parent / "requests.jsonl").read_text(encoding="utf-8").splitlines()
     return [(method, path) for method, path, _ in map(json.loads, lines)]
 
@@ -131,9 +131,8 @@ def test_a_refused_boot_is_one_sentence(
     assert not machine.interfaces() & {link.port_interface for link in wanted.network.links}
     found = guests.driver(mock[product]).probe(site)
     assert not found.available
-    assert found.reason is not None
     if os.access(driver.KVM_DEVICE, os.R_OK | os.W_OK):
-        assert_facts(found.reason, "Error creating KVM object")
+        assert_facts(present(found.reason), "Error creating KVM object")
 
 
 @pytest.mark.parametrize("product", PRODUCTS)

@@ -14,6 +14,7 @@ from tests.support import guest_contract as contract
 from tests.support import guests
 from tests.support.guest_kinds import NESTED, NESTED_IN_CI
 from tests.support.guests import SECOND_NS, Connected
+from tests.support.present import present
 
 from virtoll import nested
 from virtoll.agent.operations.session import ClocksRequest
@@ -127,8 +128,7 @@ def test_its_data_directory_is_a_disk_of_its_host(live: Connected) -> None:
 
 
 def test_it_is_branded(live: Connected) -> None:
-    assert live.kind.host is not None
-    assert HostAddress.model_validate(live.kind.host).caveat == FUNCTIONAL_ONLY
+    assert HostAddress.model_validate(present(live.kind.host)).caveat == FUNCTIONAL_ONLY
 
 
 def test_frames_are_counted_on_its_host(live: Connected) -> None:
@@ -147,8 +147,7 @@ def test_frames_are_counted_on_its_host(live: Connected) -> None:
 
 
 def test_parked_it_answers_nothing_and_then_goes_on(live: Connected) -> None:
-    link = live.bench.network.marks
-    assert link is not None
+    link = present(live.bench.network.marks)
 
     def answers() -> bool:
         return bool(live.held.peer.ask(echo_request(link, 1, SECOND_NS)).round_trip_ns)

@@ -16,6 +16,7 @@ import pytest
 from tests.support import guests
 from tests.support.facts import assert_facts
 from tests.support.guests import Connected
+from tests.support.present import present
 
 from virtoll.agent.operations.counters import CountersRequest
 from virtoll.campaign.data_directory import DataKeeper
@@ -108,8 +109,7 @@ def addresses(run_session: RunSession) -> str:
 def right(measured: Measurement) -> dict[str, Any]:
     """The result of a trial whose answer is right, and whose marks are in order."""
     result = guests.assert_right(measured)
-    assert measured.clock is not None
-    marks = measured.clock["marks"]
+    marks = present(measured.clock)["marks"]
     assert marks["end_ns"] > marks["start_ns"]
     return result
 
@@ -174,8 +174,7 @@ def stays_on_the_bridge(run_session: RunSession, pair: tuple[Connected, Connecte
     ports = []
     for one in pair:
         link = one.wanted.network.links[-1]
-        port = network.endpoint_interfaces(one.wanted.network)[link.name].port
-        assert port is not None
+        port = present(network.endpoint_interfaces(one.wanted.network)[link.name].port)
         ports.append(port)
 
     def counted() -> list[int]:
@@ -370,10 +369,8 @@ def pulled_and_pushed(tools: RunSession, pair: tuple[Connected, Connected], dire
     assert (measured.clock["method"], measured.clock["guest"]) == ("channel", None)
     assert state["files"] == (1 if direction == "to-guest" else 0), "what it sends is there; what comes is not yet"
     assert state["page_cache"] == "cold"
-    volume = tools.site.programs_volume
-    assert volume is not None
-    assert volume.folder is not None
-    assert list(volume.folder.iterdir()) == []
+    volume = present(tools.site.programs_volume)
+    assert list(present(volume.folder).iterdir()) == []
     assert addresses(tools) == ""
 
 
@@ -384,7 +381,6 @@ def test_programs_at_both_ends_of_other_guests(tools: RunSession, other_tool_pai
 
 
 def test_what_serves_is_gone_when_the_guest_dies(tools: RunSession) -> None:
-    assert tools.site.programs is not None
     live = guests.start("netns", tools)
     os.kill(live.agent_process().pid, signal.SIGKILL)
     try:
@@ -392,5 +388,5 @@ def test_what_serves_is_gone_when_the_guest_dies(tools: RunSession) -> None:
             measure(bench_of(tools, live), "iperf-udp")
     finally:
         live.guest.stop()
-    assert not succeeds(tools.site.programs, ListeningPort("udp", 5001).listening())
+    assert not succeeds(present(tools.site.programs), ListeningPort("udp", 5001).listening())
     assert addresses(tools) == ""

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.support import experiments, machine
 from tests.support.playground import kill_all, playground
+from tests.support.present import present
 from tests.support.real_run import run_experiment
 
 from virtoll.campaign.preview import plan_of
@@ -119,8 +120,7 @@ def test_a_guest_that_dies_in_a_trial_costs_that_trial_only(
         with place.start("run", file) as running:
             running.wait_for(f"{long.number}/6 ")
             seen = machine.family(running.process.pid)
-            victim = seen.find(*words, inner_pid=None if label == "qemu-tcg" else 1)
-            assert victim is not None
+            victim = present(seen.find(*words, inner_pid=None if label == "qemu-tcg" else 1))
             kill_all([victim])
             assert running.end() == 0, running.said
             place.check_clean(seen, running.token)
@@ -133,8 +133,7 @@ def check_death(folder: RunFolder, label: str, long: Trial) -> None:
     failed = [trial for trial in folder.trials() if trial.status != "ok"]
     assert [(trial.trial, trial.status) for trial in failed] == [(long.number, "failed")], [t.reason for t in failed]
     assert failed[0].boot == f"{label}/0"
-    assert failed[0].reason is not None
-    assert failed[0].reason.startswith(f"{label}/0")
+    assert present(failed[0].reason).startswith(f"{label}/0")
     assert "console.txt" in {Path(name).name for name in failed[0].evidence}
     assert all((folder.path / name).is_file() for name in failed[0].evidence)
     later = [trial for trial in folder.trials() if trial.platform == label and trial.trial > long.number]

@@ -14,6 +14,7 @@ import pytest
 from tests.support import guests, machine
 from tests.support.facts import assert_facts, refused
 from tests.support.guests import Connected
+from tests.support.present import present
 
 from virtoll.agent.operations.network import NetworkRequest, Route
 from virtoll.agent.operations.traffic import Traffic
@@ -71,8 +72,7 @@ def routes(live: Connected) -> int:
 
 def forwarded(done: Measurement, point: int = 0) -> list[tuple[int, int]]:
     """Offered and forwarded frames of each source of a point."""
-    assert done.points is not None
-    reported = done.points[point].traffic
+    reported = present(done.points)[point].traffic
     counts = {one.source: one.forwarded_frames for one in reported.sink.per_source}
     return [(one.offered_frames, counts[one.source]) for one in reported.sources]
 
@@ -126,8 +126,7 @@ def test_two_guests_send_at_once_and_the_sink_outside_counts_them_apart(pair: tu
     done = Transmitters(wanted).measure(bench)
     for offered, came in forwarded(done):
         assert came == offered > 0
-    assert done.points is not None
-    assert [one.intended_frames for one in done.points[0].traffic.sources] == [50, 50]
+    assert [one.intended_frames for one in present(done.points)[0].traffic.sources] == [50, 50]
 
 
 @pytest.fixture(scope="module")
@@ -163,8 +162,7 @@ def test_guests_send_over_one_nic(at_one_nic: tuple[Connected, ...]) -> None:
     done = over_one_nic(at_one_nic, rate_frames_per_second=guests.FEW_PER_SECOND, duration_milliseconds=100)
     for offered, came in forwarded(done):
         assert came == offered > 0
-    assert done.points is not None
-    (point,) = done.points
+    (point,) = present(done.points)
     assert point.to_json()["shared_link"] is True
     assert {one.interface for one in point.traffic.interfaces or ()} >= {"pshared"}
 
@@ -190,8 +188,7 @@ def test_guests_without_a_nic_in_common_cannot_share_one(pair: tuple[Connected, 
 def test_a_generator_that_is_stopped_goes_on_where_it_was(pair: tuple[Connected, Connected], backend: str) -> None:
     """In the middle of a point: its frames leave late and in order, and none is left out."""
     live, _ = pair
-    generator = machine.family(os.getpid()).find("--role", "peer")
-    assert generator is not None
+    generator = present(machine.family(os.getpid()).find("--role", "peer"))
     wanted = ForwardParameters(point_milliseconds=1000, backend=backend)
     enough = live.frames_at_port() + guests.FEW_FRAMES // 2
     with ThreadPoolExecutor(max_workers=1) as beside:

@@ -10,6 +10,7 @@ import pytest
 from tests.support import experiments
 from tests.support.commands import virtoll
 from tests.support.facts import assert_facts, assert_refused
+from tests.support.present import present
 from tests.support.real_run import run_experiment
 
 from virtoll.runfolder.store import RunFolder
@@ -47,8 +48,7 @@ def test_another_build_of_runc_is_measured_beside_the_hosts_own(tmp_path: Path) 
     folder = RunFolder.open(run)
     assert [(trial.platform, trial.reason) for trial in folder.trials() if trial.status != "ok"] == []
     assert {boot.boot for boot in folder.boots()} == {"native/0", "native-again/0", "runc/0", "runc.b/0"}
-    record = folder.manifest.against
-    assert record is not None
+    record = present(folder.manifest.against)
     assert (record.settings, record.pairs) == ((str(build.parent),), (("runc", "runc.b"),))
     assert record.programs == {"a": {"runc": digest(Path(shutil.which("runc") or ""))}, "b": {"runc": digest(build)}}
     started = [line for line in (build.parent / "started.txt").read_text().splitlines() if " run --bundle " in line]

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 from tests.support.facts import Command, assert_facts, refused
+from tests.support.present import present
 
 from virtoll.errors import CommandFailed, GuestError, ProgramMissing
 from virtoll.lab.data import LocalVolume
@@ -61,8 +62,7 @@ class VirtualBoxHost(Lab):
 def probed(**said: str | GuestError) -> str:
     found = VirtualBox(VirtualBoxParameters()).probe(replace(model_site(), host=VirtualBoxHost(said)))
     assert not found.available
-    assert found.reason is not None
-    return found.reason
+    return present(found.reason)
 
 
 def test_a_host_without_the_product_is_told_what_to_install() -> None:
@@ -95,8 +95,7 @@ def test_what_the_product_has_not_is_refused_by_its_key(parameters: dict[str, st
 
 
 def test_its_adapters_are_bridged_alone() -> None:
-    conflict = VirtualBoxParameters.model_validate({"attachment": "macvtap"}).conflict(None)
-    assert conflict is not None
+    conflict = present(VirtualBoxParameters.model_validate({"attachment": "macvtap"}).conflict(None))
     assert conflict[0] == "attachment"
 
 
