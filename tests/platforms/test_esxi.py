@@ -27,7 +27,7 @@ from tests.support.esxi import (
 from tests.support.guest_kinds import ADDED, machine
 from tests.support.guests import SECOND_NS, Connected
 from tests.support.present import present
-from tests.support.tools_image import WORD, small_tools_image
+from tests.support.tools_image import WORD
 
 from virtoll.agent.operations.session import ClocksRequest
 from virtoll.agent.timekeeper import echo_request
@@ -199,14 +199,6 @@ def test_killed_it_is_noticed_and_its_console_is_kept(live: Connected, host: Esx
     live.held.stop()
     assert not host.machines
     assert guests.promised() == []
-
-
-@pytest.fixture(scope="module")
-def with_tools(run_session: RunSession, tmp_path_factory: pytest.TempPathFactory) -> Site:
-    """The lab's site on an image that is no initramfs."""
-    busybox = (run_session.site.image.root / "bin/busybox").read_bytes()
-    image = small_tools_image(tmp_path_factory.mktemp("tools"), busybox)
-    return dataclasses.replace(run_session.site, image=image)
 
 
 def test_an_image_with_tools_is_a_cd_rom_of_its_own(with_tools: Site, host: EsxiHost) -> None:
