@@ -274,25 +274,20 @@ def test_a_container_has_the_devices_of_a_template(run_session: RunSession, prod
     live.held.stop()
 
 
-def test_a_create_that_is_killed_leaves_its_settings_alone(
-    products: Products, site: Site, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("kind", "command", "left"),
+    [("openvz-mock", "vzctl create 7001", ["7001.conf.destroyed"]), ("prlctl-mock", "prlctl create", [])],
+)
+def test_a_create_that_is_killed_leaves_at_most_its_settings(
+    products: Products, site: Site, monkeypatch: pytest.MonkeyPatch, kind: str, command: str, left: list[str]
 ) -> None:
-    """As the product destroys what has no files yet."""
+    """What is half made is promised to be removed already; vzctl keeps the settings of what it destroys."""
     monkeypatch.setenv("MOCK_DIES", "create")
-    with refused("vzctl create 7001", error=GuestError):
-        guests.driver("openvz-mock").start(guests.request("openvz-mock"), site)
-    assert [Path(one).name for one in products.left()] == ["7001.conf.destroyed"]
-
-
-def test_a_create_by_prlctl_that_is_killed_leaves_nothing(
-    products: Products, site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is half made is promised to be removed already."""
-    monkeypatch.setenv("MOCK_DIES", "create")
-    with refused("prlctl create", error=GuestError):
-        guests.driver("prlctl-mock").start(guests.request("prlctl-mock"), site)
-    assert [call[1] for call in products.calls() if call[0] == "prlctl"] == ["create", "stop", "delete"]
-    assert products.left() == []
+    with refused(command, error=GuestError):
+        guests.driver(kind).start(guests.request(kind), site)
+    by_prlctl = [call[1] for call in products.calls() if call[0] == "prlctl"]
+    assert by_prlctl == (["create", "stop", "delete"] if kind == "prlctl-mock" else [])
+    assert [Path(one).name for one in products.left()] == left
     assert guests.promised(products.record) == []
 
 

@@ -16,6 +16,7 @@ from virtoll.platforms.esxi.parameters import EsxiParameters
 from virtoll.platforms.esxi.serial import open_line, taken_ports
 from virtoll.platforms.esxi.specs import kernel_line
 
+ON_SR1 = "virtoll.root=/dev/sr1 virtoll.disktype=erofs"
 GIVEN = {
     "server": "esxi.example.org",
     "user": "root",
@@ -33,23 +34,14 @@ def given(**changed: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("root", "data", "words"),
     [
-        (False, False, ["virtoll.channel=/dev/ttyS1"]),
-        (True, False, ["virtoll.modules=sr_mod,ata_piix,erofs", "virtoll.root=/dev/sr1", "virtoll.disktype=erofs"]),
-        (False, True, ["virtoll.modules=ahci,ext4", "virtoll.data=/dev/sda"]),
-        (
-            True,
-            True,
-            [
-                "virtoll.modules=sr_mod,ata_piix,erofs,ahci,ext4",
-                "virtoll.root=/dev/sr1",
-                "virtoll.disktype=erofs",
-                "virtoll.data=/dev/sda",
-            ],
-        ),
+        (False, False, "virtoll.channel=/dev/ttyS1"),
+        (True, False, f"virtoll.modules=sr_mod,ata_piix,erofs {ON_SR1}"),
+        (False, True, "virtoll.modules=ahci,ext4 virtoll.data=/dev/sda"),
+        (True, True, f"virtoll.modules=sr_mod,ata_piix,erofs,ahci,ext4 {ON_SR1} virtoll.data=/dev/sda"),
     ],
 )
-def test_the_kernel_is_told_of_the_drives_that_are_there(root: bool, data: bool, words: list[str]) -> None:
-    assert kernel_line(EsxiParameters(), root=root, data=data).split()[-len(words) :] == words
+def test_the_kernels_line_names_the_drives(root: bool, data: bool, words: str) -> None:
+    assert kernel_line(EsxiParameters(), root=root, data=data).endswith(f" {words}")
 
 
 def test_a_data_disk_is_a_flat_vmdk_of_a_whole_number_of_sectors() -> None:

@@ -445,9 +445,7 @@ def _cgroups() -> list[Path]:
 
 def _assert_gone(live: Connected, family: machine.Family) -> None:
     """Its processes, its interfaces on both sides, its routers, its cgroup."""
-    wait_until(
-        lambda: not any(process.alive for process in family.processes), guests.HANG_SECONDS, "the end of its processes"
-    )
+    family.await_end()
     here = machine.interfaces()
     beyond = {one.name for one in live.held.peer.ask(FactsRequest()).interfaces}
     for link in live.bench.network.links:

@@ -42,30 +42,24 @@ def has_one_disk() -> bool:
     return "io" in cgroups.detect().controllers
 
 
-OWN = {"cpu_max": 0.25, "cpu_weight": 50, "memory_max": "128MiB"} | ({"io_max": "8MiB"} if has_one_disk() else {})
+OWN: dict[str, Any] = {"cpu_max": 0.25, "cpu_weight": 50, "memory_max": "128MiB"} | (
+    {"io_max": "8MiB"} if has_one_disk() else {}
+)
 BUSY = ["/bin/busybox", "sh", "-c", "while :; do :; done"]
 REAL_MAKE_GROUP = cgroups.make_group
 
 
-def limited(platform: str, **parameters: Any) -> Kind:
-    return Kind(platform, {**OWN, **parameters}, grouped=True)
-
-
+RUNTIMES = {
+    "oci": ("oci", "crun" if cgroups.detect().version == "v2" else "runc"),
+    "podman-crun": ("podman", "crun"),
+}
+PLAIN = ("native", "netns", "runc", "crun", "runsc", "nspawn", "lxc", "podman", "docker")
 LIMITED: dict[str, Kind] = {
-    f"{name}-limited": kind
-    for name, kind in {
-        "native": limited("native"),
-        "netns": limited("netns"),
-        "runc": limited("runc"),
-        "crun": limited("crun"),
-        "oci": limited("oci", runtime="crun" if cgroups.detect().version == "v2" else "runc"),
-        "runsc": limited("runsc"),
-        "nspawn": limited("nspawn"),
-        "lxc": limited("lxc"),
-        "podman": limited("podman"),
-        "podman-crun": limited("podman", runtime="crun"),
-        "docker": limited("docker"),
-    }.items()
+    **{f"{name}-limited": Kind(name, OWN, grouped=True) for name in PLAIN},
+    **{
+        f"{name}-limited": Kind(platform, {**OWN, "runtime": runtime}, grouped=True)
+        for name, (platform, runtime) in RUNTIMES.items()
+    },
 }
 
 
@@ -93,23 +87,15 @@ def disk_number() -> str:
 
 def expected() -> dict[str, str]:
     """What files of the guest's group hold, by controller and file."""
-    disk = disk_number() if "io_max" in OWN else None
+    disk, memory = disk_number() if "io_max" in OWN else None, str(128 * 2**20)
     if cgroups.detect().version == "v2":
-        rate = {"io.max": f"{disk} rbps=8388608 wbps=8388608 riops=max wiops=max"}
-        return {
-            "cpu.max": "25000 100000",
-            "cpu.weight": "50",
-            "memory.max": str(128 * 2**20),
-            **(rate if disk else {}),
-        }
-    rates = {f"blkio.throttle.{way}_bps_device": f"{disk} 8388608" for way in ("read", "write")}
-    return {
-        "cpu.cfs_quota_us": "25000",
-        "cpu.cfs_period_us": "100000",
-        "cpu.shares": "512",
-        "memory.limit_in_bytes": str(128 * 2**20),
-        **(rates if disk else {}),
-    }
+        held = {"cpu.max": "25000 100000", "cpu.weight": "50", "memory.max": memory}
+        rates = {"io.max": f"{disk} rbps=8388608 wbps=8388608 riops=max wiops=max"}
+    else:
+        held = {"cpu.cfs_quota_us": "25000", "cpu.cfs_period_us": "100000", "cpu.shares": "512"}
+        held["memory.limit_in_bytes"] = memory
+        rates = {f"blkio.throttle.{way}_bps_device": f"{disk} 8388608" for way in ("read", "write")}
+    return held | (rates if disk else {})
 
 
 def group_of(live: Connected, file: str) -> Path:

@@ -20,7 +20,6 @@ from tests.support.repository import ROOT
 from virtoll.agent.operations.session import ClocksRequest
 from virtoll.campaign.session import RunSession
 from virtoll.errors import GuestDied
-from virtoll.lab.inside import wait_until
 from virtoll.platforms.base import GuestStartError
 from virtoll.platforms.host import Site
 from virtoll.platforms.microvm import driver
@@ -99,7 +98,7 @@ def test_the_whole_path_runs_by_the_document(run_session: RunSession, mock: dict
     assert live.guest.agent.ask(ClocksRequest(), guests.HANG_SECONDS).monotonic_ns
     assert requests(live) == EXCHANGE[product]
     live.guest.stop()
-    _await_end(family)
+    family.await_end()
     assert not machine.interfaces() & {link.port_interface for link in live.bench.network.links}
 
 
@@ -113,7 +112,7 @@ def test_a_monitor_that_is_killed_is_noticed(run_session: RunSession, mock: dict
         live.guest.park()
     assert set(live.guest.evidence()) == {"console.txt", "monitor.txt"}
     live.guest.stop()
-    _await_end(family)
+    family.await_end()
 
 
 @pytest.mark.parametrize("product", PRODUCTS)
@@ -146,11 +145,6 @@ def test_without_binary_or_kvm_it_says_what_is_missing(
     found = guests.driver(mock[product]).probe(site)
     assert (found.available, found.version) == (False, f"{product} mock 1")
     assert_facts(found.reason or "", _title(product), tmp_path / "kvm")
-
-
-def _await_end(family: machine.Family) -> None:
-    gone = "the end of its processes"
-    wait_until(lambda: not any(process.alive for process in family.processes), guests.HANG_SECONDS, gone)
 
 
 def _title(product: str) -> str:

@@ -70,19 +70,17 @@ def probed(kind: str, **said: str | GuestError) -> str:
     return present(found.reason)
 
 
-def test_a_host_without_xen_is_told_what_to_install() -> None:
-    missing = ProgramMissing("xl", "xl: not found on this host; install it")
-    assert_facts(probed("pv", info=missing), "xl", "xen-system-amd64")
-
-
-def test_a_host_that_is_no_dom0_is_told_to_boot_xen() -> None:
-    failed = CommandFailed(["xl", "info"], 1, "cannot init xl context")
-    assert_facts(probed("pv", info=failed), "this machine", "boot", "hypervisor", "xenstored", "xenconsoled")
-
-
-def test_rights_are_told_from_a_missing_hypervisor() -> None:
-    failed = CommandFailed(["xl", "info"], 1, "xc: error: Permission denied")
-    assert_facts(probed("pv", info=failed), "xl", "root", "dom0")
+@pytest.mark.parametrize(
+    ("error", "facts"),
+    [
+        (ProgramMissing("xl", "xl: not found on this host; install it"), ("xl", "xen-system-amd64")),
+        (CommandFailed(["xl", "info"], 1, "cannot init xl context"), ("hypervisor", "xenstored", "xenconsoled")),
+        (CommandFailed(["xl", "info"], 1, "xc: error: Permission denied"), ("xl", "root", "dom0")),
+    ],
+    ids=["without xl", "no dom0", "without rights"],
+)
+def test_a_host_without_xen_has_a_remedy(error: GuestError, facts: tuple[str, ...]) -> None:
+    assert_facts(probed("pv", info=error), *facts)
 
 
 @pytest.mark.parametrize("kind", ["pvh", "hvm"])

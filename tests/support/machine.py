@@ -68,6 +68,10 @@ class Family:
                 return process
         return None
 
+    def await_end(self) -> None:
+        """Until none of them is alive, however long this machine takes to end them."""
+        wait_until(lambda: not any(process.alive for process in self.processes), 600.0, "the end of its processes")
+
 
 @dataclass(frozen=True)
 class Snapshot:
