@@ -133,11 +133,9 @@ def test_tune_sets_what_reset_puts_back(host: TunedHost, state: Path) -> None:
 def test_a_second_tuning_keeps_the_first_originals(host: TunedHost, state: Path) -> None:
     tune(host, state, ["governor", "irq"])
     assert contents(host)["proc/sys/kernel/randomize_va_space"] == "2"
-    first = in_force(state, host.root)
+    first = present(in_force(state, host.root))
     again = tune(host, state)
-    second = in_force(state, host.root)
-    assert first is not None
-    assert second is not None
+    second = present(in_force(state, host.root))
     assert second.entries[: len(first.entries)] == first.entries
     assert second.since_realtime_ns == first.since_realtime_ns
     assert {row.setting: row.was for row in again.rows}["governor"] == "powersave (1), schedutil (1)"
