@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from virtoll.platforms.libvirt.driver import Libvirt, domains, remove_leftovers
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
+TOO_MUCH = 2**46  # bytes: more than any host of these days has, and less than a machine's address may be
 THEIRS = """<domain type="lxc"><name>{name}</name><description>{note}</description><memory>8192</memory>
 <os><type>exe</type><init>/init</init></os></domain>"""
 
@@ -51,11 +53,24 @@ def test_a_name_that_is_taken_is_refused_and_what_has_it_stays(site: Site, daemo
     define(daemon, tmp_path, name, "a pet")
     virsh = Virsh(site.host, daemon.uri(CONTAINERS))
     before = virsh.run("dumpxml", name)
-    with refused(f"domain {name}", error=GuestError):
+    with refused(f"domain {name}", "virsh destroy", error=GuestError):
         guests.driver("libvirt-lxc").start(wanted, site)
     assert virsh.run("dumpxml", name) == before
     assert not machine.interfaces() & {link.port_interface for link in wanted.network.links}
     virsh.run("undefine", name)
+
+
+@pytest.mark.parametrize("kind", ["libvirt", "libvirt-system"])
+def test_a_guest_without_room_is_refused_and_leaves_nothing(
+    site: Site, daemon: Daemon, record: Path, tmp_path: Path, kind: str
+) -> None:
+    define(daemon, tmp_path, "customer", "a pet")
+    virsh = Virsh(site.host, daemon.uri(CONTAINERS))
+    before = virsh.run("dumpxml", "customer"), machine.interfaces(), guests.promised(record)
+    with refused("memory", error=GuestError):
+        guests.driver(kind).start(replace(guests.request(kind), memory_bytes=TOO_MUCH), site)
+    assert (virsh.run("dumpxml", "customer"), machine.interfaces(), guests.promised(record)) == before
+    virsh.run("undefine", "customer")
 
 
 def test_leftovers_are_told_from_what_another_has(site: Site, daemon: Daemon, tmp_path: Path) -> None:
