@@ -142,10 +142,7 @@ def test_a_server_that_stalls_is_charged_with_all_that_it_owes(live: guests.Conn
     link, guest = live.bench.network.sources[0], live.bench.guest
     answers: list[HttpLoadReply] = []
     folder = f"{live.emptied().data.path}/virtoll-nginx"
-    with (
-        web_server(guest, folder, link.guest_address, wanted),
-        addressed(live.bench, (link,)) as generator,
-    ):
+    with web_server(guest, folder, link.guest_address, wanted), addressed(live.bench, (link,)) as generator:
         load = threading.Thread(
             target=lambda: answers.append(nginx.http_load(generator, link, wanted, wanted.requests, None))
         )

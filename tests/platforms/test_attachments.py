@@ -31,11 +31,7 @@ def test_each_attachment_is_a_platform_of_its_own_through_two_blocks(tmp_path: P
     sweep = {"first_rate_frames_per_second": 2000, "rate_factor": 100, "point_milliseconds": 30}
     forward = {"workload": "forward", "frame_size_bytes": 64, "sources": 2, "egress": ["one", "each"], **sweep}
     folder = run_experiment(
-        tmp_path,
-        platforms=["native", namespaces, routed],
-        blocks=2,
-        guest={"memory": "128MiB"},
-        workloads=[forward],
+        tmp_path, platforms=["native", namespaces, routed], blocks=2, guest={"memory": "128MiB"}, workloads=[forward]
     )
     assert [(trial.platform, trial.reason) for trial in folder.trials() if trial.status != "ok"] == []
     attachments = {boot.platform: boot.attachment for boot in folder.boots()}

@@ -14,16 +14,7 @@ import pytest
 from pyVmomi import vim
 from tests.support import guest_contract as contract
 from tests.support import guests
-from tests.support.esxi import (
-    DATASTORE,
-    PASSWORD,
-    EsxiHost,
-    esxi_host,
-    extent,
-    inventory,
-    machine_named,
-    session_of,
-)
+from tests.support.esxi import DATASTORE, PASSWORD, EsxiHost, esxi_host, extent, inventory, machine_named, session_of
 from tests.support.guest_kinds import ADDED, machine
 from tests.support.guests import SECOND_NS, Connected
 from tests.support.present import present

@@ -43,10 +43,7 @@ def asked(**changed: Any) -> dict[str, Any]:
 
 def test_real_guests_do_the_same_at_the_same_time(tmp_path: Path) -> None:
     """Processes, containers and machines; on their CPUs, in memory, and each on a disk of its own."""
-    jobs = [
-        {"workload": "superpi", "digits": 131_072},
-        {"workload": "zfg", "size_bytes": 1_048_576, "rounds": 2},
-    ]
+    jobs = [{"workload": "superpi", "digits": 131_072}, {"workload": "zfg", "size_bytes": 1_048_576, "rounds": 2}]
     wanted = asked(platforms=["native", "runc", "uml"], baseline="native", workloads=jobs)
     folder = run_experiment(tmp_path, **wanted)
     trials = folder.latest_trials()

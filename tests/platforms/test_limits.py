@@ -49,10 +49,7 @@ BUSY = ["/bin/busybox", "sh", "-c", "while :; do :; done"]
 REAL_MAKE_GROUP = cgroups.make_group
 
 
-RUNTIMES = {
-    "oci": ("oci", "crun" if cgroups.detect().version == "v2" else "runc"),
-    "podman-crun": ("podman", "crun"),
-}
+RUNTIMES = {"oci": ("oci", "crun" if cgroups.detect().version == "v2" else "runc"), "podman-crun": ("podman", "crun")}
 PLAIN = ("native", "netns", "runc", "crun", "runsc", "nspawn", "lxc", "podman", "docker")
 LIMITED: dict[str, Kind] = {
     **{f"{name}-limited": Kind(name, OWN, grouped=True) for name in PLAIN},

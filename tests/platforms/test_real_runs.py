@@ -104,10 +104,7 @@ LONG_SWEEP = {"workload": "forward", "point_milliseconds": 200, "rate_factor": 1
 
 @pytest.mark.parametrize(
     ("label", "words", "workload"),
-    [
-        ("qemu-tcg", ["-kernel"], {"workload": "superpi", "digits": 200_000}),
-        ("netns", ["/init", "guest"], LONG_SWEEP),
-    ],
+    [("qemu-tcg", ["-kernel"], {"workload": "superpi", "digits": 200_000}), ("netns", ["/init", "guest"], LONG_SWEEP)],
 )
 def test_a_guest_that_dies_in_a_trial_costs_that_trial_only(
     label: str, words: list[str], workload: dict[str, Any]

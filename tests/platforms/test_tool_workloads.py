@@ -108,10 +108,7 @@ def gvisor(run_session: RunSession) -> Iterator[Connected]:
 
 @pytest.mark.parametrize(
     ("given", "facts"),
-    [
-        ({"direct": True}, ("O_DIRECT", 1048576)),
-        ({"engine": "io_uring"}, ("io_uring", "Function not implemented")),
-    ],
+    [({"direct": True}, ("O_DIRECT", 1048576)), ({"engine": "io_uring"}, ("io_uring", "Function not implemented"))],
     ids=["direct-io", "io-uring"],
 )
 def test_what_gvisor_ignores_or_lacks_is_found_by_trying(

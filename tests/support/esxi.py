@@ -144,10 +144,11 @@ class EsxiHost:
         console, port = reported["serials"]
         monitor, monitor_end = socket.socketpair()
         serial, serial_end = socket.socketpair()
+        # Its kernel panics where an emulator waits long for a CPU as it boots.
         command = [
             "nice",
             "-n",
-            "-10",  # its kernel panics where an emulator waits long for a CPU as it boots
+            "-10",
             "qemu-system-x86_64",
             "-accel",
             "tcg",
@@ -156,29 +157,14 @@ class EsxiHost:
             "-machine",
             "pc",
             "-nodefaults",
-            "-display",
-            "none",
             "-no-reboot",
-            "-m",
-            f"{reported['memory_mib']}M",
-            "-smp",
-            str(reported["cpus"]),
-            "-boot",
-            "d",
-            *cdrom_arguments(reported["cdroms"]),
-            *disk_arguments(reported["disks"] or []),
-            *(["-S"] if self.still and reported["disks"] else []),
-            "-serial",
-            f"file:{console['file']}",
-            "-chardev",
-            f"socket,id=serial,fd={serial_end.fileno()}",
-            "-serial",
-            "chardev:serial",
-            "-chardev",
-            f"socket,id=monitor,fd={monitor_end.fileno()}",
-            "-mon",
-            "chardev=monitor,mode=control",
         ]
+        command += ["-display", "none", "-boot", "d", "-m", f"{reported['memory_mib']}M"]
+        command += ["-smp", str(reported["cpus"]), "-serial", f"file:{console['file']}"]
+        command += [*cdrom_arguments(reported["cdroms"]), *disk_arguments(reported["disks"] or [])]
+        command += ["-S"] if self.still and reported["disks"] else []
+        command += ["-chardev", f"socket,id=serial,fd={serial_end.fileno()}", "-serial", "chardev:serial"]
+        command += ["-chardev", f"socket,id=monitor,fd={monitor_end.fileno()}", "-mon", "chardev=monitor,mode=control"]
         taps = []
         for number, nic in enumerate(reported["nics"] or []):
             taps.append(self._cable(nic))

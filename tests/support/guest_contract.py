@@ -188,11 +188,7 @@ def runs_zfg_twice(live: Connected) -> None:
         assert measured.result["figures"]["bytes_per_second"] > 0
 
 
-EVERYWHERE: tuple[Check, ...] = (
-    is_ready_and_describes_itself,
-    forwards_a_low_rate_without_loss,
-    is_timed_from_outside,
-)
+EVERYWHERE: tuple[Check, ...] = (is_ready_and_describes_itself, forwards_a_low_rate_without_loss, is_timed_from_outside)
 """What every way to attach a guest keeps."""
 ONCE_A_KIND: tuple[Check, ...] = (
     returns_data_byte_for_byte,

@@ -58,8 +58,6 @@ class Store:
 
     def save(self, one: dict[str, Any]) -> None:
         (self.folder / f"{one['key']}.json").write_text(json.dumps(one))
-        with (self.folder / "calls.jsonl").open("a") as file:
-            file.write("")
 
     def drop(self, one: dict[str, Any]) -> None:
         (self.folder / f"{one['key']}.json").unlink()

@@ -17,22 +17,8 @@ from tests.support.mocked_containers import Store, die, end, fail, inside, launc
 from virtoll.lab.enter import Bind
 
 # vzctl(8), "Setting container parameters": what each option takes.
-SET_OPTIONS = {
-    "--ram",
-    "--swap",
-    "--privvmpages",
-    "--physpages",
-    "--applyconfig",
-    "--cpus",
-    "--cpuunits",
-    "--cpulimit",
-    "--cpumask",
-    "--capability",
-    "--netif_add",
-    "--name",
-    "--hostname",
-    "--onboot",
-}
+SIZES = {"--ram", "--swap", "--privvmpages", "--physpages", "--cpus", "--cpuunits", "--cpulimit", "--cpumask"}
+SET_OPTIONS = SIZES | {"--applyconfig", "--capability", "--netif_add", "--name", "--hostname", "--onboot"}
 # Of Virtuozzo's vzctl alone, for containers that prlctl has made.
 VIRTUOZZO_OPTIONS = {"--bindmount_add"}
 PRLCTL_SET = {"--cpus", "--cpuunits", "--cpulimit", "--cpumask", "--memsize", "--swap", "--name"}
@@ -56,14 +42,8 @@ def vzctl(argv: list[str], store: Store) -> None:  # noqa: C901 - one branch a c
     refuse(command)
     one = store.find(handle)
     if command == "create":
-        given = options(
-            rest,
-            {"--ostemplate", "--layout", "--private", "--root", "--name", "--hostname", "--config"},
-            set(),
-            20,
-            "vzctl",
-        )
-        vz_create(handle, dict(given), store)
+        known = {"--ostemplate", "--layout", "--private", "--root", "--name", "--hostname", "--config"}
+        vz_create(handle, dict(options(rest, known, set(), 20, "vzctl")), store)
         return
     if one is None:
         fail(14, "Container config file does not exist")

@@ -33,26 +33,16 @@ def vserver(argv: list[str], store: Store) -> None:  # noqa: C901 - one branch a
     configuration = store.folder / "etc" / name
     one = store.find(name)
     if command == "build":
-        given = dict(
-            options(
-                rest,
-                {"-m", "--context", "--hostname", "--initstyle", "--rootdir", "--confdir"},
-                {"--force"},
-                1,
-                "vserver-build",
-            )
-        )
+        known = {"-m", "--context", "--hostname", "--initstyle", "--rootdir", "--confdir"}
+        given = dict(options(rest, known, {"--force"}, 1, "vserver-build"))
         if given.get("-m") != "skeleton":
             fail(1, f"Unknown build-method '{given.get('-m')}'" if "-m" in given else "No build-method specified")
         private = Path(given["--rootdir"]) / name
         if not private.parent.is_dir():
             fail(1, f"Root-directory '{private.parent}' does not exist or is invalid")
         if private.exists() or configuration.exists():
-            fail(
-                1,
-                f"vserver-topdirectory '{private}' and/or configuration at '{configuration}'\n"
-                "exist already; please try to use '--force', or remove them manually.",
-            )
+            taken = f"vserver-topdirectory '{private}' and/or configuration at '{configuration}'\n"
+            fail(1, f"{taken}exist already; please try to use '--force', or remove them manually.")
         for each in (private / "etc", private / "dev", private / "proc", configuration):
             each.mkdir(parents=True)
         (configuration / "fstab").write_text(FSTAB)
@@ -82,11 +72,8 @@ def vserver(argv: list[str], store: Store) -> None:  # noqa: C901 - one branch a
         subprocess.run(["rm", "-rf", one["private"], str(configuration)], check=True)
         store.drop(one)
     else:
-        fail(
-            2,
-            "Usage: vserver <vserver> "
-            "{start|stop|suexec|restart|condrestart|exec|enter|chkconfig|running|status|delete}",
-        )
+        commands = "start|stop|suexec|restart|condrestart|exec|enter|chkconfig|running|status|delete"
+        fail(2, f"Usage: vserver <vserver> {{{commands}}}")
 
 
 def fstab_binds(fstab: Path, private: Path) -> list[Bind]:
