@@ -5,7 +5,6 @@ The guests themselves run in ``test_nested_guests.py``; what is asked of dom0 is
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -13,13 +12,13 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from tests.support.dom0 import LAB, Dom0
+from tests.support.dom0 import IMAGE, LAB, NOTHING, Bridges, Dom0
 from tests.support.facts import assert_facts, refused
 from tests.support.present import present
 
 from virtoll.errors import CommandFailed, GuestError, ProgramMissing
 from virtoll.lab.data import LocalVolume
-from virtoll.lab.network import GuestNetwork, Link, attached, plan_links
+from virtoll.lab.network import GuestNetwork, attached, plan_links
 from virtoll.platforms.base import GuestRequest
 from virtoll.platforms.fake.site import model_site
 from virtoll.platforms.host import Site
@@ -32,32 +31,6 @@ virt_caps              : pv hvm hap
 xen_version            : 4.17.7
 xen_scheduler          : credit2
 """
-NOTHING = (
-    "Name                                        ID   Mem VCPUs\tState\tTime(s)\nDomain-0  0  1024  2  r-----  21.2\n"
-)
-IMAGE = SimpleNamespace(
-    kernel=SimpleNamespace(vmlinuz=Path("/i/vmlinuz"), vmlinux=Path("/i/vmlinux")),
-    initramfs=Path("/i/small"),
-    disk_initramfs=Path("/i/large"),
-    needs_disk=False,
-    name="tiny",
-)
-
-
-class Bridges:
-    """A host's network that makes nothing."""
-
-    def __init__(self) -> None:
-        self.ports: dict[str, str | None] = {}
-        self.removed: list[GuestNetwork] = []
-
-    def bridge_port(self, link: Link, port: str | None = None) -> str:
-        assert link.attachment == "bridge"
-        self.ports[link.name] = port
-        return f"virtoll-{link.name}"
-
-    def remove(self, network: GuestNetwork) -> None:
-        self.removed.append(network)
 
 
 def site(host: Dom0, network: Bridges | None = None) -> Site:
@@ -112,8 +85,7 @@ def asked(
     (create,) = (argv for argv in host.asked if argv[:2] == ["xl", "create"])
     assert create[2] == "-p", "it must not say a word before its console is held"
     assert create[3].endswith("/domain.cfg")
-    lines = host.written["domain.cfg"].splitlines()
-    return {key: json.loads(value) for key, _, value in (line.partition(" = ") for line in lines)}, host, bridges
+    return host.configuration(), host, bridges
 
 
 def nics(configuration: dict[str, Any]) -> list[dict[str, str]]:

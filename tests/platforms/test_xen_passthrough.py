@@ -5,16 +5,14 @@ Guests with such NICs run in ``test_nested_guests.py``.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from tests.support import experiments
-from tests.support.dom0 import LAB, Dom0
+from tests.support.dom0 import IMAGE, LAB, NOTHING, Bridges, Dom0
 from tests.support.facts import Command, assert_facts, refused
 
 from virtoll.errors import CommandFailed, GuestError, UsageError
@@ -29,9 +27,6 @@ NICS = ("0000:03:10.0", "0000:04:10.0")
 DISK = "0000:00:1f.2"
 # What `xl info` says with an IOMMU, of which a PV guest needs pv_directio.
 CAPABILITIES = ["pv", "hvm", "hvm_directio", "pv_directio", "hap", "iommu_hap_pt_share", "gnttab-v1", "gnttab-v2"]
-NOTHING = (
-    "Name                                        ID   Mem VCPUs\tState\tTime(s)\nDomain-0  0  1024  2  r-----  21.2\n"
-)
 
 
 class PciDom0(Dom0):
@@ -130,30 +125,16 @@ def test_what_is_missing_is_named() -> None:
 def test_a_guest_is_given_the_devices_and_a_vif_for_its_marks(tmp_path: Path, kind: str, modules: str) -> None:
     host = PciDom0({"list": NOTHING, "create": GuestError("'xl create' ended with 1: no room")}, tmp_path)
     before = dict(host.drivers)
-    image = SimpleNamespace(
-        kernel=SimpleNamespace(vmlinuz=Path("/i/vmlinuz"), vmlinux=Path("/i/vmlinux")),
-        initramfs=Path("/i/small"),
-        disk_initramfs=Path("/i/large"),
-        needs_disk=False,
-        name="tiny",
-    )
-    ports: dict[str, str | None] = {}
-
-    def bridge_port(link: Any, port: str | None = None) -> str:
-        ports[link.name] = port
-        return f"virtoll-{link.name}"
-
-    network = SimpleNamespace(bridge_port=bridge_port, remove=lambda _: None)
-    site = replace(model_site(), host=host, image=cast("Any", image), network=cast("Any", network))
+    network = Bridges()
+    site = replace(model_site(), host=host, image=cast("Any", IMAGE), network=cast("Any", network))
     wanted = XenParameters.model_validate({"type": kind, "attachment": "passthrough", "vfio": NICS})
     request = GuestRequest("xen/3", 1, 256 * 2**20, (), attached(plan_links(7), "passthrough"))
     with refused("no room", error=GuestError):
         Xen(wanted).start(request, site)
-    lines = host.written["domain.cfg"].splitlines()
-    found = {key: json.loads(value) for key, _, value in (line.partition(" = ") for line in lines)}
+    found = host.configuration()
     assert found["pci"] == [f"{one},permissive=0" for one in NICS]
     assert len(found["vif"]) == 1
-    assert list(ports) == ["marks"]
+    assert list(network.ports) == ["marks"]
     assert f"virtoll.modules=xen_netfront,{modules}" in found["extra"].split()
     assert found["ramdisk"] == "/i/large"
     order = [argv[1] for argv in host.asked if argv[0] == "xl"]

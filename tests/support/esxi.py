@@ -145,20 +145,8 @@ class EsxiHost:
         monitor, monitor_end = socket.socketpair()
         serial, serial_end = socket.socketpair()
         # Its kernel panics where an emulator waits long for a CPU as it boots.
-        command = [
-            "nice",
-            "-n",
-            "-10",
-            "qemu-system-x86_64",
-            "-accel",
-            "tcg",
-            "-cpu",
-            "max",
-            "-machine",
-            "pc",
-            "-nodefaults",
-            "-no-reboot",
-        ]
+        command = ["nice", "-n", "-10", "qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-machine", "pc"]
+        command += ["-nodefaults", "-no-reboot"]
         command += ["-display", "none", "-boot", "d", "-m", f"{reported['memory_mib']}M"]
         command += ["-smp", str(reported["cpus"]), "-serial", f"file:{console['file']}"]
         command += [*cdrom_arguments(reported["cdroms"]), *disk_arguments(reported["disks"] or [])]
