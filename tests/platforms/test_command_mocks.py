@@ -35,7 +35,6 @@ from virtoll.platforms.host import Site
 from virtoll.platforms.managed_guest import ManagedMachine
 from virtoll.platforms.process_guest import GuestRemains
 from virtoll.workloads import WORKLOADS
-from virtoll.workloads.forward import Forward
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]
@@ -303,10 +302,7 @@ def test_a_data_folder_that_cannot_be_mounted_ends_the_start(products: Products,
 def test_the_whole_path_runs_by_the_documented_commands(run_session: RunSession, products: Products, kind: str) -> None:
     live = guests.start(kind, run_session)
     assert isinstance(live.held, ManagedMachine)
-    point = Forward(guests.few_frames()).point(live.bench, guests.FEW_PER_SECOND)
-    (arrived,) = point.traffic.sink.per_source
-    assert arrived.forwarded_frames > 0
-    assert arrived.lost_frames == 0
+    guests.assert_forwards(live)
     _, timed = guests.timed_idle(live.bench.timekeeper)
     assert timed.problem is None
     assert timed.clock["method"] == "icmp"

@@ -177,8 +177,6 @@ def test_every_frame_is_counted_at_every_hop(live: Connected, directions: str) -
     assert unbalanced([measured]) is None
     point = measured.to_json()
     assert len(point["sources"]) == wanted.streams
-    if point["hops"] is None:
-        pytest.skip("the agent was built before 'counters'")
     way = ["generator", *STATIONS[live.kind.attachment, live.kind.slow], "exit", "sink"]
     assert [hop["role"] for hop in point["hops"]] == way * wanted.streams
     offered = [sent["offered_frames"] for sent in point["sources"]]
@@ -273,15 +271,13 @@ def _host_has_vlans() -> bool:
 def test_a_guest_that_is_overrun_loses_frames_where_its_counters_say(live: Connected) -> None:
     """Flat out: whatever is lost is located, to the frame."""
     point = Forward(ForwardParameters(point_milliseconds=200)).point(live.bench, None).to_json()
-    if point["hops"] is None:
-        pytest.skip("the agent was built before 'counters'")
     read = TypeAdapter(Point).validate_python(point)
     losses = locate(read)
     assert sum(loss.frames for loss in losses) == read.sink.per_source[0].lost_frames
     assert Owner.UNLOCATED not in {loss.owner for loss in losses}
 
 
-@pytest.mark.parametrize("name", JOBS)
+@pytest.mark.parametrize("name", [name for name in JOBS if name != "ipc-bandwidth"])
 def test_the_jobs_give_right_answers(live: Connected, name: str) -> None:
     contract.computes_right_answers(live, name)
 
@@ -294,12 +290,11 @@ def test_bandwidth_is_what_came_by_the_outside_clock(live: Connected, given: dic
     contract.skip_variant(live)
     bench = dataclasses.replace(live.bench, repeats=2)
     measured = guests.measured(WORKLOADS["ipc-bandwidth"].with_parameters(given), lambda: bench)
-    assert measured.problem is None
-    assert measured.result is not None
+    result = guests.assert_right(measured)
     moved_bytes = given["size_bytes"] * given.get("workers", 1)
-    assert measured.result["received_bytes"] == moved_bytes
+    assert result["received_bytes"] == moved_bytes
     took_ns = present(duration_ns(parse_record(Clock, present(measured.clock))))
-    assert measured.result["figures"]["bandwidth"] * took_ns == pytest.approx(2 * moved_bytes * SECOND_NS)
+    assert result["figures"]["bandwidth"] * took_ns == pytest.approx(2 * moved_bytes * SECOND_NS)
 
 
 def test_without_a_shell_none_is_started(run_session: RunSession, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -363,9 +358,7 @@ def limited(request: pytest.FixtureRequest, run_session: RunSession) -> Iterator
         second = guests.start(request.param, run_session, guests.request(request.param, cpu_quota=QUOTA))
         both.callback(second.guest.stop)
         for one in (beside, second):
-            point = Forward(guests.few_frames()).point(one.bench, guests.FEW_PER_SECOND)
-            assert point.traffic.sink.per_source[0].lost_frames == 0
-            assert point.traffic.sink.per_source[0].forwarded_frames > 0
+            guests.assert_forwards(one)
         beside.guest.stop()
         yield second
 

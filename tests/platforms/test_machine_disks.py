@@ -14,7 +14,6 @@ from virtoll.campaign.session import RunSession
 from virtoll.image import image_form
 from virtoll.image.cache import file_digest
 from virtoll.lab.network import plan_links
-from virtoll.workloads.forward import Forward
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]
@@ -54,6 +53,5 @@ def test_a_machine_has_the_cpus_and_queues_that_were_asked_for(
     for link in range(len(wanted.network.links)):
         queues = said(live, f"ls /sys/class/net/eth{link}/queues").split()
         assert queues == ["rx-0", "rx-1", "tx-0", "tx-1"], "what its driver uses"
-    sent = Forward(guests.few_frames()).point(live.bench, guests.FEW_PER_SECOND).traffic
-    assert sent.sink.per_source[0].forwarded_frames == sent.sources[0].offered_frames > 0
+    guests.assert_forwards(live)
     live.guest.stop()

@@ -24,7 +24,6 @@ from virtoll.platforms.base import GuestStartError
 from virtoll.platforms.host import Site
 from virtoll.platforms.microvm import driver
 from virtoll.platforms.process_guest import AgentGuest
-from virtoll.workloads.forward import Forward
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]
@@ -87,10 +86,7 @@ def test_the_whole_path_runs_by_the_document(run_session: RunSession, mock: dict
     facts = guests.facts(live)
     assert facts.root_filesystem == "erofs"
     assert facts.agent_sha256 == live.site.image.agent_sha256
-    point = Forward(guests.few_frames()).point(live.bench, guests.FEW_PER_SECOND)
-    (arrived,) = point.traffic.sink.per_source
-    assert arrived.forwarded_frames > 0
-    assert arrived.lost_frames == 0
+    guests.assert_forwards(live)
     _, timed = guests.timed_idle(live.bench.timekeeper)
     assert timed.problem is None
     live.guest.park()

@@ -164,8 +164,7 @@ def test_a_second_beside_it_forwards_and_killed_it_is_noticed(live: Connected, r
     contract.skip_variant(live)
     beside = guests.start(live.name, run_session)
     for one in (live, beside):
-        point = Forward(guests.few_frames()).point(one.bench, guests.FEW_PER_SECOND)
-        assert point.traffic.sink.per_source[0].forwarded_frames > 0
+        guests.assert_forwards(one)
     guests.kill(beside)
     with pytest.raises(GuestDied):
         beside.held.agent.ask(ClocksRequest(), guests.HANG_SECONDS)

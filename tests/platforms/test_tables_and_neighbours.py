@@ -77,6 +77,13 @@ def forwarded(done: Measurement, point: int = 0) -> list[tuple[int, int]]:
     return [(one.offered_frames, counts[one.source]) for one in reported.sources]
 
 
+def assert_all_came(done: Measurement) -> None:
+    """At the first point, which is slow enough."""
+    assert done.problem is None
+    for offered, came in forwarded(done):
+        assert came == offered > 0
+
+
 def test_a_table_is_loaded_looked_up_in_and_taken_away(pair: tuple[Connected, Connected]) -> None:
     live, _ = pair
     before = routes(live)
@@ -110,9 +117,7 @@ def test_two_routers_forward_each_its_own_flow(pair: tuple[Connected, Connected]
     first, second = pair
     bench = dataclasses.replace(first.bench, co_located=(second.bench,))
     done = VirtualRouters(VirtualRoutersParameters(routers=2, **SWEEP)).measure(bench)
-    assert done.problem is None
-    for offered, came in forwarded(done):
-        assert came == offered > 0
+    assert_all_came(done)
     # Flat out both get something, and the books of each balance.
     assert all(came > 0 for _, came in forwarded(done, -1))
 
@@ -124,8 +129,7 @@ def test_two_guests_send_at_once_and_the_sink_outside_counts_them_apart(pair: tu
         transmitters=2, rate_frames_per_second=guests.FEW_PER_SECOND, duration_milliseconds=100
     )
     done = Transmitters(wanted).measure(bench)
-    for offered, came in forwarded(done):
-        assert came == offered > 0
+    assert_all_came(done)
     assert [one.intended_frames for one in present(done.points)[0].traffic.sources] == [50, 50]
 
 
@@ -160,8 +164,7 @@ def disciplines(interface: str) -> str:
 def test_guests_send_over_one_nic(at_one_nic: tuple[Connected, ...]) -> None:
     """Slowly enough, and each frame arrives at the one interface, counted apart."""
     done = over_one_nic(at_one_nic, rate_frames_per_second=guests.FEW_PER_SECOND, duration_milliseconds=100)
-    for offered, came in forwarded(done):
-        assert came == offered > 0
+    assert_all_came(done)
     (point,) = present(done.points)
     assert point.to_json()["shared_link"] is True
     assert {one.interface for one in point.traffic.interfaces or ()} >= {"pshared"}
@@ -210,6 +213,4 @@ def test_a_kernel_without_a_queueing_discipline_sends_too(run_session: RunSessio
         done = Transmitters(wanted).measure(live.bench)
     finally:
         live.guest.stop()
-    assert done.problem is None
-    for offered, came in forwarded(done):
-        assert came == offered > 0
+    assert_all_came(done)

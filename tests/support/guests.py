@@ -49,7 +49,7 @@ from virtoll.platforms.xen.dom0 import domains
 from virtoll.runfolder.records import TrialRecord
 from virtoll.workloads import ipc_bandwidth, kernel, traffic
 from virtoll.workloads.base import Bench, Measurement, Workload
-from virtoll.workloads.forward import ForwardParameters
+from virtoll.workloads.forward import Forward, ForwardParameters
 from virtoll.workloads.traffic import FrameParameters, TrafficStream
 
 SECOND_NS = 1_000_000_000
@@ -232,6 +232,14 @@ def assert_right(measured: Measurement) -> dict[str, Any]:
     assert measured.check is not None
     assert measured.check["ok"], measured.check
     return measured.result or {}
+
+
+def assert_forwards(live: Connected) -> None:
+    """A few frames pass it, and none is lost."""
+    point = Forward(few_frames()).point(live.bench, FEW_PER_SECOND)
+    (arrived,) = point.traffic.sink.per_source
+    assert arrived.forwarded_frames > 0
+    assert arrived.lost_frames == 0
 
 
 def right_or_too_short(trial: TrialRecord) -> bool:
