@@ -56,9 +56,8 @@ def tools() -> Iterator[RunSession]:
 @pytest.fixture(scope="module")
 def live(tools: RunSession) -> Iterator[guests.Connected]:
     """A guest in bare namespaces."""
-    found = guests.start("netns", tools, data_bytes=ROOM_BYTES)
-    yield found
-    found.guest.stop()
+    with guests.running("netns", tools, data_bytes=ROOM_BYTES) as found:
+        yield found
 
 
 def measured(live: guests.Connected, name: str, **more: Any) -> Measurement:
@@ -195,9 +194,8 @@ def test_a_server_ends_with_what_needed_it(live: guests.Connected) -> None:
 @pytest.fixture(scope="module")
 def uml(tools: RunSession) -> Iterator[guests.Connected]:
     """A guest of User-mode Linux, whose kernel has neither IPv6 nor terabytes of address space."""
-    found = guests.start("uml-raw", tools, data_bytes=ROOM_BYTES)
-    yield found
-    found.guest.stop()
+    with guests.running("uml-raw", tools, data_bytes=ROOM_BYTES) as found:
+        yield found
 
 
 def test_a_web_server_that_listens_on_ipv6_as_well_does_not_start_there(uml: guests.Connected) -> None:

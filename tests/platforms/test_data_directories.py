@@ -39,9 +39,8 @@ EXTENDED = [
 @pytest.fixture(scope="module", params=[*KINDS, *(pytest.param(kind, marks=pytest.mark.extended) for kind in EXTENDED)])
 def live(request: pytest.FixtureRequest, run_session: RunSession) -> Iterator[Connected]:
     """A guest with a data directory."""
-    started = guests.start(request.param, run_session, data_bytes=contract.ROOM_BYTES)
-    yield started
-    started.guest.stop()
+    with guests.running(request.param, run_session, data_bytes=contract.ROOM_BYTES) as started:
+        yield started
 
 
 @contract.checks(contract.OF_DATA)

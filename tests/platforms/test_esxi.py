@@ -65,9 +65,8 @@ def live(request: pytest.FixtureRequest, run_session: RunSession, host: EsxiHost
     """One guest for all tests of its kind; the last test ends it."""
     before = inventory(host)
     name = f"esxi-{request.param}"
-    started = guests.start(name, run_session, data_bytes=0 if ADDED[name].variant else contract.ROOM_BYTES)
-    yield started
-    started.held.stop()
+    with guests.running(name, run_session, data_bytes=0 if ADDED[name].variant else contract.ROOM_BYTES) as started:
+        yield started
     assert inventory(host) == before
 
 
@@ -228,10 +227,7 @@ def test_an_image_with_tools_is_a_cd_rom_of_its_own(with_tools: Site, host: Esxi
 def test_a_machine_with_e1000_forwards(run_session: RunSession, host: EsxiHost) -> None:
     """The third model, on the whole way: the other two have all tests."""
     ADDED["esxi-e1000"] = dataclasses.replace(ADDED["esxi-vmxnet3"], parameters=host.parameters(nic="e1000"))
-    live = guests.start("esxi-e1000", run_session)
-    try:
+    with guests.running("esxi-e1000", run_session) as live:
         (machine,) = host.machines.values()
         assert sum(word.startswith("e1000,") for word in machine.command) == 3
         contract.forwards_a_low_rate_without_loss(live)
-    finally:
-        live.held.stop()

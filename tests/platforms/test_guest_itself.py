@@ -29,9 +29,8 @@ ROUNDED_NS = 10_000_000
 @pytest.fixture(scope="module", params=["netns-cgroup", "runc", "qemu-tcg"])
 def live(request: pytest.FixtureRequest, run_session: RunSession) -> Iterator[Connected]:
     """A guest with half a CPU."""
-    started = guests.start(request.param, run_session, guests.request(request.param, cpu_quota=0.5))
-    yield started
-    started.guest.stop()
+    with guests.running(request.param, run_session, guests.request(request.param, cpu_quota=0.5)) as started:
+        yield started
 
 
 def anonymous_bytes(footprint: Footprint) -> int:

@@ -103,9 +103,8 @@ on_every_attachment = pytest.mark.parametrize("live", [*KINDS, *ATTACHED], indir
 @pytest.fixture(scope="module", params=list(KINDS))
 def live(request: pytest.FixtureRequest, run_session: RunSession) -> Iterator[Connected]:
     """One guest for all tests of its kind; the last test ends it."""
-    started = guests.start(request.param, run_session)
-    yield started
-    started.guest.stop()
+    with guests.running(request.param, run_session) as started:
+        yield started
 
 
 @contract.checks(contract.EVERYWHERE)

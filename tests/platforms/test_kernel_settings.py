@@ -34,9 +34,8 @@ def live(run_session: RunSession, request: pytest.FixtureRequest) -> Iterator[Co
     name = str(request.param)
     ADDED[name] = SET[name]
     data_bytes = 16 * 2**20 if "io_scheduler" in SET[name].parameters else 0
-    started = guests.start(name, run_session, data_bytes=data_bytes)
-    yield started
-    started.guest.stop()
+    with guests.running(name, run_session, data_bytes=data_bytes) as started:
+        yield started
     del ADDED[name]
 
 

@@ -70,9 +70,8 @@ def known() -> Iterator[None]:
 
 @pytest.fixture(params=list(LIMITED))
 def live(request: pytest.FixtureRequest, run_session: RunSession) -> Iterator[Connected]:
-    started = guests.start(request.param, run_session)
-    yield started
-    started.guest.stop()
+    with guests.running(request.param, run_session) as started:
+        yield started
 
 
 def disk_number() -> str:
@@ -126,8 +125,7 @@ def test_the_host_itself_is_held_with_its_page_cache(run_session: RunSession) ->
     """A program that holds 1 MiB meets the limit by the pages of the file that it writes, by the kernel's own count."""
     ADDED["native-small"] = Kind("native", {"memory_max": "64MiB"}, grouped=True)
     try:
-        live = guests.start("native-small", run_session, data_bytes=256 * 2**20)
-        try:
+        with guests.running("native-small", run_session, data_bytes=256 * 2**20) as live:
             path = live.emptied().data.path
             write = ("/bin/busybox", "dd", "if=/dev/zero", f"of={path}/file", "bs=1048576", "count=128")
             live.guest.agent.ask(SpawnRequest(name="writer", argv=write, output="/tmp/writer"))
@@ -139,20 +137,15 @@ def test_the_host_itself_is_held_with_its_page_cache(run_session: RunSession) ->
                 return int(dict(itertools.pairwise(words))["max"] if v2 else words[0]) > 0
 
             wait_until(met, guests.HANG_SECONDS, "a limit that is met by the page cache")
-        finally:
-            live.guest.stop()
     finally:
         del ADDED["native-small"]
 
 
 def test_the_host_without_a_limit_is_in_no_group(run_session: RunSession) -> None:
-    live = guests.start("native", run_session)
-    try:
+    with guests.running("native", run_session) as live:
         assert live.guest.limits_held == {}
         with pytest.raises(LookupError):
             group_of(live, "memory.x")
-    finally:
-        live.guest.stop()
 
 
 def test_a_limit_that_the_kernel_does_not_hold_ends_the_start(

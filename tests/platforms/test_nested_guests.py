@@ -65,9 +65,8 @@ def live(request: pytest.FixtureRequest, run_session: RunSession) -> Iterator[Co
     with site.awake():
         # How it is attached has no part in what its disk is.
         carries = guests.driver(request.param).data_by is not None and NESTED[request.param].attachment == "bridge"
-        started = guests.start(request.param, run_session, data_bytes=DATA_BYTES if carries else 0)
-        yield started
-        started.held.stop()
+        with guests.running(request.param, run_session, data_bytes=DATA_BYTES if carries else 0) as started:
+            yield started
 
 
 @contract.checks(contract.EVERYWHERE)

@@ -205,12 +205,9 @@ def test_a_generator_that_is_stopped_goes_on_where_it_was(pair: tuple[Connected,
 
 
 def test_a_kernel_without_a_queueing_discipline_sends_too(run_session: RunSession) -> None:
-    live = guests.start("runsc-systrap", run_session)
-    try:
+    with guests.running("runsc-systrap", run_session) as live:
         wanted = TransmittersParameters(
             transmitters=1, rate_frames_per_second=guests.FEW_FRAMES * 10, duration_milliseconds=100
         )
         done = Transmitters(wanted).measure(live.bench)
-    finally:
-        live.guest.stop()
     assert_all_came(done)

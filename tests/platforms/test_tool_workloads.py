@@ -101,9 +101,8 @@ def test_they_give_right_answers(run_session: RunSession, kind: str) -> None:
 @pytest.fixture(scope="module")
 def gvisor(run_session: RunSession) -> Iterator[Connected]:
     """gVisor, which takes things and ignores them, has some not at all, and is slow at others."""
-    live = guests.start("runsc-systrap", run_session, data_bytes=ROOM_BYTES)
-    yield live
-    live.guest.stop()
+    with guests.running("runsc-systrap", run_session, data_bytes=ROOM_BYTES) as live:
+        yield live
 
 
 @pytest.mark.parametrize(

@@ -393,6 +393,16 @@ def start(kind: str, on: RunSession, wanted: GuestRequest | None = None, data_by
     return Connected(kind, guest, bench, site, wanted, data)
 
 
+@contextlib.contextmanager
+def running(kind: str, on: RunSession, wanted: GuestRequest | None = None, data_bytes: int = 0) -> Iterator[Connected]:
+    """The same for as long as the block."""
+    live = start(kind, on, wanted, data_bytes)
+    try:
+        yield live
+    finally:
+        live.held.stop()
+
+
 def kill(live: Connected) -> None:
     """Have the guest die at once, by what its host has for it, behind its driver's back."""
     site, name = live.site.host, live.kind.platform
