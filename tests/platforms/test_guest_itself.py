@@ -1,4 +1,4 @@
-"""Guests weighed and compared with their request, live: what they hold of the host, what they are not."""
+"""Guests weighed and compared with their request, live: what they hold of the host, their disks, CPUs and queues."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ from typing import Any
 import pytest
 from tests.support import accounting, guests
 from tests.support.facts import Fact, assert_facts
+from tests.support.guest_kinds import KINDS, Kind, machine
 from tests.support.guests import Connected
 from tests.support.present import present
 
 from virtoll.campaign.guest_check import compare
 from virtoll.campaign.session import RunSession
 from virtoll.host.guest_usage import Footprint, cpu_around, read_footprint, view_of_host
+from virtoll.image import image_form
+from virtoll.image.cache import file_digest
+from virtoll.lab.network import plan_links
 from virtoll.runfolder.guest_records import HostCpu
 from virtoll.stats.guests import used_ns
 
@@ -117,3 +121,41 @@ def test_its_files_and_its_kernels_tick_are_measured_inside(live: Connected) -> 
 
 
 _seen: dict[str, str] = {}
+
+
+def said(live: Connected, command: str) -> str:
+    """What a command says inside."""
+    return guests.output_of(live.guest.agent, "/bin/busybox", "sh", "-c", f"PATH=/bin; {command}")
+
+
+@pytest.mark.parametrize(("root", "place"), [("initramfs", "/mnt"), ("disk", "/")])
+def test_a_machines_disk_is_where_it_was_asked_for(
+    run_session: RunSession, monkeypatch: pytest.MonkeyPatch, root: str, place: str
+) -> None:
+    """The image's own copy is never written to."""
+    parameters: dict[str, Any] = {"disk": "virtio-blk", "root": root, "cache": "directsync"}
+    monkeypatch.setitem(KINDS, "with-disk", Kind("qemu-tcg", parameters))
+    live = guests.start("with-disk", run_session)
+    mounts = [line.split() for line in said(live, "cat /proc/mounts").splitlines()]
+    assert ["/dev/vda", place, "ext4"] in [words[:3] for words in mounts]
+    assert said(live, f"ls {place}").split() >= ["bin"]
+    assert said(live, f"echo written > {place}/file && sync && cat {place}/file") == "written\n"
+    form = image_form(live.site.image, "ext4")
+    live.guest.stop()
+    assert f"sha256:{file_digest(form.file)}" == form.digest
+    if root == "disk":
+        with guests.running("with-disk", run_session) as second:
+            assert "file" not in said(second, f"ls {place}").split()
+
+
+def test_a_machine_has_the_cpus_and_queues_that_were_asked_for(
+    run_session: RunSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(KINDS, "with-queues", machine("qemu-tcg", {"queues": 2}))
+    wanted = replace(guests.request("with-queues"), vcpus=2, cpus=(), network=plan_links(150))
+    with guests.running("with-queues", run_session, wanted) as live:
+        assert guests.facts(live).cpus_online == 2
+        for link in range(len(wanted.network.links)):
+            queues = said(live, f"ls /sys/class/net/eth{link}/queues").split()
+            assert queues == ["rx-0", "rx-1", "tx-0", "tx-1"], "what its driver uses"
+        guests.assert_forwards(live)
