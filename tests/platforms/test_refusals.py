@@ -33,7 +33,7 @@ def test_a_missing_program_is_named_with_its_remedy(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("VIRTOLL_CACHE", str(tmp_path))
-    monkeypatch.setattr("virtoll.host.packages._SYSTEM_FOLDERS", str(tmp_path))
+    monkeypatch.setattr("virtoll.host.packages._SYSTEM_FOLDERS", str(tmp_path))  # it looks there for what PATH lacks
     found = guests.driver(kind).probe(site)
     assert not found.available
     assert found.reason is not None
@@ -50,7 +50,7 @@ def test_a_program_that_path_does_not_find_is_not_to_be_installed(
 ) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "runc").symlink_to("/bin/true")
-    monkeypatch.setattr("virtoll.host.packages._SYSTEM_FOLDERS", str(tmp_path))
+    monkeypatch.setattr("virtoll.host.packages._SYSTEM_FOLDERS", str(tmp_path))  # it looks there for what PATH lacks
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     found = guests.driver("runc").probe(site)
     assert found.install == ()
@@ -73,6 +73,7 @@ def test_the_host_and_its_namespaces_need_no_program(
 
 
 def test_a_user_who_may_make_no_namespaces_is_told_what_to_do(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A private name: this lab's own user may make all those that a guest needs.
     monkeypatch.setattr("virtoll.platforms.containers.netns._NAMESPACES", ("no-such-kind",))
     found = guests.driver("netns").probe(site)
     assert not found.available

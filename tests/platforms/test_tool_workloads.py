@@ -126,7 +126,9 @@ def test_bonnies_per_character_tests_do_not_hold_gvisor_up(gvisor: Connected) ->
     workload = WORKLOADS["bonnie"].with_parameters({**SMALL["bonnie"], "small_files": 0})
     measured = guests.measured(workload, gvisor.emptied)
     assert measured.problem is None
-    values = present(measured.result)["output"].strip().splitlines()[-1].split(",")  # bonnie++'s own columns
+    values = (
+        present(measured.result)["output"].strip().splitlines()[-1].split(",")
+    )  # columns by private numbers: bonnie++'s own
     assert (values[bonnie._PUTC], values[bonnie._GETC]) == ("", ""), "they would take minutes"
 
 
