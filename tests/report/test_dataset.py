@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 from tests.support import synthetic_run
+from tests.support.facts import refused
 from tests.support.made_up_run import Made, made_up_run
 from tests.support.repository import RECORDED
 
@@ -161,7 +162,7 @@ def test_guests_beside_and_guests_at_once_are_told_apart() -> None:
 def test_a_number_that_fits_into_no_column_is_told(data: RunData) -> None:
     first, *others = data.trials
     damaged = replace(data, trials=(replace(first, started_realtime_ns=2**70), *others))
-    with pytest.raises(RunFolderError, match=r"started_realtime_ns of samples holds what is no int64: a record is dam"):
+    with refused("started_realtime_ns", "samples", "int64", error=RunFolderError):
         arrow_tables(damaged)
 
 
@@ -214,5 +215,5 @@ def test_what_is_missing_is_missing_in_every_kind_of_table(data: RunData, kind: 
 
 
 def test_another_kind_of_table_is_refused(data: RunData) -> None:
-    with pytest.raises(UsageError, match=r"as_='excel': not known; choose one of: arrow, pandas, polars"):
+    with refused("as_='excel'", "arrow", "pandas", "polars", error=UsageError):
         as_kind(arrow_tables(data)["runs"], "excel")  # type: ignore[arg-type]

@@ -11,6 +11,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from tests.support.facts import assert_facts
 from tests.support.repository import ROOT
 from tests.support.synthetic_run import Truth, run_data
 
@@ -99,14 +100,14 @@ def test_each_check_is_a_test_case(analysis: Analysis) -> None:
     inside = [[child.tag for child in one] for one in root.iter("testcase")]
     assert inside == [[], ["failure"], ["error"], ["error"], ["system-out"]]
     (message,) = (one.get("message", "") for one in root.iter("failure"))
-    assert message.startswith("missed; ")
+    assert_facts(message, "missed")
     allowed = parsed(FORMATS["junit"](Exchanged(analysis, found, skip_unknown=True)))
     assert (len(allowed.findall(".//skipped")), len(allowed.findall(".//error"))) == (2, 0)
 
 
 def test_a_comment_has_question_thresholds_ranking_and_host(analysis: Analysis) -> None:
     text = FORMATS["markdown"](Exchanged(analysis, gate(analysis, "*:superpi slowdown<1.5x")))
-    assert "Thresholds: missed" in text
+    assert_facts(text, "missed")
     assert str(analysis.data.manifest.experiment["question"]).split("?")[0] in text
     assert host_line(analysis).split(":")[0] in text
     rows = [re.split(r"(?<!\\)\|", line) for line in text.splitlines() if line.startswith("|")]
@@ -114,7 +115,7 @@ def test_a_comment_has_question_thresholds_ranking_and_host(analysis: Analysis) 
     assert "<b>" not in text
     assert "@" not in text
     assert not steers(text)
-    assert re.search(r"\| [0-9.]+ m?s \| [0-9.]+ times slower, at least", text)
+    assert re.search(r"\| [0-9.]+ m?s \| [0-9.]+ times", text)
 
 
 def test_medians_for_benchmark_services(analysis: Analysis) -> None:
@@ -163,7 +164,7 @@ def test_where_nothing_was_measured_nothing_is_zero() -> None:
     assert list(families_of(FORMATS["openmetrics"](nothing))) == ["virtoll_run_begun_timestamp_seconds"]
     root = parsed(FORMATS["junit"](nothing))
     assert len(root.findall(".//skipped")) == len(root.findall(".//testcase")) > 0
-    assert "No trial gave a value" in FORMATS["markdown"](nothing)
+    assert "|" not in FORMATS["markdown"](nothing), "no ranking"
 
 
 def test_the_page_of_gates_has_every_format() -> None:

@@ -1,39 +1,36 @@
 """What a paper takes over as text: tables as Markdown and LaTeX, and the methods. Figures: `test_paper_figures`."""
 
-import csv
-import io
 import re
 import tarfile
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
+from functools import cache
 
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.facts import assert_facts
 from tests.support.made_up_run import Made, made_up_run
 from tests.support.marked_up import compiles, latex_rows, markdown_rows, shown
+from tests.support.report_tables import csv_rows
 from tests.support.repository import RECORDED, ROOT
 from tests.support.runs_for_papers import RUNS
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
 from virtoll import __version__, units
 from virtoll.experiment.topology import FUNCTIONAL_ONLY
-from virtoll.report import build_report, words
-from virtoll.report.build import load_analysis
+from virtoll.report import ReportResult, build_report, words
 from virtoll.report.export_tables import export_tables
 from virtoll.report.exports import export_texts, exports_of
 from virtoll.report.markup import latex_text, markdown_text
 from virtoll.report.methods import AUTHORS, methods_of
 from virtoll.report.methods_setting import MOST_WORDS, listed
-from virtoll.report.tables import csv_tables
 from virtoll.runfolder.conditions import Condition
 from virtoll.runfolder.records import State
 from virtoll.runfolder.scale import ScalePoint
 from virtoll.stats.analysis import Analysis, analyse
 
-TextsOf = Callable[[str], tuple[Analysis, dict[str, str]]]
+pytestmark = pytest.mark.usefixtures("one_drawer")
 ODD = r"od|d_p\l{a}t<b>f&o%r$m#~^`*[x]"
 TEXTS = RUNS | {
     "one block": Truth(REALISTIC, blocks=1),
@@ -54,38 +51,31 @@ TEXTS = RUNS | {
 }
 
 
-@pytest.fixture(scope="module")
-def texts_of() -> TextsOf:
-    """The analysis of each kind of run and its texts by path, made at the first use; also of what was recorded."""
-    made: dict[str, tuple[Analysis, dict[str, str]]] = {}
-
-    def texts(name: str) -> tuple[Analysis, dict[str, str]]:
-        if name not in made:
-            data = run_data(TEXTS[name])
-            if TEXTS[name].state != "complete":
-                data = replace(data, state=State("interrupted", None))
-            analysis = analyse(data)
-            made[name] = analysis, dict(export_texts(exports_of(analysis)))
-        return made[name]
-
-    return texts
+@cache
+def texts_of(name: str) -> tuple[Analysis, dict[str, str]]:
+    """The analysis of a kind of run, and its texts by path."""
+    data = run_data(TEXTS[name])
+    if TEXTS[name].state != "complete":
+        data = replace(data, state=State("interrupted", None))
+    analysis = analyse(data)
+    return analysis, dict(export_texts(exports_of(analysis)))
 
 
 @pytest.fixture(scope="module")
-def old(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run folder as an older Virtoll wrote it, of containers."""
+def old(tmp_path_factory: pytest.TempPathFactory) -> ReportResult:
+    """The report of a run folder as an older Virtoll wrote it, of containers."""
     folder = tmp_path_factory.mktemp("old")
     with tarfile.open(RECORDED / "runs" / "containers.tar.xz") as packed:
         packed.extractall(folder)
-    return folder / "containers"
+    return build_report(folder / "containers", folder / "report")
 
 
-def test_a_table_has_the_numbers_of_the_csv(texts_of: TextsOf) -> None:
+def test_a_table_has_the_numbers_of_the_csv() -> None:
     """Each comparison's line of the CSV is a row of the Markdown and of the LaTeX: median, share, interval, verdict."""
     analysis, texts = texts_of("plain")
     tasks = {task.label: task for task in analysis.tasks}
     expected = []
-    for row in table_rows(analysis, "comparisons"):
+    for row in csv_rows(analysis, "comparisons"):
         task = row["label"]
         name = f"{row['platform']} (A/A)" if row["family"] == "A/A" else row["platform"]
         cell = analysis.cells[row["platform"], tasks[row["label"]]]
@@ -107,10 +97,9 @@ def test_a_table_has_the_numbers_of_the_csv(texts_of: TextsOf) -> None:
 HEAVY = Condition("heavy")
 
 
-def table_rows(analysis: Analysis, name: str) -> list[dict[str, str]]:
-    """The lines of a CSV table."""
-    (table,) = (one for one in csv_tables(analysis) if one.name == name)
-    return list(csv.DictReader(io.StringIO(table.text())))
+def paragraphs(analysis: Analysis) -> dict[str, str]:
+    """The methods, by topic."""
+    return {topic: " ".join(sentences) for topic, sentences in methods_of(analysis).paragraphs}
 
 
 def told_share(row: dict[str, str]) -> str:
@@ -135,17 +124,17 @@ def test_the_table_of_isolation_has_the_numbers_of_the_csv() -> None:
             units.value(float(row["alone_median"]), row["unit"]),
             told_share(row),
         ]
-        for row in table_rows(analysis, "isolation")
+        for row in csv_rows(analysis, "isolation")
         if row["family"] != "A/A"
     ]
     assert len(expected) == 2
     assert [row[:4] for row in found] == expected
-    assert all("slower, at least" in row[4] for row in found)
-    assert f"(Holm) over {analysis.isolation.family} comparisons" in texts["tables/isolation.md"]
+    assert all("slower" in row[4] for row in found)
+    assert_facts(texts["tables/isolation.md"], "Holm", analysis.isolation.family)
     assert compiles(texts["tables/isolation.tex"])
-    said = shown(texts["methods.md"])
-    assert "Each guest ran alone, and beside heavy load, same CPUs." in said
-    assert f"{analysis.isolation.family} beside other guests" in said
+    methods = paragraphs(analysis)
+    assert_facts(methods["Workloads"], "heavy load, same CPUs")
+    assert_facts(methods["Statistics"], "Holm", analysis.isolation.family)
 
 
 def test_the_table_of_scale_has_the_numbers_of_the_csv() -> None:
@@ -159,7 +148,7 @@ def test_the_table_of_scale_has_the_numbers_of_the_csv() -> None:
     texts = export_texts(exports_of(analysis))
     assert "tables/cost.md" not in texts
     found = {(row[0].rpartition(", ")[2], row[1]): row[2:] for row in markdown_rows(texts["tables/scale.md"])[1:]}
-    for row in table_rows(analysis, "scale"):
+    for row in csv_rows(analysis, "scale"):
         guests = "1 guest" if row["guests"] == "1" else f"{row['guests']} guests"
         each, together, share, verdict = found[guests, row["platform"]]
         assert each == units.value(float(row["each"]), row["unit"])
@@ -168,18 +157,18 @@ def test_the_table_of_scale_has_the_numbers_of_the_csv() -> None:
         assert row["verdict"] in verdict or verdict == "baseline"
     assert len(found) == 4
     assert compiles(texts["tables/scale.tex"])
-    said = shown(texts["methods.md"])
-    assert "Guests at once were: 1 guest and 4 guests. Virtual CPUs of each were 1, its memory 256 MiB." in said
-    assert f"{analysis.at_once.family} of guests at once" in said
+    methods = paragraphs(analysis)
+    assert_facts(methods["Guests"], "1 guest", "4 guests", "256 MiB")
+    assert_facts(methods["Statistics"], "Holm", analysis.at_once.family)
 
 
-def test_the_table_of_a_papers_summary_has_the_numbers_of_the_csv(texts_of: TextsOf) -> None:
+def test_the_table_of_a_papers_summary_has_the_numbers_of_the_csv() -> None:
     analysis, texts = texts_of("swept")
     labels = {(task.workload, task.parameters, task.metric.name): task.label for task in analysis.tasks}
     found = {
         (row[0], row[1].removesuffix(" (A/A)")): row[2:] for row in markdown_rows(texts["tables/paper_summary.md"])
     }
-    rows = table_rows(analysis, "paper_summary")
+    rows = csv_rows(analysis, "paper_summary")
     assert len(rows) == len(found) - 1
     for row in rows:
         value, spread, rest = found[labels[row["workload"], row["parameters"], row["metric"]], row["platform"]]
@@ -188,27 +177,21 @@ def test_the_table_of_a_papers_summary_has_the_numbers_of_the_csv(texts_of: Text
         assert rest.endswith(f"n = {row['values']}")
 
 
-def test_a_note_says_what_the_numbers_are(texts_of: TextsOf) -> None:
+def test_a_note_says_what_the_numbers_are() -> None:
     analysis, texts = texts_of("nested")
     for text in (shown(texts["tables/cost.md"]), texts["tables/cost.tex"].replace(r"\,\%", " %")):
-        assert f"(Holm) over {analysis.family} comparisons" in text
-        assert "95 % interval of that comparison alone" in text
-        assert "functional only (xen on nested xen)" in text
+        assert_facts(text, "Holm", analysis.family, "95 %", "functional only", "xen", "nested xen")
         assert analysis.data.manifest.run in text
-    assert "functional only" in texts["tables/cost.tex"]
     assert r"xen $\dagger$" in texts["tables/cost.tex"]
-    one = shown(texts_of("one block")[1]["tables/cost.md"])
-    assert "there are no intervals and no verdicts" in one
+    one, medians = (texts_of(run)[1]["tables/cost.md"] for run in ("one block", "no baseline"))
     assert "Holm" not in one
-    medians = shown(texts_of("no baseline")[1]["tables/cost.md"])
-    assert "nothing was compared with a baseline" in medians
-    assert "verdict |" not in medians
+    assert ("Holm" in medians, "verdict |" in medians) == (False, False)
     assert "tables/cost.md" not in texts_of("all failed")[1]
-    assert "not complete" in shown(texts_of("interrupted")[1]["tables/cost.md"])
+    assert_facts(texts_of("interrupted")[1]["tables/cost.md"], "interrupted")
 
 
 @pytest.mark.parametrize("run", TEXTS)
-def test_tables_and_methods_are_well_formed(run: str, texts_of: TextsOf) -> None:
+def test_tables_and_methods_are_well_formed(run: str) -> None:
     analysis, texts = texts_of(run)
     for name, text in texts.items():
         assert "None" not in text, name
@@ -224,7 +207,7 @@ def test_tables_and_methods_are_well_formed(run: str, texts_of: TextsOf) -> None
         ].count(r"\caption{")
 
 
-def test_markup_in_a_name_is_text(texts_of: TextsOf) -> None:
+def test_markup_in_a_name_is_text() -> None:
     _, texts = texts_of("odd name")
     assert {row[1] for row in markdown_rows(texts["tables/cost.md"])[1:]} == {"native", "native-again (A/A)", ODD}
     assert r"od\textbar{}d\_p\textbackslash{}l\{a\}t\textless{}b\textgreater{}f\&o\%r\$m\#" in texts["tables/cost.tex"]
@@ -246,94 +229,76 @@ def test_units_and_letters_in_latex() -> None:
     assert latex_text("--flag `x` a,,b 26 times") == r"-{}-flag {}`{}x{}`{} a,{},b 26 times"
 
 
-def test_the_methods_say_host_design_and_versions(texts_of: TextsOf) -> None:
+def test_the_methods_say_host_design_and_versions() -> None:
     analysis, texts = texts_of("plain")
-    said = shown(texts["methods.md"])
-    manifest = analysis.data.manifest
-    for expected in (
-        "Synthetic CPU @ 2.50GHz",
-        "2 CPUs and 24 GiB of memory",
-        "Debian GNU/Linux 12 with Linux 6.1.0-56-amd64",
-        "itself a virtual machine (kvm)",
-        "Not recorded: frequency governor, turbo and simultaneous multithreading.",
-        "guests to CPU 0, the generator to CPU 1 and the sink to CPU 1",
-        f"drawn with seed {manifest.plan.seed}",
-        f"The plan had 3 blocks; {len(manifest.plan.trials)} trials",
-        f"Holm's correction at 5 % was over these families of comparisons: {analysis.family} of primary metrics",
-        "the margin was 10 %",
-        "We measured with Virtoll (cite as: The Virtoll authors, Virtoll, version 0.1.0).",
-        manifest.run,
-    ):
-        assert expected in said, expected
-    for entry in manifest.platforms:
-        assert f"{entry.label} ({entry.version or 'version not recorded'})" in said
+    manifest, methods = analysis.data.manifest, paragraphs(analysis)
+    assert_facts(methods["Host"], "Synthetic CPU @ 2.50GHz", "2 CPUs", "24 GiB", "kvm", "CPU 0", "CPU 1")
+    assert_facts(methods["Host"], "Debian GNU/Linux 12", "6.1.0-56-amd64", "governor", "turbo", "multithreading")
+    assert_facts(methods["Design"], manifest.plan.seed, "3 blocks", len(manifest.plan.trials))
+    assert_facts(methods["Statistics"], "Holm's", "5 %", analysis.family, "10 %")
+    assert_facts(methods["Instrument"], AUTHORS, "0.1.0", manifest.run)
+    assert_facts(methods["Platforms"], *(entry.version or entry.label for entry in manifest.platforms))
+    shown_text = shown(texts["methods.md"])
+    assert all(text in shown_text for text in methods.values())
 
 
-def test_the_methods_leave_out_what_is_not_there(texts_of: TextsOf) -> None:
-    one, none, nested = (shown(texts_of(run)[1]["methods.md"]) for run in ("one block", "no baseline", "nested"))
-    assert "Only one block was measured, so there are no intervals" in one
-    assert "Holm" not in one
-    assert "Nothing was compared with a baseline" in none
-    assert "Holm" not in none
-    assert "compared with itself" not in none
-    assert f"No result ({FUNCTIONAL_ONLY}) is any number of xen." in nested
-    assert "xen on nested xen" in nested
-    failed = shown(texts_of("as a paper")[1]["methods.md"])
-    assert "Trials ran platform after platform" in failed
-    assert "Invalid: 2 of netns." in failed
-    assert "Failed: 2 of runc." in failed
-    assert "Not available on this host and so skipped: qemu-kvm." in failed
-    assert "The run is not complete (interrupted)" in shown(texts_of("interrupted")[1]["methods.md"])
+def test_the_methods_leave_out_what_is_not_there() -> None:
+    one, none, nested, failed, cut = (
+        paragraphs(texts_of(run)[0]) for run in ("one block", "no baseline", "nested", "as a paper", "interrupted")
+    )
+    for text in (one["Statistics"], none["Statistics"]):
+        assert not re.search("Bonferroni|Schuirmann|Holm", text)
+    assert "A/A" not in none["Deviations and doubts"]
+    assert_facts(nested["Deviations and doubts"], FUNCTIONAL_ONLY, "xen")
+    assert_facts(nested["Platforms"], "xen", "nested xen")
+    assert "randomised" not in failed["Design"]
+    assert_facts(failed["Design"], "2 of netns", "2 of runc")
+    assert_facts(failed["Platforms"], "qemu-kvm")
+    assert_facts(cut["Design"], "interrupted")
 
 
-def test_a_record_without_a_host_says_so(texts_of: TextsOf) -> None:
+def test_a_record_without_a_host_says_so() -> None:
     analysis, _ = texts_of("plain")
     data = analysis.data
     manifest = replace(data.manifest, host={"fingerprint": "ab"}, image=None, agent=None, pinning=None)
-    said = methods_of(replace(analysis, data=replace(data, manifest=manifest))).markdown()
-    assert "CPU is not recorded" in said
-    assert "a kernel that is not recorded" in said
-    for absent in ("None", "memory of", "hypervisor", "virtual machine", "pinned", "image", "build", "vulnerabilities"):
-        assert absent not in said.partition("**Platforms.**")[0], absent
+    host = paragraphs(replace(analysis, data=replace(data, manifest=manifest)))["Host"]
+    assert host.count("not recorded") == 2, "CPU and kernel"
+    for absent in ("None", "memory", "hypervisor", "virtual machine", "pinned", "image", "build", "vulnerabilities"):
+        assert absent not in host, absent
 
 
-def test_an_older_record_has_its_tables_and_methods(old: Path, tmp_path: Path) -> None:
-    """The whole report of a run of before: what its record has not is not said, and its page shows the paragraphs."""
-    built = build_report(old, tmp_path / "report")
-    folder = built.path.parent
-    texts = export_texts(exports_of(load_analysis(old)))
+def test_an_older_record_has_its_tables_and_methods(old: ReportResult) -> None:
+    """What its record has not is not said, and its page shows the paragraphs."""
+    folder = old.path.parent
+    texts = export_texts(exports_of(old.analysis))
     assert {name: (folder / name).read_text(encoding="utf-8") for name in texts} == dict(texts)
     assert {"methods.md", "methods.tex", "tables/cost.md", "tables/cost.tex"} == set(texts)
-    said = shown(texts["methods.md"])
-    assert "AMD EPYC" in said
-    assert "Linux 6.18.44-fc-v657 (x86_64)" in said
-    assert "runc (runc 1.1.5+ds1)" in said
-    assert "Of netns-cgroup the experiment sets limits cgroup." in said
-    assert "tuned by Virtoll" not in said
-    assert "ticks a second" not in said
+    methods = paragraphs(old.analysis)
+    assert_facts(methods["Host"], "AMD EPYC", "6.18.44-fc-v657", "x86_64")
+    assert_facts(methods["Platforms"], "runc 1.1.5+ds1", "netns-cgroup", "limits cgroup")
+    for absent in ("tuned", "ticks"):
+        assert absent not in methods["Host"]
     assert all(compiles(text) for name, text in texts.items() if name.endswith(".tex"))
-    page = built.path.read_text(encoding="utf-8")
-    assert "Methods paragraph for a paper" in page
+    page = old.path.read_text(encoding="utf-8")
     for name in texts:
         assert f'href="{name}"' in page
     for row in markdown_rows(texts["tables/cost.md"])[1:]:
         assert row[2] in page.replace("\u00a0", " ")
 
 
-def test_the_files_that_the_documentation_names_are_there(old: Path, tmp_path: Path) -> None:
+def test_the_files_that_the_documentation_names_are_there(old: ReportResult) -> None:
     """Those of its LaTeX, and each name of its table that such a run has."""
     section = (ROOT / "docs" / "results.md").read_text(encoding="utf-8").partition("## What to take into a paper\n")[2]
     section = section.partition("\n## ")[0]
-    build_report(old, tmp_path / "report")
     named = re.findall(r"\\(?:input|includegraphics)\{([^}]+)\}", section)
     assert len(named) == 3
-    assert [name for name in named if not (tmp_path / name).is_file()] == []
+    assert [name for name in named if not (old.path.parents[1] / name).is_file()] == []
     known = {f"tables/{name}" for name in ("cost", "isolation", "scale", "paper_summary")}
     assert {one.removesuffix(".md") for one in re.findall(r"`(tables/[a-z_]+\.md)`", section)} == known
 
 
 @pytest.mark.parametrize("run", TEXTS)
-def test_a_sentence_of_the_methods_is_short(run: str, texts_of: TextsOf) -> None:
+def test_a_sentence_of_the_methods_is_short(run: str) -> None:
     for topic, sentences in methods_of(texts_of(run)[0]).paragraphs:
         for sentence in sentences:
             assert len(sentence.split()) <= MOST_WORDS, (topic, sentence)

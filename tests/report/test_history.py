@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from tests.support.browsing import chromium, visit
-from tests.support.commands import virtoll
+from playwright.sync_api import Browser
+from tests.support.browsing import visit
+from tests.support.cli_here import virtoll_here
 from tests.support.drawings import rendered
+from tests.support.facts import assert_facts, assert_refused, missing_facts, refused
 from tests.support.night_folders import PLAIN, night_name, write_night, write_nights
+from tests.support.report_page import read_page, text_of
 
 from virtoll.errors import UsageError
 from virtoll.report.drawing import Drawing
@@ -42,7 +45,7 @@ def history(gathered: Gathered) -> History:
     return history_of(gathered.runs)
 
 
-def text_of(history: History, gathered: Gathered) -> str:
+def printed(history: History, gathered: Gathered) -> str:
     return "\n".join(history_lines(history, gathered))
 
 
@@ -62,19 +65,23 @@ def test_the_change_is_found_at_its_night_and_none_elsewhere(history: History) -
 def test_what_the_two_runs_record_is_told_with_it(history: History, gathered: Gathered) -> None:
     (place,) = places(history)
     assert (place.before, place.after) == (night_name(29), night_name(30))
-    assert place.steps == ((f"{night_name(29)} and {night_name(30)}", ("package runc: 1.1.5 -> 1.1.12",)),)
-    told = text_of(history, gathered)
-    assert "runc, IPv4 forwarding 68 B: 5.3 % slower (4.6 to 6 %), 81.7 % -> 77.8 %" in told
-    assert "package runc: 1.1.5 -> 1.1.12" in told
+    ((between, (line,)),) = place.steps
+    assert_facts(between, night_name(29), night_name(30))
+    assert_facts(line, "runc", "1.1.5", "1.1.12")
+    (change,) = (one for one in place.changes if one.of is Kind.SHARE)
+    assert_facts(change.line, "runc", "IPv4 forwarding 68 B", "5.3 %", "slower", "4.6", "6 %", "81.7 %", "77.8 %")
+    lines = list(history_lines(history, gathered))
+    assert any(change.line in one for one in lines)
+    assert any(line in one for one in lines)
 
 
 def test_without_a_change_and_without_a_recorded_cause_that_is_said(gathered: Gathered) -> None:
     quiet = history_of(gathered.runs[:CHANGED])
     assert not any(one.changes for one in quiet.series)
-    assert "no change; by chance alone any is told in at most 5 % of histories" in text_of(quiet, gathered)
+    assert_facts(printed(quiet, gathered), "no change", "5 %")
     same = gathered.runs[0].manifest.host
     runs = [replace(run, manifest=replace(run.manifest, host=same)) for run in gathered.runs]
-    assert "changed there: nothing that the two manifests record" in text_of(history_of(runs), gathered)
+    assert [place.steps for place in places(history_of(runs))] == [()]
 
 
 def test_a_host_that_becomes_slower_as_a_whole_is_in_own_values_alone(tmp_path: Path) -> None:
@@ -90,7 +97,7 @@ def test_a_host_that_becomes_slower_as_a_whole_is_in_own_values_alone(tmp_path: 
     history = history_of(found.runs)
     assert {one.of.kind for one in history.series if one.changes} == {Kind.OWN}
     assert "native" in {one.of.platform for one in history.series if one.changes}
-    assert "host's kernel: 6.1.0-56-amd64 -> 6.1.0-57-amd64" in text_of(history, found)
+    assert_facts(printed(history, found), "kernel", "6.1.0-56-amd64", "6.1.0-57-amd64")
     assert history.slower_since == ()
 
 
@@ -101,8 +108,9 @@ def test_a_platform_that_came_late_is_not_known_yet(tmp_path: Path) -> None:
     found = gather(list(tmp_path.iterdir()))
     late = [one for one in history_of(found.runs).series if one.of.platform == "netns"]
     assert late
-    assert {series_outcome(one) for one in late} == {f"not known: 6 runs, {late[0].needed} needed"}
-    assert "not known: 8 series with 6 of the" in text_of(history_of(found.runs), found)
+    for one in late:
+        assert_facts(series_outcome(one), "not known", 6, one.needed)
+    assert_facts(printed(history_of(found.runs), found), "8 series", 6, late[0].needed)
 
 
 def test_other_hosts_experiments_and_broken_folders_are_named_and_left_out(folder: Path, tmp_path: Path) -> None:
@@ -122,21 +130,24 @@ def test_other_hosts_experiments_and_broken_folders_are_named_and_left_out(folde
     (other / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
     found = gather([one for one in sorted(tmp_path.iterdir()) if one != other])
     assert [run.name for run in found.runs] == [night_name(night) for night in (0, 1, 2, 7)]
-    left_out = "\n".join(found.left_out)
-    assert len(found.left_out) == 5
-    assert f"{tmp_path / night_name(4)} was interrupted, and only a complete run counts" in left_out
-    assert f"{broken}/manifest.json is damaged" in left_out
-    assert f"{damaged} is not as it was when its run ended: trials.jsonl" in left_out
-    assert "1 run of 1 other host: values of two hosts are never in one series" in left_out
-    assert "is the same run as" in left_out
+    facts: list[tuple[str | Path, ...]] = [
+        (tmp_path / night_name(4), "interrupted"),
+        (broken / "manifest.json", "damaged"),
+        (damaged, "trials.jsonl"),
+        ("1 run", "1 other host"),
+        (tmp_path / "copy", tmp_path / night_name(0)),
+    ]
+    assert len(found.left_out) == len(facts)
+    for reason in facts:
+        assert any(missing_facts(line, *reason) == [] for line in found.left_out), reason
     (other / "SHA256SUMS").unlink()  # they are of the manifest as it was
     newest = gather(list(tmp_path.iterdir()))
     assert (newest.experiment, len(newest.runs)) == ("else", 1)
-    assert any("other experiments (quick): --experiment takes one" in one for one in newest.left_out)
+    assert any(missing_facts(one, "quick", "--experiment") == [] for one in newest.left_out)
     assert len(gather(list(tmp_path.iterdir()), "quick").runs) == 4
-    with pytest.raises(UsageError, match=r"--experiment none: none of the \d+ runs is of it; there are: else, quick"):
+    with refused("--experiment none", "else, quick", error=UsageError):
         gather(list(tmp_path.iterdir()), "none")
-    with pytest.raises(UsageError, match="a history needs complete runs, and there is none"):
+    with refused("complete", error=UsageError):
         gather([tmp_path / night_name(4)])
 
 
@@ -162,31 +173,32 @@ def page_text(history: History, gathered: Gathered) -> str:
 
 
 def test_the_page_has_every_change_with_its_figure_and_is_one_file(page_text: str) -> None:
-    assert "Since night-30" in page_text
-    assert "5.3\u00a0% slower" in page_text
-    assert "package runc: 1.1.5 -&gt; 1.1.12" in page_text
-    assert page_text.count("<svg ") >= 4
-    assert 'href="figures/' not in page_text
+    page = read_page(page_text)
+    changes = page.part("changes")
+    assert "night-30" in " ".join(text_of(one) for one in changes.iter("h3"))
+    assert_facts(text_of(changes), "5.3 %", "slower", "runc", "1.1.5", "1.1.12")
+    assert page.tags.count("svg") >= 4
+    assert [one for one in page.values("href") if not one.startswith("#")] == []
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 390)])
 def test_the_page_can_be_read_in_a_browser(
-    page_text: str, tmp_path: Path, scheme: Literal["light", "dark"], width: int
+    page_text: str, browser: Browser, tmp_path: Path, scheme: Literal["light", "dark"], width: int
 ) -> None:
     page = tmp_path / "history.html"
     page.write_text(page_text, encoding="utf-8")
-    with chromium() as browser, visit(browser, page, width=width, scheme=scheme) as opened:
+    with visit(browser, page, width=width, scheme=scheme) as opened:
         assert opened.violations() == []
         assert opened.said == []
         assert opened.asked_for == [page.as_uri()]
         assert opened.page.evaluate("document.documentElement.scrollWidth") == width
-        assert "5.3\u00a0% slower" in opened.visible("#changes td.slower b")
+        assert any("5.3\u00a0%" in one for one in opened.visible("#changes td.slower b"))
 
 
 def test_a_figure_has_a_panel_for_each_platform_and_a_line_at_the_change(history: History) -> None:
     own = [one for one in history.series if one.of.workload == "forward"]
     drawing: Drawing = rendered("history", lambda width: draw(history, own, width))
-    for text in (">native<", ">netns<", ">runc<", "share of the baseline", "2026-11-21"):
+    for text in (">native<", ">netns<", ">runc<", str(Kind.SHARE), "2026-11-21"):
         assert text in drawing.page, text
     panels = [part for part in draw(history, own, Width.PAGE)["vconcat"] if part.get("title")]
     drawn = [json.dumps(layer["encoding"]) for panel in panels for layer in panel["layer"]]
@@ -195,29 +207,21 @@ def test_a_figure_has_a_panel_for_each_platform_and_a_line_at_the_change(history
 
 def test_the_command_line(folder: Path, tmp_path: Path) -> None:
     page = tmp_path / "history.html"
-    told = virtoll("history", "--output", page, "--platform", "runc", "--workload", "forward", runs=folder)
+    told = virtoll_here("history", "--output", page, "--platform", "runc", "--workload", "forward", runs=folder)
     assert (told.returncode, told.stderr) == (0, "")
-    assert "since night-30 (the run before it: night-29)" in told.stdout
-    assert f"page: {page}" in told.stdout
+    assert_facts(told.stdout, night_name(30), night_name(29), page)
     assert page.read_text(encoding="utf-8").endswith("</html>\n")
-    slower = virtoll("history", folder, "--platform", "runc", "--fail-if-slower")
-    assert slower.returncode == 3
-    assert "1 of 4 series of shares are slower since their last change" in slower.stderr
+    slower = virtoll_here("history", folder, "--platform", "runc", "--fail-if-slower")
+    assert_refused(slower, "1 of 4", code=3)
 
 
-def test_exit_codes_and_sentences_for_what_cannot_be(folder: Path, tmp_path: Path) -> None:
-    recent = virtoll("history", folder, "--last", "20", "--fail-if-slower", "--json")
+def test_exit_codes_for_what_cannot_be_told(folder: Path, tmp_path: Path) -> None:
+    recent = virtoll_here("history", folder, "--last", "20", "--fail-if-slower", "--json")
     assert (recent.returncode, recent.stderr) == (0, "")
     assert len(json.loads(recent.stdout)["runs"]) == 20
-    few = virtoll("history", folder, "--last", "4", "--fail-if-slower")
-    assert few.returncode == 4
-    assert "no share of the baseline has enough runs" in few.stderr
-    wrong = virtoll("history", folder, "--platform", "rnuc", "--last", "1")
-    assert wrong.returncode == 2
-    assert "--platform 'rnuc' is in none of the runs; choose from: native, netns, runc" in wrong.stderr
-    nothing = virtoll("history", runs=tmp_path / "none")
-    assert nothing.returncode == 2
-    assert "'virtoll run' makes one" in nothing.stderr
-    unwritable = virtoll("history", folder, "--last", "1", "--output", tmp_path / "no" / "history.html")
-    assert unwritable.returncode == 1
-    assert "Give another file." in unwritable.stderr
+    assert_refused(virtoll_here("history", folder, "--last", "4", "--fail-if-slower"), code=4)
+    wrong = virtoll_here("history", folder, "--platform", "rnuc", "--last", "1")
+    assert_refused(wrong, "--platform 'rnuc'", "native, netns, runc")
+    assert_refused(virtoll_here("history", runs=tmp_path / "none"), "'virtoll run'")
+    page = tmp_path / "no" / "history.html"
+    assert_refused(virtoll_here("history", folder, "--last", "1", "--output", page), page, code=1)

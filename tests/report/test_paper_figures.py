@@ -1,47 +1,23 @@
 """Figures that a paper takes over: the PDF's width, fonts and text, and nothing that its edge cuts off."""
 
-import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.support.drawings import drawn, render
+from tests.support.drawings import render, smallest_points
 from tests.support.pdf_file import read_pdf
 from tests.support.runs_for_papers import RUNS
 from tests.support.synthetic_run import run_data
 
 from virtoll.claims import then_and_now
 from virtoll.report.figures import figures_of
-from virtoll.report.figures.style import COLUMN_INCHES, PAGE_INCHES, SMALLEST_POINTS, Specification, Width
-from virtoll.stats.analysis import Analysis, analyse
-
-_LEAST_SHRUNK = 0.97  # by which the converter may have to make a figure smaller than it was laid out
+from virtoll.report.figures.style import COLUMN_INCHES, PAGE_INCHES, SMALLEST_POINTS, Width
+from virtoll.stats.analysis import analyse
 
 
-@pytest.fixture(scope="module", params=RUNS)
-def name(request: pytest.FixtureRequest) -> str:
-    """Tests of the same run come one after another."""
-    return str(request.param)
-
-
-@pytest.fixture(scope="module")
-def analysis_of() -> Callable[[str], Analysis]:
-    """The analysis of each kind of run, made at its first use."""
-    made: dict[str, Analysis] = {}
-
-    def analysis(name: str) -> Analysis:
-        if name not in made:
-            made[name] = analyse(run_data(RUNS[name]))
-        return made[name]
-
-    return analysis
-
-
-def test_a_figure_is_as_wide_as_a_papers_columns(
-    name: str, analysis_of: Callable[[str], Analysis], tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("run", RUNS)
+def test_a_figure_is_as_wide_as_a_papers_columns(run: str, tmp_path: Path) -> None:
     """By the file itself: its page, TrueType fonts (no Type 3), text of 6 points at least, lines and no picture."""
-    analysis = analysis_of(name)
+    analysis = analyse(run_data(RUNS[run]))
     widths = {}
     for figure, spec in figures_of(analysis, then_and_now(analysis)).items():
         if spec.why_not(analysis) is None:
@@ -58,16 +34,6 @@ def test_a_figure_is_as_wide_as_a_papers_columns(
             assert smallest_points(spec.draw(analysis, width), width) >= SMALLEST_POINTS - 0.01, figure
     in_a_column = {figure for figure, width in widths.items() if width == pytest.approx(COLUMN_INCHES, abs=0.001)}
     assert "clock" in in_a_column
-    assert ("cost" in in_a_column) is (name != "nested"), "a name beside each line takes room"
+    assert ("cost" in in_a_column) is (run != "nested"), "a name beside each line takes room"
     others = {width for figure, width in widths.items() if figure not in in_a_column}
     assert all(width == pytest.approx(PAGE_INCHES, abs=0.001) for width in others)
-
-
-def smallest_points(specification: Specification, width: Width) -> float:
-    """The smallest text of a figure, in points where it is printed as wide as asked for."""
-    svg = drawn(specification, width)
-    box = re.search(r'viewBox="0 0 ([\d.]+) ', svg)
-    assert box is not None
-    shrunk = width.points / float(box[1])
-    assert shrunk > 0.75 * _LEAST_SHRUNK, "what is drawn is wider than the figure"
-    return min(float(one) for one in re.findall(r'font-size="([\d.]+)px"', svg)) * shrunk

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.report.test_paper_figures import smallest_points
-from tests.support.drawings import files, rendered
+from tests.support.drawings import files, rendered, smallest_points
+from tests.support.facts import assert_facts, missing_facts, refused
 from tests.support.made_up_run import Made, made_up_run
+from tests.support.report_page import Page, read_page, text_of
 from tests.support.specifications import data_of, legend_of, panels_of
 
 from virtoll.claims import Outcome
@@ -57,6 +58,10 @@ def reproduced(*runs: RunOf) -> Reproduction:
     return together(STUDY, runs, Path("/runs/report"))
 
 
+def page_of_study(found: Reproduction, drawings: Mapping[str, Drawing] | None = None) -> Page:
+    return read_page(render_reproduction(found, drawings or {}))
+
+
 def claim(found: Reproduction, identifier: str) -> Joined:
     (one,) = (one for one in found.joined if one.claim.id == identifier)
     return one
@@ -83,7 +88,7 @@ BETWEEN = {"native": 1e6, "netns": 9e5}
         ((SLOWER, BETWEEN), Outcome.REFUTED),
     ],
 )
-def test_a_claim_is_refuted_by_any_run_and_supported_by_one_where_none_refutes_it(
+def test_a_claim_is_refuted_by_any_run_and_else_supported_by_one(
     rates: Sequence[Mapping[str, float]], outcome: Outcome
 ) -> None:
     found = reproduced(*(run(str(number), forwards(own)) for number, own in enumerate(rates)))
@@ -98,7 +103,7 @@ def test_a_claim_that_no_run_measured_is_not_measured() -> None:
     assert (joined.outcome, joined.measured, joined.error) == (Outcome.NOT_MEASURED, (), 0.0)
 
 
-def test_runs_of_one_host_may_support_each_a_test_of_a_claim_and_runs_of_two_may_not() -> None:
+def test_only_runs_of_one_host_support_the_tests_of_a_claim_together() -> None:
     """S06: as fast as native with 1500 bytes, and more slowly with 64."""
     large, small = forwards(ALIKE), forwards(SLOWER, frame=68)
     assert claim(reproduced(run("large", large)), "S06").outcome is Outcome.NOT_DECIDED
@@ -110,65 +115,56 @@ def test_runs_of_one_host_may_support_each_a_test_of_a_claim_and_runs_of_two_may
 def test_ledgers_of_other_claims_are_not_joined() -> None:
     own = run("one", forwards(ALIKE)).ledger
     assert join_ledgers([]) == ()
-    with pytest.raises(ValueError, match="same claims"):
+    with refused("claims", error=ValueError):
         join_ledgers([Ledger("one", "here", own), Ledger("two", "here", own[1:])])
 
 
 def test_two_hosts_are_told_and_each_run_has_its_own() -> None:
     found = reproduced(run("here", forwards(ALIKE)), run("there", on_another_host(forwards(SLOWER))))
     assert claim(found, "S01").outcome is Outcome.REFUTED
-    assert any("of 2 hosts (host 1: here; host 2: there)" in text for text in cautions(found))
-    page = render_reproduction(found, {})
-    assert "Another CPU" in page
-    assert "(ffffffff)" in page
-    assert "never put together" in page
+    assert any(missing_facts(text, "2 hosts", "here", "there") == [] for text in cautions(found))
+    assert_facts(page_of_study(found).text, "Another CPU", "ffffffff", "host 1", "host 2")
 
 
-def test_a_run_that_was_interrupted_one_of_another_study_or_version_and_one_that_is_missing_are_told() -> None:
+def test_a_run_cut_short_of_another_study_or_version_or_missing_is_told() -> None:
     cut = run("cut", replace(forwards(ALIKE), state=State("interrupted", "ended by the user")))
     data = forwards(ALIKE, name="other", study="mattos2012", size="paper")
     other = run("other", replace(data, manifest=replace(data.manifest, virtoll="0.0.9")))
     found = reproduced(cut, replace(other, damage=("trials.jsonl has changed",)))
     told = cautions(found)
-    assert any("cut: it is not complete (interrupted: ended by the user)" in text for text in told)
-    assert any("other: its experiment names the study mattos2012, not schlosser2011" in text for text in told)
-    assert any("other by 0.0.9" in text for text in told)
-    assert any("different sizes: cut quick, other paper" in text for text in told)
-    assert any(
-        "other: its folder is not as it was when the run ended: trials.jsonl has changed" in text for text in told
-    )
     assert found.missing == ("schlosser2011-neighbours",)
-    assert "No run is of schlosser2011-neighbours: what it alone measures stands below as not measured." in told
-    page = render_reproduction(found, {})
-    for text in told:
-        assert text.replace("'", "&#39;") in page
+    for facts in (
+        ("cut:", "interrupted", "ended by the user"),
+        ("other:", "mattos2012", "schlosser2011"),
+        ("other", "0.0.9"),
+        ("cut quick", "other paper"),
+        ("other:", "trials.jsonl"),
+        found.missing,
+    ):
+        assert any(missing_facts(text, *facts) == [] for text in told), facts
+    page = page_of_study(found).text
+    assert [text for text in told if " ".join(text.split()) not in page] == []
 
 
 def test_no_run_at_all_is_a_page_that_says_so() -> None:
     found = reproduced()
     assert found.missing == STUDY.presets
-    page = render_reproduction(found, {})
-    assert "0 runs" in page
-    assert "0 have a value measured here" in page
+    page = page_of_study(found)
+    assert_facts(page.text, "0 runs")
+    assert "figure" not in page.tags
 
 
-def test_the_numbers_of_all_runs_stand_beside_the_papers_with_the_run_that_each_is_from() -> None:
+def test_the_numbers_of_each_run_stand_next_to_the_papers() -> None:
     found = reproduced(run("one", forwards(ALIKE)), run("two", forwards(SLOWER)))
     (table,) = (one for one in reproduction_tables(found) if one.name == "then_and_now")
     shares = {(row[0], row[table.header.index("platform")]): row[table.header.index("share")] for row in table.rows}
     assert shares["one", "netns"] == pytest.approx(1.0, rel=0.05)
     assert shares["two", "netns"] == pytest.approx(0.3, rel=0.05)
-    page = render_reproduction(found, {})
-    assert "its successor in kind, IP forwarding 1504 B, run one" in page
-    assert "its successor in kind, IP forwarding 1504 B, run two" in page
-    alone = render_reproduction(reproduced(run("one", forwards(ALIKE))), {})
-    assert "run one" not in alone.replace("1 run.", "")
-
-
-def test_names_with_markup_are_shown_as_text() -> None:
-    page = render_reproduction(reproduced(run("<b>one</b>", forwards(ALIKE, name="<script>x"))), {})
-    assert "<b>one</b>" not in page
-    assert "<script>x" not in page
+    cells = {text_of(cell) for cell in page_of_study(found).root.iter("td")}
+    for name in ("run one", "run two"):
+        assert any(missing_facts(cell, "its successor in kind", "1504 B", name) == [] for cell in cells)
+    alone = page_of_study(reproduced(run("one", forwards(ALIKE))))
+    assert not any("run one" in text_of(cell) for cell in alone.root.iter("td"))
 
 
 def test_a_program_gets_the_same() -> None:
@@ -180,8 +176,8 @@ def test_a_program_gets_the_same() -> None:
     assert s01["error_at_most"] == pytest.approx(0.1)
     assert document["missing"] == ["schlosser2011-neighbours"]
     assert {one["run"] for one in document["then_and_now"]} == {"one", "two"}
-    lines = reproduction_lines(found)
-    assert any(line.startswith("S01 refuted: ") and "(one: supported; two: refuted)" in line for line in lines)
+    (line,) = (line for line in reproduction_lines(found) if line.startswith("S01"))
+    assert_facts(line, "refuted", "one: supported", "two: refuted")
 
 
 def test_runs_have_the_shortest_names_that_tell_them_apart(tmp_path: Path) -> None:
@@ -209,18 +205,19 @@ def test_the_papers_figures_are_drawn_with_its_values_as_hollow_marks() -> None:
     found = reproduced(run("one", forwards(ALIKE)))
     drawings = drawings_of(found, rendered)
     assert list(drawings) == ["figure-3-1", "figure-4-0", "then-and-now-1"]
-    page = render_reproduction(found, drawings)
-    assert page.count('<figure id="figure-figure-') == 2
-    assert page.count('<figure id="figure-then-and-now-') == 1
-    assert 'href="figures/figure-4-0.svg"' in page
+    page = page_of_study(found, drawings)
+    assert [one for one in page.ids if one.startswith("figure-") and one.removeprefix("figure-") in drawings] == [
+        f"figure-{name}" for name in drawings
+    ]
+    assert "figures/figure-4-0.svg" in page.values("href")
     data = data_in(drawings["figure-3-1"])
     assert [one["value"] for one in data if one.get("platform") == "netns"] == [pytest.approx(100, abs=5)]
     assert {one["name"]: one["then"] for one in data if "then" in one}["OpenVZ"] == 100
-    assert "then, OpenVZ, 1504 B: 100 %" in {one["said"] for one in data}
+    assert any(missing_facts(one["said"], "OpenVZ", "1504 B", "100 %") == [] for one in data if "then" in one)
     assert ">OpenVZ<" in drawings["figure-3-1"].page
-    assert {"now: netns", "then: the paper's, named"} <= set(
-        legend_of(json.loads(drawings["figure-3-1"].specification or ""))
-    )
+    legend = legend_of(json.loads(drawings["figure-3-1"].specification or ""))
+    assert "now: netns" in legend
+    assert any(label.startswith("then") for label in legend)
 
 
 def test_a_drawing_keeps_what_all_figures_promise() -> None:
@@ -237,7 +234,7 @@ def test_a_drawing_keeps_what_all_figures_promise() -> None:
         assert smallest_points(json.loads(drawing.specification or ""), Width.PAGE) >= SMALLEST_POINTS - 0.01, name
 
 
-def test_lines_are_drawn_over_the_rates_that_were_offered_and_end_with_the_list() -> None:
+def test_lines_are_drawn_over_the_rates_that_were_offered() -> None:
     given = {"frame_size_bytes": 1504, "sweep": "rates", "rates_mbit_per_second": [100, 1000]}
     made = [
         Made(label, "forward", given, value=rate, flat_out=rate)
@@ -252,7 +249,7 @@ def test_lines_are_drawn_over_the_rates_that_were_offered_and_end_with_the_list(
     assert own[0]["value"] == pytest.approx(100, rel=0.02)
 
 
-def test_a_missing_value_is_a_gap_in_a_line_and_the_papers_number_stands_at_each_place() -> None:
+def test_a_missing_value_is_a_gap_in_a_line_that_the_paper_has_whole() -> None:
     """Figure 12 of Camargos: with four guests at once nothing was measured on runc."""
     made = [
         Made(label, "kernel-compile", {}, value=seconds * 1e9, scale=ScalePoint(n, 1, 2**28))
@@ -286,14 +283,13 @@ def test_parts_in_which_platforms_stand_side_by_side_are_one_drawing() -> None:
     drawings = drawings_of(found, rendered)
     assert list(drawings) == ["figure-5-0"]
     panels = panels_of(json.loads(drawings["figure-5-0"].specification or ""))
-    assert [" ".join(panel["title"]) for panel in panels] == [
-        "(a) Super Pi, % of native",
-        "(b) MASR, % of native",
-    ]
+    for panel, facts in zip(panels, (("(a)", "Super Pi"), ("(b)", "MASR")), strict=True):
+        assert_facts(" ".join(panel["title"]), *facts, "% of native")
     assert [one["value"] for one in data_in(drawings["figure-5-0"])] == [pytest.approx(50, rel=0.05)] * 2
-    page = render_reproduction(found, drawings)
-    assert "Figure 5(a): Super Pi, % of native; 5(b): MASR, % of native" in page
-    assert page.count("<summary>The values of Figure 5(") == 2
+    page = page_of_study(found, drawings)
+    assert_facts(page.text_at("figures"), "5(a)", "Super Pi", "5(b)", "MASR")
+    summaries = [text_of(one) for one in page.part("figures").iter("summary")]
+    assert [sum(part in one for one in summaries) for part in ("5(a)", "5(b)")] == [1, 1]
 
 
 def test_what_has_a_caveat_is_open_and_the_legend_says_why() -> None:
@@ -312,7 +308,7 @@ def test_what_has_a_caveat_is_open_and_the_legend_says_why() -> None:
 def test_then_and_now_is_drawn_for_each_run_by_itself() -> None:
     found = reproduced(run("one", forwards(ALIKE)), run("two", forwards(SLOWER)))
     drawings = drawings_of(found, rendered)
-    assert "Then and now, run two" in render_reproduction(found, drawings)
+    assert_facts(page_of_study(found, drawings).text_at("figure-then-and-now-2"), "run two")
     for name, share in (("then-and-now-1", 100), ("then-and-now-2", 30)):
         values = [one["value"] for one in data_in(drawings[name]) if one.get("platform") == "netns"]
         assert values

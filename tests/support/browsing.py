@@ -9,10 +9,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, ElementHandle, Page, sync_playwright
 
 CHROMIUM = "/usr/bin/chromium-headless-shell"  # of the Debian package of that name (tools/setup.py --dev)
 AXE = Path(__file__).with_name("axe-core") / "axe.min.js"
+
+_SOME_MARK = """selector => [...document.querySelectorAll(selector + " svg *")].find(one => {
+    if (one.__data__?.datum?.platform !== "netns" || !one.__data__.datum.said) return false;
+    one.scrollIntoView({block: "center"});
+    const {left, right, top, bottom} = one.getBoundingClientRect();
+    return document.elementFromPoint((left + right) / 2, (top + bottom) / 2) === one;
+})"""
+_PLATFORMS_DRAWN = """selector => [...new Set([...document.querySelectorAll(selector + " svg *")].map(
+    one => one.__data__?.datum).filter(one => one?.said && one.platform).map(one => one.platform))]"""
+_LIT = """() => [...new Set([...document.querySelectorAll(".drawing svg *:not(g)")].filter(
+    one => !one.classList.contains("back")).map(one => one.__data__?.datum?.platform).filter(Boolean))]"""
 
 
 @dataclass
@@ -42,6 +53,31 @@ class Visit:
         options = {"resultTypes": ["violations"]} | ({"runOnly": list(rules)} if rules else {})
         found: dict[str, Any] = self.page.evaluate("options => axe.run(document, options)", options)
         return [f"{one['id']}: {node['target']}" for one in found["violations"] for node in one["nodes"]]
+
+    def toggle(self, group: str, name: str) -> None:
+        """Press a button of the filter, which is opened before."""
+        if not self.page.locator("aside details[open]").count():
+            self.page.locator("aside summary").click()
+        self.page.get_by_role("group", name=group).get_by_role("button", name=name, exact=True).click()
+
+    def mark(self, drawing: str) -> ElementHandle:
+        """A mark of netns that a pointer reaches, in view."""
+        found = self.page.evaluate_handle(_SOME_MARK, drawing).as_element()
+        assert found is not None
+        return found
+
+    def drawn_platforms(self, drawing: str) -> list[str]:
+        """Whose marks a drawing has."""
+        return [str(one) for one in self.page.evaluate(_PLATFORMS_DRAWN, drawing)]
+
+    def wait_for(self, platform: str, drawing: str, *, drawn: bool) -> None:
+        """Until the drawing has marks of the platform, or has none of them."""
+        condition = f"([one, name, drawn]) => ({_PLATFORMS_DRAWN})(one).includes(name) === drawn"
+        self.page.wait_for_function(condition, arg=[drawing, platform, drawn])
+
+    def lit(self) -> list[str]:
+        """The platforms whose marks are not in the background."""
+        return [str(one) for one in self.page.evaluate(_LIT)]
 
     def visible(self, selector: str) -> list[str]:
         """The text of each element that can be seen, trimmed."""
@@ -83,3 +119,27 @@ def visit(
         yield opened
     finally:
         context.close()
+
+
+def assert_whole(browser: Browser, page: Path, figure: str, width: int) -> None:
+    """At this width and in either light nothing is too wide, against a rule, complained of or loaded."""
+    with visit(browser, page, width=width) as here:
+        assert f"figure-{figure}" in here.draw_all()
+        here.page.locator("aside summary").click()
+        assert here.page.evaluate("document.documentElement.scrollWidth") <= width
+        assert here.violations() == []
+        here.page.emulate_media(color_scheme="dark")
+        assert here.violations("color-contrast") == [], "nothing else depends on it"
+        assert here.said == []
+        assert here.asked_for == [page.as_uri()]
+
+
+def assert_whole_without_scripts(browser: Browser, page: Path, heads: str) -> None:
+    """Figures and names are there, `heads` among them, and nothing that scripts would have to answer."""
+    with visit(browser, page, scripts=False) as here:
+        figures = here.page.locator("figure:has(script.specification)").count()
+        assert figures > 0
+        assert here.page.locator("figure .static svg").filter(visible=True).count() >= figures
+        assert here.page.locator("button, input, select, aside").count() == 0
+        assert "netns" in here.page.locator(heads).all_text_contents()
+        assert here.page.locator("figure:has(script.specification) .static svg text").count() > 0

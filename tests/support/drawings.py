@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from virtoll.report import drawer
@@ -9,6 +10,8 @@ from virtoll.report.drawing import Drawing, as_json, asked
 from virtoll.report.figures.base import FigureSpec
 from virtoll.report.figures.style import Specification, Width, config
 from virtoll.stats.analysis import Analysis
+
+_LEAST_SHRUNK = 0.97  # by which the converter may have to make a figure smaller than it was laid out
 
 
 def render(name: str, spec: FigureSpec, analysis: Analysis) -> Drawing:
@@ -34,3 +37,13 @@ def drawn(specification: Specification, width: Width) -> str:
 def files(drawing: Drawing) -> tuple[str, str, bytes]:
     """All that is drawn of it: the page's SVG, an SVG file and a PDF file."""
     return drawing.page, drawing.svg, drawing.pdf
+
+
+def smallest_points(specification: Specification, width: Width) -> float:
+    """The smallest text of a figure, in points where it is printed as wide as asked for."""
+    svg = drawn(specification, width)
+    box = re.search(r'viewBox="0 0 ([\d.]+) ', svg)
+    assert box is not None
+    shrunk = width.points / float(box[1])
+    assert shrunk > 0.75 * _LEAST_SHRUNK, "what is drawn is wider than the figure"
+    return min(float(one) for one in re.findall(r'font-size="([\d.]+)px"', svg)) * shrunk

@@ -3,7 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import pytest
+
 from virtoll.report.figures.style import Specification
+from virtoll.stats.intervals import Interval
 
 
 def panels_of(specification: Specification) -> list[Specification]:
@@ -19,6 +22,13 @@ def data_of(specification: Specification) -> list[Mapping[str, Any]]:
 def legend_of(specification: Specification) -> list[str]:
     """The labels of the legend."""
     return [datum["label"] for one in _leaves(specification) if _is_legend(one) for datum in one["data"]["values"]]
+
+
+def assert_drawn(datum: Mapping[str, Any], value: float, interval: Interval | None, scale: float = 1.0) -> None:
+    """The datum has this value with its interval, both by the axis's `scale`."""
+    assert interval is not None
+    drawn = [datum[key] for key in ("value", "low", "high")]
+    assert drawn == pytest.approx([one / scale for one in (value, interval.low, interval.high)], rel=1e-5)
 
 
 def _is_legend(one: Specification) -> bool:
