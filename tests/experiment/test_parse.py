@@ -51,8 +51,6 @@ REFUSED = [
 
 @pytest.mark.parametrize(("changed", "key", "facts"), REFUSED)
 def test_a_refused_key_is_named(changed: dict[str, Any], key: str, facts: tuple[Fact, ...]) -> None:
-    changed: dict[str, Any], key: str, facts: tuple[Fact, ...]
-) -> None:
     assert_key_refused(changed, key, *facts)
 
 
