@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.facts import Command, refused
 
 from virtoll.errors import RunFolderError
 from virtoll.runfolder import jsonlines
@@ -141,7 +142,7 @@ def test_damage_in_the_middle_is_not_passed_over(folder: RunFolder) -> None:
     folder.append_trial(trial(0))
     path = folder.path / "trials.jsonl"
     path.write_bytes(b'{"trial": 0}\n' + path.read_bytes())
-    with pytest.raises(RunFolderError, match=r"trials.jsonl, line 1: block"):
+    with refused(path, "line 1", "block", error=RunFolderError):
         folder.trials()
 
 
@@ -224,20 +225,20 @@ def lacking(given: object, stored: object, where: str = "") -> list[str]:
     return [] if given == stored else [where]
 
 
-def test_another_format_is_refused_in_one_sentence(folder: RunFolder) -> None:
+def test_another_format_is_refused(folder: RunFolder) -> None:
     path = folder.path / "manifest.json"
     path.write_text(json.dumps({"format": 2}))
-    with pytest.raises(RunFolderError, match="has run folder format 2, this virtoll reads 1"):
+    with refused(folder.path, "format 2", 1, error=RunFolderError):
         RunFolder.open(folder.path)
     path.write_text("[]")
-    with pytest.raises(RunFolderError, match="damaged"):
+    with refused(path, "JSON", error=RunFolderError):
         RunFolder.open(folder.path)
 
 
 def test_no_run_and_a_run_already_there(folder: RunFolder, tmp_path: Path) -> None:
-    with pytest.raises(RunFolderError, match="not a run folder"):
+    with refused(tmp_path, Command("virtoll list runs"), error=RunFolderError):
         RunFolder.open(tmp_path)
-    with pytest.raises(RunFolderError, match="already holds a run"):
+    with refused(folder.path, Command(f"virtoll resume {folder.path}"), error=RunFolderError):
         RunFolder.create(folder.path, manifest())
 
 
@@ -277,5 +278,5 @@ def test_a_failed_append_takes_its_partial_line_back(folder: RunFolder) -> None:
 def test_a_device_in_place_of_a_file_is_refused(tmp_path: Path) -> None:
     full = tmp_path / "full"
     full.symlink_to("/dev/full")
-    with pytest.raises(RunFolderError, match="full: is a link"):
+    with refused(full, "link", error=RunFolderError):
         jsonlines.append(full, {"a": 1})
