@@ -43,8 +43,7 @@ AS_FAST = "{says: builds as fast, workload: kernel-compile, against: baseline, s
 
 
 @pytest.mark.parametrize(
-    ("seconds", "outcome"),
-    [(10.0, Outcome.SUPPORTED), (30.0, Outcome.REFUTED), (11.1, Outcome.NOT_DECIDED)],
+    ("seconds", "outcome"), [(10.0, Outcome.SUPPORTED), (30.0, Outcome.REFUTED), (11.1, Outcome.NOT_DECIDED)]
 )
 def test_an_interval_decides_only_where_it_leaves_no_doubt(seconds: float, outcome: Outcome) -> None:
     found = judged(builds({"native": 10.0, "runc": seconds}), AS_FAST)

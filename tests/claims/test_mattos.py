@@ -163,11 +163,7 @@ M02 = [
         "M02",
         NOT_DECIDED,
         timed("superpi", PI, {"native": 100, "runc": 104, "uml": 130, "qemu-tcg": 900}),
-        (
-            {"runc": (1 / 1.04,), "uml": (1 / 1.3,), "qemu-tcg": (1 / 9,)},
-            {},
-            {"qemu-tcg": (104 / 900, 130 / 900)},
-        ),
+        ({"runc": (1 / 1.04,), "uml": (1 / 1.3,), "qemu-tcg": (1 / 9,)}, {}, {"qemu-tcg": (104 / 900, 130 / 900)}),
         "without a para-virtualised one",
         tests=(SUPPORTED, NOT_MEASURED, SUPPORTED),
     ),
@@ -330,11 +326,7 @@ M04 = [
         "nested alone",
     ),
     Case(
-        "M04",
-        NOT_MEASURED,
-        disk({"native": 300, "runsc": 600}, {"native": 200, "uml": 700}),
-        ({},) * 4,
-        "other kinds",
+        "M04", NOT_MEASURED, disk({"native": 300, "runsc": 600}, {"native": 200, "uml": 700}), ({},) * 4, "other kinds"
     ),
     Case("M04", NOT_MEASURED, timed("masr", MEMORY, {"native": 2, "openvz": 2, "xen": 3}), ({},) * 4),
 ]
@@ -489,19 +481,9 @@ M06 = [
         ({},) * 3,
         "50 Mbit/s",
     ),
+    Case("M06", NOT_MEASURED, datagrams(_ALL_THREE, {**GIGABIT, "datagram_bytes": 64}), ({},) * 3, "small datagrams"),
     Case(
-        "M06",
-        NOT_MEASURED,
-        datagrams(_ALL_THREE, {**GIGABIT, "datagram_bytes": 64}),
-        ({},) * 3,
-        "small datagrams",
-    ),
-    Case(
-        "M06",
-        NOT_MEASURED,
-        datagrams(_ALL_THREE, {**GIGABIT, "between": "guests"}),
-        ({},) * 3,
-        "from guest to guest",
+        "M06", NOT_MEASURED, datagrams(_ALL_THREE, {**GIGABIT, "between": "guests"}), ({},) * 3, "from guest to guest"
     ),
     Case("M06", NOT_MEASURED, each("forward", FRAMES, {"native": 750e3, "xen": 150e3}), ({},) * 3),
 ]

@@ -78,11 +78,7 @@ def test_every_printed_number_of_a_figure_or_table_that_can_be_measured_is_in_a_
         for value, _ in question.then.values
         if id(value) not in drawn
     }
-    assert left == {
-        ("mattos2012", "Section V"),
-        ("suresh2014", "Section 4.3.1"),
-        ("suresh2014", "Section 4.4.4"),
-    }
+    assert left == {("mattos2012", "Section V"), ("suresh2014", "Section 4.3.1"), ("suresh2014", "Section 4.4.4")}
 
 
 def test_what_is_asked_of_a_run_are_workloads_and_their_parameters() -> None:
@@ -141,14 +137,7 @@ def test_a_builds_cpu_use_is_drawn_by_cores_and_left_out_where_it_was_not_read()
 
 
 IDLE = ProcessTime(
-    pid=7,
-    started_ticks=1,
-    name="init",
-    cpu_ns=0,
-    user_ns=0,
-    system_ns=0,
-    children_user_ns=0,
-    children_system_ns=0,
+    pid=7, started_ticks=1, name="init", cpu_ns=0, user_ns=0, system_ns=0, children_user_ns=0, children_system_ns=0
 )
 
 
@@ -176,10 +165,7 @@ def test_a_number_stands_at_each_place_that_it_is_about() -> None:
     part, marks = measured(found, run(made, calibrated_rate=1e8))
     assert {(mark.panel, mark.x) for mark in marks} == {((size,), n) for size in (68, 1504) for n in (1, 3)}
     printed = printed_of(found, part, marks)
-    assert {(one.platform, one.panel, one.x) for one in printed} == {
-        ("OpenVZ", (1504,), 1),
-        ("OpenVZ", (1504,), 3),
-    }
+    assert {(one.platform, one.panel, one.x) for one in printed} == {("OpenVZ", (1504,), 1), ("OpenVZ", (1504,), 3)}
     alone = printed_of(found, part, ())
     assert [(one.platform, one.panel, one.x) for one in alone] == [("OpenVZ", (1504,), 1)]
 
@@ -193,10 +179,7 @@ def test_a_neighbour_of_other_cpus_stands_in_a_panel_of_its_own() -> None:
         for one, share in ((shared, 0.4), (apart, 0.9))
     ]
     part, marks = measured(figure("schlosser2011", "table", "1"), run(made, calibrated_rate=1e8))
-    assert {mark.panel: round(mark.value, 1) for mark in marks} == {
-        ("heavy", "shared"): 0.4,
-        ("heavy", "apart"): 0.9,
-    }
+    assert {mark.panel: round(mark.value, 1) for mark in marks} == {("heavy", "shared"): 0.4, ("heavy", "apart"): 0.9}
     assert part.panel == ["beside", "beside_affinity"]
 
 

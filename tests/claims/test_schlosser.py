@@ -199,13 +199,7 @@ def by_size(label: str, *rates: float, **made: Any) -> list[Made]:
 
 NATIVE = by_size("native", *ROUGHLY_3.values())
 S02 = [
-    Case(
-        "S02",
-        YES,
-        "",
-        NATIVE + by_size("kvm", 72.5, 300, 600, 1000),
-        [0.25, 0.25 / 0.3, 0.3 / 0.6, 0.6],
-    ),
+    Case("S02", YES, "", NATIVE + by_size("kvm", 72.5, 300, 600, 1000), [0.25, 0.25 / 0.3, 0.3 / 0.6, 0.6]),
     Case("S02", NO, "the same share", NATIVE + by_size("kvm", 145, 500, 500, 500), [1.0, 1.0, 1.0, 1.0]),
     Case("S02", NO, "large ones lose more", NATIVE + by_size("kvm", 290, 900, 700, 500), [2.0, 10 / 9, 9 / 7, 7 / 5]),
     Case("S02", NO, "not in order", NATIVE + by_size("kvm", 87, 750, 600, 1000), [0.3, 0.3 / 0.75, 1.25, 0.6]),
@@ -601,12 +595,7 @@ S09 = [
     Case("S09", NONE, "nothing beside", at(68, {"native": 290, "kvm": 76})),
     Case("S09", NONE, "native alone", beside("native", 68, 290, {IDLE: 200})),
     Case("S09", NONE, "three idle ones", beside("kvm", 68, 75, {replace(IDLE, guests=3): 60})),
-    Case(
-        "S09",
-        NONE,
-        "one of another platform",
-        beside("kvm", 68, 75, {replace(IDLE, platform="netns"): 60}),
-    ),
+    Case("S09", NONE, "one of another platform", beside("kvm", 68, 75, {replace(IDLE, platform="netns"): 60})),
 ]
 
 # Table 1: of OpenVZ, under heavy load, 18.2 % less at 64 bytes, 11.4 % at 500, nothing at 1000.
@@ -711,10 +700,7 @@ def second(
     label: str, large: tuple[float, float], small: tuple[float, float], condition: Condition = FULL
 ) -> list[Made]:
     """Into and out of the second guest, Mbit/s (Table 3), where the first one's frames have 1500 bytes, and 64."""
-    return [
-        *beside(label, 1504, 1000, {condition: 900}, large),
-        *beside(label, 68, 133, {condition: 100}, small),
-    ]
+    return [*beside(label, 1504, 1000, {condition: 900}, large), *beside(label, 68, 133, {condition: 100}, small)]
 
 
 OPENVZ, XEN = ((127.0, 127.0), (124.4, 62.7)), ((72.0, 56.2), (72.0, 47.2))
@@ -796,10 +782,7 @@ S13 = [
     Case("S13", NONE, "two that forward", second("netns", *OPENVZ, condition=replace(FULL, guests=2))),
     Case("S13", NONE, "large ones", beside("netns", 1504, 1000, {FULL: 900}, (127, 62.7))),
     Case(
-        "S13",
-        NONE,
-        "one of another platform",
-        beside("netns", 68, 133, {replace(FULL, platform="kvm"): 100}, (72, 30)),
+        "S13", NONE, "one of another platform", beside("netns", 68, 133, {replace(FULL, platform="kvm"): 100}, (72, 30))
     ),
 ]
 

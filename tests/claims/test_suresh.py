@@ -215,10 +215,7 @@ def cores(kvm: tuple[float, float], virtualbox: tuple[float, float], spread: flo
     ]
 
 
-SIXTEEN = [
-    *with_cores(1, native=900, kvm=1000, virtualbox=1100),
-    *with_cores(16, native=80, kvm=120, virtualbox=125),
-]
+SIXTEEN = [*with_cores(1, native=900, kvm=1000, virtualbox=1100), *with_cores(16, native=80, kvm=120, virtualbox=125)]
 BY_JOBS = [
     *built(1, native=900, kvm=1000, virtualbox=1100),
     *built(2, native=500, kvm=900, virtualbox=700),
@@ -283,11 +280,7 @@ DISKS = {
 
 # Table 2: MB/s of copy, scale, add and triad ("traid"), by threads, on Ubuntu, VirtualBox and KVM.
 TABLE_2: dict[int, tuple[Rates, Rates, Rates]] = {
-    2: (
-        (11040.1, 10581.0, 13919.2, 13363.9),
-        (10470.3, 9935.5, 13006.6, 12432.3),
-        (9152.0, 8628.4, 11664.0, 10190.0),
-    ),
+    2: ((11040.1, 10581.0, 13919.2, 13363.9), (10470.3, 9935.5, 13006.6, 12432.3), (9152.0, 8628.4, 11664.0, 10190.0)),
     4: (
         (12476.7, 12435.6, 13911.0, 13971.8),
         (11830.1, 11821.0, 13412.5, 13331.8),

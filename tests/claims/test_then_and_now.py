@@ -181,10 +181,7 @@ def test_a_rate_of_frames_stands_beside_the_papers_maximum_and_the_emulated_nic_
 
 
 def test_a_bound_of_the_generators_opens_the_interval() -> None:
-    measured = [
-        Made("native", "forward", SMALL, value=1e6, lossless=True),
-        Made("kvm", "forward", SMALL, value=2e5),
-    ]
+    measured = [Made("native", "forward", SMALL, value=1e6, lossless=True), Made("kvm", "forward", SMALL, value=2e5)]
     found = _run(PLATFORMS, measured, calibrated_rate=1e6)
     ratio = _beside(found, "kvm", MAXIMUM).nows[0].ratio
     assert ratio.interval is not None

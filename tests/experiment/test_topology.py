@@ -111,7 +111,7 @@ def test_each_attachment_is_an_entry_and_devices_are_one_value() -> None:
             "native",
             {"platform": "netns", "attachment": attachments},
             QEMU | {"attachment": ["routed", "macvtap"]},
-        ],
+        ]
     )
     labels = [f"netns-{name}" for name in attachments] + ["qemu-tcg-routed", "qemu-tcg-macvtap"]
     assert [choice.label for choice in experiment.platforms] == ["native", *labels]

@@ -179,10 +179,7 @@ class TestBuilt:
 
     @pytest.mark.parametrize(
         ("section", "licence", "facts"),
-        [
-            ("non-free/net", FREE, ("main", "other", "non-free/net")),
-            ("net", None, ("other", "copyright")),
-        ],
+        [("non-free/net", FREE, ("main", "other", "non-free/net")), ("net", None, ("other", "copyright"))],
     )
     def test_what_is_not_known_to_be_free_is_refused(
         self,
