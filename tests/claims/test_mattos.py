@@ -8,7 +8,8 @@ from functools import cache
 from typing import Any
 
 import pytest
-from tests.support.claims_mattos import CASES_ON_A_HOST, NONE, PLATFORMS, Case, Expected
+from tests.support.claim_cases import NONE
+from tests.support.claims_mattos import CASES_ON_A_HOST, PLATFORMS, Case, Expected
 from tests.support.claims_mattos_network import CASES_ON_THE_NETWORK
 from tests.support.made_up_run import Made, made_up_run
 

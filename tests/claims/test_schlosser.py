@@ -6,6 +6,7 @@ from functools import cache
 from typing import Literal
 
 import pytest
+from tests.support.claim_cases import NO, NONE, OPEN, YES
 from tests.support.claims_schlosser import CASES_ALONE, NESTED, OFFERED, PLATFORMS, SMALL, Case, at, native
 from tests.support.claims_schlosser_beside import CASES_BESIDE, HEAVY, LIGHT, WITHOUT_LIGHT, beside
 from tests.support.made_up_run import Made, made_up_run
@@ -18,7 +19,6 @@ from virtoll.runfolder.guest_records import Forwarding
 from virtoll.stats.analysis import RunData, analyse
 
 CLAIMS = {one.id: one for one in published_claims() if one.paper == "schlosser2011"}
-YES, NO, OPEN, NONE = Outcome
 CASES = [*CASES_ALONE, *CASES_BESIDE]
 # The first of each claim's cases is one that supports it.
 SUPPORTED = {claim: next(one for one in CASES if one.claim == claim) for claim in CLAIMS}
@@ -42,7 +42,7 @@ def test_each_claim_has_a_case_for_each_outcome() -> None:
     assert all(one.outcome is YES and one.estimates for one in SUPPORTED.values())
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_run_says_of_a_claim_what_was_put_into_it(case: Case) -> None:
     found = judged(case.claim, case.run())
     assert found.outcome is case.outcome

@@ -6,10 +6,11 @@ A case says in the paper's units what each platform measured, and which ratios (
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from tests.support.claim_cases import NO, NONE, OPEN, YES, ClaimCase, cases
 from tests.support.made_up_run import Made
 
 from virtoll.claims import Outcome
@@ -34,7 +35,6 @@ PLATFORMS: dict[str, dict[str, Any]] = {
 PI, MEMORY = {"digits": 4194304}, {"size_bytes": "2GiB"}
 BONNIE, ZFG = {"file_bytes": "6GiB", "small_files": 16384, "per_character": True}, {"size_bytes": "2GiB", "rounds": 10}
 FRAMES = {"frame_size_bytes": 64, "point_milliseconds": 1000}
-YES, NO, OPEN, NONE = Outcome
 SPREAD = 0.01  # of a trial, where a case says nothing else
 Measured = tuple[Made, ...]
 Expected = Mapping[str, float | tuple[float, ...]]
@@ -64,34 +64,20 @@ timed = partial(each, unit=1e9)
 
 
 @dataclass(frozen=True)
-class Case:
-    """A run and what a claim's tests find in it; made by `cases`.
+class Case(ClaimCase):
+    """A run and what a claim's tests find in it.
 
     `found`: for each test the ratios, or the values, by platform; () of a platform that is shown without a ratio; none
-    of a run that has nothing for any test. `why`: what tells it from others of its outcome. `limit`: what the generator
+    of a run that has nothing for any test. `limit`: what the generator
     reaches with nothing between, frames/s. `tests`: the outcome of each test; (): that of the claim, or of another
     case. `lacks`: which of the values that must each be measured was not, where a test stays open for that alone.
     """
 
-    outcome: Outcome
-    why: str
-    measured: Measured
     found: Sequence[Expected] = ()
-    claim: str = ""
     limit: float | None = None
     blocks: int = 5
     tests: tuple[Outcome, ...] = ()
     lacks: str = ""
-
-    @property
-    def name(self) -> str:
-        """Such as M02-refuted-by-a-part."""
-        return "-".join([self.claim, *self.outcome.value.split(), *self.why.split()])
-
-
-def cases(claim: str, *made: Case) -> list[Case]:
-    """All of one claim."""
-    return [replace(one, claim=claim) for one in made]
 
 
 yes, no, unsure, nothing = (partial(Case, outcome) for outcome in Outcome)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tests.support.claims_mattos import FRAMES, NO, NONE, OPEN, YES, Measured, cases, each, no, nothing, unsure, yes
+from tests.support.claim_cases import NO, NONE, OPEN, YES, cases
+from tests.support.claims_mattos import FRAMES, Measured, each, no, nothing, unsure, yes
 from tests.support.made_up_run import Made
 
 GIGABIT = {"rate_bits_per_second": 957087379, "datagrams": 812744}

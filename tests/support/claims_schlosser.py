@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from tests.support.claim_cases import ClaimCase, cases
 from tests.support.made_up_run import Made, made_up_run
 
 from virtoll.claims import Outcome
@@ -69,27 +70,18 @@ def lossless(*measured: Made, at: Sequence[Condition | None] = (None,)) -> list[
 
 
 @dataclass(frozen=True)
-class Case:
-    """One run and what it says of a claim; made by `cases`.
+class Case(ClaimCase):
+    """One run and what it says of a claim.
 
     `estimates`: of all findings in order, what was put in. `others`: what every second block measures instead.
     `generator`: frames/s of generator and sink with nothing between. `changed`: what platforms have besides.
     """
 
-    outcome: Outcome
-    why: str
-    measured: Sequence[Made]
     estimates: Sequence[float] = ()
-    claim: str = ""
     blocks: int = 4
     others: Sequence[Made] = ()
     generator: float | None = None
     changed: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-
-    @property
-    def id(self) -> str:
-        """Such as S01-refuted-kvm."""
-        return "-".join(filter(None, f"{self.claim} {self.outcome} {self.why}".split()))
 
     def run(self, **more: Any) -> RunData:
         """What analysis takes."""
@@ -106,11 +98,6 @@ class Case:
             trials=tuple((one, two)[one.block % 2] for one, two in zip(run.trials, other.trials, strict=True)),
             beside=tuple((one, two)[one.block % 2] for one, two in zip(run.beside, other.beside, strict=True)),
         )
-
-
-def cases(claim: str, *made: Case) -> list[Case]:
-    """All of one claim."""
-    return [replace(one, claim=claim) for one in made]
 
 
 yes, no, unsure, nothing = (partial(Case, outcome) for outcome in Outcome)

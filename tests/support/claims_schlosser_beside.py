@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from tests.support.claims_schlosser import OF_CONTAINERS, at, cases, lossless, no, nothing, unsure, yes
+from tests.support.claim_cases import cases
+from tests.support.claims_schlosser import OF_CONTAINERS, at, lossless, no, nothing, unsure, yes
 from tests.support.made_up_run import Made
 
 from virtoll.runfolder.conditions import Condition
