@@ -73,7 +73,7 @@ EVERY_TEST = {f"{claim.id} {one.says}" for claim in BY_ID.values() for one in cl
 
 
 @pytest.mark.parametrize("size", ["quick", "paper"])
-def test_the_presets_measure_what_every_test_asks_for_whatever_the_platforms(size: str) -> None:
+def test_the_presets_measure_what_every_test_asks_for(size: str) -> None:
     labels = ("native", "vserver", "openvz", "xen", "kvm_e1000", "virtualbox")
     products = {label: PLATFORMS[label] for label in labels}
     assert set().union(*(measured_by(preset, size, products) for preset in PRESETS)) == EVERY_TEST

@@ -69,7 +69,7 @@ def test_the_published_numbers_of_each_part_exist_and_are_drawn() -> None:
                 assert part.share, (one.paper, one.number, part.shows)
 
 
-def test_every_printed_number_of_a_figure_or_table_that_can_be_measured_is_in_a_part() -> None:
+def test_every_printed_number_that_can_be_measured_is_in_a_part() -> None:
     """What the running text says of no figure has none: forkwait, netperf, tables of routes."""
     drawn = {id(row) for one in paper_figures() for part in one.parts for row in rows_of(one, part)}
     left = {
@@ -118,7 +118,7 @@ def test_a_share_stands_at_its_place_beside_the_papers() -> None:
     assert len(printed) == 6
 
 
-def test_a_builds_cpu_use_is_drawn_by_cores_and_left_out_where_it_was_not_read() -> None:
+def test_a_builds_cpu_use_is_drawn_by_cores_where_it_was_read() -> None:
     """Figure 3 of Suresh: of one guest with as many jobs as virtual CPUs, half a CPU of each of them."""
     builds = [
         Made("netns", "kernel-compile", {"jobs": "vcpus"}, value=1e10, scale=ScalePoint(1, vcpus, 2**29))
@@ -210,14 +210,14 @@ def test_values_in_their_own_unit_have_the_bare_host_among_them() -> None:
     assert {mark.unit for mark in marks} == {"transactions/s"}
 
 
-def test_a_sweep_over_listed_rates_is_a_curve_in_mbit_per_second_as_far_as_the_list_goes() -> None:
+def test_a_sweep_over_listed_rates_is_a_curve_as_far_as_the_list_goes() -> None:
     given = {"frame_size_bytes": 1504, "sweep": "rates", "rates_mbit_per_second": [100, 1000]}
     made = [Made(label, "forward", given, value=rate) for label, rate in {"native": 1e5, "netns": 5e4}.items()]
     part, marks = measured(figure("schlosser2011", "figure", "3"), run(made, calibrated_rate=1e6))
     own = [mark for mark in marks if mark.platform == "netns"]
     assert part.over == "rates"
     assert {mark.panel for mark in marks} == {(1504,)}
-    assert [mark.unit for mark in own] == ["Mbit/s"] * 2, "what was sent flat out, beyond the list, is none of it"
+    assert [mark.unit for mark in own] == ["Mbit/s"] * 2, "without what was sent flat out, beyond the list"
     assert own[0].x == pytest.approx(100, rel=0.02)
 
 

@@ -67,7 +67,7 @@ def test_a_run_says_of_a_claim_what_was_put_into_it(case: Case) -> None:
         ("S10", WITHOUT_LIGHT + beside("kvm", 68, 75, {LIGHT: 75, HEAVY: 75}), ("beside light", "netns")),
     ],
 )
-def test_it_stays_open_without_one_of_the_values_that_must_each_be_measured(
+def test_it_stays_open_without_one_of_the_values_that_must_be_measured(
     claim: str, measured: Sequence[Made], facts: tuple[str, ...]
 ) -> None:
     found = judged(claim, Case(OPEN, "", measured).run())

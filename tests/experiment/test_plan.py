@@ -165,7 +165,7 @@ def test_the_order_is_the_same_on_any_python() -> None:
     assert hashlib.sha256(listed.encode()).hexdigest()[:16] == "ebd2cdfea6b78fe3"
 
 
-def test_the_estimate_counts_each_trial_and_one_start_of_each_platform_a_block() -> None:
+def test_the_estimate_counts_trials_and_a_start_of_each_platform_a_block() -> None:
     plan = make_plan(experiment(3, 2, 4, 1), quick)
     assert estimate_seconds(plan, lambda _: 1.0, lambda _: 100.0) == pytest.approx(3 * 3 * 4 + 100 * 3 * 4)
     assert estimate_seconds(Plan(1, ()), lambda _: 1.0, lambda _: 100.0) == 0

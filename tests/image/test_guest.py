@@ -89,9 +89,7 @@ LATER_CALL = """if True:
 """
 
 
-def test_what_is_known_to_be_whole_is_not_read_again_and_nothing_is_started(
-    tiny: GuestImage, backed_cache: Cache, fake_agent: Path
-) -> None:
+def test_what_is_known_to_be_whole_is_not_read_again(tiny: GuestImage, backed_cache: Cache, fake_agent: Path) -> None:
     """That makes it fast: what is in the cache was hashed as it came there, and its state says that it is the same."""
     # This call notes what the other cache has whole.
     assert prepare_image("tiny", kernel=True, cache=backed_cache, agent=fake_agent) == tiny

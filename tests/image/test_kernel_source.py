@@ -153,7 +153,7 @@ def test_a_named_address_goes_before_the_cache(server: Server, cache: Cache, mon
     assert server.asked == ["/good", "/altered"]
 
 
-def test_a_file_of_ones_own_is_a_kernel_without_dpkg_and_its_digest_is_kept(
+def test_a_users_file_is_a_kernel_without_dpkg_and_its_digest_is_kept(
     server: Server, cache: Cache, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     file = tmp_path / "mine.deb"
