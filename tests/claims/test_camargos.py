@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from itertools import product
-from typing import Any
 
 import pytest
-from tests.support.claims_camargos import CASES, PLATFORMS, Case, figures
-from tests.support.made_up_run import Made, made_up_run
+from tests.support.claims_camargos import CASES, PLATFORMS, Case
+from tests.support.made_up_run import made_up_run
 
-from virtoll.campaign.preview import catalogue, plan_of
 from virtoll.claims import Outcome, judge_claims, published_claims
-from virtoll.experiment.parse import find_experiment, load_experiment
-from virtoll.experiment.selection import Selection
 from virtoll.stats.analysis import analyse
 
 BY_ID = {one.id: one for one in published_claims() if one.paper == "camargos2008"}
@@ -41,48 +36,3 @@ def test_a_claim_comes_to_what_was_measured(case: Case) -> None:
         assert nearest.estimate == pytest.approx(expected, rel=0.08)
         assert nearest.interval is not None
         assert nearest.interval.low < expected < nearest.interval.high
-
-
-def measured_by(preset: str, size: str, products: Mapping[str, Mapping[str, Any]] | None) -> set[str]:
-    """The tests of which a preset's plan measures something; `products`: were these its platforms, None: its own."""
-    experiment = load_experiment(find_experiment(preset), catalogue(), Selection(size=size))
-    own = {
-        one.label: {"platform": one.platform, "parameters": one.parameters.model_dump(mode="json")}
-        for one in experiment.platforms
-    }
-    asked = dict.fromkeys(
-        (label, one.workload, one.scale)
-        for one in plan_of(experiment).trials
-        for label in (products or [one.platform.label])
-    )
-    measured = [
-        Made(label, one.workload, one.parameters.model_dump(mode="json"), figures=figures(one.workload), scale=scale)
-        for label, one, scale in asked
-    ]
-    analysis = analyse(made_up_run(products or own, measured, blocks=1))
-    return {
-        f"{found.claim.id} {one.test.says}"
-        for found in judge_claims(analysis, list(BY_ID.values()))
-        for one in found.tests
-        if one.outcome is not Outcome.NOT_MEASURED
-    }
-
-
-PRESETS = ("camargos2008", "camargos2008-scale", "camargos2008-builds")
-EVERY_TEST = {f"{claim.id} {one.says}" for claim in BY_ID.values() for one in claim.tests}
-
-
-@pytest.mark.parametrize("size", ["quick", "paper"])
-def test_the_presets_measure_what_every_test_asks_for(size: str) -> None:
-    labels = ("native", "vserver", "openvz", "xen", "kvm_e1000", "virtualbox")
-    products = {label: PLATFORMS[label] for label in labels}
-    assert set().union(*(measured_by(preset, size, products) for preset in PRESETS)) == EVERY_TEST
-
-
-def test_at_size_paper_every_test_has_a_platform_that_it_is_about() -> None:
-    assert set().union(*(measured_by(preset, "paper", None) for preset in PRESETS)) == EVERY_TEST
-
-
-def test_the_quick_size_has_an_emulated_nic() -> None:
-    """On QEMU without KVM, which most hosts can hold; C06 asks for KVM."""
-    assert {one for one in EVERY_TEST if one.startswith("C05")} <= measured_by("camargos2008", "quick", None)

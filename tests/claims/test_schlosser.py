@@ -10,12 +10,9 @@ from tests.support.claim_cases import NO, NONE, OPEN, YES
 from tests.support.claims_schlosser import CASES_ALONE, NESTED, OFFERED, PLATFORMS, SMALL, Case, at, native
 from tests.support.claims_schlosser_beside import CASES_BESIDE, HEAVY, LIGHT, WITHOUT_LIGHT, beside
 from tests.support.facts import assert_facts
-from tests.support.made_up_run import Made, made_up_run
+from tests.support.made_up_run import Made
 
-from virtoll.campaign.preview import catalogue, plan_of
 from virtoll.claims import Finding, Judged, Outcome, judge_claims, published_claims
-from virtoll.experiment.parse import load_experiment, presets
-from virtoll.experiment.selection import EVERYTHING
 from virtoll.runfolder.guest_records import Forwarding
 from virtoll.stats.analysis import RunData, analyse
 
@@ -197,49 +194,3 @@ def test_guests_on_another_host_are_not_set_against_native(claim: str) -> None:
     for one in findings(found):
         assert one.estimate is None
         assert_facts(one.reason, "comparable")
-
-
-def planned(preset: str, size: str) -> RunData:
-    """A run of one block in which each of a preset's routers forwards as much, on each of its platforms."""
-    experiment = load_experiment(presets() / f"{preset}.yaml", catalogue(), replace(EVERYTHING, size=size))
-    asked = {
-        (one.platform.label, one.workload.parameters, one.condition): one
-        for one in plan_of(experiment).trials
-        if one.workload.workload == "forward" and not one.warm_up
-    }
-    return made_up_run(
-        {
-            one.label: {"platform": one.platform, "parameters": one.parameters.model_dump(exclude_unset=True)}
-            for one in experiment.platforms
-        },
-        [
-            Made(
-                one.platform.label,
-                "forward",
-                one.workload.parameters.model_dump(mode="json", exclude_unset=True),
-                1e5,
-                beside=one.condition,
-                neighbour=(2e4, 1e4) if one.condition and one.condition.rate_share else None,
-            )
-            for one in asked.values()
-        ],
-        blocks=1,
-    )
-
-
-@pytest.mark.parametrize(
-    ("preset", "size", "whole", "parts"),
-    [
-        ("schlosser2011", "quick", "S01 S02 S06 S07 S08", ""),
-        ("schlosser2011", "paper", "S01 S02 S03 S04 S05 S06 S07 S08", ""),
-        # On other CPUs, and not unpinned.
-        ("schlosser2011-neighbours", "quick", "S01 S02 S06 S07 S08 S09 S12 S13", "S10"),
-        ("schlosser2011-neighbours", "paper", "S01 S02 S05 S06 S07 S08 S09 S10 S11 S12 S13", ""),
-    ],
-)
-def test_the_papers_presets_measure_what_its_claims_ask_for(preset: str, size: str, whole: str, parts: str) -> None:
-    """On their own platforms, were all of them there. Of each claim one preset measures every test."""
-    found = {one.claim.id: one for one in judge_claims(analyse(planned(preset, size)), list(CLAIMS.values()))}
-    measured = {claim: [test.outcome is not NONE for test in one.tests] for claim, one in found.items()}
-    assert [claim for claim, tests in measured.items() if all(tests)] == whole.split()
-    assert [claim for claim, tests in measured.items() if any(tests) and not all(tests)] == parts.split()
