@@ -350,6 +350,7 @@ def test_a_runs_name_is_no_path_of_a_table(run: Path, tmp_path: Path) -> None:
 
 
 def test_a_bomb_between_two_files_is_not_taken_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # No archive of a test is as large as the real limit.
     monkeypatch.setattr(unpacking, "_LIST_BYTES", 1 << 20)
     header = member("run/manifest.json", MANIFEST, pax_headers={"comment": "0" * (2 << 20)})
     file = archive_of(tmp_path / "bomb.zst", listing(LISTED), header)

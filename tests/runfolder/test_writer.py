@@ -114,7 +114,7 @@ def test_the_process_that_writes_is_named(run: Path) -> None:
 
 
 def test_a_writer_on_another_host_is_named_by_its_word(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its lock is seen through the disk, and not in this kernel's list."""
+    """Its lock is seen through the disk, and not in this kernel's list, which no setting names."""
     monkeypatch.setattr("virtoll.runfolder.writer._LOCKS", run / "none")
     with started(WRITES, run) as process:
         assert_facts(str(writer_words(run)), process.pid, os.uname().nodename)
@@ -137,6 +137,7 @@ def test_a_disk_of_several_hosts_is_believed_where_the_file_is_there(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A reader who may not open the file cannot tell a killed writer of another host from one that lives."""
+    # No disk of this machine is one of several hosts.
     monkeypatch.setattr("virtoll.runfolder.writer._LOCAL", frozenset())
     (run / WRITER).touch(0o600)
     assert as_another(lambda: state_now(run)) == "'running'"

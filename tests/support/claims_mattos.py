@@ -286,12 +286,6 @@ M05 = cases(
         disk({"native": 300, "qemu-kvm": 400}, {"native": 200, "qemu-kvm": 275}, spread=0.1),
         [{"qemu-kvm": 0.727 / 0.75}],
     ),
-    unsure(
-        "one block",
-        disk({"native": 300, "qemu-kvm": 400}, {"native": 200, "qemu-kvm": 500}),
-        [{"qemu-kvm": 0.4 / 0.75}],
-        blocks=1,
-    ),
     unsure("native lacks one", disk({"qemu-kvm": 400}, {"native": 200, "qemu-kvm": 500}), [{"qemu-kvm": ()}]),
     nothing("ZFG alone", timed("zfg", ZFG, native=200, xen=600, qemu_kvm=500)),
     nothing("Bonnie alone", timed("bonnie", BONNIE, native=300, xen=600)),

@@ -134,14 +134,12 @@ M07 = cases(
     ),
     no("by more than before", tables({"xen": {1000: 150, 10000: 190}}), [{"xen": 190 / 150}]),
     unsure("noise", tables({"xen": {1000: 150, 10000: 150, 100000: 136}}, spread=0.1), [{"xen": (1.0, 136 / 150)}]),
-    unsure("one block", tables({"xen": {1000: 150, 10000: 149, 100000: 90}}), [{"xen": (149 / 150, 0.6)}], blocks=1),
     unsure(
         "as much as the generator sends",
         tables({"runc": _RUNC_HOLDS}),
         [{"runc": (978 / 980, 975 / 980)}],
         limit=1000e3,
     ),
-    unsure("lossless", tables({"runc": _RUNC_HOLDS}, lossless=True), [{"runc": (978 / 980, 975 / 980)}]),
     no(
         "from the most that the generator sends",
         tables({"runc": {1000: 980, 100000: 600}}),
@@ -218,12 +216,6 @@ M08 = cases(
         tests=(OPEN, YES),
     ),
     unsure(
-        "one block",
-        senders({"xen": {**_FULL, 2: 400}}),
-        [{"xen": (400 / 957, 955 / 957, 950 / 957)}, {"xen": (1.0, 1.0, 1.0)}],
-        blocks=1,
-    ),
-    unsure(
         "not from one",
         senders({"xen": {2: 957, 3: 955, 4: 950}}, parts=_FAIR),
         [{}, {"xen": (1.0, 0.96, 0.96)}],
@@ -280,7 +272,6 @@ M09 = cases(
     no("by no fall", routers({"xen": {1: 125, 4: 87.5}, "uml": {1: 90, 4: 88}}), [{"xen": 0.7, "uml": 88 / 90}]),
     no("by a larger fall", routers({"xen": {1: 125, 4: 65}}), [{"xen": 0.52}]),
     unsure("noise", routers({"xen": {1: 105, 4: 83}}, spread=0.05), [{"xen": 83 / 105}]),
-    unsure("one block", routers({"xen": {1: 125, 4: 87.5}}), [{"xen": 0.7}], blocks=1),
     yes("all of it by one", routers({"xen": {1: 130}}, spread=0.0) + routers({"xen": {4: 91}}), [{"xen": 0.7}]),
     unsure("as much as the generator sends", routers({"xen": {1: 125, 4: 87.5}}), [{"xen": 0.7}], limit=135e3),
     nothing("a sweep", routers({"xen": {1: 125, 4: 87.5}}, given=_SWEPT)),
@@ -328,11 +319,6 @@ M10 = cases(
         tests=(OPEN, YES),
     ),
     unsure(
-        "native is lossless",
-        forwarded(native=750, lossless=True) + forwarded(xen_sriov=720, qemu_kvm=300),
-        [{"xen-sriov": 720 / 750}, {"qemu-kvm": 0.4}],
-    ),
-    unsure(
         "without the device itself", forwarded(_MODES), [{}, {"xen": 0.2, "xen-routed": 200 / 750}], tests=(NONE, YES)
     ),
     no("by the NIC alone", forwarded(native=750, qemu_kvm=400), [{}, {"qemu-kvm": 400 / 750}], tests=(NONE, NO)),
@@ -356,13 +342,6 @@ M11 = cases(
     yes("with 68 bytes", forwarded(_MODES, {"frame_size_bytes": 68}), [{"xen-routed": 200 / 150}]),
     no("", forwarded(_MODES | {"xen-routed": 120}), [{"xen-routed": 120 / 150}]),
     unsure("noise", forwarded(_MODES | {"xen-routed": 153}, spread=0.1), [{"xen-routed": 153 / 150}]),
-    unsure("one block", forwarded(_MODES), [{"xen-routed": 200 / 150}], blocks=1),
-    unsure(
-        "as much as the generator sends",
-        forwarded(native=990, runc=960, runc_routed=970),
-        [{"runc-routed": 970 / 960}],
-        limit=1000e3,
-    ),
     nothing("two products", forwarded(native=750, xen=150, runc_routed=500)),
     nothing("two types of Xen", forwarded(native=750, xen_hvm=90, xen_routed=200)),
     yes(

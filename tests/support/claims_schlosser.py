@@ -21,6 +21,7 @@ PLATFORMS: dict[str, dict[str, Any]] = {
     "native": {},
     "netns": {},
     "runsc": {},
+    "old-runsc": {"platform": "runsc", "family": "os-level"},  # as Virtoll 0.1.0 recorded gVisor
     "kvm": {"platform": "qemu-kvm"},
     "kvm-e1000": {"platform": "qemu-kvm", "parameters": {"nic": "e1000"}},
     "kvm-disk": {"platform": "qemu-kvm", "parameters": {"disk": "ide"}},
@@ -33,7 +34,6 @@ PLATFORMS: dict[str, dict[str, Any]] = {
     "esxi-e1000": {"platform": "esxi", "parameters": {**ESXI, "nic": "e1000"}},
 }
 NESTED = {"host": "nested kvm", "caveat": "nested: functional only"}
-OF_CONTAINERS = {"family": "os-level"}  # what records of an older Virtoll have for gVisor
 
 SPREAD = 0.01  # of a trial's rate, where a case says nothing else
 # As in the preset schlosser2011.
@@ -242,31 +242,15 @@ S04 = cases(
     ),
     no(
         "gVisor is no container",
-        three(68, native=300, runsc=75) + three(1504, native=3000, runsc=3000),
+        three(68, native=300, old_runsc=75) + three(1504, native=3000, old_runsc=3000),
         [0.25, 1.0],
-        changed={"runsc": OF_CONTAINERS},
     ),
     no("large ones alone", three(1500, native=3000, kvm=3000), [1.0]),
     no("one egress link", at(64, native=300, kvm=300, sources=3), [1.0]),
     no("large ones by one link", at(1504, native=3000, kvm=3000, sources=3), [1.0]),
-    yes(
-        "than a bound",
-        lossless(*three(504, native=3000), *three(1504, native=3000)) + three(504, kvm=600) + three(1504, kvm=1500),
-        [0.2, 0.5],
-    ),
     unsure("large ones alone", three(1504, native=3000, kvm=1500), [0.5]),
     unsure("OS-level alone", three(68, native=300, netns=135) + three(1504, native=3000, netns=3000), [0.45]),
     unsure("scattered", three(504, native=3000, kvm=2700, spread=0.1) + three(1504, native=3000, kvm=1500)),
-    unsure(
-        "the guest lossless",
-        three(504, native=3000) + lossless(*three(504, kvm=1500)) + three(1504, native=3000, kvm=1500),
-        [0.5, 0.5],
-    ),
-    unsure(
-        "both at the generator",
-        three(1004, native=3000, kvm=3000) + three(1504, native=3000, kvm=1500),
-        generator=380e3,
-    ),
     nothing("one source", at(68, native=290, kvm=76) + at(1504, native=1000, kvm=900)),
     nothing("native by one link and the guest by three", at(68, native=300, sources=3) + three(68, kvm=76)),
     nothing("two sources", at(68, native=300, kvm=76, sources=2)),
@@ -318,18 +302,8 @@ S06 = cases(
     unsure("large ones alone", at(1504, native=1000, netns=1000), [1.0]),
     unsure("small ones alone", at(68, native=290, netns=133), [133 / 290]),
     unsure("scattered", at(68, native=290, netns=285, spread=0.1) + at(1504, native=1000, netns=1000)),
-    unsure("the link is the limit", at(68, native=290, netns=133) + lossless(*at(1504, native=1000, netns=1000))),
-    unsure(
-        "small ones at the generator",
-        at(68, native=290, netns=289) + at(1504, native=1000, netns=1000),
-        generator=412e3,
-    ),
     nothing("another family", at(68, native=290, kvm=76) + at(1504, native=1000, kvm=900)),
-    nothing(
-        "gVisor alone",
-        at(68, native=290, runsc=133) + at(1504, native=1000, runsc=1000),
-        changed={"runsc": OF_CONTAINERS},
-    ),
+    nothing("gVisor alone", at(68, native=290, old_runsc=133) + at(1504, native=1000, old_runsc=1000)),
     nothing("other sizes", at(504, native=1000, netns=800)),
 )
 
@@ -345,7 +319,7 @@ S07 = cases(
     unsure("nothing lost at the generator", lossless(*at(68, netns=133)), generator=190e3),
     unsure("the sender slowed down", lossless(*at(68, netns=133)), [1.0], generator=852e3),
     nothing("another family", at(68, native=290, kvm=76, flat_out=30)),
-    nothing("gVisor alone", at(68, runsc=76, flat_out=30), changed={"runsc": OF_CONTAINERS}),
+    nothing("gVisor alone", at(68, old_runsc=76, flat_out=30)),
     nothing("larger frames", at(504, netns=900, flat_out=300)),
     nothing("three sources", three(68, netns=133, flat_out=60)),
 )
@@ -356,7 +330,7 @@ S08 = cases(
     yes("", at(68, native=600, netns=133, kvm=76), [133 / 600, 76 / 600], generator=OFFERED),
     no("one of two", at(68, netns=133, kvm=570), [133 / 600, 0.95], generator=OFFERED),
     no("the sender slowed down", lossless(*at(68, kvm=76, egress="each")), [1.0], generator=OFFERED),
-    no("with FCS too", at(64, kvm=570), [0.95], generator=600000e3 / 8 / 84),
+    no("with FCS too", at(64, kvm=570), [0.95], generator=600e6 / 8 / 84),
     unsure("scattered", at(68, kvm=540, spread=0.1), generator=OFFERED),
     unsure("nothing lost", lossless(*at(68, kvm=76))),
     unsure("nothing lost at the generator", lossless(*at(68, kvm=580)), generator=OFFERED),
