@@ -113,7 +113,7 @@ def test_the_janitor_does_nothing_as_long_as_the_launcher_lives() -> None:
         one.assert_sweeps()
 
 
-def test_a_launcher_that_dies_before_it_has_handed_its_record_over_leaves_none() -> None:
+def test_a_launcher_that_dies_before_it_hands_its_record_over_leaves_none() -> None:
     with janitor() as one:
         one.assert_waits("socket:")
         os.close(one.lock)

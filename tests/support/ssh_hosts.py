@@ -111,6 +111,24 @@ class SshHosts:
         """Files in a host's /tmp."""
         return [path.name for path in Path(f"/proc/{self.hosts[host]}/root/tmp").iterdir()]
 
+    def left(self, host: str) -> list[str]:
+        """Programs, files, network namespaces and interfaces on a host that are not its own."""
+        pid, found = self.hosts[host], self.copies(host)
+        network = Path(f"/proc/{pid}/ns/net").stat().st_ino
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                words = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                if (process / "ns/net").stat().st_ino == network and "sshd" not in words:
+                    found.append(words)
+        lent = Path(f"/proc/{pid}/root/run/netns")
+        found += [path.name for path in lent.iterdir()] if lent.is_dir() else []
+        return [*found, *(name for name in machine.interfaces_of(pid) if name.startswith("virtoll"))]
+
+    def assert_nothing_left(self) -> None:
+        """A host notices the end of its connection; what the connection was for ends and goes."""
+        left, _ = machine.poll_until_empty(lambda: [f"{host}: {one}" for host in self.hosts for one in self.left(host)])
+        assert left == []
+
 
 def ip(pid: int, *arguments: str) -> None:
     """``ip`` in the network of a process."""
