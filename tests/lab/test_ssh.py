@@ -50,45 +50,35 @@ MORE_AT_THE_PEER: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("small", [AT_THE_PEER, pytest.param(MORE_AT_THE_PEER, marks=pytest.mark.extended)])
-def test_programs_of_the_image_run_at_a_generator_on_another_host(
-    hosts: SshHosts, tmp_path: Path, small: dict[str, dict[str, Any]]
+@pytest.mark.parametrize("programs", [AT_THE_PEER, pytest.param(MORE_AT_THE_PEER, marks=pytest.mark.extended)])
+def test_a_run_with_generator_and_sink_on_two_hosts(
+    hosts: SshHosts, tmp_path: Path, programs: dict[str, dict[str, Any]]
 ) -> None:
-    """The image is copied there once, and is gone with the connection."""
-    hosts.wire(PAIRS)
-    file = experiments.write(
-        tmp_path,
-        platforms=["netns"],
-        baseline="netns",
-        blocks=1,
-        guest={"memory": "512MiB"},
-        testbed=SECTION,
-        workloads=[{"workload": name, **given} for name, given in small.items()],
-    )
-    code, complaint = hosts.virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
-    assert code == 0, complaint
-    trials = RunFolder.open(tmp_path / "run").latest_trials()
-    assert {(one.workload, one.status, one.reason) for one in trials} == {(name, "ok", None) for name in small}
-    hosts.assert_nothing_left()
-
-
-def test_a_run_with_generator_and_sink_on_two_hosts(hosts: SshHosts, tmp_path: Path) -> None:
+    """Programs of the image run at the generator: the image is copied there once, and is gone with the connection."""
     hosts.wire(PAIRS)
     file = experiments.write(
         tmp_path,
         platforms=["native", "netns"],
         blocks=1,
+        guest={"memory": "512MiB"},
         testbed=SECTION,
-        workloads=[{**FORWARD, "point_milliseconds": 200}],
+        workloads=[
+            {**FORWARD, "point_milliseconds": 200},
+            *({"workload": name, **given} for name, given in programs.items()),
+        ],
+        skip=[f"native:{name}" for name in programs],
     )
     code, complaint = hosts.virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
     assert code == 0, complaint
     folder = RunFolder.open(tmp_path / "run")
-    trials = folder.trials()
-    assert sorted((trial.platform, trial.status, trial.reason) for trial in trials) == [
-        (name, "ok", None) for name in ("native", "netns")
-    ]
-    for point in (point for trial in trials for point in trial.points or ()):
+    trials = folder.latest_trials()
+    assert {(one.platform, one.workload, one.status, one.reason) for one in trials} == {
+        ("native", "forward", "ok", None),
+        *(("netns", name, "ok", None) for name in ("forward", *programs)),
+    }
+    forward = [trial for trial in trials if trial.workload == "forward"]
+    assert all(forwarded_frames(trial) > 0 for trial in forward)
+    for point in (point for trial in forward for point in trial.points or ()):
         (source,), (arrived,) = point.sources, point.sink.per_source
         assert source.offered_frames + source.unsent_frames == source.intended_frames
         assert arrived.forwarded_frames + arrived.lost_frames == source.offered_frames
@@ -100,7 +90,6 @@ def test_a_run_with_generator_and_sink_on_two_hosts(hosts: SshHosts, tmp_path: P
         ends = [(hop.role, hop.where) for hop in point.hops or () if hop.interface == "far"]
         assert ends == [("generator", "peer"), ("sink", "sink")]
         assert sum(loss.frames for loss in locate(point)) == arrived.lost_frames
-    assert all(forwarded_frames(trial) > 0 for trial in trials)
     assert {record.status for record in folder.calibrations()} == {"failed"}
     text = (folder.path / "report" / "index.html").read_text(encoding="utf-8")
     assert_facts(text, "ssh alpha", "ssh beta", "(far)", "delays", "virtoll wire calibrate")

@@ -27,6 +27,13 @@ from virtoll.stats.hops import locate
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(1800)]
 PAIRS = tuple((f"vtnear{number}", f"vtfar{number}") for number in range(4))
 TCP_BYTES, TCP_RATE = 2**20, 10_000_000
+FORWARD: dict[str, Any] = {
+    "workload": "forward",
+    "frame_size_bytes": 500,
+    "rate_factor": 64,
+    "first_rate_frames_per_second": 1000,
+    "point_milliseconds": 200,
+}
 
 
 @contextlib.contextmanager
@@ -138,19 +145,11 @@ def test_traffic_goes_through_the_interfaces(ends: Ends, sources: int, tmp_path:
     file = experiments.write(
         tmp_path,
         platforms=["native", "netns", "qemu-tcg"],
-        blocks=2,
+        blocks=1,
         guest={"memory": "128MiB"},
         testbed=ends.section(sources),
         workloads=[
-            {
-                "workload": "forward",
-                "frame_size_bytes": 500,
-                "sources": sources,
-                "egress": ["one", "each"][:sources],
-                "rate_factor": 64,
-                "first_rate_frames_per_second": 1000,
-                "point_milliseconds": 200,
-            },
+            {**FORWARD, "sources": sources, "egress": ["one", "each"][:sources]},
             {"workload": "forkwait", "processes": 200},
             # All guests are behind the sink's NIC, which they share.
             {
@@ -171,7 +170,7 @@ def test_traffic_goes_through_the_interfaces(ends: Ends, sources: int, tmp_path:
     assert [(one.platform, one.workload, one.reason) for one in wrong] == []
     assert folder.manifest.testbed is not None
     forward = [trial for trial in folder.trials() if trial.workload == "forward"]
-    assert len(forward) == 6 * sources
+    assert len(forward) == 3 * sources
     for trial in forward:
         assert trial.points
         assert forwarded_frames(trial) > 0
@@ -182,7 +181,7 @@ def test_traffic_goes_through_the_interfaces(ends: Ends, sources: int, tmp_path:
             lost = sum(one.lost_frames for one in point.sink.per_source)
             assert sum(loss.frames for loss in locate(point)) == lost
     sent = [trial for trial in folder.trials() if trial.workload == "transmitters"]
-    assert len(sent) == 4
+    assert len(sent) == 2
     for trial in sent:
         (point,) = trial.points or ()
         assert point.shared_link
@@ -255,9 +254,14 @@ def test_a_killed_run_leaves_no_discipline_at_the_other_host(by_switches: Ends, 
     wait_until(lambda: by_switches.disciplines("vtfar0") == plain, END_SECONDS, "the end of the discipline there")
 
 
-@pytest.mark.parametrize("counting", [1, 3])
-def test_sources_and_sinks_may_be_hosts_of_their_own(tmp_path: Path, counting: int) -> None:
+@pytest.mark.parametrize(
+    ("counting", "sending", "platforms"), [(1, (1, 3), ["netns"]), (3, (3,), ["native", "netns"])], ids=["1", "3"]
+)
+def test_sources_and_sinks_may_be_hosts_of_their_own(
+    tmp_path: Path, counting: int, sending: tuple[int, ...], platforms: list[str]
+) -> None:
     """Three hosts send, each by a NIC of the same name and with an agent of its own; others count, one or three."""
+    stream = {"workload": "tcp-stream", "size": TCP_BYTES, "link_rate_bits_per_second": TCP_RATE}
     with namespace() as near, contextlib.ExitStack() as stack:
         hosts, sinks = ([stack.enter_context(namespace()) for _ in range(count)] for count in (3, counting))
         out = [[f"vgout{number}" for number in range(3)]] if counting == 1 else [["vgfar"]] * 3
@@ -272,24 +276,14 @@ def test_sources_and_sinks_may_be_hosts_of_their_own(tmp_path: Path, counting: i
             subprocess.run([*enter, *pair], check=True, capture_output=True)
         file = experiments.write(
             tmp_path,
-            platforms=["native", "netns"],
+            platforms=platforms,
+            baseline=platforms[0],
             blocks=1,
             testbed={
                 **roles,
                 "hypervisor": {"host": "local", "interfaces": [f"vgnear{number}" for number in range(6)]},
             },
-            workloads=[
-                {
-                    "workload": "forward",
-                    "frame_size_bytes": 500,
-                    "sources": [1, 3],
-                    "egress": ["one", "each"],
-                    "rate_factor": 64,
-                    "first_rate_frames_per_second": 1000,
-                    "point_milliseconds": 200,
-                },
-                {"workload": "tcp-stream", "size": TCP_BYTES, "link_rate_bits_per_second": TCP_RATE},
-            ],
+            workloads=[{**FORWARD, "sources": list(sending), "egress": ["one", "each"]}, stream],
         )
         finished = Ends(near, hosts[0]).virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
     assert finished.returncode == 0, finished.stderr
@@ -298,7 +292,7 @@ def test_sources_and_sinks_may_be_hosts_of_their_own(tmp_path: Path, counting: i
     assert [(one.workload, one.parameters, one.reason) for one in trials if one.status != "ok"] == []
     forward = [one for one in trials if one.workload == "forward"]
     assert {(one.platform, one.parameters["sources"]) for one in forward} == {
-        (label, sources) for label in ("native", "netns") for sources in (1, 3)
+        (label, sources) for label in platforms for sources in sending
     }
     for trial in forward:
         sources = trial.parameters["sources"]
@@ -312,8 +306,8 @@ def test_sources_and_sinks_may_be_hosts_of_their_own(tmp_path: Path, counting: i
                 assert books.forwarded_frames + books.lost_frames == one.offered_frames
             assert arrived == {}
             assert sum(loss.frames for loss in locate(point)) == sum(one.lost_frames for one in point.sink.per_source)
-            sending = [(hop.where, hop.interface, hop.source) for hop in point.hops or () if hop.role == "generator"]
-            assert sending == [("peer", "vgfar", 0), ("peer-1", "vgfar", 1), ("peer-2", "vgfar", 2)][:sources]
+            senders = [(hop.where, hop.interface, hop.source) for hop in point.hops or () if hop.role == "generator"]
+            assert senders == [("peer", "vgfar", 0), ("peer-1", "vgfar", 1), ("peer-2", "vgfar", 2)][:sources]
             counted = [hop for hop in point.hops or () if hop.role in ("generator", "sink")]
             assert all(hop.before is not None and hop.after is not None for hop in counted), "each host's are read"
             links = 3 if trial.parameters["egress"] == "each" and sources == 3 else 1
@@ -355,8 +349,8 @@ def test_guests_beside_have_links_or_nics_of_their_own(ends: Ends, tmp_path: Pat
             {
                 "workload": "forward",
                 "frame_size_bytes": 500,
-                "rate_factor": 64,
-                "first_rate_frames_per_second": 1000,
+                "sweep": "rates",
+                "rates_mbit_per_second": [1],
                 "point_milliseconds": 200,
                 "cpu_milliseconds": 0,
             }
