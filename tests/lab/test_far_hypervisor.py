@@ -25,6 +25,8 @@ from virtoll.workloads.loads import FLOOD_SHARE, gone_still
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(1800)]
 TCP_BYTES, TCP_RATE = 2**20, 20_000_000
+SUPERPI = {"workload": "superpi", "digits": 24_000}
+STREAM = {"workload": "tcp-stream", "size": TCP_BYTES, "link_rate_bits_per_second": TCP_RATE}
 PAIRS = tuple((f"vhnear{number}", "box", f"vhfar{number}") for number in range(7))
 OF_ONE_SOURCE = PAIRS[:3]  # a run takes those that it is told of, and they are gone with its lab
 WITH_TWO_BESIDE = PAIRS[:5]
@@ -77,31 +79,16 @@ def experiment(
                 "first_rate_frames_per_second": 500,
                 "point_milliseconds": 200,
             },
-            {"workload": "superpi", "digits": 24_000},
-            {"workload": "tcp-stream", "size": TCP_BYTES, "link_rate_bits_per_second": TCP_RATE},
+            SUPERPI,
+            STREAM,
         ],
     }
     return experiments.write(folder, **{**wanted, **more})
 
 
-@pytest.mark.parametrize(
-    ("platforms", "sources"),
-    [
-        (("qemu-tcg",), 1),
-        pytest.param(("native", "native-again", "qemu-tcg"), 3, marks=[pytest.mark.extended]),
-    ],
-    ids=["guest", "host-too-three-sources"],
-)
-def test_guests_there_are_measured_from_here_and_nothing_stays(
-    hosts: SshHosts, tmp_path: Path, platforms: tuple[str, ...], sources: int
-) -> None:
-    """The host itself too: it has the NICs for its own trials, and the guests' bridges for theirs."""
-    hosts.wire(PAIRS[: 2 * sources + 1])
-    file = experiment(tmp_path, sources=sources, platforms=list(platforms), baseline=platforms[0])
-    code, complaint = hosts.virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
-    assert code == 0, complaint
-    folder = RunFolder.open(tmp_path / "run")
-    trials = folder.trials()
+def assert_measured(folder: RunFolder, platforms: tuple[str, ...], sources: int) -> None:
+    """All went well; times are those of frames on the wire, cables were shaped, and no frame is unaccounted for."""
+    trials = folder.latest_trials()
     assert {(one.platform, one.workload, one.status, one.reason) for one in trials} == {
         (label, workload, "ok", None) for label in platforms for workload in ("forward", "superpi", "tcp-stream")
     }
@@ -121,19 +108,29 @@ def test_guests_there_are_measured_from_here_and_nothing_stays(
         assert forwarded_frames(trial) > 0
         arrived = {one.source for point in trial.points or () for one in point.sink.per_source if one.forwarded_frames}
         assert len(arrived) == sources
+        ends = {far for _, _, far in PAIRS[: 2 * sources]} if trial.platform == "qemu-tcg" else set()
         for point in trial.points or ():
             there = {hop.interface for hop in point.hops or () if hop.where == "lab"}
-            assert (
-                there >= {far for _, _, far in PAIRS[: 2 * sources]} if trial.platform == "qemu-tcg" else there == set()
-            )
+            assert there >= ends if ends else there == ends
             assert sum(loss.frames for loss in locate(point)) == sum(one.lost_frames for one in point.sink.per_source)
     for entry in folder.manifest.platforms:
         assert (entry.host, entry.caveat) == ("ssh box", None)
+
+
+@pytest.mark.extended
+def test_the_host_itself_is_measured_with_three_sources(hosts: SshHosts, tmp_path: Path) -> None:
+    """It has the NICs for its own trials, and the guests' bridges for theirs."""
+    platforms, sources = ("native", "native-again", "qemu-tcg"), 3
+    hosts.wire(PAIRS[: 2 * sources + 1])
+    file = experiment(tmp_path, sources=sources, platforms=list(platforms), baseline=platforms[0])
+    code, complaint = hosts.virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
+    assert code == 0, complaint
+    folder = RunFolder.open(tmp_path / "run")
+    assert_measured(folder, platforms, sources)
     boots = {one.platform: one for one in folder.boots()}
-    assert {boots[label].attachment for label in platforms if label != "qemu-tcg"} <= {"nic"}
-    analysis = analyse(load(folder.path))
-    compared = [one for one in analysis.comparisons if one.platform == "qemu-tcg" and one.task.workload == "superpi"]
-    assert [one.share is not None for one in compared] == [True] * (len(platforms) > 1)
+    assert {boots[label].attachment for label in platforms if label != "qemu-tcg"} == {"nic"}
+    compared = [one for one in analyse(load(folder.path)).comparisons if one.platform == "qemu-tcg"]
+    assert [one.share is not None for one in compared if one.task.workload == "superpi"] == [True]
     hosts.assert_nothing_left()
 
 
@@ -143,8 +140,10 @@ def test_guests_beside_are_loaded_there_and_by_programs_alone(hosts: SshHosts, t
     file = experiment(
         tmp_path,
         scenario="neighbours",
-        neighbours=[{"load": ["idle", "light"], "affinity": "apart"}, "network-flood"],
-        workloads=[{"workload": "superpi", "digits": 24_000}],
+        platforms=["native"],
+        baseline="native",
+        neighbours=[{"load": ["idle", "light"], "platform": "qemu-tcg", "affinity": "apart"}, "network-flood"],
+        workloads=[SUPERPI],
     )
     code, complaint = hosts.virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
     assert code == 0, complaint
@@ -173,7 +172,7 @@ def test_guests_beside_are_loaded_there_and_by_programs_alone(hosts: SshHosts, t
     [("qemu-tcg",), pytest.param(("native", "native-again", "qemu-tcg"), marks=[pytest.mark.extended])],
     ids=["guest", "host-too"],
 )
-def test_a_guest_beside_forwards_there_by_nics_of_its_own(
+def test_guests_there_and_beside_are_measured_from_here_and_nothing_stays(
     hosts: SshHosts, tmp_path: Path, platforms: tuple[str, ...]
 ) -> None:
     """What it forwards at most is found there in the same boot; no frame of its is at the measured guest's NICs."""
@@ -194,14 +193,16 @@ def test_a_guest_beside_forwards_there_by_nics_of_its_own(
                 "rates_mbit_per_second": [1],
                 "point_milliseconds": 200,
                 "cpu_milliseconds": 0,
-            }
+            },
+            SUPERPI,
+            STREAM,
         ],
     )
     code, complaint = hosts.virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
     assert code == 0, complaint
     folder = RunFolder.open(tmp_path / "run")
-    trials = folder.latest_trials()
-    assert [(one.platform, one.status, one.reason) for one in trials if one.status != "ok"] == []
+    assert_measured(folder, platforms, sources=1)
+    trials = [one for one in folder.latest_trials() if one.workload == "forward"]
     beside = [(one, other) for one in trials for other in one.neighbours]
     assert {(one.platform, one.condition.load) for one, _ in beside if one.condition is not None} == {
         (label, load) for label in platforms if label != "native-again" for load in shares

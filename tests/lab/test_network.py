@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.facts import refused
+from tests.support.namespaces import network_namespace
 
 from virtoll.errors import GuestError, LabError
 from virtoll.lab.attachments import Port
@@ -31,13 +32,8 @@ def links(pid: int | None = None) -> set[str]:
 @pytest.fixture
 def somebody() -> Iterator[int]:
     """A process with a network namespace of its own."""
-    with subprocess.Popen(
-        ["unshare", "--net", "--", "sh", "-c", "echo there; exec cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"there\n"
-        yield process.pid
-        process.kill()
+    with network_namespace() as pid:
+        yield pid
 
 
 @pytest.fixture
@@ -156,17 +152,14 @@ def test_a_host_port_is_a_veth_pair_to_the_peer(network: Network, somebody: int)
 
 def test_a_namespace_port_goes_through_a_bridge_of_its_own(network: Network, somebody: int) -> None:
     planned = plan_links(1)
-    with subprocess.Popen(["unshare", "--net", "--", "sh", "-c", "echo; exec cat"], stdin=-1, stdout=-1) as guest:
-        assert guest.stdout is not None
-        guest.stdout.readline()
+    with network_namespace() as guest:
         for link in planned.links:
-            network.namespace_port(link, guest.pid)
-        assert links(guest.pid) == {link.port_interface for link in planned.links}
+            network.namespace_port(link, guest)
+        assert links(guest) == {link.port_interface for link in planned.links}
         for link in planned.links:
             members = ip("-oneline", "link", "show", "master", link.bridge)
             assert len(members.splitlines()) == 2
-            assert link.guest_mac in ip("link", "show", link.port_interface, pid=guest.pid)
-        guest.kill()
+            assert link.guest_mac in ip("link", "show", link.port_interface, pid=guest)
     network.remove(planned)
     assert links() == links(somebody) == set()
     network.remove(planned)

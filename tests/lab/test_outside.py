@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.facts import refused
+from tests.support.namespaces import network_namespace
 
 from virtoll.errors import GuestError
 from virtoll.lab.outside import OUTSIDE_VARIABLE, outside_network
@@ -22,18 +23,13 @@ pytestmark = [pytest.mark.lab, pytest.mark.root]
 
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """Another network namespace, held by a process, with a listener's worth of an interface of its own."""
-    holder = subprocess.Popen(
-        ["unshare", "--net", "sh", "-c", "ip link set lo up; echo; exec sleep 600"], stdout=subprocess.PIPE
-    )
-    assert holder.stdout is not None
-    holder.stdout.readline()
-    descriptor = os.open(f"/proc/{holder.pid}/ns/net", os.O_RDONLY)
-    monkeypatch.setenv(OUTSIDE_VARIABLE, str(descriptor))
-    yield os.fstat(descriptor).st_ino
-    os.close(descriptor)
-    holder.kill()
-    holder.wait()
+    """Another network namespace, with a loopback interface that is up."""
+    with network_namespace() as pid:
+        subprocess.run(["nsenter", f"--target={pid}", "--net", "--", "ip", "link", "set", "lo", "up"], check=True)
+        descriptor = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
+        monkeypatch.setenv(OUTSIDE_VARIABLE, str(descriptor))
+        yield os.fstat(descriptor).st_ino
+        os.close(descriptor)
 
 
 def namespace() -> int:

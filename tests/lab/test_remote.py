@@ -85,6 +85,7 @@ def test_an_interface_without_carrier_detection_passes_frames_once_up() -> None:
     """As the loopback's; one without a carrier does not."""
     script = 'ip link add v0 up type veth peer name v1; ip link set lo "$0"; exec "$@"'
     namespace = ("unshare", "--net", "--", "sh", "-c", script)
+    # Without the private function this would take a whole run over such a NIC.
     assert _passing(ConnectedHost(Connection("a namespace", (*namespace, "up")))) == {"lo"}
     assert _passing(ConnectedHost(Connection("a namespace", (*namespace, "down")))) == set()
 
@@ -264,7 +265,7 @@ def test_a_host_that_stands_still_is_noticed_and_a_lost_one_closed(
     lab = Lab(f"virtoll-{os.urandom(6).hex()}", scratch=tmp_path)
     with open_remote(SHELL, lab, built_agent()) as host:
         withdraw = host.guard(["true"])
-        assert host._undo is not None
+        assert host._undo is not None  # nobody else knows its process
         os.kill(host._undo.pid, signal.SIGSTOP)  # the shell has become the agent: it is the only program there
         with refused("a shell", "0.2 s", error=GuestError):
             withdraw()

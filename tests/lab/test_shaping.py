@@ -15,6 +15,7 @@ from typing import IO
 import pytest
 from tests.support.facts import refused
 from tests.support.machine import END_SECONDS
+from tests.support.namespaces import network_namespace
 
 from virtoll.errors import GuestCannot, GuestDied, GuestError
 from virtoll.hosts.cabled_network import CabledNetwork
@@ -69,14 +70,8 @@ def disciplines(host: ConnectedHost, interface: str, *words: str) -> str:
 
 @contextlib.contextmanager
 def namespace(name: str) -> Iterator[Namespace]:
-    with subprocess.Popen(
-        ["unshare", "--net", "--", "sh", "-c", "echo there; exec cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"there\n"
-        enter = ("nsenter", f"--net=/proc/{process.pid}/ns/net", "--")
-        yield Namespace(process.pid, ConnectedHost(Connection(name, enter)))
-        process.kill()
+    with network_namespace() as pid:
+        yield Namespace(pid, ConnectedHost(Connection(name, ("nsenter", f"--net=/proc/{pid}/ns/net", "--"))))
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from tests.support import commands, experiments
 from tests.support.accounting import shares_nics
 from tests.support.facts import assert_facts, assert_refused, missing_facts
 from tests.support.machine import END_SECONDS
+from tests.support.namespaces import network_namespace
 from tests.support.repository import ROOT
 
 from virtoll.lab.inside import wait_until
@@ -34,20 +35,6 @@ FORWARD: dict[str, Any] = {
     "first_rate_frames_per_second": 1000,
     "point_milliseconds": 200,
 }
-
-
-@contextlib.contextmanager
-def namespace() -> Iterator[int]:
-    """A process in a network namespace of its own."""
-    with subprocess.Popen(
-        ["unshare", "--net", "--", "sh", "-c", "echo there; exec cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"there\n"
-        try:
-            yield process.pid
-        finally:
-            process.kill()
 
 
 @dataclass(frozen=True)
@@ -101,7 +88,7 @@ class Ends:
 
 @pytest.fixture
 def ends() -> Iterator[Ends]:
-    with namespace() as near, namespace() as far:
+    with network_namespace() as near, network_namespace() as far:
         enter = ["nsenter", f"--net=/proc/{near}/ns/net", "--", "ip", "link", "add"]
         for name, end in PAIRS:
             pair = [name, "type", "veth", "peer", "name", end, "netns", str(far)]
@@ -112,7 +99,7 @@ def ends() -> Iterator[Ends]:
 @pytest.fixture
 def by_switches(ends: Ends) -> Iterator[Ends]:
     """The same with a switch in the midst of each cable, so that the far NICs stay when the near ones go with a lab."""
-    with namespace() as switches:
+    with network_namespace() as switches:
         for number, (name, end) in enumerate(PAIRS[:2]):
             for pid, lines in (
                 (ends.near, [f"link del {name}"]),
@@ -262,8 +249,8 @@ def test_sources_and_sinks_may_be_hosts_of_their_own(
 ) -> None:
     """Three hosts send, each by a NIC of the same name and with an agent of its own; others count, one or three."""
     stream = {"workload": "tcp-stream", "size": TCP_BYTES, "link_rate_bits_per_second": TCP_RATE}
-    with namespace() as near, contextlib.ExitStack() as stack:
-        hosts, sinks = ([stack.enter_context(namespace()) for _ in range(count)] for count in (3, counting))
+    with network_namespace() as near, contextlib.ExitStack() as stack:
+        hosts, sinks = ([stack.enter_context(network_namespace()) for _ in range(count)] for count in (3, counting))
         out = [[f"vgout{number}" for number in range(3)]] if counting == 1 else [["vgfar"]] * 3
         roles: dict[str, list[dict[str, Any]]] = {
             "generator": [{"host": {"netns": host}, "interfaces": ["vgfar"]} for host in hosts],

@@ -253,7 +253,7 @@ def test_a_run_that_changes_while_it_is_packed_makes_no_archive(
 
     run = tmp_path / "run"
     write(run, Truth(costs={"native": {}, "native-again": {}, "netns": {}}, blocks=1))
-    listed = packing._listed
+    listed = packing._listed  # the only moment between the list of files and their reading
 
     def then_it_grows(folder: Path, opened: RunFolder) -> packing.Pack:
         found = listed(folder, opened)
