@@ -57,8 +57,11 @@ class SshHosts:
     def wire(self, pairs: Sequence[tuple[str, str, str]]) -> None:
         """New pairs: the launcher's interface, the host, its interface.
 
-        Those of a run are gone with its lab, whose namespaces the kernel clears away after its last process has ended.
+        Those of a run are gone with its lab, whose namespaces the kernel clears away after its last process has ended;
+        those that no run has taken are removed.
         """
+        for near in machine.interfaces_of(self.launcher) & {near for near, _, _ in pairs}:
+            ip(self.launcher, "link", "del", near)
         left, _ = machine.poll_until_empty(lambda: self._still_there(pairs))
         assert left == []
         for near, host, far in pairs:
