@@ -105,9 +105,9 @@ def test_what_a_record_says_otherwise_is_no_command(name: str, arguments: list[s
     assert command(name, arguments, LAB) is None
 
 
-def test_a_hostile_record_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("state")
+def test_a_hostile_record_runs_nothing(tmp_path: Path) -> None:
     """What the attack of another user was: an argument list in the record of a dead lab."""
-    monkeypatch.setenv("VIRTOLL_STATE", str(tmp_path / "state"))
     record, lock = residue.create_record()
     canary = tmp_path / "executed"
     hostile: list[object] = [

@@ -123,8 +123,8 @@ def test_the_mount_that_holds_a_path_is_the_longest_and_last(tmp_path: Path) -> 
     assert not data.LocalVolume(1, "tmpfs").on_disk
 
 
+@pytest.mark.usefixtures("state")
 def test_files_of_a_dead_lab_are_swept_and_nobody_elses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VIRTOLL_STATE", str(tmp_path / "state"))
     record, lock = residue.create_record()
     monkeypatch.setattr(residue.disk_folder, "__defaults__", (tmp_path,))
     room = make_folder(record.lab_id, MIB, 0, tmp_path)
@@ -139,10 +139,10 @@ def test_files_of_a_dead_lab_are_swept_and_nobody_elses(tmp_path: Path, monkeypa
     assert other.folder.is_dir()
 
 
+@pytest.mark.usefixtures("state")
 def test_what_a_guest_writes_until_its_product_ends_it_is_swept_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("VIRTOLL_STATE", str(tmp_path / "state"))
     record, lock = residue.create_record()
     monkeypatch.setattr(residue.disk_folder, "__defaults__", (tmp_path,))
     folder = os.open(record.folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -156,8 +156,8 @@ def test_what_a_guest_writes_until_its_product_ends_it_is_swept_too(
     assert not (tmp_path / record.lab_id).exists()
 
 
+@pytest.mark.usefixtures("state")
 def test_a_link_in_the_labs_place_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VIRTOLL_STATE", str(tmp_path / "state"))
     record, lock = residue.create_record()
     monkeypatch.setattr(residue.disk_folder, "__defaults__", (tmp_path,))
     (tmp_path / "mine").mkdir()

@@ -12,6 +12,7 @@ from tests.support import experiments
 from tests.support.accounting import shares_nics
 from tests.support.commands import DEADLINE_SECONDS
 from tests.support.facts import assert_facts
+from tests.support.lab_runs import assert_books_balance, assert_shaped
 from tests.support.ssh_hosts import SshHosts, ssh_hosts
 
 from virtoll.lab.inside import wait_until
@@ -19,7 +20,6 @@ from virtoll.report.build import load
 from virtoll.runfolder.store import RunFolder
 from virtoll.stats.analysis import analyse
 from virtoll.stats.guests import forwarded_frames
-from virtoll.stats.hops import locate
 from virtoll.workloads.loads import FLOOD_SHARE, gone_still
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -96,12 +96,7 @@ def assert_measured(folder: RunFolder, platforms: tuple[str, ...], sources: int)
             assert trial.clock is not None
             assert trial.clock.method == "icmp"
         if trial.workload == "tcp-stream":
-            assert trial.result is not None
-            assert trial.result["shaped_by"] in ("tbf", "netem")
-            assert trial.clock is not None
-            assert trial.clock.marks is not None
-            passed_ns = trial.clock.marks.end_ns - trial.clock.marks.start_ns
-            assert passed_ns > 0.9 * 8e9 * TCP_BYTES / TCP_RATE, "the cable let it through faster than it was made"
+            assert_shaped(trial, TCP_BYTES, TCP_RATE)
         if trial.workload != "forward":
             continue
         assert forwarded_frames(trial) > 0
@@ -111,7 +106,7 @@ def assert_measured(folder: RunFolder, platforms: tuple[str, ...], sources: int)
         for point in trial.points or ():
             there = {hop.interface for hop in point.hops or () if hop.where == "lab"}
             assert there >= ends if ends else there == ends
-            assert sum(loss.frames for loss in locate(point)) == sum(one.lost_frames for one in point.sink.per_source)
+            assert_books_balance(point)
     for entry in folder.manifest.platforms:
         assert (entry.host, entry.caveat) == ("ssh box", None)
 
@@ -122,9 +117,7 @@ def test_the_host_itself_is_measured_with_three_sources(hosts: SshHosts, tmp_pat
     platforms, sources = ("native", "native-again", "qemu-tcg"), 3
     hosts.wire(PAIRS[: 2 * sources + 1])
     file = experiment(tmp_path, sources=sources, platforms=list(platforms), baseline=platforms[0])
-    code, complaint = hosts.virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
-    assert code == 0, complaint
-    folder = RunFolder.open(tmp_path / "run")
+    folder = hosts.run(file)
     assert_measured(folder, platforms, sources)
     boots = {one.platform: one for one in folder.boots()}
     assert {boots[label].attachment for label in platforms if label != "qemu-tcg"} == {"nic"}
@@ -144,9 +137,7 @@ def test_guests_beside_are_loaded_there_and_by_programs_alone(hosts: SshHosts, t
         neighbours=[{"load": ["idle", "light"], "platform": "qemu-tcg", "affinity": "apart"}, "network-flood"],
         workloads=[SUPERPI],
     )
-    code, complaint = hosts.virtoll("run", file, "--into", tmp_path / "run", "--platform", "native", runs=tmp_path)
-    assert code == 0, complaint
-    folder = RunFolder.open(tmp_path / "run")
+    folder = hosts.run(file, "--platform", "native")
     trials = folder.latest_trials()
     assert [one.status for one in trials if one.condition is None] == ["ok"] * 3
     found = {one.condition.load: one for one in trials if one.condition is not None}
@@ -197,9 +188,7 @@ def test_guests_there_and_beside_are_measured_from_here_and_nothing_stays(
             STREAM,
         ],
     )
-    code, complaint = hosts.virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
-    assert code == 0, complaint
-    folder = RunFolder.open(tmp_path / "run")
+    folder = hosts.run(file)
     assert_measured(folder, platforms, sources=1)
     trials = [one for one in folder.latest_trials() if one.workload == "forward"]
     beside = [(one, other) for one in trials for other in one.neighbours]
@@ -258,10 +247,5 @@ def test_what_is_wrong_is_named_before_anything_starts(
 ) -> None:
     hosts.wire(WITH_TWO_BESIDE)
     file = experiment(tmp_path, destination, scenario="neighbours", neighbours=["idle"], **more)
-    code, complaint = hosts.virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
-    assert code == 2
-    assert_facts(complaint, *facts)
-    # Below a sentence of the file stand the line that it is about, and a caret.
-    assert len([line for line in complaint.splitlines() if not line.startswith(" ")]) == 1
-    assert not (tmp_path / "run").exists()
+    hosts.refuses(file, *facts)
     hosts.assert_nothing_left()

@@ -136,11 +136,11 @@ def test_bad_input_is_refused_in_one_line(words: list[str], facts: tuple[str, ..
     assert not (tmp_path / "state").exists()
 
 
-def test_of_two_at_once_one_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("state")
+def test_of_two_at_once_one_is_refused(tmp_path: Path) -> None:
     """The launcher of the second says so; what the first holds is not touched."""
     from virtoll.campaign import interactive_nested
 
-    monkeypatch.setenv("VIRTOLL_STATE", str(tmp_path / "state"))
     with interactive_nested.only_one("kvm"):
         finished = commands.virtoll("nested", "hold", "kvm", changed={"VIRTOLL_STATE": str(tmp_path / "state")})
         assert_refused(finished, Command("virtoll nested up kvm"), f"process {os.getpid()}")
@@ -149,11 +149,11 @@ def test_of_two_at_once_one_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts")
-def test_of_two_with_folders_of_their_own_none_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("state")
+def test_of_two_with_folders_of_their_own_none_is_refused(tmp_path: Path) -> None:
     """A container's /run is another folder of the same path, and may be in the same network."""
     from virtoll.campaign import interactive_nested
 
-    monkeypatch.setenv("VIRTOLL_STATE", str(tmp_path / "state"))
     program = (
         "from virtoll.campaign import interactive_nested\nwith interactive_nested.only_one('kvm'):\n    print('held')"
     )

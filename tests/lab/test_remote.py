@@ -10,6 +10,7 @@ import pty
 import signal
 import socket
 import subprocess
+import sys
 import termios
 from collections.abc import Iterator
 from dataclasses import replace
@@ -225,13 +226,12 @@ def test_clean_ups_that_were_not_withdrawn_run_when_the_controller_dies(tmp_path
     program = f"""
 import sys
 from pathlib import Path
-from tests.lab.test_remote import SHELL
 from virtoll.image.clone import built_agent
 from virtoll.lab.commands import PIPED, ConnectedHost, Connection, ProcessOptions
 from virtoll.lab.inside import Lab
 from virtoll.hosts.remote_host import open_remote
 lab = Lab("virtoll-{os.urandom(6).hex()}", scratch=Path({str(tmp_path)!r}))
-with open_remote(SHELL, lab, built_agent()) as host:
+with open_remote({SHELL!r}, lab, built_agent()) as host:
     for name in ("kept", "first", "second"):
         withdraw = host.guard(["sh", "-c", "echo " + name + " >> {tmp_path}/done"])
         if name == "kept":
@@ -239,8 +239,6 @@ with open_remote(SHELL, lab, built_agent()) as host:
     print(host.scratch, flush=True)
     sys.stdin.read()
 """
-    import sys
-
     controller = subprocess.Popen(
         [sys.executable, "-c", program],
         stdin=subprocess.PIPE,

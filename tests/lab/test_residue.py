@@ -17,11 +17,7 @@ from virtoll.lab.cleanups import Cleanup
 from virtoll.lab.launch import inside_lab, sweep_dead_labs
 from virtoll.lab.state import state_directory
 
-
-@pytest.fixture(autouse=True)
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("VIRTOLL_STATE", str(tmp_path / "state"))
-    return tmp_path / "state"
+pytestmark = pytest.mark.usefixtures("state")
 
 
 @pytest.mark.root

@@ -25,7 +25,6 @@ from virtoll.lab.inside import wait_until
 from virtoll.lab.network import plan_links
 from virtoll.platforms.ssh.driver import SshParameters, check_before
 from virtoll.platforms.ssh.nics import Run, find_nics
-from virtoll.runfolder.store import RunFolder
 from virtoll.stats.guests import forwarded_frames
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -133,9 +132,7 @@ def test_a_found_guest_forwards_and_computes_and_is_left_as_it_was(wired: SshHos
     }
     workloads = [{**FORWARD, "sources": 2, "egress": "each"}, {"workload": "superpi", "digits": 24_000}]
     file = experiment(tmp_path, interfaces=ALL_FAR, testbed=testbed, workloads=workloads)
-    code, complaint = wired.virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
-    assert code == 0, complaint
-    folder = RunFolder.open(tmp_path / "run")
+    folder = wired.run(file)
     forward, superpi = folder.trials()
     assert [(one.workload, one.status, one.reason) for one in (forward, superpi)] == [
         ("forward", "ok", None),
@@ -208,9 +205,7 @@ def test_without_nics_it_computes_and_says_what_it_cannot(hosts: SshHosts, tmp_p
         testbed=None,
         workloads=[FORWARD, {"workload": "superpi", "digits": 2000}, {"workload": "forkwait", "processes": 20}],
     )
-    code, complaint = hosts.virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
-    assert code == 0, complaint
-    trials = {one.workload: one for one in RunFolder.open(tmp_path / "run").trials()}
+    trials = {one.workload: one for one in hosts.run(file).trials()}
     assert trials["forward"].status == "skipped"
     assert_facts(str(trials["forward"].reason), "NIC")
     for name in ("superpi", "forkwait"):
@@ -236,11 +231,7 @@ def test_bad_input_is_refused_in_one_line_and_starts_nothing(
 ) -> None:
     before = state(wired)
     file = experiment(tmp_path, **changed)
-    code, complaint = wired.virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
-    assert code == 2, complaint
-    assert len(complaint.strip().splitlines()) == 1
-    assert_facts(complaint, *facts)
-    assert not (tmp_path / "run").exists()
+    wired.refuses(file, *facts)
     assert_as_before(wired, before)
 
 

@@ -13,6 +13,7 @@ import pytest
 from tests.support import commands, experiments
 from tests.support.accounting import shares_nics
 from tests.support.facts import assert_facts, assert_refused, missing_facts
+from tests.support.lab_runs import assert_books_balance, assert_shaped
 from tests.support.machine import END_SECONDS
 from tests.support.namespaces import network_namespace
 from tests.support.repository import ROOT
@@ -23,7 +24,6 @@ from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.store import RunFolder
 from virtoll.stats.analysis import analyse
 from virtoll.stats.guests import forwarded_frames
-from virtoll.stats.hops import locate
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(1800)]
 PAIRS = tuple((f"vtnear{number}", f"vtfar{number}") for number in range(4))
@@ -50,6 +50,12 @@ class Ends:
     def virtoll(self, *arguments: str | Path, runs: Path) -> subprocess.CompletedProcess[str]:
         """``virtoll ARGUMENTS`` near."""
         return commands.virtoll(*arguments, runs=runs, way=["nsenter", f"--net=/proc/{self.near}/ns/net", "--"])
+
+    def run(self, file: Path) -> RunFolder:
+        """The experiment in this file to its end, in the folder ``run`` next to it."""
+        finished = self.virtoll("run", file, "--into", file.parent / "run", runs=file.parent)
+        assert finished.returncode == 0, finished.stderr
+        return RunFolder.open(file.parent / "run")
 
     def start(self, *arguments: str | Path, runs: Path) -> subprocess.Popen[str]:
         """The same, under way; the process is the caller's to end."""
@@ -149,9 +155,7 @@ def test_traffic_goes_through_the_interfaces(ends: Ends, sources: int, tmp_path:
         ],
         skip=["qemu-tcg:transmitters"],
     )
-    finished = ends.virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
-    assert finished.returncode == 0, finished.stderr
-    folder = RunFolder.open(tmp_path / "run")
+    folder = ends.run(file)
     # A busy host may keep one of two senders off its CPU, and the trial says so; nothing else may be wrong.
     wrong = [one for one in folder.trials() if one.status != "ok" and not sent_apart(one)]
     assert [(one.platform, one.workload, one.reason) for one in wrong] == []
@@ -165,8 +169,7 @@ def test_traffic_goes_through_the_interfaces(ends: Ends, sources: int, tmp_path:
             names = {hop.interface for hop in point.hops or () if hop.where == "peer"}
             used = 2 * sources if trial.parameters["egress"] == "each" else sources + 1
             assert point.hops is None or names == {end for _, end in PAIRS[:used]}
-            lost = sum(one.lost_frames for one in point.sink.per_source)
-            assert sum(loss.frames for loss in locate(point)) == lost
+            assert_books_balance(point)
     sent = [trial for trial in folder.trials() if trial.workload == "transmitters"]
     assert len(sent) == 2
     for trial in sent:
@@ -206,9 +209,7 @@ def test_the_cable_to_another_host_is_shaped(by_switches: Ends, tmp_path: Path) 
     """As slow as it is made in both directions, for as long as the trial is; the NIC there is as it was before."""
     plain = by_switches.disciplines("vtfar0")
     file = shaped_experiment(tmp_path, by_switches, ["native", "netns"], blocks=1)
-    finished = by_switches.virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
-    assert finished.returncode == 0, finished.stderr
-    trials = RunFolder.open(tmp_path / "run").latest_trials()
+    trials = by_switches.run(file).latest_trials()
     assert {(one.platform, one.status, one.reason) for one in trials} == {
         (label, "ok", None) for label in ("native", "netns")
     }
@@ -217,11 +218,7 @@ def test_the_cable_to_another_host_is_shaped(by_switches: Ends, tmp_path: Path) 
         if not trial.parameters["link_rate_bits_per_second"]:
             assert trial.result["shaped_by"] is None
             continue
-        assert trial.result["shaped_by"] in ("tbf", "netem")
-        assert trial.clock is not None
-        assert trial.clock.marks is not None
-        passed_ns = trial.clock.marks.end_ns - trial.clock.marks.start_ns
-        assert passed_ns > 0.9 * 8e9 * TCP_BYTES / TCP_RATE, "the cable let it through faster than it was made"
+        assert_shaped(trial, TCP_BYTES, TCP_RATE)
     assert by_switches.disciplines("vtfar0") == plain
 
 
@@ -272,9 +269,7 @@ def test_sources_and_sinks_may_be_hosts_of_their_own(
             },
             workloads=[{**FORWARD, "sources": list(sending), "egress": ["one", "each"]}, stream],
         )
-        finished = Ends(near, hosts[0]).virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
-    assert finished.returncode == 0, finished.stderr
-    folder = RunFolder.open(tmp_path / "run")
+        folder = Ends(near, hosts[0]).run(file)
     trials = folder.latest_trials()
     assert [(one.workload, one.parameters, one.reason) for one in trials if one.status != "ok"] == []
     forward = [one for one in trials if one.workload == "forward"]
@@ -286,13 +281,7 @@ def test_sources_and_sinks_may_be_hosts_of_their_own(
         assert forwarded_frames(trial) > 0
         for point in trial.points or ():
             assert [one.source for one in point.sources] == list(range(sources))
-            arrived = {one.source: one for one in point.sink.per_source}
-            for one in point.sources:
-                assert one.offered_frames + one.unsent_frames == one.intended_frames
-                books = arrived.pop(one.source)
-                assert books.forwarded_frames + books.lost_frames == one.offered_frames
-            assert arrived == {}
-            assert sum(loss.frames for loss in locate(point)) == sum(one.lost_frames for one in point.sink.per_source)
+            assert_books_balance(point)
             senders = [(hop.where, hop.interface, hop.source) for hop in point.hops or () if hop.role == "generator"]
             assert senders == [("peer", "vgfar", 0), ("peer-1", "vgfar", 1), ("peer-2", "vgfar", 2)][:sources]
             counted = [hop for hop in point.hops or () if hop.role in ("generator", "sink")]
@@ -343,9 +332,7 @@ def test_guests_beside_have_links_or_nics_of_their_own(ends: Ends, tmp_path: Pat
             }
         ],
     )
-    finished = ends.virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
-    assert finished.returncode == 0, finished.stderr
-    folder = RunFolder.open(tmp_path / "run")
+    folder = ends.run(file)
     trials = folder.latest_trials()
     assert [(one.status, one.reason) for one in trials if one.status != "ok"] == []
     own = {end for _, end in PAIRS[:2]}

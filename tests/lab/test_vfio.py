@@ -119,11 +119,9 @@ def test_a_device_that_this_machine_lacks_is_named_and_nothing_raised() -> None:
     assert_facts(PciBus().refusal(("ffff:ff:1f.7",)) or "", "ffff:ff:1f.7", "lspci -D")
 
 
-def test_a_dead_labs_devices_are_given_back_by_its_record(
-    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("state")
+def test_a_dead_labs_devices_are_given_back_by_its_record(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
     """As after kill -9: noted, taken, and nobody left but the janitor. What was noted first was the host's own."""
-    monkeypatch.setenv("VIRTOLL_STATE", str(tmp_path / "state"))
     record, lock = residue.create_record()
     folder = os.open(record.folder, os.O_RDONLY | os.O_DIRECTORY)
     monkeypatch.setenv(residue.RECORD_VARIABLE, str(folder))

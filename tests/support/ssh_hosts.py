@@ -16,7 +16,10 @@ from pathlib import Path
 import pytest
 from tests.support import machine
 from tests.support.commands import DEADLINE_SECONDS, VIRTOLL, environment
+from tests.support.facts import Fact, assert_facts
 from tests.support.repository import ROOT
+
+from virtoll.runfolder.store import RunFolder
 
 SSHD = "/usr/sbin/sshd"
 # A host: own /run with the keys and the folder that sshd wants, own /tmp; sshd once its interface is there.
@@ -98,6 +101,21 @@ class SshHosts:
             finally:
                 process.kill()
         return process.returncode, complaint
+
+    def run(self, file: Path, *more: str | Path) -> RunFolder:
+        """The experiment in this file to its end, in the folder ``run`` next to it."""
+        code, complaint = self.virtoll("run", file, "--into", file.parent / "run", *more, runs=file.parent)
+        assert code == 0, complaint
+        return RunFolder.open(file.parent / "run")
+
+    def refuses(self, file: Path, *facts: Fact) -> None:
+        """The experiment in this file is refused with these facts, and nothing of it is left anywhere."""
+        code, complaint = self.virtoll("run", file, "--into", file.parent / "run", runs=file.parent)
+        assert code == 2, complaint
+        assert_facts(complaint, *facts)
+        # Below a sentence on the file stand the line that it is about, and a caret.
+        assert len([line for line in complaint.strip().splitlines() if not line.startswith(" ")]) == 1
+        assert not (file.parent / "run").exists()
 
     def agents(self, host: str, word: str = "") -> list[int]:
         """Agents that run on a host, as processes of this test's own namespace; ``word``: in their arguments."""
