@@ -11,7 +11,6 @@ import pytest
 from tests.support import experiments
 from tests.support.accounting import shares_nics
 from tests.support.commands import DEADLINE_SECONDS
-from tests.support.facts import assert_facts
 from tests.support.lab_runs import assert_books_balance, assert_shaped
 from tests.support.ssh_hosts import SshHosts, ssh_hosts
 
@@ -24,8 +23,9 @@ from virtoll.workloads.loads import FLOOD_SHARE, gone_still
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(1800)]
 TCP_BYTES, TCP_RATE = 2**20, 20_000_000
-SUPERPI = {"workload": "superpi", "digits": 24_000}
-STREAM = {"workload": "tcp-stream", "size": TCP_BYTES, "link_rate_bits_per_second": TCP_RATE}
+SHARES = {"forward": 0.5, "network-flood": FLOOD_SHARE}  # of what a guest forwards at most
+SUPERPI: dict[str, object] = {"workload": "superpi", "digits": 24_000}
+STREAM: dict[str, object] = {"workload": "tcp-stream", "size": TCP_BYTES, "link_rate_bits_per_second": TCP_RATE}
 PAIRS = tuple((f"vhnear{number}", "box", f"vhfar{number}") for number in range(7))
 OF_ONE_SOURCE = PAIRS[:3]  # a run takes those that it is told of, and they are gone with its lab
 WITH_TWO_BESIDE = PAIRS[:5]
@@ -126,91 +126,87 @@ def test_the_host_itself_is_measured_with_three_sources(hosts: SshHosts, tmp_pat
     hosts.assert_nothing_left()
 
 
-def test_guests_beside_are_loaded_there_and_by_programs_alone(hosts: SshHosts, tmp_path: Path) -> None:
-    """Pinned on that host's CPUs; their own agents read what their programs use."""
-    hosts.wire(OF_ONE_SOURCE)
-    file = experiment(
-        tmp_path,
-        scenario="neighbours",
-        platforms=["native", "qemu-tcg"],
-        baseline="native",
-        neighbours=[{"load": ["idle", "light"], "platform": "qemu-tcg", "affinity": "apart"}, "network-flood"],
-        workloads=[SUPERPI],
-    )
-    folder = hosts.run(file, "--platform", "native")
-    trials = folder.latest_trials()
-    assert [one.status for one in trials if one.condition is None] == ["ok"] * 3
-    found = {one.condition.load: one for one in trials if one.condition is not None}
-    assert found["network-flood"].status == "skipped"
-    assert_facts(found["network-flood"].reason or "", "network-flood", "ssh box", "testbed.neighbour")
-    idle, light = found["idle"], found["light"]
-    assert [(one.status, one.reason) for one in (idle, light)] == [("ok", None)] * 2
-    cpus = sorted(os.sched_getaffinity(0))
-    ((beside_idle,), (loaded,)) = idle.neighbours, light.neighbours
-    assert beside_idle.boot == loaded.boot
-    boots = {one.boot: one.requested for one in folder.boots()}
-    asked = [boots[boot] for boot in (idle.boot, loaded.boot) if boot is not None]
-    assert [one.cpus for one in asked if one is not None] == [(cpus[0],), (cpus[1],)]
-    assert loaded.cpus == (cpus[1],)
-    assert loaded.argv[0] == "stress"
-    assert gone_still(loaded.progress, loaded.window) is None
-    hosts.assert_nothing_left()
-
-
-@pytest.mark.parametrize(
-    "platforms",
-    [("qemu-tcg",), pytest.param(("native", "native-again", "qemu-tcg"), marks=[pytest.mark.extended])],
-    ids=["guest", "host-too"],
-)
-def test_guests_there_and_beside_are_measured_from_here_and_nothing_stays(
-    hosts: SshHosts, tmp_path: Path, platforms: tuple[str, ...]
-) -> None:
-    """What it forwards at most is found there in the same boot; no frame of its is at the measured guest's NICs."""
-    hosts.wire(WITH_TWO_BESIDE)
-    shares = {"forward": 0.5, "network-flood": FLOOD_SHARE}
-    file = experiment(
-        tmp_path,
+def beside_experiment(
+    folder: Path, platforms: list[str], programs: list[dict[str, object]], *more: dict[str, object]
+) -> Path:
+    """Guests beside the measured one have NICs of their own for traffic, and ``programs`` as further loads."""
+    forward = {
+        "workload": "forward",
+        "frame_size_bytes": 500,
+        "sweep": "rates",
+        "rates_mbit_per_second": [1],
+        "point_milliseconds": 200,
+        "cpu_milliseconds": 0,
+    }
+    return experiment(
+        folder,
         beside=BESIDE,
         scenario="neighbours",
-        platforms=list(platforms),
+        platforms=platforms,
         baseline=platforms[0],
-        neighbours=[{"load": "forward", "rate_share": shares["forward"]}, "network-flood"],
-        workloads=[
-            {
-                "workload": "forward",
-                "frame_size_bytes": 500,
-                "sweep": "rates",
-                "rates_mbit_per_second": [1],
-                "point_milliseconds": 200,
-                "cpu_milliseconds": 0,
-            },
-            SUPERPI,
-            STREAM,
-        ],
+        neighbours=[{"load": "forward", "rate_share": SHARES["forward"]}, "network-flood", *programs],
+        workloads=[forward, *more],
     )
-    folder = hosts.run(file)
-    assert_measured(folder, platforms, sources=1)
-    trials = [one for one in folder.latest_trials() if one.workload == "forward"]
-    beside = [(one, other) for one in trials for other in one.neighbours]
-    assert {(one.platform, one.condition.load) for one, _ in beside if one.condition is not None} == {
-        (label, load) for label in platforms if label != "native-again" for load in shares
-    }
+
+
+def assert_forwarded_beside(folder: RunFolder, loaded: set[tuple[str, str]]) -> None:
+    """What one forwards at most was found there in the same boot; no frame of its is at the measured guest's NICs."""
+    trials = folder.latest_trials()
+    assert [(one.platform, one.status, one.reason) for one in trials if one.status != "ok"] == []
+    beside = [(one, other, other.traffic) for one in trials for other in one.neighbours if other.traffic is not None]
+    assert {(one.platform, one.condition.load) for one, _, _ in beside if one.condition is not None} == loaded
     boots, maxima = {one.boot: one for one in folder.boots()}, {one.boot: one for one in folder.maxima()}
-    for trial, other in beside:
+    for trial, other, traffic in beside:
         asked = boots[other.boot].requested
         assert asked is not None
         assert len(asked.interface_macs) == 2, "it has the two links that NICs are named for, and no other"
         assert trial.condition is not None
-        assert other.traffic is not None
         most = maxima[other.boot].maximum_frames_per_second
         assert other.maximum_frames_per_second == most > 0
-        assert other.traffic.intended_rate_frames_per_second == pytest.approx(most * shares[trial.condition.load])
-        (sent,), (arrived,) = other.traffic.sources, other.traffic.sink.per_source
+        assert traffic.intended_rate_frames_per_second == pytest.approx(most * SHARES[trial.condition.load])
+        (sent,), (arrived,) = traffic.sources, traffic.sink.per_source
         assert arrived.forwarded_frames + arrived.lost_frames == sent.offered_frames > 0
         assert arrived.forwarded_frames > 0
         assert not shares_nics(trial)
     assert folder.manifest.testbed is not None
     assert folder.manifest.testbed["neighbour"]["hypervisor"] == list(BESIDE)
+
+
+def assert_loaded_apart(folder: RunFolder) -> None:
+    """Guests beside were pinned on that host's CPUs; their own agents read what their programs used."""
+    found = {
+        one.condition.load: one
+        for one in folder.latest_trials()
+        if one.workload == "superpi" and one.condition is not None and one.condition.affinity == "apart"
+    }
+    assert set(found) == {"idle", "light"}
+    ((idle,), (loaded,)) = found["idle"].neighbours, found["light"].neighbours
+    assert idle.boot == loaded.boot
+    boots, cpus = {one.boot: one.requested for one in folder.boots()}, sorted(os.sched_getaffinity(0))
+    asked = [boots[boot] for boot in (found["idle"].boot, loaded.boot) if boot is not None]
+    assert [one.cpus for one in asked if one is not None] == [(cpus[0],), (cpus[1],)]
+    assert loaded.cpus == (cpus[1],)
+    assert loaded.argv[0] == "stress"
+    assert gone_still(loaded.progress, loaded.window) is None
+
+
+def test_guests_there_and_beside_are_measured_and_nothing_stays(hosts: SshHosts, tmp_path: Path) -> None:
+    """Alone, beside one that forwards by NICs of its own, and beside one with programs."""
+    hosts.wire(WITH_TWO_BESIDE)
+    programs: list[dict[str, object]] = [{"load": ["idle", "light"], "affinity": "apart"}]
+    file = beside_experiment(tmp_path, ["qemu-tcg"], programs, SUPERPI, STREAM)
+    folder = hosts.run(file)
+    assert_measured(folder, ("qemu-tcg",), sources=1)
+    assert_forwarded_beside(folder, {("qemu-tcg", load) for load in SHARES})
+    assert_loaded_apart(folder)
+    hosts.assert_nothing_left()
+
+
+@pytest.mark.extended
+def test_guests_beside_the_host_itself_forward_by_nics_of_their_own(hosts: SshHosts, tmp_path: Path) -> None:
+    hosts.wire(WITH_TWO_BESIDE)
+    folder = hosts.run(beside_experiment(tmp_path, ["native", "native-again", "qemu-tcg"], []))
+    assert_forwarded_beside(folder, {(label, load) for label in ("native", "qemu-tcg") for load in SHARES})
     hosts.assert_nothing_left()
 
 

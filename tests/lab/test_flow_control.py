@@ -109,7 +109,7 @@ def test_the_note_runs_as_a_program() -> None:
     assert_facts(ended.stderr, "lo", "flow control")
 
 
-def test_a_nic_that_does_not_come_back_is_told_after_the_deadline() -> None:
+def test_a_nic_that_does_not_come_back_is_reported_after_the_deadline() -> None:
     wait_for("lo", 0.0)
     assert "vtgone0" not in [name for _, name in socket.if_nameindex()]
     with refused("vtgone0", "0 s", error=GuestError):

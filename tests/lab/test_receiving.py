@@ -123,7 +123,7 @@ def test_without_a_launcher_its_threads_are_where_the_kernel_puts_them(
     ("name", "cpus", "facts"),
     [("rcv9", [0], ("/sys", "rcv9")), ("rcv0", [], ("pinned", "CPU"))],
 )
-def test_where_it_cannot_be_the_reason_is_told(
+def test_where_it_is_impossible_the_reason_is_reported(
     interface: ReceivingInterface, name: str, cpus: list[int], facts: tuple[str, ...]
 ) -> None:
     del interface

@@ -61,7 +61,7 @@ def test_arguments_arrive_as_they_are(host: RemoteHost) -> None:
     assert host.run(["cat"], "test", stdin=b"given") == "given"
 
 
-def test_of_guests_beside_the_first_has_the_nics_that_are_named_for_one(host: RemoteHost) -> None:
+def test_the_first_guest_beside_has_the_nics_that_are_named_for_one(host: RemoteHost) -> None:
     """And no link that has none; the bridges of its NICs are others than the measured guests'."""
 
     def nics(first: int, *names: str) -> dict[str, RemoteNic]:

@@ -27,13 +27,13 @@ test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; 
 """
 
 
-def test_a_failed_test_is_told_by_name() -> None:
+def test_a_failed_test_is_reported_by_name() -> None:
     row = arm64._tests_row("tests of `x`", "somewhere", SAID, 2.4)
     assert_facts(str(row), "tests of `x`", "somewhere", "1 passed", "1 failed", "1 ignored", "2 s")
     assert row.wrong == ["failed: two::three"]
 
 
-def test_a_program_without_a_result_is_told() -> None:
+def test_a_program_without_a_result_is_reported() -> None:
     assert len(arm64._tests_row("tests of `x`", "somewhere", "Segmentation fault", 1.0).wrong) == 1
 
 
@@ -85,7 +85,7 @@ def test_the_machines_steps_are_run_one_after_another(tmp_path: Path, monkeypatc
         assert archive.extractfile("results/good.txt").read() == b"hello\n"  # type: ignore[union-attr]
 
 
-def test_the_last_words_of_a_failed_step_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_last_words_of_a_failed_step_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     step = Step("test-stdio-0123", ("x",), 1)
     (tmp_path / f"{step.name}.txt").write_text(f"{SAID}thread panicked: why\n", encoding="utf-8")
     arm64._step_row(step, {"name": step.name, "code": 101, "seconds": 3.0}, tmp_path, "there")

@@ -36,7 +36,7 @@ def test_what_grows_is_found(uses: list[Use], steady: bool) -> None:
     assert line.startswith("| controller | ")
 
 
-def test_a_slope_is_told_with_its_interval() -> None:
+def test_a_slope_is_reported_with_its_interval() -> None:
     found = growth([(one.seconds, one.memory_kib) for one in looks(kib_a_minute=10)])
     assert found is not None
     assert found.low < 600 < found.high

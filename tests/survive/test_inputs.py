@@ -81,7 +81,7 @@ def run(whole: Path, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("key", ["a[0]", "int", "float", "x["])
 @pytest.mark.parametrize("where", ["", "guest."])
-def test_a_key_that_reads_as_the_name_of_a_type_is_told_as_a_key(key: str, where: str) -> None:
+def test_a_key_that_reads_as_the_name_of_a_type_is_reported_as_a_key(key: str, where: str) -> None:
     text = experiments.text(**({"guest": {key: 1}} if where else {key: 1}))
     with pytest.raises(UsageError) as raised:
         parse_experiment(text, experiments.FILE, catalogue())
@@ -99,7 +99,7 @@ def test_a_key_that_reads_as_the_name_of_a_type_is_told_as_a_key(key: str, where
         (f"!!float '{':'.join(['1'] * 300)}'", "float"),
     ],
 )
-def test_a_value_that_is_none_of_its_tag_is_told_with_its_line(value: str, kind: str) -> None:
+def test_a_value_that_does_not_fit_its_tag_is_reported_with_its_line(value: str, kind: str) -> None:
     with pytest.raises(UsageError) as raised:
         read_yaml(f"a: {value}\n", "mine")
     assert_facts(str(raised.value), "mine", "line 1", kind)
@@ -192,7 +192,7 @@ def test_digests_of_files_elsewhere_are_damage_and_nothing_there_is_read(run: Pa
         assert_facts(said, SUMS, f"line {line}")
 
 
-def test_a_digest_of_a_name_that_no_path_has_is_damage_and_not_told_whole(run: Path) -> None:
+def test_a_digest_of_a_name_that_no_path_has_is_damage_and_not_shown_whole(run: Path) -> None:
     text = (run / SUMS).read_text(encoding="utf-8")
     (run / SUMS).write_text(f"{text}{'0' * 64}  {'[' * 100_000}\n{'0' * 64}  {'x' * 300}\n", encoding="utf-8")
     line = text.count("\n") + 1
@@ -202,7 +202,7 @@ def test_a_digest_of_a_name_that_no_path_has_is_damage_and_not_told_whole(run: P
     assert_facts(unread, "x" * 300, "File name too long")
 
 
-def test_records_that_make_no_sense_together_are_told_without_digests(run: Path) -> None:
+def test_records_that_make_no_sense_together_are_reported_without_digests(run: Path) -> None:
     """Who forges a run makes its digests anew, or leaves them out."""
     (run / SUMS).unlink()
     manifest = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
@@ -385,7 +385,7 @@ def test_only_a_regular_file_is_opened(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", ["0x" + "f" * 20_000, "0o" + "7" * 5000, "9" * 4000, "-" + "9" * 400])
 @pytest.mark.parametrize("key", ["guest", "blocks", "name"])
-def test_a_number_that_python_cannot_print_is_told(tmp_path: Path, number: str, key: str) -> None:
+def test_a_number_that_python_cannot_print_is_reported(tmp_path: Path, number: str, key: str) -> None:
     text = experiments.text(**{key: "HERE"}).replace("HERE", number)
     with pytest.raises(UsageError) as raised:
         parse_experiment(text, tmp_path / "x.yaml", catalogue())
@@ -400,7 +400,7 @@ MANY = {
 
 
 @pytest.mark.parametrize("kind", MANY)
-def test_of_very_many_mistakes_some_are_told(tmp_path: Path, kind: str) -> None:
+def test_of_very_many_mistakes_some_are_reported(tmp_path: Path, kind: str) -> None:
     with pytest.raises(UsageError) as raised:
         parse_experiment(experiments.text() + MANY[kind], tmp_path / "x.yaml", catalogue())
     assert 1 <= len(raised.value.problems) <= 200

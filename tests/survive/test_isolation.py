@@ -32,6 +32,6 @@ def test_confined_guests_reach_no_more_than_the_table_says(tmp_path: Path, capsy
     assert any(not missing_facts(one, "runc", "mount") for one in reached), "a guest that is not confined is named"
 
 
-def test_a_run_that_comes_to_nothing_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_that_comes_to_nothing_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert isolation.main(["--seed", "1", "--count", "0", "--platforms", "netns", "--user-platforms"]) == 2
     assert "blocks" in capsys.readouterr().out

@@ -70,7 +70,7 @@ def test_cpu_time_is_that_of_all_of_a_guests_processes(tmp_path: Path) -> None:
     assert [one["cpu"] for one in told] == [[0.6, 1.0], None]
 
 
-def test_a_back_end_that_does_not_work_is_told_with_its_reason() -> None:
+def test_a_back_end_that_does_not_work_is_reported_with_its_reason() -> None:
     row = machines.Row("5.10", "debian-12", "5.10.0-32", wire={"live-frames": "Linux 5.18 is needed", "af-xdp": None})
     assert_facts(row.wire_text(), "5.10.0-32", "debian-12", "Linux 5.18 is needed")
 

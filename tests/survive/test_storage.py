@@ -145,7 +145,7 @@ def test_every_legal_loss_of_blocks_is_met_and_no_other(tmp_path: Path) -> None:
     )
 
 
-def test_what_is_no_log_of_blocks_or_half_of_one_is_told(tmp_path: Path) -> None:
+def test_a_damaged_log_of_blocks_is_reported(tmp_path: Path) -> None:
     log = written_log(tmp_path / "log", (0, 0, b"n" * 4096))
     whole = log.read_bytes()
     for part, fact in ((whole[:-1], "last entry"), (b"x" + whole[1:], "dm-log-writes")):
