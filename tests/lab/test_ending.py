@@ -25,17 +25,6 @@ pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(1800)]
 NOBODY = machine.Family((), frozenset(), frozenset())
 
 
-def the_run(place: Playground) -> RunFolder:
-    (path,) = place.runs.iterdir()
-    return RunFolder.open(path)
-
-
-def write(place: Playground, text: str) -> Path:
-    file = place.base / "example.yaml"
-    file.write_text(text)
-    return file
-
-
 def small(blocks: int = 1) -> str:
     """Guests that start at once."""
     return experiments.text(
@@ -45,7 +34,7 @@ def small(blocks: int = 1) -> str:
 
 def test_a_run_leaves_the_host_as_it_was_and_listens_nowhere(place: Playground) -> None:
     """Network, mounts, cgroups, temporary files before and after; and no socket of the host's network in between."""
-    with place.start("run", write(place, experiments.every_kind())) as running:
+    with place.start("run", place.write(experiments.every_kind())) as running:
         running.wait_for("1/8 ")
         with machine.frozen(running.process.pid) as seen:
             sockets = machine.sockets_outside(seen)
@@ -59,7 +48,7 @@ def test_a_run_leaves_the_host_as_it_was_and_listens_nowhere(place: Playground) 
     assert sockets == []
     assert [name for name in there if name.startswith("on disk ")], "data directories"
     assert visible == [], "the lab's interfaces and mounts are not the host's, while it lives"
-    folder = the_run(place)
+    folder = place.only_run()
     assert [trial.status for trial in folder.trials()] == ["ok"] * 8
     assert {boot.attachment for boot in folder.boots()} == {"veth", "bridge"}
     assert "report: " in running.said
@@ -79,7 +68,7 @@ def check_interrupted(place: Playground, running: Running) -> RunFolder:
     """After an interrupt: the command that continues the run, and whole records on disk."""
     assert running.process.returncode == 130, running.said
     assert "Traceback" not in running.said
-    folder = the_run(place)
+    folder = place.only_run()
     assert_facts(running.said, Command(f"virtoll resume {folder.path}"))
     assert folder.state().state == "interrupted"
     assert folder.trials()
@@ -101,7 +90,7 @@ def check_resumed(place: Playground, folder: RunFolder) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: signal.Signals(number).name)
 def test_an_interrupt_ends_the_run_in_order(root_place: Playground, number: signal.Signals) -> None:
     text = experiments.every_kind() if number == signal.SIGINT else small(blocks=2)
-    with root_place.start("run", write(root_place, text)) as running:
+    with root_place.start("run", root_place.write(text)) as running:
         running.wait_for("2/8 ")
         seen = interrupt(running, number, lambda: running.process.send_signal(number))
         running.end()
@@ -113,7 +102,7 @@ def test_an_interrupt_ends_the_run_in_order(root_place: Playground, number: sign
 
 def test_the_key_ctrl_c_ends_the_run_in_order(place: Playground) -> None:
     """What it leaves can be resumed as after the signal, which it is."""
-    with place.start("run", write(place, small(blocks=6)), terminal=True) as running:
+    with place.start("run", place.write(small(blocks=6)), terminal=True) as running:
         running.wait_until(lambda: stored_lines(place) >= 2, "a second trial")
         seen = interrupt(running, signal.SIGINT, lambda: os.write(running.output, b"\x03"))
         running.end()
@@ -128,7 +117,7 @@ def stored_lines(place: Playground) -> int:
 
 
 def test_an_interrupt_before_the_first_trial_stores_nothing(root_place: Playground) -> None:
-    with root_place.start("run", write(root_place, experiments.every_kind())) as running:
+    with root_place.start("run", root_place.write(experiments.every_kind())) as running:
         running.wait_for("trying native")
         seen = interrupt(running, signal.SIGINT, lambda: running.process.send_signal(signal.SIGINT))
         assert running.end() == 130
