@@ -220,7 +220,6 @@ def test_the_cable_to_a_generator_is_shaped_for_its_trial_alone(hosts: SshHosts,
         ("generator", "alpha-closed", "far", ("Connection refused",)),
         ("sink", "beta-stranger", "far", ("Permission denied",)),
         ("generator", "no-such-host", "far", ()),
-        ("generator", "alpha", "far9", ("testbed", "far9", "way")),
     ],
 )
 def test_bad_input_is_refused_in_one_line_and_starts_nothing(

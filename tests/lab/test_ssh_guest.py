@@ -220,7 +220,6 @@ def test_without_nics_it_computes_and_says_what_it_cannot(hosts: SshHosts, tmp_p
 @pytest.mark.parametrize(
     ("changed", "facts"),
     [
-        ({"destination": "box-closed"}, ("ssh box-closed", "Connection refused")),
         ({"destination": "box-stranger"}, ("ssh box-stranger", "Permission denied")),
         ({"interfaces": [*FAR[:2], "eth9"]}, ("interfaces", "ssh box", "eth9", FAR[0])),
         ({"interfaces": FAR[:2]}, ("interfaces", "ssh box", 2, 3)),

@@ -361,12 +361,3 @@ def test_a_nic_without_flow_control_is_refused_before_anything_starts(ends: Ends
     finished = ends.virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
     assert_refused(finished, "vtnear0", "testbed.flow_control")
     assert not (tmp_path / "run").exists()
-
-
-def test_an_interface_that_is_not_there_is_named(ends: Ends, tmp_path: Path) -> None:
-    wanted = ends.section(1)
-    wanted["hypervisor"] = {"host": "local", "interfaces": ["vtnone", "vtnear1"]}
-    file = experiments.write(tmp_path, platforms=["native"], testbed=wanted, workloads=[{"workload": "forward"}])
-    finished = ends.virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
-    assert_refused(finished, "vtnone")
-    assert not (tmp_path / "run").exists()
