@@ -14,8 +14,6 @@ import pytest
 from benches.survive import emulated, machine_scripts, machines, reboots
 from tests.support.facts import assert_facts, missing_facts
 
-INSIDE_LAB = False
-
 
 def line(number: int) -> bytes:
     return json.dumps({"trial": number}).encode() + b"\n"

@@ -6,6 +6,7 @@ The long form is ``make survive``. Each call here is a process with a mount name
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import random
 import struct
@@ -25,15 +26,19 @@ from benches.survive.storage_writers import FAKETIME
 from tests.support.commands import environment
 from tests.support.facts import assert_facts, refused
 from tests.support.repository import ROOT
+from tests.support.synthetic_run import Truth, run_data, write
 
-from virtoll.errors import StorageError, UsageError
-from virtoll.runfolder import jsonlines
+from virtoll.errors import StorageError, UsageError, disk_failure
+from virtoll.runfolder import jsonlines, packing
 from virtoll.runfolder.packing import pack
+from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.sums import differences, write_sums
 from virtoll.runfolder.taken_over import WRITER
 from virtoll.runfolder.writer import is_written, writing
+from virtoll.stats.analysis import analyse
+from virtoll.stats.remaining import block_seconds
 
-INSIDE_LAB = False
+COSTS: dict[str, dict[str, float]] = {"native": {}, "native-again": {}, "netns": {}}
 _LIBRARY = list(Path("/usr/lib").glob("*/libfuse3.so*"))
 needs_fuse = pytest.mark.skipif(
     not (os.access("/dev/fuse", os.R_OK | os.W_OK) and _LIBRARY and os.geteuid() == 0),
@@ -184,8 +189,6 @@ def test_the_next_record_takes_the_place_of_a_torn_one(tmp_path: Path) -> None:
 
 def test_a_lock_in_the_folder_is_one_for_all_hosts(tmp_path: Path) -> None:
     """Who cannot see a lock of the folder itself, as over NFS, meets the file's; a killed writer's is taken over."""
-    import fcntl
-
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / WRITER).touch()
@@ -227,11 +230,7 @@ def test_a_writer_whose_run_another_host_took_over_changes_nothing_more(tmp_path
 
 
 def test_where_a_finished_run_has_no_room_for_its_digests_it_goes_on(tmp_path: Path) -> None:
-    from tests.support.synthetic_run import Truth, write
-
-    from virtoll.runfolder.store import RunFolder
-
-    write(tmp_path / "run", Truth(costs={"native": {}, "native-again": {}, "netns": {}}, blocks=1))
+    write(tmp_path / "run", Truth(costs=COSTS, blocks=1))
     run = RunFolder.open(tmp_path / "run")
     run.set_state("running", None)
     (run.path / "SHA256SUMS.new").mkdir()  # nothing can be written there
@@ -246,13 +245,8 @@ def test_where_a_finished_run_has_no_room_for_its_digests_it_goes_on(tmp_path: P
 def test_a_run_that_changes_while_it_is_packed_makes_no_archive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tests.support.synthetic_run import Truth, write
-
-    from virtoll.runfolder import packing
-    from virtoll.runfolder.store import RunFolder
-
     run = tmp_path / "run"
-    write(run, Truth(costs={"native": {}, "native-again": {}, "netns": {}}, blocks=1))
+    write(run, Truth(costs=COSTS, blocks=1))
     listed = packing._listed  # the only moment between the list of files and their reading
 
     def then_it_grows(folder: Path, opened: RunFolder) -> packing.Pack:
@@ -268,8 +262,6 @@ def test_a_run_that_changes_while_it_is_packed_makes_no_archive(
 
 
 def test_a_disk_that_fails_at_a_read_is_named_with_its_path() -> None:
-    from virtoll.errors import disk_failure
-
     told = disk_failure(OSError(errno.EIO, os.strerror(errno.EIO), "/data/run"))
     assert_facts(str(told), "/data/run", "Input/output error")
     assert disk_failure(OSError(errno.EACCES, "no", "/data/run")) is None
@@ -277,12 +269,7 @@ def test_a_disk_that_fails_at_a_read_is_named_with_its_path() -> None:
 
 
 def test_trial_order_and_block_length_do_not_follow_a_clock_that_was_set() -> None:
-    from tests.support.synthetic_run import Truth, run_data
-
-    from virtoll.stats.analysis import analyse
-    from virtoll.stats.remaining import block_seconds
-
-    data = run_data(Truth(costs={"native": {}, "native-again": {}, "netns": {}}, blocks=3))
+    data = run_data(Truth(costs=COSTS, blocks=3))
     second = min(one.trial for one in data.trials if one.block == 1) + 1
 
     def back(moment: int | None, trial: int) -> int | None:
