@@ -43,8 +43,8 @@ class ProgramGuest(OperationAgent):
     """Every program ends well and prints nothing, but for what ``programs`` has of those that run as ``argv[0]``.
 
     ``timed``: how the program between the marks ends. ``unready``: how often a server is asked before it serves.
-    ``early``: how a server ended by itself. ``ran``: all programs in order; ``timed_commands``: those between marks;
-    ``servers``: those that run.
+    ``early``: how a server ended by itself. ``marks``: those of a job. ``ran``: all programs in order;
+    ``timed_commands``: those between marks; ``servers``: those that run.
     """
 
     def __init__(
@@ -60,6 +60,7 @@ class ProgramGuest(OperationAgent):
         self.programs = {name: deque(exited(**each) for each in ends) for name, ends in (programs or {}).items()}
         self.timed = None if timed is None else exited(**timed)
         self.unready, self.early = unready, early
+        self.marks: tuple[ChannelMark, ...] = MARKS
         self.ran: list[list[str]] = []
         self.timed_commands: list[list[str]] = []
         self.servers: dict[str, list[str]] = {}
@@ -74,7 +75,7 @@ class ProgramGuest(OperationAgent):
         if self.ended:
             raise GuestDied("the guest ended while it was needed")
         if isinstance(request, RunRequest):
-            self.channel_marks += MARKS
+            self.channel_marks += self.marks
         told = super().tell(request) if request.op.replace("-", "_") in self.answers else self.work(request)
         without_pause = isinstance(request, RunRequest) and isinstance(told, dict)
         return {"guest": {"pause_ns": 0}, **told} if without_pause else told
