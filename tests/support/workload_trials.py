@@ -77,8 +77,9 @@ class ProgramGuest(OperationAgent):
         if isinstance(request, RunRequest):
             self.channel_marks += self.marks
         told = super().tell(request) if request.op.replace("-", "_") in self.answers else self.work(request)
-        without_pause = isinstance(request, RunRequest) and isinstance(told, dict)
-        return {"guest": {"pause_ns": 0}, **told} if without_pause else told
+        if isinstance(request, RunRequest) and not isinstance(told, Message):
+            return {"guest": {"pause_ns": 0}, **told}
+        return told
 
     def work(self, request: Request[Message]) -> Mapping[str, Any]:
         """A program or a server."""

@@ -14,6 +14,11 @@ from virtoll.workloads.programs import ListeningPort, serving
 PING = ["mariadb-admin", "ping"]
 
 
+def fail_to_serve(guest: ProgramGuest, seconds: float = 10.0) -> None:
+    with serving(guest, ["server"], "/tmp/log", PING, seconds):
+        pytest.fail("it serves")
+
+
 def test_a_server_is_asked_until_it_serves() -> None:
     guest = ProgramGuest(unready=2)
     with serving(guest, ["server"], "/tmp/log", PING, 10.0):
@@ -24,21 +29,15 @@ def test_a_server_is_asked_until_it_serves() -> None:
 
 def test_a_server_that_does_not_start_is_refused_with_its_last_line() -> None:
     guest = ProgramGuest(unready=1, early=server_end("starting\nCannot map innodb_buffer_pool_size_max\n", 1))
-    with (
-        refused("server", "code 1", "Cannot map innodb_buffer_pool_size_max", error=GuestError),
-        serving(guest, ["server"], "/tmp/log", PING, 10.0),
-    ):
-        pytest.fail("it does not serve")
+    with refused("server", "code 1", "Cannot map innodb_buffer_pool_size_max", error=GuestError):
+        fail_to_serve(guest)
     assert guest.servers == {}
 
 
 def test_a_server_that_is_never_ready_is_given_up_and_ended() -> None:
     guest = ProgramGuest(unready=10**6)
-    with (
-        refused("server", "0.01 s", error=GuestError),
-        serving(guest, ["server"], "/tmp/log", PING, 0.01),
-    ):
-        pytest.fail("it does not serve")
+    with refused("server", "0.01 s", error=GuestError):
+        fail_to_serve(guest, 0.01)
     assert guest.servers == {}
 
 

@@ -1,24 +1,18 @@
-"""The controller between the two halves of a trial: how they are joined, and what it leaves when one of them fails."""
+"""One point by several agents: how their answers are joined, and that no sink is left open when one of them fails."""
 
 from __future__ import annotations
 
-import contextlib
-import io
-import itertools
-import json
-import os
-from collections import deque
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.support.agents import OperationAgent
+from tests.support.facts import assert_facts, refused
 
-from virtoll.agent.client import AgentModel, ChannelMark, TrafficAgents
-from virtoll.agent.messages import Message, Request
+from virtoll.agent.client import TrafficAgents
+from virtoll.agent.messages import Message
 from virtoll.agent.operations.counters import ProcessorTimes
-from virtoll.agent.operations.programs import ExecReply, ExecRequest
-from virtoll.agent.operations.session import ClocksReply, ClocksRequest, Done
+from virtoll.agent.operations.session import ClocksReply, Done
 from virtoll.agent.operations.traffic import (
     ArrivedSource,
     InterfaceChange,
@@ -32,13 +26,7 @@ from virtoll.agent.operations.traffic import (
     TrafficCpu,
     TrafficReply,
 )
-from virtoll.campaign.pinning import Pinning
-from virtoll.campaign.session import CommandLog, RunSession
-from virtoll.errors import AgentError, GuestCannot, GuestDied, GuestError, LabError
-from virtoll.hosts.remote_peer import Apart, RemotePeer, end_at
-from virtoll.hosts.undo import Undo
-from virtoll.lab.shaping import Shape, shaped
-from virtoll.platforms.fake.site import model_site
+from virtoll.errors import AgentError, GuestDied, GuestError
 from virtoll.workloads.points import MeasuredPoint
 from virtoll.workloads.traffic import FrameParameters, Lane, TrafficStream, send, unbalanced
 
@@ -80,33 +68,13 @@ RECEIVED = SinkFinishReply(
 OPEN = SinkOpenReply(backend="xdp")
 
 
-class Scripted(AgentModel):
-    """Answers each operation with what is written down, or raises it; remembers what it was asked."""
-
-    def __init__(self, answers: dict[str, Message | GuestError], *, ended: bool = False) -> None:
-        self.answers, self.ended = answers, ended
-        self.asked: list[Request[Message]] = []
-        self.channel_marks: deque[ChannelMark] = deque()
-
-    def answer(self, request: Request[Message]) -> Message:
-        self.asked.append(request)
-        answer = self.answers[request.op]
-        if isinstance(answer, GuestError):
-            raise answer
-        return answer
-
-    @property
-    def operations(self) -> list[str]:
-        return [request.op for request in self.asked]
-
-
-def point(generator: Scripted, sink: Scripted) -> MeasuredPoint:
+def point(generator: OperationAgent, sink: OperationAgent) -> MeasuredPoint:
     return send(TrafficAgents(generator, sink), STREAM, FrameParameters(), 3, 1_000_000, 10_000.0, histograms=True)
 
 
 def test_two_halves_are_joined_to_what_one_agent_answers() -> None:
-    generator = Scripted({"send": SENT})
-    sink = Scripted({"sink-open": OPEN, "sink-finish": RECEIVED})
+    generator = OperationAgent(send=SENT)
+    sink = OperationAgent(sink_open=OPEN, sink_finish=RECEIVED)
     reported = point(generator, sink)
     assert unbalanced([reported]) is None
     assert reported.traffic.sink == SINK
@@ -117,7 +85,7 @@ def test_two_halves_are_joined_to_what_one_agent_answers() -> None:
         "processors": [processor(0).to_json()],
         "sink_processors": [processor(1).to_json()],
     }
-    assert sink.operations == ["sink-open", "sink-finish"]
+    assert sink.operations() == ["sink-open", "sink-finish"]
     assert generator.asked[0].to_json() == sink.asked[0].to_json()
     assert sink.asked[1] == SinkFinishRequest(sources=(BOOKS,))
 
@@ -125,33 +93,33 @@ def test_two_halves_are_joined_to_what_one_agent_answers() -> None:
 def test_a_point_whose_guest_hardly_ran_or_not_at_all_is_no_result() -> None:
     def closed(**of_sink: Any) -> MeasuredPoint:
         answered = RECEIVED.but(sink=SINK.but(**of_sink))
-        return point(Scripted({"send": SENT}), Scripted({"sink-open": OPEN, "sink-finish": answered}))
+        return point(OperationAgent(send=SENT), OperationAgent(sink_open=OPEN, sink_finish=answered))
 
     in_time = ARRIVED.forwarded_frames
     offered = in_time + ARRIVED.lost_frames
     nothing = ARRIVED.but(forwarded_frames=0, lost_frames=offered)
     assert unbalanced([closed()]) is None
-    assert "frames still arrived 5 s after the last was sent" in str(unbalanced([closed(drained=False)]))
-    assert f"none of {offered} frames arrived within 5 s" in str(unbalanced([closed(per_source=(nothing,))]))
+    assert_facts(str(unbalanced([closed(drained=False)])), "5 s")
+    assert_facts(str(unbalanced([closed(per_source=(nothing,))])), f"{offered} frames", "5 s")
     # What arrives late is of the point before: no matter where it is less than what had arrived in time.
     assert unbalanced([closed(late_trial_frames=in_time + 1), closed(late_trial_frames=in_time)]) is None
-    said = unbalanced([closed(), closed(late_trial_frames=in_time + 1)])
-    assert f"{in_time} frames of a point arrived in time and {in_time + 1} when it was over" in str(said)
+    late = unbalanced([closed(), closed(late_trial_frames=in_time + 1)])
+    assert_facts(str(late), f"{in_time} frames", in_time + 1)
 
 
-def test_what_newer_agents_tell_besides_is_kept_in_the_joined_point() -> None:
+def test_unknown_fields_are_kept_in_the_joined_point() -> None:
     reported = SENT.to_json() | {"more": 1}
     reported["cpu"]["watts"] = 2
     arrived = RECEIVED.to_json()
     arrived["cpu"]["joules"] = 3
-    generator = Scripted({"send": SendReply.from_json(reported)})
-    sink = Scripted({"sink-open": OPEN, "sink-finish": SinkFinishReply.from_json(arrived)})
+    generator = OperationAgent(send=SendReply.from_json(reported))
+    sink = OperationAgent(sink_open=OPEN, sink_finish=SinkFinishReply.from_json(arrived))
     stored: Any = point(generator, sink).to_json()
     assert (stored["more"], stored["cpu"]["watts"], stored["cpu"]["joules"]) == (1, 2, 3)
 
 
 def several(
-    *agents: Scripted, sink: Scripted, sources: int = 3, of_source: tuple[int, ...] = (0, 1, 1)
+    *agents: OperationAgent, sink: OperationAgent, sources: int = 3, of_source: tuple[int, ...] = (0, 1, 1)
 ) -> MeasuredPoint:
     """A point of so many sources, of which each is sent as by one of the agents."""
     lanes = tuple(replace(LANE, interface=f"eth{number}") for number in range(sources))
@@ -173,13 +141,13 @@ CLOCKS = ClocksReply(realtime_ns=1, monotonic_ns=2, monotonic_raw_ns=3, boottime
 def test_several_generators_each_send_as_their_own_sources() -> None:
     """The sink is told of all; each generator of its own by their numbers, and of when to begin."""
     arrived = RECEIVED.but(sink=SINK.but(per_source=tuple(ARRIVED.but(source=number) for number in range(3))))
-    sink = Scripted({"sink-open": OPEN, "sink-finish": arrived})
-    agents = [Scripted({"clocks": CLOCKS, "send": sent_as(count)}) for count in (1, 2)]
+    sink = OperationAgent(sink_open=OPEN, sink_finish=arrived)
+    agents = [OperationAgent(clocks=CLOCKS, send=sent_as(count)) for count in (1, 2)]
     reported = several(*agents, sink=sink)
     assert unbalanced([reported]) is None
     assert [(one.source, one.start_monotonic_ns) for one in reported.traffic.sources] == [(0, 0), (1, 0), (2, 10)]
     for agent, own in zip(agents, ((0,), (1, 2)), strict=True):
-        assert agent.operations == ["clocks", "send"]
+        assert agent.operations() == ["clocks", "send"]
         asked: Any = agent.asked[1].to_json()
         assert [(one["number"], one["interface"]) for one in asked["sources"]] == [(one, f"eth{one}") for one in own]
         assert asked["delay_ns"] >= 0
@@ -206,21 +174,18 @@ def counted(*forwarded: int, **more: Any) -> SinkFinishReply:
 
 def test_several_sinks_each_count_what_arrives_at_their_own_interfaces() -> None:
     """Each is told what its own sources offered, and of the others nothing; what is of no source is added up."""
-    generator = Scripted({"send": sent_as(3)})
+    generator = OperationAgent(send=sent_as(3))
     sinks = [
-        Scripted({"sink-open": OPEN, "sink-finish": counted(8, 0, 0, kernel_dropped_frames=3)}),
-        Scripted({"sink-open": OPEN, "sink-finish": counted(0, 7, 6, kernel_dropped_frames=4, drained=False)}),
+        OperationAgent(sink_open=OPEN, sink_finish=counted(8, 0, 0, kernel_dropped_frames=3)),
+        OperationAgent(sink_open=OPEN, sink_finish=counted(0, 7, 6, kernel_dropped_frames=4, drained=False)),
     ]
     lanes = tuple(replace(LANE, interface=f"eth{number}") for number in range(3))
     stream = TrafficStream(lanes, ("out0", "out1", "out2"), None, None)
     ends = TrafficAgents(generator, sinks[0], of_sink=(sinks[0], sinks[1], sinks[1]))
     reported = send(ends, stream, FrameParameters(sources=3, egress="each"), 3, 1_000_000, 10_000.0)
     sink = reported.traffic.sink
-    assert [(one.source, one.forwarded_frames, one.lost_frames) for one in sink.per_source] == [
-        (0, 8, 1),
-        (1, 7, 2),
-        (2, 6, 3),
-    ]
+    counts = [(one.source, one.forwarded_frames, one.lost_frames) for one in sink.per_source]
+    assert counts == [(0, 8, 1), (1, 7, 2), (2, 6, 3)]
     assert (sink.foreign_frames, sink.kernel_dropped_frames, sink.drained) == (4, 7, False)
     assert (reported.traffic.cpu.sink_cpu_ns, reported.traffic.cpu.sink_core) == (12, None)
     nothing = SourceTotals(intended_frames=0, offered_frames=0, unsent_frames=0)
@@ -234,144 +199,70 @@ def test_several_sinks_each_count_what_arrives_at_their_own_interfaces() -> None
 
 
 def test_no_sink_of_several_stays_open_when_one_does_not_open() -> None:
-    generator = Scripted({"send": SENT})
-    sinks = [Scripted({"sink-open": OPEN, "sink-close": Done()}), Scripted({"sink-open": AgentError("system", "no")})]
+    generator = OperationAgent(send=SENT)
+    sinks = [OperationAgent(sink_open=OPEN, sink_close=Done()), OperationAgent(sink_open=AgentError("system", "no"))]
     ends = TrafficAgents(generator, sinks[0], of_sink=tuple(sinks))
     lanes = tuple(replace(LANE, interface=f"eth{number}") for number in range(2))
     stream = TrafficStream(lanes, ("out0", "out1"), None, None)
-    with pytest.raises(AgentError, match="no"):
+    with refused("no", error=AgentError):
         send(ends, stream, FrameParameters(sources=2, egress="each"), 3, 1_000_000, 10_000.0)
-    assert [one.operations for one in sinks] == [["sink-open", "sink-close"], ["sink-open"]]
-    assert generator.operations == []
+    assert [one.operations() for one in sinks] == [["sink-open", "sink-close"], ["sink-open"]]
+    assert generator.operations() == []
 
 
 def test_a_generator_that_has_no_source_of_a_point_is_not_asked() -> None:
-    first = Scripted({"send": SENT})
-    sink = Scripted({"sink-open": OPEN, "sink-finish": RECEIVED})
-    reported = several(first, Scripted({}), sink=sink, sources=1)
+    first = OperationAgent(send=SENT)
+    sink = OperationAgent(sink_open=OPEN, sink_finish=RECEIVED)
+    reported = several(first, OperationAgent(), sink=sink, sources=1)
     assert unbalanced([reported]) is None
-    assert first.operations == ["send"]
+    assert first.operations() == ["send"]
     assert "generator_clocks" not in reported.to_json()
 
 
 @pytest.mark.parametrize(
-    ("second", "says"),
+    ("second", "facts"),
     [
-        (GuestDied("the agent ended"), "the agent ended"),
-        (sent_as(2, backend="af-xdp"), "send by af-packet and af-xdp; set 'backend'"),
+        (GuestDied("the agent ended"), ("the agent ended",)),
+        (sent_as(2, backend="af-xdp"), ("af-packet", "af-xdp", "'backend'")),
     ],
 )
-def test_generators_that_do_not_all_send_alike_leave_no_sink_open(second: Message | GuestError, says: str) -> None:
-    sink = Scripted({"sink-open": OPEN, "sink-close": Done(), "sink-finish": RECEIVED})
-    agents = [Scripted({"clocks": CLOCKS, "send": answer}) for answer in (sent_as(1), second)]
-    with pytest.raises(GuestError, match=says):
+def test_generators_that_send_unlike_leave_no_sink_open(second: Message | GuestError, facts: tuple[str, ...]) -> None:
+    sink = OperationAgent(sink_open=OPEN, sink_close=Done(), sink_finish=RECEIVED)
+    agents = [OperationAgent(clocks=CLOCKS, send=answer) for answer in (sent_as(1), second)]
+    with refused(*facts, error=GuestError):
         several(*agents, sink=sink)
-    assert sink.operations == ["sink-open", "sink-close"]
+    assert sink.operations() == ["sink-open", "sink-close"]
 
 
 def test_one_agent_is_asked_for_the_whole() -> None:
-    both = Scripted({"traffic": TrafficReply.of(SENT, sink=SINK)})
+    both = OperationAgent(traffic=TrafficReply.of(SENT, sink=SINK))
     send(TrafficAgents.of_one(both), STREAM, FrameParameters(), 3, 1_000_000, None, histograms=False)
-    assert both.operations == ["traffic"]
+    assert both.operations() == ["traffic"]
 
 
 @pytest.mark.parametrize("death", [AgentError("system", "send on eth1: no room"), GuestDied("the agent ended")])
 def test_no_sink_stays_open_when_the_generator_fails(death: GuestError) -> None:
-    sink = Scripted({"sink-open": OPEN, "sink-close": Done(), "sink-finish": RECEIVED})
-    with pytest.raises(GuestError, match=str(death)):
-        point(Scripted({"send": death}), sink)
-    assert sink.operations == ["sink-open", "sink-close"]
-    assert unbalanced([point(Scripted({"send": SENT}), sink)]) is None
+    sink = OperationAgent(sink_open=OPEN, sink_close=Done(), sink_finish=RECEIVED)
+    with pytest.raises(type(death)):
+        point(OperationAgent(send=death), sink)
+    assert sink.operations() == ["sink-open", "sink-close"]
+    assert unbalanced([point(OperationAgent(send=SENT), sink)]) is None
 
 
-def test_the_first_failure_is_the_one_that_is_told() -> None:
+def test_the_first_failure_is_the_one_that_is_raised() -> None:
     """The sink fails as it finishes, so there is nothing left to close; that is no news."""
-    sink = Scripted(
-        {
-            "sink-open": OPEN,
-            "sink-close": AgentError("bad-request", "no sink is open"),
-            "sink-finish": AgentError("system", "the books of source 0 do not balance"),
-        }
+    sink = OperationAgent(
+        sink_open=OPEN,
+        sink_close=AgentError("bad-request", "no sink is open"),
+        sink_finish=AgentError("system", "source 0 does not balance"),
     )
-    with pytest.raises(AgentError, match="do not balance"):
-        point(Scripted({"send": SENT}), sink)
-    assert sink.operations == ["sink-open", "sink-finish", "sink-close"]
+    with refused("source 0", error=AgentError):
+        point(OperationAgent(send=SENT), sink)
+    assert sink.operations() == ["sink-open", "sink-finish", "sink-close"]
 
 
 def test_a_sink_that_does_not_open_lets_nothing_be_sent() -> None:
-    generator = Scripted({"send": SENT})
-    with pytest.raises(AgentError, match="no such interface"):
-        point(generator, Scripted({"sink-open": AgentError("system", "no such interface")}))
-    assert generator.operations == []
-
-
-def test_a_run_whose_far_agent_is_gone_ends_with_its_host_named() -> None:
-    """It cannot be started anew from inside the lab, and no platform is to blame."""
-    ends = TrafficAgents(Scripted({}), Scripted({}, ended=True))
-    far = RemotePeer(ends=ends, where=("ssh a", "ssh b"), near=(), far=(), sinks=1)
-    site = replace(model_site(), peer=Scripted({}), far=far)
-    run_session = RunSession(site, Pinning((), None, None), itertools.count(1), CommandLog())
-    with pytest.raises(LabError, match=r"the agent on ssh b ended; .*virtoll resume"):
-        run_session.refuse_dead_agent(GuestDied("it ended"))
-
-
-@pytest.fixture
-def undo() -> Iterator[Undo]:
-    """One that answers whatever it is told, which is kept."""
-    reader, writer = os.pipe()
-    with os.fdopen(writer, "wb") as answers:
-        answers.write(b"{}\n" * 20)
-    with contextlib.closing(Undo("ssh far", os.fdopen(reader, "rb", buffering=0), io.BytesIO())) as made:
-        yield made
-
-
-@pytest.mark.parametrize(
-    ("answer", "says", "tried"),
-    [
-        (AgentError("system", "no tc: not found"), "ssh far: no tc: not found; install iproute2 there", 1),
-        ("RTNETLINK answers: Operation not permitted", "ssh far: tc: RTNETLINK .*; give a user that is root there", 1),
-        (
-            "Error: Specified qdisc kind is unknown.",
-            "the kernel has neither netem nor tbf .*ssh far: tc: Error",
-            2,
-        ),
-    ],
-)
-def test_a_far_end_that_cannot_be_shaped_skips_the_trial_and_promises_nothing(
-    undo: Undo, answer: GuestError | str, says: str, tried: int
-) -> None:
-    """Where nothing was set nothing is taken away either: it may have a discipline of its user's."""
-    said: Message | GuestError = (
-        answer
-        if isinstance(answer, GuestError)
-        else ExecReply(status=2, signal=None, stdout=b"", stderr=answer.encode(), timed_out=False, truncated=False)
-    )
-    agent = Scripted({"exec": said})
-    with pytest.raises(GuestCannot, match=says):
-        shaped((end_at(agent, undo, "eth1"),), Shape(rate_bits_per_second=1_000_000)).__enter__()
-    asked: list[Any] = list(agent.asked)
-    assert [one.argv[:6] for one in asked] == [("tc", "qdisc", "replace", "dev", "eth1", "root")] * tried
-    assert isinstance(undo.writer, io.BytesIO)
-    lines = [json.loads(line) for line in undo.writer.getvalue().splitlines()]
-    promised = {"add": ["tc", "qdisc", "del", "dev", "eth1", "root"]}
-    assert lines == [{"id": number, **more} for number in range(1, tried + 1) for more in (promised, {"drop": True})]
-
-
-def test_an_agent_apart_says_why_it_gave_no_answer() -> None:
-    said = ExecReply(status=1, signal=None, stdout=b"", stderr=b"not allowed\n", timed_out=False, truncated=False)
-    silent = Scripted({"exec": said})
-    with pytest.raises(GuestError, match="not allowed"):
-        Apart(silent, 1).ask(ClocksRequest())
-    assert isinstance(silent.asked[0], ExecRequest)
-    assert silent.asked[0].argv[-2:] == ("--pairs", "1")
-
-
-def test_an_agent_apart_answers_as_any_other() -> None:
-    clocks = {"realtime_ns": 1, "monotonic_ns": 2, "monotonic_raw_ns": 3, "boottime_ns": 4}
-    lines = [{"event": "ready", "protocol": 3}, {"id": 1, "ok": clocks}]
-    out = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
-    said = ExecReply(status=0, signal=None, stdout=out, stderr=b"", timed_out=False, truncated=False)
-    asked = Scripted({"exec": said})
-    assert Apart(asked, 2).ask(ClocksRequest()) == ClocksReply.from_json(clocks)
-    assert isinstance(asked.asked[0], ExecRequest)
-    assert json.loads(asked.asked[0].stdin or b"") == {"id": 1, "op": "clocks"}
+    generator = OperationAgent(send=SENT)
+    with refused("no such interface", error=AgentError):
+        point(generator, OperationAgent(sink_open=AgentError("system", "no such interface")))
+    assert generator.operations() == []

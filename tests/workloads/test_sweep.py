@@ -145,7 +145,7 @@ def test_the_warm_up_of_a_list_is_its_first_rate() -> None:
     assert asked == [pytest.approx(10e6 / (8 * 88))]
 
 
-def test_the_estimate_of_a_list_has_every_point_and_the_waits_of_what_is_slow() -> None:
+def test_the_estimate_of_a_list_has_every_point_and_its_waits() -> None:
     """A slow platform forwards 20 000 frames/s by the estimate, which 100 Mbit/s of small frames are above, 10 not."""
     point = point_seconds(listed())
     assert sweep_seconds(listed(), 1.0) == pytest.approx(5 * point)

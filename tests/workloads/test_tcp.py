@@ -16,7 +16,7 @@ from virtoll.platforms.containers.native import Native
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import Measurement
 
-SIZE = {"size": 1000}
+SIZE: dict[str, Any] = {"size": 1000}
 
 
 def guest_with(check: str) -> ProgramGuest:
