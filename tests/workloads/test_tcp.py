@@ -76,7 +76,7 @@ def test_latencies_are_those_of_whoever_asks(direction: str, asker: str, p50: in
     assert peer.requests(ServeRequest)[0].exchange.active == asker
 
 
-def test_both_ends_are_asked_for_several_connections_and_their_answers_are_kept() -> None:
+def test_both_ends_have_several_connections_and_all_answers_are_kept() -> None:
     connections = [{"transactions": 50, "tcp": None}, {"transactions": 50, "tcp": None}]
     guest, peer = guest_with("100"), other_end("100", connections=connections)
     result = result_of(between(guest, peer, "tcp-request-response", transactions=100, connections=2))
