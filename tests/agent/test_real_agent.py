@@ -27,7 +27,7 @@ SECOND_NS = 1_000_000_000
 @contextlib.contextmanager
 def agent(by: str = "pipe") -> Iterator[tuple[AgentClient, subprocess.Popen[bytes]]]:
     """A real agent with a client on its standard input and output."""
-    argv = [built_agent(), "--role", "guest", "--channel", "stdio", *(["--paced"] if by == "paced" else [])]
+    argv = [str(built_agent()), "--role", "guest", "--channel", "stdio", *(["--paced"] if by == "paced" else [])]
     if by == "pipe":
         process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         client = connect_stdio(process, "the agent")

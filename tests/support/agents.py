@@ -16,6 +16,7 @@ from tests.support.repository import RECORDED
 
 from virtoll.agent.client import AgentModel, ChannelMark, Reply
 from virtoll.agent.messages import Message, Request
+from virtoll.agent.operations.counters import ProcessorTimes
 
 Asked = TypeVar("Asked", bound=Request[Any])
 Told = Mapping[str, Any] | Message
@@ -42,6 +43,12 @@ def completed(reported: Mapping[str, Any], whole: Mapping[str, Any]) -> dict[str
         if value and isinstance(value, Mapping) and isinstance(whole.get(name), Mapping)
     }
     return {**whole, **reported, **below}
+
+
+def processor_times(cpu: int = 0) -> ProcessorTimes:
+    """A processor that did nothing."""
+    names = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+    return ProcessorTimes.from_json({"cpu": cpu, **{f"{name}_ns": 0 for name in names}})
 
 
 class ScriptedAgent(AgentModel):

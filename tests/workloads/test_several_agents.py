@@ -6,12 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.support.agents import OperationAgent
+from tests.support.agents import OperationAgent, processor_times
 from tests.support.facts import assert_facts, refused
 
 from virtoll.agent.client import TrafficAgents
 from virtoll.agent.messages import Message
-from virtoll.agent.operations.counters import ProcessorTimes
 from virtoll.agent.operations.session import ClocksReply, Done
 from virtoll.agent.operations.traffic import (
     ArrivedSource,
@@ -34,19 +33,13 @@ LANE = Lane("eth1", "02:00:00:00:00:01", "02:00:00:00:00:02", "10.1.0.1", "10.2.
 STREAM = TrafficStream((LANE,), ("eth1",), None, None)
 
 
-def processor(cpu: int) -> ProcessorTimes:
-    """One that did nothing."""
-    names = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
-    return ProcessorTimes.from_json({"cpu": cpu, **{f"{name}_ns": 0 for name in names}})
-
-
 BOOKS = SourceTotals(intended_frames=10, offered_frames=9, unsent_frames=1)
 SENT = SendReply(
     backend="af-packet",
     frame_size_bytes=64,
     sources=(SentSource(source=0, start_monotonic_ns=1, end_monotonic_ns=2, **BOOKS.to_json()),),
     interfaces=(InterfaceChange(interface="eth1", rx_packets=0, tx_packets=9),),
-    cpu=TrafficCpu(generator_cpu_ns=5, processors=(processor(0),)),
+    cpu=TrafficCpu(generator_cpu_ns=5, processors=(processor_times(0),)),
 )
 ARRIVED = ArrivedSource(
     source=0,
@@ -63,7 +56,7 @@ SINK = SinkReply(
 RECEIVED = SinkFinishReply(
     sink=SINK,
     interfaces=(InterfaceChange(interface="eth1", rx_packets=7, tx_packets=0),),
-    cpu=TrafficCpu(sink_cpu_ns=6, processors=(processor(1),)),
+    cpu=TrafficCpu(sink_cpu_ns=6, processors=(processor_times(1),)),
 )
 OPEN = SinkOpenReply(backend="xdp")
 
@@ -82,8 +75,8 @@ def test_two_halves_are_joined_to_what_one_agent_answers() -> None:
     assert reported.traffic.cpu.to_json() == {
         "generator_cpu_ns": 5,
         "sink_cpu_ns": 6,
-        "processors": [processor(0).to_json()],
-        "sink_processors": [processor(1).to_json()],
+        "processors": [processor_times(0).to_json()],
+        "sink_processors": [processor_times(1).to_json()],
     }
     assert sink.operations() == ["sink-open", "sink-finish"]
     assert generator.asked[0].to_json() == sink.asked[0].to_json()
@@ -131,7 +124,9 @@ def several(
 def sent_as(count: int, **more: Any) -> SendReply:
     """What an agent answers that sent as so many sources, by their places in its request."""
     sources = tuple(SENT.sources[0].but(source=place, start_monotonic_ns=10 * place) for place in range(count))
-    cpu = TrafficCpu(generator_cpu_ns=5, generator_user_ns=2, generator_cores=(1,) * count, processors=(processor(0),))
+    cpu = TrafficCpu(
+        generator_cpu_ns=5, generator_user_ns=2, generator_cores=(1,) * count, processors=(processor_times(0),)
+    )
     return SENT.but(**{"sources": sources, "cpu": cpu, **more})
 
 
@@ -156,7 +151,7 @@ def test_several_generators_each_send_as_their_own_sources() -> None:
     cpu = reported.traffic.cpu
     assert (cpu.generator_cpu_ns, cpu.generator_user_ns, cpu.generator_cores) == (10, 4, (None,) * 3)
     assert cpu.processors is None
-    assert (cpu.sink_cpu_ns, cpu.sink_processors) == (6, (processor(1),))
+    assert (cpu.sink_cpu_ns, cpu.sink_processors) == (6, (processor_times(1),))
     stored: Any = reported.to_json()["generator_clocks"]
     assert [(one["sources"], one["monotonic_ns"]) for one in stored] == [([0], 2), ([1, 2], 2)]
     assert all(one["asked_monotonic_ns"] <= one["answered_monotonic_ns"] for one in stored)
@@ -168,7 +163,7 @@ def counted(*forwarded: int, **more: Any) -> SinkFinishReply:
         ARRIVED.but(source=number, forwarded_frames=count, lost_frames=(9 - count if count else 0))
         for number, count in enumerate(forwarded)
     )
-    cpu = TrafficCpu(sink_cpu_ns=6, sink_core=1, processors=(processor(1),))
+    cpu = TrafficCpu(sink_cpu_ns=6, sink_core=1, processors=(processor_times(1),))
     return RECEIVED.but(sink=SINK.but(per_source=own, foreign_frames=2, **more), cpu=cpu)
 
 
