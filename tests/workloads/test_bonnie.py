@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 from tests.support.facts import refused
+from tests.support.repository import RECORDED
 from tests.support.workload_trials import (
     MIB,
     DataState,
@@ -21,28 +22,13 @@ from virtoll.errors import GuestCannot
 from virtoll.workloads import bonnie
 
 # bonnie++ 2.00a of Debian 12, from the image full.
-QUICK = (
-    "1.98,2.00a,guest,1,1,64M,,8192,5,,,+++++,+++,+++++,+++,,,+++++,+++,+++++,+++,1,1024,,,4,+++++,+++,+++++,+++,+++++,"
-    "+++,+++++,+++,+++++,+++,+++++,+++,,147us,94us,,2597us,2882us,416us,66us,241us,241us,24us,200us\n"
-)
+QUICK = (RECORDED / "bonnie-quick.txt").read_text()
 # By gVisor, where its steps took long enough.
-SLOW = (
-    "1.98,2.00a,guest,1,1,64M,,8192,5,,,56915,56,22612,79,,,63164,79,4888,375,1,,,,,443,12,+++++,+++,++++"
-    "+,+++,322,16,+++++,+++,+++++,+++,,14654us,17420us,,13247us,40194us,28648us,2578us,146ms,86895us,1627"
-    "9us,8123us\n"
-)
+SLOW = (RECORDED / "bonnie-gvisor.txt").read_text()
 # On this machine, 16 MiB with per-character tests, while others used it.
-BY_CHARACTER = (
-    "1.98,2.00a,guest,1,1,16M,,8192,5,117,8,+++++,+++,+++++,+++,229,10,+++++,+++,+++++,+++,,,,,,,,,,,,,,,,,,298ms,"
-    "24111us,10592us,212ms,5604us,87277us,,,,,,\n"
-)
+BY_CHARACTER = (RECORDED / "bonnie-characters.txt").read_text()
 # Two processes on this machine, by 256 bytes: `-y s -s 64:256:4096:5 -n 8:0:0`, `-m` their number.
-TWO = (
-    "1.98,2.00a,1,1,1,64M,,4096,5,,,38467,8,17466,6,,,111649,15,+++++,+++,8,,,,,2303,10,+++++,+++,8354,4,2142,18,"
-    "+++++,+++,+++++,+++,,238ms,705ms,,44191us,22693us,202ms,33117us,52551us,117ms,20076us,68058us\n"
-    "1.98,2.00a,0,1,1,64M,,4096,5,,,45945,10,22990,8,,,113326,15,+++++,+++,8,,,,,2305,7,+++++,+++,10880,5,1208,12,"
-    "+++++,+++,+++++,+++,,221ms,679ms,,72401us,17596us,176ms,44240us,52433us,204ms,12875us,38070us\n"
-)
+TWO = (RECORDED / "bonnie-two-processes.txt").read_text()
 TWO_PROCESSES = {"processes": 2, "file_bytes": "128MiB", "small_files": 16384}
 
 

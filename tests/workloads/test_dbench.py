@@ -6,34 +6,14 @@ from typing import Any
 
 import pytest
 from tests.support.facts import refused
+from tests.support.repository import RECORDED
 from tests.support.workload_trials import DataState, ProgramGuest, exited, measure, result_of, trial_bench
 
 from virtoll.errors import GuestCannot
 from virtoll.workloads import dbench
 
 # dbench 4.00 of Debian 12, from the image full.
-DBENCH = """dbench version 4.00 - Copyright Andrew Tridgell 1999-2004
-
-Running for 3 seconds with load '/usr/share/dbench/client.txt' and minimum warmup 0 secs
-failed to create barrier semaphore 
-0 of 1 processes prepared for launch   0 sec
-1 of 1 processes prepared for launch   0 sec
-releasing clients
-   1    160195   881.46 MB/sec  execute   1 sec  latency 2.584 ms
-   1    325273   884.36 MB/sec  execute   2 sec  latency 6.233 ms
-   1  cleanup   3 sec
-   0  cleanup   3 sec
-
- Operation      Count    AvgLat    MaxLat
- ----------------------------------------
- NTCreateX      83313     0.003     0.427
- Close          61261     0.000     1.176
- WriteX         41884     0.005     0.155
- ReadX         130364     0.001     0.182
- Flush           5843     0.219    23.483
-
-Throughput 884.36 MB/sec  1 clients  1 procs  max_latency=6.233 ms
-"""  # noqa: W291 - as it was printed
+DBENCH = (RECORDED / "dbench.txt").read_text()
 LOST = """releasing clients
 failed to use the barrier semaphore in child 10
 Child failed with status 1

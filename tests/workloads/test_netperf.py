@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.support.facts import Fact, refused
+from tests.support.repository import RECORDED
 from tests.support.workload_trials import ProgramGuest, assert_problem, measure, result_of, trial_bench
 
 from virtoll.workloads import netperf
@@ -11,27 +12,9 @@ from virtoll.workloads.base import Measurement
 from virtoll.workloads.programs import ProgramOutput
 
 # netperf 2.7.0 of Debian 12: 64 MiB to 10.9.0.1, 5000 transactions.
-STREAM = """MIGRATED TCP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 10.9.0.1 () port 0 AF_INET : demo
-THROUGHPUT=2727.17
-THROUGHPUT_UNITS=10^6bits/s
-ELAPSED_TIME=0.20
-LOCAL_BYTES_SENT=67108864
-REMOTE_BYTES_RECVD=67108864
-"""
-REQUEST_RESPONSE = """MIGRATED TCP REQUEST/RESPONSE TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 10.9.0.1 () : demo
-THROUGHPUT=34705.11
-THROUGHPUT_UNITS=Trans/s
-ELAPSED_TIME=0.14
-LOCAL_BYTES_SENT=5000
-REMOTE_BYTES_RECVD=5000
-LOCAL_SEND_CALLS=5000
-MEAN_LATENCY=28.73
-P99_LATENCY=44
-"""
-UNRESOLVED = """resolve_host: could not resolve host '127.0.0.1' port '(null)' af AF_INET
-\tgetaddrinfo returned -2 Name or service not known
-Netperf could not resolve 127.0.0.1 as a host name
-"""
+STREAM = (RECORDED / "netperf-tcp-stream.txt").read_text()
+REQUEST_RESPONSE = (RECORDED / "netperf-tcp-rr.txt").read_text()
+UNRESOLVED = (RECORDED / "netperf-unresolved.txt").read_text()
 
 
 def trial(

@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 from tests.support.facts import refused
+from tests.support.repository import RECORDED
 from tests.support.workload_trials import ProgramGuest, server_end
 
 from virtoll.errors import GuestError
@@ -47,13 +48,8 @@ def test_a_server_that_dies_in_the_trial_fails_it() -> None:
         guest.early = server_end(status=None)
 
 
-UDP_TABLE = """   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref
-  917: 00000000:1389 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 5108082 2 00000000f8 0
-"""
-TCP_TABLE = """  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
-   0: 00000000:221A 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 5108082 1 00000000f87c6ad0
-   1: 0100007F:1F90 0100007F:221A 01 00000000:00000000 00:00000000 00000000     0        0 5108083 1 00000000f87c6ad0
-"""
+UDP_TABLE = (RECORDED / "proc-net-udp.txt").read_text()
+TCP_TABLE = (RECORDED / "proc-net-tcp.txt").read_text()
 
 
 @pytest.mark.parametrize(

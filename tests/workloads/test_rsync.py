@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from tests.support.facts import assert_facts, refused
+from tests.support.repository import RECORDED
 from tests.support.workload_trials import ProgramGuest, assert_problem, exited, measure, result_of, trial_bench
 
 from virtoll.agent.operations.jobs import RunRequest
@@ -21,24 +22,7 @@ from virtoll.workloads.base import DataDirectory, Measurement
 DIRECTIONS = ("to-guest", "from-guest")
 TREE_BYTES = 6_679_824
 # rsync 3.2.7 of Debian 12.
-RSYNC = """
-Number of files: 29 (reg: 24, dir: 5)
-Number of created files: 29 (reg: 24, dir: 5)
-Number of deleted files: 0
-Number of regular files transferred: 24
-Total file size: 501,017 bytes
-Total transferred file size: 501,017 bytes
-Literal data: 501,017 bytes
-Matched data: 0 bytes
-File list size: 704
-File list generation time: 0.001 seconds
-File list transfer time: 0.000 seconds
-Total bytes sent: 503
-Total bytes received: 502,863
-
-sent 503 bytes  received 502,863 bytes  1,006,732.00 bytes/sec
-total size is 501,017  speedup is 1.00
-"""
+RSYNC = (RECORDED / "rsync.txt").read_text()
 
 
 def test_its_statistics() -> None:

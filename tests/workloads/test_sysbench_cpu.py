@@ -4,43 +4,13 @@ from __future__ import annotations
 
 import pytest
 from tests.support.facts import refused
+from tests.support.repository import RECORDED
 from tests.support.workload_trials import ProgramGuest, measure, result_of
 
 from virtoll.workloads import sysbench_cpu
 
 # sysbench 1.0.20 of Debian 12, from the image full.
-SYSBENCH = """sysbench 1.0.20 (using system LuaJIT 2.1.0-beta3)
-
-Running the test with following options:
-Number of threads: 1
-Initializing random number generator from current time
-
-
-Prime numbers limit: 10000
-
-Initializing worker threads...
-
-Threads started!
-
-CPU speed:
-    events per second:   572.92
-
-General statistics:
-    total time:                          0.3360s
-    total number of events:              200
-
-Latency (ms):
-         min:                                    0.29
-         avg:                                    1.68
-         max:                                   72.37
-         95th percentile:                        7.56
-         sum:                                  335.40
-
-Threads fairness:
-    events (avg/stddev):           200.0000/0.00
-    execution time (avg/stddev):   0.3354/0.00
-
-"""
+SYSBENCH = (RECORDED / "sysbench-cpu.txt").read_text()
 
 
 def test_its_report() -> None:
