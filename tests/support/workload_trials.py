@@ -139,18 +139,17 @@ def trial_bench(
 
     ``second``: another guest, which may be ``shared`` a bridge with. Marks come over the channel.
     """
-    return channel_bench(
-        guest,
-        peer=None if peer is None else TrafficAgents.of_one(peer),
-        network=plan_links(number, shared=shared),
-        generator_cpu=1,
-        sink_cpu=1,
-        co_located=() if second is None else (trial_bench(second, peer, shared=shared, number=5),),
-        programs=programs,
-        data=DataDirectory("/data", "ext4", "the host's disk (ext4)"),
-        data_state=state or DataState(),
-        **given,
-    )
+    bench: dict[str, Any] = {
+        "peer": None if peer is None else TrafficAgents.of_one(peer),
+        "network": plan_links(number, shared=shared),
+        "generator_cpu": 1,
+        "sink_cpu": 1,
+        "co_located": () if second is None else (trial_bench(second, peer, shared=shared, number=5),),
+        "programs": programs,
+        "data": DataDirectory("/data", "ext4", "the host's disk (ext4)"),
+        "data_state": state or DataState(),
+    }
+    return channel_bench(guest, **{**bench, **given})
 
 
 def measure(name: str, of: Bench | Caller, /, **parameters: Any) -> Measurement:
