@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from tests.support.facts import assert_facts, refused
+from tests.support.facts import Command, assert_facts, refused
 from tests.support.played_channel import AHEAD_NS, READER, READY, WRITER, Played, answer, line, session
 
 from virtoll.agent import client
 from virtoll.agent.client import AgentModel, Caller, ChannelMark, TrafficAgents
-from virtoll.agent.messages import Message, Request
+from virtoll.agent.messages import REBUILD, Message, Request
 from virtoll.agent.operations.session import (
     ClocksReply,
     ClocksRequest,
@@ -151,7 +151,7 @@ def test_who_is_not_ready_in_time(played: Played) -> None:
 @pytest.mark.parametrize(("theirs", "words"), [(4, "4"), (None, "None"), ("3", "3")])
 def test_another_protocol_is_refused(played: Played, theirs: object, words: str) -> None:
     played.say(line({"event": "ready", "protocol": theirs}))
-    with refused("it", f"protocol {words}", 3, "make agent", error=ProtocolError):
+    with refused("it", f"protocol {words}", 3, Command(REBUILD), error=ProtocolError):
         session().wait_ready(1.0)
 
 
@@ -190,9 +190,9 @@ def test_what_a_terminal_says_is_kept_as_it_came(played: Played) -> None:
         ({"error": {"kind": "busy", "message": "not now"}}, AgentError, ("'clocks'", "not now")),
         ({"ok": [], "error": {"kind": 7, "message": None}}, AgentError, ("'clocks'", "None")),
         ({"error": {"kind": "protocol-mismatch", "message": "other"}}, ProtocolError, ("other",)),
-        ({"ok": None}, ProtocolError, ("'clocks'", "make agent")),
-        ({"error": "no"}, ProtocolError, ("'clocks'", "make agent")),
-        ({}, ProtocolError, ("'clocks'", "make agent")),
+        ({"ok": None}, ProtocolError, ("'clocks'", Command(REBUILD))),
+        ({"error": "no"}, ProtocolError, ("'clocks'", Command(REBUILD))),
+        ({}, ProtocolError, ("'clocks'", Command(REBUILD))),
     ],
 )
 def test_what_is_not_ok_is_an_error(

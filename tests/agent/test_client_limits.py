@@ -8,12 +8,13 @@ from collections.abc import Callable
 from contextlib import nullcontext
 
 import pytest
-from tests.support.facts import refused
+from tests.support.facts import Command, refused
 from tests.support.played_channel import READY, WRITER, Played, answer, line, session
 
 from virtoll.agent import client
 from virtoll.agent.client import AgentClient
 from virtoll.agent.lines import PORTION_BYTES
+from virtoll.agent.messages import REBUILD
 from virtoll.errors import GuestDied, GuestNotReady, ProtocolError
 
 
@@ -183,7 +184,7 @@ def test_a_line_may_have_so_many_bytes_and_no_more(played: Played, monkeypatch: 
     played.say(whole[:-1], b"\n")
     assert session().call("clocks") == {"letters": "xyz"}
     played.say(b"x" * len(whole))
-    with refused("it", f"{len(whole) - 1} bytes", "make agent", error=ProtocolError):
+    with refused("it", f"{len(whole) - 1} bytes", Command(REBUILD), error=ProtocolError):
         session().call("clocks")
 
 

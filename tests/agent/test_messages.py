@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from tests.support import some_messages as kinds
-from tests.support.facts import Fact, refused
+from tests.support.facts import Command, Fact, refused
 
-from virtoll.agent.messages import Unfit
+from virtoll.agent.messages import REBUILD, Unfit
 from virtoll.errors import ProtocolError
 
 
@@ -107,7 +107,7 @@ def test_what_a_field_does_not_take_is_refused_with_its_place(
     with refused(*facts, error=Unfit, without=(LONG,)) as raised:
         kinds.Whole.from_json(reported)
     assert ".".join(getattr(raised.value, "place", ())) == place
-    with refused("guest 1", place, *facts, "make agent", error=ProtocolError):
+    with refused("guest 1", place, *facts, Command(REBUILD), error=ProtocolError):
         kinds.Whole.read(reported, "guest 1")
 
 

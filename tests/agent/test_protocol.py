@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 
 import pytest
-from tests.support.facts import refused
+from tests.support.facts import Command, refused
 from tests.support.repository import RECORDED, ROOT
 
 from virtoll.agent.client import PROTOCOL
-from virtoll.agent.messages import Message, Request, Unfit
+from virtoll.agent.messages import REBUILD, Message, Request, Unfit
 from virtoll.agent.operations.catalogue import OPERATIONS
 from virtoll.agent.operations.jobs import ServeRequest, StreamExchange
 from virtoll.agent.operations.network import Interface, NetworkRequest
@@ -112,7 +112,7 @@ def test_a_malformed_reply_names_operation_and_field(path: Path) -> None:
             continue  # the job's own
         broken = json.loads(json.dumps(answered))
         put(broken, place, {"no": ["such", "value"]})
-        with refused("guest 1", f"'{op}'", "make agent", error=ProtocolError) as raised:
+        with refused("guest 1", f"'{op}'", Command(REBUILD), error=ProtocolError) as raised:
             request.read_reply(broken, "guest 1")
         assert f" {'.'.join(place)}" in str(raised.value), "the field, or a part of it"
 

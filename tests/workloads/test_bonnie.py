@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
+from syrupy.assertion import SnapshotAssertion
 from tests.support.facts import refused
 from tests.support.repository import RECORDED
 from tests.support.workload_trials import (
@@ -58,6 +59,10 @@ def test_steps_that_took_long_enough_have_rates() -> None:
     assert figures["seeks_per_second"] == pytest.approx(4888)
     assert figures["random_deletes_per_second"] is None
     assert figures["sequential_delete_latency_ns"] == 146_000_000, "ms"
+
+
+def test_every_figure_has_its_place_in_the_line(snapshot: SnapshotAssertion) -> None:
+    assert [bonnie.parse(SLOW), bonnie.parse(BY_CHARACTER, per_character=True), *bonnie.parse_all(TWO, 2)] == snapshot
 
 
 def test_per_character_tests_are_read() -> None:

@@ -11,9 +11,13 @@ from tests.support.facts import assert_facts
 
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import Metric, Needs
+from virtoll.workloads.programs import ProgramWorkload
 
 SIZES: dict[str, tuple[dict[str, Any], ...]] = {
-    "bonnie": ({"file_bytes": "5GiB", "per_character": True, "processes": 4, "small_files": 16384},),
+    "bonnie": (
+        {"file_bytes": "5GiB", "per_character": True, "processes": 4, "small_files": 16384},
+        {"file_bytes": "2MiB", "per_character": True, "small_files": 2048, "small_file_bytes": "64KiB"},
+    ),
     "bzip2": ({"files": "disk", "size_bytes": "433MiB"},),
     "context-switch": ({"processes": 16, "working_set_bytes": "64KiB", "workers": 3},),
     "dbench": ({"clients": 4, "seconds": 60},),
@@ -54,10 +58,12 @@ SIZES: dict[str, tuple[dict[str, Any], ...]] = {
 
 
 def size_of(name: str, parameters: dict[str, Any]) -> str:
-    """Seconds on a bare host and 20 times slower, of a trial and of a warm-up; then needs that are unusual."""
+    """Seconds on a bare host and 20 times slower, of a trial and of a warm-up, and at most; then unusual needs."""
     workload = WORKLOADS[name].with_parameters(parameters)
     seconds = [f"{workload.estimate_seconds(slowdown):.6g}" for slowdown in (1.0, 20.0)]
     seconds += [f"{workload.warm_up_seconds(slowdown):.6g}" for slowdown in (1.0, 20.0)]
+    if isinstance(workload, ProgramWorkload):
+        seconds.append(f"at most {workload.deadline_seconds():.6g}")
     usual, needs = asdict(Needs()), asdict(workload.needs())
     unusual = {key: sorted(need) if isinstance(need, frozenset) else need for key, need in needs.items()}
     words = [f"{key}={need}" for key, need in unusual.items() if needs[key] != usual[key]]

@@ -51,6 +51,7 @@ def test_bandwidth_is_of_all_pairs_and_repeats_by_the_outside_clock(workers: int
     (asked,) = guest.requests(RunRequest)
     assert (asked.job, asked.repeats) == ("ipc-bandwidth", 4)
     assert asked.parameters == {**wanted, "chunk_bytes": 65_536}
+    assert max(guest.deadlines) == pytest.approx(60 + 4 * workers * 2**20 / 1.5e6), "1000 times a bare host's"
 
 
 def test_a_duration_that_is_not_known_has_no_bandwidth() -> None:

@@ -49,6 +49,8 @@ def test_a_stream_is_as_fast_as_the_clock_outside_says() -> None:
     assert ran.job == "tcp"
     assert ran.parameters["exchange"] == exchange.to_json()
     assert (ran.parameters["address"], ran.parameters["port"]) == ("10.64.0.2", 4711)
+    assert max(guest.deadlines) == pytest.approx(120.001), "1000 times what a bare host takes, and two minutes"
+    assert peer.deadlines == [60, 60, 15, 60]
     assert peer.requests(NetworkRequest)[-1].interfaces[0].without_address is True
 
 
