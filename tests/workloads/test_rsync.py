@@ -132,6 +132,29 @@ def test_the_peers_files_can_be_on_a_disk(direction: str) -> None:
     assert needs.data_bytes == 0
 
 
+def making(workload: str, **given: Any) -> list[list[str]]:
+    """What runs beside the peer before the daemon's configuration, where the source is not there yet."""
+    programs = ProgramGuest({"stat": [{"stdout": "137961112\n"}], "rsync": [{"stdout": RSYNC}] * 4})
+    guest = ProgramGuest({"rsync": [{"stdout": RSYNC}] * 4}, timed={"stdout": RSYNC})
+    measure(workload, trial_bench(guest, ProgramGuest(), programs), **given)
+    return programs.ran[: programs.names.index("tee")]
+
+
+def test_a_tree_is_unpacked_once() -> None:
+    find, folder, unpacked, made = making("rsync-tree")
+    assert find[0] == "find"
+    assert folder == ["mkdir", "-p", "/tmp/virtoll-rsync-source/tree-small"]
+    assert unpacked[-1] == "linux-source-6.1/lib"
+    assert made == ["touch", "/tmp/virtoll-rsync-source/tree-small.made"]
+
+
+def test_a_file_is_made_once_in_portions() -> None:
+    steps = making("rsync-file", size_bytes="256MiB")
+    assert [argv[0] for argv in steps] == ["find", "mkdir", "rm", "stat", "dd", "dd", "touch"]
+    blocks = [int(word[6:]) for argv in steps for word in argv if word.startswith("count=")]
+    assert sum(blocks) * 65536 == 256 * 2**20
+
+
 def test_a_peer_without_a_disk_skips_the_trial() -> None:
     with refused("peer", "'peer_files'", error=GuestCannot):
         trial("from-guest", peer_files="disk")
