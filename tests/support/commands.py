@@ -1,15 +1,20 @@
-"""The ``virtoll`` command line as a process, the way a person starts it."""
+"""The ``virtoll`` command line as a process, the way a person starts it, or in this process."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import stat
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from unittest import mock
 
 from tests.support.repository import ROOT
+
+from virtoll.cli import main, output
 
 VIRTOLL = (sys.executable, "-m", "virtoll")
 DEADLINE_SECONDS = 1200.0
@@ -67,4 +72,33 @@ def virtoll(
     )
     return subprocess.CompletedProcess(
         finished.args, finished.returncode, finished.stdout.decode(), finished.stderr.decode()
+    )
+
+
+def in_process(
+    *arguments: str | Path, runs: Path | None = None, changed: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """What ``virtoll ARGUMENTS`` answers in this process: for commands that enter no lab and ask nobody.
+
+    The environment and the streams are as ``virtoll`` has them, and afterwards as before; the folder stays.
+    """
+    where = {"VIRTOLL_RUNS": str(runs)} if runs is not None else {}
+    words = ["virtoll", *map(str, arguments)]
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        mock.patch.dict(os.environ, environment(**where, **(changed or {})), clear=True),
+        mock.patch.object(sys, "argv", words),
+        mock.patch.object(sys, "stdin", io.StringIO()),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        output.console.cache_clear()  # it keeps the width of COLUMNS
+        try:
+            main()
+            code: object = 0
+        except SystemExit as end:
+            code = end.code
+    output.console.cache_clear()
+    return subprocess.CompletedProcess(
+        words, code if isinstance(code, int) else int(bool(code)), out.getvalue(), err.getvalue()
     )
