@@ -21,9 +21,9 @@ from typing import NamedTuple
 
 import pytest
 from rich.text import Text
-from tests.cli.test_new import answered
-from tests.documentation.test_documentation import name_of
 from tests.support.commands import environment, virtoll
+from tests.support.dialogue import answered
+from tests.support.documented import page_name
 from tests.support.examples import Block, blocks, commands_of, words_of
 from tests.support.repository import ROOT, load_tool
 
@@ -183,7 +183,7 @@ def test_what_other_pages_show_of_a_short_command_is_what_it_prints(tmp_path: Pa
     assert checked == {"show", "new"}
 
 
-@pytest.mark.parametrize("path", PAGES, ids=name_of)
+@pytest.mark.parametrize("path", PAGES, ids=page_name)
 def test_a_line_is_one_sentence_of_a_length_that_can_be_read(path: Path) -> None:
     for line in sentences(path):
         plain = re.sub(r"`[^`]*`|\]\([^)]*\)", " code ", line)
