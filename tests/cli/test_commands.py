@@ -19,33 +19,14 @@ from tests.support.playground import Playground, playground
 
 from virtoll import __version__
 from virtoll.cli.doctor import kernel_check
+from virtoll.experiment.parse import presets
 from virtoll.nested import NESTED_HOSTS
 from virtoll.platforms import PLATFORMS
 from virtoll.report.figures import FIGURES, SERIES
 from virtoll.workloads import WORKLOADS
 
 PRESETS = ["camargos2008", "mattos2012", "schlosser2011", "suresh2014"]
-EXPERIMENTS = sorted(
-    [
-        *PRESETS,
-        "camargos2008-builds",
-        "camargos2008-scale",
-        "models",
-        "neighbours",
-        "neighbours-limits",
-        "one-host",
-        "quick",
-        "router",
-        "routes",
-        "scale",
-        "scale-containers",
-        "schlosser-nested",
-        "schlosser2011-neighbours",
-        "suresh2014-cores",
-        "suresh2014-neighbours",
-        "virtual-routers",
-    ]
-)
+EXPERIMENTS = sorted(path.stem for path in presets().glob("*.yaml"))
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +133,7 @@ def test_a_plan_is_a_table_with_what_the_result_would_lack(tmp_path: Path) -> No
     file = experiments.write(
         tmp_path,
         platforms=["native", {"platform": "runc", "label": "c"}],
-        guest={"memory": "900GiB", "vcpus": 900},
+        guest={"memory": "900TiB", "vcpus": 1024},
         blocks=1,
     )
     asked = as_json("plan", str(file))
@@ -160,7 +141,7 @@ def test_a_plan_is_a_table_with_what_the_result_would_lack(tmp_path: Path) -> No
     printed = in_process("plan", file).stdout.splitlines()
     assert [line.removeprefix("warning: ") for line in printed[-4:]] == asked["warnings"]
     for warning, fact in zip(
-        asked["warnings"], ("A/A control", "1 block", "1.76 TiB", "900 virtual CPUs"), strict=True
+        asked["warnings"], ("A/A control", "1 block", "1800 TiB", "1024 virtual CPUs"), strict=True
     ):
         assert_facts(warning, fact)
     alone = experiments.write(

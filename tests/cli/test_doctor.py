@@ -67,8 +67,10 @@ MIXED = Diagnosis(
 
 
 def shown(found: Diagnosis, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], width: int) -> str:
-    monkeypatch.setattr(output.console(), "_width", width)
+    monkeypatch.setenv("COLUMNS", str(width))
+    output.console.cache_clear()  # it keeps the width of COLUMNS
     doctor_page.show_diagnosis(found)
+    output.console.cache_clear()
     return capsys.readouterr().out
 
 

@@ -278,7 +278,7 @@ def test_an_export_is_asked_as_the_runs_are() -> None:
     shutil.copytree("first", "second")
     out, said = virtoll_query("query", COUNTED, "first", "second", NAMES[0], "--json")
     assert json.loads(out) == expected
-    left_out = [
+    left_out: list[tuple[str | Path, ...]] = [
         ("first", NAMES[0], Path("runs", NAMES[0]).absolute()),
         ("second", NAMES[0], "first"),
         ("second", NAMES[1], "first"),
@@ -375,7 +375,7 @@ def test_a_missing_package_is_named_with_its_remedy(
 def test_settings_and_files_are_locked() -> None:
     """Were another kind of statement to come through, it would still change nothing."""
     answer = query("select 1 as one", Sources({}))
-    connection = answer._connection
+    connection = answer._connection  # what nothing but the query itself reaches
     for sql in ("set enable_external_access = true", "set threads = 1", "copy (select 1) to 'file.csv'", "load httpfs"):
         with pytest.raises(Exception, match=r"locked|disabled"):
             connection.execute(sql)

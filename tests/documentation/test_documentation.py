@@ -124,7 +124,7 @@ def test_the_page_of_the_studies_names_keys_that_there_are() -> None:
     assert [key for key in named if not re.search(rf"\b{key}:|`{key}`", known)] == []
 
 
-def test_every_picture_is_drawn_from_a_run_of_the_package_and_shown_somewhere() -> None:
+def test_every_picture_is_of_a_run_of_the_package_and_shown_somewhere() -> None:
     there = {path.name: path for path in (ROOT / "docs" / "images").iterdir() if path.is_file()}
     runs = {name: run for name, (run, _) in images.IMAGES.items()} | images.SCREENSHOTS
     assert there.keys() == runs.keys(), "run 'make images', and delete what nothing draws any more"

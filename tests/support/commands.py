@@ -17,14 +17,16 @@ from tests.support.repository import ROOT
 from virtoll.cli import main, output
 
 VIRTOLL = (sys.executable, "-m", "virtoll")
+_WISHES = {"FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "PYTHONWARNINGS", "PYTHONDEVMODE", "SUDO_USER"}
 DEADLINE_SECONDS = 1200.0
 """For a whole campaign or a doctor that tries everything: a bound on a hang, and no expectation of any machine."""
 
 
 def environment(**changed: str) -> dict[str, str]:
-    """The environment of a ``virtoll`` process: wide plain output, no colours."""
+    """The environment of a ``virtoll`` process: wide plain output, no colours, and no wishes of who runs the tests."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("VIRTOLL_") or key == "VIRTOLL_CACHE"}
-    return {**kept, "COLUMNS": "200", "NO_COLOR": "1", "PYTHONPATH": str(ROOT / "src"), **changed}
+    plain = {"COLUMNS": "200", "NO_COLOR": "1", "LC_ALL": "C.UTF-8", "PYTHONPATH": str(ROOT / "src")}
+    return {key: value for key, value in kept.items() if key not in _WISHES} | plain | changed
 
 
 def with_mounts(mounts: Sequence[str], *argv: str) -> list[str]:
