@@ -302,21 +302,16 @@ def test_a_live_display_on_a_terminal(place: Playground) -> None:
     assert "report: " in running.said
 
 
-def test_there_is_nothing_to_clean(tmp_path: Path) -> None:
-    changed = {"VIRTOLL_STATE": str(tmp_path), "VIRTOLL_CACHE": str(tmp_path / "cache")}
-    finished = in_process("clean", changed=changed)
-    assert (finished.returncode, finished.stdout.count("\n"), list(tmp_path.iterdir())) == (0, 1, [])
-
-
-def test_what_a_killed_run_left_is_cleaned(tmp_path: Path) -> None:
+def test_what_a_killed_run_left_is_cleaned_once(tmp_path: Path) -> None:
     left = tmp_path / "labs" / f"virtoll-{os.urandom(6).hex()}"
     for folder in (left.parent, left):
         folder.mkdir(mode=0o700)
     (left / "lock").touch(mode=0o600)
     changed = {"VIRTOLL_STATE": str(tmp_path), "VIRTOLL_CACHE": str(tmp_path / "cache")}
-    finished = in_process("clean", changed=changed)
-    assert (finished.returncode, finished.stdout.split()[-1]) == (0, str(left))
-    assert not left.exists()
+    first, second = (in_process("clean", changed=changed) for _ in range(2))
+    assert (first.returncode, second.returncode, left.exists()) == (0, 0, False)
+    assert_facts(first.stdout, left)
+    assert str(left) not in second.stdout
 
 
 @pytest.mark.lab

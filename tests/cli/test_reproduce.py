@@ -62,6 +62,11 @@ def given(files: tuple[Path, Path]) -> list[str | Path]:
     return [word for file in files for word in ("--experiment", file)]
 
 
+def measured(file: Path, into: Path, progress: SilentProgress | None = None) -> None:
+    """A run of an experiment of models, which needs no lab."""
+    measure(load_experiment(file, catalogue()), into, ["virtoll"], progress or SilentProgress())
+
+
 def records(folder: Path) -> bytes:
     return (folder / "trials.jsonl").read_bytes()
 
@@ -86,7 +91,7 @@ def test_what_a_kill_cut_off_is_resumed_and_no_finished_trial_is_lost(tmp_path: 
     """A kill leaves the state ``running`` and at most half a record at the end."""
     into = tmp_path / "all"
     with pytest.raises(KeyboardInterrupt):
-        measure(load_experiment(files[0], catalogue()), into / "jobs", ["virtoll"], StopAfter(3))
+        measured(files[0], into / "jobs", StopAfter(3))
     kept = records(into / "jobs")
     assert kept.count(b"\n") == 3
     with (into / "jobs" / "trials.jsonl").open("ab") as file:
@@ -100,7 +105,7 @@ def test_what_a_kill_cut_off_is_resumed_and_no_finished_trial_is_lost(tmp_path: 
 def test_what_cannot_be_resumed_ends_it_and_what_is_finished_stays(tmp_path: Path, files: tuple[Path, Path]) -> None:
     into = tmp_path / "all"
     with pytest.raises(KeyboardInterrupt):
-        measure(load_experiment(files[1], catalogue()), into / "frames", ["virtoll"], StopAfter(3))
+        measured(files[1], into / "frames", StopAfter(3))
     manifest = into / "frames" / "manifest.json"
     document = json.loads(manifest.read_text(encoding="utf-8"))
     document["host"]["fingerprint"] = "0" * 64
@@ -111,7 +116,7 @@ def test_what_cannot_be_resumed_ends_it_and_what_is_finished_stays(tmp_path: Pat
 
 def test_a_page_is_made_of_runs_that_are_there_and_measures_nothing(tmp_path: Path, files: tuple[Path, Path]) -> None:
     with pytest.raises(KeyboardInterrupt):
-        measure(load_experiment(files[0], catalogue()), tmp_path / "runs" / "jobs", ["virtoll"], StopAfter(3))
+        measured(files[0], tmp_path / "runs" / "jobs", StopAfter(3))
     before = records(tmp_path / "runs" / "jobs")
     made = in_process("reproduce", STUDY, "--from", tmp_path / "runs", "--into", tmp_path / "page", "--json")
     assert made.returncode == 0, made.stderr
@@ -127,12 +132,12 @@ def test_a_page_is_made_of_runs_that_are_there_and_measures_nothing(tmp_path: Pa
 
 
 def test_a_copy_of_a_run_is_no_second_run(tmp_path: Path, files: tuple[Path, Path]) -> None:
-    assert virtoll("run", files[0], "--into", tmp_path / "jobs").returncode == 0
+    measured(files[0], tmp_path / "jobs")
     shutil.copytree(tmp_path / "jobs", tmp_path / "copy")
     twice = reproduce(tmp_path / "page", "--from", tmp_path / "jobs", "--from", tmp_path / "copy")
     assert_refused(twice, tmp_path / "jobs", tmp_path / "copy")
     assert not (tmp_path / "page").exists()
-    assert virtoll("run", files[0], "--into", tmp_path / "later" / "jobs").returncode == 0
+    measured(files[0], tmp_path / "later" / "jobs")
     made = reproduce(
         tmp_path / "page", *("--from", tmp_path / "jobs") * 2, "--from", tmp_path / "later" / "jobs", "--json"
     )

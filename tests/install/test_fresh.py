@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -75,6 +76,7 @@ def sources() -> Iterator[Path]:
         yield from (ROOT / folder).rglob("*.py")
 
 
+@cache
 def every_named_program() -> set[str]:
     return {name for file in sources() for name in named_programs(file.read_text(encoding="utf-8"))}
 
