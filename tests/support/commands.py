@@ -1,25 +1,32 @@
-"""The ``virtoll`` command line as a process, the way a person starts it."""
+"""The ``virtoll`` command line as a process, the way a person starts it, or in this process."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import stat
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from unittest import mock
 
 from tests.support.repository import ROOT
 
+from virtoll.cli import main, output
+
 VIRTOLL = (sys.executable, "-m", "virtoll")
+_WISHES = {"FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "PYTHONWARNINGS", "PYTHONDEVMODE", "SUDO_USER"}
 DEADLINE_SECONDS = 1200.0
 """For a whole campaign or a doctor that tries everything: a bound on a hang, and no expectation of any machine."""
 
 
 def environment(**changed: str) -> dict[str, str]:
-    """The environment of a ``virtoll`` process: wide plain output, no colours."""
+    """The environment of a ``virtoll`` process: wide plain output, no colours, and no wishes of who runs the tests."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("VIRTOLL_") or key == "VIRTOLL_CACHE"}
-    return {**kept, "COLUMNS": "200", "NO_COLOR": "1", "PYTHONPATH": str(ROOT / "src"), **changed}
+    plain = {"COLUMNS": "200", "NO_COLOR": "1", "LC_ALL": "C.UTF-8", "PYTHONPATH": str(ROOT / "src")}
+    return {key: value for key, value in kept.items() if key not in _WISHES} | plain | changed
 
 
 def with_mounts(mounts: Sequence[str], *argv: str) -> list[str]:
@@ -67,4 +74,33 @@ def virtoll(
     )
     return subprocess.CompletedProcess(
         finished.args, finished.returncode, finished.stdout.decode(), finished.stderr.decode()
+    )
+
+
+def in_process(
+    *arguments: str | Path, runs: Path | None = None, changed: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """What ``virtoll ARGUMENTS`` answers in this process: for commands that enter no lab and ask nobody.
+
+    The environment and the streams are as ``virtoll`` has them, and afterwards as before; the folder stays.
+    """
+    where = {"VIRTOLL_RUNS": str(runs)} if runs is not None else {}
+    words = ["virtoll", *map(str, arguments)]
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        mock.patch.dict(os.environ, environment(**where, **(changed or {})), clear=True),
+        mock.patch.object(sys, "argv", words),
+        mock.patch.object(sys, "stdin", io.StringIO()),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        output.console.cache_clear()  # it keeps the width of COLUMNS
+        try:
+            main()
+            code: object = 0
+        except SystemExit as end:
+            code = end.code
+    output.console.cache_clear()
+    return subprocess.CompletedProcess(
+        words, code if isinstance(code, int) else int(bool(code)), out.getvalue(), err.getvalue()
     )
