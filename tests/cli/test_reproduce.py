@@ -18,8 +18,6 @@ from virtoll.campaign.pipeline import measure
 from virtoll.campaign.preview import catalogue
 from virtoll.campaign.progress import SilentProgress
 from virtoll.experiment.parse import load_experiment
-from virtoll.experiment.plan import Trial
-from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.store import RunFolder
 
 STUDY = "schlosser2011"
@@ -32,18 +30,6 @@ MODELS: dict[str, Any] = {
 }
 JOBS = [{"workload": "superpi", "digits": 1000}]
 FRAMES = [{"workload": "forward", "frame_size_bytes": 1504}]
-
-
-class StopAfter(SilentProgress):
-    """Ends the run as Ctrl-C does, once so many trials are stored."""
-
-    def __init__(self, trials: int) -> None:
-        self.left = trials
-
-    def trial_ends(self, trial: Trial, record: TrialRecord) -> None:  # noqa: ARG002 - the seam's signature
-        self.left -= 1
-        if self.left == 0:
-            raise KeyboardInterrupt
 
 
 @pytest.fixture

@@ -18,6 +18,11 @@ from virtoll.cli import main, output
 
 VIRTOLL = (sys.executable, "-m", "virtoll")
 _WISHES = {"FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "PYTHONWARNINGS", "PYTHONDEVMODE", "SUDO_USER"}
+READERS = frozenset(
+    {"advise", "claims", "compare", "dataset", "explain", "export", "gate", "history", "list", "pack", "plan", "query"}
+    | {"report", "runs", "schema", "show", "unpack", "--help", "--version"}
+)
+"""Commands that start no guest, ask nobody, and change nothing but the files that they are to write."""
 DEADLINE_SECONDS = 1200.0
 """For a whole campaign or a doctor that tries everything: a bound on a hang, and no expectation of any machine."""
 
@@ -61,10 +66,17 @@ def virtoll(
     changed: Mapping[str, str] | None = None,
     way: Sequence[str] = (),
 ) -> subprocess.CompletedProcess[str]:
-    """Run ``virtoll ARGUMENTS`` to its end; ``runs`` is its runs folder, ``way`` a command that runs it elsewhere."""
+    """Run ``virtoll ARGUMENTS`` to its end; ``runs`` is its runs folder, ``way`` a command that runs it elsewhere.
+
+    A command that only reads runs in this process, unless it gets an input or must be started in another way: a new
+    Python costs as much as most of what it is to do.
+    """
+    words = [str(argument) for argument in arguments]
+    if words and words[0] in READERS and not (way or stdin or _needs_start(changed or {})):
+        return in_process(*words, runs=runs, changed=changed)
     where = {"VIRTOLL_RUNS": str(runs)} if runs is not None else {}
     finished = subprocess.run(
-        [*way, *VIRTOLL, *map(str, arguments)],
+        [*way, *VIRTOLL, *words],
         capture_output=True,
         input=stdin,
         timeout=DEADLINE_SECONDS,
@@ -86,7 +98,7 @@ def in_process(
     """
     where = {"VIRTOLL_RUNS": str(runs)} if runs is not None else {}
     words = ["virtoll", *map(str, arguments)]
-    out, err = io.StringIO(), io.StringIO()
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
     with (
         mock.patch.dict(os.environ, environment(**where, **(changed or {})), clear=True),
         mock.patch.object(sys, "argv", words),
@@ -95,12 +107,23 @@ def in_process(
         contextlib.redirect_stderr(err),
     ):
         output.console.cache_clear()  # it keeps the width of COLUMNS
+        code: object = 0
         try:
             main()
-            code: object = 0
         except SystemExit as end:
             code = end.code
-    output.console.cache_clear()
+        finally:
+            output.console.cache_clear()
     return subprocess.CompletedProcess(
-        words, code if isinstance(code, int) else int(bool(code)), out.getvalue(), err.getvalue()
+        words, code if isinstance(code, int) else int(bool(code)), _written(out), _written(err)
     )
+
+
+def _written(stream: io.TextIOWrapper) -> str:
+    stream.seek(0)
+    return stream.read()
+
+
+def _needs_start(changed: Mapping[str, str]) -> bool:
+    """Whether one of these variables is read when a process starts."""
+    return any(name.startswith(("HOME", "LANG", "LC_", "LD_", "PYTHON", "TZ", "XDG")) for name in changed)

@@ -154,7 +154,7 @@ def test_lists_that_cannot_be_swept_are_refused(given: dict[str, object], facts:
     with pytest.raises(ValidationError) as raised:
         SweepParameters.model_validate(given)
     assert_facts(str(raised.value), *facts)
-    assert SweepParameters.model_validate({"sweep": "rates", "rates_mbit_per_second": [*range(1, 32), 1_000_000]})
+    SweepParameters.model_validate({"sweep": "rates", "rates_mbit_per_second": [*range(1, 32), 1_000_000]})
 
 
 LIST = (10.0, 100.0, 400.0, 1000.0)
