@@ -43,11 +43,12 @@ def build_wheel(
     ``manual``: the folder whose manual pages it carries. ``way`` runs the build.
     """
     pages = {"VIRTOLL_MAN": str(manual)} if manual is not None else {}
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("VIRTOLL_")}
     command = [sys.executable, "-c", "from setuptools import build_meta as b; import sys; b.build_wheel(sys.argv[1])"]
     return subprocess.run(
         [*way, *command, str(target)],
         cwd=source,
-        env={**os.environ, "VIRTOLL_AGENT": str(agent), "SOURCE_DATE_EPOCH": "1700000000", **pages},
+        env={**kept, "VIRTOLL_AGENT": str(agent), "SOURCE_DATE_EPOCH": "1700000000", **pages},
         capture_output=True,
         text=True,
         umask=umask,
