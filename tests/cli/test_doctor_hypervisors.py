@@ -90,13 +90,7 @@ def finding(of: Machine, name: str) -> HypervisorFinding:
             "vboxdrv there",
             "modprobe vboxdrv",
         ),
-        (
-            "VirtualBox",
-            {SECURE_BOOT: "\6\0\0\0\1"},
-            {"programs": ["VBoxManage"]},
-            "absent",
-            "Secure Boot",
-        ),
+        ("VirtualBox", {SECURE_BOOT: "\6\0\0\0\1"}, {"programs": ["VBoxManage"]}, "absent", "Secure Boot"),
         (
             "VirtualBox",
             {**VBOX, "proc/cpuinfo": INTEL.format("hypervisor")},

