@@ -6,12 +6,16 @@ FUZZ_SECONDS ?= 4
 FUZZ_SEED ?= 1
 # More options of cargo-mutants.
 MUTANTS ?=
+MUTANTS_SAMPLE ?= 200
+MUTANTS_SEED ?= 1
 SANITIZERS ?=
 # Tree borrows and strict provenance: the models of aliasing and of pointers that Rust's own rules are to become.
 MIRIFLAGS ?= -Zmiri-disable-isolation -Zmiri-tree-borrows -Zmiri-strict-provenance
 BIN := .venv/bin
 CARGO_FLAGS := --locked
 WORKERS ?= 3
+# The tests that `make test` runs: the long forms are for `test-extended` and `test-nested`.
+SHORT := not nested and not extended
 # When the source was committed; in a source distribution, when it was packed.
 EPOCH = SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || stat --format=%Y pyproject.toml)
 
@@ -19,7 +23,7 @@ EPOCH = SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || stat --forma
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev platforms tools tables images notebooks docs demo test test-compiled test-checks lint lint-quick format test-rust test-python test-inside test-outside test-fresh test-extended test-nested agent wheel man deb licences audit advisories reproducible image fuzz sanitize miri mutants mutants-python survive verdicts bench bench-wire clean
+.PHONY: help setup setup-dev platforms tools tables images notebooks docs demo test test-compiled test-checks lint lint-quick format test-rust test-quick test-room test-inside test-outside timeline snapshots test-fresh test-extended test-nested agent wheel man deb licences audit advisories reproducible image fuzz sanitize miri mutants mutants-python survive verdicts bench bench-wire clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -56,9 +60,14 @@ demo: setup ## measures what virtualisation costs on this host (at most 6 minute
 # Tests wait much and use less than one core each: labs run side by side, so do the tests outside them, and compilers
 # and checkers run beside both. None of them is nice: beside a program that is not, it would hardly go on.
 # What each says comes at its end, in one piece.
-test: ## every check and every test, those with a long form in the short one
+test: ## every check and every test, those with a long form in the short one; ROOM=report: the tests of that room
+ifdef ROOM
+	@$(MAKE) --no-print-directory setup-dev test-room
+else
 	@$(PYTHON) tools/setup.py --dev --only packages
+	@rm -rf build/timeline; mkdir -p build/timeline
 	@$(MAKE) --no-print-directory --jobs=4 --output-sync=target test-compiled test-inside test-outside test-checks
+endif
 
 # What is compiled needs packages alone: the rest is set up beside it.
 test-inside test-outside test-checks: setup-dev
@@ -90,17 +99,30 @@ format: ## formats Python and Rust
 test-rust: ## Rust's tests, compiled by Clippy's driver; a warning is an error
 	PROPTEST_RNG_SEED=1 RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings cargo test $(CARGO_FLAGS) --workspace
 
-test-python: ## the Python tests alone
-	$(BIN)/pytest
+test-quick: ## in at most 90 s: the unit tests that a change most likely breaks
+	$(BIN)/pytest --quick --numprocesses=$(WORKERS) --dist=load --maxschedchunk=4
+
+snapshots: ## writes the texts that tests hold as a whole again; read the difference before you commit it
+	$(BIN)/pytest -m "not inside" --snapshot-update $$(grep --recursive --files-with-matches --include='*.py' 'snapshot:' tests)
+
+# No test of a room may be of one kind alone: pytest ends with 5 then.
+test-room:
+	$(BIN)/pytest --numprocesses=$(WORKERS) --dist=worksteal -m "not inside and $(SHORT)" tests/$(ROOM) || test $$? -eq 5
+	$(BIN)/pytest -m "inside and $(SHORT)" tests/$(ROOM) || test $$? -eq 5
 
 test-inside:
-	$(BIN)/pytest -m "inside and not nested and not extended"
+	VIRTOLL_TEST_TIMELINE=build/timeline/inside.jsonl $(BIN)/pytest -m "inside and $(SHORT)"
 
 test-outside:
-	$(BIN)/pytest --numprocesses=$(WORKERS) --dist=worksteal -m "not inside and not nested and not extended"
+	VIRTOLL_TEST_TIMELINE=build/timeline/outside.jsonl \
+		$(BIN)/pytest --numprocesses=$(WORKERS) --dist=worksteal -m "not inside and $(SHORT)"
 
-test-fresh: ## the README's two commands in a minimal Debian 12 (root; half an hour)
+timeline: ## prints where the time of the last `make test` went, and draws what ran when
+	@$(BIN)/python tools/timeline.py
+
+test-fresh: ## the README's two commands in a minimal Debian 12, and in one full of other things (root; an hour)
 	@$(PYTHON) tools/fresh.py
+	@$(PYTHON) tools/fresh.py --full
 
 test-extended: setup-dev ## the long form of the suites that have one, of which CI runs the short one (some 15 minutes)
 	$(BIN)/pytest -m "extended and not nested"
@@ -174,8 +196,8 @@ mutants: ## mutation tests of messages, clocks and books (hours; goes on where i
 			--iterate --output target/mutants/$$name $(MUTANTS) $$(printf ' --cargo-arg=%s' "$$@") || failed="$$failed $$name"; \
 	done; test -z "$$failed"
 
-mutants-python: setup-dev ## has the tests find each of some thousand changes of the statistics (hours)
-	@$(BIN)/python tools/mutants.py
+mutants-python: setup-dev ## has the tests find MUTANTS_SAMPLE (200) small faults in src/virtoll, drawn by MUTANTS_SEED (1); hours
+	@$(BIN)/python -m tools.mutants --sample $(MUTANTS_SAMPLE) --seed $(MUTANTS_SEED)
 
 survive: setup-dev ## what Virtoll survives, at full length (root; hours); prints the tables of docs/reliability.md
 	@$(BIN)/python benches/survive all

@@ -10,7 +10,7 @@ import pytest
 
 pytest.register_assert_rewrite("tests.support")
 
-from tests.support import guests, inside  # noqa: E402 - their assertions are rewritten as they are imported
+from tests.support import guests, inside, quick  # noqa: E402 - their assertions are rewritten as they are imported
 from tests.support.timeline import Timeline  # noqa: E402
 
 from virtoll.campaign.session import RunSession  # noqa: E402
@@ -54,6 +54,11 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         _TIMELINE.write(report)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of the suite."""
+    parser.addoption("--quick", action="store_true", help="unit tests alone, what a change most likely breaks first")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Keep the configuration for the hook that is not given it."""
     _CONFIG.append(config)
@@ -70,7 +75,7 @@ def pytest_sessionfinish() -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Say which tests run inside a lab, and which of them are of their module's long form alone.
 
     Outside, a test waits for its whole lab, which has a deadline of its own. Those come last: their labs run in the
@@ -85,10 +90,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.extended)
     if inside_lab() is None:
         items.sort(key=inside.belongs_inside)
+    if config.option.quick:
+        config.hook.pytest_deselected(items=quick.choose(items))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """A test that needs root is skipped with a reason where it is missing."""
+    """A test that needs root is skipped with a reason where it is missing, as one for which no time is left."""
+    if item.config.option.quick:
+        quick.skip_if_late()
     if item.get_closest_marker("root") is not None and os.geteuid() != 0:
         pytest.skip("needs root")
 

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 """Runs commands in a minimal Debian, as on a newcomer's machine: only what the README asks for is there.
 
-`python3 tools/fresh.py [--keep FOLDER] [-- COMMAND ...]`: the README's two commands, or another one. Needs root and
-mmdebstrap. The root holds Debian's required packages and apt, Python 3.11 and make; Go and Rust are this machine's
-toolchains, mounted for reading, because Debian 12's own are too old. The clone in it has the committed files alone.
+`python3 tools/fresh.py [--full] [--keep FOLDER] [-- COMMAND ...]`: the README's two commands, or another one. Needs
+root and mmdebstrap. The root holds Debian's required packages and apt, Python 3.11 and make; Go and Rust are this
+machine's toolchains, mounted for reading, because Debian 12's own are too old. The clone in it has the committed files
+alone. With `--full` the root is that of somebody who has used it for years: fonts, the programs of all workloads and
+hypervisors, Docker, libvirt and Slurm, a Turkish locale, a time zone with summer time, another `python3` first in the
+PATH, and configuration files of pip, Cargo, git and fontconfig.
 
 Network, kernel, /dev and /sys are this machine's. Mounts and processes are in namespaces of their own: they end with
 this process, however it ends. Must not: import anything of Virtoll, or write outside the root's folder.
@@ -28,6 +31,26 @@ GIVEN_PACKAGES = ("make", "python3")
 """What the README asks for and Debian 12 has."""
 CLONE = Path("/root/virtoll")
 COMMANDS = (("make", "demo"), ("make", "test"))
+FULL_PACKAGES = (
+    *("fonts-liberation", "fonts-noto-core", "fonts-roboto", "fonts-dejavu-extra"),
+    *("bonnie++", "bzip2", "dbench", "fio", "iperf", "iperf3", "mariadb-server", "nginx-light", "povray", "rsync"),
+    *("stress-ng", "sysbench"),
+    *("docker.io", "libvirt-daemon-system", "lxc", "podman", "qemu-system-x86", "slurm-wlm", "systemd-container"),
+    *("exim4-daemon-light", "git", "locales-all", "tzdata"),
+)
+"""What people have that Virtoll does not ask for, or has a way of its own to start."""
+FULL_VARIABLES = {"LC_ALL": "tr_TR.UTF-8", "TZ": "Europe/Berlin"}
+FULL_FILES = {
+    "root/.cargo/config.toml": '[build]\ntarget-dir = "/root/elsewhere"\n[term]\ncolor = "always"\nverbose = true\n',
+    "root/.config/pip/pip.conf": "[global]\nuser = true\nverbose = 2\n",
+    "root/.config/git/config": "[core]\nautocrlf = true\n[init]\ndefaultBranch = trunk\n[color]\nui = always\n",
+    "root/.config/fontconfig/fonts.conf": (
+        '<?xml version="1.0"?><fontconfig><alias><family>Liberation Sans</family>'
+        "<prefer><family>Roboto</family></prefer></alias></fontconfig>\n"
+    ),
+    "usr/local/bin/python3": '#!/bin/sh\nOTHER_PYTHON=1 exec /usr/bin/python3 "$@"\n',
+}
+"""By their path in the root. The other Python is first in the PATH, and no file of a virtual environment's."""
 _PLACES = {"go": Path("/opt/go"), "rust": Path("/opt/rust")}
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _AUTHORITIES = Path("/usr/local/share/ca-certificates")
@@ -80,11 +103,12 @@ def clone_into(root: Path) -> None:
     subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", str(REPOSITORY), str(target)], check=True)
 
 
-def run_in(root: Path, argv: Sequence[str], folder: Path = CLONE) -> int:
-    """Runs a program of the root beside this machine's toolchains, in a folder of the root; its exit code."""
+def run_in(root: Path, argv: Sequence[str], folder: Path = CLONE, variables: Mapping[str, str] | None = None) -> int:
+    """Runs a program of the root with this machine's toolchains, in a folder of the root; its exit code."""
     places = {source: str(_PLACES[name]) for name, source in toolchains().items()}
     command = command_in(root, argv, folder, places)
-    return subprocess.run(command, env=environment(), stdin=subprocess.DEVNULL, check=False).returncode
+    started = {**environment(), **(variables or {})}
+    return subprocess.run(command, env=started, stdin=subprocess.DEVNULL, check=False).returncode
 
 
 def command_in(root: Path, argv: Sequence[str], folder: Path, read_only: Mapping[str, str]) -> list[str]:
@@ -100,6 +124,15 @@ def _apart(command: Sequence[str]) -> list[str]:
     """What runs a program in mount and PID namespaces of its own, which end with this process."""
     apart = ["setpriv", "--pdeathsig", "KILL", "--", "unshare", "--mount", "--pid", "--fork", "--kill-child=KILL"]
     return [*apart, "--mount-proc", "--propagation", "private", "--", *command]
+
+
+def fill(root: Path) -> None:
+    """Puts the files of a long user into a root."""
+    for name, text in FULL_FILES.items():
+        file = root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+        file.chmod(0o755 if text.startswith("#!") else 0o644)
 
 
 def environment() -> dict[str, str]:
@@ -178,17 +211,19 @@ def _detach(mount: str) -> None:
 
 
 @contextlib.contextmanager
-def fresh_root(keep: Path | None) -> Iterator[Path]:
+def fresh_root(keep: Path | None, *, full: bool) -> Iterator[Path]:
     """A fresh root in a folder that is kept, or in one that goes away."""
-    if keep is not None:
-        keep.mkdir(parents=True, exist_ok=True)
-        if not (keep / "etc").exists():
-            make_root(keep)
-        yield keep
-        return
-    with tempfile.TemporaryDirectory(prefix="virtoll-fresh-", dir="/var/tmp") as folder:
-        root = Path(folder) / "root"
-        make_root(root)
+    with contextlib.ExitStack() as stack:
+        if keep is None:
+            folder = tempfile.TemporaryDirectory(prefix="virtoll-fresh-", dir="/var/tmp")
+            root = Path(stack.enter_context(folder)) / "root"
+        else:
+            root = keep
+            root.mkdir(parents=True, exist_ok=True)
+        if not (root / "etc").exists():
+            make_root(root, packages=(*GIVEN_PACKAGES, *(FULL_PACKAGES if full else ())))
+            if full:
+                fill(root)
         yield root
 
 
@@ -198,17 +233,19 @@ def main(arguments: Sequence[str]) -> int:
         order = json.loads(arguments[1])
         return _inside(Path(order["root"]), Path(order["folder"]), order["argv"], order["read_only"])
     parser = argparse.ArgumentParser(description="Runs commands in a minimal Debian 12.")
+    parser.add_argument("--full", action="store_true", help="in a root full of what people have")
     parser.add_argument("--keep", type=Path, help="a folder for the root that stays, and is used again")
     parser.add_argument("command", nargs="*", help="instead of the README's two commands")
     options = parser.parse_args(arguments)
     if os.geteuid() != 0:
         raise FreshError("a fresh root needs root (mounts, device nodes): run this as root")
-    with fresh_root(options.keep) as root:
+    variables = FULL_VARIABLES if options.full else {}
+    with fresh_root(options.keep, full=options.full) as root:
         if not (root / CLONE.relative_to("/")).exists():
             clone_into(root)
         for command in [options.command] if options.command else COMMANDS:
             print(f"fresh: {' '.join(command)}", flush=True)
-            code = run_in(root, command)
+            code = run_in(root, command, variables=variables)
             print(f"fresh: {' '.join(command)} ended with exit code {code}", flush=True)
             if code != 0:
                 return code

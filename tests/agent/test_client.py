@@ -1,368 +1,375 @@
-"""The client against the real agent over pipes and socket pairs, and against programs that misbehave in its place."""
+"""The client where the test plays channel and clock: requests and answers, events, and the clocks that stamp them."""
 
 from __future__ import annotations
 
-import base64
-import contextlib
-import json
-import os
-import select
+import itertools
+import logging
 import signal
-import socket
-import subprocess
-import sys
 import threading
-import time
+from collections import deque
 from collections.abc import Iterator
-from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, BinaryIO, Literal
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
-from tests.support.agents import recorded_reply
-from tests.support.repository import ROOT
+from tests.support.facts import Command, assert_facts, refused
+from tests.support.played_channel import AHEAD_NS, READER, READY, WRITER, Played, answer, line, session
 
-from virtoll.agent.client import MAXIMUM_LINE_BYTES, PROTOCOL, AgentClient
-from virtoll.agent.links import network_request
-from virtoll.agent.operations.session import ClocksRequest, HelloReply
-from virtoll.errors import AgentError, GuestDied, GuestError, GuestNotReady, ProtocolError
-from virtoll.image.clone import built_agent
-from virtoll.lab.network import plan_links
-from virtoll.platforms.process_guest import connect_stdio, socket_session
-from virtoll.platforms.ssh.driver import FoundAgent
-from virtoll.runfolder.frame_shape import FrameShape
-from virtoll.workloads.router import router_request, without_vlans
-from virtoll.workloads.superpi import SuperPi, SuperPiParameters
-
-READY_SECONDS = 120.0
-SECOND_NS = 1_000_000_000
-
-
-@contextlib.contextmanager
-def session(*argv: str | Path, by: str = "pipe") -> Iterator[tuple[AgentClient, subprocess.Popen[bytes]]]:
-    """A process with a client on its standard input and output."""
-    if by == "pipe":
-        process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        client = connect_stdio(process, "the agent")
-    else:
-        client, theirs = socket_session("the agent")
-        client.window_bytes = 2048 if by == "paced" else None
-        process = subprocess.Popen(argv, stdin=theirs.fileno(), stdout=theirs.fileno())
-        theirs.close()
-    try:
-        yield client, process
-    finally:
-        client.close()
-        process.kill()
-        process.wait()
+from virtoll.agent import client
+from virtoll.agent.client import AgentModel, Caller, ChannelMark, TrafficAgents
+from virtoll.agent.messages import REBUILD, Message, Request
+from virtoll.agent.operations.session import (
+    ClocksReply,
+    ClocksRequest,
+    Done,
+    HelloReply,
+    ShutdownRequest,
+    TerminalExit,
+    TerminalOutput,
+)
+from virtoll.agent.turns import LOOK_SECONDS
+from virtoll.errors import AgentError, GuestDied, GuestNotReady, ProtocolError
+from virtoll.lab import interrupts
 
 
-def agent(by: str = "pipe") -> contextlib.AbstractContextManager[tuple[AgentClient, subprocess.Popen[bytes]]]:
-    return session(
-        built_agent(), "--role", "guest", "--channel", "stdio", *(["--paced"] if by == "paced" else []), by=by
+def test_a_request_is_one_line_and_its_answer_is_what_is_ok(played: Played) -> None:
+    """Each has a number of its own; nothing is outstanding before and after it."""
+    agent = session()
+    seen: list[bool] = []
+    played.on_wait = lambda: seen.append(agent.busy)
+    played.say(answer(1, monotonic_ns=7), answer(2))
+    assert not agent.busy
+    assert agent.call("clocks", extra=[1, 2]) == {"monotonic_ns": 7}
+    assert agent.call("facts") == {}
+    assert (seen, agent.busy) == ([True, True], False)
+    assert b"".join(data for _, data in played.heard) == (
+        b'{"id":1,"op":"clocks","extra":[1,2]}\n{"id":2,"op":"facts"}\n'
     )
+    assert played.polled == [(READER, 1)] * 2
+    assert agent.post("idle") == 3
+    assert played.requests[2] == {"id": 3, "op": "idle"}
 
 
-def stub(behaviour: str) -> contextlib.AbstractContextManager[tuple[AgentClient, subprocess.Popen[bytes]]]:
-    return session(sys.executable, ROOT / "tests" / "support" / "stub_agent.py", behaviour)
+def test_a_typed_request_has_a_typed_reply(played: Played) -> None:
+    clocks = {"realtime_ns": 1, "monotonic_ns": 2, "monotonic_raw_ns": 3, "boottime_ns": 4}
+    played.say(answer(1, **clocks), answer(2, realtime_ns="late"))
+    agent = session()
+    assert agent.ask(ClocksRequest()) == ClocksReply(**clocks)
+    with refused("it", "'clocks'", "realtime_ns", "'late'", error=ProtocolError):
+        agent.ask(ClocksRequest())
+    with refused("it", "'clocks'", "7 s", error=GuestDied):
+        agent.ask(ClocksRequest(), 7.0)
+    assert played.waits == [60_000, 60_000, 7000]
+    assert played.requests[0] == {"id": 1, "op": "clocks"}
+    with refused("60 s", error=GuestDied):
+        agent.ask(ClocksRequest())
 
 
-@pytest.mark.parametrize("by", ["pipe", "socket"])
-def test_ready_hello_and_leaving(by: str) -> None:
-    with agent(by) as (client, process):
-        hello = client.wait_ready(READY_SECONDS)
-        assert hello.protocol == PROTOCOL
-        assert client.ready is not None
-        assert (hello.role, hello.pid) == (client.ready.role, client.ready.pid) == ("guest", process.pid)
-        assert client.call("clocks")["monotonic_ns"] <= time.monotonic_ns()
-        assert not client.ended
-        assert client.call("shutdown") == {}
-        assert process.wait(READY_SECONDS) == 0
+@pytest.mark.parametrize(("patience", "seconds"), [(1.0, 60), (2.5, 150)])
+def test_an_answer_is_awaited_for_its_time_and_no_longer(played: Played, patience: float, seconds: float) -> None:
+    agent = session(patience=patience)
+    with refused("it", "'clocks'", f"{seconds} s", error=GuestDied):
+        agent.call("clocks")
+    assert (played.passed, agent.busy, agent.ended) == (seconds, True, False)
+    assert played.waits == [seconds * 1000]
 
 
-def test_the_agent_leaves_when_the_stream_ends() -> None:
-    with agent() as (client, process):
-        client.wait_ready(READY_SECONDS)
-        client.close()
-        client.close()
-        assert client.ended
-        assert process.wait(READY_SECONDS) == 0
-        with pytest.raises(GuestError):
-            client.call("clocks")
+def test_waits_are_of_whole_milliseconds_and_never_too_short(played: Played) -> None:
+    with refused("0.0012 s", error=GuestDied):
+        session().call("clocks", 0.0012)
+    assert played.waits == [2]
 
 
-def test_the_agent_refuses_another_protocol_in_one_sentence() -> None:
-    with agent() as (client, _):
-        client.wait_ready(READY_SECONDS)
-        with pytest.raises(ProtocolError) as raised:
-            client.call("hello", protocol=PROTOCOL + 1)
-        message = str(raised.value)
-        assert str(PROTOCOL) in message
-        assert str(PROTOCOL + 1) in message
-        assert "make agent" in message
-        assert "\n" not in message
-        assert client.call("clocks")
+def test_what_came_meanwhile_is_no_answer(played: Played) -> None:
+    """Events, an answer to another request, and text of a console; the answer is the one with its number."""
+    played.say(line({"event": "mark", "edge": "start"}), after=1)
+    played.say(b"[   12.3] eth0: link up\n", answer(7, which="wrong"), after=2)
+    played.say(line({"event": "unheard of"}) + answer(1, which="right") + answer(9), after=3)
+    agent = session()
+    assert agent.call("clocks", 4.0) == {"which": "right"}
+    assert played.waits == [4000, 3000, 2000, 2000]
+    assert list(agent.channel_marks) == [ChannelMark("start", 1_001_000_000_000 + AHEAD_NS, 1_001_000_000_000)]
+    assert agent.console == b"[   12.3] eth0: link up\n"
+    assert agent.arrived == (1_003_000_000_000 + AHEAD_NS, 1_003_000_000_000)
 
 
-def test_another_agent_is_refused_in_one_sentence() -> None:
-    with stub("other-protocol") as (client, _), pytest.raises(ProtocolError) as raised:
-        client.wait_ready(READY_SECONDS)
-    assert str(raised.value) == (
-        "the agent speaks protocol 4, this Virtoll speaks 3; rebuild agent and image with 'make agent image'"
+def test_a_sleeping_channel_is_woken_ever_more_rarely(played: Played) -> None:
+    """After 2 s, and then each 2 s or each fiftieth of what has passed: from the hundredth second on that is longer."""
+    asked: list[float] = []
+    played.on_line = lambda told: asked.append(played.passed) if told == b"\n" else None
+    agent = session(wake_seconds=2.0)
+    played.say(answer(1, woken=True), after=300)
+    assert agent.call("clocks", 600) == {"woken": True}
+    expected, moment = [], 2.0
+    while moment < 300:
+        expected.append(moment)
+        moment += max(2.0, moment / 50)
+    assert expected[49:52] == pytest.approx([100, 102, 104.04]), "no longer each 2 s"
+    assert asked == pytest.approx(expected, abs=0.1), "a wait is rounded up to a millisecond"
+    assert agent.busy is False
+
+
+def test_a_channel_that_stays_asleep_is_given_up_at_the_deadline(played: Played) -> None:
+    agent = session(wake_seconds=4.0, patience=2.0)
+    with refused("it", "'clocks'", "10 s", error=GuestDied):
+        agent.call("clocks", 5.0)
+    assert [moment for moment, data in played.heard if data == b"\n"] == [4, 8]
+    assert played.passed == 10
+    assert played.waits == [4000, 4000, 2000]
+
+
+def test_an_agent_that_is_ready_is_greeted(played: Played) -> None:
+    """What remains of the deadline is for its reply, but at least a second."""
+    agent = session()
+    played.say(b"booting\n", line({"event": "mark", "edge": "end"}), after=1)
+    played.say(line(READY), after=4)
+    played.on_line = lambda _: played.say(answer(1, protocol=3, target="x86_64"), after=4)
+    assert agent.wait_ready(10.0) == HelloReply(protocol=3, target="x86_64")
+    assert agent.ready == HelloReply(protocol=3, target="x86_64")
+    assert agent.greeted_monotonic_ns == 1_004_000_000_000
+    assert played.requests == [{"id": 1, "op": "hello", "protocol": 3}]
+    assert played.waits == [10_000, 9000, 9000, 6000]
+    assert [mark.edge for mark in agent.channel_marks] == ["end"]
+
+
+@pytest.mark.parametrize(("ready", "remaining"), [(4.0, 6), (9.5, 1), (10.0, 1)])
+def test_a_reply_to_the_greeting_has_what_remains(played: Played, ready: float, remaining: float) -> None:
+    agent = session()
+    played.say(line(READY), after=ready)
+    with refused("it", "'hello'", f"{remaining} s", error=GuestDied):
+        agent.wait_ready(10.0)
+    assert agent.ready is None
+
+
+def test_who_is_not_ready_in_time(played: Played) -> None:
+    with refused("it", "2.5 s", error=GuestNotReady):
+        session().wait_ready(2.5)
+    assert played.waits == [2500]
+    assert played.heard == []
+
+
+@pytest.mark.parametrize(("theirs", "words"), [(4, "4"), (None, "None"), ("3", "3")])
+def test_another_protocol_is_refused(played: Played, theirs: object, words: str) -> None:
+    played.say(line({"event": "ready", "protocol": theirs}))
+    with refused("it", f"protocol {words}", 3, Command(REBUILD), error=ProtocolError):
+        session().wait_ready(1.0)
+
+
+def test_an_event_is_taken_without_an_answer(played: Played) -> None:
+    agent = session()
+    played.say(line({"event": "mark", "edge": "start"}), after=1)
+    played.say(answer(5), after=2)
+    assert agent.pump(3.0) is True
+    assert agent.pump(3.0) is False, "an answer that nobody waits for"
+    assert agent.pump(3.0) is False, "nothing"
+    assert played.waits == [3000, 3000, 3000]
+    assert (played.passed, len(agent.channel_marks)) == (5, 1)
+
+
+def test_what_a_terminal_says_is_kept_as_it_came(played: Played) -> None:
+    agent = session()
+    played.say(
+        line({"event": "terminal", "data": "aGk="}), line({"event": "terminal-exit", "status": 3, "signal": None})
     )
-
-
-def test_a_mismatch_that_the_agent_finds_is_passed_on() -> None:
-    with stub("refuses-hello") as (client, _), pytest.raises(ProtocolError, match="the agent: the agent speaks"):
-        client.wait_ready(READY_SECONDS)
-
-
-def test_console_noise_is_kept_and_disturbs_nothing() -> None:
-    with stub("noisy") as (client, _):
-        assert client.wait_ready(READY_SECONDS) == HelloReply(protocol=3)
-        assert client.call("clocks") == {"monotonic_ns": 7}
-        for noise in (b"Linux version 6.1", b"{not json}", b"neither", b"between request and answer", b"\xff\xfe"):
-            assert noise in client.console
-
-
-def test_an_answer_that_comes_too_late_is_not_taken_for_the_next_one() -> None:
-    with stub("late-answer") as (client, _):
-        client.wait_ready(READY_SECONDS)
-        with pytest.raises(GuestDied, match=r"did not answer 'clocks' within 0\.2 s"):
-            client.call("clocks", deadline_seconds=0.2)
-        assert client.call("facts") == {"which": "right"}
-
-
-def test_an_answer_that_is_on_its_way_at_the_deadline_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The agent's part is played here: half of the answer is there, and the rest comes when the deadline has passed."""
-    ours, theirs = socket.socketpair()
-    descriptor = ours.detach()
-    client = AgentClient(descriptor, descriptor, "slow")
-    answer = b'{"id":1,"ok":{"letters":"xxxxxxxxxxxx"}}\n'
-    rest, patience = [answer[:20], answer[20:]], list[float]()
-
-    class Arrivals:
-        """The kernel's poll, before whose wait a part of the answer is sent."""
-
-        def __init__(self) -> None:
-            self._poll = select.poll()
-
-        def register(self, descriptor: int, events: int) -> None:
-            self._poll.register(descriptor, events)
-
-        def poll(self, milliseconds: float) -> object:
-            patience.append(milliseconds)
-            theirs.sendall(rest.pop(0))
-            return self._poll.poll(milliseconds)
-
-    played = SimpleNamespace(poll=Arrivals, POLLIN=select.POLLIN)
-    monkeypatch.setattr("virtoll.agent.client.select", played)
-    assert client.call("clocks", deadline_seconds=0.0) == {"letters": "x" * 12}
-    assert patience[0] == 0.0
-    assert patience[1] > 0.0, "it is waited for, whether or not it comes at once"
-    client.close()
-    theirs.close()
-
-
-@pytest.mark.parametrize("behaviour", ["asleep", "fast asleep"])
-def test_a_channel_that_sleeps_is_woken_by_empty_lines_over_some_of_which_it_sleeps_too(behaviour: str) -> None:
-    with stub(behaviour) as (client, _):
-        client.wait_ready(READY_SECONDS)
-        client.wake_seconds = 0.01
-        assert client.call("clocks", deadline_seconds=READY_SECONDS) == {"woken": True}
-
-
-def test_an_agent_that_dies_in_a_call() -> None:
-    with stub("dies") as (client, _):
-        client.wait_ready(READY_SECONDS)
-        with pytest.raises(GuestDied, match="the agent ended while it was needed"):
-            client.call("clocks", deadline_seconds=READY_SECONDS)
-        assert client.ended
-
-
-def test_a_real_agent_that_is_killed_in_a_call() -> None:
-    with agent() as (client, process):
-        client.wait_ready(READY_SECONDS)
-        client.post("run", job="idle", parameters={"duration_ns": 60 * SECOND_NS}, marks=None)
-        while not client.channel_marks:
-            client.pump(READY_SECONDS)
-        process.send_signal(signal.SIGKILL)
-        with pytest.raises(GuestDied):
-            client.call("clocks", deadline_seconds=READY_SECONDS)
-
-
-@pytest.mark.parametrize("behaviour", ["silent", "never"])
-def test_a_deadline_names_what_was_awaited(behaviour: str) -> None:
-    with stub(behaviour) as (client, _):
-        if behaviour == "never":
-            with pytest.raises(GuestNotReady, match=r"the agent was not ready within 0\.2 s"):
-                client.wait_ready(0.2)
-        else:
-            client.wait_ready(READY_SECONDS)
-            with pytest.raises(GuestDied, match="did not answer 'clocks'"):
-                client.call("clocks", deadline_seconds=0.2)
-
-
-def test_a_line_over_the_limit_ends_the_session() -> None:
-    with stub("long-line") as (client, _):
-        client.wait_ready(READY_SECONDS)
-        with pytest.raises(ProtocolError, match=f"longer than {MAXIMUM_LINE_BYTES} bytes"):
-            client.call("clocks", deadline_seconds=READY_SECONDS)
-
-
-def test_an_answer_that_is_neither_ok_nor_error() -> None:
-    with stub("neither") as (client, _):
-        client.wait_ready(READY_SECONDS)
-        with pytest.raises(ProtocolError, match="neither ok nor error"):
-            client.call("clocks")
-
-
-def test_what_the_agent_refuses_has_its_kind() -> None:
-    with agent() as (client, _):
-        client.wait_ready(READY_SECONDS)
-        for fields, kind in (({"op": "nonsense"}, "bad-request"), ({"op": "clocks", "extra": 1}, "bad-request")):
-            with pytest.raises(AgentError, match="refused") as raised:
-                client.call(**fields)
-            assert raised.value.kind == kind
-
-
-def test_a_request_over_the_limit_is_answered() -> None:
-    """The agent answers without an id, so the call ends at its deadline; the session goes on."""
-    with agent() as (client, _):
-        client.wait_ready(READY_SECONDS)
-        with pytest.raises(GuestError):
-            client.call("exec", deadline_seconds=0.2, argv=["x" * (MAXIMUM_LINE_BYTES + 1)])
-        assert client.call("clocks", deadline_seconds=READY_SECONDS)
-
-
-@pytest.mark.parametrize("by", ["pipe", "socket", "paced"])
-def test_a_megabyte_goes_through_a_program_and_back_byte_for_byte(by: str) -> None:
-    data = bytes(range(256)) * 16 + os.urandom(2**20 - 4096)
-    with agent(by) as (client, _):
-        client.wait_ready(READY_SECONDS)
-        answer = client.call(
-            "exec",
-            deadline_seconds=READY_SECONDS,
-            argv=["/bin/cat"],
-            env=None,
-            directory=None,
-            stdin=base64.b64encode(data).decode(),
-            timeout_ns=int(READY_SECONDS * SECOND_NS),
-            limit_bytes=2**21,
-        )
-    assert (answer["status"], answer["signal"], answer["timed_out"], answer["truncated"]) == (0, None, False, False)
-    assert base64.b64decode(answer["stdout"]) == data
-    assert answer["stderr"] == ""
-
-
-def test_marks_come_over_the_channel_and_are_stamped_on_arrival() -> None:
-    with agent() as (client, _):
-        client.wait_ready(READY_SECONDS)
-        before = time.monotonic_ns()
-        answer = client.call("run", job="idle", parameters={"duration_ns": 50_000_000}, marks=None)
-        after = time.monotonic_ns()
-        assert [mark.edge for mark in client.channel_marks] == ["start", "end"]
-        start, end = client.channel_marks
-        assert before <= start.monotonic_ns <= end.monotonic_ns <= after
-        assert start.realtime_ns <= end.realtime_ns
-        guest = answer["guest"]
-        assert guest["end_monotonic_ns"] - guest["start_monotonic_ns"] >= 50_000_000
-        assert before <= guest["start_monotonic_ns"] <= guest["end_monotonic_ns"] <= after
+    assert agent.pump(1)
+    assert agent.pump(1)
+    output, ended = agent.terminal_events
+    assert isinstance(output, TerminalOutput)
+    assert isinstance(ended, TerminalExit)
+    assert (output.data, ended.status, ended.signal) == (b"hi", 3, None)
+    played.say(line({"event": "terminal", "data": 7}), line({"event": "terminal-exit", "status": 3}))
+    with refused("it", "terminal", "data", 7, "base64", error=ProtocolError):
+        agent.pump(1)
+    with refused("it", "terminal", "signal", error=ProtocolError):
+        agent.pump(1)
 
 
 @pytest.mark.parametrize(
-    ("digits", "sha256"),
+    ("reported", "error", "facts"),
     [
-        (2**14, SuperPi(SuperPiParameters(digits=2**14)).expected_check()),
-        # Made with the Chudnovsky series in Python's `decimal`, as what Rust's own tests know.
-        (2**18, "9af37b536d27ab4ee9a06eba897bb254273168d9a616c114034e5eb4c3e255af"),
-        (2**20, SuperPi(SuperPiParameters(digits=2**20)).expected_check()),
+        ({"error": {"kind": "busy", "message": "not now"}}, AgentError, ("'clocks'", "not now")),
+        ({"ok": [], "error": {"kind": 7, "message": None}}, AgentError, ("'clocks'", "None")),
+        ({"error": {"kind": "protocol-mismatch", "message": "other"}}, ProtocolError, ("other",)),
+        ({"ok": None}, ProtocolError, ("'clocks'", Command(REBUILD))),
+        ({"error": "no"}, ProtocolError, ("'clocks'", Command(REBUILD))),
+        ({}, ProtocolError, ("'clocks'", Command(REBUILD))),
     ],
 )
-def test_the_digits_of_pi_are_those_of_other_programs(digits: int, sha256: str) -> None:
-    """Multiplied by FFT, in the build that measures: Rust's own tests have smaller numbers."""
-    with agent() as (client, _):
-        client.wait_ready(READY_SECONDS)
-        answer = client.call("run", READY_SECONDS, job="superpi", parameters={"digits": digits}, marks=None)
-    assert answer["check"] == sha256
+def test_what_is_not_ok_is_an_error(
+    played: Played, reported: dict[str, Any], error: type[Exception], facts: tuple[str, ...]
+) -> None:
+    played.say(line({"id": 1, **reported}))
+    agent = session()
+    with refused("it", *facts, error=error) as raised:
+        agent.call("clocks")
+    assert agent.busy is False, "it has answered"
+    if isinstance(raised.value, AgentError):
+        assert raised.value.kind == str(reported["error"]["kind"])
 
 
-def test_a_peer_that_does_not_read_ends_the_call() -> None:
-    """The other end of the socket is closed: writing fails, and says so as a death, not as a broken pipe."""
-    client, theirs = socket_session("the agent")
-    theirs.shutdown(socket.SHUT_RDWR)
-    theirs.close()
-    with pytest.raises(GuestDied, match="ended while it was needed"):
-        client.call("clocks", deadline_seconds=READY_SECONDS)
-    client.close()
+def test_what_is_no_message_is_the_consoles(played: Played) -> None:
+    """Its last bytes are kept. A message may follow text on its line."""
+    agent = session()
+    played.say(b"\n\nprompt# " + answer(1, n=1) + b'{"neither": 1}\n{broken\n\xff\n' + answer(2, n=2))
+    assert agent.call("clocks") == {"n": 1}
+    assert agent.call("clocks") == {"n": 2}
+    assert agent.console == b'\n\n{"neither": 1}\n{broken\n\xff\n'
+    most = 64 * 1024
+    played.say(b"x" * (most - 3) + b"\n" + answer(3))
+    agent.call("clocks")
+    assert agent.console == b"\xff\n"[-2:] + b"x" * (most - 3) + b"\n"
 
 
-def test_a_paced_channel_never_has_more_than_its_window_on_the_way() -> None:
-    """The agent's part is played here: after each portion nothing more comes until it was said to be taken."""
-    ours, theirs = socket.socketpair()
-    descriptor = ours.detach()
-    client = AgentClient(descriptor, descriptor, "slow", window_bytes=100)
-    portions: list[bytes] = []
+def test_a_thread_looks_now_and_then_whether_the_run_is_interrupted(played: Played) -> None:
+    """No signal comes to it. The main thread waits in one piece."""
+    raised: list[str] = []
 
-    def take() -> None:
-        total = 0
-        while not portions or not portions[-1].endswith(b"\n"):
-            portions.append(theirs.recv(4096))
-            total += len(portions[-1])
-            if not select.select([theirs], [], [], 0.02)[0] and not portions[-1].endswith(b"\n"):
-                event = {"event": "taken", "bytes": total}
-                theirs.sendall(b'{"id":99,"ok":{}}\n' + json.dumps(event).encode() + b"\n")
-        theirs.sendall(b'{"id":1,"ok":{"monotonic_ns":7}}\n')
+    def in_thread(seconds: float) -> None:
+        try:
+            session().call("clocks", seconds)
+        except (GuestDied, KeyboardInterrupt) as error:
+            raised.append(type(error).__name__)
 
-    agent = threading.Thread(target=take)
-    agent.start()
-    assert client.call("exec", stdin="x" * 500) == {"monotonic_ns": 7}
-    agent.join()
-    request = b"".join(portions)
-    assert json.loads(request)["stdin"] == "x" * 500
-    assert [len(portion) for portion in portions] == [100] * (len(request) // 100) + [len(request) % 100]
-    client.close()
-    theirs.close()
+    def run(seconds: float) -> None:
+        played.waits.clear()
+        thread = threading.Thread(target=in_thread, args=(seconds,))
+        thread.start()
+        thread.join()
 
-
-def found_agent(answers: list[dict[str, Any]]) -> tuple[FoundAgent, BinaryIO]:
-    """The agent of a guest that was found, which has answered already; and what it is asked, to be read."""
-    (reader, theirs), (asked, writer) = os.pipe(), os.pipe()
-    lines = [json.dumps({"id": number, "ok": answer}) + "\n" for number, answer in enumerate(answers, start=1)]
-    os.write(theirs, "".join(lines).encode())
-    os.close(theirs)
-    return FoundAgent(reader, writer, "a found guest"), os.fdopen(asked, "rb")
+    run(1.25)
+    assert played.waits == [LOOK_SECONDS * 1000, LOOK_SECONDS * 1000, 250]
+    run(LOOK_SECONDS)
+    assert played.waits == [LOOK_SECONDS * 1000]
+    with interrupts.interruptible():
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        run(1.25)
+    assert played.waits == [LOOK_SECONDS * 1000]
+    assert raised == ["GuestDied", "GuestDied", "KeyboardInterrupt"]
 
 
-def test_a_found_guest_is_not_switched_to_forwarding_and_all_else_is_asked_as_it_is() -> None:
-    agent, asked = found_agent([{"interfaces": []}, {"interfaces": []}, recorded_reply("clocks")])
-    wanted = network_request(plan_links(0))
-    with asked:
-        agent.ask(wanted)
-        assert json.loads(asked.readline()) == {"id": 1, "op": "network", **wanted.to_json(), "ip_forward": None}
-        agent.ask(without_vlans(plan_links(0)))
-        assert json.loads(asked.readline())["ip_forward"] is None
-        assert agent.ask(ClocksRequest()).to_json() == recorded_reply("clocks")
-        assert json.loads(asked.readline()) == {"id": 3, "op": "clocks"}
-        agent.close()
+def test_others_go_on_while_it_waits_where_it_says_so(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both for an answer and for room; not where several threads ask the same agent."""
+    given: list[str] = []
+
+    @contextmanager
+    def given_up() -> Iterator[None]:
+        given.append("away")
+        yield
+        given.append("back")
+
+    monkeypatch.setattr("virtoll.agent.turns.given_up", given_up)
+    played.on_wait = lambda: given.append("waits")
+    played.say(answer(1))
+    session().call("clocks")
+    assert given == ["waits"]
+    played.say(answer(1))
+    session(gives_turn=True).call("clocks")
+    assert given[1:] == ["away", "back", "away", "waits", "back"]
 
 
-@pytest.mark.parametrize(("ip_version", "vlan"), [(6, 0), (4, 5), (6, 5)])
-def test_a_found_guest_is_asked_for_nothing_that_is_not_put_back(ip_version: Literal[4, 6], vlan: int) -> None:
-    agent, asked = found_agent([])
-    wanted = router_request(plan_links(0), FrameShape(frame_size_bytes=88, ip_version=ip_version, vlan=vlan))
-    assert wanted is not None
-    with asked:
-        with pytest.raises(AgentError, match="IPv4 without tags only") as refused:
-            agent.ask(wanted)
-        assert refused.value.kind == "unsupported"
-        agent.close()
-        assert asked.read() == b""
+def test_what_is_asked_and_awaited_is_logged(
+    played: Played, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("VIRTOLL_VERBOSE", "1")
+    with caplog.at_level(logging.DEBUG, "virtoll"):
+        played.say(line(READY), answer(1, protocol=3))
+        session().wait_ready(2.5)
+    ready, hello = caplog.messages
+    assert_facts(ready, "2.5 s", "it")
+    assert_facts(hello, "2.5 s", "it", "hello")
 
 
-def test_an_answer_that_is_not_the_operations_names_the_field() -> None:
-    agent, asked = found_agent([{"interfaces": [{"name": "eth0", "mac": 7}]}])
-    with asked:
-        with pytest.raises(ProtocolError, match=r"a found guest answered 'network' wrongly: interfaces\.0\.mac is 7"):
-            agent.ask(network_request(plan_links(0)))
-        agent.close()
+def stamped(played: Played) -> tuple[int, int]:
+    """When something came, by both clocks of the host."""
+    played.say(line({"event": "mark", "edge": "start"}))
+    agent = session()
+    agent.pump(1.0)
+    return agent.arrived
+
+
+@pytest.mark.parametrize("reading", range(22))
+def test_a_pause_between_two_clocks_is_no_step(played: Played, reading: int) -> None:
+    """A reading takes 1 us; before one of them the controller is off its CPU for 5 ms."""
+    taken = itertools.count()
+
+    def elapsed_ns() -> int:
+        done = next(taken)
+        return 1_000 * done + (5_000_000 if done >= reading else 0)
+
+    played.read_monotonic_ns = elapsed_ns
+    played.read_time_ns = lambda: 100_000_000 + elapsed_ns()
+    realtime, monotonic = stamped(played)
+    assert (realtime, monotonic) == (100_000_000 + monotonic, 5_000_000 if reading == 0 else 0)
+
+
+def test_of_seven_readings_of_both_clocks_the_tightest_counts(played: Played) -> None:
+    """The third try takes 3 ns and counts to the nanosecond; the others take longer and say more or less."""
+    lengths, besides = [51, 41, 3, 61, 31, 21, 11], [7, 5000, 0, 8, 9, -10, -11]
+    since, ahead = 3_600_000_000_000, 1_790_000_000_123_456_789
+    monotonic = [since]
+    realtime: list[int] = []
+    for number, (length, beside) in enumerate(zip(lengths, besides, strict=True)):
+        began = since + 1000 * number
+        monotonic += [began, began + length]
+        realtime.append(began + length // 2 + ahead + beside)
+    readings, times = iter(monotonic), iter(realtime)
+    played.read_monotonic_ns = lambda: next(readings)
+    played.read_time_ns = lambda: next(times)
+    assert stamped(played) == (since + ahead, since)
+    assert (list(readings), list(times)) == ([], [])
+
+
+def test_a_client_is_closed_once(played: Played) -> None:
+    agent = session()
+    before = agent.ended
+    agent.close()
+    agent.close()
+    assert (before, agent.ended) == (False, True)
+    assert sorted(played.closed) == [READER, WRITER]
+    with refused("it", "closed", error=GuestDied):
+        agent.pump(1)
+    client.AgentClient(9, 9, "one end").close()
+    assert played.closed[2:] == [9]
+
+
+class Model(AgentModel):
+    """It shuts down, and has nothing else."""
+
+    def __init__(self) -> None:
+        self.channel_marks = deque()
+        self.ended = False
+
+    def answer(self, request: Request[Message]) -> Message:
+        if isinstance(request, ShutdownRequest):
+            return Done()
+        return HelloReply(protocol=3)
+
+
+def test_a_models_answer_is_checked_as_a_real_agents() -> None:
+    model = Model()
+    assert model.ask(ShutdownRequest()) == Done()
+    with refused("model", "'clocks'", "realtime_ns", error=ProtocolError):
+        model.ask(ClocksRequest(), 1.0)
+    assert not model.ended
+    model.close()
+    assert model.ended
+
+
+def test_who_generates_and_who_counts() -> None:
+    one, other, third, fourth = (Model() for _ in range(4))
+    alone = TrafficAgents.of_one(one)
+    assert (alone.agents, alone.generators, alone.sinks) == ((one,), (one,), (one,))
+    assert [alone.at(role) for role in ("source", "sink", "router")] == [one] * 3
+    two = TrafficAgents(one, other)
+    assert (two.agents, two.generators, two.sinks) == ((one, other), (one,), (other,))
+    assert [two.at(role, 5) for role in ("source", "sink", "router")] == [one, other, one]
+    callers: tuple[Caller, ...] = (one, third, one, third)
+    many = TrafficAgents(one, other, callers, (other, fourth, other))
+    assert many.agents == (one, third, other, fourth)
+    assert (many.generators, many.sinks) == ((one, third), (other, fourth))
+    assert [many.at("source", place) for place in range(4)] == list(callers)
+    assert [many.at("sink", place) for place in range(3)] == [other, fourth, other]
+    assert (many.at("source"), many.at("sink"), many.at("router", 1)) == (one, other, one)
+    shared = TrafficAgents(one, one, (one, third), ())
+    assert shared.agents == (one, third)

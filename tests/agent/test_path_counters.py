@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from tests.support.agents import processor_times
 
 from virtoll.agent.client import AgentModel, ChannelMark
 from virtoll.agent.messages import Message, Request
@@ -14,7 +15,6 @@ from virtoll.agent.operations.counters import (
     CountersReply,
     CountersRequest,
     InterfaceCounters,
-    ProcessorTimes,
     QueueDiscipline,
     Softnet,
 )
@@ -200,7 +200,7 @@ def test_in_both_directions_the_sink_is_the_second_source() -> None:
     ]
 
 
-def test_with_a_sink_each_the_ways_are_apart_and_each_far_end_is_read_by_its_own_host() -> None:
+def test_with_a_sink_each_every_far_end_is_read_by_its_own_host() -> None:
     """Sources 0 and 2 are of one host; of the sinks' two hosts the second has the last two links."""
     network = plan_links(0, sources=3, sinks=3, marks=False)
     left, right, near, far, guest = (Counting() for _ in range(5))
@@ -239,7 +239,7 @@ def test_with_a_sink_each_the_ways_are_apart_and_each_far_end_is_read_by_its_own
     assert told(one_sink.hops(again, again, 1))[-1][:3] == ("sink", "sink", leaving[0])
 
 
-def test_who_could_not_answer_once_is_not_asked_again_and_an_unknown_name_is_empty() -> None:
+def test_who_could_not_answer_once_is_not_asked_again() -> None:
     network = plan_links(0, marks=False)
     peer, guest, lab = Counting(), Counting(knows=False), Counting()
     reader = HopReader(peer, guest, lab, network, {})
@@ -319,7 +319,7 @@ def test_counters_that_are_zero_in_both_readings_are_left_out(
 
 
 def test_what_belongs_to_no_interface_is_of_the_host_and_of_the_guest() -> None:
-    processor = ProcessorTimes(**dict.fromkeys(ProcessorTimes._fields, 0))
+    processor = processor_times()
     host = CountersReply(interfaces=(), softnet=(Softnet(cpu=0),), snmp={"Ip": {"InReceives": 1}})
     guest = host.but(snmp6={"Ip6InReceives": 2}, processors=(processor,))
     none, both = CounterSnapshot({}, {}), CounterSnapshot({}, {"peer": host, "guest": guest})

@@ -14,16 +14,16 @@ from tests.support import experiments
 from tests.support.commands import virtoll
 from tests.support.documented import undocumented_keys
 from tests.support.experiments import fake
+from tests.support.facts import Command, Fact, assert_facts, assert_refused, missing_facts, refused
+from tests.support.model_runs import StopAfter, measured
 
 from virtoll.campaign.explain import Wanted, explain
-from virtoll.campaign.pipeline import measure
 from virtoll.campaign.progress import SilentProgress
 from virtoll.errors import StorageError, UsageError
-from virtoll.experiment.plan import Trial
 from virtoll.experiment.selection import EVERYTHING, Selection
+from virtoll.report import report_document
 from virtoll.report.build import build_report, load_analysis
-from virtoll.report.explanation import explanation_lines, sentence
-from virtoll.runfolder.records import TrialRecord
+from virtoll.report.explanation import explanation_lines
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.sums import SUMS, differences
 from virtoll.stats.explanation import explanations
@@ -46,8 +46,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         baseline="model",
         blocks=2,
     )
-    measure(experiment, into, ["virtoll"], SilentProgress())
-    build_report(into)
+    build_report(measured(experiment, into).path)
     return into
 
 
@@ -87,35 +86,31 @@ def test_what_the_models_do_is_found_per_job_and_per_frame(run: Path) -> None:
     assert all(not (one.different or one.only_here) for one in found if one.platform == "plain"), "it counts nothing"
 
 
-def test_the_terminal_says_it_in_80_columns_and_in_words(run: Path) -> None:
-    said = virtoll("explain", run, changed={"COLUMNS": "80"})
-    assert said.returncode == 0, said.stderr
-    words = " ".join(said.stdout.split())
-    assert "slow: 74.0 translated blocks a job more than model (97.0 against 23.0, 4.22×;" in words
-    assert "slow: 74.0 translated blocks a frame more than model" in words
-    assert "host: its guest has no process on this host" in words
-    assert max(map(len, said.stdout.splitlines())) <= 80
-    assert "observed" in said.stderr
-    assert not re.search(r"\d+(\.\d+)? [µmn]s\b", said.stderr), "no duration of a trial with observers on"
+def test_terminal_and_documents_have_the_differences(run: Path) -> None:
+    """And docs/report-json.md names every key of the report's document."""
+    assert report_document(load_analysis(run), (), run, run / "index.html", ())["explanations"] == []
+    shown = virtoll("explain", run, changed={"COLUMNS": "80"})
+    assert shown.returncode == 0, shown.stderr
+    facts = ("slow", "74.0 translated blocks a", "97.0", "23.0", "4.22×")
+    assert_facts(shown.stdout, *facts, "a job", "a frame", "model", "host")
+    assert max(map(len, shown.stdout.splitlines())) <= 80
+    assert "observed" in shown.stderr
+    assert not re.search(r"\d+(\.\d+)? [µmn]s\b", shown.stderr), "no duration of a trial with observers on"
     again = virtoll("explain", run, "--json")
     assert again.stderr == "", "nothing is left to be measured"
     document = json.loads(again.stdout)
     assert document["baseline"] == "model"
     sentences = [text for one in document["explanations"] for text in one["sentences"]]
-    assert any(text.startswith("slow: 74.0 translated blocks a frame more than model") for text in sentences)
+    assert any(not missing_facts(text, *facts[:2], "frame", "model") for text in sentences)
 
-
-def test_the_reports_document_has_it_too(run: Path) -> None:
-    """And docs/report-json.md names every key of it."""
-    assert json.loads(virtoll("report", run, "--json").stdout)["explanations"] == []
-    explained(run)
-    told = json.loads(virtoll("report", run, "--json").stdout)
-    assert told["explanations"] == json.loads(virtoll("explain", run, "--json").stdout)["explanations"]
-    slow = [one for one in told["explanations"] if one["platform"] == "slow"]
+    analysis = load_analysis(run)
+    report = json.loads(json.dumps(report_document(analysis, (), run, run / "index.html", ())))
+    assert report["explanations"] == document["explanations"]
+    slow = [one for one in report["explanations"] if one["platform"] == "slow"]
     assert [one["different"][0]["difference"]["value"] for one in slow] == [MORE - BLOCKS] * 2
     (host,) = (one["reason"] for one in slow[0]["uncounted"] if one["counter"] == "host")
-    assert host.startswith("its guest has no process on this host")
-    assert undocumented_keys(told) == set()
+    assert_facts(host, "process")
+    assert undocumented_keys(report) == set()
 
 
 def test_nothing_of_it_is_a_result(run: Path) -> None:
@@ -159,24 +154,13 @@ def test_a_finished_run_stays_whole_and_a_changed_explanation_is_noticed(run: Pa
     file = folder.path / "observed.jsonl"
     content = file.read_bytes()
     file.write_bytes(content[:500] + bytes([content[500] ^ 1]) + content[501:])
-    assert differences(run) == ("explain/observed.jsonl: has changed",)
+    (difference,) = differences(run) or ()
+    assert_facts(difference, "explain/observed.jsonl")
     assert virtoll("verify", run).returncode == 1
     file.write_bytes(content)
     RunFolder.open(run).set_state("complete", None)  # as a resumed run ends
     assert "explain" not in (run / SUMS).read_text(encoding="utf-8")
     assert differences(run) == ()
-
-
-class StopAfter(SilentProgress):
-    """Ends it the hard way once so many trials are stored."""
-
-    def __init__(self, trials: int) -> None:
-        self.left = trials
-
-    def trial_ends(self, trial: Trial, record: TrialRecord) -> None:  # noqa: ARG002 - the seam's signature
-        self.left -= 1
-        if self.left == 0:
-            raise KeyboardInterrupt
 
 
 def test_what_was_observed_before_a_kill_is_kept(run: Path) -> None:
@@ -194,12 +178,11 @@ def test_what_was_observed_before_a_kill_is_kept(run: Path) -> None:
     assert len(boots) == len(set(boots)), "a start of a later session has a name of its own"
 
 
-def test_a_full_disk_says_how_to_go_on(run: Path) -> None:
+def test_a_full_disk_ends_with_the_remedy(run: Path) -> None:
     """No file may grow, so that nothing can be written."""
-    said = virtoll("explain", run, way=["prlimit", "--fsize=0", "--"])
-    assert said.returncode == StorageError.exit_code
-    assert f"what was observed is stored: go on with 'virtoll explain {run}'" in said.stderr
-    assert "resume" not in said.stderr
+    ended = virtoll("explain", run, way=["prlimit", "--fsize=0", "--"])
+    assert_refused(ended, Command(f"virtoll explain {run}"), code=StorageError.exit_code)
+    assert "resume" not in ended.stderr
 
 
 def test_more_trials_are_added_and_a_choice_keeps_the_baseline(run: Path) -> None:
@@ -207,28 +190,35 @@ def test_more_trials_are_added_and_a_choice_keeps_the_baseline(run: Path) -> Non
     observed = explained(run, chosen, 1).observed()
     assert [(one.platform, one.workload) for one in observed] == [("model", "superpi"), ("slow", "superpi")]
     text = "\n".join(explanation_lines(load_analysis(run)))
-    assert "slow: 74.0 translated blocks a job more than model (97.0 against 23.0, 4.22×)" in text
-    assert "One trial each, so that no difference has an interval" in text
+    assert_facts(text, "slow", "74.0 translated blocks", "model", "97.0", "23.0", "4.22×)", "interval")
     assert len(explained(run, chosen, 2).observed()) == 4
     assert len(explained(run, Selection(only=("plain:*",)), 1).observed()) == 4 + 3
 
 
-def test_a_platform_that_is_missing_today_loses_its_trials_alone(run: Path) -> None:
-    """Its models' text says that it is unavailable, as a product that was removed since."""
+def altered(run: Path, **keys: Any) -> None:
+    """Replace keys of the manifest."""
     manifest = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
-    text = manifest["experiment"]["text"]
-    manifest["experiment"]["text"] = text.replace("label: slow", "label: slow\n  failure: unavailable")
-    (run / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    (run / "manifest.json").write_text(json.dumps({**manifest, **keys}), encoding="utf-8")
+
+
+def give_slow(run: Path, parameters: str) -> None:
+    """Give the platform 'slow' further lines of parameters in the run's experiment."""
+    experiment = RunFolder.open(run).manifest.experiment
+    text = experiment["text"].replace("label: slow", f"label: slow{parameters}")
+    altered(run, experiment={**experiment, "text": text})
+
+
+def test_a_platform_that_is_missing_today_loses_its_trials_alone(run: Path) -> None:
+    """As a product that was removed since."""
+    give_slow(run, "\n  failure: unavailable")
     observed = explained(run, repetitions=1).observed()
     assert {(one.platform, one.status) for one in observed} == {("model", "ok"), ("slow", "skipped"), ("plain", "ok")}
-    assert any("trials gave nothing: the model's parameters" in line for line in explanation_lines(load_analysis(run)))
+    lines = explanation_lines(load_analysis(run))
+    assert any(not missing_facts(line, "slow", "'failure: none'") for line in lines)
 
 
 def test_a_guest_that_dies_loses_its_trials_alone(run: Path) -> None:
-    manifest = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
-    text = manifest["experiment"]["text"]
-    manifest["experiment"]["text"] = text.replace("label: slow", "label: slow\n  failure: dies\n  dies_at_job: 1")
-    (run / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    give_slow(run, "\n  failure: dies\n  dies_at_job: 1")
     observed = explained(run, repetitions=1).observed()
     lost = [one for one in observed if one.status != "ok"]
     assert [(one.platform, one.workload, one.status, one.spans) for one in lost] == [("slow", "superpi", "failed", ())]
@@ -236,56 +226,33 @@ def test_a_guest_that_dies_loses_its_trials_alone(run: Path) -> None:
     assert all((run / "explain" / path).exists() for path in lost[0].evidence)
 
 
-def refused(run: Path, *arguments: str) -> str:
-    """One sentence and exit code 2."""
-    said = virtoll("explain", run, *arguments)
-    assert (said.returncode, said.stdout) == (2, ""), said.stderr
-    lines = [line for line in said.stderr.splitlines() if line.startswith("virtoll: ")]
-    assert len(lines) == 1
-    return lines[0]
-
-
-def altered(run: Path, **keys: Any) -> None:
-    manifest = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
-    (run / "manifest.json").write_text(json.dumps({**manifest, **keys}), encoding="utf-8")
+def assert_not_explained(run: Path, *facts: Fact, selection: Selection = EVERYTHING) -> None:
+    """It is refused with these facts."""
+    with refused(*facts, error=UsageError):
+        explain(RunFolder.open(run), Wanted(selection, 1), SilentProgress())
 
 
 def test_a_run_of_another_host_is_refused(run: Path) -> None:
-    host = RunFolder.open(run).manifest.host
-    altered(run, host={**host, "fingerprint": "0" * 64})
-    said = refused(run)
-    assert "was begun on another host or kernel" in said
-    assert "explain it there" in said
+    altered(run, host={**RunFolder.open(run).manifest.host, "fingerprint": "0" * 64})
+    assert_not_explained(run, "run", "host", "kernel", "explain")
     assert not (run / "explain").exists()
 
 
-def test_bad_choices_are_refused_in_one_sentence(run: Path) -> None:
-    assert "--platform 'nobody' is not in this experiment" in refused(run, "--platform", "nobody")
-    assert "is not PLATFORM:WORKLOAD" in refused(run, "--only", "slow")
+def test_bad_choices_are_refused(run: Path) -> None:
+    assert_not_explained(run, "--platform", "'nobody'", selection=Selection(platforms=("nobody",)))
+    assert_refused(virtoll("explain", run, "--only", "slow"), "--only", "PLATFORM:WORKLOAD")
     RunFolder.open(run).set_state("interrupted", "ended by the user")
-    assert f"its run has not ended; end it with 'virtoll resume {run}'" in refused(run)
+    assert_not_explained(run, Command(f"virtoll resume {run}"))
 
 
 def test_guests_that_are_measured_many_at_once_are_refused(tmp_path: Path) -> None:
     experiment = experiments.parsed(
         platforms=[fake("model")], scenario="scale", scale={"guests": [2]}, baseline="model", blocks=1
     )
-    measure(experiment, tmp_path / "run", ["virtoll"], SilentProgress())
-    with pytest.raises(UsageError, match="its scenario is scale, and guests are observed one at a time"):
-        explain(RunFolder.open(tmp_path / "run"), Wanted(EVERYTHING, 1), SilentProgress())
+    assert_not_explained(measured(experiment, tmp_path / "run").path, "scale")
 
 
-def test_a_run_without_explanations_says_so(finished: Path) -> None:
+def test_a_run_without_explanations_has_one_line(finished: Path) -> None:
     analysis = load_analysis(finished)
-    assert explanation_lines(analysis) == ["no trial with observers on is stored"]
+    assert len(explanation_lines(analysis)) == 1
     assert analysis.data.observed == ()
-
-
-def test_a_difference_reads_as_a_sentence(run: Path) -> None:
-    explained(run, Selection(platforms=("slow",)), 2)
-    analysis = load_analysis(run)
-    found = explanations(analysis.data.observed, analysis.tasks, analysis.platforms, "model")
-    slow = next(one for one in found if one.platform == "slow" and one.unit == "frame")
-    assert sentence(slow.different[0], slow, "model") == (
-        "74.0 translated blocks a frame more than model (97.0 against 23.0, 4.22×; 74.0 to 74.0)"
-    )

@@ -16,12 +16,17 @@ import pytest
 from tests.support import experiments
 from tests.support.commands import VIRTOLL, environment, virtoll
 from tests.support.experiments import fake
+from tests.support.facts import Command, assert_facts, assert_refused, missing_facts, refused
+from tests.support.model_runs import measured
 from tests.support.repository import ROOT
 
-from virtoll.campaign.pipeline import extend, measure, resume
+from virtoll import __version__
+from virtoll.campaign.extension import asked_blocks
+from virtoll.campaign.pipeline import extend, resume
+from virtoll.campaign.preview import plan_of
 from virtoll.campaign.progress import SilentProgress
 from virtoll.errors import UsageError
-from virtoll.report import answer_terminal, load_analysis
+from virtoll.report import answer_terminal, build_report, load_analysis, report_document
 from virtoll.report.answer import notes
 from virtoll.runfolder.looks import extended_level
 from virtoll.runfolder.overview import state_now
@@ -42,15 +47,12 @@ RIGHT: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run of two blocks, to be copied."""
-    folder = tmp_path_factory.mktemp("extended")
-    measure(experiments.parsed(**RIGHT), folder / "run", ["virtoll"], SilentProgress())
-    return folder / "run"
+    return measured(experiments.parsed(**RIGHT), tmp_path_factory.mktemp("extended") / "run").path
 
 
 @pytest.fixture
 def run(finished: Path, tmp_path: Path) -> Path:
-    shutil.copytree(finished, tmp_path / "run")
-    return tmp_path / "run"
+    return Path(shutil.copytree(finished, tmp_path / "run"))
 
 
 def changed(run: Path, **keys: Any) -> Path:
@@ -67,34 +69,33 @@ def numbers(run: Path) -> list[int]:
     return [one.trial for one in RunFolder.open(run).trials()]
 
 
-def test_a_run_goes_on_as_if_it_had_been_planned_so_and_its_old_trials_stay(run: Path) -> None:
+def test_an_extended_run_has_the_longer_plan_and_keeps_its_trials(run: Path) -> None:
     before, trials = RunFolder.open(run).manifest, (run / "trials.jsonl").read_bytes()
     extended = virtoll("extend", run, "--blocks", "+2")
     assert extended.returncode == 0, extended.stderr
     after = RunFolder.open(run).manifest
-    longer = experiments.parsed(**{**RIGHT, "blocks": 4})
-    measure(longer, run.parent / "longer", ["virtoll"], SilentProgress())
-    assert after.plan.trials == RunFolder.open(run.parent / "longer").manifest.plan.trials
+    longer = plan_of(experiments.parsed(**{**RIGHT, "blocks": 4})).trials
+    planned = [(one.trial, one.block, one.round, one.platform, one.workload) for one in after.plan.trials]
+    assert planned == [(one.number, one.block, one.round, one.platform.label, one.workload.workload) for one in longer]
     assert after.plan.trials[: len(before.plan.trials)] == before.plan.trials
     assert (run / "trials.jsonl").read_bytes().startswith(trials)
     assert numbers(run) == list(range(len(after.plan.trials)))
     assert [(one.blocks, one.command[:2]) for one in after.extensions] == [(2, ("virtoll", "extend"))]
     assert (after.experiment["blocks"], after.experiment["selection"]) == (4, before.experiment["selection"])
     assert (differences(run), state_now(run)) == ((), "complete")
-    again = virtoll("extend", run, "--blocks", "5")
-    assert again.returncode == 0, again.stderr
+    assert_facts(extended.stdout, "2 blocks")
+    extend(run, 5, ["virtoll"], SilentProgress())
     assert [one.blocks for one in RunFolder.open(run).manifest.extensions] == [2, 4]
-    assert virtoll("verify", run).returncode == 0
-    told = "This run was extended after 2 and 4 blocks, when its verdicts had been seen."
-    assert told in re.sub(r"\s+", " ", again.stdout)
+    assert (differences(run), state_now(run)) == ((), "complete")
     analysis = load_analysis(run)
     assert analysis.level == pytest.approx(0.05 * 2 / (5 * 4))
-    assert any(one.startswith(told) and one.endswith("is at most 10 %.") for one in notes(analysis))
-    page = (run / "report" / "index.html").read_text(encoding="utf-8").replace("\u00a0", " ")
-    assert 0 < page.index('class="ranking"') < page.index(told), "the answer comes first"
-    document = json.loads(virtoll("report", run, "--json").stdout)
+    facts = ("2 and 4 blocks", "10 %")
+    (note,) = (one for one in notes(analysis) if not missing_facts(one, *facts))
+    page = build_report(run).path.read_text(encoding="utf-8").replace("\u00a0", " ")
+    assert 0 < page.index('class="ranking"') < page.index(note), "the answer comes first"
+    document = report_document(analysis, (), run, run / "index.html", ())
     assert (document["run"]["extended_after"], document["run"]["error_level"]) == ([2, 4], pytest.approx(0.005))
-    assert any(one.startswith(told) for one in document["notes"])
+    assert any(not missing_facts(one, *facts) for one in document["notes"])
     simultaneous = [one.simultaneous for one in analysis.comparisons if one.simultaneous is not None]
     assert {one.coverage for one in simultaneous} == {1 - analysis.level}
 
@@ -149,7 +150,7 @@ def test_a_kill_while_the_plan_is_replaced_leaves_a_run_that_ends(run: Path, ste
 
 def test_a_kill_while_blocks_are_added_is_resumed(run: Path) -> None:
     begun = subprocess.Popen(
-        [*VIRTOLL, "extend", run, "--blocks", "20"],
+        [*VIRTOLL, "extend", run, "--blocks", "6"],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -157,7 +158,7 @@ def test_a_kill_while_blocks_are_added_is_resumed(run: Path) -> None:
     )
     try:
         assert begun.stdout is not None
-        total = len(RunFolder.open(run).manifest.plan.trials) * 10
+        total = len(RunFolder.open(run).manifest.plan.trials) * 3
         done = len(numbers(run))
         while not begun.stdout.readline().startswith(f"{done + 3}/{total} "):
             assert begun.poll() is None
@@ -165,68 +166,59 @@ def test_a_kill_while_blocks_are_added_is_resumed(run: Path) -> None:
         begun.kill()
         begun.wait()
     assert state_now(run) == "killed"
-    unfinished = virtoll("extend", run, "--blocks", "+1")
-    assert (unfinished.returncode, unfinished.stderr.count("virtoll resume")) == (2, 1)
+    with refused(Command(f"virtoll resume {run}"), error=UsageError):
+        extend(run, 7, ["virtoll"], SilentProgress())
     shown = load_analysis(run).data.state
-    assert (shown.state, shown.reason) == ("interrupted", "it was killed")
+    assert shown.state == "interrupted"
+    assert_facts(shown.reason or "", "killed")
     resume(run, SilentProgress())
     assert numbers(run) == list(range(total))
     assert (state_now(run), differences(run)) == ("complete", ())
 
 
-REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "host": (
-        {"host": {"fingerprint": "0", "cpu_model": "another"}},
-        r"another host or kernel \(cpu model: another, here",
-    ),
-    "agent": ({"agent": {"sha256": "0" * 64}}, "another build of the agent"),
-    "version": ({"virtoll": "0.0.1"}, r"was measured by Virtoll 0\.0\.1, and this is"),
-    "plan": ({"experiment": {"text": experiments.text(**{**RIGHT, "rounds": 2})}}, "plans other trials from the same"),
-    "paper": ({"experiment": {"order": "paper"}}, "has the order of a paper"),
-    "decided": ({"experiment": {"looks": [[2, 0.05]]}}, "was measured until all is decided"),
+REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "host": ({"host": {"fingerprint": "0", "cpu_model": "another"}}, ["host", "cpu model", "another"]),
+    "agent": ({"agent": {"sha256": "0" * 64}}, ["agent"]),
+    "version": ({"virtoll": "0.0.1"}, ["Virtoll 0.0.1", __version__]),
+    "plan": ({"experiment": {"text": experiments.text(**{**RIGHT, "rounds": 2})}}, ["trials"]),
+    "paper": ({"experiment": {"order": "paper"}}, ["'order: randomised'"]),
+    "decided": ({"experiment": {"looks": [[2, 0.05]]}}, ["2 blocks", "'most'"]),
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_what_is_not_comparable_is_not_extended_and_stays_as_it_was(run: Path, case: str) -> None:
-    keys, words = REFUSED[case]
-    changed(run, **keys)
-    with pytest.raises(UsageError, match=words):
+def assert_not_extended(run: Path, *facts: str) -> None:
+    """It is refused with these facts, and stays as it was."""
+    with refused("run", *facts, error=UsageError):
         extend(run, 3, ["virtoll"], SilentProgress())
     assert (differences(run), state_now(run)) == ((), "complete")
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_not_comparable_is_not_extended(run: Path, case: str) -> None:
+    keys, facts = REFUSED[case]
+    assert_not_extended(changed(run, **keys), "example" if case != "version" else "run", *facts)
 
 
 def test_another_version_of_a_platform_is_named(run: Path) -> None:
     manifest = json.loads((run / "manifest.json").read_text())
     entries = [{**one, "version": "0.9"} if one["label"] == "slow" else one for one in manifest["platforms"]]
-    refused = virtoll("extend", changed(run, platforms=entries), "--blocks", "+1")
-    assert refused.returncode == 2
-    assert "was measured with slow: 0.9, and here it is " in refused.stderr
-    assert (differences(run), state_now(run)) == ((), "complete")
+    assert_not_extended(changed(run, platforms=entries), "slow: 0.9")
 
 
 @pytest.mark.parametrize(
-    ("asked", "words"),
-    [
-        ("2", "has 2 blocks; give more than that, and at most 1000"),
-        ("+0", "give how many blocks more, such as"),
-        ("six", "give how many blocks more, such as"),
-        ("+999", "at most 1000"),
-    ],
+    ("asked", "facts"),
+    [("2", ["2 blocks", 1000]), ("+0", ["'+0'", "+6"]), ("six", ["'six'", "+6"]), ("+999", ["+999", 1000])],
 )
-def test_a_number_that_adds_nothing_is_refused(run: Path, asked: str, words: str) -> None:
-    refused = virtoll("extend", run, "--blocks", asked)
-    assert (refused.returncode, words in refused.stderr) == (2, True), refused.stderr
+def test_a_number_that_adds_nothing_is_refused(run: Path, asked: str, facts: list[str]) -> None:
+    with refused("--blocks", *facts, error=UsageError):
+        asked_blocks(RunFolder.open(run), asked)
 
 
 def test_a_damaged_run_is_not_extended(run: Path) -> None:
     with (run / "trials.jsonl").open("a") as file:
         file.write("\n")
-    refused = virtoll("extend", run, "--blocks", "+1")
-    assert refused.returncode == 2
-    assert (
-        "is not as it was when the run ended: trials.jsonl: has changed; extend a copy that is whole" in refused.stderr
-    )
+    with refused(run, "trials.jsonl", error=UsageError):
+        extend(run, 3, ["virtoll"], SilentProgress())
 
 
 @pytest.mark.root
@@ -234,18 +226,10 @@ def test_a_run_of_another_user_is_not_extended(run: Path) -> None:
     """As root without the right to write everywhere, in a folder that may only be read."""
     run.chmod(0o555)
     without = ["setpriv", "--bounding-set", "-dac_override", "--inh-caps", "-dac_override"]
-    refused = subprocess.run(
-        [*without, sys.executable, "-m", "virtoll", "extend", run, "--blocks", "+1"],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    refusal = virtoll("extend", run, "--blocks", "+1", way=without)
     run.chmod(0o755)
-    assert refused.returncode == 2
-    assert refused.stderr == (
-        f"virtoll: {run} cannot be written; extend it as the user that measured it, or extend a copy\n"
-    )
+    assert_refused(refusal, run, "user", "copy")
+    assert refusal.stderr.count("\n") == 1
 
 
 def test_the_terminal_names_the_command_only_where_blocks_may_be_added(run: Path) -> None:
@@ -254,8 +238,7 @@ def test_the_terminal_names_the_command_only_where_blocks_may_be_added(run: Path
     )
     near = virtoll("run", file, "--into", run.parent / "near")
     assert near.returncode == 0, near.stderr
-    found = re.search(r"To measure them: virtoll extend near --blocks \+(\d+)\.", re.sub(r"\s+", " ", near.stdout))
-    assert found is not None, near.stdout
+    assert re.search(r"virtoll extend near --blocks \+\d+", " ".join(near.stdout.split())), near.stdout
     RunFolder.open(run.parent / "near").set_state("interrupted", "a test")
     lines = [str(one) for one in answer_terminal(load_analysis(run.parent / "near"), 200)]
     assert not any("virtoll extend" in line for line in lines)

@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support import experiments
+from tests.support import experiments, model_runs
 from tests.support.experiments import fake
+from tests.support.facts import assert_facts
+from tests.support.model_runs import measured
 
 from virtoll.agent.operations.session import FactsReply
 from virtoll.campaign.data_directory import DataKeeper
 from virtoll.campaign.fleet import Fleet
 from virtoll.campaign.guest_check import Mismatch, compare
 from virtoll.campaign.pinning import Pinning, choose_pinning
-from virtoll.campaign.pipeline import measure
-from virtoll.campaign.preview import plan_of
-from virtoll.campaign.progress import SilentProgress
 from virtoll.campaign.room import ended_for
 from virtoll.errors import GuestError, StorageError
 from virtoll.host.guest_usage import HostView
 from virtoll.lab.cgroups import Limits
 from virtoll.lab.data import DataVolume
 from virtoll.lab.network import GuestNetwork
-from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import GuestRequest
 from virtoll.platforms.fake.driver import FakeGuest
 from virtoll.platforms.fake.site import ModelHost, ModelNetwork, model_site
 from virtoll.platforms.host import Site, Sleep
-from virtoll.runfolder.store import RunFolder
 
 MIB = 2**20
 
@@ -73,7 +69,7 @@ def found(cpus: tuple[int, ...] = (0,), **facts: Any) -> list[str]:
     return [one.text for one in compare(wanted, FactsReply.from_json(facts), HostView())]
 
 
-def test_what_is_as_asked_or_not_told_is_no_mismatch() -> None:
+def test_what_is_as_asked_or_unknown_is_no_mismatch() -> None:
     assert found() == []
     assert found(cpus_allowed=1, memory_total_bytes=256 * MIB) == []
     assert found(cpus_allowed=[0], memory_total_bytes=64 * 1024 * MIB, memory_limit_bytes=256 * MIB) == []
@@ -81,13 +77,17 @@ def test_what_is_as_asked_or_not_told_is_no_mismatch() -> None:
     assert found(cpus=(), cpus_allowed=8) == [], "nothing was pinned"
 
 
-def test_a_mismatch_says_what_was_asked_and_what_was_found() -> None:
-    assert found(cpus_allowed=2) == ["CPUs: asked 1, usable inside 2"]
-    assert found(cpus_online=2) == ["CPUs: asked 1, usable inside 2"], "gVisor tells no mask"
+def test_a_mismatch_has_what_was_asked_and_what_was_found() -> None:
+    for facts, inside in (
+        ({"cpus_allowed": 2}, 2),
+        ({"cpus_online": 2}, 2),  # gVisor shows no mask
+        ({"cpus_allowed": [0, 1, 2]}, 3),
+    ):
+        (mismatch,) = found(**facts)
+        assert_facts(mismatch, "CPUs", 1, inside)
     assert found(cpus_online=2, cpus_allowed=1) == []
-    assert found(cpus_allowed=[0, 1, 2]) == ["CPUs: asked 1, usable inside 3"]
-    assert found(memory_total_bytes=512 * MIB) == ["memory: asked 256 MiB, inside 512 MiB"]
-    assert found(memory_total_bytes=200 * MIB) == ["memory: asked 256 MiB, inside 200 MiB"]
+    (mismatch,) = found(memory_total_bytes=512 * MIB)
+    assert_facts(mismatch, "memory", "256 MiB", "512 MiB")
 
 
 HOST = HostView("host", 64 * 1024 * MIB)
@@ -101,31 +101,34 @@ def against(host: HostView, quota: float | None = None, **facts: Any) -> list[Mi
 @pytest.mark.parametrize(
     ("facts", "fatal"),
     [
-        ({"boot_id": "own", "memory_installed_bytes": 128 * MIB}, ["memory: asked 256 MiB, inside 128 MiB"]),
-        ({"boot_id": "own", "memory_installed_bytes": 512 * MIB}, ["memory: asked 256 MiB, inside 512 MiB"]),
+        ({"boot_id": "own", "memory_installed_bytes": 128 * MIB}, ["256 MiB", "128 MiB"]),
+        ({"boot_id": "own", "memory_installed_bytes": 512 * MIB}, ["256 MiB", "512 MiB"]),
         ({"boot_id": "own", "memory_installed_bytes": 255 * MIB, "memory_total_bytes": 180 * MIB}, []),
-        ({"boot_id": "own", "memory_total_bytes": 180 * MIB}, ["memory: asked 256 MiB, inside 180 MiB"]),
-        ({"boot_id": "host", "memory_limit_bytes": 128 * MIB}, ["memory: asked 256 MiB, inside 128 MiB"]),
+        ({"boot_id": "own", "memory_total_bytes": 180 * MIB}, ["256 MiB", "180 MiB"]),
+        ({"boot_id": "host", "memory_limit_bytes": 128 * MIB}, ["256 MiB", "128 MiB"]),
         ({"boot_id": "host", "memory_installed_bytes": 64 * 1024 * MIB, "memory_limit_bytes": 256 * MIB}, []),
-        ({"cpus_allowed": 2}, ["CPUs: asked 1, usable inside 2"]),
+        ({"cpus_allowed": 2}, ["CPUs"]),
     ],
 )
-def test_another_guest_than_was_asked_for_is_grave(facts: dict[str, Any], fatal: list[str]) -> None:
-    assert [one.text for one in against(HOST, **facts) if one.fatal] == fatal
+def test_another_guest_than_was_asked_for_is_fatal(facts: dict[str, Any], fatal: list[str]) -> None:
+    texts = [one.text for one in against(HOST, **facts) if one.fatal]
+    assert len(texts) == (1 if fatal else 0)
+    assert_facts(" ".join(texts), *fatal)
 
 
-def test_a_platform_that_holds_nobody_to_a_size_is_told_and_believed() -> None:
+def test_a_platform_that_enforces_no_size_is_reported_and_believed() -> None:
     (found,) = against(HOST, boot_id="host", memory_total_bytes=64 * 1024 * MIB)
-    assert found == Mismatch("memory: asked 256 MiB, inside 65536 MiB", fatal=False)
+    assert not found.fatal
+    assert_facts(found.text, "256 MiB", "65536 MiB")
 
 
-def test_a_limit_that_is_only_seen_from_outside_counts_for_guests_on_the_hosts_kernel() -> None:
+def test_a_limit_seen_from_outside_counts_for_guests_on_the_hosts_kernel() -> None:
     host = HostView("host", 64 * 1024 * MIB, Limits(memory_bytes=128 * MIB))
     assert [one.fatal for one in against(host, boot_id="host", memory_total_bytes=64 * 1024 * MIB)] == [True]
     assert against(host, boot_id="own", memory_installed_bytes=256 * MIB) == [], "that is the monitor's limit"
 
 
-def test_a_container_that_hides_the_hosts_boot_and_its_own_limit_is_believed_by_the_limit_outside() -> None:
+def test_a_container_that_hides_its_limit_is_judged_by_the_limit_outside() -> None:
     """As systemd-nspawn does on a host with cgroup v2."""
     whole: dict[str, Any] = {
         "boot_id": "own",
@@ -134,38 +137,39 @@ def test_a_container_that_hides_the_hosts_boot_and_its_own_limit_is_believed_by_
     }
     assert against(HostView("host", 64 * 1024 * MIB, Limits(memory_bytes=256 * MIB)), **whole) == []
     for limits in (Limits(), Limits(memory_bytes=128 * MIB), Limits(memory_bytes=512 * MIB)):
-        found = against(HostView("host", 64 * 1024 * MIB, limits), **whole)
-        assert [one.text for one in found if one.fatal] == ["memory: asked 256 MiB, inside 65536 MiB"]
+        (text,) = (one.text for one in against(HostView("host", 64 * 1024 * MIB, limits), **whole) if one.fatal)
+        assert_facts(text, "256 MiB", "65536 MiB")
 
 
 @pytest.mark.parametrize(
-    ("asked", "inside", "outside", "expected"),
+    ("asked", "inside", "outside", "fatal", "facts"),
     [
-        (0.2, (20_000, 100_000), None, []),
-        (0.2, None, 0.2, []),
-        (0.2, None, None, []),
-        (0.2, (50_000, 100_000), None, [Mismatch("CPU quota: asked 0.2, found 0.5", fatal=True)]),
-        (0.5, (50_000, 100_000), 0.25, [Mismatch("CPU quota: asked 0.5, found 0.25", fatal=True)]),
-        (None, None, 0.5, [Mismatch("CPU quota: none asked, found 0.5", fatal=False)]),
-        (None, None, 4.0, []),
+        (0.2, (20_000, 100_000), None, [], []),
+        (0.2, None, 0.2, [], []),
+        (0.2, None, None, [], []),
+        (0.2, (50_000, 100_000), None, [True], [0.2, 0.5]),
+        (0.5, (50_000, 100_000), 0.25, [True], [0.5, 0.25]),
+        (None, None, 0.5, [False], ["CPU quota", 0.5]),
+        (None, None, 4.0, [], []),
     ],
 )
 def test_a_quota_is_compared_inside_and_outside(
-    asked: float | None, inside: tuple[int, int] | None, outside: float | None, expected: list[Mismatch]
+    asked: float | None, inside: tuple[int, int] | None, outside: float | None, fatal: list[bool], facts: list[float]
 ) -> None:
     reported = {"quota_us": inside[0], "period_us": inside[1]} if inside else None
     host = HostView("host", None, Limits(cpu_quota=outside))
-    assert against(host, asked, cpu_quota=reported) == expected
+    mismatches = against(host, asked, cpu_quota=reported)
+    assert [one.fatal for one in mismatches] == fatal
+    assert_facts(" ".join(one.text for one in mismatches), *facts)
 
 
-def test_a_guest_is_given_its_platforms_own_size(tmp_path: Path) -> None:
+def test_a_guest_has_its_platforms_own_size(tmp_path: Path) -> None:
     experiment = experiments.parsed(
         baseline="a",
         platforms=[fake("a", seed=1), fake("b", seed=2) | {"guest": {"vcpus": 2, "memory": "512MiB"}}],
         blocks=1,
     )
-    measure(experiment, tmp_path / "run", ["virtoll"], SilentProgress())
-    folder = RunFolder.open(tmp_path / "run")
+    folder = measured(experiment, tmp_path / "run")
     given = {boot.platform: boot.requested for boot in folder.boots()}
     assert {label: (one.vcpus, one.memory_bytes) for label, one in given.items() if one is not None} == {
         "a": (1, 256 * MIB),
@@ -192,20 +196,7 @@ def two_models(tmp_path: Path, site: Site) -> Fleet:
     """A fleet of two models, whose seeds are 1 and 2, in one block."""
     platforms = [fake("a", seed=1), fake("b", seed=2)]
     experiment = experiments.parsed(baseline="a", platforms=platforms, blocks=1)
-    measure(experiment, tmp_path / "run", ["virtoll"], SilentProgress())
-    (block,) = plan_of(experiment).blocks()
-    folder, boots = RunFolder.open(tmp_path / "run"), Counter[tuple[str, int]]()
-    pinning = Pinning((), None, None)
-    return Fleet(
-        experiment=experiment,
-        block=block,
-        folder=folder,
-        site_of=lambda _: site,
-        pinning=pinning,
-        platforms=PLATFORMS,
-        progress=SilentProgress(),
-        boots=boots,
-    )
+    return model_runs.fleet(experiment, measured(experiment, tmp_path / "run"), site)
 
 
 @pytest.fixture
@@ -224,12 +215,9 @@ def test_a_guest_that_cannot_be_planned_costs_its_own_trials_only(tmp_path: Path
     with fleet:
         assert fleet.guest("a") is not None
         assert fleet.guest("b") is None
-        assert "no NIC for in1, in2" in fleet.why_absent("b")
-    made = fleet.folder.boots()[before:]
-    assert {(boot.platform, boot.status, boot.requested is None) for boot in made} == {
-        ("a", "ok", False),
-        ("b", "failed", True),
-    }
+        assert_facts(fleet.why_absent("b"), "in1, in2")
+    made = {(boot.platform, boot.status, boot.requested is None) for boot in fleet.folder.boots()[before:]}
+    assert made == {("a", "ok", False), ("b", "failed", True)}
     assert stopped == [1]
 
 
@@ -262,19 +250,20 @@ def test_what_ends_the_run_while_guests_start_ends_those_that_are_up(
         (1, {}, []),
     ],
 )
-def test_those_that_hold_most_are_ended_for_another_and_nobody_in_vain(
+def test_guests_that_hold_most_are_ended_for_another_and_none_in_vain(
     lacking: int, held: dict[str, int], ended: list[str]
 ) -> None:
     assert ended_for(lacking, held) == ended
 
 
-def test_a_guest_that_holds_what_another_needs_is_ended_and_started_anew_when_asked_for(
+def test_a_guest_that_holds_what_another_needs_is_started_anew_later(
     tmp_path: Path, stopped: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both hold 300 MiB once they are up; the host has 1100 MiB, of which 512 are its own."""
     fleet, up = two_models(tmp_path, model_site()), set[str]()
     before, total, each = len(fleet.folder.boots()), 1100 * MIB, 300 * MIB
     monkeypatch.setattr(ModelHost, "local", object())
+    # The host's memory follows the guests that are up, which the fleet alone knows.
     monkeypatch.setattr("virtoll.campaign.room.available_bytes", lambda: total - each * len(fleet._live))
     monkeypatch.setattr("virtoll.campaign.fleet.held_bytes", lambda _: each)
     stopped.clear()
@@ -296,7 +285,7 @@ def test_a_guest_that_holds_what_another_needs_is_ended_and_started_anew_when_as
 
 @dataclass
 class ListedHost:
-    """One that can be stopped: what it is told goes on the list."""
+    """A host that can be stopped; the list has its calls."""
 
     calls: list[str]
 
@@ -309,7 +298,7 @@ class ListedHost:
         self.calls.append("resume")
 
 
-def test_a_host_sleeps_while_nobody_needs_it_whatever_image_its_guests_have() -> None:
+def test_a_host_sleeps_while_no_guest_of_any_image_needs_it() -> None:
     calls: list[str] = []
 
     site = replace(model_site(), sleep=Sleep(ListedHost(calls)))

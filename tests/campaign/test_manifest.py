@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-import pytest
 from tests.support import experiments
+from tests.support.facts import refused
 
 from virtoll.agent.messages import Message, Request
 from virtoll.agent.operations.session import HelloReply
@@ -40,18 +40,11 @@ class Stored:
 
 def test_a_run_is_not_resumed_on_other_packages() -> None:
     image = GuestImage(
-        name="full",
-        digest="sha256:23",
-        root=Path(),
-        agent=Path(),
-        agent_sha256="",
-        tools={"packages": {}},
+        name="full", digest="sha256:23", root=Path(), agent=Path(), agent_sha256="", tools={"packages": {}}
     )
     site = replace(model_site(), image=image, peer=AnyAgent(), is_model=False)
     same: Any = Stored("sha256:23")
     refuse_other_host(same, experiments.parsed(), site)
     other: Any = Stored("sha256:42")
-    with pytest.raises(
-        UsageError, match=r"run example-1 was begun with another image full .*start a new run of example"
-    ):
+    with refused("example-1", "image full", "example", error=UsageError):
         refuse_other_host(other, experiments.parsed(), site)

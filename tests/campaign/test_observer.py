@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from tests.support import experiments
 from tests.support.experiments import fake
+from tests.support.facts import assert_facts, refused
+from tests.support.model_runs import measured
 
 from virtoll.agent.messages import Message, Request
 from virtoll.agent.operations.counters import CountersRequest
 from virtoll.agent.operations.jobs import RunRequest
 from virtoll.campaign.observer import Observer
-from virtoll.campaign.pipeline import measure
-from virtoll.campaign.progress import SilentProgress
 from virtoll.errors import UsageError
 from virtoll.platforms.fake.driver import FakeAgent, FakePeer
 from virtoll.report.build import load
@@ -30,8 +30,7 @@ JOBS = [{"workload": "superpi", "digits": 1000}]
 
 def run(into: Path, **changed: Any) -> RunData:
     changed = {"baseline": "model", "workloads": JOBS, "blocks": 2, **changed}
-    measure(experiments.parsed(**changed), into, ["virtoll"], SilentProgress())
-    return load(into)
+    return load(measured(experiments.parsed(**changed), into).path)
 
 
 def burn() -> None:
@@ -67,7 +66,7 @@ def test_a_controller_that_works_while_a_guest_is_measured_shows(
     # The model's answer takes no time, so the controller's share is what the burning had of its CPU.
     passed = [one.measured[0].after.monotonic_ns - one.measured[0].before.monotonic_ns for one in costs if one]
     assert analysis.observer.largest_share >= BURNT_NS / min(passed)
-    assert "Observer: while a guest was measured, the controller used" in observer_line(analysis)
+    assert_facts(observer_line(analysis), "controller", "%", "CPU")
 
 
 def test_a_reading_knows_only_processes_that_are_there() -> None:
@@ -108,15 +107,14 @@ def test_counters_can_be_switched_off_and_are_compared(tmp_path: Path, monkeypat
     assert effect.comparison.share == pytest.approx(1.25, rel=0.01)
     assert len(effect.comparison.pairs) == 3
     assert effect.comparison.interval is not None
-    assert "Performance without counters, of that with them: model IP forwarding" in observer_line(analysis)
+    assert_facts(observer_line(analysis), "counters", "model IP forwarding")
 
     asked.clear()
     run(tmp_path / "none", platforms=[fake("model", counters="none")], workloads=forward, blocks=1)
     assert asked == []
 
 
-def test_old_records_say_nothing(tmp_path: Path) -> None:
-    """Missing is not zero."""
+def test_old_records_have_no_cost_of_zero(tmp_path: Path) -> None:
     data = run(tmp_path / "run", platforms=[fake("model")])
     assert all(trial.observer for trial in RunFolder.open(tmp_path / "run").trials())
     old = replace(data, trials=tuple(replace(trial, observer=None) for trial in data.trials))
@@ -126,10 +124,7 @@ def test_old_records_say_nothing(tmp_path: Path) -> None:
 
 
 def test_other_counters_than_all_or_none_are_refused() -> None:
-    with pytest.raises(UsageError, match=r"key 'platforms\[1\].counters': 'some' is not known; allowed: all, none"):
+    with refused("'platforms[1].counters'", "'some'", "all, none", error=UsageError):
         experiments.parsed(platforms=["native", {"platform": "netns", "counters": "some"}])
-    labels = [
-        one.label
-        for one in experiments.parsed(platforms=["native", {"platform": "netns", "counters": "none"}]).platforms
-    ]
-    assert labels == ["native", "netns-uncounted"]
+    allowed = experiments.parsed(platforms=["native", {"platform": "netns", "counters": "none"}])
+    assert [one.label for one in allowed.platforms] == ["native", "netns-uncounted"]

@@ -5,59 +5,36 @@ from __future__ import annotations
 import contextlib
 import json
 import signal
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support import experiments
+from tests.support import experiments, model_runs
 from tests.support.experiments import fake
+from tests.support.facts import assert_facts, missing_facts, refused
+from tests.support.model_runs import JOBS, interrupted_but_replaced, killed_run, measured, run
 
-from virtoll.campaign.fleet import Fleet
-from virtoll.campaign.pinning import Pinning
-from virtoll.campaign.pipeline import measure, resume
-from virtoll.campaign.preview import catalogue, plan_of
+from virtoll import __version__
+from virtoll.campaign.pipeline import resume
+from virtoll.campaign.preview import catalogue
 from virtoll.campaign.progress import SilentProgress
 from virtoll.errors import GuestError, StorageError, UsageError
 from virtoll.experiment.parse import find_experiment, load_experiment
-from virtoll.experiment.plan import Trial
 from virtoll.experiment.topology import FUNCTIONAL_ONLY
 from virtoll.lab import interrupts
-from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import Probe
 from virtoll.platforms.fake.driver import Fake
 from virtoll.platforms.fake.site import model_site
 from virtoll.report.answer import ranked
 from virtoll.report.build import load
 from virtoll.runfolder import jsonlines
-from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.store import RunFolder
 from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.compare import Verdict
 from virtoll.workloads.superpi import SuperPi
 
-JOBS = [{"workload": "superpi", "digits": 1000}, {"workload": "forkwait", "processes": 500}]
 FORWARD = {"workload": "forward", "frame_size_bytes": [64, 1500]}
-
-
-class StopAfter(SilentProgress):
-    """Ends the run the hard way once so many trials are stored."""
-
-    def __init__(self, trials: int) -> None:
-        self.left = trials
-
-    def trial_ends(self, trial: Trial, record: TrialRecord) -> None:  # noqa: ARG002 - the seam's signature
-        self.left -= 1
-        if self.left == 0:
-            raise KeyboardInterrupt
-
-
-def run(into: Path, progress: SilentProgress | None = None, **changed: Any) -> RunFolder:
-    """Measure an experiment of models."""
-    changed = {"baseline": "model", "workloads": JOBS, "blocks": 2, **changed}
-    measure(experiments.parsed(**changed), into, ["virtoll"], progress or SilentProgress())
-    return RunFolder.open(into)
 
 
 def statuses(folder: RunFolder, label: str) -> list[str]:
@@ -67,9 +44,9 @@ def statuses(folder: RunFolder, label: str) -> list[str]:
 def test_a_guest_without_a_data_directory_skips_those_trials_alone(tmp_path: Path) -> None:
     """A model carries none; its other trials go on."""
     folder = run(tmp_path / "run", platforms=[fake("model")], workloads=[*JOBS, {"workload": "zfg"}])
-    found = {(trial.workload, trial.status, trial.reason) for trial in folder.latest_trials()}
-    reason = "fake carries no data directory on its host's disk; choose another platform for this workload"
-    assert found == {("superpi", "ok", None), ("forkwait", "ok", None), ("zfg", "skipped", reason)}
+    reasons = {(trial.workload, trial.status): trial.reason for trial in folder.latest_trials()}
+    assert set(reasons) == {("superpi", "ok"), ("forkwait", "ok"), ("zfg", "skipped")}
+    assert_facts(reasons["zfg", "skipped"] or "", "fake", "data directory")
 
 
 def test_a_guest_without_vlans_skips_those_trials_alone(tmp_path: Path) -> None:
@@ -87,9 +64,8 @@ def test_a_guest_without_vlans_skips_those_trials_alone(tmp_path: Path) -> None:
     skipped = [trial for trial in folder.trials() if trial.status != "ok"]
     assert {(trial.platform, trial.status) for trial in skipped} == {("plain", "skipped")}
     assert [trial.parameters["vlan"] for trial in skipped] == [5, 5, 5]
-    assert {trial.reason for trial in skipped} == {
-        "the model's parameters say that it has no VLANs; set 'failure: none', or vlan 0"
-    }
+    (reason,) = {trial.reason for trial in skipped}
+    assert_facts(reason or "", "VLANs", "'failure: none'", "vlan 0")
     assert sorted(boot.platform for boot in folder.boots()) == ["model", "plain"]
     labels = {task.size for task in analyse(load(folder.path)).tasks}
     assert any("IPv6" in label and "VLAN 5" in label for label in labels), labels
@@ -106,10 +82,9 @@ def test_a_second_guest_is_started_for_the_trials_that_need_one(tmp_path: Path) 
             {"workload": "tcp-request-response", "between": "guests"},
         ],
     )
-    assert {(trial.status, trial.reason) for trial in folder.trials()} == {
-        ("skipped", "the fake peer's model has no 'serve'"),
-        ("skipped", "the fake platform's model has no 'serve'"),
-    }
+    assert {trial.status for trial in folder.trials()} == {"skipped"}
+    assert all(not missing_facts(trial.reason or "", "'serve'") for trial in folder.trials())
+    assert {"fake peer" in str(trial.reason) for trial in folder.trials()} == {True, False}
     assert [boot.boot for boot in folder.boots()] == ["model/0", "model/0/2", "model/1", "model/1/2"]
     links = [boot.requested.interface_macs for boot in folder.boots() if boot.requested is not None]
     assert len({mac for macs in links[:2] for mac in macs}) == 8, "a link to the bridge is one of each one's four"
@@ -121,38 +96,26 @@ def test_both_guests_are_lost_together_and_started_anew(tmp_path: Path) -> None:
     workloads = [{"workload": "tcp-stream", "between": "guests"}]
     folder = run(tmp_path / "run", platforms=[fake("model")], workloads=workloads, blocks=1)
     experiment = experiments.parsed(baseline="model", platforms=[fake("model")], workloads=workloads, blocks=1)
-    (block,) = plan_of(experiment).blocks()
-    pinning, boots = Pinning((), None, None), Counter[tuple[str, int]]()
-    with Fleet(
-        experiment=experiment,
-        block=block,
-        folder=folder,
-        site_of=lambda _: model_site(),
-        pinning=pinning,
-        platforms=PLATFORMS,
-        progress=SilentProgress(),
-        boots=boots,
-    ) as fleet:
+    with model_runs.fleet(experiment, folder, model_site()) as fleet:
         first = fleet.guests("model", 2)
         assert len(first) == 2
-        assert boots["model", 0] == 2
+        assert fleet.boots["model", 0] == 2
         assert fleet.guests("model", 1) == first[:1]
         assert fleet.guests("model", 2) == first
-        reason, evidence = fleet.lose("model", block[0].workload, GuestError("died"), "trial-9")
+        reason, evidence = fleet.lose("model", fleet.block[0].workload, GuestError("died"), "trial-9")
         assert reason == "died"
         assert evidence == ("evidence/trial-9/console.txt", "evidence/trial-9-beside-1/console.txt")
         anew = fleet.guests("model", 2)
         assert len(anew) == 2
         assert not {id(one.guest) for one in anew} & {id(one.guest) for one in first}
-        assert boots["model", 0] == 4
+        assert fleet.boots["model", 0] == 4
 
 
 @pytest.fixture(scope="module")
 def self_test(tmp_path_factory: pytest.TempPathFactory) -> Analysis:
     """The experiment ``models``, measured and analysed."""
     into = tmp_path_factory.mktemp("models") / "run"
-    measure(load_experiment(find_experiment("models"), catalogue()), into, ["virtoll"], SilentProgress())
-    return analyse(load(into))
+    return analyse(load(measured(load_experiment(find_experiment("models"), catalogue()), into).path))
 
 
 def test_the_self_test_is_whole(self_test: Analysis) -> None:
@@ -224,7 +187,7 @@ def test_an_unavailable_platform_keeps_its_row(tmp_path: Path) -> None:
     folder = run(tmp_path / "run", platforms=[fake("model"), fake("absent", failure="unavailable")])
     entry = next(entry for entry in folder.manifest.platforms if entry.label == "absent")
     assert not entry.available
-    assert entry.reason == "the model's parameters say that it is unavailable; set 'failure: none'"
+    assert_facts(entry.reason or "", "'failure: none'")
     skipped = [trial for trial in folder.latest_trials() if trial.platform == "absent"]
     assert [trial.status for trial in skipped] == ["skipped"] * 4
     assert {trial.reason for trial in skipped} == {entry.reason}
@@ -239,13 +202,12 @@ def test_a_guest_that_is_never_ready_costs_its_own_trials_only(tmp_path: Path) -
     assert statuses(folder, "model") == ["ok"] * 4
     skipped = [trial for trial in folder.latest_trials() if trial.platform == "dumb"]
     assert {trial.status for trial in skipped} == {"skipped"}
-    assert all("could not be started: " in str(trial.reason) for trial in skipped)
     boots = [boot for boot in folder.boots() if boot.platform == "dumb"]
+    assert all(any(str(boot.reason) in str(trial.reason) for boot in boots) for trial in skipped)
     assert {boot.status for boot in boots} == {"failed"}
     assert len({boot.boot for boot in boots}) == len(boots) == 6, "three starts a block, each with a name of its own"
     for boot in boots:
-        assert boot.reason is not None
-        assert "was not ready" in boot.reason
+        assert_facts(boot.reason or "", boot.boot)
         assert [(folder.path / path).read_text() for path in boot.evidence] == ["fake: never ready\n"]
 
 
@@ -261,9 +223,7 @@ def test_a_guest_that_dies_is_started_anew_and_the_others_go_on(tmp_path: Path) 
     assert [trial.status for trial in frail] == ["ok", "failed", "ok", "failed"]
     assert [trial.boot for trial in frail] == ["frail/0", "frail/0", "frail/0/2", "frail/0/2"]
     for trial in frail[1::2]:
-        reason, _, said = (trial.reason or "").partition("; its console said last: ")
-        assert reason == "the fake guest died, as its model's parameters ask"
-        assert said.startswith("fake guest: FakeParameters(")
+        assert_facts(trial.reason or "", "died", "fake guest: FakeParameters(")
         assert trial.clock is None
         assert len(trial.evidence) == 1
         assert "fake guest: " in (folder.path / trial.evidence[0]).read_text()
@@ -278,7 +238,8 @@ def test_a_guest_that_always_dies_is_started_three_times_a_block(tmp_path: Path)
     )
     frail = [trial for trial in folder.trials() if trial.platform == "frail"]
     assert [trial.status for trial in frail] == ["failed", "failed", "failed", "skipped", "skipped"]
-    assert "its guest was lost and not started again: " in str(frail[-1].reason)
+    assert frail[2].reason is not None
+    assert frail[2].reason.partition(";")[0] in str(frail[-1].reason), "how its guest was lost"
 
 
 def test_a_job_that_a_guest_refuses_costs_no_other_workload(tmp_path: Path) -> None:
@@ -297,28 +258,28 @@ def test_a_job_that_a_guest_refuses_costs_no_other_workload(tmp_path: Path) -> N
         for size in (2**20, 2**21):
             own = [trial for trial in masr if trial.block == block and trial.parameters == {"size_bytes": size}]
             assert [trial.status for trial in own] == ["failed"] * 2 + ["skipped"] * 4
-            assert own[0].reason == "the fake guest refuses the job masr, as its model's parameters ask"
-            assert "answered this workload with an error 2 times in this block" in str(own[-1].reason)
+            assert_facts(own[0].reason or "", "masr")
+            assert_facts(own[-1].reason or "", "2 times")
         boots = [boot.attempt for boot in folder.boots() if boot.platform == "picky" and boot.block == block]
         assert boots[:4] == [1, 2, 3, 4], "four guests refused, and none was the last"
 
 
 @pytest.mark.parametrize(
-    ("failure", "workloads", "reason"),
+    ("failure", "workloads", "facts"),
     [
-        ("wrong-check", JOBS, "the check value is wrong: 'wrong' instead of "),
-        ("loses-marks", JOBS, "a mark of the job's start or end did not reach the timekeeper"),
-        ("unbalanced-books", [FORWARD], "source 0: forwarded + lost is not offered"),
-        ("too-small", JOBS, "its guest is not what was asked for: memory: asked 256 MiB, inside 1 MiB"),
+        ("wrong-check", JOBS, ["check value", "'wrong'"]),
+        ("loses-marks", JOBS, ["mark", "timekeeper"]),
+        ("unbalanced-books", [FORWARD], ["source 0", "forwarded", "lost", "offered"]),
+        ("too-small", JOBS, ["memory", "256 MiB", "1 MiB"]),
     ],
 )
 def test_what_cannot_be_believed_is_kept_and_not_summarised(
-    tmp_path: Path, failure: str, workloads: list[dict[str, Any]], reason: str
+    tmp_path: Path, failure: str, workloads: list[dict[str, Any]], facts: list[str]
 ) -> None:
     folder = run(tmp_path / "run", platforms=[fake("model"), fake("liar", failure=failure)], workloads=workloads)
     liar = [trial for trial in folder.latest_trials() if trial.platform == "liar"]
     assert {trial.status for trial in liar} == {"invalid"}
-    assert all(str(trial.reason).startswith(reason) for trial in liar)
+    assert all(not missing_facts(trial.reason or "", *facts) for trial in liar)
     assert all(trial.clock is not None or trial.points is not None for trial in liar), "the raw values are kept"
     analysis = analyse(load(folder.path))
     assert {platform for platform, _ in analysis.cells} == {"model"}
@@ -326,7 +287,7 @@ def test_what_cannot_be_believed_is_kept_and_not_summarised(
         comparison = analysis.comparison("liar", task)
         assert comparison is not None
         assert comparison.verdict == Verdict.NOT_MEASURED
-        assert reason in comparison.reason
+        assert_facts(comparison.reason, *facts)
 
 
 def test_guests_without_a_link_of_their_own_are_timed_over_the_channel(tmp_path: Path) -> None:
@@ -348,10 +309,8 @@ class BreaksEvidence(SilentProgress):
         (self.folder / "evidence").write_text("")
 
 
-def test_evidence_that_cannot_be_stored_ends_the_run_with_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(
-        StorageError, match=r"cannot write .*/evidence/dumb-0/console\.txt: .*Earlier results are intact"
-    ):
+def test_evidence_that_cannot_be_stored_ends_the_run(tmp_path: Path) -> None:
+    with refused(tmp_path / "run/evidence/dumb-0/console.txt", error=StorageError):
         run(
             tmp_path / "run",
             BreaksEvidence(tmp_path / "run"),
@@ -367,9 +326,7 @@ THREE: dict[str, Any] = {
 
 @pytest.mark.parametrize("stored", [1, 2, 5, 6, 7, 11])
 def test_an_interrupted_run_is_resumed_with_each_trial_exactly_once(tmp_path: Path, stored: int) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        run(tmp_path / "run", StopAfter(stored), **THREE)
-    before = RunFolder.open(tmp_path / "run")
+    before = killed_run(tmp_path / "run", stored, **THREE)
     kept = before.trials()
     resume(tmp_path / "run", SilentProgress())
     folder = RunFolder.open(tmp_path / "run")
@@ -392,8 +349,7 @@ def test_a_complete_run_has_nothing_to_resume(tmp_path: Path) -> None:
 
 
 def test_a_torn_last_line_is_measured_again(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        run(tmp_path / "run", StopAfter(5), **THREE)
+    killed_run(tmp_path / "run", 5, **THREE)
     file = tmp_path / "run" / "trials.jsonl"
     whole = RunFolder.open(tmp_path / "run").trials()
     file.write_bytes(file.read_bytes()[:-20])
@@ -411,35 +367,39 @@ def change_manifest(folder: Path, **changed: Any) -> None:
     (folder / "manifest.json").write_text(json.dumps(document))
 
 
+ONE_PLATFORM = experiments.text(platforms=[fake("model")], baseline="model")
+
+
 @pytest.mark.parametrize(
-    ("changed", "words"),
+    ("changed", "facts"),
     [
-        ({"host": {"fingerprint": "0" * 64}}, "was begun on another host or kernel .*resume it there, or start a new"),
-        ({"agent": {"sha256": "0" * 64}}, "was begun with another build of the agent; start a new run of example"),
-        ({"experiment": {"text": experiments.text(platforms=[fake("model")], baseline="model")}}, "plans other trials"),
+        ({"host": {"fingerprint": "0" * 64}}, ["host", "kernel", "example"]),
+        ({"agent": {"sha256": "0" * 64}}, ["agent", "example"]),
+        (
+            {"experiment": {"text": experiments.text(platforms=[fake("model")], baseline="model")}},
+            ["trials", __version__],
+        ),
     ],
     ids=["host", "agent", "plan"],
 )
-def test_what_is_not_comparable_is_not_resumed(tmp_path: Path, changed: dict[str, Any], words: str) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        run(tmp_path / "run", StopAfter(3), **THREE)
+def test_what_is_not_comparable_is_not_resumed(tmp_path: Path, changed: dict[str, Any], facts: list[str]) -> None:
+    killed_run(tmp_path / "run", 3, **THREE)
     change_manifest(tmp_path / "run", **changed)
     before = (tmp_path / "run" / "trials.jsonl").read_bytes()
-    with pytest.raises(UsageError, match=words):
+    with refused("run", *facts, error=UsageError):
         resume(tmp_path / "run", SilentProgress())
     assert (tmp_path / "run" / "trials.jsonl").read_bytes() == before
 
 
-def test_a_run_with_frame_sizes_of_before_is_not_resumed(tmp_path: Path) -> None:
+def test_a_run_with_the_old_frame_sizes_is_not_resumed(tmp_path: Path) -> None:
     """Its 64 bytes were without FCS: the same file now asks for smaller frames."""
-    with pytest.raises(KeyboardInterrupt):
-        run(tmp_path / "run", StopAfter(2), platforms=[fake("model")], workloads=[{"workload": "forward"}])
+    killed_run(tmp_path / "run", 2, platforms=[fake("model")], workloads=[{"workload": "forward"}])
     change_manifest(tmp_path / "run", frame_sizes=None)
-    with pytest.raises(UsageError, match="plans other trials"):
+    with refused("trials", __version__, error=UsageError):
         resume(tmp_path / "run", SilentProgress())
 
 
-def test_a_model_on_a_nested_host_is_branded_from_its_records_to_the_headline(tmp_path: Path) -> None:
+def test_a_model_on_a_nested_host_is_branded_in_records_and_headline(tmp_path: Path) -> None:
     platforms = [fake("model"), fake("slow", cost=3.0, host="nested:kvm"), fake("slow-here", cost=3.0)]
     folder = run(tmp_path / "run", platforms=platforms, workloads=JOBS[:1], blocks=4, study="schlosser2011")
     elsewhere: tuple[str, str | None] = ("nested kvm", FUNCTIONAL_ONLY)
@@ -455,14 +415,6 @@ def test_a_model_on_a_nested_host_is_branded_from_its_records_to_the_headline(tm
     (row,) = ranked(analyse(load(tmp_path / "run")))
     assert row.others == ("slow: functional only",)
     assert {one.platform: one.kind for one in row.platforms} == {"model": "baseline", "slow-here": "slower"}
-
-
-def interrupted_but_replaced() -> None:
-    """An error of the clearing up takes the interrupt's place."""
-    try:
-        signal.raise_signal(signal.SIGTERM)
-    finally:
-        raise GuestError("its end")
 
 
 def interrupted_in_a_finalizer() -> None:

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.campaign.test_pipeline import StopAfter
 from tests.support import experiments
 from tests.support.experiments import fake
+from tests.support.facts import assert_facts, refused
+from tests.support.model_runs import StopAfter, measured
 
 from virtoll.campaign import sizing
-from virtoll.campaign.pipeline import Look, measure, resume
+from virtoll.campaign.pipeline import Look, resume
 from virtoll.campaign.progress import SilentProgress
 from virtoll.errors import GuestCannot, GuestDied, UsageError
 from virtoll.experiment.model import WorkloadChoice
@@ -35,8 +36,7 @@ ASKED: dict[str, Any] = {
 
 
 def run(into: Path, progress: SilentProgress | None = None, look: Look | None = None, **changed: Any) -> RunFolder:
-    measure(experiments.parsed(**{**ASKED, **changed}), into, ["virtoll"], progress or SilentProgress(), look)
-    return RunFolder.open(into)
+    return measured(experiments.parsed(**{**ASKED, **changed}), into, progress, look)
 
 
 @pytest.fixture(scope="module")
@@ -70,12 +70,11 @@ def test_each_workload_can_have_guests_of_its_own(
     assert set(used) == {one.boot for one in anew.boots()}
     assert all(len(workloads) == 1 for workloads in used.values()), used
     assert anew.manifest.experiment["boot"] == "each-workload"
-    analysis = load_analysis(anew.path)
-    said = order_line(analysis)
-    assert ("each workload in a guest that was booted for it" in said) == (order == "paper")
+    if order == "paper":
+        assert_facts(order_line(load_analysis(anew.path)), "each workload", "booted")
 
 
-def test_guests_live_for_a_block_unless_a_file_says_otherwise(folder: RunFolder) -> None:
+def test_guests_live_for_a_block_by_default(folder: RunFolder) -> None:
     assert {one.attempt for one in folder.boots()} == {1}
     assert folder.manifest.experiment["boot"] == "block"
 
@@ -94,22 +93,16 @@ def test_an_interrupted_run_goes_on_in_guests_of_each_workloads_own(tmp_path: Pa
 def test_warm_ups_are_kept_and_in_no_summary(folder: RunFolder) -> None:
     """A sweep is warmed up by its first point."""
     warm = [trial for trial in folder.trials() if trial.warm_up]
-    assert sorted(t.platform for t in warm if t.workload == "superpi" and t.block == 0) == [
-        "dear",
-        "model",
-        "model-again",
-    ]
+    first = sorted(t.platform for t in warm if t.workload == "superpi" and t.block == 0)
+    assert first == ["dear", "model", "model-again"]
     assert {len(trial.points or ()) for trial in warm if trial.workload == "forward"} == {1}
     data = load(folder.path)
     assert data.warm_ups == tuple(warm)
     analysis = load_analysis(folder.path)
     summarised = {seen.trial for cell in analysis.cells.values() for seen in cell.observations}
     assert summarised == {trial.trial for trial in folder.trials() if not trial.warm_up}
-    assert {name: sum(counts.values()) for name, counts in analysis.statuses.items()} == {
-        "model": 24,
-        "model-again": 12,
-        "dear": 12,
-    }
+    counted = {name: sum(counts.values()) for name, counts in analysis.statuses.items()}
+    assert counted == {"model": 24, "model-again": 12, "dear": 12}
 
 
 def test_jobs_are_sized_on_the_host_and_equal_on_all_platforms(folder: RunFolder) -> None:
@@ -123,12 +116,8 @@ def test_jobs_are_sized_on_the_host_and_equal_on_all_platforms(folder: RunFolder
     assert all(nanoseconds is not None for nanoseconds in took)
     assert min(nanoseconds or 0 for nanoseconds in took[-2:]) >= 200_000_000
     repeats = {(t.workload, t.warm_up): t.repeats for t in folder.trials()}
-    assert repeats == {
-        ("superpi", True): 1,
-        ("superpi", False): size.repeats,
-        ("forward", True): 1,
-        ("forward", False): 1,
-    }
+    once = dict.fromkeys([("superpi", True), ("forward", True), ("forward", False)], 1)
+    assert repeats == once | {("superpi", False): size.repeats}
     cells = load_analysis(folder.path).cells
     values = {platform: cell.median for (platform, task), cell in cells.items() if task.workload == "superpi"}
     assert values["model"] == pytest.approx(9e6, rel=0.1), "9000 ns a digit"
@@ -163,6 +152,7 @@ def test_a_size_that_could_not_be_found_is_looked_for_once_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One moment in which the host failed does not leave the job short in all blocks; both attempts are stored."""
+    # The private seam: elsewhere a run for a job's size looks like a trial.
     measure, failures = sizing._run, iter([GuestDied("model/0: killed once")])
 
     def fails_once(choice: WorkloadChoice, bench: Bench, repeats: int) -> SizingRun:
@@ -174,7 +164,7 @@ def test_a_size_that_could_not_be_found_is_looked_for_once_more(
     folder = run(tmp_path / "run", blocks=1)
     failed, found = folder.sizings()
     assert (failed.repeats, failed.boot) == (1, "model/0")
-    assert str(failed.reason).startswith("model/0: killed once")
+    assert_facts(failed.reason or "", "model/0", "killed once")
     assert (found.boot, found.reason) == ("model/0/2", None)
     trials = [trial for trial in folder.trials() if trial.workload == "superpi" and not trial.warm_up]
     assert {trial.repeats for trial in trials} == {found.repeats} != {1}
@@ -187,11 +177,11 @@ def test_a_host_that_cannot_do_it_is_well_and_is_not_ended_for_it(
     """Its trials then say so themselves, each in the same words."""
 
     def cannot(*_: object) -> SizingRun:
-        raise GuestCannot("its image has no shell")
+        raise GuestCannot("no shell")
 
     monkeypatch.setattr(sizing, "_run", cannot)
     folder = run(tmp_path / "run", blocks=1)
-    assert {(one.boot, one.reason) for one in folder.sizings()} == {("model/0", "its image has no shell")}
+    assert {(one.boot, one.reason) for one in folder.sizings()} == {("model/0", "no shell")}
     assert [boot.boot for boot in folder.boots() if boot.platform == "model"] == ["model/0"]
 
 
@@ -199,7 +189,7 @@ def test_a_run_for_its_size_whose_mark_was_held_up_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The host is well, so that it goes on as it is: one attempt, and no run of a duration that is not known."""
-    measure, runs = sizing._run, itertools.count()
+    measure, runs = sizing._run, itertools.count()  # as above
 
     def held_up_twice(choice: WorkloadChoice, bench: Bench, repeats: int) -> SizingRun:
         if next(runs) in (0, 2):
@@ -227,8 +217,6 @@ def test_a_resumed_run_goes_on_with_the_sizes_that_it_has(tmp_path: Path) -> Non
 
 
 UNTIL = {"least": 3, "most": 8, "until": "decided"}
-
-
 LEVELS = {3: 0.02, 5: 0.01, 7: 0.01}
 
 
@@ -277,15 +265,15 @@ def test_a_run_that_is_not_run_until_decided_is_not_looked_at(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("changed", "words"),
+    ("changed", "facts"),
     [
-        ({"blocks": {"least": 5, "most": 4, "until": "decided"}}, "key 'blocks'.*least .5. is more than most .4."),
-        ({"blocks": {"least": 3}}, "missing key 'blocks.until': "),
-        ({"blocks": {"until": "bored"}}, "key 'blocks.until'"),
-        ({"blocks": {"until": "decided"}, "order": "paper"}, "key 'blocks.until': the paper's order has no blocks"),
+        ({"blocks": {"least": 5, "most": 4, "until": "decided"}}, ["'blocks'", 5, 4]),
+        ({"blocks": {"least": 3}}, ["missing", "'blocks.until'"]),
+        ({"blocks": {"until": "bored"}}, ["'blocks.until'"]),
+        ({"blocks": {"until": "decided"}, "order": "paper"}, ["'blocks.until'", "paper"]),
     ],
     ids=["turned round", "no until", "another word", "order of a paper"],
 )
-def test_what_cannot_be_run_until_decided_is_refused(changed: dict[str, Any], words: str) -> None:
-    with pytest.raises(UsageError, match=words):
+def test_what_cannot_be_run_until_decided_is_refused(changed: dict[str, Any], facts: list[Any]) -> None:
+    with refused(*facts, error=UsageError):
         experiments.parsed(**{**ASKED, **changed})

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.support.agents import ScriptedAgent
+from tests.support.facts import Command, refused
 
 from virtoll.agent.messages import Message, Request
 from virtoll.campaign.pinning import Pinning
@@ -17,10 +18,10 @@ from virtoll.errors import GuestDied, LabError
 from virtoll.platforms.fake.site import model_site
 
 OWN = {
-    "peer": "the network peer",
-    "counters": "the lab's agent",
-    "programs": "the agent for programs of the peer",
-    "load_peer": "the network peer of guests beside the measured one",
+    "peer": ["peer"],
+    "counters": ["lab", "agent"],
+    "programs": ["agent", "programs", "peer"],
+    "load_peer": ["peer", "beside"],
 }
 
 
@@ -43,9 +44,9 @@ def session(ended: str | None = None) -> RunSession:
 
 
 @pytest.mark.parametrize("name", OWN)
-def test_an_agent_of_the_labs_own_that_ended_ends_the_run(name: str) -> None:
+def test_a_lab_agent_that_ended_ends_the_run(name: str) -> None:
     """Each trial that needs it would fail from here on, whoever is measured."""
-    with pytest.raises(LabError, match=rf"^{OWN[name]} ended; what was finished is stored: .*'virtoll resume'$"):
+    with refused(*OWN[name], Command("virtoll resume"), error=LabError):
         session(name).refuse_dead_agent(GuestDied("it ended"))
 
 

@@ -11,12 +11,12 @@ import pytest
 from tests.support import experiments
 from tests.support.commands import virtoll
 from tests.support.experiments import fake
+from tests.support.facts import assert_facts
 from tests.support.machine import why_not_pinned
+from tests.support.model_runs import measured
 
 from virtoll.campaign.pinning import Pinning, choose_pinning
-from virtoll.campaign.pipeline import measure
 from virtoll.campaign.preview import plan_of
-from virtoll.campaign.progress import SilentProgress
 from virtoll.campaign.requirements import guests_side_by_side, memory_at_once, why_impossible
 from virtoll.experiment.model import Experiment
 from virtoll.report.build import load
@@ -71,7 +71,7 @@ def test_guests_apart_have_cpus_that_nothing_else_is_pinned_to(
     ("vcpus", "cpus", "apart"),
     [(1, range(2), (1,)), (1, range(4), (1,)), (2, range(5), (2, 3)), (2, range(8), (2, 3)), (2, range(3), None)],
 )
-def test_a_guest_beside_has_generator_and_sinks_cpus_where_no_others_are_enough(
+def test_a_guest_beside_has_the_loads_cpus_where_there_are_no_others(
     vcpus: int, cpus: range, apart: tuple[int, ...] | None
 ) -> None:
     pinning = choose_pinning(vcpus, tuple(cpus))
@@ -115,14 +115,10 @@ def test_what_the_host_has_too_few_cpus_for_is_skipped_with_what_fits(
         if (reason := why_impossible(trial, experiment)) is not None
     }
     assert set(reasons) == {("apart", 4)}
-    assert reasons["apart", 4] == (
-        "4 guests (guest.vcpus: 1) cannot each have host CPUs of their own ('affinity: apart'): this host has CPUs "
-        "for 2 beside generator and sink; take fewer guests, 'affinity: shared' or 'unpinned'"
-    )
+    assert_facts(reasons["apart", 4], "4 guests", "guest.vcpus: 1", "'affinity: apart'", 2, "'affinity: shared'")
     routers = {"workload": "virtual-routers", "routers": 16, "affinity": "apart"}
     file = experiments.write(tmp_path, platforms=["netns"], baseline="netns", workloads=[routers], guest={"vcpus": 64})
-    said = virtoll("plan", file).stdout
-    assert "16 guests (guest.vcpus: 64) cannot each have host CPUs of their own" in said.replace("\n", " ")
+    assert_facts(virtoll("plan", file).stdout, "16 guests", "guest.vcpus: 64")
 
 
 @pytest.mark.usefixtures("eight")
@@ -151,10 +147,9 @@ def test_the_plan_counts_each_affinitys_guests() -> None:
 
 
 @pytest.mark.usefixtures("eight")
-def test_each_affinity_has_guests_of_its_own_where_it_says(tmp_path: Path) -> None:
+def test_each_affinity_has_guests_of_its_own(tmp_path: Path) -> None:
     experiment = asked(platforms=[fake("model"), fake("dear", cost=2)], baseline="model", blocks=2)
-    measure(experiment, tmp_path / "run", ["virtoll"], SilentProgress())
-    folder = RunFolder.open(tmp_path / "run")
+    folder = measured(experiment, tmp_path / "run")
     assert {(one.status, one.reason) for one in folder.trials()} == {("ok", None)}
     own = [boot for boot in folder.boots() if (boot.platform, boot.block) == ("model", 0)]
     cpus = Counter((boot.instance > 0, boot.requested.cpus if boot.requested else None) for boot in own)
@@ -177,7 +172,7 @@ def test_each_affinity_has_guests_of_its_own_where_it_says(tmp_path: Path) -> No
 @pytest.mark.lab
 @pytest.mark.root
 @pytest.mark.timeout(600)
-def test_real_guests_side_by_side_are_where_it_says(tmp_path: Path) -> None:
+def test_real_guests_side_by_side_are_on_their_cpus(tmp_path: Path) -> None:
     """On two cores none can be apart; what the kernel forwards for guests that are not pinned is not pinned either.
 
     Where the kernel's threads are out of sight, the record of each guest says so.
@@ -197,7 +192,7 @@ def test_real_guests_side_by_side_are_where_it_says(tmp_path: Path) -> None:
         affinity = trial.parameters["affinity"]
         if affinity == "apart" and len(cpus) < 4:
             assert trial.status == "skipped"
-            assert "cannot each have host CPUs of their own" in (trial.reason or "")
+            assert_facts(trial.reason or "", "2 guests", "CPUs")
             continue
         assert (trial.status, trial.reason) == ("ok", None)
         assert [one.forwarded_frames > 0 for one in (trial.points or ())[0].sink.per_source] == [True, True]

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.campaign.test_merge import RIGHT
-from tests.campaign.test_slurm import Bench, ended
-from tests.campaign.test_wired import PAIRED
 from tests.support import experiments
-from tests.support.slurm_cluster import SlurmCluster, missing_programs
+from tests.support.campaign_parts import RIGHT
+from tests.support.experiments import PAIRED
+from tests.support.facts import assert_facts, assert_refused
+from tests.support.slurm_cluster import Bench, SlurmCluster, missing_programs
 from tests.support.ssh_hosts import ip, ssh_hosts
 
 from virtoll.runfolder.store import RunFolder
@@ -39,15 +39,9 @@ def test_each_task_has_a_node_and_the_generator_that_it_is_wired_to(bench: Bench
     file = experiments.write(tmp_path, **{**RIGHT, "blocks": 6}, testbed=PAIRED)
     bench.hold(1, 2)
     submit: list[str | Path] = ["campaign", "submit", file, "--nodes", "2", "--into", folder, "--wired"]
-    refused = bench.virtoll(*submit, "pair1,pair3")
-    assert refused.returncode == 2
-    assert refused.stderr == (
-        "virtoll: sbatch refused the job: Invalid feature specification; change --wired, --partition, --account, "
-        "--time or --option\n"
-    )
-    said = bench.said(*submit, "pair1,pair2")
-    assert ": 6 tasks for blocks 1 to 6, on at most 2 nodes at once, each with its generator\n" in said
-    job = said.split()[2].rstrip(":")
+    assert_refused(bench.virtoll(*submit, "pair1,pair3"), "sbatch", "Invalid feature specification", "--wired")
+    assert_facts(bench.output(*submit, "pair1,pair2"), "6 tasks", "1 to 6", "2 nodes", "generator")
+    (job,) = bench.jobs()
     held = {bench.held(block): block for block in (1, 2)}
     assert set(held) == {"n2", "n3"}, "guests are on the nodes that are no generators"
     limited = f"{job}_{held['n2'] - 1}"
@@ -55,12 +49,12 @@ def test_each_task_has_a_node_and_the_generator_that_it_is_wired_to(bench: Bench
     bench.interrupted(held["n2"])
     bench.cluster.allow(limited, 60)
     bench.release(held["n3"])
-    ended(bench)
+    bench.await_end()
     shown = bench.status(folder)
     assert (shown["complete"], shown["begun"]) == ([1, 2, 3, 4, 5, 6], [])
     log = (folder / f"logs/{job}_{held['n2'] - 1}.log").read_text()
-    assert f"block {held['n2']} will begin again, 1 of at most 3 times" in log
-    assert bench.said("campaign", "merge", folder, "--into", tmp_path / "run").startswith("6 of 6 blocks of 2 hosts: ")
+    assert_facts(log, f"block {held['n2']}", 1, "3 times")
+    assert_facts(bench.output("campaign", "merge", folder, "--into", tmp_path / "run"), "6 of 6 blocks", "2 hosts")
     parts = [RunFolder.open(folder / f"block-{block}").manifest for block in range(1, 7)]
     assert len({(one.host["fingerprint"], str(one.nodes)) for one in parts}) == 2, "a host has the same one always"
     assert parts[held["n3"] - 1].nodes == {"generator": "ssh n4"}
@@ -91,9 +85,8 @@ def test_a_node_generates_for_guests_on_the_other(bench: Bench, tmp_path: Path) 
         workloads = [{**forward, "first_rate_frames_per_second": 1000}]
         file = experiments.write(tmp_path, platforms=platforms, blocks=2, workloads=workloads, testbed=testbed)
         submit: list[str | Path] = ["campaign", "submit", file, "--nodes", "1", "--into", folder, "--wired", "pair1"]
-        said = bench.said(*submit, "--blocks-per-task", "2")
-        assert ": 1 task for blocks 1 to 2, on at most 1 node at once, each with its generator\n" in said
-        ended(bench)
+        assert_facts(bench.output(*submit, "--blocks-per-task", "2"), "1 task", "1 to 2", "1 node", "generator")
+        bench.await_end()
         cluster.on("n2", "umount", "/etc/ssh/ssh_config.d")
     log = "\n".join(path.read_text() for path in folder.glob("logs/*"))
     assert bench.status(folder)["complete"] == [1, 2], log

@@ -12,15 +12,14 @@ from pathlib import Path
 
 import pytest
 from tests.support import experiments, machine
+from tests.support.facts import assert_facts, missing_facts
+from tests.support.model_runs import run
 
 from virtoll.campaign import live_guest, standstill
-from virtoll.campaign.pipeline import measure
-from virtoll.campaign.progress import SilentProgress
 from virtoll.errors import GuestDied
 from virtoll.lab import residue
 from virtoll.lab.cgroups import Group, Limits, MemoryKills, detect, make_group
 from virtoll.lab.inside import wait_until
-from virtoll.runfolder.store import RunFolder
 from virtoll.workloads.base import Bench, Measurement
 from virtoll.workloads.superpi import SuperPi
 
@@ -69,7 +68,7 @@ def test_a_stop_before_and_after_is_none_meanwhile(process: subprocess.Popen[byt
     assert found == set()
 
 
-def test_a_trial_whose_guest_was_stopped_fails_and_says_so(
+def test_a_trial_whose_guest_was_stopped_fails_with_that_reason(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, process: subprocess.Popen[bytes]
 ) -> None:
     """The guest, a model, has a real process here, which is stopped in its first trial and looked at twice."""
@@ -87,16 +86,13 @@ def test_a_trial_whose_guest_was_stopped_fails_and_says_so(
             os.kill(process.pid, signal.SIGCONT)
         return measured(job, bench)
 
-    monkeypatch.setattr(live_guest, "_pids", lambda _: (process.pid,))
+    monkeypatch.setattr(live_guest, "_pids", lambda _: (process.pid,))  # a model has no process of its own
     monkeypatch.setattr(SuperPi, "measure", stopped_once)
-    wanted = experiments.parsed(platforms=[experiments.fake("model")], baseline="model", workloads=[JOB], blocks=2)
     with monkeypatch.context() as counting:
         counting.setattr(standstill, "is_stopped", counted)
-        measure(wanted, tmp_path / "run", ["virtoll"], SilentProgress())
-    first, second = RunFolder.open(tmp_path / "run").trials()
+        first, second = run(tmp_path / "run", platforms=[experiments.fake("model")], workloads=[JOB]).trials()
     assert (first.status, second.status) == ("failed", "ok")
-    assert first.reason is not None
-    assert "it was stopped (SIGSTOP) while it was measured; what it did is not known" in first.reason
+    assert_facts(first.reason or "", "SIGSTOP")
 
 
 @pytest.fixture
@@ -120,7 +116,7 @@ def out_of_memory(group: Group) -> None:
 
 @pytest.mark.root
 @pytest.mark.parametrize("dies", [False, True])
-def test_a_trial_whose_guest_lost_a_process_for_want_of_memory_fails_and_says_so(
+def test_a_trial_whose_guest_lost_a_process_for_want_of_memory_fails(
     dies: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, process: subprocess.Popen[bytes], group: Group
 ) -> None:
     """The guest, a model, has a real process in a real cgroup; another one of it is killed, with which it may die."""
@@ -139,22 +135,17 @@ def test_a_trial_whose_guest_lost_a_process_for_want_of_memory_fails_and_says_so
             raise GuestDied("model/0 ended while it was needed")
         return measured(job, bench)
 
-    monkeypatch.setattr(live_guest, "_pids", lambda _: (process.pid, 2**22 + 1))
+    monkeypatch.setattr(live_guest, "_pids", lambda _: (process.pid, 2**22 + 1))  # a model has none of its own
     monkeypatch.setattr(SuperPi, "measure", starved_once)
-    wanted = experiments.parsed(platforms=[experiments.fake("model")], baseline="model", workloads=[JOB], blocks=2)
-    measure(wanted, tmp_path / "run", ["virtoll"], SilentProgress())
-    first, second = RunFolder.open(tmp_path / "run").trials()
+    first, second = run(tmp_path / "run", platforms=[experiments.fake("model")], workloads=[JOB]).trials()
     assert (first.status, second.status) == ("failed", "ok"), "what was lost before a trial is not its own"
-    assert first.reason is not None
-    assert ("ended while it was needed: the kernel" in first.reason) is dies
-    assert "the kernel killed processes of it for want of memory while it was measured: 1;" in first.reason
+    assert_facts(first.reason or "", "kernel killed", "memory", 1)
+    assert missing_facts(first.reason or "", "model/0 ended") == ([] if dies else ["model/0 ended"])
     assert MemoryKills.of([process.pid]).counts == {folder: 1}
 
 
 @pytest.mark.root
-def test_in_a_group_of_many_a_guest_lost_only_what_has_ended_of_its_own(
-    process: subprocess.Popen[bytes], group: Group
-) -> None:
+def test_in_a_shared_group_a_guest_lost_only_its_own_processes(process: subprocess.Popen[bytes], group: Group) -> None:
     """As of two machines without limits, which are where the controller is."""
     for file in group.process_files:
         file.write_text(str(process.pid), encoding="ascii")

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.campaign.test_merge import RIGHT, experiment
 from tests.support import experiments
+from tests.support.campaign_parts import RIGHT, experiment
 from tests.support.commands import environment, virtoll
+from tests.support.facts import assert_facts, assert_refused, refused
+from tests.support.machine import END_SECONDS
 from tests.support.repository import ROOT
 from tests.support.slurm_cluster import holding_python
 
@@ -21,6 +23,7 @@ from virtoll.campaign.preview import plan_of
 from virtoll.campaign.slurm import Task, parsed_queue
 from virtoll.campaign.submission import Begun, Standing, missing_tasks, refuse_own, standing, time_limit
 from virtoll.errors import UsageError, VirtollError
+from virtoll.lab.inside import wait_until
 from virtoll.runfolder.campaign_records import ArrayRecord, CampaignRecord
 from virtoll.runfolder.jsonlines import replace
 from virtoll.runfolder.overview import state_now
@@ -61,8 +64,12 @@ def test_each_block_that_is_missing_is_in_one_task(
 
 
 def test_what_squeue_prints_is_read() -> None:
-    said = "virtoll-a-1|12|3|RUNNING|n2|None\nvirtoll-a-1|12|4|PENDING||Resources\nvirtoll-a-1|13|N/A|PENDING||None\n"
-    assert parsed_queue(said) == [
+    lines = (
+        "virtoll-a-1|12|3|RUNNING|n2|None",
+        "virtoll-a-1|12|4|PENDING||Resources",
+        "virtoll-a-1|13|N/A|PENDING||None",
+    )
+    assert parsed_queue("\n".join((*lines, ""))) == [
         Task("virtoll-a-1", "12", 3, "RUNNING", "n2", "None"),
         Task("virtoll-a-1", "12", 4, "PENDING", "", "Resources"),
     ]
@@ -72,9 +79,9 @@ def test_options_that_a_campaign_decides_itself_are_refused() -> None:
     for fine in ("--qos=low", "--constraint=a&b", "--exclude=n3", "-C", "--reservation=x"):
         refuse_own(fine)
     for own in ("--array=1", "--output", "-a0-3", "--no-requeue", "--signal=TERM", "--wait", "--", "-"):
-        with pytest.raises(UsageError, match="the campaign decides this one itself; leave it out"):
+        with refused("--option", own.partition("=")[0], error=UsageError):
             refuse_own(own)
-    with pytest.raises(UsageError, match="is no option of sbatch's"):
+    with refused("qos=low", "sbatch", error=UsageError):
         refuse_own("qos=low")
 
 
@@ -108,30 +115,22 @@ def test_a_dry_run_prints_what_would_be_done_and_writes_nothing(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "facts"),
     [
-        (("FILE", "--nodes", "2"), "--into is missing: give the campaign's folder, which all nodes share"),
-        (("FILE", "--into", "c"), "--nodes is missing: give on how many nodes at once"),
-        (("FILE", "--into", "c", "--nodes", "2"), "sbatch is not found on this host; submit on a login node"),
-        (("FILE", "--into", "c%d", "--nodes", "2"), "Slurm takes '%' and '\\' in a path for something else"),
-        (("FILE", "--into", "c", "--nodes", "2", "--option=--array=1"), "the campaign decides this one itself"),
-        (("FOLDER",), "holds no campaign that was submitted; give its experiment and --into"),
+        (("FILE", "--nodes", "2"), ["--into"]),
+        (("FILE", "--into", "c"), ["--nodes"]),
+        (("FILE", "--into", "c", "--nodes", "2"), ["sbatch", "login node"]),
+        (("FILE", "--into", "c%d", "--nodes", "2"), ["c%d", "'%'"]),
+        (("FILE", "--into", "c", "--nodes", "2", "--option=--array=1"), ["--array"]),
+        (("FOLDER",), ["FOLDER", "--into"]),
     ],
 )
-def test_what_cannot_be_submitted_is_refused_in_one_sentence(
-    tmp_path: Path, arguments: tuple[str, ...], said: str
-) -> None:
-    names = {
-        "FILE": str(written(tmp_path)),
-        "FOLDER": str(tmp_path),
-        "c": str(tmp_path / "c"),
-        "c%d": f"{tmp_path}/c%d",
-    }
-    done = virtoll("campaign", "submit", *(names.get(one, one) for one in arguments), changed={"PATH": "/nothing"})
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("virtoll: ")
-    assert said in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+def test_what_cannot_be_submitted_is_refused(tmp_path: Path, arguments: tuple[str, ...], facts: list[str]) -> None:
+    names = {"FILE": str(written(tmp_path)), "FOLDER": str(tmp_path), "c": f"{tmp_path}/c", "c%d": f"{tmp_path}/c%d"}
+    given = [names.get(one, one) for one in arguments]
+    done = virtoll("campaign", "submit", *given, changed={"PATH": "/nothing"})
+    assert_refused(done, *(names.get(one, one) for one in facts))
+    assert (done.stdout, len(done.stderr.splitlines())) == ("", 1)
     assert not (tmp_path / "c").exists()
 
 
@@ -147,34 +146,28 @@ def begun_campaign(folder: Path, **changed: Any) -> Path:
     return into
 
 
-def test_the_status_of_a_folder_is_told_without_slurm(tmp_path: Path) -> None:
+def test_the_status_of_a_folder_needs_no_slurm(tmp_path: Path) -> None:
     into = begun_campaign(tmp_path)
     (into / "logs").mkdir()
     (into / "logs/7_0.log").write_text("started\nvirtoll: something failed\n\n")
     shown = virtoll("campaign", "status", into, changed={"PATH": "/nothing"})
     assert shown.returncode == 0, shown.stderr
-    head, *lines = shown.stdout.splitlines()
-    assert head.startswith("example, campaign ")
-    assert head.endswith(": 1 of 3 blocks are complete")
-    assert lines == [
-        "missing: blocks 2 to 3",
-        "Slurm: not asked",
-        "the log of block 2 ends: virtoll: something failed",
-    ]
+    head, missing, asked, log = shown.stdout.splitlines()
+    assert_facts(head, "example", "1 of 3 blocks")
+    assert_facts(missing, "missing", "2 to 3")
+    assert_facts(asked, "Slurm")
+    assert_facts(log, "block 2", "virtoll: something failed")
     found = json.loads(virtoll("campaign", "status", into, "--json", changed={"PATH": "/nothing"}).stdout)
     assert (found["complete"], found["begun"], found["missing"], found["tasks"]) == ([1], [], [2, 3], None)
     assert found["last_words"] == [{"blocks": [2], "said": "virtoll: something failed"}]
-    nothing = virtoll("campaign", "status", tmp_path)
-    assert nothing.returncode == 2
-    assert "is no campaign's folder: it has no campaign.json" in nothing.stderr
+    assert_refused(virtoll("campaign", "status", tmp_path), tmp_path, "campaign.json")
 
 
 def test_an_experiment_that_changed_in_the_folder_is_another_campaign(tmp_path: Path) -> None:
     into = begun_campaign(tmp_path)
     (into / "experiment.yaml").write_text((into / "experiment.yaml").read_text() + "seed: 77\n")
-    refused = virtoll("campaign", "submit", into, "--dry-run", changed={"PATH": "/nothing"})
-    assert refused.returncode == 2
-    assert "has another campaign: of example with 3 blocks" in refused.stderr
+    submitted = virtoll("campaign", "submit", into, "--dry-run", changed={"PATH": "/nothing"})
+    assert_refused(submitted, into, "example", 3)
 
 
 def at_its_limit(into: Path, folder: Path, restarts: int) -> subprocess.CompletedProcess[str]:
@@ -195,29 +188,26 @@ def at_its_limit(into: Path, folder: Path, restarts: int) -> subprocess.Complete
         stderr=subprocess.PIPE,
         text=True,
     )
-    while not (tools / "block-2.at").exists():
-        assert process.poll() is None
-        os.sched_yield()
+    held = tools / "block-2.at"
+    wait_until(lambda: held.exists() or process.poll() is not None, END_SECONDS, "block 2 is held")
+    assert process.poll() is None
     process.send_signal(signal.SIGUSR1)
-    said, complaint = process.communicate()
-    return subprocess.CompletedProcess(process.args, process.returncode, said, complaint)
+    output, errors = process.communicate()
+    return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
 
 
 def test_a_task_at_its_limit_is_requeued_until_it_was_often_enough(tmp_path: Path) -> None:
     into = begun_campaign(tmp_path)
     first = at_its_limit(into, tmp_path, 0)
     assert first.returncode == 0, first.stderr
-    assert "the time limit is near, and block 2 will begin again, 1 of at most 3 times" in first.stderr
+    assert_facts(first.stderr, "time limit", "block 2", 1, "3 times")
     assert (tmp_path / "asked").read_text() == "requeue 7_0\n"
     assert state_now(into / "block-2") == "interrupted"
     assert [one.blocks for one in standing(into).begun] == [(1,)]
     last = at_its_limit(into, tmp_path, 3)
-    assert last.returncode == 1
-    assert "block 2 began 4 times and ran into the time limit again; give a longer one with" in last.stderr
+    assert_refused(last, "block 2", "4 times", "time limit", "--time", code=1)
     assert (tmp_path / "asked").read_text() == "requeue 7_0\n", "it does not go round for ever"
-    outside = virtoll("campaign", "task", into, "--array", "1")
-    assert outside.returncode == 2
-    assert "this command is a Slurm task's" in outside.stderr
+    assert_refused(virtoll("campaign", "task", into, "--array", "1"), "Slurm")
 
 
 def test_of_two_tasks_of_one_part_the_second_waits_and_gives_up(
@@ -228,7 +218,7 @@ def test_of_two_tasks_of_one_part_the_second_waits_and_gives_up(
     with (
         submission.alone(tmp_path, "2"),
         submission.alone(tmp_path, "3"),
-        pytest.raises(VirtollError, match="another task measures block 2 and does not end"),
+        refused("block 2", error=VirtollError),
         submission.alone(tmp_path, "2"),
     ):
         pass

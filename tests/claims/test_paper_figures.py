@@ -69,7 +69,7 @@ def test_the_published_numbers_of_each_part_exist_and_are_drawn() -> None:
                 assert part.share, (one.paper, one.number, part.shows)
 
 
-def test_every_printed_number_of_a_figure_or_table_that_can_be_measured_is_in_a_part() -> None:
+def test_every_printed_number_that_can_be_measured_is_in_a_part() -> None:
     """What the running text says of no figure has none: forkwait, netperf, tables of routes."""
     drawn = {id(row) for one in paper_figures() for part in one.parts for row in rows_of(one, part)}
     left = {
@@ -78,11 +78,7 @@ def test_every_printed_number_of_a_figure_or_table_that_can_be_measured_is_in_a_
         for value, _ in question.then.values
         if id(value) not in drawn
     }
-    assert left == {
-        ("mattos2012", "Section V"),
-        ("suresh2014", "Section 4.3.1"),
-        ("suresh2014", "Section 4.4.4"),
-    }
+    assert left == {("mattos2012", "Section V"), ("suresh2014", "Section 4.3.1"), ("suresh2014", "Section 4.4.4")}
 
 
 def test_what_is_asked_of_a_run_are_workloads_and_their_parameters() -> None:
@@ -122,7 +118,7 @@ def test_a_share_stands_at_its_place_beside_the_papers() -> None:
     assert len(printed) == 6
 
 
-def test_a_builds_cpu_use_is_drawn_by_cores_and_left_out_where_it_was_not_read() -> None:
+def test_a_builds_cpu_use_is_drawn_by_cores_where_it_was_read() -> None:
     """Figure 3 of Suresh: of one guest with as many jobs as virtual CPUs, half a CPU of each of them."""
     builds = [
         Made("netns", "kernel-compile", {"jobs": "vcpus"}, value=1e10, scale=ScalePoint(1, vcpus, 2**29))
@@ -141,14 +137,7 @@ def test_a_builds_cpu_use_is_drawn_by_cores_and_left_out_where_it_was_not_read()
 
 
 IDLE = ProcessTime(
-    pid=7,
-    started_ticks=1,
-    name="init",
-    cpu_ns=0,
-    user_ns=0,
-    system_ns=0,
-    children_user_ns=0,
-    children_system_ns=0,
+    pid=7, started_ticks=1, name="init", cpu_ns=0, user_ns=0, system_ns=0, children_user_ns=0, children_system_ns=0
 )
 
 
@@ -176,10 +165,7 @@ def test_a_number_stands_at_each_place_that_it_is_about() -> None:
     part, marks = measured(found, run(made, calibrated_rate=1e8))
     assert {(mark.panel, mark.x) for mark in marks} == {((size,), n) for size in (68, 1504) for n in (1, 3)}
     printed = printed_of(found, part, marks)
-    assert {(one.platform, one.panel, one.x) for one in printed} == {
-        ("OpenVZ", (1504,), 1),
-        ("OpenVZ", (1504,), 3),
-    }
+    assert {(one.platform, one.panel, one.x) for one in printed} == {("OpenVZ", (1504,), 1), ("OpenVZ", (1504,), 3)}
     alone = printed_of(found, part, ())
     assert [(one.platform, one.panel, one.x) for one in alone] == [("OpenVZ", (1504,), 1)]
 
@@ -193,10 +179,7 @@ def test_a_neighbour_of_other_cpus_stands_in_a_panel_of_its_own() -> None:
         for one, share in ((shared, 0.4), (apart, 0.9))
     ]
     part, marks = measured(figure("schlosser2011", "table", "1"), run(made, calibrated_rate=1e8))
-    assert {mark.panel: round(mark.value, 1) for mark in marks} == {
-        ("heavy", "shared"): 0.4,
-        ("heavy", "apart"): 0.9,
-    }
+    assert {mark.panel: round(mark.value, 1) for mark in marks} == {("heavy", "shared"): 0.4, ("heavy", "apart"): 0.9}
     assert part.panel == ["beside", "beside_affinity"]
 
 
@@ -227,14 +210,14 @@ def test_values_in_their_own_unit_have_the_bare_host_among_them() -> None:
     assert {mark.unit for mark in marks} == {"transactions/s"}
 
 
-def test_a_sweep_over_listed_rates_is_a_curve_in_mbit_per_second_as_far_as_the_list_goes() -> None:
+def test_a_sweep_over_listed_rates_is_a_curve_as_far_as_the_list_goes() -> None:
     given = {"frame_size_bytes": 1504, "sweep": "rates", "rates_mbit_per_second": [100, 1000]}
     made = [Made(label, "forward", given, value=rate) for label, rate in {"native": 1e5, "netns": 5e4}.items()]
     part, marks = measured(figure("schlosser2011", "figure", "3"), run(made, calibrated_rate=1e6))
     own = [mark for mark in marks if mark.platform == "netns"]
     assert part.over == "rates"
     assert {mark.panel for mark in marks} == {(1504,)}
-    assert [mark.unit for mark in own] == ["Mbit/s"] * 2, "what was sent flat out, beyond the list, is none of it"
+    assert [mark.unit for mark in own] == ["Mbit/s"] * 2, "without what was sent flat out, beyond the list"
     assert own[0].x == pytest.approx(100, rel=0.02)
 
 

@@ -12,6 +12,8 @@ from virtoll.claims.model import NOTHING, Against, Compared
 from virtoll.claims.paper_figures import figures_of_study
 from virtoll.claims.published_rows import questions
 from virtoll.claims.readings import VCPUS, Cell
+
+# A plan has cells and no manifest: `sides_of`, which asks for both, is used by its parts.
 from virtoll.claims.sides import _listed, _selected, _where_of_the_others
 from virtoll.experiment.model import Experiment
 from virtoll.experiment.parse import find_experiment, load_experiment

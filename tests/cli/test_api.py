@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from tests.support.commands import environment
+from tests.support.commands import environment, in_process
+from tests.support.facts import refused
 from tests.support.repository import ROOT
 
 import virtoll
@@ -48,7 +49,7 @@ def test_the_examples_of_the_page_do_what_it_says(folder: Path) -> None:
     assert "complete" in read[1]
     assert measured[0].startswith("models: ")
     assert {line.split()[0] for line in table} >= {"model-cost-25", "model-clock-2"}
-    assert framed[0] == "Float64 share of the baseline's performance"
+    assert framed[0].split()[0] == "Float64"
     assert re.fullmatch(r"model-cost-25 +0\.[78]\d+", framed[-1])
     assert many[0] == "double"
     assert any("camargos2008" in line for line in many)
@@ -70,23 +71,16 @@ def test_a_frame_has_the_rows_with_types_that_do_not_depend_on_the_run(folder: P
     assert list(empty.dtypes.items()) == list(frame.dtypes.items())
 
 
-def test_without_pandas_a_frame_is_one_sentence(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pandas_a_frame_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(UsageError, match=r"needs pandas, which is not installed; run 'make setup-dev'"):
+    with refused("pandas", "make setup-dev", error=UsageError):
         virtoll.load(folder / "measured").frame()
     assert virtoll.load(folder / "measured").rows()
 
 
 def test_rows_are_those_of_the_report_for_programs(folder: Path) -> None:
     loaded = virtoll.load(folder / "measured")
-    said = subprocess.run(
-        [sys.executable, "-m", "virtoll", "report", str(folder / "measured"), "--json"],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    document = json.loads(said.stdout)
+    document = json.loads(in_process("report", folder / "measured", "--json").stdout)
     assert loaded.rows() == document["medians"]
     assert loaded.rows("comparisons") == document["comparisons"]
     assert len(loaded.rows("trials")) == len(loaded.trials) == document["run"]["trials_ended"]
@@ -94,10 +88,10 @@ def test_rows_are_those_of_the_report_for_programs(folder: Path) -> None:
     assert repr(loaded) == f"virtoll.load({str(folder / 'measured')!r})"
 
 
-def test_what_the_command_refuses_is_an_error_with_its_sentence(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"^experiment 'none' is not known; choose one of: "):
+def test_what_the_command_refuses_is_an_error(tmp_path: Path) -> None:
+    with refused("'none'", "quick", error=UsageError):
         run("none", into=tmp_path / "run")
-    with pytest.raises(UsageError, match=r"no run 'none' in "):
+    with refused("'none'", error=UsageError):
         virtoll.load("none")
     assert not (tmp_path / "run").exists()
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-import os
 import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -12,13 +12,15 @@ from typing import Any
 
 import pytest
 import typer
-from tests.support.commands import virtoll
+from syrupy.assertion import SnapshotAssertion
+from tests.support.commands import VIRTOLL, environment, in_process
+from tests.support.facts import assert_refused
 from tests.support.repository import ROOT
 from typer.core import TyperArgument, TyperGroup
 
 from virtoll import errors
 from virtoll.cli import app, topics
-from virtoll.cli.groups import Commands, summary
+from virtoll.cli.groups import USES, Commands, summary
 
 SOURCE = ROOT / "src" / "virtoll"
 NARROW = {"COLUMNS": "80"}
@@ -34,7 +36,8 @@ def every_command(group: Any, path: tuple[str, ...] = ()) -> list[tuple[tuple[st
     return found
 
 
-COMMANDS = every_command(typer.main.get_command(app))
+GROUP: Any = typer.main.get_command(app)
+COMMANDS = every_command(GROUP)
 
 
 @pytest.mark.parametrize(("path", "command"), COMMANDS, ids=lambda one: " ".join(one) if isinstance(one, tuple) else "")
@@ -46,48 +49,52 @@ def test_a_value_is_named_as_a_reader_gives_it(path: tuple[str, ...], command: A
 
 
 def test_each_command_has_one_whole_sentence_in_80_columns() -> None:
-    shown = virtoll("-h", changed=NARROW).stdout
+    shown = in_process("-h", changed=NARROW).stdout
     for (*group, name), command in COMMANDS:
         assert summary(command).endswith("."), name
         assert "..." not in summary(command)
         if not group:
             assert re.search(rf"^  {name} +{re.escape(summary(command))}$", shown, re.MULTILINE), name
-    assert [line[:-1] for line in shown.splitlines() if re.match(r"[A-Z].*:$", line)] == [
-        "Options",
-        "Measure",
-        "Read results",
-        "Look around",
-        "This host",
-        "Help",
-    ]
+    assert re.findall(r"^([A-Z].*):$", shown, re.MULTILINE) == ["Options", *USES]
 
 
 def test_help_is_reached_by_all_its_ways() -> None:
-    asked = [virtoll(*way) for way in ((), ("-h",), ("--help",), ("help",))]
+    asked = [in_process(*way) for way in ((), ("-h",), ("--help",), ("help",))]
     assert [(one.returncode, one.stderr) for one in asked] == [(0, "")] * 4
     assert len({one.stdout for one in asked}) == 1
-    below = [virtoll(*way) for way in (("help", "image", "show"), ("image", "show", "-h"))]
+    below = [in_process(*way) for way in (("help", "image", "show"), ("image", "show", "-h"))]
     assert below[0].stdout == below[1].stdout
-    assert below[0].stdout.startswith("Usage: virtoll image show [OPTIONS] [IMAGE]\n")
-    assert (virtoll("list").returncode, virtoll("list").stdout) == (0, virtoll("help", "list").stdout)
+    group = in_process("list")
+    assert (group.returncode, group.stdout) == (0, in_process("help", "list").stdout)
+
+
+def test_no_hidden_command_is_in_the_help() -> None:
+    hidden = {name for name, one in GROUP.commands.items() if one.hidden}
+    assert {"in-lab-run", "testbed", "density", "evidence"} <= hidden
+    assert not hidden & set(re.findall(r"^  (\S+)", in_process("-h").stdout, re.MULTILINE))
+
+
+@pytest.mark.parametrize("words", [(), ("image", "show")], ids=" ".join)
+def test_a_page_of_help(words: tuple[str, ...], snapshot: SnapshotAssertion) -> None:
+    assert in_process("help", *words, changed=NARROW).stdout == snapshot
 
 
 @pytest.mark.parametrize(
-    ("names", "complaint"),
+    ("names", "facts"),
     [
-        (("nothing",), "virtoll: virtoll has no command 'nothing'; choose one of: run, "),
-        (("image", "eat"), "virtoll: virtoll image has no command 'eat'; choose one of: build, list, show, sbom\n"),
-        (("run", "fast"), "virtoll: virtoll run has no commands below it; leave out 'fast'\n"),
+        (("nothing",), ("'nothing'", "run", "exit-codes")),
+        (("image", "eat"), ("virtoll image", "'eat'", "build", "list", "show", "sbom")),
+        (("run", "fast"), ("virtoll run", "'fast'")),
     ],
 )
-def test_help_on_what_there_is_not_exits_with_2(names: tuple[str, ...], complaint: str) -> None:
-    finished = virtoll("help", *names)
-    assert (finished.returncode, finished.stdout) == (2, "")
-    assert finished.stderr.startswith(complaint)
+def test_help_on_an_unknown_command_is_refused(names: tuple[str, ...], facts: tuple[str, ...]) -> None:
+    finished = in_process("help", *names)
+    assert_refused(finished, *facts)
+    assert finished.stdout == ""
 
 
 def test_the_topics_have_all_codes_and_variables() -> None:
-    codes, variables = virtoll("help", "exit-codes").stdout, virtoll("help", "environment").stdout
+    codes, variables = in_process("help", "exit-codes").stdout, in_process("help", "environment").stdout
     assert [int(code) for code in re.findall(r"^  (\d+)$", codes, re.MULTILINE)] == [
         one.code for one in topics.EXIT_CODES
     ]
@@ -130,7 +137,7 @@ def offered(*words: str, runs: Path, shell: str = "bash") -> list[str]:
         "_TYPER_COMPLETE_ARGS": line,
         "_TYPER_COMPLETE_FISH_ACTION": "get-args",
     }
-    finished = virtoll(runs=runs, changed=asked)
+    finished = in_process(runs=runs, changed=asked)
     assert (finished.returncode, finished.stderr) == (0, "")
     return finished.stdout.split("\n")[:-1] if finished.stdout.strip() else []
 
@@ -169,10 +176,11 @@ def test_a_shell_is_offered_what_fits(words: tuple[str, ...], expected: list[str
 
 
 def test_fish_and_zsh_are_offered_the_same_with_its_words(runs: Path) -> None:
+    meaning = summary(GROUP.commands["verify"])
     (line,) = offered("verif", runs=runs, shell="fish")
-    assert line.startswith("verify\tCheck that a finished run")
+    assert line.startswith(f"verify\t{meaning[:20]}")
     (line,) = offered("verif", runs=runs, shell="zsh")
-    assert line.startswith('_arguments \'*: :(("verify":"Check that')
+    assert line.startswith(f'_arguments \'*: :(("verify":"{meaning[:20]}')
 
 
 def test_a_file_is_offered_where_its_folder_was_typed(runs: Path, tmp_path: Path) -> None:
@@ -182,7 +190,7 @@ def test_a_file_is_offered_where_its_folder_was_typed(runs: Path, tmp_path: Path
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_script_of_a_shell_is_printed(shell: str) -> None:
-    finished = virtoll("completion", shell)
+    finished = in_process("completion", shell)
     assert (finished.returncode, finished.stderr) == (0, "")
     assert f"_VIRTOLL_COMPLETE=complete_{shell}" in finished.stdout
     checker = shutil.which(shell)
@@ -191,9 +199,9 @@ def test_the_script_of_a_shell_is_printed(shell: str) -> None:
 
 
 def test_another_shell_is_refused() -> None:
-    finished = virtoll("completion", "tcsh")
-    assert (finished.returncode, finished.stdout) == (2, "")
-    assert finished.stderr == "virtoll: there is no completion for 'tcsh'; choose one of: bash, zsh, fish\n"
+    finished = in_process("completion", "tcsh")
+    assert_refused(finished, "'tcsh'", "bash", "zsh", "fish")
+    assert finished.stdout == ""
 
 
 @pytest.mark.parametrize(
@@ -210,23 +218,26 @@ def test_another_shell_is_refused() -> None:
 def test_the_real_bash_completes(line: str, expected: list[str], tmp_path: Path) -> None:
     """By the script, with Bash's own variables set as at a tabulator."""
     caller = tmp_path / "virtoll"
-    (python, *module) = virtoll("--version").args[:3]
-    caller.write_text(f'#!/bin/sh\nexec {python} {" ".join(module)} "$@"\n')
+    caller.write_text(f'#!/bin/sh\nexec {shlex.join(VIRTOLL)} "$@"\n')
     caller.chmod(0o755)
     program = f"""
-{virtoll("completion", "bash").stdout}
+{in_process("completion", "bash").stdout}
 COMP_LINE='{line}' COMP_POINT={len(line)}
 _virtoll_completion '{caller}'
 printf '%s\\n' "${{COMPREPLY[@]}}"
 """
-    kept = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "VIRTOLL_RUNS": str(tmp_path)}
     (tmp_path / "quick-`touch y`").mkdir()
     (tmp_path / "quick-`touch y`" / "manifest.json").write_text("{}")
     (tmp_path / "*:forward`touch y`").write_text("")  # as a pattern it would be what a word with a * stands for
-    said = subprocess.run(
-        ["bash", "--norc", "-c", program], capture_output=True, text=True, check=True, env=kept, cwd=tmp_path
+    answer = subprocess.run(
+        ["bash", "--norc", "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment(VIRTOLL_RUNS=str(tmp_path)),
+        cwd=tmp_path,
     )
-    assert said.stdout.split() == expected, said.stderr
+    assert answer.stdout.split() == expected, answer.stderr
 
 
 NOT_PLAIN = (

@@ -1,4 +1,4 @@
-"""Commands that are started in a folder that was deleted, or without standard streams: as ever, or one sentence."""
+"""Commands that are started in a folder that was deleted, or without standard streams."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from tests.support import experiments
 from tests.support.commands import VIRTOLL, environment, opening_mounts, with_mounts
 from tests.support.experiments import fake
+from tests.support.facts import assert_facts
 from tests.support.made_up_folder import write_small_run
 
 from virtoll.runfolder.overview import overview
@@ -39,37 +40,37 @@ def in_deleted_folder(folder: Path, *arguments: str | Path) -> subprocess.Comple
 
 @pytest.mark.parametrize("command", [["verify"], ["claims"], ["report", "--quiet"], ["query", "select 1"]])
 def test_a_path_leads_to_its_run_from_a_deleted_folder(run: Path, command: Sequence[str]) -> None:
-    told = in_deleted_folder(run.parent, *command, run)
-    assert (told.returncode, told.stderr) == (0, "")
+    finished = in_deleted_folder(run.parent, *command, run)
+    assert (finished.returncode, finished.stderr) == (0, "")
 
 
 def test_an_experiment_is_planned_and_measured_from_a_deleted_folder(tmp_path: Path) -> None:
     file = experiments.write(tmp_path, platforms=[fake("model"), fake("other")], baseline="model", blocks=2)
     assert in_deleted_folder(tmp_path, "plan", file).returncode == 0
-    told = in_deleted_folder(tmp_path, "run", file, "--into", tmp_path / "made", "--quiet")
-    assert (told.returncode, told.stderr) == (0, "")
+    finished = in_deleted_folder(tmp_path, "run", file, "--into", tmp_path / "made", "--quiet")
+    assert (finished.returncode, finished.stderr) == (0, "")
     assert overview(tmp_path / "made").state == "complete"
 
 
 @pytest.mark.parametrize("command", [["list", "runs"], ["history"], ["report", "latest"], ["compare", "a", "b"]])
 def test_a_command_that_needs_the_current_folder_says_so(tmp_path: Path, command: Sequence[str]) -> None:
-    told = in_deleted_folder(tmp_path, *command)
-    assert (told.returncode, told.stdout, told.stderr.count("\n")) == (2, "", 1)
-    assert told.stderr.startswith("virtoll: the current folder was deleted")
+    finished = in_deleted_folder(tmp_path, *command)
+    assert (finished.returncode, finished.stdout, finished.stderr.count("\n")) == (2, "", 1)
+    assert_facts(finished.stderr, "current folder")
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&-", "<&- >&- 2>&-"])
 def test_closed_streams_change_no_outcome(run: Path, closed: str) -> None:
     for command, code in ((["verify", run], 0), (["plan", "/no/such/file"], 2), (["list", "platforms"], 0)):
-        told = shell(f'"$@" {closed}', *command)
-        assert told.returncode == code
-        assert "Traceback" not in told.stderr
+        finished = shell(f'"$@" {closed}', *command)
+        assert finished.returncode == code
+        assert "Traceback" not in finished.stderr
 
 
 def test_no_file_gets_the_number_of_a_closed_stream(run: Path) -> None:
     """Else what is printed would be written into it."""
-    told = shell('"$@" >&- 2>&-', "report", run)
-    assert told.returncode == 0
+    finished = shell('"$@" >&- 2>&-', "report", run)
+    assert finished.returncode == 0
     made = [path for path in (run / "report").rglob("*") if path.is_file()]
     assert made
     assert not [path for path in made if b"report: " in path.read_bytes()]
@@ -92,12 +93,12 @@ def test_a_host_that_hides_processes_is_no_lab_to_an_ordinary_user() -> None:
         environ["XDG_RUNTIME_DIR"] = f"{folder}/run"
         script = f'mkdir -m 0700 {folder}/run && cd / && exec "$@"'
         argv = [*become, "sh", "-c", script, "sh", *VIRTOLL, "doctor", "--json", "netns"]
-        told = subprocess.run(
+        finished = subprocess.run(
             with_mounts([*opening_mounts("/mnt"), *hidden], *argv),
             env=environ,
             capture_output=True,
             text=True,
             check=False,
         )
-    assert told.returncode == 0, told
-    assert [one["available"] for one in json.loads(told.stdout)["platforms"]] == [True]
+    assert finished.returncode == 0, finished
+    assert [one["available"] for one in json.loads(finished.stdout)["platforms"]] == [True]

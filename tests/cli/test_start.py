@@ -59,7 +59,7 @@ NOT_NAMED = {"virtoll.platforms.containers.docker", "virtoll.platforms.esxi.driv
 MEASURES = {"rich", "virtoll.campaign.pipeline", "virtoll.campaign.fleet", "virtoll.runfolder.records"}
 
 
-def test_a_plan_imports_what_its_experiment_names_and_nothing_that_measures() -> None:
+def test_a_plan_imports_what_it_names_and_nothing_that_measures() -> None:
     found = imported_by("plan", "quick")
     assert found >= NAMED
     assert found & (NOT_NAMED | MEASURES) == set()

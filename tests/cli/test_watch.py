@@ -9,6 +9,7 @@ from pathlib import Path
 from tests.support import experiments
 from tests.support.commands import VIRTOLL, environment, virtoll
 from tests.support.experiments import fake
+from tests.support.facts import Command, assert_facts
 
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.writer import writing
@@ -16,7 +17,7 @@ from virtoll.runfolder.writer import writing
 REFRESH = '<meta http-equiv="refresh"'
 
 
-def test_a_watch_tells_each_trial_and_how_the_run_ended_and_writes_nothing(tmp_path: Path) -> None:
+def test_a_watch_shows_each_trial_and_the_end_and_writes_nothing(tmp_path: Path) -> None:
     run = tmp_path / "run"
     file = experiments.write(tmp_path, platforms=[fake("model"), fake("other")], baseline="model", blocks=2)
     quiet = virtoll("run", file, "--into", run, "--quiet")
@@ -33,18 +34,16 @@ def test_a_watch_tells_each_trial_and_how_the_run_ended_and_writes_nothing(tmp_p
     )
     try:
         assert watching.stdout is not None
-        assert watching.stdout.readline() == f"{run}: running, 2 of 4 trials\n"
+        assert_facts(watching.stdout.readline(), run, "running", "2 of 4 trials")
         with trials.open("ab", buffering=0) as more:
             more.write(lines[2] + lines[3][:9])  # a torn line is not told
-        told = watching.stdout.readline()
-        assert told.startswith("block 2 ")
-        assert told.endswith(", Super Pi 16384 digits: ok\n")
-        assert watching.stdout.readline() == "3 of 4 trials\n"
+        assert_facts(watching.stdout.readline(), "block 2", "Super Pi 16384 digits", "ok")
+        assert_facts(watching.stdout.readline(), "3 of 4 trials")
         held.close()  # as a kill of who measures does, but for its lock's file
         files = {path: path.stat().st_mtime_ns for path in run.rglob("*")}
-        said, _ = watching.communicate()
+        last, _ = watching.communicate()
         assert watching.returncode == 0
-        assert said == f"{run}: killed, 3 of 4 trials\ncontinue it: virtoll resume {run}\n"
+        assert_facts(last, run, "killed", "3 of 4 trials", Command(f"virtoll resume {run}"))
         assert {path: path.stat().st_mtime_ns for path in run.rglob("*")} == files
     finally:
         held.close()
@@ -71,19 +70,18 @@ def test_the_page_grows_with_the_run_and_the_watch_ends_with_it(tmp_path: Path) 
     )
     try:
         assert watching.stderr is not None
-        assert watching.stderr.readline() == f"2 of {len(lines)} trials: {page}\n"
+        assert_facts(watching.stderr.readline(), f"2 of {len(lines)} trials", page)
         assert REFRESH in page.read_text(encoding="utf-8")
         with trials.open("ab", buffering=0) as more:  # in one piece, so that no part of it is seen
             more.write("".join(lines[2:]).encode())
-        assert watching.stderr.readline() == f"{len(lines)} of {len(lines)} trials: {page}\n"
+        assert_facts(watching.stderr.readline(), f"{len(lines)} of {len(lines)} trials", page)
         folder.set_state("complete", None)
-        said, _ = watching.communicate()
+        last, _ = watching.communicate()
         assert watching.returncode == 0
     finally:
         held.close()
         watching.kill()
         watching.wait()
-    assert f"report: {page}" in said
+    assert str(page) in last
     text = page.read_text(encoding="utf-8")
     assert REFRESH not in text
-    assert "This run is not complete" not in text

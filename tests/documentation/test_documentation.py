@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from tests.support.documented import page_name
 from tests.support.examples import command_line
 from tests.support.repository import ROOT, load_tool
 
@@ -23,10 +24,6 @@ MOST_WORDS = 700
 MOST_BYTES = 200_000  # of a screenshot
 _CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
-
-
-def name_of(path: Path) -> str:
-    return str(path.relative_to(ROOT))
 
 
 def anchors(path: Path) -> set[str]:
@@ -46,7 +43,7 @@ def broken_links(path: Path, text: str) -> list[str]:
     return broken
 
 
-@pytest.mark.parametrize("path", tables.FILES, ids=name_of)
+@pytest.mark.parametrize("path", tables.FILES, ids=page_name)
 def test_a_generated_table_is_what_the_tool_writes(path: Path) -> None:
     assert tables.rewritten(path) == path.read_text(encoding="utf-8"), "run 'make tables'"
 
@@ -66,7 +63,7 @@ def test_no_file_has_both_sides_of_a_merge() -> None:
     files = [*PAGES, *(path for path in found if path.parent.name != "__pycache__")]
     assert len(files) > 500, "they are where they were"
     marker = re.compile(rb"^(<{7} |>{7} )", re.MULTILINE)
-    assert [name_of(path) for path in files if marker.search(path.read_bytes())] == []
+    assert [page_name(path) for path in files if marker.search(path.read_bytes())] == []
 
 
 def test_each_command_is_on_the_page_of_commands() -> None:
@@ -80,7 +77,7 @@ def test_every_platform_but_the_model_has_a_page() -> None:
     assert [name for name in PLATFORMS if tables.platform_page(name) is None] == ["fake"]
 
 
-@pytest.mark.parametrize("path", PAGES, ids=name_of)
+@pytest.mark.parametrize("path", PAGES, ids=page_name)
 def test_a_link_points_at_a_file_and_a_heading_that_are_there(path: Path) -> None:
     assert broken_links(path, path.read_text(encoding="utf-8")) == []
 
@@ -127,7 +124,7 @@ def test_the_page_of_the_studies_names_keys_that_there_are() -> None:
     assert [key for key in named if not re.search(rf"\b{key}:|`{key}`", known)] == []
 
 
-def test_every_picture_is_drawn_from_a_run_of_the_package_and_shown_somewhere() -> None:
+def test_every_picture_is_of_a_run_of_the_package_and_shown_somewhere() -> None:
     there = {path.name: path for path in (ROOT / "docs" / "images").iterdir() if path.is_file()}
     runs = {name: run for name, (run, _) in images.IMAGES.items()} | images.SCREENSHOTS
     assert there.keys() == runs.keys(), "run 'make images', and delete what nothing draws any more"

@@ -65,7 +65,7 @@ def test_an_example_is_a_command_with_options_that_there_are(path: str, typed: s
 
 def test_what_means_something_to_roff_is_shown_as_it_stands() -> None:
     odd = ".It 's a \\n[b] \"c\" ~ ^ ` × -q, '--tune' and a-b"
-    shown = "\n".join([".TH A 1", ".SH A", *manual._text(odd)])
+    shown = "\n".join([".TH A 1", ".SH A", *manual._text(odd)])  # no page has so odd a text
     assert shown.isascii()
     if shutil.which("groff") is None:
         pytest.skip("groff is not installed")

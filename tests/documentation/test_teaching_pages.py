@@ -21,9 +21,9 @@ from typing import NamedTuple
 
 import pytest
 from rich.text import Text
-from tests.cli.test_new import answered
-from tests.documentation.test_documentation import name_of
-from tests.support.commands import environment, virtoll
+from tests.support.commands import environment, in_process
+from tests.support.dialogue import answered
+from tests.support.documented import page_name
 from tests.support.examples import Block, blocks, commands_of, words_of
 from tests.support.repository import ROOT, load_tool
 
@@ -146,19 +146,20 @@ def shown_of(block: Block) -> list[str]:
 
 
 def test_what_the_tutorial_shows_is_what_its_commands_print(lesson: Lesson, tmp_path: Path) -> None:
-    own = [block for block in BLOCKS if block.page.parent.name == "tutorial" and block.language in {"console", "text"}]
-    (file,) = (block.text for block in BLOCKS if block.page.parent.name == "tutorial" and block.language == "yaml")
+    tutorial = [block for block in BLOCKS if block.page.parent.name == "tutorial"]
+    own = [block for block in tutorial if block.language in {"console", "text"}]
+    (file,) = (block.text for block in tutorial if block.language == "yaml")
     answers = re.findall(r"(?:answer|commas \([^)]+\)): (.+)$", own[1].text, re.MULTILINE)
     code, dialogue = answered("\n".join([*answers, "\n\n\x04"]), tmp_path, "containers.yaml")
     assert code == 0, dialogue
     kept = set((tmp_path / "containers.yaml").read_text(encoding="utf-8").splitlines())
     assert [line for line in file.splitlines() if line not in kept and "frame_size_bytes" not in line] == []
     (tmp_path / "edited.yaml").write_text(file, encoding="utf-8")
-    printed = [dialogue, Text.from_ansi(lesson.answer).plain, virtoll("report", lesson.late).stdout]
+    printed = [dialogue, Text.from_ansi(lesson.answer).plain, in_process("report", lesson.late).stdout]
     for words in (words_of(line) for block in own for line in commands_of(block)):
         if words[0] in {"plan", "show", "advise", "gate"}:
             named = (str(tmp_path / "edited.yaml") if word == "containers.yaml" else word for word in words)
-            done = virtoll(*named, runs=lesson.late.parent)
+            done = in_process(*named, runs=lesson.late.parent)
             printed += [done.stdout, done.stderr]
     everything = " ".join(" ".join(printed).split())
     typed = re.compile("|".join(re.escape(one) for one in answers))  # a terminal shows them before the questions
@@ -172,7 +173,7 @@ def test_what_other_pages_show_of_a_short_command_is_what_it_prints(tmp_path: Pa
         if block.language == "console" and block.page.parent.name != "tutorial":
             lines = [words_of(line) for line in commands_of(block)]
             if lines[:1] and lines[0][0] == "show":
-                printed = virtoll(*lines[0]).stdout
+                printed = in_process(*lines[0]).stdout
             elif lines[:1] and lines[0][0] == "new":
                 _, printed = answered("", tmp_path, *lines[0][1:])
             else:
@@ -183,7 +184,7 @@ def test_what_other_pages_show_of_a_short_command_is_what_it_prints(tmp_path: Pa
     assert checked == {"show", "new"}
 
 
-@pytest.mark.parametrize("path", PAGES, ids=name_of)
+@pytest.mark.parametrize("path", PAGES, ids=page_name)
 def test_a_line_is_one_sentence_of_a_length_that_can_be_read(path: Path) -> None:
     for line in sentences(path):
         plain = re.sub(r"`[^`]*`|\]\([^)]*\)", " code ", line)

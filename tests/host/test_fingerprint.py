@@ -86,8 +86,7 @@ def test_a_sample_has_each_number_from_its_file(tree: Path) -> None:
 
 
 def test_what_the_host_does_not_offer_is_null(tmp_path: Path) -> None:
-    record = sample(tmp_path)
-    known = {key for key, value in to_json(record).items() if value is not None}
+    known = {key for key, value in to_json(sample(tmp_path)).items() if value is not None}
     assert known == {"monotonic_ns", "realtime_ns", "kernel_messages"}
 
 
@@ -124,7 +123,7 @@ def test_the_real_kernel_log_gives_a_new_message() -> None:
     except OSError:
         pytest.skip("/dev/kmsg may not be written here")
     with FitnessSampler() as sampler, log:
-        wanted, seen = f"virtoll: a test looks for this message, {os.urandom(8).hex()}", list[str]()
+        wanted, seen = f"virtoll: test {os.urandom(8).hex()}", list[str]()
         log.write(f"{wanted}\n")
         log.flush()
         while new := sampler.sample(None).kernel_messages:
@@ -198,17 +197,20 @@ def test_this_host_can_be_sampled(watch: Watch) -> None:
 
 
 def test_the_block_names_what_the_files_say(tree: Path) -> None:
-    block = describe_host(("lxc", "runc"), root=tree)
-    assert block["cpu_model"] == "Test CPU 3000"
-    assert block["memory_bytes"] == 2048 * 1024
-    assert block["hypervisor"] == "kvm"
-    assert block["clock_source"] == "tsc"
-    assert block["timer_hz"] == 250
-    assert block["io_schedulers"] == {"nvme0n1": "none", "vda": "mq-deadline"}
-    assert block["data_disk"] is None
-    assert block["os"] == "Debian GNU/Linux 12 (bookworm)"
-    assert block["mitigations"] == {"meltdown": "Mitigation: PTI"}
-    assert block["packages"] == {"runc": "1.1.5"}
+    expected = {
+        "cpu_model": "Test CPU 3000",
+        "memory_bytes": 2048 * 1024,
+        "hypervisor": "kvm",
+        "clock_source": "tsc",
+        "timer_hz": 250,
+        "io_schedulers": {"nvme0n1": "none", "vda": "mq-deadline"},
+        "data_disk": None,
+        "os": "Debian GNU/Linux 12 (bookworm)",
+        "mitigations": {"meltdown": "Mitigation: PTI"},
+        "packages": {"runc": "1.1.5"},
+    }
+    block: dict[str, Any] = {**describe_host(("lxc", "runc"), root=tree)}
+    assert {key: block[key] for key in expected} == expected
 
 
 def test_the_kernels_own_configuration_goes_before_the_distributions(tree: Path) -> None:
@@ -260,27 +262,27 @@ def test_arm_processors_are_named_by_their_numbers(tree: Path, cpus: str, model:
 
 SAYS_VIRTUAL = bytes([0, 26, *[0] * 17, 1 << 4])
 SAYS_NOTHING = bytes([0, 26, *[0] * 18])
+VENDOR, PRODUCT = "sys/class/dmi/id/sys_vendor", "sys/class/dmi/id/product_name"
+BIOS = "sys/firmware/dmi/entries/0-0/raw"
+TREE, HYPERVISOR = "proc/device-tree/compatible", "proc/device-tree/hypervisor/compatible"
 
 
 @pytest.mark.parametrize(
     ("files", "below"),
     [
         ({}, None),
-        ({"sys/class/dmi/id/sys_vendor": b"HPE\n", "sys/class/dmi/id/product_name": b"ProLiant RL300\n"}, None),
-        ({"proc/device-tree/compatible": b"raspberrypi,5-model-b\0brcm,bcm2712\0"}, None),
-        ({"proc/device-tree/compatible": b"linux,dummy-virt\0"}, "QEMU"),
-        ({"proc/device-tree/hypervisor/compatible": b"xen,xen-4.17\0xen,xen\0"}, "xen"),
-        ({"proc/device-tree/hypervisor/compatible": b"linux,kvm\0"}, "kvm"),
-        ({"sys/class/dmi/id/sys_vendor": b"QEMU\n"}, "QEMU"),
-        ({"sys/class/dmi/id/product_name": b"Google Compute Engine\n"}, "Google Compute Engine"),
-        (
-            {"sys/class/dmi/id/sys_vendor": b"Amazon EC2\n", "sys/class/dmi/id/product_name": b"m6g.large\n"},
-            "Amazon EC2",
-        ),
-        ({"sys/class/dmi/id/sys_vendor": b"Amazon EC2\n", "sys/class/dmi/id/product_name": b"c6g.metal\n"}, None),
-        ({"sys/class/dmi/id/sys_vendor": b"ACME\n", "sys/firmware/dmi/entries/0-0/raw": SAYS_VIRTUAL}, "ACME"),
-        ({"sys/class/dmi/id/sys_vendor": b"ACME\n", "sys/firmware/dmi/entries/0-0/raw": SAYS_NOTHING}, None),
-        ({"sys/firmware/dmi/entries/0-0/raw": SAYS_VIRTUAL}, "unknown"),
+        ({VENDOR: b"HPE\n", PRODUCT: b"ProLiant RL300\n"}, None),
+        ({TREE: b"raspberrypi,5-model-b\0brcm,bcm2712\0"}, None),
+        ({TREE: b"linux,dummy-virt\0"}, "QEMU"),
+        ({HYPERVISOR: b"xen,xen-4.17\0xen,xen\0"}, "xen"),
+        ({HYPERVISOR: b"linux,kvm\0"}, "kvm"),
+        ({VENDOR: b"QEMU\n"}, "QEMU"),
+        ({PRODUCT: b"Google Compute Engine\n"}, "Google Compute Engine"),
+        ({VENDOR: b"Amazon EC2\n", PRODUCT: b"m6g.large\n"}, "Amazon EC2"),
+        ({VENDOR: b"Amazon EC2\n", PRODUCT: b"c6g.metal\n"}, None),
+        ({VENDOR: b"ACME\n", BIOS: SAYS_VIRTUAL}, "ACME"),
+        ({VENDOR: b"ACME\n", BIOS: SAYS_NOTHING}, None),
+        ({BIOS: SAYS_VIRTUAL}, "unknown"),
     ],
 )
 def test_a_virtual_machine_of_arm_is_told_by_its_firmware(
@@ -315,6 +317,6 @@ def test_the_fingerprint_does_not_change_with_packages(tree: Path) -> None:
 
 
 def test_the_block_of_this_host_is_json_and_hides_its_name() -> None:
-    text = json.dumps(describe_host())
-    assert os.uname().nodename not in json.loads(text)["hostname_hash"]
-    assert len(json.loads(text)["fingerprint"]) == 64
+    block = json.loads(json.dumps(describe_host()))
+    assert os.uname().nodename not in block["hostname_hash"]
+    assert len(block["fingerprint"]) == 64

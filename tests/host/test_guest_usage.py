@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.support.present import present
 
 from virtoll.host import guest_usage
 from virtoll.host.guest_usage import GuestProcesses, cpu_around, read_cpu, read_footprint
@@ -89,8 +90,7 @@ def child(script: str) -> Iterator[subprocess.Popen[str]]:
     with subprocess.Popen(
         [sys.executable, "-c", lines], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "up\n"
+        assert present(process.stdout).readline() == "up\n"
         try:
             yield process
         finally:
@@ -99,10 +99,9 @@ def child(script: str) -> Iterator[subprocess.Popen[str]]:
 
 def go(process: subprocess.Popen[str]) -> None:
     assert process.stdin is not None
-    assert process.stdout is not None
     process.stdin.write("\n")
     process.stdin.flush()
-    assert process.stdout.readline() == "done\n"
+    assert present(process.stdout).readline() == "done\n"
 
 
 def test_memory_that_is_taken_is_found_with_its_page_tables() -> None:
@@ -114,22 +113,23 @@ def test_memory_that_is_taken_is_found_with_its_page_tables() -> None:
     (first,), (last,) = before.processes, after.processes
     assert first.pid == last.pid == process.pid
     # Its share of files (the interpreter's) is smaller for each other Python that has begun in between.
-    assert (last.pss_anonymous_bytes or 0) - (first.pss_anonymous_bytes or 0) >= 64 * MIB
-    assert (last.pss_bytes or 0) >= (last.pss_anonymous_bytes or 0)
-    assert after.held_bytes() == (last.pss_bytes or 0) + (last.page_tables_bytes or 0)
-    tables = (last.page_tables_bytes or 0) - (first.page_tables_bytes or 0)
+    assert present(last.pss_anonymous_bytes) - present(first.pss_anonymous_bytes) >= 64 * MIB
+    assert present(last.pss_bytes) >= present(last.pss_anonymous_bytes)
+    assert after.held_bytes() == present(last.pss_bytes) + present(last.page_tables_bytes)
+    tables = present(last.page_tables_bytes) - present(first.page_tables_bytes)
     assert tables >= 64 * MIB // 4096 * 8 * 0.9, "an entry of eight bytes for each page"
 
 
+# A tenth of a second of CPU time.
+BURN = "[None for start in [time.process_time()] for _ in iter(lambda: time.process_time() - start < 0.1, False)]"
+
+
 def test_cpu_time_is_found_also_of_children_that_were_reaped() -> None:
-    burn = "[None for start in [time.process_time()] for _ in iter(lambda: time.process_time() - start < 0.1, False)]"
-    lines = [burn, "child = os.fork()", f"if child == 0: {burn}; os._exit(0)", "os.waitpid(child, 0)"]
+    lines = [BURN, "child = os.fork()", f"if child == 0: {BURN}; os._exit(0)", "os.waitpid(child, 0)"]
     with child("\n".join(lines)) as process, cpu_around(GuestProcesses(process.pid)) as record:
         go(process)
     assert record is not None
-    assert record.used.before is not None
-    assert record.used.after is not None
-    (before,), (after,) = record.used.before.processes, record.used.after.processes
+    (before,), (after,) = present(record.used.before).processes, present(record.used.after).processes
     assert before.started_ticks == after.started_ticks
     assert (after.cpu_ns or 0) - (before.cpu_ns or 0) >= 100_000_000
     reaped = after.children_user_ns - before.children_user_ns + after.children_system_ns - before.children_system_ns
@@ -137,8 +137,7 @@ def test_cpu_time_is_found_also_of_children_that_were_reaped() -> None:
 
 
 def test_what_is_measured_is_read_apart_from_the_rest_of_its_trial() -> None:
-    burn = "[None for start in [time.process_time()] for _ in iter(lambda: time.process_time() - start < 0.1, False)]"
-    lines = [burn, "print('done', flush=True)", "input()", burn]
+    lines = [BURN, "print('done', flush=True)", "input()", BURN]
     with child("\n".join(lines)) as process, cpu_around(GuestProcesses(process.pid)) as record:
         assert record is not None
         go(process)
@@ -147,11 +146,8 @@ def test_what_is_measured_is_read_apart_from_the_rest_of_its_trial() -> None:
         with pytest.raises(RuntimeError), record.measuring():
             raise RuntimeError
     (span,) = record.used.measured
-    used = used_ns(HostCpu(span.before, span.after))
-    whole = used_ns(record.used)
-    assert used is not None
-    assert whole is not None
-    assert 100_000_000 <= used <= whole - 100_000_000
+    used = present(used_ns(HostCpu(span.before, span.after)))
+    assert 100_000_000 <= used <= present(used_ns(record.used)) - 100_000_000
     assert cpus_used(record.used) == used / (span.after.monotonic_ns - span.before.monotonic_ns)
 
 
@@ -160,8 +156,7 @@ def test_a_guest_that_is_lost_has_no_reading_after() -> None:
     kept = reading.__enter__()
     assert not reading.__exit__(RuntimeError, RuntimeError(), None)
     assert kept is not None
-    assert kept.used.before is not None
-    assert kept.used.before.processes
+    assert present(kept.used.before).processes
     assert kept.used.after is None
     with cpu_around(None) as nothing:
         assert nothing is None
@@ -173,8 +168,7 @@ def test_files_count_as_they_are_stored(tmp_path: Path) -> None:
     with (tmp_path / "hole").open("wb") as hole:
         hole.truncate(MIB)
     os.sync()
-    found = read_footprint(GuestProcesses(os.getpid(), folder=tmp_path)).files_bytes
-    assert found is not None
+    found = present(read_footprint(GuestProcesses(os.getpid(), folder=tmp_path)).files_bytes)
     assert MIB <= found < 2 * MIB
 
 

@@ -6,12 +6,14 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.support.facts import assert_facts
+from tests.support.present import present
 from tests.support.repository import RECORDED, ROOT
 
 from virtoll.errors import GuestError
@@ -152,27 +154,42 @@ def test_a_wait_is_a_voluntary_switch() -> None:
         assert turned["voluntary_switches"] > 0
 
 
-def test_what_a_thread_that_ended_counted_is_missing_and_not_less(tmp_path: Path) -> None:
-    """The counts of a process that ended are its parent's; its switches are nobody's."""
-    script = (
-        "import subprocess, sys\nchild = subprocess.Popen(['sleep', '600'])\nprint(flush=True)\nsys.stdin.read(1)\n"
-    )
-    script += "child.kill()\nchild.wait()\nprint(flush=True)\nsys.stdin.read()\n"
+@contextmanager
+def scripted(script: str) -> Iterator[tuple[GuestProcesses, Callable[[], None]]]:
+    """A Python that goes on from each ``turn()`` of its script when ``turn`` is called here next.
+
+    The first call here returns when the script has come to its first turn, and so on.
+    """
+    begin = "import os, subprocess, sys\ndef turn():\n    print(flush=True)\n    sys.stdin.readline()\n"
     with subprocess.Popen(
-        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=tmp_path, bufsize=0
-    ) as parent:
-        assert parent.stdin is not None
-        assert parent.stdout is not None
-        assert parent.stdout.readline() == b"\n"
-        observer = ProcessCounters(Watched((GuestProcesses(parent.pid),)))
+        [sys.executable, "-c", begin + script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+    ) as process:
+        said, told = present(process.stdout), present(process.stdin)
+        begun: list[bool] = []
+
+        def turn() -> None:
+            if begun:
+                told.write(b"\n")
+            begun.append(True)
+            assert said.readline() == b"\n"
+
+        yield GuestProcesses(process.pid), turn
+        process.kill()
+
+
+def test_what_a_thread_that_ended_counted_is_missing_and_not_less() -> None:
+    """The counts of a process that ended are its parent's; its switches are nobody's."""
+    script = "child = subprocess.Popen(['sleep', '600'])\nturn()\nchild.kill()\nchild.wait()\nturn()\n"
+    with scripted(script) as (parent, turn):
+        turn()
+        observer = ProcessCounters(Watched((parent,)))
         before = observer.read()
-        assert len(pids_of(GuestProcesses(parent.pid))) == 2
-        parent.stdin.write(b".")
-        assert parent.stdout.readline() == b"\n"
+        assert len(pids_of(parent)) == 2
+        turn()
         after = observer.read_again(before)
         assert "voluntary_switches" in before
         assert "voluntary_switches" not in after
-        assert "threads or processes of the guest ended" in observer.uncounted["voluntary_switches"]
+        assert_facts(observer.uncounted["voluntary_switches"], "ended")
         assert after["minor_faults"] >= before["minor_faults"]
 
 
@@ -193,27 +210,22 @@ def test_system_calls_are_counted_exactly_or_it_says_why_not(tmp_path: Path) -> 
         if "system_calls" in called:
             assert called["system_calls"] - still["system_calls"] == CALLS
         else:
-            assert observer.uncounted["system_calls"].startswith(("tracefs", "perf_event_open", "this kernel has no"))
+            reason = observer.uncounted["system_calls"]
+            assert any(name in reason for name in ("tracefs", "perf_event_open", "tracepoint"))
         if "context_switches" in called:
             assert called["context_switches"] >= 1, "it waited for the word"
 
 
 def test_what_children_that_ended_did_is_in_the_sum(tmp_path: Path) -> None:
     """The events are inherited, so that a job of many short processes is counted whole."""
-    script = "import os, sys\nfor line in sys.stdin:\n for _ in range(23):\n  pid = os.fork()\n  if not pid:\n"
-    script += "   [os.getppid() for _ in range(101)]; os._exit(0)\n  os.waitpid(pid, 0)\n print(flush=True)\n"
-    with subprocess.Popen(
-        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
-    ) as parent:
-        assert parent.stdin is not None
-        assert parent.stdout is not None
-        parent.stdin.write(b"\n")
-        assert parent.stdout.readline() == b"\n"
-        observer = PerfCounters(Watched((GuestProcesses(parent.pid),), scratch=tmp_path))
+    script = "while True:\n for _ in range(23):\n  pid = os.fork()\n  if not pid:\n"
+    script += "   [os.getppid() for _ in range(101)]; os._exit(0)\n  os.waitpid(pid, 0)\n turn()\n"
+    with scripted(script) as (parent, turn):
+        turn()
+        observer = PerfCounters(Watched((parent,), scratch=tmp_path))
         assert observer.available() is None
         before = observer.read()
-        parent.stdin.write(b"\n")
-        assert parent.stdout.readline() == b"\n"
+        turn()
         after = observer.read_again(before)
         observer.close()
         if "system_calls" in after:
@@ -238,8 +250,7 @@ def test_softirqs_interrupts_and_times_are_those_of_the_guests_cpus(tmp_path: Pa
         "steal_ns": 20 * TICK_NS,
     }
     unpinned = MachineCounters(replace(watched, cpus=())).available()
-    assert unpinned is not None
-    assert "pinned to no CPU" in unpinned
+    assert_facts(unpinned or "", "pinned")
 
 
 @pytest.mark.parametrize(("version", "throttled_ns"), [("cgroup-v2", 15_730_021_000), ("cgroup-v1", 15_730_021_345)])
@@ -278,13 +289,11 @@ def test_kvm_exits_are_read_by_reason(tmp_path: Path) -> None:
         (holder / "11").symlink_to("anon_inode:kvm-vm")
         observer = KvmExits(watched)
         assert observer.applies()
-        assert observer.available() == "debugfs is not mounted on this host"
+        assert_facts(observer.available() or "", "debugfs", "mounted")
         shutil.copytree(FILES / "kvm", tmp_path / "sys/kernel/debug/kvm" / f"{pid}-11")
         assert observer.available() is None
         assert observer.read() == found
-        lost = KvmExits(replace(watched, host_proc=None)).available()
-        assert lost is not None
-        assert "host's own /proc" in lost
+        assert_facts(KvmExits(replace(watched, host_proc=None)).available() or "", "/proc")
 
 
 def test_translated_blocks_are_read_from_the_monitors_words() -> None:
@@ -305,16 +314,16 @@ def test_blocks_are_missing_where_all_were_dropped_meanwhile() -> None:
     before = observer.read()
     assert observer.read_again(before)["translated_blocks"] == 97
     assert observer.read_again(before) == {"translation_flushes": 1}
-    assert "dropped" in observer.uncounted["translated_blocks"]
+    assert "translated_blocks" in observer.uncounted
 
 
 def test_a_platform_that_does_not_answer_says_so() -> None:
     def refuse() -> dict[str, int]:
-        raise GuestError("its monitor did not take 'info jit'")
+        raise GuestError("its monitor refused 'info jit'")
 
     with observing(Watched(platform=refuse)) as observation:
         assert observation.observers == ()
-        assert observation.uncounted["platform"] == "its monitor did not take 'info jit'"
+        assert_facts(observation.uncounted["platform"], "info jit")
 
 
 def test_a_process_is_known_to_the_host_by_its_number_there() -> None:
@@ -325,7 +334,7 @@ def test_a_process_is_known_to_the_host_by_its_number_there() -> None:
 
 
 def test_threads_of_the_kernel_are_told_by_link_age_and_number(tmp_path: Path) -> None:
-    """A made-up /proc of a host: of two links' threads, one lab's of before, and one beside."""
+    """A made-up /proc of a host: threads of two links, of an earlier lab and of another guest."""
 
     def thread(number: int, name: str, started: int, switches: int, ran_ns: int) -> None:
         folder = tmp_path / str(number)
@@ -351,23 +360,21 @@ def test_threads_of_the_kernel_are_told_by_link_age_and_number(tmp_path: Path) -
         thread(16, "napi/l0in0-9000", 120, 1, 1)  # of a lab that began meanwhile
         observer = KernelThreads(watched)
         assert observer.applies()
-        reason = observer.available()
-        assert reason is not None
-        assert "several labs have an interface l0in0" in reason
+        assert_facts(observer.available() or "", "labs", "l0in0")
         shutil.rmtree(tmp_path / "16")
         observer = KernelThreads(watched)
         assert observer.applies()
         shutil.rmtree(tmp_path / "13")
         assert observer.read() == {}
-        assert "has ended meanwhile" in observer.uncounted["kernel_thread_switches"]
+        assert_facts(observer.uncounted["kernel_thread_switches"], "ended")
         assert not KernelThreads(replace(watched, interfaces=("g7in0",))).applies(), "a guest without such threads"
         without = KernelThreads(replace(watched, host_proc=None))
         assert without.applies()
-        assert "host's own /proc" in (without.available() or "")
+        assert_facts(without.available() or "", "/proc")
         shutil.rmtree(tmp_path / "2")
         hidden = KernelThreads(watched)
         assert hidden.applies()
-        assert "PID namespace" in (hidden.available() or "")
+        assert_facts(hidden.available() or "", "PID namespace")
 
 
 def test_the_hosts_proc_is_handed_in_as_a_folder() -> None:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
 import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.support.commands import VIRTOLL, virtoll
+from tests.support.commands import virtoll
+from tests.support.facts import Command, Fact, assert_facts, assert_refused, refused
+from tests.support.present import present
+from typer.testing import CliRunner
 
 from virtoll.campaign.pinning import choose_pinning
+from virtoll.cli import app
 from virtoll.cli.doctor import host_checks
 from virtoll.errors import UsageError
 from virtoll.host.fingerprint import describe_host
@@ -106,9 +109,9 @@ def test_tune_sets_what_reset_puts_back(host: TunedHost, state: Path) -> None:
     assert table["governor"] == ("powersave (1), schedutil (1)", "performance (2)")
     assert table["irq"] == ("0-7 (1), 0-3 (1), 2 (1), 7 (1)", "1 (4)")
     assert table["smt"] == ("on", "off")
-    assert {row.note for row in done.rows} == {"", "CPUs 4-7 disappear while it is off"}
-    record = in_force(state, host.root)
-    assert record is not None
+    (note,) = {row.note for row in done.rows} - {""}
+    assert_facts(note, "CPUs 4-7")
+    record = present(in_force(state, host.root))
     assert record.settings == list(SETTINGS)
 
     order: list[Path] = []
@@ -123,17 +126,16 @@ def test_tune_sets_what_reset_puts_back(host: TunedHost, state: Path) -> None:
     assert order[-1] == host.root / f"{CPU}/cpufreq/policy0/scaling_governor"
     assert {row.setting: (row.now, row.was) for row in back.rows}["turbo"] == ("0", "1")
     assert not state.exists()
-    assert reset(host, state).remarks == ("nothing to reset: no tuning is in force",)
+    nothing = reset(host, state)
+    assert (nothing.rows, len(nothing.remarks)) == ((), 1)
 
 
 def test_a_second_tuning_keeps_the_first_originals(host: TunedHost, state: Path) -> None:
     tune(host, state, ["governor", "irq"])
     assert contents(host)["proc/sys/kernel/randomize_va_space"] == "2"
-    first = in_force(state, host.root)
+    first = present(in_force(state, host.root))
     again = tune(host, state)
-    second = in_force(state, host.root)
-    assert first is not None
-    assert second is not None
+    second = present(in_force(state, host.root))
     assert second.entries[: len(first.entries)] == first.entries
     assert second.since_realtime_ns == first.since_realtime_ns
     assert {row.setting: row.was for row in again.rows}["governor"] == "powersave (1), schedutil (1)"
@@ -217,10 +219,9 @@ def test_a_write_that_was_cut_short_is_undone(host: TunedHost, state: Path) -> N
 
 def test_what_cannot_be_moved_is_counted_and_not_remembered(host: TunedHost, state: Path) -> None:
     done = tune(host, state, ["irq"], write=refusing("irq/[03]/*"))
-    assert done.rows[0].note == "2 of 4 could not be set: Input/output error (2)"
+    assert_facts(done.rows[0].note, "2 of 4", "Input/output error (2)")
     assert done.rows[0].now == "0-7 (1), 1 (2), 7 (1)"
-    record = in_force(state, host.root)
-    assert record is not None
+    record = present(in_force(state, host.root))
     assert [entry.path for entry in record.entries] == [f"/proc/irq/{number}/smp_affinity_list" for number in (1, 2)]
 
 
@@ -228,18 +229,15 @@ def test_what_cannot_be_put_back_stays_remembered(host: TunedHost, state: Path) 
     tune(host, state)
     done = reset(host, state, write=refusing("no_turbo"))
     assert done.kept == 1
-    assert {row.setting: row.note for row in done.rows}[
-        "turbo"
-    ] == "1 of 1 could not be put back: Input/output error (1)"
+    assert_facts({row.setting: row.note for row in done.rows}["turbo"], "1 of 1", "Input/output error (1)")
     assert contents(host) == FILES | {f"{CPU}/intel_pstate/no_turbo": "1"}
-    record = in_force(state, host.root)
-    assert record is not None
+    record = present(in_force(state, host.root))
     assert record.settings == ["turbo"]
     assert reset(host, state).kept == 0
     assert contents(host) == FILES
 
 
-def test_an_interrupt_that_is_gone_has_nothing_to_be_put_back_and_a_cpu_has(host: TunedHost, state: Path) -> None:
+def test_a_vanished_interrupt_needs_no_reset_and_a_vanished_cpu_does(host: TunedHost, state: Path) -> None:
     tune(host, state)
     (host.root / "proc/irq/2/smp_affinity_list").unlink()
     governor = host.root / f"{CPU}/cpufreq/policy10/scaling_governor"
@@ -247,8 +245,8 @@ def test_an_interrupt_that_is_gone_has_nothing_to_be_put_back_and_a_cpu_has(host
     done = reset(host, state)
     assert done.kept == 1
     table = {row.setting: row.note for row in done.rows}
-    assert table["irq"].startswith("1 are not there any more; on which of these CPUs")
-    assert table["governor"] == "1 of 2 could not be put back: No such file or directory (1)"
+    assert_facts(table["irq"], 1, "kernel")
+    assert_facts(table["governor"], "1 of 2", "No such file")
     assert not governor.exists()
 
 
@@ -262,24 +260,22 @@ def test_a_record_of_an_earlier_boot_is_void(
     put(host, "proc/sys/kernel/randomize_va_space", "1")  # what this boot has, and no earlier one
     assert in_force(state, host.root) is None
     done = tune(host, state, ["turbo"]) if action is tune else reset(host, state)
-    names = "governor, turbo, aslr, irq, smt"
-    void = f"the tuning of an earlier boot ({names}) ended with it; its record is void and is removed"
-    assert done.remarks == (void,)
+    (remark,) = done.remarks
+    assert_facts(remark, "boot", Command(", ".join(SETTINGS)))
     assert contents(host)["proc/sys/kernel/randomize_va_space"] == "1"
     record = in_force(state, host.root)
     assert (record.settings if record is not None else None) == (["turbo"] if action is tune else None)
     assert state.exists() == (action is tune)
 
 
-def test_what_a_host_has_not_got_is_said(tmp_path: Path, state: Path) -> None:
-    host = TunedHost(tmp_path / "empty", roles)
-    assert notes(host, state) == {
-        "governor": "this kernel has no cpufreq for this machine: there is no governor",
-        "turbo": "this kernel has no switch for it (neither intel_pstate/no_turbo nor cpufreq/boost)",
-        "aslr": "this kernel has no /proc/sys/kernel/randomize_va_space",
-        "irq": "this kernel lets no interrupt be moved (no /proc/irq/*/smp_affinity_list)",
-        "smt": "this kernel has no switch for it",
-    }
+def test_each_setting_that_a_kernel_lacks_has_its_reason(tmp_path: Path, state: Path) -> None:
+    said = notes(TunedHost(tmp_path / "empty", roles), state)
+    assert list(said) == list(SETTINGS)
+    assert_facts(said["governor"], "cpufreq")
+    assert_facts(said["turbo"], "intel_pstate/no_turbo", "cpufreq/boost")
+    assert_facts(said["aslr"], "/proc/sys/kernel/randomize_va_space")
+    assert_facts(said["irq"], "/proc/irq/*/smp_affinity_list")
+    assert_facts(said["smt"], "kernel")
     assert not state.exists()
 
 
@@ -293,9 +289,10 @@ def test_amds_boost_is_switched_off_as_well(host: TunedHost, state: Path) -> Non
 def test_interrupts_stay_where_guest_and_generator_have_all_cpus(host: TunedHost, state: Path) -> None:
     put(host, f"{CPU}/smt/control", "notsupported")
     put(host, f"{CPU}/online", "0-1")
-    said = notes(host, state)
-    assert said["irq"] == "guest and generator have all CPUs; with three or more, interrupts can be moved"
-    assert said["smt"] == "this machine has none"
+    reasons = notes(host, state)
+    assert_facts(reasons["irq"], "guest", "generator", "CPUs")
+    assert_facts(reasons["smt"], "this machine")
+    assert contents(host)["proc/irq/0/smp_affinity_list"] == IRQS[0]
 
 
 def test_interrupts_that_are_away_already_stay(host: TunedHost, state: Path) -> None:
@@ -304,9 +301,9 @@ def test_interrupts_that_are_away_already_stay(host: TunedHost, state: Path) -> 
         put(host, f"{CPU}/cpu{cpu}/topology/thread_siblings_list", str(cpu))
     (host.root / "proc/1").mkdir()
     put(host, "proc/1/comm", "irqbalance")
-    said = notes(host, state)
-    assert said["smt"] == "no guest's and no generator's CPU shares its core"
-    assert said["irq"].startswith("irqbalance runs")
+    reasons = notes(host, state)
+    assert_facts(reasons["smt"], "CPU", "core")
+    assert_facts(reasons["irq"], "irqbalance", Command("systemctl stop irqbalance"))
     files = contents(host)
     assert [files[f"proc/irq/{number}/smp_affinity_list"] for number in range(4)] == ["1-5", "1-5", "2", "1-5"]
 
@@ -315,7 +312,7 @@ def test_a_record_that_cannot_be_read_is_refused(host: TunedHost, state: Path) -
     state.mkdir()
     (state / "tuning.json").write_text('{"boot_id": ', encoding="utf-8")
     for action in (tune, reset):
-        with pytest.raises(UsageError, match=r"cannot be read as the record of a tuning"):
+        with refused(state / "tuning.json", error=UsageError):
             action(host, state)
     assert contents(host) == FILES
 
@@ -332,19 +329,18 @@ def test_host_and_doctor_say_what_is_in_force(host: TunedHost, state: Path, monk
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "facts"),
     [
-        (["--tune", "--reset"], "give either --tune or --reset"),
-        (["--dry-run"], "give either --tune or --reset"),
-        (["governor"], "there is no platform 'governor'; for a setting give either --tune or --reset"),
-        (["--reset", "governor"], "--reset puts back everything"),
-        (["--tune", "governor,turbos"], "'turbos' is no setting; choose from governor, turbo, aslr, irq, smt"),
+        (["--tune", "--reset"], ("--tune", "--reset")),
+        (["--dry-run"], ("--tune", "--reset")),
+        (["governor"], ("'governor'", "--tune", "--reset")),
+        (["--reset", "governor"], ("--reset",)),
+        (["--tune", "governor,turbos"], ("'turbos'", *SETTINGS)),
     ],
 )
-def test_wrong_options_are_refused(arguments: list[str], said: str) -> None:
-    finished = virtoll("doctor", *arguments)
-    assert finished.returncode == 2
-    assert said in finished.stderr
+def test_wrong_options_are_refused(arguments: list[str], facts: tuple[Fact, ...]) -> None:
+    with refused(*facts, error=UsageError):
+        CliRunner().invoke(app, ["doctor", *arguments], catch_exceptions=False)
 
 
 @pytest.mark.parametrize("word", ["--tune", "--reset"])
@@ -353,21 +349,20 @@ def test_without_root_nothing_is_changed(word: str, tmp_path: Path) -> None:
     if os.geteuid() != 0:
         way = []
     finished = virtoll("doctor", word, way=way, changed={"VIRTOLL_STATE": str(tmp_path / "state")})
-    assert finished.returncode == 2, (VIRTOLL, finished.stderr)
-    assert "only the host's root may change its settings; run it as root" in finished.stderr
+    assert_refused(finished, "root")
     assert not (tmp_path / "state").exists()
 
 
 def test_the_command_shows_what_it_would_do(tmp_path: Path) -> None:
-    changed = {"VIRTOLL_STATE": str(tmp_path / "state")}
-    finished = virtoll("doctor", "--tune", "--dry-run", "--json", changed=changed)
-    assert finished.returncode == 0, finished.stderr
-    assert [row["setting"] for row in json.loads(finished.stdout)["settings"]] == list(SETTINGS)
-    nothing = virtoll("doctor", "--reset", "--dry-run", changed=changed)
-    assert (nothing.returncode, nothing.stdout) == (0, "nothing to reset: no tuning is in force\n")
+    runner = CliRunner(env={"VIRTOLL_STATE": str(tmp_path / "state")})
+    would = runner.invoke(app, ["doctor", "--tune", "--dry-run", "--json"])
+    assert would.exit_code == 0, would.output
+    assert [row["setting"] for row in json.loads(would.stdout)["settings"]] == list(SETTINGS)
+    nothing = runner.invoke(app, ["doctor", "--reset", "--dry-run"])
+    assert (nothing.exit_code, len(nothing.stdout.splitlines())) == (0, 1)
 
 
-def test_the_record_is_reset_whatever_the_umask_and_no_other_user_writes_it(host: TunedHost, state: Path) -> None:
+def test_the_record_is_private_whatever_the_umask(host: TunedHost, state: Path) -> None:
     before = os.umask(0)
     try:
         tune(host, state)
@@ -384,7 +379,7 @@ def test_a_record_that_others_may_write_to_is_not_put_back(host: TunedHost, stat
     tune(host, state)
     tuned = contents(host)
     (state / name).chmod(0o777)
-    with pytest.raises(NotPrivate, match="mode 0777"):
+    with refused("0777", Command("virtoll doctor --reset"), error=NotPrivate):
         reset(host, state)
     assert contents(host) == tuned
 
@@ -398,6 +393,6 @@ def test_a_record_names_only_places_of_its_settings(host: TunedHost, state: Path
     record["entries"][0]["path"] = path
     (state / "tuning.json").write_text(json.dumps(record), encoding="utf-8")
     tuned = contents(host)
-    with pytest.raises(UsageError, match=re.escape(repr(path))):
+    with refused(state / "tuning.json", repr(path), error=UsageError):
         reset(host, state)
     assert contents(host) == tuned

@@ -13,6 +13,10 @@ from virtoll.errors import UsageError, VirtollError
 TEXT = "virtoll: x.yaml, line 12: key 'blocks' is 2.5,\nbut must be at least 3; run 'virtoll show forward'"
 
 
+def fail(error: VirtollError) -> None:
+    raise error
+
+
 def test_facts_are_found_whatever_stands_around_them() -> None:
     facts = ("x.yaml", 12, "'blocks'", "blocks", 2.5, 3, Path("x.yaml"), Command("virtoll show forward"), "is 2.5, but")
     assert missing_facts(TEXT, *facts) == []
@@ -30,13 +34,13 @@ def test_a_sentence_is_no_fact() -> None:
 
 def test_a_refusal_is_of_its_class_and_one_line() -> None:
     with refused("x.yaml", error=UsageError, without=("y.yaml",)):
-        raise UsageError("x.yaml is not there")
+        fail(UsageError("x.yaml is not there"))
     with pytest.raises(AssertionError, match="one line"), refused("x.yaml"):
-        raise VirtollError("x.yaml\nis not there")
+        fail(VirtollError("x.yaml\nis not there"))
     with pytest.raises(AssertionError, match="do not belong"), refused("x.yaml", without=("y.yaml",)):
-        raise VirtollError("x.yaml and y.yaml")
+        fail(VirtollError("x.yaml and y.yaml"))
     with pytest.raises(AssertionError, match="missing"), refused("z.yaml"):
-        raise VirtollError("x.yaml and y.yaml")
+        fail(VirtollError("x.yaml and y.yaml"))
 
 
 @pytest.mark.parametrize(

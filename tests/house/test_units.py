@@ -101,9 +101,7 @@ def test_what_would_steer_a_terminal_is_written_out() -> None:
         (1e-9, 1e38, "0 to >1e12 %"),
     ],
 )
-def test_the_ends_of_shares_are_rounded_outward_and_stay_on_their_side_of_the_whole(
-    low: float, high: float, expected: str
-) -> None:
+def test_the_ends_of_shares_are_rounded_outward(low: float, high: float, expected: str) -> None:
     assert units.percent_between(low, high) == expected
 
 

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from tests.image.test_initramfs import read_archive
+from tests.support.cpio_archive import read_archive
+from tests.support.facts import assert_facts, refused
 
 from virtoll.errors import ImageError
 from virtoll.image import Cache, FormName, GuestImage, image_form, made_forms, prepare_image
@@ -115,7 +116,8 @@ def test_a_damaged_form_is_made_anew(image: GuestImage, cache: Cache, tmp_path: 
     elsewhere = image_form(image, name, cache=Cache(tmp_path / "mine", (cache.home,)))
     assert elsewhere.file.is_relative_to(tmp_path / "mine")
     assert image_form(image, name, cache=cache, progress=said.append) == form
-    assert said == [f"making the {name} form of the image debug"]
+    (message,) = said
+    assert_facts(message, name, "debug")
     assert f"sha256:{file_digest(form.file)}" == form.digest == elsewhere.digest
 
 
@@ -129,14 +131,13 @@ def test_a_damaged_image_is_built_anew(image: GuestImage, backed_cache: Cache, f
 
 
 @pytest.mark.parametrize(("name", "package"), [("ext4", "e2fsprogs"), ("erofs", "erofs-utils")])
-def test_a_missing_program_is_one_sentence(
+def test_a_missing_program_is_named_with_its_package(
     image: GuestImage, cache: Cache, monkeypatch: pytest.MonkeyPatch, name: FormName, package: str
 ) -> None:
+    # Folders that are searched besides PATH, whatever it is.
     monkeypatch.setattr("virtoll.image.debian._SYSTEM_FOLDERS", "")
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(
-        ImageError, match=rf"^The {name} form of the guest image needs .*: .*installs or names {package}\.$"
-    ):
+    with refused(name, "'virtoll setup --platforms'", package, error=ImageError):
         image_form(image, name, cache=cache)
 
 

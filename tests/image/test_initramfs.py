@@ -6,9 +6,10 @@ import stat
 import subprocess
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.cpio_archive import read_archive
+from tests.support.facts import refused
 
 from virtoll.image import initramfs
 
@@ -20,25 +21,6 @@ ENTRIES = [
     initramfs.link("bin/sh", "tool"),
     initramfs.plain_file("order", b"one\ntwo\n"),
 ]
-
-
-def read_archive(archive: bytes) -> list[initramfs.Entry]:
-    """A reader from the format's description, independent of the writer."""
-    entries: list[initramfs.Entry] = []
-    at = 0
-    while True:
-        assert archive[at : at + 6] == b"070701"
-        fields = [int(archive[at + 6 + 8 * index : at + 14 + 8 * index], 16) for index in range(13)]
-        _, mode, owner, group, _, changed, length, _, _, major, minor, name_length, check = fields
-        assert (owner, group, changed, check) == (0, 0, 0, 0)
-        name = archive[at + 110 : at + 110 + name_length]
-        assert name.endswith(b"\0")
-        start = at + (110 + name_length + 3) // 4 * 4
-        at = start + (length + 3) // 4 * 4
-        if name == b"TRAILER!!!\0":
-            assert at == len(archive)
-            return entries
-        entries.append(initramfs.Entry(name[:-1].decode(), mode, archive[start : start + length], (major, minor)))
 
 
 def test_the_archive_holds_what_was_given_in_order() -> None:
@@ -56,7 +38,7 @@ def test_the_same_entries_give_the_same_bytes() -> None:
 
 
 def test_a_file_before_its_folder_is_refused() -> None:
-    with pytest.raises(ValueError, match="its folder bin must come before it"):
+    with refused("bin/tool", "bin", error=ValueError):
         initramfs.write_archive([initramfs.program("bin/tool", b"")])
 
 
@@ -65,14 +47,8 @@ def test_the_cpio_program_reads_it() -> None:
         ["cpio", "-tv", "--numeric-uid-gid"], input=initramfs.write_archive(ENTRIES), capture_output=True, check=True
     ).stdout.decode()
     lines = [line.split() for line in listing.splitlines()]
-    assert [line[0] for line in lines] == [
-        "drwxr-xr-x",
-        "crw-------",
-        "drwxr-xr-x",
-        "-rwxr-xr-x",
-        "lrwxrwxrwx",
-        "-rw-r--r--",
-    ]
+    modes = "drwxr-xr-x crw------- drwxr-xr-x -rwxr-xr-x lrwxrwxrwx -rw-r--r--"
+    assert [line[0] for line in lines] == modes.split()
     assert lines[1][4:6] == ["5,", "1"]
     assert lines[4][-3:] == ["bin/sh", "->", "tool"]
 
@@ -83,5 +59,5 @@ def test_entries_can_be_written_to_a_folder(tmp_path: Path) -> None:
             entry.write_below(tmp_path)
     assert (tmp_path / "bin/sh").read_bytes() == b"\x7fELF"
     assert stat.S_IMODE((tmp_path / "bin/tool").stat().st_mode) == 0o755
-    with pytest.raises(ValueError, match="dev/console"):
+    with refused("dev/console", error=ValueError):
         ENTRIES[1].write_below(tmp_path)

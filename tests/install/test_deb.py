@@ -12,7 +12,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from tests.install.test_bare_roots import bare, done_in
+from tests.support.bare_roots import bare, done_in
+from tests.support.facts import assert_facts
 from tests.support.repository import ROOT, load_tool
 from tests.support.wheels import build_wheel, copy_source
 
@@ -80,27 +81,27 @@ def test_what_it_needs_is_the_list_of_the_set_up(order: tuple[str, Path], tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("name", "epoch", "complaint"),
+    ("name", "epoch", "facts"),
     [
-        ("virtoll-9.9.9-py3-none-manylinux_2_17_x86_64.whl", str(EPOCH), "make one with 'make wheel'"),
-        ("virtoll-missing.whl", str(EPOCH), "is no wheel of Virtoll"),
-        (WHEEL, "", "SOURCE_DATE_EPOCH is not set"),
+        ("virtoll-9.9.9-py3-none-manylinux_2_17_x86_64.whl", str(EPOCH), ("9.9.9", __version__, "'make wheel'")),
+        ("virtoll-missing.whl", str(EPOCH), ("virtoll-missing.whl",)),
+        (WHEEL, "", ("SOURCE_DATE_EPOCH",)),
     ],
 )
-def test_what_cannot_be_packed_is_one_sentence(
+def test_what_cannot_be_packed_is_refused(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     name: str,
     epoch: str,
-    complaint: str,
+    facts: tuple[str, ...],
 ) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", epoch)
     if "missing" not in name:
         (tmp_path / name).write_bytes(b"")
     assert deb.main(["--wheel", str(tmp_path / name), "--into", str(tmp_path / "dist")]) == 2
-    (sentence,) = capsys.readouterr().err.splitlines()
-    assert complaint in sentence
+    (line,) = capsys.readouterr().err.splitlines()
+    assert_facts(line, *facts)
     assert not (tmp_path / "dist").exists()
 
 
@@ -110,7 +111,7 @@ def test_the_copyright_file_has_each_library_and_its_licence() -> None:
     heads = dict(re.findall(r"^={78}\n(\S+) \S+: ?(.*)\n={78}$", text, re.MULTILINE))
     assert {"numpy", "scipy", "typer", "MLRsearch", "pydantic"} <= set(heads)
     assert [name for name, licence in heads.items() if not licence] == []
-    assert "Permission is hereby granted, free of charge" in text
+    assert text.count("Permission is hereby granted,") > 3, "the texts of the licences"
 
 
 def the_package(folder: Path, release: str) -> Path:
@@ -176,12 +177,14 @@ def test_apt_installs_it_into_a_bare_debian_and_nothing_is_left(
     done_in(root, *install, f"./{package.name}")
     assert list((root / "opt/virtoll/lib").rglob("typer/__pycache__/*.pyc")), "compiled when it was installed"
     own = "import virtoll.errors as errors; print(errors.installation(), errors.remedy_for('agent'))"
-    assert done_in(root, "/opt/virtoll/bin/python3", "-c", own).startswith("deb install Virtoll's Debian package ")
+    kind, _, remedy = done_in(root, "/opt/virtoll/bin/python3", "-c", own).partition(" ")
+    assert kind == "deb"
+    assert_facts(remedy, "Debian package")
     assert done_in(root, "virtoll", "--version") == f"virtoll {__version__}\n"
     assert "netns" in done_in(root, "virtoll", "list", "platforms")
-    assert " trials in 3 randomised blocks" in done_in(root, "virtoll", "plan", "quick")
+    assert_facts(done_in(root, "virtoll", "plan", "quick"), "3 randomised blocks")
     # A part of it starts Virtoll anew by the interpreter's name: it is the package's own.
-    assert "420 of 420 planned trials" in done_in(root, "virtoll", "run", "models")
+    assert_facts(done_in(root, "virtoll", "run", "models"), "420 of 420")
     done_in(root, "dpkg", "--purge", "virtoll")
     assert files_of(root) - before == set()
     assert not (root / "opt/virtoll").exists()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import os
 import platform
 import re
 import shutil
@@ -13,6 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from tests.support.commands import environment
+from tests.support.facts import assert_facts, assert_refused, refused
 from tests.support.repository import ROOT
 
 from virtoll.cli.host import doctor
@@ -33,11 +34,10 @@ def apart(
     shutil.copytree(ROOT / "src" / "virtoll", site / "virtoll", ignore=shutil.ignore_patterns("__pycache__"))
     (site / "virtoll-0.1.0.dist-info").mkdir()
     (site / "virtoll-0.1.0.dist-info" / "INSTALLER").write_text(f"{installer}\n", encoding="ascii")
-    environment = {**os.environ, "PYTHONPATH": str(site), "VIRTOLL_CACHE": str(folder / "cache")}
     return subprocess.run(
         [*way, sys.executable, "-m", "virtoll", *arguments],
         cwd=folder,
-        env=environment,
+        env=environment(PYTHONPATH=str(site), VIRTOLL_CACHE=str(folder / "cache")),
         capture_output=True,
         text=True,
         check=False,
@@ -50,50 +50,40 @@ def test_a_package_that_was_installed_apart_carries_its_experiments(tmp_path: Pa
     assert "model-cost-25" in planned.stdout
 
 
-@pytest.mark.parametrize(
-    ("installer", "remedy"),
-    [
-        ("pip", "install Virtoll again from a wheel of this machine's kind, which carries it"),
-        (DEB_INSTALLER, "install Virtoll's Debian package of this machine's kind again, which carries it"),
-    ],
-)
-def test_an_agent_that_is_not_there_is_named_with_what_helps_there(tmp_path: Path, installer: str, remedy: str) -> None:
+@pytest.mark.parametrize(("installer", "remedy"), [("pip", ("wheel",)), (DEB_INSTALLER, ("Virtoll's Debian package",))])
+def test_a_missing_agent_is_named_with_its_remedy(tmp_path: Path, installer: str, remedy: tuple[str, ...]) -> None:
     missing = apart(tmp_path, "wire", "--help", installer=installer)
-    assert missing.returncode == 2
-    assert missing.stderr.startswith("virtoll: the agent /")
-    assert missing.stderr.endswith(f"/bin/virtoll-agent is missing; {remedy}\n")
+    agent = tmp_path / "usr" / "lib" / "python" / "site-packages" / "virtoll" / "bin" / "virtoll-agent"
+    assert_refused(missing, agent, *remedy)
+    assert "make agent" not in missing.stderr
 
 
 @pytest.mark.skipif(shutil.which("setarch") is None, reason="needs setarch")
-def test_a_machine_that_no_agent_is_made_for_is_one_sentence(tmp_path: Path) -> None:
-    refused = apart(tmp_path, "wire", "--help", way=["setarch", "linux32"])
-    assert refused.returncode == 2
-    said = r"virtoll: the agent is made for x86_64 and aarch64, and this is \w+; measure on one of those\n"
-    assert re.fullmatch(said, refused.stderr)
+def test_a_machine_that_no_agent_is_made_for_is_refused(tmp_path: Path) -> None:
+    finished = apart(tmp_path, "wire", "--help", way=["setarch", "linux32"])
+    machine = subprocess.run(["setarch", "linux32", "uname", "-m"], capture_output=True, text=True, check=True).stdout
+    assert_refused(finished, "x86_64", "aarch64", machine.strip())
+    assert finished.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("command", [lambda: doctor(["netns"]), setup, check_lab])
-def test_another_system_than_linux_is_one_sentence(
-    monkeypatch: pytest.MonkeyPatch, command: Callable[[], None]
-) -> None:
+def test_another_system_than_linux_is_refused(monkeypatch: pytest.MonkeyPatch, command: Callable[[], None]) -> None:
     monkeypatch.setattr(platform, "system", lambda: "Darwin")
-    with pytest.raises(UsageError, match=r"^guests are started on Linux, and this is Darwin; run Virtoll on Linux$"):
+    with refused("Linux", "Darwin", error=UsageError):
         command()
 
 
 @pytest.mark.lab
-def test_a_kernel_that_is_too_old_is_told_in_one_sentence(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_kernel_that_is_too_old_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(platform, "release", lambda: "4.19.0-27-amd64")
     check_lab()
-    assert capsys.readouterr().err == (
-        "virtoll: Linux 4.19.0-27-amd64 is too old for much of this; boot a kernel of Linux 5.10 or newer\n"
-    )
+    warning = capsys.readouterr().err
+    assert_facts(warning, "Linux 4.19.0-27-amd64", "Linux 5.10")
+    assert warning.count("\n") == 1
 
 
 def test_make_is_spoken_of_in_a_clone_alone() -> None:
-    """Every sentence that names a target of the Makefile is among those that `remedy_for` chooses from."""
+    """Every remedy that names a target of the Makefile is among those that `remedy_for` chooses from."""
     naming = [
         (path.name, node.value)
         for path in (ROOT / "src" / "virtoll").rglob("*.py")
@@ -106,22 +96,23 @@ def test_make_is_spoken_of_in_a_clone_alone() -> None:
     assert not [said for by in REMEDIES.values() for where, said in by.items() if where != "clone" and "make" in said]
 
 
-def test_an_agent_that_cannot_run_here_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_that_cannot_run_here_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     named = tmp_path / "agent"
     monkeypatch.setenv(clone.AGENT_VARIABLE, str(named))
     other = {"x86_64": 183}.get(platform.machine(), 62)
     head = b"\x7fELF\x02\x01".ljust(18, b"\0") + other.to_bytes(2, "little")
-    for content, mode, complaint in (
-        (None, 0, "is missing; unset VIRTOLL_AGENT, which names it"),
-        (b"#!/bin/sh", 0o755, "is no 64-bit program"),
-        (head.ljust(64, b"\0"), 0o755, f"and this is {platform.machine()}"),
+    for content, mode, fact in (
+        (None, 0, "VIRTOLL_AGENT"),
+        (b"#!/bin/sh", 0o755, "64-bit"),
+        (head.ljust(64, b"\0"), 0o755, platform.machine()),
         ((ROOT / "build" / "virtoll-agent").read_bytes(), 0o644, "chmod 0755"),
     ):
         if content is not None:
             named.write_bytes(content)
             named.chmod(mode)
-        with pytest.raises(AgentUnusable, match=complaint) as caught:
+        with refused(named, fact, error=AgentUnusable) as caught:
             clone.usable_agent()
+        assert isinstance(caught.value, AgentUnusable)
         assert caught.value.exit_code == 2
     named.chmod(0o755)
     assert clone.usable_agent() == named

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.support.commands import virtoll
 from tests.support.experiments import fake, write
+from tests.support.facts import assert_facts
 
 from virtoll.lab.commands import ConnectedHost
 from virtoll.lab.debug import LOGGER, VERBOSE_VARIABLE
@@ -22,13 +23,12 @@ def test_what_is_started_and_waited_for_is_logged(
     with caplog.at_level(logging.DEBUG, LOGGER):
         ConnectedHost().run(["true"], "a test", deadline_seconds=60)
         ConnectedHost().spawn(["true"], "a test").wait()
-        wait_until(lambda: True, 5, "the end of a test")
-    assert caplog.messages == [
-        "run on this machine, at most 60 s: ['true']",
-        "ended with 0: true",
-        "start on this machine: ['true']",
-        "wait at most 5 s: the end of a test",
-    ]
+        wait_until(lambda: True, 5, "the test's end")
+    run, ended, started, awaited = caplog.messages
+    assert_facts(run, "60 s", "['true']")
+    assert_facts(ended, 0, "true")
+    assert_facts(started, "['true']")
+    assert_facts(awaited, "5 s", "the test's end")
 
 
 def test_nothing_is_logged_unless_somebody_asked(

@@ -19,12 +19,6 @@ SHELL = f"0::/{OWN}/run-r1.scope\n"
 ALL = "cpuset cpu io memory pids"
 
 
-@pytest.fixture
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("VIRTOLL_STATE", str(tmp_path / "state"))
-    return tmp_path / "state"
-
-
 def group(folder: Path, *, offered: str = ALL, handed_on: str = "", processes: str = "") -> Path:
     """A folder of v2 with the files that the kernel puts there, and those of the folders above it."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from tests.support import experiments, machine
 from tests.support.commands import DEADLINE_SECONDS, VIRTOLL, environment
+from tests.support.facts import Command, assert_facts, assert_refused
 from tests.support.playground import Playground, Running
 from tests.support.repository import ROOT
 
@@ -24,17 +25,6 @@ pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(1800)]
 NOBODY = machine.Family((), frozenset(), frozenset())
 
 
-def the_run(place: Playground) -> RunFolder:
-    (path,) = place.runs.iterdir()
-    return RunFolder.open(path)
-
-
-def write(place: Playground, text: str) -> Path:
-    file = place.base / "example.yaml"
-    file.write_text(text)
-    return file
-
-
 def small(blocks: int = 1) -> str:
     """Guests that start at once."""
     return experiments.text(
@@ -44,7 +34,7 @@ def small(blocks: int = 1) -> str:
 
 def test_a_run_leaves_the_host_as_it_was_and_listens_nowhere(place: Playground) -> None:
     """Network, mounts, cgroups, temporary files before and after; and no socket of the host's network in between."""
-    with place.start("run", write(place, experiments.every_kind())) as running:
+    with place.start("run", place.write(experiments.every_kind())) as running:
         running.wait_for("1/8 ")
         with machine.frozen(running.process.pid) as seen:
             sockets = machine.sockets_outside(seen)
@@ -58,7 +48,7 @@ def test_a_run_leaves_the_host_as_it_was_and_listens_nowhere(place: Playground) 
     assert sockets == []
     assert [name for name in there if name.startswith("on disk ")], "data directories"
     assert visible == [], "the lab's interfaces and mounts are not the host's, while it lives"
-    folder = the_run(place)
+    folder = place.only_run()
     assert [trial.status for trial in folder.trials()] == ["ok"] * 8
     assert {boot.attachment for boot in folder.boots()} == {"veth", "bridge"}
     assert "report: " in running.said
@@ -75,12 +65,11 @@ def interrupt(running: Running, number: signal.Signals, send: Callable[[], objec
 
 
 def check_interrupted(place: Playground, running: Running) -> RunFolder:
-    """After an interrupt: said once and how to go on, whole on disk."""
+    """After an interrupt: the command that continues the run, and whole records on disk."""
     assert running.process.returncode == 130, running.said
     assert "Traceback" not in running.said
-    folder = the_run(place)
-    said = f"virtoll: interrupted; what was finished is stored: continue with 'virtoll resume {folder.path}'"
-    assert said in running.said
+    folder = place.only_run()
+    assert_facts(running.said, Command(f"virtoll resume {folder.path}"))
     assert folder.state().state == "interrupted"
     assert folder.trials()
     assert len(folder.trials()) < len(folder.manifest.plan.trials)
@@ -101,17 +90,19 @@ def check_resumed(place: Playground, folder: RunFolder) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: signal.Signals(number).name)
 def test_an_interrupt_ends_the_run_in_order(root_place: Playground, number: signal.Signals) -> None:
     text = experiments.every_kind() if number == signal.SIGINT else small(blocks=2)
-    with root_place.start("run", write(root_place, text)) as running:
+    with root_place.start("run", root_place.write(text)) as running:
         running.wait_for("2/8 ")
         seen = interrupt(running, number, lambda: running.process.send_signal(number))
         running.end()
         root_place.check_clean(seen, running.token)
-    check_resumed(root_place, check_interrupted(root_place, running))
+    folder = check_interrupted(root_place, running)
+    if number == signal.SIGTERM:  # ``test_kill`` resumes a run of every kind of guest
+        check_resumed(root_place, folder)
 
 
 def test_the_key_ctrl_c_ends_the_run_in_order(place: Playground) -> None:
     """What it leaves can be resumed as after the signal, which it is."""
-    with place.start("run", write(place, small(blocks=6)), terminal=True) as running:
+    with place.start("run", place.write(small(blocks=6)), terminal=True) as running:
         running.wait_until(lambda: stored_lines(place) >= 2, "a second trial")
         seen = interrupt(running, signal.SIGINT, lambda: os.write(running.output, b"\x03"))
         running.end()
@@ -126,14 +117,13 @@ def stored_lines(place: Playground) -> int:
 
 
 def test_an_interrupt_before_the_first_trial_stores_nothing(root_place: Playground) -> None:
-    with root_place.start("run", write(root_place, experiments.every_kind())) as running:
+    with root_place.start("run", root_place.write(experiments.every_kind())) as running:
         running.wait_for("trying native")
         seen = interrupt(running, signal.SIGINT, lambda: running.process.send_signal(signal.SIGINT))
         assert running.end() == 130
         root_place.check_clean(seen, running.token)
-    assert "interrupted" in running.said
     assert "Traceback" not in running.said
-    assert ("nothing was stored" in running.said) == (not list(root_place.runs.iterdir()))
+    assert ("virtoll resume" in running.said) == any(root_place.runs.iterdir())
 
 
 @contextlib.contextmanager
@@ -155,12 +145,12 @@ def small_disk(folder: Path, kibibytes: int) -> Iterator[tuple[Path, list[str]]]
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts a small file system")
 @pytest.mark.parametrize("kibibytes", [4, pytest.param(48, marks=pytest.mark.extended), 128])
-def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path: Path, kibibytes: int) -> None:
+def test_a_full_disk_is_named_in_one_line_and_loses_nothing(tmp_path: Path, kibibytes: int) -> None:
     """4 KiB hold not even the manifest; the others fill up among boots and trials."""
     file = experiments.write(
         tmp_path,
         platforms=["native", "netns"],
-        blocks=8,
+        blocks=4,
         workloads=[{"workload": "forkwait", "processes": [100, 200, 300]}],
     )
     disk = tmp_path / "disk"
@@ -180,23 +170,21 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path: Path, kibibytes
             )
 
         full = virtoll("run", str(file), "--into", str(disk / "run"))
-        assert full.returncode == 1
-        assert "No space left on device" in full.stderr
-        assert full.stderr.startswith(f"virtoll: cannot write {disk}/run/")
+        assert_refused(full, "No space left", code=1)
+        assert f"{disk}/run/" in full.stderr
         assert full.stderr.count("\n") == 1
-        assert "Traceback" not in full.stderr
         if kibibytes == 4:
             return
         stopped = RunFolder.open(seen / "run")
         stored = stopped.trials()
-        assert stopped.state().state in ("interrupted", "running"), "said, where the disk still takes a word"
+        assert stopped.state().state in ("interrupted", "running"), "as far as the disk still took it"
         assert stored or kibibytes < 128
-        assert len(stored) < 48
+        assert len(stored) < 24
         assert {trial.status for trial in stored} <= {"ok"}
         subprocess.run([*enter, "mount", "-o", "remount,size=20m", str(disk)], check=True)
         resumed = virtoll("resume", str(disk / "run"))
         assert resumed.returncode == 0, resumed.stderr
         folder = RunFolder.open(seen / "run")
         assert folder.trials()[: len(stored)] == stored
-        assert sorted(trial.trial for trial in folder.trials()) == list(range(48))
+        assert sorted(trial.trial for trial in folder.trials()) == list(range(24))
         assert folder.state().state == "complete"

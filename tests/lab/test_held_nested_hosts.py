@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.support import commands, experiments, machine
+from tests.support.facts import Command, assert_facts, assert_refused
 from tests.support.playground import Playground, Running
 from tests.support.repository import ROOT
 
@@ -63,7 +64,7 @@ def test_one_is_brought_up_looked_into_and_ended(place: Playground) -> None:
         assert any(process.argv[: len(emulator.argv)] == emulator.argv for process in seen.processes)
         again = run_nested(place, "up", "kvm")
         assert again.process.returncode == 2
-        assert "is up already" in again.said
+        assert_facts(again.said, Command("virtoll nested down kvm"))
 
         look = "test -c /dev/kvm && grep -c '^kvm_amd ' /proc/modules; ls /sys/class/net; uname -r; exit 3"
         reported = run_nested(place, "shell", "kvm", "--", "sh", "-c", look)
@@ -77,11 +78,12 @@ def test_one_is_brought_up_looked_into_and_ended(place: Playground) -> None:
         else:
             down = run_nested(place, "down", "kvm")
             assert down.process.returncode == 0, down.said
-            assert "kvm is down" in down.said
+            assert_facts(down.said, "kvm")
         place.check_clean(seen, running.token)
         assert the_kvm(place)["up"] is False
         gone = run_nested(place, "shell", "kvm", "--", "true")
-        assert (gone.process.returncode, "no nested host kvm is up" in gone.said) == (2, True)
+        assert gone.process.returncode == 2
+        assert_facts(gone.said, "kvm", Command("virtoll nested up kvm"))
     finally:
         for process in seen.processes:
             if process.alive:
@@ -117,43 +119,41 @@ def test_whoever_stops_waiting_for_one_leaves_nothing(root_place: Playground) ->
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "facts"),
     [
-        (["up", "bochs"], "there is no nested host 'bochs'"),
-        (["build", "bochs"], "there is no nested host 'bochs'"),
-        (["down"], "name one kind of nested host, or give --all"),
-        (["down", "kvm", "--all"], "name one kind of nested host, or give --all"),
-        (["down", "kvm"], "no nested host kvm is up"),
-        (["shell", "xen"], "no nested host xen is up"),
+        (["up", "bochs"], ("'bochs'", *NESTED_HOSTS)),
+        (["build", "bochs"], ("'bochs'", *NESTED_HOSTS)),
+        (["down"], ("--all", "virtoll nested list")),
+        (["down", "kvm", "--all"], ("--all", "virtoll nested list")),
+        (["down", "kvm"], ("kvm", "virtoll nested up kvm")),
+        (["shell", "xen"], ("xen", "virtoll nested up xen")),
     ],
 )
-def test_bad_input_is_one_sentence(words: list[str], said: str, tmp_path: Path) -> None:
+def test_bad_input_is_refused_in_one_line(words: list[str], facts: tuple[str, ...], tmp_path: Path) -> None:
     finished = commands.virtoll("nested", *words, changed={"VIRTOLL_STATE": str(tmp_path / "state")})
-    assert finished.returncode == 2
-    assert said in finished.stderr
+    assert_refused(finished, *facts)
     assert len(finished.stderr.strip().splitlines()) == 1
     assert not (tmp_path / "state").exists()
 
 
-def test_of_two_at_once_one_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("state")
+def test_of_two_at_once_one_is_refused(tmp_path: Path) -> None:
     """The launcher of the second says so; what the first holds is not touched."""
     from virtoll.campaign import interactive_nested
 
-    monkeypatch.setenv("VIRTOLL_STATE", str(tmp_path / "state"))
     with interactive_nested.only_one("kvm"):
         finished = commands.virtoll("nested", "hold", "kvm", changed={"VIRTOLL_STATE": str(tmp_path / "state")})
-        assert finished.returncode == 2
-        assert "another 'virtoll nested up kvm' is at work" in finished.stderr
+        assert_refused(finished, Command("virtoll nested up kvm"), f"process {os.getpid()}")
     with interactive_nested.only_one("kvm"):
         pass
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts")
-def test_of_two_with_folders_of_their_own_none_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("state")
+def test_of_two_with_folders_of_their_own_none_is_refused(tmp_path: Path) -> None:
     """A container's /run is another folder of the same path, and may be in the same network."""
     from virtoll.campaign import interactive_nested
 
-    monkeypatch.setenv("VIRTOLL_STATE", str(tmp_path / "state"))
     program = (
         "from virtoll.campaign import interactive_nested\nwith interactive_nested.only_one('kvm'):\n    print('held')"
     )

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 from tests.support import experiments, machine
+from tests.support.facts import Command, assert_facts, refused
 from tests.support.playground import Playground, Running, kill_all
 
-from virtoll.errors import VirtollError
+from virtoll.errors import RunFolderError
 from virtoll.runfolder.overview import state_now
 from virtoll.runfolder.store import RunFolder
 
@@ -100,8 +101,7 @@ def check_size(place: Playground, seen: machine.Family) -> None:
 @pytest.mark.parametrize(("phase", "victim"), KILLS + OTHER_KILLS, ids=lambda word: word)
 def test_nothing_is_left_after_kill_9(place: Playground, phase: str, victim: str) -> None:
     seed = int(os.environ.get("VIRTOLL_TEST_SEED", "0")) or random.randrange(1, 10**6)
-    file = place.base / "example.yaml"
-    file.write_text(experiments.every_kind(BLOCKS))
+    file = place.write(experiments.every_kind(BLOCKS))
     awaited, length = PHASES[phase]
     if phase == "probing":
         place.home = place.base / "home"  # nothing is remembered in it
@@ -124,22 +124,20 @@ def test_nothing_is_left_after_kill_9(place: Playground, phase: str, victim: str
 
 
 def test_a_killed_run_is_resumed_with_each_trial_exactly_once(place: Playground) -> None:
-    file = place.base / "example.yaml"
-    file.write_text(experiments.every_kind())
+    file = place.write(experiments.every_kind())
     with place.start("run", file) as running:
         running.wait_for("2/8 ")
         with machine.frozen(running.process.pid) as seen:
             running.process.kill()
         running.end()
         place.check_clean(seen, running.token)
-    (path,) = place.runs.iterdir()
-    before = RunFolder.open(path)
-    assert state_now(path) == "killed"
+    before = place.only_run()
+    assert state_now(before.path) == "killed"
     finished = before.trials()
     assert 2 <= len(finished) < 8
-    again = place.run("resume", path.name)
+    again = place.run("resume", before.path.name)
     assert again.process.returncode == 0, again.said
-    after = RunFolder.open(path)
+    after = place.only_run()
     assert after.manifest == before.manifest
     assert after.trials()[: len(finished)] == finished
     assert sorted(trial.trial for trial in after.trials()) == list(range(8))
@@ -170,7 +168,7 @@ def test_a_study_killed_in_its_second_experiment_goes_on_there(root_place: Playg
     assert cut.state().state == "running"
     again = root_place.run(*command)
     assert again.process.returncode == 0, again.said
-    assert again.said.count("is finished, and not measured again") == 1
+    assert_facts(again.said, first)
     assert (first / "trials.jsonl").read_bytes() == measured
     after = RunFolder.open(second)
     assert after.manifest == cut.manifest
@@ -183,16 +181,14 @@ def test_a_study_killed_in_its_second_experiment_goes_on_there(root_place: Playg
 
 
 def test_a_launcher_that_survives_says_what_happened(root_place: Playground) -> None:
-    file = root_place.base / "example.yaml"
-    file.write_text(experiments.every_kind())
+    file = root_place.write(experiments.every_kind())
     with root_place.start("run", file) as running:
         running.wait_for("1/8 ")
         with machine.frozen(running.process.pid) as seen:
             kill("PID 1 of the lab", running, seen)
         assert running.end() == 1
         root_place.check_clean(seen, running.token)
-    last = running.said.strip().splitlines()[-1]
-    assert last == "virtoll: the lab was killed; what was finished is stored: continue it with 'virtoll resume'"
-    (path,) = root_place.runs.iterdir()
-    with pytest.raises(VirtollError, match="already holds a run"):
-        RunFolder.create(path, RunFolder.open(path).manifest)
+    assert_facts(running.said.strip().splitlines()[-1], "lab", "virtoll resume")
+    run = root_place.only_run()
+    with refused(run.path, Command(f"virtoll resume {run.path}"), error=RunFolderError):
+        RunFolder.create(run.path, run.manifest)

@@ -22,13 +22,7 @@ from virtoll.lab.inside import wait_until
 from virtoll.lab.launch import hand_over, janitor_command, run_in_lab
 from virtoll.system.private import NotPrivate
 
-pytestmark = pytest.mark.lab
-
-
-@pytest.fixture(autouse=True)
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("VIRTOLL_STATE", str(tmp_path / "state"))
-    return tmp_path / "state"
+pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("state")]
 
 
 @pytest.mark.parametrize(("arguments", "code"), [(["--version"], 0), (["plan", "nonsense"], 2), (["list"], 0)])
@@ -113,7 +107,7 @@ def test_the_janitor_does_nothing_as_long_as_the_launcher_lives() -> None:
         one.assert_sweeps()
 
 
-def test_a_launcher_that_dies_before_it_has_handed_its_record_over_leaves_none() -> None:
+def test_a_launcher_that_dies_before_it_hands_its_record_over_leaves_none() -> None:
     with janitor() as one:
         one.assert_waits("socket:")
         os.close(one.lock)

@@ -16,9 +16,9 @@ REPORTED = {"kind": "xen", "since": 1.5, "prefix": ["ssh", "root@host"]}
 
 
 @pytest.fixture
-def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> residue.LabRecord:
+def record(state: Path) -> residue.LabRecord:
     """The record of a lab that lives and holds a nested host."""
-    monkeypatch.setenv("VIRTOLL_STATE", str(tmp_path / "state"))
+    del state
     made, _lock = residue.create_record()
     folder = os.open(made.folder, os.O_RDONLY | os.O_DIRECTORY)
     residue.note_whole("nested.json", folder, REPORTED)

@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from tests.support.facts import refused
 
 from virtoll.errors import GuestError
 from virtoll.lab import cleanups, residue
@@ -16,11 +17,7 @@ from virtoll.lab.cleanups import Cleanup
 from virtoll.lab.launch import inside_lab, sweep_dead_labs
 from virtoll.lab.state import state_directory
 
-
-@pytest.fixture(autouse=True)
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("VIRTOLL_STATE", str(tmp_path / "state"))
-    return tmp_path / "state"
+pytestmark = pytest.mark.usefixtures("state")
 
 
 @pytest.mark.root
@@ -144,5 +141,5 @@ def test_what_a_lab_promised_is_done_newest_first_and_not_what_it_withdrew(
 
 def test_without_a_record_nothing_is_promised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(residue.RECORD_VARIABLE, raising=False)
-    with pytest.raises(GuestError, match="this lab has no record"):
+    with refused("xl", "record", error=GuestError):
         residue.note_command(["xl", "destroy", "virtoll-0123456789ab-x"])

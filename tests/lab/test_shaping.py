@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from typing import IO
 
 import pytest
+from tests.support.facts import refused
 from tests.support.machine import END_SECONDS
+from tests.support.namespaces import network_namespace
 
 from virtoll.errors import GuestCannot, GuestDied, GuestError
 from virtoll.hosts.cabled_network import CabledNetwork
@@ -68,14 +70,8 @@ def disciplines(host: ConnectedHost, interface: str, *words: str) -> str:
 
 @contextlib.contextmanager
 def namespace(name: str) -> Iterator[Namespace]:
-    with subprocess.Popen(
-        ["unshare", "--net", "--", "sh", "-c", "echo there; exec cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"there\n"
-        enter = ("nsenter", f"--net=/proc/{process.pid}/ns/net", "--")
-        yield Namespace(process.pid, ConnectedHost(Connection(name, enter)))
-        process.kill()
+    with network_namespace() as pid:
+        yield Namespace(pid, ConnectedHost(Connection(name, ("nsenter", f"--net=/proc/{pid}/ns/net", "--"))))
 
 
 @pytest.fixture
@@ -132,7 +128,7 @@ def test_a_cable_to_another_host_is_shaped_at_both_ends_and_free_again(
             assert far.disciplines(there) != before
             undo.close()  # as it is when the controller is killed
             wait_until(lambda: far.disciplines(there) == before, END_SECONDS, "the end of the discipline there")
-        with pytest.raises(GuestDied, match="another host: the agent there that cleans up is gone"):
+        with refused("another host", "agent", error=GuestDied):
             network.shaped(links.sources[0], SHAPE).__enter__()
         assert [disciplines(here, near), far.disciplines(there)] == [before, before]
     finally:
@@ -158,7 +154,7 @@ def test_what_arrives_by_a_cable_is_held_back_at_this_end(peer: Namespace, far: 
     try:
         peer.ip("link add vstried type ifb", "link del vstried")
     except GuestError:
-        with pytest.raises(GuestCannot, match=r"no ifb .*load the module ifb"):
+        with refused("ifb", "link_...", error=GuestCannot):
             network.shaped(link, SHAPE).__enter__()
         assert peer.disciplines("vspeer") == plain
         return

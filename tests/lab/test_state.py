@@ -23,10 +23,7 @@ ATTACKER, VICTIM = 12346, 12345
 LAB = "virtoll-0123456789ab"
 
 
-@pytest.fixture(autouse=True)
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("VIRTOLL_STATE", str(tmp_path / "state"))
-    return tmp_path / "state"
+pytestmark = pytest.mark.usefixtures("state")
 
 
 def plant(state: Path, canary: Path, owner: int | None = None) -> None:

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.support.facts import assert_facts, refused
 
 from virtoll.errors import GuestError
 from virtoll.lab import residue
@@ -86,48 +87,41 @@ def test_one_that_was_vfios_before_stays_so(kernel: Kernel) -> None:
 
 
 def test_what_is_missing_is_named(kernel: Kernel, tmp_path: Path) -> None:
-    def reason(*addresses: str) -> str:
-        reported = kernel.refusal(addresses)
-        assert reported is not None
-        assert reported.startswith("vfio: ")
-        return reported
+    def assert_reason(addresses: tuple[str, ...], *facts: str) -> None:
+        assert_facts(kernel.refusal(addresses) or "", "vfio", *facts)
 
-    assert "no PCI device 0000:09:00.0; 'lspci -D'" in reason(NIC, "0000:09:00.0")
-    assert f"{DISK} is no NIC" in reason(DISK)
+    assert_reason((NIC, "0000:09:00.0"), "0000:09:00.0", "lspci -D")
+    assert_reason((DISK,), DISK, "NIC")
     (kernel.bus / "devices" / SECOND / "iommu_group").unlink()
-    assert "no IOMMU group; switch the IOMMU" in reason(SECOND)
+    assert_reason((SECOND,), SECOND, "IOMMU group")
     (tmp_path / "sys/kernel/iommu_groups/7/devices" / DISK).symlink_to(kernel.bus / "devices" / DISK)
-    assert f"{DISK} shares the IOMMU group of {NIC}" in reason(NIC)
+    assert_reason((NIC,), DISK, NIC, "IOMMU group")
     (kernel.bus / "drivers" / "vfio-pci").rmdir()
-    assert "'modprobe vfio-pci' loads it" in reason(NIC)
+    assert_reason((NIC,), "modprobe vfio-pci")
 
 
-def test_a_bridge_in_the_group_is_no_hindrance_and_a_second_nic_is_asked_for(kernel: Kernel, tmp_path: Path) -> None:
+def test_a_bridge_may_share_the_iommu_group_and_a_second_nic_is_named(kernel: Kernel, tmp_path: Path) -> None:
     members = tmp_path / "sys/kernel/iommu_groups/7/devices"
     (members / SECOND).symlink_to(kernel.bus / "devices" / SECOND)
     assert kernel.refusal((NIC, SECOND)) is None
-    assert "add it to 'vfio'" in str(kernel.refusal((NIC,)))
+    assert_facts(str(kernel.refusal((NIC,))), SECOND, NIC, "'vfio'")
 
 
 def test_a_device_that_is_not_taken_is_an_error(kernel: Kernel) -> None:
     kernel.stubborn = True
-    with pytest.raises(GuestError, match="vfio-pci did not take 0000:01:00"):
+    with refused("vfio-pci", NIC, error=GuestError):
         kernel.take(NIC)
     kernel.give_back(NIC, "igb")
     assert kernel.driver(NIC) == "igb"
 
 
-def test_here_it_is_refused_in_one_sentence() -> None:
-    """On the machine of the test: whatever is missing, it is said, and nothing raised."""
-    reported = PciBus().refusal(("ffff:ff:1f.7",))
-    assert reported == "vfio: this machine has no PCI device ffff:ff:1f.7; 'lspci -D' lists those it has"
+def test_a_device_that_this_machine_lacks_is_named_and_nothing_raised() -> None:
+    assert_facts(PciBus().refusal(("ffff:ff:1f.7",)) or "", "ffff:ff:1f.7", "lspci -D")
 
 
-def test_a_dead_labs_devices_are_given_back_by_its_record(
-    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("state")
+def test_a_dead_labs_devices_are_given_back_by_its_record(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
     """As after kill -9: noted, taken, and nobody left but the janitor. What was noted first was the host's own."""
-    monkeypatch.setenv("VIRTOLL_STATE", str(tmp_path / "state"))
     record, lock = residue.create_record()
     folder = os.open(record.folder, os.O_RDONLY | os.O_DIRECTORY)
     monkeypatch.setenv(residue.RECORD_VARIABLE, str(folder))
@@ -140,12 +134,14 @@ def test_a_dead_labs_devices_are_given_back_by_its_record(
     os.close(folder)
     os.close(lock)
     removed = residue.sweep(record, kernel)
-    assert removed == [f"PCI device {one}, back to igb" for one in (NIC, SECOND)]
+    assert len(removed) == 2
+    for text, address in zip(removed, (NIC, SECOND), strict=True):
+        assert_facts(text, address, "igb")
     assert [kernel.driver(one) for one in (NIC, SECOND, DISK)] == ["igb", "igb", "nvme"]
     assert not record.folder.exists()
 
 
 def test_without_a_record_nothing_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(residue.RECORD_VARIABLE, raising=False)
-    with pytest.raises(GuestError, match="this lab has no record"):
+    with refused("vfio", "record", error=GuestError):
         residue.note_device(NIC, "igb")

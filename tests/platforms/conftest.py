@@ -1,8 +1,14 @@
-"""What the tests of platforms share: this machine as their lab's session has it."""
+"""What the tests of platforms share: this machine as their lab's session has it, and a record of their lab."""
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
+from tests.support import guests
+from tests.support.tools_image import small_tools_image
 
 from virtoll.campaign.session import RunSession
 from virtoll.platforms.host import Site
@@ -12,3 +18,18 @@ from virtoll.platforms.host import Site
 def site(run_session: RunSession) -> Site:
     """This machine, as the lab has it."""
     return run_session.site
+
+
+@pytest.fixture(scope="module")
+def record(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder of the lab's record, where the clean-ups are noted that outlive this process."""
+    with guests.lab_record(tmp_path_factory.mktemp("record")) as folder:
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def with_tools(run_session: RunSession, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """The lab's site on an image that is no initramfs."""
+    busybox = (run_session.site.image.root / "bin/busybox").read_bytes()
+    image = small_tools_image(tmp_path_factory.mktemp("tools"), busybox)
+    return dataclasses.replace(run_session.site, image=image)

@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 from tests.support import experiments, machine
-from tests.support.commands import virtoll
 from tests.support.playground import kill_all, playground
+from tests.support.real_run import run_experiment
 
 from virtoll.campaign.preview import plan_of
 from virtoll.lab.network import attached, plan_links, with_found_macs
 from virtoll.report import build_report
-from virtoll.runfolder.store import RunFolder
 from virtoll.stats.hops import locate
 
 OF_NAMESPACES = ["bridge", "routed", "macvtap", "passthrough"]
@@ -27,34 +26,17 @@ OF_NAMESPACES = ["bridge", "routed", "macvtap", "passthrough"]
 @pytest.mark.timeout(1800)
 def test_each_attachment_is_a_platform_of_its_own_through_two_blocks(tmp_path: Path) -> None:
     """Interfaces of the second block have the names of the first one's: nothing may be left of those."""
-    file = experiments.write(
-        tmp_path,
-        platforms=[
-            "native",
-            {"platform": "netns", "attachment": OF_NAMESPACES},
-            {"platform": "qemu-tcg", "attachment": ["routed"]},
-        ],
-        blocks=2,
-        guest={"memory": "128MiB"},
-        workloads=[
-            {
-                "workload": "forward",
-                "frame_size_bytes": 64,
-                "sources": 2,
-                "egress": ["one", "each"],
-                "first_rate_frames_per_second": 2000,
-                "rate_factor": 100,
-                "point_milliseconds": 30,
-            },
-        ],
+    namespaces = {"platform": "netns", "attachment": OF_NAMESPACES}
+    routed = {"platform": "qemu-tcg", "attachment": ["routed"]}
+    sweep = {"first_rate_frames_per_second": 2000, "rate_factor": 100, "point_milliseconds": 30}
+    forward = {"workload": "forward", "frame_size_bytes": 64, "sources": 2, "egress": ["one", "each"], **sweep}
+    folder = run_experiment(
+        tmp_path, platforms=["native", namespaces, routed], blocks=2, guest={"memory": "128MiB"}, workloads=[forward]
     )
-    finished = virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
-    assert finished.returncode == 0, finished.stderr
-    folder = RunFolder.open(tmp_path / "run")
     assert [(trial.platform, trial.reason) for trial in folder.trials() if trial.status != "ok"] == []
-    said = {boot.platform: boot.attachment for boot in folder.boots()}
-    namespaces = {f"netns-{one}": one for one in OF_NAMESPACES}
-    assert said == {"native": "veth", **namespaces, "qemu-tcg-routed": "routed"}
+    attachments = {boot.platform: boot.attachment for boot in folder.boots()}
+    expected = {"native": "veth", "qemu-tcg-routed": "routed", **{f"netns-{one}": one for one in OF_NAMESPACES}}
+    assert attachments == expected
     for trial in folder.trials():
         arrived = [sum(one.forwarded_frames for one in point.sink.per_source) for point in trial.points or ()]
         assert sum(arrived) > 0, trial.platform
@@ -64,7 +46,7 @@ def test_each_attachment_is_a_platform_of_its_own_through_two_blocks(tmp_path: P
             ways = {hop.source for hop in point.hops or () if hop.role == "sink"}
             assert ways == ({0, 1} if trial.parameters["egress"] == "each" else {None})
     text = build_report(folder.path).path.read_text(encoding="utf-8")
-    assert all(word in text for word in (*said, "attachment"))
+    assert all(word in text for word in (*attachments, "attachment"))
 
 
 def macvtap_nodes(family: machine.Family) -> list[Path]:
@@ -117,7 +99,7 @@ def test_nothing_of_any_attachment_is_left_after_kill_9() -> None:
     assert left == [], "the kernel makes a node in the host's own /dev for each macvtap, and takes it away"
 
 
-def test_a_device_that_is_handed_in_has_its_own_address_and_the_labs_keep_theirs() -> None:
+def test_a_passed_through_nic_has_its_own_address() -> None:
     planned = attached(plan_links(3, sources=1), "passthrough")
     marks = planned.links[-1].guest_mac
     found = ["00:00:00:00:00:00", "3c:fd:fe:00:00:01", "3c:fd:fe:00:00:02", marks]

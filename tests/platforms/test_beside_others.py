@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 from tests.support import experiments, machine
-from tests.support.commands import virtoll
-from tests.support.guests import HELD_UP
+from tests.support.facts import assert_facts
+from tests.support.guests import right_or_too_short
 from tests.support.playground import kill_all, playground
+from tests.support.present import present
+from tests.support.real_run import run_experiment
 
 from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.store import RunFolder
@@ -34,47 +36,30 @@ def asked(**changed: Any) -> dict[str, Any]:
     }
 
 
-def right_or_too_short(trial: TrialRecord) -> bool:
-    """A busy host may hold up the first mark of a job this short for longer; nothing else may be wrong."""
-    return trial.status == "ok" or HELD_UP in (trial.reason or "")
-
-
 def under(folder: RunFolder, load: str) -> list[TrialRecord]:
     return [one for one in folder.latest_trials() if one.condition is not None and one.condition.load == load]
 
 
 def test_every_load_runs_through_its_trial_in_real_guests(tmp_path: Path) -> None:
     """Programs by their own CPU time, frames by exact books; QEMU's guests beside a namespace and among themselves."""
-    file = experiments.write(
-        tmp_path,
-        **asked(
-            platforms=["netns", "qemu-tcg"],
-            neighbours=[
-                "idle",
-                "light",
-                {"load": "heavy", "affinity": "unpinned"},
-                "memory-bandwidth",
-                "cache",
-                "disk",
-                "processes",
-                {"load": "light", "platform": "qemu-tcg"},
-                {"load": "forward", "rate_share": 0.5},
-            ],
-            # So long that on a busy host, too, one of the programs beside it uses a tick of CPU time (10 ms) meanwhile.
-            workloads=[{"workload": "forkwait", "processes": 1_000}],
-        ),
+    heavy = {"load": "heavy", "affinity": "unpinned"}
+    light = {"load": "light", "platform": "qemu-tcg"}
+    forwarding = {"load": "forward", "rate_share": 0.5}
+    programs = ["memory-bandwidth", "cache", "disk", "processes"]
+    wanted = asked(
+        platforms=["netns", "qemu-tcg"],
+        neighbours=["idle", "light", heavy, *programs, light, forwarding],
+        # So long that on a busy host, too, a program of a neighbour uses a tick of CPU time (10 ms) meanwhile.
+        workloads=[{"workload": "forkwait", "processes": 1_000}],
     )
-    finished = virtoll("run", file, "--into", tmp_path / "run", "--platform", "netns", runs=tmp_path)
-    assert finished.returncode == 0, finished.stderr
-    folder = RunFolder.open(tmp_path / "run")
+    folder = run_experiment(tmp_path, "--platform", "netns", **wanted)
     trials = folder.latest_trials()
     assert [(one.condition, one.status, one.reason) for one in trials if not right_or_too_short(one)] == []
     assert all(not one.neighbours for one in trials if one.condition is None)
     boots = {one.boot: one for one in folder.boots()}
     for trial in trials:
         for one in trial.neighbours:
-            asked_for = boots[one.boot].requested
-            assert asked_for is not None
+            asked_for = present(boots[one.boot].requested)
             assert one.cpus == asked_for.cpus
             if one.traffic is not None:
                 assert not_sent_through(one.traffic, one.window) is None
@@ -92,8 +77,7 @@ def test_every_load_runs_through_its_trial_in_real_guests(tmp_path: Path) -> Non
     assert found == {**loads, ("netns", ()): 2}
     (maximum,) = folder.maxima()
     assert maximum.platform == "netns"
-    heavy = under(folder, "heavy")[0].neighbours[0]
-    assert heavy.cpus == ()
+    assert under(folder, "heavy")[0].neighbours[0].cpus == ()
 
 
 def stress_of(family: machine.Family) -> machine.Process | None:
@@ -103,7 +87,7 @@ def stress_of(family: machine.Family) -> machine.Process | None:
     return next((one for one in own if one.parent not in pids), None)
 
 
-def test_a_guest_beside_that_is_killed_costs_that_trial_and_is_named() -> None:
+def test_a_killed_neighbour_costs_its_trial_and_is_named() -> None:
     with playground(root=True) as place:
         file = place.base / "beside.yaml"
         file.write_text(experiments.text(**asked(neighbours=["light"], workloads=[LONG])))
@@ -124,7 +108,7 @@ def test_a_guest_beside_that_is_killed_costs_that_trial_and_is_named() -> None:
         trials = RunFolder.open(path).latest_trials()
         (failed,) = [one for one in trials if not right_or_too_short(one)]
         assert (failed.status, failed.condition and failed.condition.load) == ("failed", "light")
-        assert (failed.reason or "").startswith("the guest beside it (light load, same CPUs) failed: beside-netns/0/2")
+        assert_facts(failed.reason or "", "light load, same CPUs", "beside-netns/0/2")
         assert failed.evidence
         assert len(trials) == 5
         assert {one.boot for one in trials} == {"netns/0"}, "the measured guest was started anew"
@@ -148,19 +132,14 @@ def test_no_load_outlives_a_run_that_is_killed() -> None:
 
 def test_limits_of_its_own_hold_a_guest_that_is_measured_and_one_beside_it(tmp_path: Path) -> None:
     own = {"cpu_max": 0.5, "cpu_weight": 50, "memory_max": "96MiB"}
-    file = experiments.write(
-        tmp_path,
-        **asked(
-            platforms=["runc", {"platform": "runc", "label": "again"}, {"platform": "runc", "label": "held", **own}],
-            baseline="runc",
-            control="again",
-            neighbours=[{"load": "idle", "platform": ["runc", "held"]}],
-            workloads=[{"workload": "superpi", "digits": 2000}],
-        ),
+    wanted = asked(
+        platforms=["runc", {"platform": "runc", "label": "again"}, {"platform": "runc", "label": "held", **own}],
+        baseline="runc",
+        control="again",
+        neighbours=[{"load": "idle", "platform": ["runc", "held"]}],
+        workloads=[{"workload": "superpi", "digits": 2000}],
     )
-    finished = virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
-    assert finished.returncode == 0, finished.stderr
-    folder = RunFolder.open(tmp_path / "run")
+    folder = run_experiment(tmp_path, **wanted)
     trials = folder.latest_trials()
     assert [(one.condition, one.status, one.reason) for one in trials if not right_or_too_short(one)] == []
     assert {(one.platform, *(beside.platform for beside in one.neighbours)) for one in trials} >= {
@@ -176,9 +155,9 @@ def test_limits_of_its_own_hold_a_guest_that_is_measured_and_one_beside_it(tmp_p
         assert seen is not None
         assert boot.mismatches == ()
         is_held = boot.platform == "held"
-        wanted = (96 * 2**20, 0.5, 50) if is_held else (128 * 2**20, None, None)
-        assert (asked_for.memory_bytes, asked_for.cpu_quota, asked_for.cpu_weight) == wanted
-        assert (seen.memory_bytes, seen.cpu_quota) == wanted[:2]
+        limits = (96 * 2**20, 0.5, 50) if is_held else (128 * 2**20, None, None)
+        assert (asked_for.memory_bytes, asked_for.cpu_quota, asked_for.cpu_weight) == limits
+        assert (seen.memory_bytes, seen.cpu_quota) == limits[:2]
         v1 = {("cpu.shares", "512"), ("memory.limit_in_bytes", str(96 * 2**20)), ("cpu.cfs_quota_us", "50000")}
         v2 = {("cpu.weight", "50"), ("memory.max", str(96 * 2**20)), ("cpu.max", "50000 100000")}
         assert (seen.own.items() >= v1 or seen.own.items() >= v2) if is_held else seen.own == {}

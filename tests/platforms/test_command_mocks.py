@@ -17,14 +17,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from tests.support import container_mocks, guests, machine
-from tests.support.guests import Connected, Kind
+from tests.support import container_mocks, guests, machine, mocked_containers, openvz_mock
+from tests.support.facts import Command, assert_facts, refused
+from tests.support.guest_kinds import ADDED, Kind
+from tests.support.guests import Connected
+from tests.support.present import present
 
-from virtoll.agent.operations.programs import ExecRequest
 from virtoll.agent.operations.session import ClocksRequest
 from virtoll.campaign.session import RunSession
-from virtoll.errors import GuestDied, GuestError, ImageError
-from virtoll.image import GuestImage, prepare_image
+from virtoll.errors import GuestDied, GuestError
+from virtoll.image import GuestImage
 from virtoll.lab.data import LocalVolume
 from virtoll.lab.inside import end_process, wait_until
 from virtoll.platforms import openvz, promises, vserver
@@ -33,7 +35,6 @@ from virtoll.platforms.host import Site
 from virtoll.platforms.managed_guest import ManagedMachine
 from virtoll.platforms.process_guest import GuestRemains
 from virtoll.workloads import WORKLOADS
-from virtoll.workloads.forward import Forward
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]
@@ -67,7 +68,7 @@ class Products:
         folders = ("template/cache", "private", "root")
         places = (*(self.area / one for one in folders), self.vservers, self.state / "conf", self.state / "etc")
         found = [str(path) for one in places if one.is_dir() for path in one.iterdir()]
-        return [*self.containers(), *found, *(one for one in container_mocks.mount_points() if str(self.area) in one)]
+        return [*self.containers(), *found, *(one for one in openvz_mock.mount_points() if str(self.area) in one)]
 
     def clear_up(self) -> None:
         """What the janitor does."""
@@ -140,22 +141,14 @@ def products(site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ite
         "prlctl-mock": Kind("openvz", {**vz, "tool": "prlctl", "ostemplate": "debian-12"}),
         "vserver-mock": Kind("vserver", settings),
     }.items():
-        monkeypatch.setitem(guests.ADDED, name, kind)
+        monkeypatch.setitem(ADDED, name, kind)
     with guests.lab_record(made.record):
         yield made
 
 
-def interfaces() -> set[str]:
-    return {line.partition(":")[0].strip() for line in Path("/proc/net/dev").read_text().splitlines()[2:]}
-
-
 @pytest.fixture(scope="module")
 def full() -> GuestImage:
-    """The image with the tools, where it is built."""
-    try:
-        return prepare_image("full", kernel=True, offline=True)
-    except ImageError as error:
-        pytest.skip(str(error))
+    return guests.full_image()
 
 
 def on_image(image: GuestImage, session: RunSession) -> RunSession:
@@ -181,13 +174,8 @@ def test_a_workload_of_the_image_with_tools_writes_to_the_hosts_folder(
     run_session: RunSession, products: Products, full: GuestImage, kind: str
 ) -> None:
     live = guests.start(kind, on_image(full, run_session), data_bytes=ROOM_BYTES)
-    measured = guests.measured(WORKLOADS["dd"].with_parameters({"size_bytes": "1MiB"}), live.emptied)
-    assert measured.problem is None
-    assert measured.check is not None
-    assert measured.check["ok"]
-    assert live.data is not None
-    folder = live.data.volume.folder
-    assert folder is not None
+    guests.assert_right(guests.measured(WORKLOADS["dd"].with_parameters({"size_bytes": "1MiB"}), live.emptied))
+    folder = present(present(live.data).volume.folder)
     image, copy = (folder / name for name in ("virtoll-image", "virtoll-copy"))
     assert image.stat().st_size == 2**20
     assert image.read_bytes() == copy.read_bytes()
@@ -198,20 +186,15 @@ def test_a_workload_of_the_image_with_tools_writes_to_the_hosts_folder(
 
 def write(live: Connected, path: str, *options: str) -> None:
     """Write four kilobytes to a file in the guest."""
-    argv = ("/bin/dd", "if=/dev/urandom", f"of={path}", "bs=1024", "count=4", *options)
-    request = ExecRequest(argv=argv, timeout_ns=int(guests.HANG_SECONDS * 1e9), limit_bytes=4096)
-    ended = live.bench.guest.ask(request, guests.HANG_SECONDS)
-    assert ended.status == 0, ended
+    guests.output_of(live.bench.guest, "/bin/dd", "if=/dev/urandom", f"of={path}", "bs=1024", "count=4", *options)
 
 
 @pytest.mark.parametrize("kind", ["openvz-mock", "prlctl-mock", "vserver-mock"])
-def test_what_is_written_in_the_data_directory_is_on_the_host_until_the_end(
+def test_files_of_a_data_directory_are_on_the_host_until_the_end(
     run_session: RunSession, products: Products, kind: str
 ) -> None:
     live = guests.start(kind, run_session, data_bytes=ROOM_BYTES)
-    assert live.data is not None
-    folder = live.data.volume.folder
-    assert folder is not None
+    folder = present(present(live.data).volume.folder)
     bench = live.emptied()
     write(live, f"{bench.data.path}/file", "conv=fsync")
     assert (folder / "file").stat().st_size == 4096
@@ -230,17 +213,16 @@ def test_nothing_is_left_when_the_controller_dies(run_session: RunSession, produ
     """The janitor runs what was promised, newest first; the connection into the guest has ended by then."""
     live = guests.start(kind, run_session, data_bytes=ROOM_BYTES)
     assert isinstance(live.held, EnteredMachine)
-    assert live.held.process is not None
     write(live, f"{live.emptied().data.path}/file")
     assert products.left()
-    end_process(live.held.process)
+    end_process(present(live.held.process))
     products.clear_up()
     assert products.left() == []
     live.held.stop()
 
 
 @pytest.mark.parametrize(
-    ("kind", "refused"),
+    ("kind", "refusal"),
     [
         ("openvz-mock", "stop 33 Unable to stop CT"),
         ("openvz-mock", "destroy 52 Error deleting CT private area"),
@@ -248,18 +230,16 @@ def test_nothing_is_left_when_the_controller_dies(run_session: RunSession, produ
         ("vserver-mock", "delete 1 Device or resource busy"),
     ],
 )
-def test_what_does_not_go_is_told_and_stays_promised(
-    run_session: RunSession, products: Products, monkeypatch: pytest.MonkeyPatch, kind: str, refused: str
+def test_a_container_that_stays_is_named_and_stays_promised(
+    run_session: RunSession, products: Products, monkeypatch: pytest.MonkeyPatch, kind: str, refusal: str
 ) -> None:
     live = guests.start(kind, run_session)
     promised, name = guests.promised(products.record), guests.domain_of(live)
     monkeypatch.setattr(promises, "END_SECONDS", 0.0)
-    monkeypatch.setenv("MOCK_REFUSES", refused)
-    with pytest.raises(GuestRemains) as raised:
+    monkeypatch.setenv("MOCK_REFUSES", refusal)
+    product = "vserver" if kind == "vserver-mock" else "container"
+    with refused(f"{product} {name}", "0 s", Command(refusal.split(" ", 2)[2]), error=GuestRemains):
         live.held.stop()
-    assert f"still has {'vserver' if kind == 'vserver-mock' else 'container'} {name} after 0 s" in str(raised.value)
-    assert refused.split(" ", 2)[2] in str(raised.value)
-    assert "\n" not in str(raised.value)
     assert products.containers() == [name]
     assert guests.promised(products.record) == promised
     monkeypatch.delenv("MOCK_REFUSES")
@@ -268,14 +248,12 @@ def test_what_does_not_go_is_told_and_stays_promised(
 
 
 @pytest.mark.parametrize("kind", ["openvz-mock", "prlctl-mock"])
-def test_a_start_that_fails_says_why_beside_what_remains(
+def test_a_failed_start_has_its_reason_next_to_what_remains(
     products: Products, site: Site, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     monkeypatch.setattr(promises, "END_SECONDS", 0.0)
     monkeypatch.setenv("MOCK_REFUSES", "start 6 Not enough\ndestroy 52 Undestroyed\ndelete 255 Undeleted")
-    with pytest.raises(
-        GuestRemains, match=r"ended with 6: Not enough.*; this machine still has container .* after 0 s"
-    ):
+    with refused(6, "Not enough", "container", "0 s", error=GuestRemains):
         guests.driver(kind).start(guests.request(kind), site)
     assert guests.promised(products.record)
     monkeypatch.delenv("MOCK_REFUSES")
@@ -295,32 +273,27 @@ def test_a_container_has_the_devices_of_a_template(run_session: RunSession, prod
     live.held.stop()
 
 
-def test_a_create_that_is_killed_leaves_its_settings_alone(
-    products: Products, site: Site, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("kind", "command", "left"),
+    [("openvz-mock", "vzctl create 7001", ["7001.conf.destroyed"]), ("prlctl-mock", "prlctl create", [])],
+)
+def test_a_create_that_is_killed_leaves_at_most_its_settings(
+    products: Products, site: Site, monkeypatch: pytest.MonkeyPatch, kind: str, command: str, left: list[str]
 ) -> None:
-    """As the product destroys what has no files yet."""
+    """What is half made is promised to be removed already; vzctl keeps the settings of what it destroys."""
     monkeypatch.setenv("MOCK_DIES", "create")
-    with pytest.raises(GuestError, match="vzctl create 7001"):
-        guests.driver("openvz-mock").start(guests.request("openvz-mock"), site)
-    assert [Path(one).name for one in products.left()] == ["7001.conf.destroyed"]
-
-
-def test_a_create_by_prlctl_that_is_killed_leaves_nothing(
-    products: Products, site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is half made is promised to be removed already."""
-    monkeypatch.setenv("MOCK_DIES", "create")
-    with pytest.raises(GuestError, match="prlctl create"):
-        guests.driver("prlctl-mock").start(guests.request("prlctl-mock"), site)
-    assert [call[1] for call in products.calls() if call[0] == "prlctl"] == ["create", "stop", "delete"]
-    assert products.left() == []
+    with refused(command, error=GuestError):
+        guests.driver(kind).start(guests.request(kind), site)
+    by_prlctl = [call[1] for call in products.calls() if call[0] == "prlctl"]
+    assert by_prlctl == (["create", "stop", "delete"] if kind == "prlctl-mock" else [])
+    assert [Path(one).name for one in products.left()] == left
     assert guests.promised(products.record) == []
 
 
 def test_a_data_folder_that_cannot_be_mounted_ends_the_start(products: Products, site: Site) -> None:
     wanted = guests.request("openvz-mock")
     gone = LocalVolume(ROOM_BYTES, "ext4", products.area / "no such 'folder'")
-    with pytest.raises(GuestError, match="Error executing mount script"):
+    with refused("Error executing mount script", error=GuestError):
         guests.driver("openvz-mock").start(replace(wanted, data=gone), site)
     assert products.left() == []
 
@@ -329,17 +302,14 @@ def test_a_data_folder_that_cannot_be_mounted_ends_the_start(products: Products,
 def test_the_whole_path_runs_by_the_documented_commands(run_session: RunSession, products: Products, kind: str) -> None:
     live = guests.start(kind, run_session)
     assert isinstance(live.held, ManagedMachine)
-    point = Forward(guests.few_frames()).point(live.bench, guests.FEW_PER_SECOND)
-    (arrived,) = point.traffic.sink.per_source
-    assert arrived.forwarded_frames > 0
-    assert arrived.lost_frames == 0
+    guests.assert_forwards(live)
     _, timed = guests.timed_idle(live.bench.timekeeper)
     assert timed.problem is None
     assert timed.clock["method"] == "icmp"
     live.held.park()
     # A signal reaches a process when that is next on a CPU; before it does anything else.
     wait_until(lambda: products.states() == {"T"}, guests.HANG_SECONDS, "the stop of its processes")
-    with pytest.raises(GuestDied, match="did not answer 'clocks' within"):
+    with refused("'clocks'", "0.1 s", error=GuestDied):
         live.held.agent.ask(ClocksRequest(), 0.1)
     live.held.resume()
     assert live.held.agent.ask(ClocksRequest(), guests.HANG_SECONDS).monotonic_ns
@@ -349,7 +319,7 @@ def test_the_whole_path_runs_by_the_documented_commands(run_session: RunSession,
     live.held.stop()
     assert products.containers() == []
     assert guests.promised(products.record) == []
-    assert not interfaces() & {link.port_interface for link in live.bench.network.links}
+    assert not machine.interfaces() & {link.port_interface for link in live.bench.network.links}
     assert products.left() == []
 
 
@@ -369,9 +339,8 @@ def test_a_guest_that_dies_is_noticed_and_cleared_away(run_session: RunSession, 
     """OpenVZ's root is still mounted then, and ``stop`` does nothing."""
     live = guests.start(kind, run_session, data_bytes=ROOM_BYTES)
     (first,) = products.firsts()
-    container_mocks.end({"pid": first})
-    with pytest.raises(GuestDied, match="ended while it was needed"):
-        live.held.agent.ask(ClocksRequest(), guests.HANG_SECONDS)
+    mocked_containers.end({"pid": first})
+    guests.assert_found_dead(live)
     assert isinstance(live.held, EnteredMachine)
     assert set(live.held.evidence()) == {"console.txt", "exec.txt"}
     live.held.stop()
@@ -379,26 +348,24 @@ def test_a_guest_that_dies_is_noticed_and_cleared_away(run_session: RunSession, 
 
 
 @pytest.mark.parametrize(
-    ("kind", "refused", "words"),
+    ("refusal", "facts"),
     [
-        ("openvz-mock", "create 44 Private area already exists in /vz/private/x", "look whose it is"),
-        ("openvz-mock", "create 46 Unable to create directory: No space left on device", "no space is left"),
-        ("openvz-mock", "start 5 Invalid kernel, or some kernel modules are not loaded", "boot an OpenVZ kernel"),
-        ("openvz-mock", "start 12 Permission denied", "log in as root"),
-        ("openvz-mock", "exec3 31 Container is not running", "it said: Container is not running"),
+        ("create 44 Private area already exists in /vz/private/x", ("/vz/private/x",)),
+        ("create 46 Unable to create directory: No space left on device", ("space",)),
+        ("start 5 Invalid kernel, or some kernel modules are not loaded", ("OpenVZ kernel",)),
+        ("start 12 Permission denied", ("root",)),
+        ("exec3 31 Container is not running", ("Container is not running",)),
     ],
 )
-def test_a_refusal_is_one_sentence_and_leaves_nothing(
-    products: Products, site: Site, monkeypatch: pytest.MonkeyPatch, kind: str, refused: str, words: str
+def test_a_refused_start_has_its_reason_and_leaves_nothing(
+    products: Products, site: Site, monkeypatch: pytest.MonkeyPatch, refusal: str, facts: tuple[str, ...]
 ) -> None:
-    monkeypatch.setenv("MOCK_REFUSES", refused)
-    wanted = guests.request(kind)
-    with pytest.raises(GuestError) as raised:
-        guests.driver(kind).start(wanted, site)
-    assert words in str(raised.value)
-    assert "\n" not in str(raised.value)
+    monkeypatch.setenv("MOCK_REFUSES", refusal)
+    wanted = guests.request("openvz-mock")
+    with refused(*facts, error=GuestError):
+        guests.driver("openvz-mock").start(wanted, site)
     assert products.containers() == []
-    assert not interfaces() & {link.port_interface for link in wanted.network.links}
+    assert not machine.interfaces() & {link.port_interface for link in wanted.network.links}
 
 
 def test_a_number_or_name_of_another_is_not_touched(products: Products, site: Site) -> None:
@@ -415,7 +382,7 @@ def test_a_number_or_name_of_another_is_not_touched(products: Products, site: Si
         name = f"{site.host.lab_id}-{wanted.name.replace('/', '-')}"
         container_mocks.put_container(products.state, number, name)
         (products.state / "etc" / name).mkdir(exist_ok=True)
-        with pytest.raises(GuestError, match="already, which this run did not make"):
+        with refused(name, error=GuestError):
             guests.driver(kind).start(wanted, site)
         assert products.containers() == [name]
         (products.state / f"{number}.json").unlink()
@@ -443,10 +410,10 @@ def test_the_probe_starts_a_container_and_says_what_is_missing(
         monkeypatch.setattr(module, "KERNEL", "/proc/no-such-kernel")
     found = guests.driver(kind).probe(site)
     assert not found.available
-    assert "no /proc/no-such-kernel" in (found.reason or "")
+    assert_facts(found.reason or "", "/proc/no-such-kernel")
     monkeypatch.setenv("PATH", str(products.area))
     found = guests.driver(kind).probe(site)
-    assert "not found on this host" in (found.reason or "")
+    assert_facts(found.reason or "", said.split(maxsplit=1)[0])
     assert found.version is None
 
 

@@ -48,7 +48,7 @@ def test_an_open_qemu_is_told_nothing() -> None:
 
 
 @pytest.mark.parametrize("name", ["netns", "runc", "crun", "oci", "nspawn", "lxc", "podman", "docker"])
-def test_every_guest_of_the_hosts_kernel_is_confined_unless_it_is_asked_for(name: str) -> None:
+def test_guests_of_the_hosts_kernel_are_confined_by_default(name: str) -> None:
     model = PLATFORMS[name].parameter_model
     assert issubclass(model, Confined)
     assert model().strict

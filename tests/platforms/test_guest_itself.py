@@ -1,18 +1,25 @@
-"""Guests weighed and compared with their request, live: what they hold of the host, what they are not."""
+"""Guests weighed and compared with their request, live: what they hold of the host, their disks, CPUs and queues."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support import accounting, guests
+from tests.support.facts import Fact, assert_facts
+from tests.support.guest_kinds import KINDS, Kind, machine
 from tests.support.guests import Connected
+from tests.support.present import present
 
 from virtoll.campaign.guest_check import compare
 from virtoll.campaign.session import RunSession
 from virtoll.host.guest_usage import Footprint, cpu_around, read_footprint, view_of_host
+from virtoll.image import image_form
+from virtoll.image.cache import file_digest
+from virtoll.lab.network import plan_links
 from virtoll.runfolder.guest_records import HostCpu
 from virtoll.stats.guests import used_ns
 
@@ -26,9 +33,8 @@ ROUNDED_NS = 10_000_000
 @pytest.fixture(scope="module", params=["netns-cgroup", "runc", "qemu-tcg"])
 def live(request: pytest.FixtureRequest, run_session: RunSession) -> Iterator[Connected]:
     """A guest with half a CPU."""
-    started = guests.start(request.param, run_session, guests.request(request.param, cpu_quota=0.5))
-    yield started
-    started.guest.stop()
+    with guests.running(request.param, run_session, guests.request(request.param, cpu_quota=0.5)) as started:
+        yield started
 
 
 def anonymous_bytes(footprint: Footprint) -> int:
@@ -44,8 +50,7 @@ def test_it_holds_memory_of_its_host_and_more_after_it_has_used_some(live: Conne
     assert all((one.pss_bytes or 0) > 0 and (one.page_tables_bytes or 0) > 0 for one in idle.processes)
     live.bench.timekeeper.time_job("masr", {"size_bytes": 64 * MIB}, guests.HANG_SECONDS)
     worked = read_footprint(place, group)
-    held = idle.held_bytes()
-    assert held is not None
+    held = present(idle.held_bytes())
     assert held > max(100 * 1024, anonymous_bytes(idle))
     assert worked.held_bytes() is not None
     if live.kind.slow:
@@ -63,19 +68,17 @@ def test_its_work_is_found_in_its_processes_cpu_time(live: Connected) -> None:
     parameters = {"digits": 5000 if live.kind.slow else 200_000}
     before = group.read().used_ns
     with cpu_around(place) as busy:
-        assert busy is not None
         began = group.read().used_ns
+        assert busy is not None
         with live.bench.timekeeper.also(busy.measuring):
             timed = live.bench.timekeeper.time_job("superpi", parameters, guests.HANG_SECONDS)
         ended = group.read().used_ns
     after = group.read().used_ns
     live.bench.timekeeper.time_job("superpi", {"digits": 100}, guests.HANG_SECONDS)
     (span,) = busy.used.measured
-    assert busy.used.before is not None
-    assert busy.used.after is not None
     used = sum(
         sign * (one.cpu_ns or 0)
-        for reading, sign in ((busy.used.before, -1), (busy.used.after, 1))
+        for reading, sign in ((present(busy.used.before), -1), (present(busy.used.after), 1))
         for one in reading.processes
         if one.pid in members
     )
@@ -83,8 +86,7 @@ def test_its_work_is_found_in_its_processes_cpu_time(live: Connected) -> None:
     assert ended - began - ROUNDED_NS <= used <= after - before + ROUNDED_NS
     inside = timed.clock["guest"]["user_cpu_ns"] + timed.clock["guest"]["system_cpu_ns"]
     assert live.kind.slow or used >= inside - ROUNDED_NS, "on the host's own kernel the job's time is the processes'"
-    measured = used_ns(HostCpu(span.before, span.after))
-    assert measured is not None
+    measured = present(used_ns(HostCpu(span.before, span.after)))
     assert 0 < measured <= (used_ns(busy.used) or 0)
     assert live.kind.slow or measured >= inside - ROUNDED_NS
 
@@ -94,14 +96,15 @@ def test_it_is_what_was_asked_for_and_nothing_else(live: Connected) -> None:
     facts, host = guests.facts(live), view_of_host(live.guest.host_processes())
     assert [one for one in compare(live.wanted, facts, host) if one.fatal] == []
     assert host.limits.cpu_quota == 0.5
-    for changed, words in (
-        ({"vcpus": 2}, "CPUs: asked 2, usable inside 1"),
-        ({"memory_bytes": 2 * live.wanted.memory_bytes}, f"memory: asked {2 * live.wanted.memory_bytes >> 20} MiB"),
-        ({"memory_bytes": live.wanted.memory_bytes // 2}, f"memory: asked {live.wanted.memory_bytes >> 21} MiB"),
-        ({"cpu_quota": 0.2}, "CPU quota: asked 0.2, found 0.5"),
-    ):
-        found = [one for one in compare(dataclasses.replace(live.wanted, **changed), facts, host) if one.fatal]
-        assert [one.text[: len(words)] for one in found] == [words]
+    changes: list[tuple[dict[str, Any], tuple[Fact, ...]]] = [
+        ({"vcpus": 2}, ("CPUs", 2, 1)),
+        ({"memory_bytes": 2 * live.wanted.memory_bytes}, ("memory", f"{2 * live.wanted.memory_bytes >> 20} MiB")),
+        ({"memory_bytes": live.wanted.memory_bytes // 2}, ("memory", f"{live.wanted.memory_bytes >> 21} MiB")),
+        ({"cpu_quota": 0.2}, ("CPU quota", 0.2, 0.5)),
+    ]
+    for changed, expected in changes:
+        (difference,) = [one for one in compare(replace(live.wanted, **changed), facts, host) if one.fatal]
+        assert_facts(difference.text, *expected)
 
 
 def test_its_files_and_its_kernels_tick_are_measured_inside(live: Connected) -> None:
@@ -114,8 +117,45 @@ def test_its_files_and_its_kernels_tick_are_measured_inside(live: Connected) -> 
     assert (facts.modules_sha256 is not None) == (live.kind.kernel == "image")
     assert facts.root_filesystem is not None
     if live.kind.kernel == "image":
-        assert facts.memory_installed_bytes is not None
-        assert 0.98 < facts.memory_installed_bytes / live.wanted.memory_bytes <= 1
+        assert 0.98 < present(facts.memory_installed_bytes) / live.wanted.memory_bytes <= 1
 
 
 _seen: dict[str, str] = {}
+
+
+def said(live: Connected, command: str) -> str:
+    """What a command says inside."""
+    return guests.output_of(live.guest.agent, "/bin/busybox", "sh", "-c", f"PATH=/bin; {command}")
+
+
+@pytest.mark.parametrize(("root", "place"), [("initramfs", "/mnt"), ("disk", "/")])
+def test_a_machines_disk_is_where_it_was_asked_for(
+    run_session: RunSession, monkeypatch: pytest.MonkeyPatch, root: str, place: str
+) -> None:
+    """The image's own copy is never written to."""
+    parameters: dict[str, Any] = {"disk": "virtio-blk", "root": root, "cache": "directsync"}
+    monkeypatch.setitem(KINDS, "with-disk", Kind("qemu-tcg", parameters))
+    live = guests.start("with-disk", run_session)
+    mounts = [line.split() for line in said(live, "cat /proc/mounts").splitlines()]
+    assert ["/dev/vda", place, "ext4"] in [words[:3] for words in mounts]
+    assert said(live, f"ls {place}").split() >= ["bin"]
+    assert said(live, f"echo written > {place}/file && sync && cat {place}/file") == "written\n"
+    form = image_form(live.site.image, "ext4")
+    live.guest.stop()
+    assert f"sha256:{file_digest(form.file)}" == form.digest
+    if root == "disk":
+        with guests.running("with-disk", run_session) as second:
+            assert "file" not in said(second, f"ls {place}").split()
+
+
+def test_a_machine_has_the_cpus_and_queues_that_were_asked_for(
+    run_session: RunSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(KINDS, "with-queues", machine("qemu-tcg", {"queues": 2}))
+    wanted = replace(guests.request("with-queues"), vcpus=2, cpus=(), network=plan_links(150))
+    with guests.running("with-queues", run_session, wanted) as live:
+        assert guests.facts(live).cpus_online == 2
+        for link in range(len(wanted.network.links)):
+            queues = said(live, f"ls /sys/class/net/eth{link}/queues").split()
+            assert queues == ["rx-0", "rx-1", "tx-0", "tx-1"], "what its driver uses"
+        guests.assert_forwards(live)

@@ -10,12 +10,10 @@ from typing import Any
 
 import pytest
 from tests.support import guests
-from tests.support.guests import NESTED
+from tests.support.guest_kinds import NESTED
 
 from virtoll import nested
 from virtoll.campaign.session import RunSession
-from virtoll.errors import ImageError
-from virtoll.image import prepare_image
 from virtoll.workloads import WORKLOADS
 
 INSIDE_LAB = True
@@ -38,11 +36,7 @@ def needed_nested_hosts(items: list[pytest.Function]) -> list[nested.NestedKind]
 @pytest.fixture(scope="module")
 def run_session() -> Iterator[RunSession]:
     """The lab's run session with the tools in its image, before a nested host is booted."""
-    with guests.run_session() as made:
-        try:
-            made.site.image = prepare_image("full", kernel=True, offline=True)
-        except ImageError as error:
-            pytest.skip(str(error))
+    with guests.session_with_tools() as made:
         yield made
 
 
@@ -61,8 +55,5 @@ def test_programs_of_the_image_run_there(run_session: RunSession, kind: str) -> 
         live = guests.start(kind, run_session)
         for name, parameters in SMALL.items():
             workload = WORKLOADS[name].with_parameters(parameters)
-            measured = guests.measured(workload, lambda: live.bench)
-            assert measured.problem is None, (name, measured.result)
-            assert measured.check is not None
-            assert measured.check["ok"], name
+            guests.assert_right(guests.measured(workload, lambda: live.bench))
         live.held.stop()

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 from tests.support import accounting, guests
-from tests.support.guests import Connected, Kind
+from tests.support.facts import assert_facts, refused
+from tests.support.guest_kinds import ADDED, Kind
+from tests.support.guests import Connected
 
 from virtoll.agent.operations.programs import SpawnRequest
 from virtoll.campaign import probe_cache
@@ -40,46 +42,36 @@ def has_one_disk() -> bool:
     return "io" in cgroups.detect().controllers
 
 
-OWN = {"cpu_max": 0.25, "cpu_weight": 50, "memory_max": "128MiB"} | ({"io_max": "8MiB"} if has_one_disk() else {})
+OWN: dict[str, Any] = {"cpu_max": 0.25, "cpu_weight": 50, "memory_max": "128MiB"} | (
+    {"io_max": "8MiB"} if has_one_disk() else {}
+)
 BUSY = ["/bin/busybox", "sh", "-c", "while :; do :; done"]
 REAL_MAKE_GROUP = cgroups.make_group
 
 
-def limited(platform: str, **parameters: Any) -> Kind:
-    return Kind(platform, {**OWN, **parameters}, grouped=True)
-
-
+RUNTIMES = {"oci": ("oci", "crun" if cgroups.detect().version == "v2" else "runc"), "podman-crun": ("podman", "crun")}
+PLAIN = ("native", "netns", "runc", "crun", "runsc", "nspawn", "lxc", "podman", "docker")
 LIMITED: dict[str, Kind] = {
-    f"{name}-limited": kind
-    for name, kind in {
-        "native": limited("native"),
-        "netns": limited("netns"),
-        "runc": limited("runc"),
-        "crun": limited("crun"),
-        "oci": limited("oci", runtime="crun" if cgroups.detect().version == "v2" else "runc"),
-        "runsc": limited("runsc"),
-        "nspawn": limited("nspawn"),
-        "lxc": limited("lxc"),
-        "podman": limited("podman"),
-        "podman-crun": limited("podman", runtime="crun"),
-        "docker": limited("docker"),
-    }.items()
+    **{f"{name}-limited": Kind(name, OWN, grouped=True) for name in PLAIN},
+    **{
+        f"{name}-limited": Kind(platform, {**OWN, "runtime": runtime}, grouped=True)
+        for name, (platform, runtime) in RUNTIMES.items()
+    },
 }
 
 
 @pytest.fixture(autouse=True, scope="module")
 def known() -> Iterator[None]:
-    guests.ADDED.update(LIMITED)
+    ADDED.update(LIMITED)
     yield
     for name in LIMITED:
-        del guests.ADDED[name]
+        del ADDED[name]
 
 
 @pytest.fixture(params=list(LIMITED))
 def live(request: pytest.FixtureRequest, run_session: RunSession) -> Iterator[Connected]:
-    started = guests.start(request.param, run_session)
-    yield started
-    started.guest.stop()
+    with guests.running(request.param, run_session) as started:
+        yield started
 
 
 def disk_number() -> str:
@@ -91,23 +83,15 @@ def disk_number() -> str:
 
 def expected() -> dict[str, str]:
     """What files of the guest's group hold, by controller and file."""
-    disk = disk_number() if "io_max" in OWN else None
+    disk, memory = disk_number() if "io_max" in OWN else None, str(128 * 2**20)
     if cgroups.detect().version == "v2":
-        rate = {"io.max": f"{disk} rbps=8388608 wbps=8388608 riops=max wiops=max"}
-        return {
-            "cpu.max": "25000 100000",
-            "cpu.weight": "50",
-            "memory.max": str(128 * 2**20),
-            **(rate if disk else {}),
-        }
-    rates = {f"blkio.throttle.{way}_bps_device": f"{disk} 8388608" for way in ("read", "write")}
-    return {
-        "cpu.cfs_quota_us": "25000",
-        "cpu.cfs_period_us": "100000",
-        "cpu.shares": "512",
-        "memory.limit_in_bytes": str(128 * 2**20),
-        **(rates if disk else {}),
-    }
+        held = {"cpu.max": "25000 100000", "cpu.weight": "50", "memory.max": memory}
+        rates = {"io.max": f"{disk} rbps=8388608 wbps=8388608 riops=max wiops=max"}
+    else:
+        held = {"cpu.cfs_quota_us": "25000", "cpu.cfs_period_us": "100000", "cpu.shares": "512"}
+        held["memory.limit_in_bytes"] = memory
+        rates = {f"blkio.throttle.{way}_bps_device": f"{disk} 8388608" for way in ("read", "write")}
+    return held | (rates if disk else {})
 
 
 def group_of(live: Connected, file: str) -> Path:
@@ -120,7 +104,7 @@ def group_of(live: Connected, file: str) -> Path:
         _, names, path = line.split(":", 2)
         if unified in names.split(",") and f"/{lab}/" in path:
             return Path("/sys/fs/cgroup") / unified / lab / path.partition(f"/{lab}/")[2].partition("/")[0]
-    raise AssertionError(f"the agent is in no group below the lab's of {controller}")
+    raise LookupError(f"no group below the lab's for {controller}")
 
 
 def test_the_kernel_holds_what_was_asked_and_a_busy_loop_is_held_back(live: Connected) -> None:
@@ -139,10 +123,9 @@ def test_the_kernel_holds_what_was_asked_and_a_busy_loop_is_held_back(live: Conn
 
 def test_the_host_itself_is_held_with_its_page_cache(run_session: RunSession) -> None:
     """A program that holds 1 MiB meets the limit by the pages of the file that it writes, by the kernel's own count."""
-    guests.ADDED["native-small"] = Kind("native", {"memory_max": "64MiB"}, grouped=True)
+    ADDED["native-small"] = Kind("native", {"memory_max": "64MiB"}, grouped=True)
     try:
-        live = guests.start("native-small", run_session, data_bytes=256 * 2**20)
-        try:
+        with guests.running("native-small", run_session, data_bytes=256 * 2**20) as live:
             path = live.emptied().data.path
             write = ("/bin/busybox", "dd", "if=/dev/zero", f"of={path}/file", "bs=1048576", "count=128")
             live.guest.agent.ask(SpawnRequest(name="writer", argv=write, output="/tmp/writer"))
@@ -154,20 +137,15 @@ def test_the_host_itself_is_held_with_its_page_cache(run_session: RunSession) ->
                 return int(dict(itertools.pairwise(words))["max"] if v2 else words[0]) > 0
 
             wait_until(met, guests.HANG_SECONDS, "a limit that is met by the page cache")
-        finally:
-            live.guest.stop()
     finally:
-        del guests.ADDED["native-small"]
+        del ADDED["native-small"]
 
 
 def test_the_host_without_a_limit_is_in_no_group(run_session: RunSession) -> None:
-    live = guests.start("native", run_session)
-    try:
+    with guests.running("native", run_session) as live:
         assert live.guest.limits_held == {}
-        with pytest.raises(AssertionError, match="the agent is in no group below the lab's of memory"):
+        with pytest.raises(LookupError):
             group_of(live, "memory.x")
-    finally:
-        live.guest.stop()
 
 
 def test_a_limit_that_the_kernel_does_not_hold_ends_the_start(
@@ -178,8 +156,8 @@ def test_a_limit_that_the_kernel_does_not_hold_ends_the_start(
 
     monkeypatch.setattr(cgroups, "make_group", forgetful)
     wanted = guests.request("netns-limited")
-    words = rf"^{wanted.name} is not limited as asked: cgroup file \S+ holds '\d+' and was to hold '\d+'$"
-    with pytest.raises(GuestError, match=words):
+    (file, weight), *_ = [(file, held) for file, held in expected().items() if file in ("cpu.weight", "cpu.shares")]
+    with refused(wanted.name, file, f"'{weight}'", error=GuestError):
         guests.start("netns-limited", run_session, wanted)
 
 
@@ -198,18 +176,17 @@ def test_what_this_host_cannot_limit_is_refused_with_the_key(
     with monkeypatch.context() as patch:
         patch.setattr(cgroups, "detect", lambda: dataclasses.replace(layout, controllers=fewer))
         found = probe_cache.probe(platform_of(choice), choice, site)
-    said = f"{key}: this host has no cgroup controller '{controller}'; mount it or leave the key out"
-    assert (found.available, found.reason) == (False, said)
+    assert not found.available
+    assert_facts(found.reason or "", key, f"'{controller}'")
     monkeypatch.setattr(Lab, "is_root", False)
     found = probe_cache.probe(platform_of(choice), choice, site)
-    said = f"{key}: without root a guest has no limits of its own; run as root or leave the key out"
-    assert (found.available, found.reason) == (False, said)
+    assert not found.available
+    assert_facts(found.reason or "", key, "root")
 
 
 def test_a_disk_that_is_not_one_is_refused(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     def none() -> str:
-        raise GuestError("/var/tmp is not on one disk of this host (device 0:42)")
+        raise GuestError("/var/tmp: device 0:42")
 
     monkeypatch.setattr("virtoll.platforms.limits.number_of_disk", none)
-    said = Limited.model_validate({"io_max": "1MiB"}).refusal(site)
-    assert said == "io_max: /var/tmp is not on one disk of this host (device 0:42); leave it out"
+    assert_facts(Limited.model_validate({"io_max": "1MiB"}).refusal(site) or "", "io_max", "/var/tmp: device 0:42")

@@ -11,18 +11,19 @@ from pathlib import Path
 
 import pytest
 from tests.support import guests, machine
-from tests.support.guests import Connected, Kind
+from tests.support.facts import assert_facts, refused
+from tests.support.guest_kinds import KINDS, Kind
+from tests.support.guests import Connected
+from tests.support.present import present
 from tests.support.repository import ROOT
 
 from virtoll.agent.operations.session import ClocksRequest
 from virtoll.campaign.session import RunSession
 from virtoll.errors import GuestDied
-from virtoll.lab.inside import wait_until
 from virtoll.platforms.base import GuestStartError
 from virtoll.platforms.host import Site
 from virtoll.platforms.microvm import driver
 from virtoll.platforms.process_guest import AgentGuest
-from virtoll.workloads.forward import Forward
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]
@@ -67,14 +68,13 @@ def mock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
         binary.chmod(0o755)
         names[product] = f"{product}-mock"
         kind = Kind(product, {"binary": str(binary), "root": "disk"}, kernel="image", slow=True)
-        monkeypatch.setitem(guests.KINDS, names[product], kind)
+        monkeypatch.setitem(KINDS, names[product], kind)
     return names
 
 
 def requests(live: Connected) -> list[tuple[str, str]]:
     """What the mock was asked."""
-    api = getattr(live.guest, "api", None)
-    assert api is not None
+    api = present(getattr(live.guest, "api", None))
     lines = (api.path.parent / "requests.jsonl").read_text(encoding="utf-8").splitlines()
     return [(method, path) for method, path, _ in map(json.loads, lines)]
 
@@ -86,10 +86,7 @@ def test_the_whole_path_runs_by_the_document(run_session: RunSession, mock: dict
     facts = guests.facts(live)
     assert facts.root_filesystem == "erofs"
     assert facts.agent_sha256 == live.site.image.agent_sha256
-    point = Forward(guests.few_frames()).point(live.bench, guests.FEW_PER_SECOND)
-    (arrived,) = point.traffic.sink.per_source
-    assert arrived.forwarded_frames > 0
-    assert arrived.lost_frames == 0
+    guests.assert_forwards(live)
     _, timed = guests.timed_idle(live.bench.timekeeper)
     assert timed.problem is None
     live.guest.park()
@@ -97,8 +94,8 @@ def test_the_whole_path_runs_by_the_document(run_session: RunSession, mock: dict
     assert live.guest.agent.ask(ClocksRequest(), guests.HANG_SECONDS).monotonic_ns
     assert requests(live) == EXCHANGE[product]
     live.guest.stop()
-    _await_end(family)
-    assert not _interfaces() & {link.port_interface for link in live.bench.network.links}
+    family.await_end()
+    assert not machine.interfaces() & {link.port_interface for link in live.bench.network.links}
 
 
 def test_a_monitor_that_is_killed_is_noticed(run_session: RunSession, mock: dict[str, str]) -> None:
@@ -106,13 +103,12 @@ def test_a_monitor_that_is_killed_is_noticed(run_session: RunSession, mock: dict
     family = live.processes()
     assert isinstance(live.guest, AgentGuest)
     os.killpg(live.guest.process.pid, signal.SIGKILL)
-    with pytest.raises(GuestDied, match="ended while it was needed"):
-        live.guest.agent.ask(ClocksRequest(), guests.HANG_SECONDS)
-    with pytest.raises(GuestDied, match="its API did not answer PATCH /vm"):
+    guests.assert_found_dead(live)
+    with refused("PATCH /vm", error=GuestDied):
         live.guest.park()
     assert set(live.guest.evidence()) == {"console.txt", "monitor.txt"}
     live.guest.stop()
-    _await_end(family)
+    family.await_end()
 
 
 @pytest.mark.parametrize("product", PRODUCTS)
@@ -122,17 +118,16 @@ def test_a_refused_boot_is_one_sentence(
     del run_session
     monkeypatch.setenv("MOCK_REFUSES", "Error creating KVM object: no such ioctl")
     wanted = guests.request(mock[product])
-    with pytest.raises(GuestStartError, match=r"was refused with 400: Error creating KVM object") as raised:
+    with pytest.raises(GuestStartError) as raised:
         guests.driver(mock[product]).start(wanted, site)
     assert "\n" not in str(raised.value)
+    assert_facts(str(raised.value), 400, "Error creating KVM object")
     assert "monitor.txt" in raised.value.evidence
-    assert not _interfaces() & {link.port_interface for link in wanted.network.links}
+    assert not machine.interfaces() & {link.port_interface for link in wanted.network.links}
     found = guests.driver(mock[product]).probe(site)
     assert not found.available
-    assert found.reason is not None
     if os.access(driver.KVM_DEVICE, os.R_OK | os.W_OK):
-        assert "no guest boots with" in found.reason
-        assert "Error creating KVM object" in found.reason
+        assert_facts(present(found.reason), "Error creating KVM object")
 
 
 @pytest.mark.parametrize("product", PRODUCTS)
@@ -141,21 +136,11 @@ def test_without_binary_or_kvm_it_says_what_is_missing(
 ) -> None:
     found = guests.driver(product).probe(dataclasses.replace(site))
     if not found.available and found.version is None:
-        assert found.reason == f"{product}: not found; install {_title(product)} and give its path as 'binary'"
+        assert_facts(found.reason or "", product, _title(product), "'binary'")
     monkeypatch.setattr(driver, "KVM_DEVICE", tmp_path / "kvm")
     found = guests.driver(mock[product]).probe(site)
     assert (found.available, found.version) == (False, f"{product} mock 1")
-    assert found.reason is not None
-    assert found.reason.startswith(f"{_title(product)} needs {tmp_path}/kvm, which cannot be opened here")
-
-
-def _await_end(family: machine.Family) -> None:
-    gone = "the end of its processes"
-    wait_until(lambda: not any(process.alive for process in family.processes), guests.HANG_SECONDS, gone)
-
-
-def _interfaces() -> set[str]:
-    return {line.partition(":")[0].strip() for line in Path("/proc/net/dev").read_text().splitlines()[2:]}
+    assert_facts(found.reason or "", _title(product), tmp_path / "kvm")
 
 
 def _title(product: str) -> str:

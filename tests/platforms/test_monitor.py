@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 from qemu.qmp import QMPClient
+from tests.support.facts import refused
 
 from virtoll.errors import GuestDied
 from virtoll.lab.interrupts import interruptible
@@ -74,6 +75,6 @@ def test_an_interrupt_does_not_enter_the_clients_event_loop(
 
 def test_a_machine_that_has_ended_is_told_as_one(monitor: Monitor) -> None:
     monitor.connection.shutdown(socket.SHUT_RDWR)
-    with pytest.raises(GuestDied, match="a machine: its monitor did not take 'cont'"):
+    with refused("a machine", "'cont'", error=GuestDied):
         monitor.execute("cont")
     monitor.close()

@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.platforms import test_guests as contract
+from tests.support import guest_contract as contract
 from tests.support import guests
-from tests.support.guests import NESTED, NESTED_IN_CI, SECOND_NS, Connected
+from tests.support.guest_kinds import NESTED, NESTED_IN_CI
+from tests.support.guests import SECOND_NS, Connected
+from tests.support.present import present
 
 from virtoll import nested
-from virtoll.agent.operations.programs import ExecRequest
 from virtoll.agent.operations.session import ClocksRequest
 from virtoll.agent.timekeeper import echo_request
 from virtoll.campaign.session import RunSession
@@ -31,9 +32,7 @@ LAB_SECONDS_PER_TEST = 40.0  # emulated hosts boot, and guests on them
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
 XEN_IN_SHORT = (
-    "test_it_is_ready_and_says_what_it_is",
-    "test_a_low_rate_is_forwarded_without_loss_and_the_books_balance",
-    "test_a_job_is_timed_from_outside",
+    "test_each_guest_keeps_the_contract",
     "test_the_jobs_give_right_answers",
     "test_commands_at_one_time_on_its_host_all_end_well",
     "test_beside_programs_of_its_host_it_computes_right",
@@ -66,38 +65,23 @@ def live(request: pytest.FixtureRequest, run_session: RunSession) -> Iterator[Co
     with site.awake():
         # How it is attached has no part in what its disk is.
         carries = guests.driver(request.param).data_by is not None and NESTED[request.param].attachment == "bridge"
-        started = guests.start(request.param, run_session, data_bytes=DATA_BYTES if carries else 0)
-        yield started
-        started.held.stop()
+        with guests.running(request.param, run_session, data_bytes=DATA_BYTES if carries else 0) as started:
+            yield started
 
 
-def test_it_is_ready_and_says_what_it_is(live: Connected) -> None:
-    contract.test_it_is_ready_and_says_what_it_is(live)
+@contract.checks(contract.EVERYWHERE)
+def test_each_guest_keeps_the_contract(live: Connected, check: contract.Check) -> None:
+    check(live)
 
 
-def test_data_goes_in_and_comes_back_byte_for_byte(live: Connected) -> None:
-    contract.test_data_goes_in_and_comes_back_byte_for_byte(live)
-
-
-def test_a_low_rate_is_forwarded_without_loss_and_the_books_balance(live: Connected) -> None:
-    contract.test_a_low_rate_is_forwarded_without_loss_and_the_books_balance(live)
-
-
-def test_it_forwards_in_both_directions_at_once(live: Connected) -> None:
-    contract.test_it_forwards_in_both_directions_at_once(live)
-
-
-def test_a_job_is_timed_from_outside(live: Connected) -> None:
-    contract.test_a_job_is_timed_from_outside(live)
-
-
-def test_a_job_is_timed_over_the_channel(live: Connected) -> None:
-    contract.test_a_job_is_timed_over_the_channel(live)
+@contract.checks(contract.ONCE_A_KIND)
+def test_each_kind_of_guest_keeps_the_contract(live: Connected, check: contract.Check) -> None:
+    check(live)
 
 
 @pytest.mark.parametrize("name", ["superpi", "masr", "forkwait"])
 def test_the_jobs_give_right_answers(live: Connected, name: str) -> None:
-    contract.test_the_jobs_give_right_answers(live, name)
+    contract.computes_right_answers(live, name)
 
 
 def test_commands_at_one_time_on_its_host_all_end_well(live: Connected) -> None:
@@ -131,12 +115,8 @@ def test_its_data_directory_is_a_disk_of_its_host(live: Connected) -> None:
     bench = live.emptied()
     assert bench.data.file_system == "ext4"
     written = 300 * 1024
-    request = ExecRequest(
-        argv=("/bin/dd", "if=/dev/zero", f"of={DATA_PATH}/file", "bs=1024", "count=300", "conv=fsync"),
-        timeout_ns=int(guests.HANG_SECONDS * SECOND_NS),
-        limit_bytes=4096,
-    )
-    assert live.held.agent.ask(request, guests.HANG_SECONDS).status == 0
+    into = f"of={DATA_PATH}/file"
+    guests.output_of(live.held.agent, "/bin/dd", "if=/dev/zero", into, "bs=1024", "count=300", "conv=fsync")
     room, state = live.data.volume, bench.data_state(True)
     assert (state["files"], state["file_bytes"], state["resident_in_guest_bytes"]) == (1, written, 0)
     assert state["host_file_system"] == room.file_system == "tmpfs", "all of an emulated host is in its memory"
@@ -147,8 +127,7 @@ def test_its_data_directory_is_a_disk_of_its_host(live: Connected) -> None:
 
 
 def test_it_is_branded(live: Connected) -> None:
-    assert live.kind.host is not None
-    assert HostAddress.model_validate(live.kind.host).caveat == FUNCTIONAL_ONLY
+    assert HostAddress.model_validate(present(live.kind.host)).caveat == FUNCTIONAL_ONLY
 
 
 def test_frames_are_counted_on_its_host(live: Connected) -> None:
@@ -167,8 +146,7 @@ def test_frames_are_counted_on_its_host(live: Connected) -> None:
 
 
 def test_parked_it_answers_nothing_and_then_goes_on(live: Connected) -> None:
-    link = live.bench.network.marks
-    assert link is not None
+    link = present(live.bench.network.marks)
 
     def answers() -> bool:
         return bool(live.held.peer.ask(echo_request(link, 1, SECOND_NS)).round_trip_ns)
@@ -185,8 +163,7 @@ def test_a_second_beside_it_forwards_and_killed_it_is_noticed(live: Connected, r
     contract.skip_variant(live)
     beside = guests.start(live.name, run_session)
     for one in (live, beside):
-        point = Forward(guests.few_frames()).point(one.bench, guests.FEW_PER_SECOND)
-        assert point.traffic.sink.per_source[0].forwarded_frames > 0
+        guests.assert_forwards(one)
     guests.kill(beside)
     with pytest.raises(GuestDied):
         beside.held.agent.ask(ClocksRequest(), guests.HANG_SECONDS)

@@ -14,14 +14,15 @@ from typing import Any
 
 import pytest
 from tests.support import guests
+from tests.support.facts import assert_facts
 from tests.support.guests import Connected
+from tests.support.present import present
 
 from virtoll.agent.operations.counters import CountersRequest
 from virtoll.campaign.data_directory import DataKeeper
 from virtoll.campaign.peer import peer_programs
 from virtoll.campaign.session import RunSession
-from virtoll.errors import AgentError, GuestError, ImageError
-from virtoll.image import prepare_image
+from virtoll.errors import AgentError, GuestError
 from virtoll.lab.network import Link, Network, plan_links
 from virtoll.lab.shaping import Shape
 from virtoll.workloads import WORKLOADS
@@ -105,13 +106,12 @@ def addresses(run_session: RunSession) -> str:
     return run_session.site.host.run(command, "look")
 
 
-def right(measured: Measurement) -> bool:
-    """Whether a trial is one to be believed."""
-    assert measured.problem is None
-    assert measured.check is not None
-    assert measured.clock is not None
-    marks = measured.clock["marks"]
-    return bool(measured.check["ok"]) and marks["end_ns"] > marks["start_ns"]
+def right(measured: Measurement) -> dict[str, Any]:
+    """The result of a trial whose answer is right, and whose marks are in order."""
+    result = guests.assert_right(measured)
+    marks = present(measured.clock)["marks"]
+    assert marks["end_ns"] > marks["start_ns"]
+    return result
 
 
 def exchange(bench: Bench, direction: str) -> None:
@@ -119,15 +119,12 @@ def exchange(bench: Bench, direction: str) -> None:
     for name, amount in (("tcp-stream", "bytes"), ("tcp-request-response", "transactions")):
         for connections in (1, 3):
             measured = measure(bench, name, direction=direction, connections=connections)
-            assert right(measured)
-            assert measured.check is not None
-            assert measured.result is not None
-            assert all(figure > 0 for figure in measured.result["figures"].values())
-            ends = [measured.result["guest"], {**measured.result["other"]["result"], **measured.result["other"]}]
-            for end in ends:
+            result = right(measured)
+            assert all(figure > 0 for figure in result["figures"].values())
+            for end in (result["guest"], {**result["other"]["result"], **result["other"]}):
                 each = end.get("connections", [])
                 assert len(each) == (connections if connections > 1 else 0)
-                assert str(end[amount]) == measured.check["value"]
+                assert str(end[amount]) == (measured.check or {})["value"]
                 assert not each or sum(one[amount] for one in each) == end[amount]
 
 
@@ -160,7 +157,7 @@ def crosses_the_peer(run_session: RunSession, pair: tuple[Connected, Connected])
         return [each.statistics[key] for each in reported for key in ("rx_bytes", "tx_bytes")]
 
     before = forwarded()
-    assert right(measure(bench, "tcp-stream", between="guests", connections=2))
+    right(measure(bench, "tcp-stream", between="guests", connections=2))
     first_in, _, _, second_out = (now - then for now, then in zip(forwarded(), before, strict=True))
     assert min(first_in, second_out) > 2 * 2**20, "all of it came in by one link and left by the other"
     assert addresses(run_session) == ""
@@ -177,8 +174,7 @@ def stays_on_the_bridge(run_session: RunSession, pair: tuple[Connected, Connecte
     ports = []
     for one in pair:
         link = one.wanted.network.links[-1]
-        port = network.endpoint_interfaces(one.wanted.network)[link.name].port
-        assert port is not None
+        port = present(network.endpoint_interfaces(one.wanted.network)[link.name].port)
         ports.append(port)
 
     def counted() -> list[int]:
@@ -189,9 +185,8 @@ def stays_on_the_bridge(run_session: RunSession, pair: tuple[Connected, Connecte
         ]
 
     before = counted()
-    measured = measure(bench, "tcp-stream", between="guests", path="bridge")
-    assert right(measured)
-    assert right(measure(bench, "tcp-request-response", between="guests", path="bridge"))
+    for name in ("tcp-stream", "tcp-request-response"):
+        right(measure(bench, name, between="guests", path="bridge"))
     came_in, _, _, left, from_peer, to_peer = (now - then for now, then in zip(counted(), before, strict=True))
     assert min(came_in, left) > 2 * 2**20, "by one guest's port into the bridge, by the other's out of it"
     assert from_peer + to_peer < 2**20, "what the bridge did not know yet, if anything"
@@ -266,19 +261,14 @@ def test_a_link_is_as_slow_as_it_is_made_and_free_again(
     plain = {direction: one.kind for direction, one in watched.look(link).items()}
     rate, size = 20_000_000, 2**20
     for direction in DIRECTIONS:
-        measured = measure(bench, "tcp-stream", direction=direction, link_rate_bits_per_second=rate, size=size)
-        assert right(measured)
-        assert measured.result is not None
-        assert measured.result["shaped_by"] in ("tbf", "netem")
+        result = right(measure(bench, "tcp-stream", direction=direction, link_rate_bits_per_second=rate, size=size))
+        assert result["shaped_by"] in ("tbf", "netem")
         ends = watched.ends[-1]  # of the last one: a busy host may have held up a mark of others
         watched.ends.clear()
-        assert {(one.kind, one.rate) for one in ends.values()} == {(measured.result["shaped_by"], "20Mbit")}
+        assert {(one.kind, one.rate) for one in ends.values()} == {(result["shaped_by"], "20Mbit")}
         assert ends[direction].sent_bytes > size
         assert {at: one.kind for at, one in watched.look(link).items()} == plain
-    measured = measure(bench, "tcp-stream")
-    assert right(measured)
-    assert measured.result is not None
-    assert measured.result["shaped_by"] is None
+    assert right(measure(bench, "tcp-stream"))["shaped_by"] is None
     assert watched.ends == [], "nobody asked for it"
 
 
@@ -297,38 +287,31 @@ def has_netem(run_session: RunSession) -> bool:
 def test_delay_is_there_or_refused(run_session: RunSession, pair: tuple[Connected, Connected]) -> None:
     bench = bench_of(run_session, pair[0])
     if not has_netem(run_session):
-        with pytest.raises(AgentError, match="no netem") as refused:
+        with pytest.raises(AgentError) as raised:
             measure(bench, "tcp-request-response", link_delay_ms=5, transactions=20)
-        assert refused.value.kind == "unsupported"
+        assert raised.value.kind == "unsupported"
+        assert_facts(str(raised.value), "netem")
         assert addresses(run_session) == ""
         return
-    measured = measure(bench, "tcp-request-response", link_delay_ms=5, transactions=20)
-    assert measured.result is not None
-    assert measured.result["shaped_by"] == "netem"
-    assert measured.result["figures"]["latency_p50_ns"] > 9_900_000, "5 ms each way"
+    result = measure(bench, "tcp-request-response", link_delay_ms=5, transactions=20).result or {}
+    assert result["shaped_by"] == "netem"
+    assert result["figures"]["latency_p50_ns"] > 9_900_000, "5 ms each way"
 
 
 @pytest.fixture(scope="module")
 def tools(run_session: RunSession) -> Iterator[RunSession]:
     """The same run session with the image full, and who starts its programs beside the peer."""
-    assert isinstance(run_session.site.network, Network)
-    image = run_session.site.image
-    try:
-        run_session.site.image = prepare_image("full", kernel=True, offline=True)
-    except ImageError as error:
-        pytest.skip(f"{error} (or make tools)")
-    volume = run_session.site.this_machine.data_volume("folder", 2**24)
-    with peer_programs(
-        run_session.site.this_machine,
-        run_session.site.image,
-        run_session.site.network,
-        run_session.pinning.generator_cpu,
-        volume.folder,
-    ) as run_session.site.programs:
-        run_session.site.programs_volume = volume
+    site = run_session.site
+    assert isinstance(site.network, Network)
+    image = site.image
+    site.image = guests.full_image()
+    volume = site.this_machine.data_volume("folder", 2**24)
+    cpu = run_session.pinning.generator_cpu
+    with peer_programs(site.this_machine, site.image, site.network, cpu, volume.folder) as site.programs:
+        site.programs_volume = volume
         yield run_session
     volume.remove()
-    run_session.site.image, run_session.site.programs, run_session.site.programs_volume = image, None, None
+    site.image, site.programs, site.programs_volume = image, None, None
 
 
 @pytest.fixture(scope="module")
@@ -347,8 +330,7 @@ def run_programs(tools: RunSession, pair: tuple[Connected, Connected], direction
     """iperf and rsync."""
     bench = bench_of(tools, *pair)
     for name in ("iperf-udp", "rsync-file"):
-        measured = measure(bench, name, direction=direction, **between)
-        assert right(measured), measured
+        right(measure(bench, name, direction=direction, **between))
     assert addresses(tools) == ""
 
 
@@ -382,17 +364,13 @@ def test_the_peers_rsync_and_other_guests(tools: RunSession, other_tool_pair: tu
 def pulled_and_pushed(tools: RunSession, pair: tuple[Connected, Connected], direction: str) -> None:
     """One transfer whose client is the peer's."""
     measured = measure(bench_of(tools, pair[0]), "rsync-file", direction=direction, client="peer", peer_files="disk")
-    assert right(measured), measured
+    state = right(measured)["peer_state"]
     assert measured.clock is not None
     assert (measured.clock["method"], measured.clock["guest"]) == ("channel", None)
-    assert measured.result is not None
-    state = measured.result["peer_state"]
     assert state["files"] == (1 if direction == "to-guest" else 0), "what it sends is there; what comes is not yet"
     assert state["page_cache"] == "cold"
-    volume = tools.site.programs_volume
-    assert volume is not None
-    assert volume.folder is not None
-    assert list(volume.folder.iterdir()) == []
+    volume = present(tools.site.programs_volume)
+    assert list(present(volume.folder).iterdir()) == []
     assert addresses(tools) == ""
 
 
@@ -403,7 +381,6 @@ def test_programs_at_both_ends_of_other_guests(tools: RunSession, other_tool_pai
 
 
 def test_what_serves_is_gone_when_the_guest_dies(tools: RunSession) -> None:
-    assert tools.site.programs is not None
     live = guests.start("netns", tools)
     os.kill(live.agent_process().pid, signal.SIGKILL)
     try:
@@ -411,5 +388,5 @@ def test_what_serves_is_gone_when_the_guest_dies(tools: RunSession) -> None:
             measure(bench_of(tools, live), "iperf-udp")
     finally:
         live.guest.stop()
-    assert not succeeds(tools.site.programs, ListeningPort("udp", 5001).listening())
+    assert not succeeds(present(tools.site.programs), ListeningPort("udp", 5001).listening())
     assert addresses(tools) == ""

@@ -17,7 +17,7 @@ from virtoll.workloads.base import FEATURES
 KINDS = pytest.mark.parametrize("kind", PLATFORMS.values(), ids=PLATFORMS.keys())
 
 
-def test_the_registry_knows_names_without_loading_and_loads_what_is_looked_up() -> None:
+def test_a_platform_is_loaded_when_it_is_looked_up() -> None:
     loaded = []
 
     def load(name: str) -> str:

@@ -13,7 +13,6 @@ from tests.support import guests
 from tests.support.tools_image import WORD, small_tools_image
 
 from virtoll.agent.client import AgentClient
-from virtoll.agent.operations.programs import ExecRequest
 from virtoll.agent.operations.session import ShutdownRequest
 from virtoll.campaign.session import RunSession
 from virtoll.hosts.base import LocalHost
@@ -41,9 +40,7 @@ def run_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunSession
 
 def run(agent: AgentClient, *argv: str) -> tuple[int | None, str]:
     """Exit code, and what the program wrote."""
-    limits = {"timeout_ns": int(guests.HANG_SECONDS * 1e9), "limit_bytes": 2**16}
-    request = ExecRequest(argv=argv, env={}, directory="/", stdin=b"", **limits)
-    ended = agent.ask(request, guests.HANG_SECONDS)
+    ended = guests.execute(agent, *argv, env={}, directory="/", stdin=b"")
     return ended.status, (ended.stdout + ended.stderr).decode()
 
 

@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from tests.support import experiments
 from tests.support.commands import virtoll
+from tests.support.facts import assert_facts, assert_refused
+from tests.support.present import present
+from tests.support.real_run import run_experiment
 
 from virtoll.runfolder.store import RunFolder
 
@@ -41,31 +44,26 @@ def test_another_build_of_runc_is_measured_beside_the_hosts_own(tmp_path: Path) 
     build, run = wrapper(tmp_path / "build", "runc"), tmp_path / "run"
     ended = virtoll("run", file, "--against", build.parent, "--into", run, runs=tmp_path)
     assert ended.returncode == 0, ended.stderr
-    assert "left out, as that does not concern them: netns" in ended.stdout
+    assert_facts(ended.stdout, "netns")
     folder = RunFolder.open(run)
     assert [(trial.platform, trial.reason) for trial in folder.trials() if trial.status != "ok"] == []
     assert {boot.boot for boot in folder.boots()} == {"native/0", "native-again/0", "runc/0", "runc.b/0"}
-    record = folder.manifest.against
-    assert record is not None
+    record = present(folder.manifest.against)
     assert (record.settings, record.pairs) == ((str(build.parent),), (("runc", "runc.b"),))
     assert record.programs == {"a": {"runc": digest(Path(shutil.which("runc") or ""))}, "b": {"runc": digest(build)}}
     started = [line for line in (build.parent / "started.txt").read_text().splitlines() if " run --bundle " in line]
-    assert [line.split()[-1] for line in started if line.endswith("-0")] == ["runc.b-0"], (
-        "and no guest of the other side"
-    )
+    assert [line.split()[-1] for line in started if line.endswith("-0")] == ["runc.b-0"]
     own = next(one.argv for one in folder.commands() if one.role == "guest runc.b/0" and "--bundle" in one.argv)
     other = next(one.argv for one in folder.commands() if one.role == "guest runc/0" and "--bundle" in one.argv)
     assert own[own.index("--root") + 1] != other[other.index("--root") + 1], "their state is apart"
 
     build.write_text(f"{build.read_text()}# changed\n")
-    refused = virtoll("extend", run, "--blocks", "+1", runs=tmp_path)
-    assert refused.returncode == 2
-    assert "was begun with another runc on side B (SHA-256 " in refused.stderr
+    assert_refused(virtoll("extend", run, "--blocks", "+1", runs=tmp_path), "runc", "side B", "SHA-256")
 
 
 @pytest.mark.skipif(shutil.which("crun") is None, reason="needs crun: it is the other runtime")
 def test_another_runtime_is_measured_beside_the_first(tmp_path: Path) -> None:
-    file = experiments.write(
+    folder = run_experiment(
         tmp_path,
         platforms=["native", {"platform": "oci", "runtime": "runc", "label": "container"}],
         blocks=1,
@@ -73,9 +71,6 @@ def test_another_runtime_is_measured_beside_the_first(tmp_path: Path) -> None:
         workloads=[{"workload": "forkwait", "processes": 100}],
         against=["runtime=crun"],
     )
-    ended = virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
-    assert ended.returncode == 0, ended.stderr
-    folder = RunFolder.open(tmp_path / "run")
     versions = {one.label: str(one.version).split()[0] for one in folder.manifest.platforms}
     assert {label: versions[label] for label in ("container", "container.b")} == {
         "container": "runc",

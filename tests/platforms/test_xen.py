@@ -5,7 +5,6 @@ The guests themselves run in ``test_nested_guests.py``; what is asked of dom0 is
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +12,13 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from tests.support.dom0 import LAB, Dom0
+from tests.support.dom0 import IMAGE, LAB, NOTHING, Bridges, Dom0
+from tests.support.facts import assert_facts, refused
+from tests.support.present import present
 
 from virtoll.errors import CommandFailed, GuestError, ProgramMissing
 from virtoll.lab.data import LocalVolume
-from virtoll.lab.network import GuestNetwork, Link, attached, plan_links
+from virtoll.lab.network import GuestNetwork, attached, plan_links
 from virtoll.platforms.base import GuestRequest
 from virtoll.platforms.fake.site import model_site
 from virtoll.platforms.host import Site
@@ -30,32 +31,6 @@ virt_caps              : pv hvm hap
 xen_version            : 4.17.7
 xen_scheduler          : credit2
 """
-NOTHING = (
-    "Name                                        ID   Mem VCPUs\tState\tTime(s)\nDomain-0  0  1024  2  r-----  21.2\n"
-)
-IMAGE = SimpleNamespace(
-    kernel=SimpleNamespace(vmlinuz=Path("/i/vmlinuz"), vmlinux=Path("/i/vmlinux")),
-    initramfs=Path("/i/small"),
-    disk_initramfs=Path("/i/large"),
-    needs_disk=False,
-    name="tiny",
-)
-
-
-class Bridges:
-    """A host's network that makes nothing."""
-
-    def __init__(self) -> None:
-        self.ports: dict[str, str | None] = {}
-        self.removed: list[GuestNetwork] = []
-
-    def bridge_port(self, link: Link, port: str | None = None) -> str:
-        assert link.attachment == "bridge"
-        self.ports[link.name] = port
-        return f"virtoll-{link.name}"
-
-    def remove(self, network: GuestNetwork) -> None:
-        self.removed.append(network)
 
 
 def site(host: Dom0, network: Bridges | None = None) -> Site:
@@ -65,32 +40,26 @@ def site(host: Dom0, network: Bridges | None = None) -> Site:
 def probed(kind: str, **said: str | GuestError) -> str:
     found = Xen(XenParameters.model_validate({"type": kind})).probe(site(Dom0(said)))
     assert not found.available
-    assert found.reason is not None
-    return found.reason
+    return present(found.reason)
 
 
-def test_a_host_without_xen_is_told_what_to_install() -> None:
-    assert "install Xen (Debian: xen-system-amd64)" in probed(
-        "pv", info=ProgramMissing("xl", "xl: not found on this host; install it")
-    )
-
-
-def test_a_host_that_is_no_dom0_is_told_to_boot_xen() -> None:
-    said = CommandFailed(["xl", "info"], 1, "cannot init xl context")
-    assert "this machine does not run under Xen" in probed("pv", info=said)
-    assert "boot the hypervisor" in probed("pv", info=said)
-
-
-def test_rights_are_told_from_a_missing_hypervisor() -> None:
-    said = CommandFailed(["xl", "info"], 1, "xc: error: Permission denied")
-    assert "xl needs root in dom0" in probed("pv", info=said)
+@pytest.mark.parametrize(
+    ("error", "facts"),
+    [
+        (ProgramMissing("xl", "xl: not found on this host; install it"), ("xl", "xen-system-amd64")),
+        (CommandFailed(["xl", "info"], 1, "cannot init xl context"), ("hypervisor", "xenstored", "xenconsoled")),
+        (CommandFailed(["xl", "info"], 1, "xc: error: Permission denied"), ("xl", "root", "dom0")),
+    ],
+    ids=["without xl", "no dom0", "without rights"],
+)
+def test_a_host_without_xen_has_a_remedy(error: GuestError, facts: tuple[str, ...]) -> None:
+    assert_facts(probed("pv", info=error), *facts)
 
 
 @pytest.mark.parametrize("kind", ["pvh", "hvm"])
 def test_a_type_that_the_processor_has_not_is_a_switch_in_the_firmware(kind: str) -> None:
     reason = probed(kind, info=INFO.replace("pv hvm hap", "pv"))
-    assert f"guests of type {kind} need hvm" in reason
-    assert "firmware" in reason
+    assert_facts(reason, f"type {kind}", "hvm", "firmware")
 
 
 def asked(
@@ -111,13 +80,12 @@ def asked(
         cpu_quota=request.get("quota"),
         data=request.get("data"),
     )
-    with pytest.raises(GuestError, match="no room"):
+    with refused("no room", error=GuestError):
         Xen(XenParameters.model_validate(given)).start(wanted, replace(site(host, bridges), image=image))
     (create,) = (argv for argv in host.asked if argv[:2] == ["xl", "create"])
     assert create[2] == "-p", "it must not say a word before its console is held"
     assert create[3].endswith("/domain.cfg")
-    lines = host.written["domain.cfg"].splitlines()
-    return {key: json.loads(value) for key, _, value in (line.partition(" = ") for line in lines)}, host, bridges
+    return host.configuration(), host, bridges
 
 
 def nics(configuration: dict[str, Any]) -> list[dict[str, str]]:
@@ -245,8 +213,7 @@ def test_an_image_with_tools_does_not_go_with_an_emulated_nic(tmp_path: Path) ->
     host = Dom0({"list": NOTHING, "info": INFO}, tmp_path)
     found = Xen(wanted.model_copy(update={"root": "initramfs"})).probe(replace(site(host), image=cast("Any", image)))
     assert not found.available
-    assert found.reason is not None
-    assert "the image full is on a PV disk, which goes with nic: netfront alone" in found.reason
+    assert_facts(found.reason or "", "image full", "PV disk", "nic: netfront")
 
 
 @pytest.mark.parametrize("kind", ["pv", "pvh"])
@@ -267,6 +234,6 @@ def test_a_start_that_fails_leaves_nothing(tmp_path: Path) -> None:
 
 def test_a_name_that_is_taken_is_refused(tmp_path: Path) -> None:
     host = Dom0({"list": f"{NOTHING}{LAB}-xen-3   3   256   1   -b----   1.5\n"}, tmp_path)
-    with pytest.raises(GuestError, match=f"has a domain {LAB}-xen-3 already"):
+    with refused(f"xl destroy {LAB}-xen-3", error=GuestError):
         Xen(XenParameters()).start(GuestRequest("xen/3", 1, MIB, (), GuestNetwork(())), site(host))
     assert [argv[1] for argv in host.asked] == ["list"]

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 from tests.support.dom0 import LAB, Dom0
+from tests.support.facts import refused
 
 from virtoll.errors import CommandFailed, GuestError
 from virtoll.lab.network import plan_links
@@ -53,7 +54,7 @@ def test_a_domain_that_does_not_go_is_told() -> None:
     name = f"{LAB}-xen-1"
     host = Dom0({"list": listed(name)})
     host.undying = {name}
-    with pytest.raises(GuestRemains, match=rf"this machine still has domain {name} after 0 s \(.*does not go"):
+    with refused("this machine", f"domain {name}", "0 s", "does not go", error=GuestRemains):
         destroy(host, name, patience_seconds=0.0)
 
 
@@ -97,7 +98,7 @@ def test_the_end_of_a_domains_interfaces_is_waited_for() -> None:
 
 def test_an_interface_that_does_not_go_is_told() -> None:
     host = BusyDom0(after=math.inf)
-    with pytest.raises(GuestRemains, match="this machine still has the guest's vt3in0, vt3out after 0 s"):
+    with refused("this machine", "vt3in0, vt3out", "0 s", error=GuestRemains):
         wait_for_removal(host, ["vt3out", "vt3in0"], patience_seconds=0.0)
 
 
@@ -160,7 +161,7 @@ def test_dom0_that_cannot_be_put_back_is_told_and_tried_again_at_the_end() -> No
     pin = Dom0Pin(host, (0,), SharedResources())
     pin.take()
     host.said["vcpu-pin"] = GuestError("'xl vcpu-pin' ended with 1: busy")
-    with pytest.raises(GuestRemains, match=r"not back where they were: .*busy"):
+    with refused("dom0", "this machine", "busy", error=GuestRemains):
         pin.give_back()
     assert host.promised == [["xl", "vcpu-pin", "Domain-0", "all", "all", "all"]]
 
@@ -169,7 +170,7 @@ def test_dom0_that_cannot_be_put_back_is_told_and_tried_again_at_the_end() -> No
 def test_where_dom0_runs_must_be_known_before_it_is_changed(said: str) -> None:
     host = pinned()
     host.said["vcpu-list"] = said
-    with pytest.raises(GuestError, match="vcpu-list"):
+    with refused("vcpu-list", error=GuestError):
         Dom0Pin(host, (0,), SharedResources()).take()
     assert [argv[1] for argv in host.asked] == ["vcpu-list"]
 
@@ -193,7 +194,8 @@ def test_a_routed_link_is_promised_before_it_is_made_and_gone_afterwards() -> No
 def test_a_host_that_filters_by_the_way_back_is_refused_and_left_as_it_is(value: str) -> None:
     host, link = Dom0({}), plan_links(5).links[0]
     host.files = {"/proc/sys/net/ipv4/conf/all/rp_filter": f"{value}\n"}
-    with contextlib.ExitStack() as stack, pytest.raises(GuestError, match=f"rp_filter is {value}.*set it to 0"):
+    facts = "net.ipv4.conf.all.rp_filter", int(value), 0, "attachment: bridge"
+    with contextlib.ExitStack() as stack, refused(*facts, error=GuestError):
         stack.enter_context(routed_link(host, link, "vifname"))
     assert (host.asked, host.written, host.promised) == ([], {}, [])
 

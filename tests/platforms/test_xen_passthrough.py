@@ -5,16 +5,15 @@ Guests with such NICs run in ``test_nested_guests.py``.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from tests.support import experiments
-from tests.support.dom0 import LAB, Dom0
+from tests.support.dom0 import IMAGE, LAB, NOTHING, Bridges, Dom0
+from tests.support.facts import Command, assert_facts, refused
 
 from virtoll.errors import CommandFailed, GuestError, UsageError
 from virtoll.lab.network import attached, plan_links
@@ -28,9 +27,6 @@ NICS = ("0000:03:10.0", "0000:04:10.0")
 DISK = "0000:00:1f.2"
 # What `xl info` says with an IOMMU, of which a PV guest needs pv_directio.
 CAPABILITIES = ["pv", "hvm", "hvm_directio", "pv_directio", "hap", "iommu_hap_pt_share", "gnttab-v1", "gnttab-v2"]
-NOTHING = (
-    "Name                                        ID   Mem VCPUs\tState\tTime(s)\nDomain-0  0  1024  2  r-----  21.2\n"
-)
 
 
 class PciDom0(Dom0):
@@ -108,12 +104,8 @@ def test_one_that_its_owner_has_made_assignable_stays_so() -> None:
 def test_a_nic_that_does_not_come_back_is_told_and_stays_promised() -> None:
     host = PciDom0()
     host.kept = {NICS[0]}
-    with (
-        pytest.raises(
-            GuestRemains, match=r"PCI device 0000:03:10.0 of this machine is at pciback and not back at igbvf"
-        ),
-        assignable(host, NICS[0]),
-    ):
+    remedy = Command(f"xl pci-assignable-remove -r {NICS[0]}")
+    with refused("this machine", "pciback", "igbvf", remedy, error=GuestRemains), assignable(host, NICS[0]):
         pass
     assert host.promised == [["xl", "pci-assignable-remove", "-r", NICS[0]]]
 
@@ -122,41 +114,27 @@ def test_what_is_missing_is_named() -> None:
     host = PciDom0()
     assert refusal(host, (), "pv", []) is None
     assert refusal(host, NICS, "pv", CAPABILITIES) is None
-    assert "has no IOMMU for guests of type pv" in str(refusal(host, NICS, "pv", ["pv", "hvm"]))
-    assert "no PCI device 0000:09:00.0; 'lspci -D'" in str(refusal(host, ("0000:09:00.0",), "pv", CAPABILITIES))
-    assert f"{DISK} of this machine is no NIC" in str(refusal(host, (DISK,), "pv", CAPABILITIES))
+    assert_facts(str(refusal(host, NICS, "pv", ["pv", "hvm"])), "vfio", "IOMMU", "type pv", "iommu=1")
+    assert_facts(str(refusal(host, ("0000:09:00.0",), "pv", CAPABILITIES)), "vfio", "0000:09:00.0", "lspci -D")
+    assert_facts(str(refusal(host, (DISK,), "pv", CAPABILITIES)), "vfio", DISK, "NIC")
     host.backend = False
-    assert "'modprobe xen-pciback' loads it" in str(refusal(host, NICS, "pv", CAPABILITIES))
+    assert_facts(str(refusal(host, NICS, "pv", CAPABILITIES)), "vfio", Command("modprobe xen-pciback"))
 
 
 @pytest.mark.parametrize(("kind", "modules"), [("pv", "xen_pcifront,handed_in_nics"), ("hvm", "handed_in_nics")])
 def test_a_guest_is_given_the_devices_and_a_vif_for_its_marks(tmp_path: Path, kind: str, modules: str) -> None:
     host = PciDom0({"list": NOTHING, "create": GuestError("'xl create' ended with 1: no room")}, tmp_path)
     before = dict(host.drivers)
-    image = SimpleNamespace(
-        kernel=SimpleNamespace(vmlinuz=Path("/i/vmlinuz"), vmlinux=Path("/i/vmlinux")),
-        initramfs=Path("/i/small"),
-        disk_initramfs=Path("/i/large"),
-        needs_disk=False,
-        name="tiny",
-    )
-    ports: dict[str, str | None] = {}
-
-    def bridge_port(link: Any, port: str | None = None) -> str:
-        ports[link.name] = port
-        return f"virtoll-{link.name}"
-
-    network = SimpleNamespace(bridge_port=bridge_port, remove=lambda _: None)
-    site = replace(model_site(), host=host, image=cast("Any", image), network=cast("Any", network))
+    network = Bridges()
+    site = replace(model_site(), host=host, image=cast("Any", IMAGE), network=cast("Any", network))
     wanted = XenParameters.model_validate({"type": kind, "attachment": "passthrough", "vfio": NICS})
     request = GuestRequest("xen/3", 1, 256 * 2**20, (), attached(plan_links(7), "passthrough"))
-    with pytest.raises(GuestError, match="no room"):
+    with refused("no room", error=GuestError):
         Xen(wanted).start(request, site)
-    lines = host.written["domain.cfg"].splitlines()
-    found = {key: json.loads(value) for key, _, value in (line.partition(" = ") for line in lines)}
+    found = host.configuration()
     assert found["pci"] == [f"{one},permissive=0" for one in NICS]
     assert len(found["vif"]) == 1
-    assert list(ports) == ["marks"]
+    assert list(network.ports) == ["marks"]
     assert f"virtoll.modules=xen_netfront,{modules}" in found["extra"].split()
     assert found["ramdisk"] == "/i/large"
     order = [argv[1] for argv in host.asked if argv[0] == "xl"]
@@ -170,7 +148,7 @@ def test_each_link_needs_a_device_of_its_own(tmp_path: Path) -> None:
     host = PciDom0({"list": NOTHING}, tmp_path)
     wanted = XenParameters.model_validate({"attachment": "passthrough", "vfio": NICS[:1]})
     request = GuestRequest("xen/3", 1, 256 * 2**20, (), attached(plan_links(7), "passthrough"))
-    with pytest.raises(GuestError, match="1 PCI addresses given and 2 needed"):
+    with refused(1, 2, "PCI", error=GuestError):
         Xen(wanted).start(request, replace(model_site(), host=host))
     assert not any(argv[1].startswith("pci-") for argv in host.asked)
 
@@ -184,21 +162,19 @@ def test_a_nested_hosts_own_nics_can_be_handed_in() -> None:
 
 
 def test_passthrough_needs_addresses() -> None:
-    with pytest.raises(UsageError, match=r"needs 'vfio: \[PCI addresses\]'"):
+    with refused("platforms[1]", "vfio", error=UsageError):
         experiments.parsed(platforms=["native", {"platform": "xen", "attachment": "passthrough"}])
 
 
 @pytest.mark.parametrize(
-    ("changed", "key", "words"),
+    ("changed", "key", "fact"),
     [
-        ({}, "vfio", "add the section 'testbed'"),
-        ({"type": "pvh"}, "type", "allowed: pv, hvm"),
-        ({"attachment": "macvtap"}, "attachment", "allowed: bridge, routed, passthrough"),
-        ({"attachment": "routed"}, "vfio", "'attachment: passthrough'"),
+        ({}, "vfio", "'testbed'"),
+        ({"type": "pvh"}, "type", "pv, hvm"),
+        ({"attachment": "macvtap"}, "attachment", "bridge, routed, passthrough"),
+        ({"attachment": "routed"}, "vfio", "attachment: passthrough"),
     ],
 )
-def test_what_does_not_go_together_is_refused_in_the_file(changed: dict[str, Any], key: str, words: str) -> None:
-    with pytest.raises(UsageError) as raised:
+def test_what_does_not_go_together_is_refused_in_the_file(changed: dict[str, Any], key: str, fact: str) -> None:
+    with refused(f"'platforms[1].{key}'", fact, error=UsageError):
         experiments.parsed(platforms=["native", {**PASSTHROUGH, **changed}])
-    assert f"key 'platforms[1].{key}'" in str(raised.value)
-    assert words in str(raised.value)

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import shutil
-import tarfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer.testing
-import zstandard
+from tests.support.facts import Fact, assert_facts, refused
+from tests.support.invoked import done
+from tests.support.pack_archives import files_of, plain
 from tests.support.told_names import LABEL, NAMES, write_telling_run
 
 from virtoll.claims import Ratios, then_and_now
 from virtoll.cli import app
 from virtoll.cli.folders import find_run
-from virtoll.errors import VirtollError
 from virtoll.report.build import ledger_of, load_analysis
 from virtoll.report.page import render_page
 from virtoll.report.tables import csv_tables
 from virtoll.runfolder.overview import overview
-from virtoll.runfolder.stand_ins import StandIns, parts_of_host, usable
+from virtoll.runfolder.stand_ins import LEAST_LETTERS, StandIns, parts_of_host, usable
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.sums import EXPLANATIONS, differences, unchecked
 
@@ -48,17 +47,8 @@ def telling(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def packed(*words: str | Path, output: str = "shared.zst") -> Path:
     """An anonymous archive."""
-    given = ["pack", *map(str, words), "--anonymous", "--output", output]
-    found = typer.testing.CliRunner().invoke(app, given, catch_exceptions=False)
-    assert found.exit_code == 0, found.output
+    done("pack", *words, "--anonymous", "--output", output)
     return Path(output).absolute()
-
-
-def files_of(archive: Path) -> dict[str, bytes]:
-    """Every file in an archive, by its name."""
-    plain = zstandard.ZstdDecompressor().decompressobj().decompress(archive.read_bytes())
-    with tarfile.open(fileobj=io.BytesIO(plain)) as tar:
-        return {one.name: (tar.extractfile(one) or io.BytesIO()).read() for one in tar if one.isreg()}
 
 
 def told(folder: Path) -> set[str]:
@@ -69,24 +59,22 @@ def told(folder: Path) -> set[str]:
 
 def test_no_name_is_in_any_byte(telling: Path) -> None:
     assert told(telling) == set(NAMES)
-    archive = packed(telling)
-    plain = zstandard.ZstdDecompressor().decompressobj().decompress(archive.read_bytes()).lower()
-    assert [name for name in NAMES if name.lower().encode() in plain] == []
-    assert b"how fast is host-" in plain
+    content = plain(packed(telling)).lower()
+    assert [name for name in NAMES if name.lower().encode() in content] == []
+    assert b"how fast is host-" in content
 
 
 def test_a_word_that_is_hidden_is_in_no_byte(telling: Path) -> None:
-    plain = zstandard.ZstdDecompressor().decompressobj()
     assert b"made-up" in b"".join(files_of(packed(telling, output="shown.zst")).values())
-    hidden = plain.decompress(packed(telling, "--hide", "made-UP", "--hide", "How fast").read_bytes())
+    hidden = plain(packed(telling, "--hide", "made-UP", "--hide", "How fast"))
     assert b"made-up" not in hidden
     assert b"How fast" not in hidden
 
 
-def test_what_it_is_and_what_was_left_out_is_said(telling: Path) -> None:
+def test_an_archive_records_that_it_is_anonymous_and_what_was_left_out(telling: Path) -> None:
     given = ["pack", str(telling), "--anonymous", "--output", "shared.zst"]
     found = typer.testing.CliRunner().invoke(app, given, catch_exceptions=False)
-    assert "left out: evidence/ssh-joedoe/console.txt, notes of joedoe.txt" in found.stderr
+    assert_facts(found.stderr, "evidence/ssh-joedoe/console.txt", "notes of joedoe.txt")
     files = files_of(Path("shared.zst"))
     listed = json.loads(files["virtoll-pack.json"])
     manifest = json.loads(files[f"{listed['run']}/manifest.json"])
@@ -145,12 +133,12 @@ def test_the_run_stays_what_it_was(telling: Path) -> None:
     assert (find_run("shared.zst") / EXPLANATIONS / "SHA256SUMS").exists()
 
 
-def test_the_page_says_so(telling: Path) -> None:
-    for folder, said in ((telling, False), (find_run(str(packed(telling))), True)):
+def test_the_page_says_that_names_are_stand_ins(telling: Path) -> None:
+    for folder, anonymous in ((telling, False), (find_run(str(packed(telling))), True)):
         analysis = load_analysis(folder)
         page = render_page(analysis, {}, ledger_of(analysis), then_and_now(analysis, Ratios(analysis)))
-        assert ("names of hosts, users and places are stand-ins" in page) is said
-        assert bool([name for name in NAMES if name in page]) is not said
+        assert ("stand-ins" in page) is anonymous
+        assert bool([name for name in NAMES if name in page]) is not anonymous
 
 
 def fingerprint(archive: Path) -> str:
@@ -168,24 +156,26 @@ def test_runs_of_one_host_are_told_by_one_key_and_by_no_other(telling: Path, pla
     found = fingerprint(one)
     assert re.fullmatch("[0-9a-f]{64}", found)
     assert len({found, fingerprint(other), "ab" * 32}) == 3
-    assert key.read_bytes().strip() not in zstandard.ZstdDecompressor().decompressobj().decompress(one.read_bytes())
+    assert key.read_bytes().strip() not in plain(one)
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "facts"),
     [
-        (["--hide", "superpi"], "is a platform, a workload or a metric"),
-        (["--hide", "x"], "too short"),
-        (["--hide", "complete"], "cannot be read"),
-        (["--key", "none"], "cannot be read"),
-        (["--key", "short"], "too short"),
+        (["--hide", "superpi"], ("--hide", "superpi", "workload")),
+        (["--hide", "x"], ("--hide", "x", LEAST_LETTERS)),
+        (["--hide", "complete"], ("--hide", "complete", "--anonymous")),
+        (["--key", "none"], ("--key", "none")),
+        (["--key", "short"], ("short",)),
     ],
 )
-def test_what_cannot_be_hidden(words: list[str], said: str, telling: Path, place: Path) -> None:
+def test_a_word_or_key_that_cannot_be_used_is_refused(
+    words: list[str], facts: tuple[Fact, ...], telling: Path, place: Path
+) -> None:
     (place / "short").write_text("abc")
-    with pytest.raises(VirtollError, match=said) as refused:
+    with refused(*facts) as caught:
         packed(telling, *words)
-    assert refused.value.exit_code == 2
+    assert getattr(caught.value, "exit_code", None) == 2
     assert not (place / "shared.zst").exists()
     assert [one.name for one in place.iterdir() if one.name.startswith(".")] == []
 

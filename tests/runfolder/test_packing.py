@@ -11,25 +11,25 @@ import subprocess
 import sys
 import tarfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
-from hashlib import sha256
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import typer.testing
 import zstandard
 from tests.support.commands import environment
+from tests.support.facts import Command, Fact, assert_facts, refused
+from tests.support.invoked import assert_command_refused, done
 from tests.support.made_up_folder import write_run
 from tests.support.made_up_run import Made, made_up_run
+from tests.support.pack_archives import Member, archive_of, files_of, listed, listing, member, plain
 from tests.support.repository import ROOT
 
 import virtoll
 from virtoll.cli import app
-from virtoll.errors import StorageError, UsageError, VirtollError
-from virtoll.runfolder import jsonlines, packing, unpacking
-from virtoll.runfolder.packing import FORMAT, LIST, Pack, PackedFile, pack
+from virtoll.errors import StorageError, UsageError
+from virtoll.runfolder import packing, unpacking
+from virtoll.runfolder.packing import FORMAT, LIST, PackedFile, pack
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.sums import SUMS, UNDER_WAY, differences
 from virtoll.runfolder.unpacking import unpack
@@ -58,7 +58,6 @@ def run(finished: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def archive(run: Path, tmp_path: Path) -> Path:
-    """It, packed."""
     pack(run, tmp_path / "run.virtoll.tar.zst")
     return tmp_path / "run.virtoll.tar.zst"
 
@@ -70,22 +69,6 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("VIRTOLL_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("VIRTOLL_RUNS", str(tmp_path / "runs"))
     return tmp_path / "cache"
-
-
-def done(*words: str | Path) -> str:
-    """What a command says that must end well."""
-    found = typer.testing.CliRunner().invoke(app, [str(one) for one in words], catch_exceptions=False)
-    assert found.exit_code == 0, found.output
-    return found.stdout
-
-
-def refused(*words: str | Path) -> str:
-    """The one sentence in which a command refuses bad input."""
-    with pytest.raises(VirtollError) as told:
-        done(*words)
-    assert told.value.exit_code == 2, told.value
-    assert "\n" not in str(told.value)
-    return str(told.value)
 
 
 def content(folder: Path) -> dict[str, bytes | None]:
@@ -101,13 +84,12 @@ def content(folder: Path) -> dict[str, bytes | None]:
 def test_a_run_comes_back_byte_for_byte(run: Path, tmp_path: Path) -> None:
     (run / "report").mkdir()
     (run / "report" / "index.html").write_text("made anew")
-    said = done("pack", run)
     file = tmp_path / f"{NAME}.virtoll.tar.zst"
-    assert str(file) in said
-    assert str(tmp_path / "runs" / NAME) in done("unpack", file)
+    assert_facts(done("pack", run), file)
+    assert_facts(done("unpack", file), tmp_path / "runs" / NAME)
     assert content(tmp_path / "runs" / NAME) == content(run)
     assert not (tmp_path / "runs" / NAME / "report").exists()
-    assert done("verify", "latest") == f"{tmp_path / 'runs' / NAME} is as it was when the run ended\n"
+    assert_facts(done("verify", "latest"), tmp_path / "runs" / NAME)
     done("unpack", file, "--into", tmp_path / "own" / "place")
     assert content(tmp_path / "own" / "place") == content(run)
     assert {one.name for one in tmp_path.iterdir() if one.name.startswith(".")} == set()
@@ -125,21 +107,21 @@ def test_the_bytes_are_the_same_whenever_and_whoever(run: Path, archive: Path, t
 def test_any_tar_lists_it(archive: Path, run: Path) -> None:
     with tarfile.open(fileobj=io.BytesIO(plain(archive))) as tar:
         members = tar.getmembers()
-        listed = json.load(tar.extractfile(LIST) or io.BytesIO())
+    announced = json.loads(files_of(archive)[LIST])
     assert {(one.uid, one.gid, one.uname, one.gname, one.mtime) for one in members} == {(0, 0, "", "", 1_795_219_200)}
     assert {one.mode for one in members} == {0o644, 0o755}
     names = [one.name for one in members]
     assert names[:2] == [LIST, NAME]
     assert names[2:] == sorted(names[2:])
     digests = {tuple(line.split("  ")) for line in (run / SUMS).read_text().splitlines()}
-    assert digests < {(one["sha256"], name) for name, one in listed["files"].items()}
-    assert (listed["format"], listed["anonymised"]) == (FORMAT, None)
+    assert digests < {(one["sha256"], name) for name, one in announced["files"].items()}
+    assert (announced["format"], announced["anonymised"]) == (FORMAT, None)
 
 
 def test_what_takes_a_run_takes_the_file(run: Path, archive: Path, cache: Path) -> None:
     for command in (["claims"], ["advise", "--need", "superpi duration<1s"], ["export", "--format", "markdown"]):
         assert done(command[0], archive, *command[1:]) == done(command[0], run, *command[1:]), command
-    assert done("verify", archive) == f"{archive} is as it was when the run ended\n"
+    assert_facts(done("verify", archive), archive)
     loaded = virtoll.load(archive)
     assert loaded.rows() == virtoll.load(run).rows()
     assert repr(loaded) == f"virtoll.load({str(archive)!r})"
@@ -172,7 +154,7 @@ def test_nothing_is_measured_into_a_packed_run(archive: Path, run: Path, cache: 
     (copy,) = (cache / "objects").iterdir()
     for given in (archive, copy / NAME):
         for words in (["resume"], ["extend", "--blocks", "+1"]):
-            assert "virtoll unpack" in refused(words[0], given, *words[1:])
+            assert_command_refused((words[0], given, *words[1:]), Command("virtoll unpack"))
     assert content(copy / NAME) == content(run)
 
 
@@ -180,51 +162,47 @@ def test_a_run_that_was_interrupted_has_digests_too(run: Path, tmp_path: Path) -
     RunFolder.open(run).set_state("interrupted", "a test")
     (run / "trials.jsonl").write_bytes((run / "trials.jsonl").read_bytes()[:-20])  # torn
     done("pack", run, "--output", "half.zst")
-    assert SUMS in refused("verify", "half.zst")
+    assert_command_refused(("verify", "half.zst"), SUMS)
     done("unpack", "half.zst", "--into", tmp_path / "back")
     assert content(tmp_path / "back") == content(run)
 
 
 def test_what_cannot_be_packed(run: Path, tmp_path: Path) -> None:
     with writing(run):
-        assert "writes this run now" in refused("pack", run)
+        assert_command_refused(("pack", run), run, os.getpid())
     (run / "link").symlink_to("/etc/passwd")
-    assert "link: is a link" in refused("pack", run)
+    assert_command_refused(("pack", run), run / "link", "link")
     (run / "link").unlink()
-    assert "give --anonymous" in refused("pack", run, "--hide", "name")
-    assert "is a folder" in refused("pack", run, "--output", tmp_path)
-    assert "no folder" in refused("pack", run, "--output", tmp_path / "none" / "file")
+    assert_command_refused(("pack", run, "--hide", "name"), "--anonymous")
+    assert_command_refused(("pack", run, "--output", tmp_path), tmp_path, "folder")
+    assert_command_refused(("pack", run, "--output", tmp_path / "none" / "file"), tmp_path / "none", "folder")
     done("pack", run, "--output", "there.zst")
-    assert "--force" in refused("pack", run, "--output", "there.zst")
+    assert_command_refused(("pack", run, "--output", "there.zst"), "there.zst", "--force")
     done("pack", run, "--output", "there.zst", "--force")
-    assert "is there already" in refused("unpack", "there.zst", "--into", run)
+    assert_command_refused(("unpack", "there.zst", "--into", run), run)
     assert {one.name for one in tmp_path.iterdir()} == {NAME, "there.zst"}
 
 
-def test_a_damaged_run_is_told_where_it_is_packed_and_where_it_is_read(run: Path) -> None:
+def test_damage_is_reported_on_packing_and_on_reading(run: Path) -> None:
     state = run / "state.json"
     state.write_bytes(state.read_bytes() + b" ")
     found = typer.testing.CliRunner().invoke(app, ["pack", str(run), "--output", "damaged.zst"])
     assert (found.exit_code, "state.json" in found.stderr) == (0, True)
-    assert differences(run) == ("state.json: has changed",)
+    (change,) = differences(run) or ()
+    assert_facts(change, "state.json", "changed")
     done("unpack", "damaged.zst", "--into", "back")
     assert differences(Path("back")) == differences(run)
-    assert "without --anonymous" in refused("pack", run, "--anonymous", "--output", "none.zst")
-
-
-def plain(archive: Path) -> bytes:
-    """What is compressed."""
-    return zstandard.ZstdDecompressor().decompressobj().decompress(archive.read_bytes())
+    assert_command_refused(("pack", run, "--anonymous", "--output", "none.zst"), run, "state.json", "--anonymous")
 
 
 def test_any_part_of_an_archive_is_refused(archive: Path, tmp_path: Path) -> None:
     whole = archive.read_bytes()
     part = tmp_path / "part"
     part.write_bytes(whole + b"more")
-    assert "something follows its end" in refused("claims", part)
+    assert_command_refused(("claims", part), part)
     for end in [0, 3, 4, 5, 17, *range(100, len(whole), len(whole) // 25), len(whole) - 1]:
         part.write_bytes(whole[:end])
-        assert str(part) in refused("claims", part), end
+        assert_command_refused(("claims", part), part)
 
 
 def test_any_bit_that_is_flipped_is_noticed(archive: Path, tmp_path: Path) -> None:
@@ -242,7 +220,7 @@ def test_any_byte_of_the_tar_may_be_another(tmp_path: Path) -> None:
     """What is unpacked then is the run all the same, or it is refused; checksums of headers are made right again."""
     folder = member("run", kind=tarfile.DIRTYPE)
     more = member("run/manifest.json", MANIFEST, pax_headers={"comment": "x"})
-    whole = plain(packed(tmp_path / "whole.zst", FIRST[0], folder, more)).rstrip(b"\0") + bytes(1024)
+    whole = plain(archive_of(tmp_path / "whole.zst", FIRST[0], folder, more)).rstrip(b"\0") + bytes(1024)
     dice, file, said = random.Random(17), tmp_path / "changed.zst", [place for place, one in enumerate(whole) if one]
     ended: Counter[bool] = Counter()
     for number in range(150):
@@ -265,96 +243,61 @@ def test_any_byte_of_the_tar_may_be_another(tmp_path: Path) -> None:
     assert min(ended[True], ended[False]) > 10
 
 
-Member = tuple[tarfile.TarInfo, bytes]
-
-
-def member(name: str, data: bytes = b"", kind: bytes = tarfile.REGTYPE, **more: Any) -> Member:
-    """A member of a tar."""
-    made = tarfile.TarInfo(name)
-    made.type, made.size = kind, len(data)
-    for key, value in more.items():
-        setattr(made, key, value)
-    return made, data
-
-
-def listing(files: Mapping[str, PackedFile], **more: Any) -> Member:
-    """The list in front."""
-    return member(LIST, jsonlines.encode(asdict(Pack(FORMAT, "0.1.0", "run", None, files)) | more))
-
-
-def packed(path: Path, *members: Member) -> Path:
-    """An archive of these members."""
-    made = io.BytesIO()
-    with tarfile.open(fileobj=made, mode="w") as tar:
-        for one, data in members:
-            tar.addfile(one, io.BytesIO(data))
-    path.write_bytes(zstandard.ZstdCompressor().compress(made.getvalue()))
-    return path
-
-
-def of(data: bytes) -> PackedFile:
-    return PackedFile(len(data), sha256(data).hexdigest())
-
-
 MANIFEST = b"{}"
-NOT_SAFE = "it is not safe to unpack"
-LISTED = {"manifest.json": of(MANIFEST)}
-FIRST = (listing(LISTED), member("run/manifest.json", MANIFEST))
+LISTED = {"manifest.json": listed(MANIFEST)}
+MANIFEST_MEMBER = member("run/manifest.json", MANIFEST)
+FIRST = (listing(LISTED), MANIFEST_MEMBER)
+BAD_NAMES = ("../out", "/out", "a/../../out", "a//b", ".", "", "a\0b", "\x1b[2J", "x" * 300)
+BAD_HEADERS: tuple[dict[str, str], ...] = (
+    {"GNU.sparse.major": "1", "GNU.sparse.minor": "0"},
+    {"GNU.sparse.map": "a,b"},
+    {"GNU.sparse.size": "z"},
+    {"size": "-5"},
+    {"size": "9" * 20},
+    {"path": "/etc/passwd"},
+    {"path": "\udcff", "hdrcharset": "BINARY"},
+)
 
 
-def unsafe() -> Iterator[tuple[str, tuple[Member, ...], str]]:
-    """Each archive of somebody's who means ill, or erred, and a part of the sentence."""
-    yield "no list", (FIRST[1],), "no packed run"
-    yield "list elsewhere", tuple(reversed(FIRST)), "no packed run"
-    yield "list is a link", (member(LIST, kind=tarfile.SYMTYPE, linkname="/etc/passwd"),), "no packed run"
-    yield "list is no JSON", (member(LIST, b"{"),), "is damaged"
-    yield "newer", (listing({}, format=FORMAT + 1, folders=3, virtoll="9.9"),), "use the one that wrote it, 9.9"
-    yield "no run", (listing({}),), "names no run"
-    yield "name of the run", (listing(LISTED, run="../x"),), "names no run"
-    yield "not listed", (*FIRST, member("run/more", b"x")), NOT_SAFE
-    yield "twice", (*FIRST, FIRST[1]), NOT_SAFE
-    yield "missing", FIRST[:1], "is cut off, manifest.json is missing"
-    yield "other content", (FIRST[0], member("run/manifest.json", b"[]")), "is not what it was"
-    yield "larger", (FIRST[0], member("run/manifest.json", b"x" * 3)), NOT_SAFE
-    for name in ("../out", "/out", "a/../../out", "a//b", ".", "", "a\0b", "\x1b[2J", "x" * 300):
-        files = {**LISTED, name: of(b"x")}
-        yield f"name {name!r}", (listing(files), FIRST[1], member(f"run/{name}"[:90], b"x")), NOT_SAFE
-    yield "folder", (listing(LISTED, folders=["../out"]), FIRST[1]), NOT_SAFE
-    yield (
-        "one place",
-        (listing({**LISTED, "a": of(b""), "a/b": of(b"")}), *map(member, ("run/a", "run/a/b"))),
-        "one place",
-    )
+def unsafe() -> Iterator[tuple[str, tuple[Member, ...], tuple[Fact, ...]]]:
+    """Archives by somebody malicious or mistaken, each with the facts of its refusal."""
+    no_pack = (Command("virtoll pack"),)
+    yield "no list", (MANIFEST_MEMBER,), no_pack
+    yield "list elsewhere", tuple(reversed(FIRST)), no_pack
+    yield "list is a link", (member(LIST, kind=tarfile.SYMTYPE, linkname="/etc/passwd"),), no_pack
+    yield "list is no JSON", (member(LIST, b"{"),), (LIST,)
+    yield "newer", (listing({}, format=FORMAT + 1, folders=3, virtoll="9.9"),), (FORMAT + 1, FORMAT, "9.9")
+    yield "no run", (listing({}),), (LIST, "run")
+    yield "name of the run", (listing(LISTED, run="../x"),), (LIST, "run")
+    yield "not listed", (*FIRST, member("run/more", b"x")), ("'run/more'",)
+    yield "twice", (*FIRST, MANIFEST_MEMBER), ("'run/manifest.json'",)
+    yield "missing", FIRST[:1], ("manifest.json",)
+    yield "other content", (FIRST[0], member("run/manifest.json", b"[]")), ("manifest.json",)
+    yield "larger", (FIRST[0], member("run/manifest.json", b"x" * 3)), ("'run/manifest.json'",)
+    for name in BAD_NAMES:
+        files = {**LISTED, name: listed(b"x")}
+        yield f"name {name!r}", (listing(files), MANIFEST_MEMBER, member(f"run/{name}"[:90], b"x")), ()
+    yield "folder", (listing(LISTED, folders=["../out"]), MANIFEST_MEMBER), ("'../out'",)
+    same_place = listing({**LISTED, "a": listed(b""), "a/b": listed(b"")})
+    yield "one place", (same_place, *map(member, ("run/a", "run/a/b"))), ("two",)
     for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE):
         linked = member("run/manifest.json", kind=kind, linkname="/etc/passwd")
-        yield f"kind {kind!r}", (listing({"manifest.json": of(b"")}), linked), NOT_SAFE
-    for header in (
-        {"GNU.sparse.major": "1", "GNU.sparse.minor": "0"},
-        {"GNU.sparse.map": "a,b"},
-        {"GNU.sparse.size": "z"},
-    ):
-        yield f"{header}", (FIRST[0], member("run/manifest.json", MANIFEST, pax_headers=header)), "is damaged"
-    for header in (
-        {"size": "-5"},
-        {"size": "9" * 20},
-        {"path": "/etc/passwd"},
-        {"path": "\udcff", "hdrcharset": "BINARY"},
-    ):
-        yield f"{header}", (FIRST[0], member("run/manifest.json", MANIFEST, pax_headers=header)), NOT_SAFE
-    huge = {"manifest.json": PackedFile(packing.MOST_BYTES + 1, "0" * 64)}
-    yield "huge", (listing(huge),), "announces more"
-    yield "less than nothing", (listing({"manifest.json": PackedFile(-1, "0" * 64)}),), "announces more"
+        yield f"kind {kind!r}", (listing({"manifest.json": listed(b"")}), linked), ("'run/manifest.json'",)
+    for header in BAD_HEADERS:
+        yield f"{header}", (FIRST[0], member("run/manifest.json", MANIFEST, pax_headers=header)), ()
+    for name, size in {"huge": packing.MOST_BYTES + 1, "negative": -1, "dense": packing.MOST_BYTES // 2}.items():
+        yield name, (listing({"manifest.json": PackedFile(size, "0" * 64)}),), ()
     empty = [f"folder-{number}" for number in range(packing.MOST_EMPTY_FOLDERS + 1)]
-    yield "folders without a file", (listing(LISTED, folders=empty), FIRST[1]), "announces more"
-    dense = {"manifest.json": PackedFile(packing.MOST_BYTES // 2, "0" * 64)}
-    yield "too dense", (listing(dense),), "announces more"
+    yield "folders without a file", (listing(LISTED, folders=empty), MANIFEST_MEMBER), ()
 
 
-@pytest.mark.parametrize(("members", "said"), [pytest.param(*rest, id=name) for name, *rest in unsafe()])
-def test_what_somebody_made_is_refused(members: tuple[Member, ...], said: str, tmp_path: Path, cache: Path) -> None:
-    file = packed(tmp_path / "theirs.zst", *members)
-    assert said in refused("claims", file)
-    assert "is" in refused("unpack", file, "--into", tmp_path / "into")
+@pytest.mark.parametrize(("members", "facts"), [pytest.param(*rest, id=name) for name, *rest in unsafe()])
+def test_what_somebody_made_is_refused(
+    members: tuple[Member, ...], facts: tuple[Fact, ...], tmp_path: Path, cache: Path
+) -> None:
+    file = archive_of(tmp_path / "theirs.zst", *members)
+    assert_command_refused(("claims", file), file, *facts)
+    assert_command_refused(("unpack", file, "--into", tmp_path / "into"), file, *facts)
     assert list((cache / "objects").iterdir()) == list((cache / "building").iterdir()) == []
     assert {one.name for one in tmp_path.iterdir()} == {"theirs.zst", "cache"}
 
@@ -386,7 +329,7 @@ def test_a_link_where_a_run_is_unpacked_is_refused(archive: Path, tmp_path: Path
     (tmp_path / "elsewhere").mkdir()
     for target in ("elsewhere", "nowhere"):
         (tmp_path / "place").symlink_to(target)
-        assert "is there already" in refused("unpack", archive, "--into", tmp_path / "place")
+        assert_command_refused(("unpack", archive, "--into", tmp_path / "place"), tmp_path / "place")
         (tmp_path / "place").unlink()
     assert list((tmp_path / "elsewhere").iterdir()) == []
     left = tmp_path / f".unpack{UNDER_WAY}0123abcd"
@@ -401,15 +344,17 @@ def test_a_runs_name_is_no_path_of_a_table(run: Path, tmp_path: Path) -> None:
     manifest = json.loads((run / "manifest.json").read_text())
     (run / "manifest.json").write_text(json.dumps({**manifest, "run": str(tmp_path / "elsewhere")}))
     (run / SUMS).unlink()
-    assert "can be no file's" in refused("export", run, "--parquet", "--output", tmp_path / "tables")
+    command = ("export", run, "--parquet", "--output", tmp_path / "tables")
+    assert_command_refused(command, tmp_path / "elsewhere")
     assert not (tmp_path / "elsewhere.parquet").exists()
 
 
 def test_a_bomb_between_two_files_is_not_taken_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # No archive of a test is as large as the real limit.
     monkeypatch.setattr(unpacking, "_LIST_BYTES", 1 << 20)
     header = member("run/manifest.json", MANIFEST, pax_headers={"comment": "0" * (2 << 20)})
-    file = packed(tmp_path / "bomb.zst", listing(LISTED), header)
-    assert "holds more than its list announces" in refused("claims", file)
+    file = archive_of(tmp_path / "bomb.zst", listing(LISTED), header)
+    assert_command_refused(("claims", file), file, "list")
 
 
 @pytest.mark.parametrize(
@@ -426,12 +371,12 @@ def test_a_bomb_between_two_files_is_not_taken_into_memory(tmp_path: Path, monke
 def test_what_is_no_archive_is_refused(make: Callable[[Path], object], tmp_path: Path) -> None:
     make(tmp_path / "file")
     for command in ("report", "unpack"):
-        assert "file" in refused(command, tmp_path / "file")
+        assert_command_refused((command, tmp_path / "file"), tmp_path / "file")
 
 
 def test_where_there_is_no_room_nothing_is_left(archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     full = shutil.disk_usage(tmp_path)._replace(free=10)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: full)
-    with pytest.raises(StorageError, match="make room"):
+    with refused(archive, tmp_path / "runs", 10, error=StorageError):
         done("unpack", archive)
     assert list((tmp_path / "runs").iterdir()) == []

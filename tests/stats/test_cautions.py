@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.support.by_hand import task
+from tests.support.facts import assert_facts
 
 from virtoll.stats.cautions import Caution, Warned, cautions, shared_cores
 from virtoll.stats.ceilings import Headroom
@@ -76,10 +78,12 @@ def test_a_cell_near_its_ceiling_is_generator_bound_and_not_lossless_too() -> No
         curve("r", SMALL, lossless=False),
         Curve("r", "{}", 64, (), lossless=True),
     ]
-    assert warned(headrooms, curves=curves) == [
-        (Caution.GENERATOR_BOUND, "p (64 B, 1500 B); q (64 B)"),
-        (Caution.LOSSLESS, "q (1500 B); r ()"),
-    ]
+    bound, lossless = warned(headrooms, curves=curves)
+    assert (bound[0], lossless[0]) == (Caution.GENERATOR_BOUND, Caution.LOSSLESS)
+    assert_facts(bound[1], "64 B, 1500 B", "q (64 B)")
+    assert bound[1].startswith("p (")
+    assert_facts(lossless[1], "q (1500 B)", "r")
+    assert "p (" not in lossless[1]
 
 
 def test_without_a_ceiling_it_is_not_known_where_the_run_calibrated_at_all() -> None:
@@ -104,7 +108,7 @@ def test_losses_that_no_counter_saw_are_told_once_for_each_cell() -> None:
     assert warned(losses=losses) == [(Caution.UNLOCATED, "p (64 B)")]
 
 
-def test_forged_frames_a_pace_that_was_missed_and_back_ends_are_told_by_name() -> None:
+def test_forged_frames_missed_paces_and_back_ends_are_told_by_name() -> None:
     paces = [pace(SMALL, -0.00011), pace(LARGE, 0.0002, 2e6), pace(SMALL, 1e-4), pace(SMALL, None)]
     uses = [
         BackendUse("generator", "af-packet", 9, ("p",), "no root"),
@@ -112,35 +116,37 @@ def test_forged_frames_a_pace_that_was_missed_and_back_ends_are_told_by_name() -
         BackendUse("generator", "af-packet", 9, ("r",), None),
         BackendUse("sink", "xdp", 9, ("p",), None),
     ]
-    assert warned(forged=[("p", "64 B"), ("q", "64 B")], paces=paces, uses=uses) == [
-        (Caution.FORGED, "p (64 B); q (64 B)"),
-        (Caution.PACE_MISSED, "64 B at 1000 frames/s, 1500 B at 2000000 frames/s"),
-        (Caution.MIXED_BACKENDS, "generator: af-packet, live-frames"),
-        (Caution.FALLBACK, "af-packet as generator: no root"),
-    ]
-    both = [*uses, BackendUse("sink", "af-packet", 1, ("p",), "old kernel")]
-    assert warned(uses=both) == [
-        (Caution.MIXED_BACKENDS, "generator: af-packet, live-frames; sink: xdp, af-packet"),
-        (Caution.FALLBACK, "af-packet as generator: no root; af-packet as sink: old kernel"),
-    ]
+    found = dict(warned(forged=[("p", "64 B"), ("q", "64 B")], paces=paces, uses=uses))
+    both = dict(warned(uses=[*uses, BackendUse("sink", "af-packet", 1, ("p",), "old kernel")]))
+    assert list(found) == [Caution.FORGED, Caution.PACE_MISSED, Caution.MIXED_BACKENDS, Caution.FALLBACK]
+    assert list(both) == [Caution.MIXED_BACKENDS, Caution.FALLBACK]
+    assert_facts(found[Caution.FORGED], "p (64 B)", "q (64 B)")
+    assert_facts(found[Caution.PACE_MISSED], "64 B", "1000 frames/s", "1500 B", "2000000 frames/s")
+    assert_facts(found[Caution.MIXED_BACKENDS], "generator", "af-packet, live-frames")
+    assert_facts(found[Caution.FALLBACK], "af-packet", "generator", "no root")
+    assert_facts(both[Caution.MIXED_BACKENDS], "generator", "af-packet, live-frames", "sink", "xdp, af-packet")
+    assert_facts(both[Caution.FALLBACK], "generator", "no root", "sink", "old kernel")
 
 
 @pytest.mark.parametrize(
     ("pinning", "shared"),
     [
-        (None, ""),
-        ({}, ""),
-        ({"guest_cpus": [0, 1], "generator_cpu": 2, "sink_cpu": 3}, ""),
-        ({"guest_cpus": [0], "generator_cpu": 1, "sink_cpu": 1}, "generator and sink share core 1"),
-        (
-            {"guest_cpus": [0, 1], "generator_cpu": 1, "sink_cpu": 0},
-            "guest and sink share core 0; guest and generator share core 1",
-        ),
-        ({"guest_cpus": [0], "generator_cpu": 0, "sink_cpu": 0}, "guest and generator and sink share core 0"),
-        ({"guest_cpus": None, "generator_cpu": None, "sink_cpu": None}, ""),
-        ({"generator_cpu": 0}, ""),
+        (None, []),
+        ({}, []),
+        ({"guest_cpus": [0, 1], "generator_cpu": 2, "sink_cpu": 3}, []),
+        ({"guest_cpus": [0], "generator_cpu": 1, "sink_cpu": 1}, ["generator sink 1"]),
+        ({"guest_cpus": [0, 1], "generator_cpu": 1, "sink_cpu": 0}, ["guest sink 0", "guest generator 1"]),
+        ({"guest_cpus": [0], "generator_cpu": 0, "sink_cpu": 0}, ["guest generator sink 0"]),
+        ({"guest_cpus": None, "generator_cpu": None, "sink_cpu": None}, []),
+        ({"generator_cpu": 0}, []),
     ],
 )
-def test_a_core_that_two_use_is_told(pinning: dict[str, Any] | None, shared: str) -> None:
-    assert shared_cores(pinning) == shared
-    assert warned(pinning=pinning) == ([(Caution.SHARED_CORE, shared)] if shared else [])
+def test_a_core_that_two_use_is_told(pinning: dict[str, Any] | None, shared: list[str]) -> None:
+    text = shared_cores(pinning)
+    told = [re.findall(r"guest|generator|sink|\d+", one) for one in text.split(";") if text]
+    assert told == [one.split() for one in shared]
+    assert warned(pinning=pinning) == ([(Caution.SHARED_CORE, text)] if shared else [])
+
+
+def test_every_caution_has_words_and_advice() -> None:
+    assert all(one.title and one.meaning and one.advice for one in Caution)

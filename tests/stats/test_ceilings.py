@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import pytest
-from tests.support.by_hand import plain, point, sink, source, trial
+from tests.support.by_hand import plain, point, sink, source, task, trial
 
 from virtoll.runfolder.frame_shape import FrameShape
-from virtoll.runfolder.records import MetricRecord, TrialRecord
+from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.traffic_records import CalibrationRecord, Distribution, Point
 from virtoll.stats.ceilings import Ceiling, Floor, Headroom, ceiling_of, ceilings, headrooms, shape_of
 from virtoll.stats.summaries import CellSummary, summarise
 from virtoll.stats.values import Observation, Task
 
-RATE = MetricRecord("forward", "rate", "frames/s", "higher", "points", title="forwarding", resource="packet path")
 SMALL: dict[str, Any] = {"frame_size_bytes": 64}
 LARGE: dict[str, Any] = {"frame_size_bytes": 1518}
 
@@ -113,10 +112,8 @@ def test_a_cell_is_held_against_the_ceiling_of_what_forwarded_most() -> None:
     found = ceilings(
         [calibrated(flat(1001), flat(2001, backend="af-packet")), calibrated(flat(3001), parameters=LARGE)]
     )
-    small, large, other = (
-        Task("forward", RATE, f'{{"frame_size_bytes": {size}}}', f"{size} B") for size in (64, 1518, 128)
-    )
-    job = Task("job", MetricRecord("job", "t", "ns", "lower", "marks", title="a job", resource="cpu"), "{}", "")
+    small, large, other = (task("forward", "points", {"frame_size_bytes": size}) for size in (64, 1518, 128))
+    job = task("job", "marks")
     single = plain(50.0, 1)
     trials = [
         trial(3, plain(100.0, 100), flat(901), single),

@@ -1,4 +1,4 @@
-"""Where series change, against sums by hand and plain searches: each number that is told of a change."""
+"""Where series change, against sums by hand and plain searches: each number of a change."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
+# The search is by random orders: what its parts come to is known by hand, what they come to together is not.
 from virtoll.stats import change_points as module
 from virtoll.stats.change_points import (
     LEAST,
@@ -117,7 +118,7 @@ def test_the_size_of_a_shift_at_another_confidence_and_of_few_values() -> None:
 
 
 def test_each_change_is_told_by_its_own_stretches() -> None:
-    """Levels of twelve nights each: what is told of a change is of the nights from the one before to the one after."""
+    """Levels of twelve nights each: a change's numbers are of the nights between the changes around it."""
     dice = random.Random(9)
     levels = [0.0, 0.3, 0.1, 0.4]
     series = [dice.gauss(level, 0.01) for level in levels for _ in range(12)]
@@ -244,7 +245,7 @@ def test_what_is_tested_is_without_what_a_value_has_from_the_one_before(monkeypa
 
 
 def chances(monkeypatch: pytest.MonkeyPatch, *p_values: float) -> list[tuple[int, float]]:
-    """What is told of each stretch in turn, the last for ever; how long each was, and how rare it was to be."""
+    """The p-values of the stretches in turn, the last for ever; each stretch's length and rarity are returned."""
     left, asked = list(p_values), list[tuple[int, float]]()
 
     def chance(values: np.ndarray, rarity: float) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from tests.support.facts import assert_facts
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
 from virtoll.runfolder.records import Clock, GuestClock, Marks, Status
@@ -17,25 +18,19 @@ SPREAD = [50 * MS, 200 * MS, 400 * MS, 1_000 * MS, 3_000 * MS]
 LATE_NS = 2 * MS
 
 
+def reading(number: int, outside_ns: int, guest_ns: int, label: str = "p", estimate_ns: int = 100) -> ClockReading:
+    own = {"outside_ns": outside_ns, "guest_ns": guest_ns, "error_estimate_ns": estimate_ns}
+    return ClockReading(number, 0, label, "superpi", "icmp", **own)
+
+
 def platform(durations: Sequence[int], fast: float = 0.0, late_ns: int = 0, noise_ns: int = 20_000) -> ClockError:
     """Trials whose guest's clock is ``fast``, and whose start marks were late: the outside clock then says less."""
     dice = random.Random(7)
-    readings = []
-    for number, true_ns in enumerate(durations):
-        outside = true_ns - late_ns + round(dice.gauss(0, noise_ns))
-        readings.append(
-            ClockReading(
-                trial=number,
-                block=0,
-                platform="guest",
-                workload="superpi",
-                method="icmp",
-                outside_ns=outside,
-                guest_ns=round(true_ns * (1 + fast)),
-                error_estimate_ns=60_000,
-            )
-        )
-    (found,) = clock_errors(readings, ["guest"])
+    readings = [
+        reading(number, ns - late_ns + round(dice.gauss(0, noise_ns)), round(ns * (1 + fast)), estimate_ns=60_000)
+        for number, ns in enumerate(durations)
+    ]
+    (found,) = clock_errors(readings, ["p"])
     return found
 
 
@@ -45,7 +40,7 @@ def test_a_fast_clock_is_the_slope_and_late_marks_are_the_intercept() -> None:
     assert found.slope.low <= 0.01 <= found.slope.high
     assert found.slope.rate == pytest.approx(0.01, rel=0.01)
     assert found.slope.marks_ns == pytest.approx(LATE_NS, rel=0.05)
-    assert (found.wrong, found.words) == (True, "the clock is wrong")
+    assert found.wrong
 
 
 def test_late_marks_alone_are_no_clock_error() -> None:
@@ -55,7 +50,7 @@ def test_late_marks_alone_are_no_clock_error() -> None:
     assert found.slope is not None
     assert found.slope.low <= 0 <= found.slope.high
     assert found.slope.marks_ns == pytest.approx(LATE_NS, rel=0.05)
-    assert (found.wrong, found.words) == (False, "no clock error found")
+    assert not found.wrong
 
 
 def test_a_few_late_marks_do_not_move_the_slope() -> None:
@@ -63,24 +58,21 @@ def test_a_few_late_marks_do_not_move_the_slope() -> None:
     for number in (0, 7, 13):
         one = readings[number]
         readings[number] = replace(one, outside_ns=one.outside_ns - 5 * MS)
-    (found,) = clock_errors(readings, ["guest"])
+    (found,) = clock_errors(readings, ["p"])
     assert found.slope is not None
     assert found.slope.low <= 0 <= found.slope.high
     assert abs(found.slope.rate) < 100e-6
 
 
-@pytest.mark.parametrize(
-    ("durations", "why"),
-    [
-        (SPREAD[:4], "4 trials; a slope needs 5"),
-        ([300 * MS] * 9, "the durations are alike; a slope needs some that are 1.5 times as long as others"),
-    ],
-)
-def test_without_a_slope_the_reason_is_told_and_single_trials_speak(durations: list[int], why: str) -> None:
+@pytest.mark.parametrize(("durations", "why"), [(SPREAD[:4], ("4 trials", 5)), ([300 * MS] * 9, ("durations", 1.5))])
+def test_without_a_slope_the_reason_is_told_and_single_trials_speak(
+    durations: list[int], why: tuple[str | float, ...]
+) -> None:
     right, wrong = platform(durations), platform(durations, fast=0.05)
-    assert (right.slope, right.why_no_slope) == (None, why)
-    assert right.words == "within the error estimate"
-    assert wrong.words == f"beyond the error estimate in {len(durations)} of {len(durations)} trials"
+    assert right.slope is None
+    assert_facts(right.why_no_slope, *why)
+    assert (right.within, right.wrong) == (len(durations), False)
+    assert (wrong.within, wrong.wrong) == (0, True)
 
 
 def test_many_readings_are_thinned_and_tell_the_same() -> None:
@@ -88,11 +80,6 @@ def test_many_readings_are_thinned_and_tell_the_same() -> None:
     assert found.slope is not None
     assert found.slope.low <= 0.001 <= found.slope.high
     assert len(found.readings) == 2_500
-
-
-def reading(number: int, outside_ns: int, guest_ns: int, label: str = "p", estimate_ns: int = 100) -> ClockReading:
-    own = {"outside_ns": outside_ns, "guest_ns": guest_ns, "error_estimate_ns": estimate_ns}
-    return ClockReading(number, 0, label, "superpi", "icmp", **own)
 
 
 def test_a_clock_that_is_one_percent_fast_by_hand() -> None:
@@ -111,7 +98,7 @@ def test_a_clock_that_is_one_percent_fast_by_hand() -> None:
     assert (other.median, other.low, other.high, other.estimate, other.within) == (0.5, 0.5, 0.5, 1.0, 1)
 
 
-def test_durations_that_differ_by_half_have_a_slope_and_an_interval_that_meets_zero_finds_nothing() -> None:
+def test_a_slope_whose_interval_meets_zero_finds_nothing() -> None:
     own = [reading(number, ns, ns) for number, ns in enumerate((100_000, 110_000, 120_000, 130_000, 150_000))]
     (found,) = clock_errors(own, ["p"])
     assert found.slope is not None
@@ -120,20 +107,13 @@ def test_durations_that_differ_by_half_have_a_slope_and_an_interval_that_meets_z
     assert (found.wrong, found.within) == (False, 5)
 
 
-@pytest.mark.parametrize(
-    ("beyond", "words"),
-    [
-        (0, "within the error estimate"),
-        (1, "within the error estimate in 3 of 4 trials"),
-        (2, "within the error estimate in 2 of 4 trials"),
-        (3, "beyond the error estimate in 3 of 4 trials"),
-    ],
-)
-def test_without_a_slope_most_trials_decide(beyond: int, words: str) -> None:
+@pytest.mark.parametrize(("beyond", "told"), [(0, ()), (1, (3, 4)), (2, (2, 4)), (3, (3, 4))])
+def test_without_a_slope_most_trials_decide(beyond: int, told: tuple[int, ...]) -> None:
     """Just as far as its estimate is within it, one nanosecond more is not, on either side."""
     own = [reading(number, 1000, 1000 + (101 if number < beyond else 100) * (-1) ** number) for number in range(4)]
     (found,) = clock_errors(own, ["p"])
-    assert (found.words, found.wrong) == (words, beyond == 3)
+    assert (found.within, found.wrong) == (4 - beyond, beyond == 3)
+    assert_facts(found.words, "beyond" if beyond == 3 else "within", *told)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.synthetic_guests import boot_record
+from tests.support.by_hand import boot_record
+from tests.support.facts import assert_facts
 
 from virtoll.runfolder.records import BootRecord
 from virtoll.stats.comparability import (
@@ -24,22 +25,20 @@ HOST, OTHER = "0123456789abcdef", "fedcba9876543210"
         (Identity(HOST, "a", "ns"), Identity(HOST, "a", "ns"), None),
         (Identity(None, None, None), Identity(HOST, "a", "ns"), None),
         (Identity(HOST, "a", "ns"), Identity(None, None, None), None),
-        (Identity(HOST, "a", "ns"), Identity(OTHER, "b", "s"), "other host (0123456789ab against fedcba987654)"),
-        (
-            Identity(HOST, HOST, "ns"),
-            Identity(HOST, OTHER, "s"),
-            "other build of the agent (0123456789ab against fedcba",
-        ),
-        (Identity(HOST, None, "ns"), Identity(None, "b", "s"), "other unit (ns against s)"),
+        (Identity(HOST, "a", "ns"), Identity(OTHER, "b", "s"), ("host", HOST[:12], OTHER[:12])),
+        (Identity(HOST, HOST, "ns"), Identity(HOST, OTHER, "s"), ("agent", HOST[:12], OTHER[:12])),
+        (Identity(HOST, None, "ns"), Identity(None, "b", "s"), ("unit", "ns", "s")),
     ],
 )
-def test_the_first_that_differs_is_why(one: Identity, other: Identity, why: str | None) -> None:
+def test_the_first_that_differs_is_why(one: Identity, other: Identity, why: tuple[str, ...] | None) -> None:
     """What is not known is no difference."""
-    found = why_incomparable(one, other)
-    if why is None:
-        assert found is None
-    else:
-        assert (found or "").startswith(f"not comparable: {why}")
+    assert_reason(why_incomparable(one, other), why)
+
+
+def assert_reason(reason: str | None, facts: tuple[str | int, ...] | None) -> None:
+    """There is a reason with these facts, or none."""
+    assert (reason is None) == (facts is None)
+    assert_facts(reason or "", *(facts or ()))
 
 
 def test_a_machine_is_its_name_its_cpus_and_what_is_below_them() -> None:
@@ -74,15 +73,17 @@ def test_builds_of_the_agent_are_those_that_guests_said_they_run() -> None:
         ({"p": set(), "base": {"1"}}, None),
         ({"p": {"1"}}, None),
         ({"base": {"1"}}, None),
-        ({"p": {"1"}, "base": {"2"}}, "not comparable: other build of the agent (1 against 2)"),
-        ({"p": {"1", "2"}, "base": {"1"}}, "not comparable: p ran 2 different builds of the agent"),
-        ({"p": {"1"}, "base": {"1", "2", "3"}}, "not comparable: base ran 3 different builds of the agent"),
+        ({"p": {"1"}, "base": {"2"}}, ("agent", 1, 2)),
+        ({"p": {"1", "2"}, "base": {"1"}}, ("p", 2, "agent")),
+        ({"p": {"1"}, "base": {"1", "2", "3"}}, ("base", 3, "agent")),
         ({"p": {"1"}, "base": {"1"}, "q": {"3", "4"}}, None),
     ],
 )
-def test_a_platform_that_ran_another_agent_is_not_compared(agents: dict[str, set[str]], why: str | None) -> None:
+def test_a_platform_that_ran_another_agent_is_not_compared(
+    agents: dict[str, set[str]], why: tuple[str | int, ...] | None
+) -> None:
     found = {name: frozenset(own) for name, own in agents.items()}
-    assert why_platform_incomparable(found, "p", "base") == why
+    assert_reason(why_platform_incomparable(found, "p", "base"), why)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +98,7 @@ def test_a_platform_that_ran_another_agent_is_not_compared(agents: dict[str, set
         (("clock: another",), (), ()),
     ],
 )
-def test_guests_that_are_not_what_was_asked_for_are_told_where_the_baseline_is(
+def test_a_guest_unlike_what_was_asked_for_is_told_beyond_the_baselines(
     own: tuple[str, ...], base: tuple[str, ...], unlike: tuple[str, ...]
 ) -> None:
     """Each mismatch counts in whichever of a platform's starts it was; a baseline that limits no memory is none."""

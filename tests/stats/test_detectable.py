@@ -18,7 +18,7 @@ def told_of(platform: str, smallest: float | None, metric: MetricRecord = METRIC
 
 
 def test_one_row_for_each_family_and_metric_in_order_of_appearance() -> None:
-    """Of three the median is told; what was not tested is in no row."""
+    """The median of three counts; what was not tested is in no row."""
     comparisons = [
         told_of("qemu", None, OTHER),
         told_of("runc", 1.02),

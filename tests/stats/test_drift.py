@@ -2,19 +2,15 @@
 
 import math
 import random
-from dataclasses import replace
 
 import pytest
+from tests.support.by_hand import task
 
-from virtoll.runfolder.records import MetricRecord
 from virtoll.stats.drift import DRIFT_FROM, Drift, OrderedValue, drift, kendall_p_value, ordered_values
 from virtoll.stats.summaries import CellSummary, summarise
 from virtoll.stats.values import Observation, Task
 
-TASKS = [
-    Task(name, MetricRecord(name, "duration", "ns", "lower", "marks", title="a job", resource="cpu"), "{}", "")
-    for name in "abcdefgh"
-]
+TASKS = [task(name, "marks") for name in "abcdefgh"]
 
 
 def found(seed: int, blocks: int, *, block: float = 0.05, trend: float = 0.0) -> Drift | None:
@@ -22,10 +18,10 @@ def found(seed: int, blocks: int, *, block: float = 0.05, trend: float = 0.0) ->
     dice = random.Random(seed)
     states = [dice.gauss(0, block) + trend * number for number in range(blocks)]
     cells = []
-    for task in TASKS:
+    for measured in TASKS:
         for platform in "nabc":
             own = [
-                Observation(task, platform, 0, number, number, math.exp(state + dice.gauss(0, 0.02)))
+                Observation(measured, platform, 0, number, number, math.exp(state + dice.gauss(0, 0.02)))
                 for number, state in enumerate(states)
             ]
             cells.append(summarise(own))
@@ -54,9 +50,9 @@ def observed(platform: str, task: Task, *values: tuple[int, int, int, float]) ->
     return summarise([Observation(task, platform, *one) for one in values])
 
 
-def test_values_are_told_in_the_order_measured_as_performance_against_their_cells_median() -> None:
+def test_values_are_performance_against_their_cells_median_in_order() -> None:
     """Medians 2 and 20: a duration of 1 is twice as fast, a rate of 10 half as fast; one block alone tells nothing."""
-    rate = Task("r", replace(TASKS[0].metric, better="higher"), "{}", "")
+    rate = task("r", "points")
     cells = [
         observed("r", TASKS[0], (6, 0, 0, 1.0), (7, 0, 1, 3.0)),
         observed("p", TASKS[0], (1, 0, 5, 1.0), (3, 1, 2, 2.0), (2, 2, 2, 4.0)),

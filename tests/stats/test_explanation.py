@@ -112,7 +112,7 @@ def test_one_repetition_has_differences_without_intervals() -> None:
     assert (one.difference.value, one.difference.interval, one.is_certain) == (7.0, None, False)
 
 
-def test_what_the_baseline_has_not_is_told_by_itself_and_never_against_zero() -> None:
+def test_what_the_baseline_has_not_is_never_set_against_zero() -> None:
     found = explained(
         trial("native", 0, {"system_calls": (0, 3)}),
         trial("uml", 0, {"system_calls": (0, 3), "translated_blocks": (7, 53)}, uncounted={"cycles": "no such"}),
@@ -165,7 +165,7 @@ def test_it_is_the_difference_that_is_large_and_not_the_number() -> None:
     assert [one.name for one in native.only_here] == ["minor_faults", "system_calls", "migrations"]
 
 
-def test_workloads_stand_in_the_order_of_the_tasks_and_platforms_after_the_baseline() -> None:
+def test_workloads_are_in_the_order_of_tasks_the_baseline_first() -> None:
     """What no task or platform is of comes last."""
     frames = task("forward", "points", {"size": 64}, title="IP forwarding: rate")
     tasks = (frames, task("superpi", "marks", {"digits": 1000}, title="Super Pi: time"), task("superpi", "marks"))

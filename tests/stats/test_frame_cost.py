@@ -1,192 +1,156 @@
-"""CPU time per forwarded frame from the idle time of CPUs, and what is said where the sender's core forwards."""
+"""CPU time of a frame by hand: slopes of pairs of points, over which CPUs they are, and what comes off."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping
+from typing import Any, Literal
 
 import pytest
-from tests.support.synthetic_run import REALISTIC, Truth, run_data
+from tests.support.by_hand import boot_record, point, sink, source, trial
+from tests.support.facts import assert_facts
 
 from virtoll.runfolder.guest_records import Forwarding
-from virtoll.runfolder.records import MetricRecord
-from virtoll.runfolder.traffic_records import Point, ProcessorIdle
-from virtoll.stats.analysis import Analysis, RunData, analyse
-from virtoll.stats.bounds import NOT_PINNED
-from virtoll.stats.compare import DIFFERENT, Verdict
-from virtoll.stats.frame_cost import frame_costs
-from virtoll.stats.sweeps import curves, point_values
+from virtoll.runfolder.traffic_records import CalibrationRecord, Cpu, Point, ProcessorIdle
+from virtoll.stats.frame_cost import MODEL, FrameCost, frame_costs, slope
 
-TRUTH = Truth(REALISTIC, wired=True, blocks=3, frame_sizes=(64,))
-FEW, MANY, BETWEEN_NS = 1_000, 20_000, 400_000_000
-REST_NS = {0: 9_000_000, 1: 3_000_000}
-GUEST, SENDER = 0, 1
-ON_THE_GUESTS = Forwarding((GUEST,), "threaded NAPI", None)
-ON_THE_SENDERS = Forwarding(None, None, "threaded NAPI: refused")
-COST = MetricRecord(
-    workload="forward",
-    name="cpu_per_frame",
-    unit="ns",
-    better="lower",
-    source="cpu_points",
-    title="IP forwarding: cpu per frame",
-    resource="packet path",
-    primary=False,
+SHAPE: dict[str, Any] = {"frame_size_bytes": 64}
+
+
+def busy(
+    frames: int,
+    by_cpu: Mapping[int, int] | None,
+    lost: int = 0,
+    *,
+    cores: tuple[int | None, ...] | None = (7,),
+    sink_core: int | None = 8,
+    **more: Any,
+) -> Point:
+    """A point of so many frames, of each CPU how long it was busy; None: not read."""
+    read = tuple(ProcessorIdle(cpu, 10**6, 10**6 - own, "timer_list") for cpu, own in (by_cpu or {}).items())
+    cpu = Cpu(0, 0, 0, 0, generator_cores=cores, sink_core=sink_core, idle=None if by_cpu is None else read)
+    return point(None, [source(intended=frames)], [sink(forwarded=frames - lost, lost=lost)], cpu=cpu, **more)
+
+
+def pair(cost: Mapping[int, int], **more: Any) -> tuple[Point, Point]:
+    """100 frames and 1100, at which each CPU is busy for 500 besides."""
+    few, many = ({cpu: 500 + count * own for cpu, own in cost.items()} for count in (100, 1100))
+    return busy(100, few, **more), busy(1100, many, **more)
+
+
+FEW = busy(100, {0: 1000, 1: 500})
+
+
+@pytest.mark.parametrize(
+    ("points", "cpus", "expected"),
+    [
+        ((FEW, busy(1100, {0: 11_000, 1: 900})), {0}, 10),
+        ((FEW, busy(1100, {0: 11_000, 1: 900})), {1}, 0.4),
+        ((FEW, busy(1100, {0: 11_000, 1: 900})), {0, 1}, 10.4),
+        ((FEW, busy(1100, {0: 11_000})), {0, 1}, None),
+        ((FEW, busy(1100, {0: 11_000})), {0, 2}, None),
+        ((FEW, busy(1100, {0: 11_000})), set(), None),
+        ((FEW, busy(1100, None)), {0}, None),
+        ((busy(100, None), busy(1100, {0: 11_000})), {0}, None),
+        ((FEW, point(None, [source(intended=200)], [sink(forwarded=200)])), {0}, None),
+        ((FEW, busy(1000, {0: 11_000}, lost=50)), {0}, 10_000 / 850),
+        ((FEW, busy(1000, {0: 11_000}, lost=51)), {0}, None),
+        ((busy(100, {0: 1000}, lost=6), busy(1100, {0: 11_000})), {0}, None),
+        ((FEW, busy(100, {0: 11_000})), {0}, None),
+        ((FEW, busy(99, {0: 11_000})), {0}, None),
+        ((*pair({0: 3}), *pair({0: 9}), *pair({0: 4})), {0}, 4),
+        ((*pair({0: 3}), FEW, busy(1100, None), *pair({0: 9})), {0}, 6),
+        ((), {0}, None),
+    ],
 )
+def test_a_slope_is_what_the_cpus_did_more_by_the_frames_that_were_more(
+    points: tuple[Point, ...], cpus: Collection[int], expected: float | None
+) -> None:
+    assert slope(points, cpus) == (None if expected is None else pytest.approx(expected))
 
 
-def point(of: Point, frames: int, cost_ns: Mapping[int, float], lost: int = 0) -> Point:
-    """A point with so many frames, at which each CPU was busy for its rest and so long for each of them."""
-    source, sink = of.sources[0], of.sink.per_source[0]
-    assert of.cpu is not None
-    idle = (
-        ProcessorIdle(cpu, BETWEEN_NS, BETWEEN_NS - REST_NS[cpu] - round(frames * cost_ns[cpu]), "timer_list")
-        for cpu in REST_NS
-    )
-    return replace(
-        of,
-        backend="af-packet",
-        sources=(replace(source, intended_frames=frames, offered_frames=frames, unsent_frames=0),),
-        sink=replace(of.sink, per_source=(replace(sink, forwarded_frames=frames - lost, lost_frames=lost),)),
-        cpu=replace(of.cpu, generator_cores=(SENDER,), sink_core=SENDER, idle=tuple(idle)),
-    )
+def calibrated(
+    *points: Point, parameters: dict[str, Any] = SHAPE, status: Literal["ok", "failed"] = "ok"
+) -> CalibrationRecord:
+    return CalibrationRecord("start", 0, parameters, status, None, (), cpu_points=points or None)
 
 
-def pair(of: Point, cost_ns: Mapping[int, float], lost: int = 0) -> tuple[Point, Point]:
-    return point(of, FEW, cost_ns), point(of, MANY, cost_ns, lost)
+def cost_of(
+    points: tuple[Point, ...], *calibrations: CalibrationRecord, forwarding: Forwarding | None = None
+) -> FrameCost:
+    own = trial(5, parameters=SHAPE, cpu_points=points, boot="b")
+    where = {"a": Forwarding((7,), None, None), "b": forwarding}
+    boots = [boot_record(None, boot=name, forwarding=one) for name, one in where.items()]
+    return frame_costs([own], boots, calibrations)[5]
 
 
-def metered(
-    data: RunData, costs: Mapping[str, Mapping[int, float]], instrument: Mapping[int, float], where: Forwarding
-) -> RunData:
-    """The run with such points: what a frame takes on each CPU, by platform, and with nothing between."""
+GUESTS = Forwarding((0,), "threaded NAPI", None)
+
+
+def test_what_generator_and_sink_take_comes_off() -> None:
+    """On CPUs 0 and 1 a frame took 9 and 2 ns; with nothing between 3 and 1, the median over all pairs of its kind."""
+    own, bare = pair({0: 9, 1: 2}), calibrated(*pair({0: 3, 1: 1}))
+    assert cost_of(own, bare) == FrameCost(7, own=11, instrument=4)
+    assert cost_of(own, bare, forwarding=GUESTS) == FrameCost(6, own=9, instrument=3)
+    more = [calibrated(*pair({0: 5, 1: 1}), *pair({0: 7, 1: 1})), calibrated(*pair({0: 6, 1: 1}))]
+    assert cost_of(own, bare, *more, forwarding=GUESTS) == FrameCost(3.5, own=9, instrument=5.5)
+    others = [
+        calibrated(),
+        calibrated(*pair({0: 100, 1: 100}), status="failed"),
+        calibrated(*pair({0: 100, 1: 100}), parameters={"frame_size_bytes": 128}),
+        calibrated(*pair({0: 100, 1: 100}, backend="af-packet")),
+        calibrated(*pair({0: 100, 1: 100}, sink="xdp")),
+    ]
+    assert cost_of(own, *others, bare) == FrameCost(7, own=11, instrument=4)
+    uncalibrated = cost_of(own, *others)
+    assert (uncalibrated.value, uncalibrated.own, uncalibrated.instrument) == (None, 11, None)
+    assert_facts(uncalibrated.none_because, "generator", "sink")
+
+
+def test_a_model_has_no_instrument_and_a_frame_that_costs_nothing_no_value() -> None:
+    assert cost_of(pair({0: 9}, backend=MODEL)) == FrameCost(9, own=9, instrument=0)
+    assert cost_of(pair({0: 9}), calibrated(*pair({0: 8}))) == FrameCost(1, own=9, instrument=8)
+    for instrument in (9, 10):
+        free = cost_of(pair({0: 9}), calibrated(*pair({0: instrument})))
+        assert (free.value, free.own, free.instrument) == (None, 9, instrument)
+        assert_facts(free.none_because, "generator", "sink")
+    for unread in (busy(1100, None), point(None, [source(intended=1100)], [sink(forwarded=1100)])):
+        found = cost_of((FEW, unread), calibrated(*pair({0: 1})))
+        assert found == FrameCost(None, found.none_because)
+        assert_facts(found.none_because, "5 %", "lost", "CPU")
+
+
+@pytest.mark.parametrize(
+    ("forwarding", "cores", "sink_core", "value"),
+    [
+        (GUESTS, (7,), 8, 9),
+        (GUESTS, (None, 7), None, 9),
+        (GUESTS, None, 8, 9),
+        (GUESTS, (7, 0), 8, 11),
+        (GUESTS, (7,), 0, 11),
+        (Forwarding((0, 5), "threaded NAPI", None), (7,), 8, 11),
+        (Forwarding(None, None, "refused"), (7,), 8, 11),
+        (None, (7,), 8, 11),
+    ],
+)
+def test_the_guests_cpus_count_alone_where_they_are_known_and_its_own(
+    forwarding: Forwarding | None, cores: tuple[int | None, ...] | None, sink_core: int | None, value: int
+) -> None:
+    """Where generator or sink have one of them, or one was not read, all CPUs that were read are summed up.
+
+    The last point says what was used.
+    """
+    where: dict[str, Any] = {"cores": cores, "sink_core": sink_core, "backend": MODEL}
+    few, _ = first = pair({0: 9, 1: 2})
+    _, many = pair({0: 9, 1: 2}, **where)
+    assert cost_of((*first, few, many), forwarding=forwarding) == FrameCost(value, own=value, instrument=0)
+
+
+def test_only_trials_that_can_be_believed_and_have_such_points_have_a_cost() -> None:
+    points = pair({0: 9}, backend=MODEL)
     trials = [
-        replace(trial, cpu_points=pair(trial.points[0], costs[trial.platform]))
-        if trial.workload == "forward" and trial.points
-        else trial
-        for trial in data.trials
+        trial(1, parameters=SHAPE, cpu_points=points),
+        trial(2, parameters=SHAPE, cpu_points=points, status="invalid"),
+        trial(3, parameters=SHAPE, cpu_points=()),
+        trial(4, parameters=SHAPE),
     ]
-    calibrations = [replace(one, cpu_points=pair(one.points[0], instrument)) for one in data.calibrations]
-    boots = [replace(boot, forwarding=where) for boot in data.boots]
-    manifest = replace(data.manifest, metrics=(*data.manifest.metrics, COST))
-    return replace(data, trials=tuple(trials), boots=tuple(boots), calibrations=tuple(calibrations), manifest=manifest)
-
-
-@pytest.fixture(scope="module")
-def data() -> RunData:
-    return run_data(TRUTH)
-
-
-def each(data: RunData, of: Mapping[int, float]) -> dict[str, Mapping[int, float]]:
-    return dict.fromkeys((entry.label for entry in data.manifest.platforms), of)
-
-
-def values(data: RunData) -> set[int]:
-    """All costs, rounded."""
-    found = frame_costs(data.trials, data.boots, data.calibrations).values()
-    assert found
-    return {round(one.value) for one in found if one.value is not None}
-
-
-def reasons(data: RunData) -> set[str]:
-    return {one.none_because for one in frame_costs(data.trials, data.boots, data.calibrations).values()}
-
-
-def test_the_cost_of_a_frame_is_on_the_cpus_that_forward_less_the_sinks(data: RunData) -> None:
-    """What the sender's core does is not the router's, and what is busy at rest is in both points."""
-    run = metered(data, each(data, {GUEST: 1500.0, SENDER: 5000.0}), {GUEST: 600.0, SENDER: 900.0}, ON_THE_GUESTS)
-    assert values(run) == {900}
-
-
-def test_where_the_sender_forwards_all_cpus_count_and_generator_and_sink_come_off(data: RunData) -> None:
-    run = metered(data, each(data, {GUEST: 100.0, SENDER: 4000.0}), {GUEST: 50.0, SENDER: 2000.0}, ON_THE_SENDERS)
-    assert values(run) == {2050}
-
-
-def test_a_guest_that_shares_its_cpu_with_the_sender_is_measured_on_all(data: RunData) -> None:
-    shared = Forwarding((GUEST, SENDER), "threaded NAPI", None)
-    run = metered(data, each(data, {GUEST: 700.0, SENDER: 4000.0}), {GUEST: 0.0, SENDER: 2000.0}, shared)
-    assert values(run) == {2700}
-
-
-def test_a_disturbed_end_of_a_run_changes_nothing(data: RunData) -> None:
-    """Two pairs of six."""
-    run = metered(data, each(data, {GUEST: 1500.0, SENDER: 0.0}), {GUEST: 600.0, SENDER: 0.0}, ON_THE_GUESTS)
-    slow = {GUEST: 9000.0, SENDER: 0.0}
-    disturbed = []
-    for one in run.calibrations:
-        own = one.cpu_points or ()
-        others = (pair(one.points[0], slow) if one.when == "end" else own) * 2
-        disturbed.append(replace(one, cpu_points=(*own, *others)))
-    assert values(replace(run, calibrations=tuple(disturbed))) == {900}
-
-
-def test_what_cannot_be_known_has_a_reason_and_no_value(data: RunData) -> None:
-    cost = {GUEST: 1500.0, SENDER: 0.0}
-    run = metered(data, each(data, cost), {GUEST: 600.0, SENDER: 0.0}, ON_THE_GUESTS)
-    uncalibrated = replace(run, calibrations=data.calibrations)
-    free = metered(data, each(data, {GUEST: 500.0, SENDER: 0.0}), {GUEST: 600.0, SENDER: 0.0}, ON_THE_GUESTS)
-    lossy = replace(
-        run,
-        trials=tuple(
-            replace(one, cpu_points=pair(one.cpu_points[0], cost, MANY // 10)) if one.cpu_points else one
-            for one in run.trials
-        ),
-    )
-    for other, words in (
-        (uncalibrated, "what generator and sink cost with nothing between was not measured"),
-        (free, "it is no more than what generator and sink cost with nothing between"),
-        (lossy, "more than 5 % of the frames were lost, or the idle time of a CPU is not known"),
-    ):
-        assert reasons(other) == {words}
-        assert not values(other)
-
-
-def test_a_trial_without_such_points_has_none_and_says_so(data: RunData) -> None:
-    run = replace(data, manifest=replace(data.manifest, metrics=(*data.manifest.metrics, COST)))
-    found = analyse(run)
-    assert {gap.reason for gap in found.gaps} == {"no points for the CPU time of a frame were measured"}
-
-
-def compared(analysis: Analysis, metric: str) -> Sequence[tuple[Verdict, str | None]]:
-    return [
-        (one.verdict, one.caveat)
-        for one in (*analysis.comparisons, *analysis.control)
-        if one.task.metric.name == metric
-    ]
-
-
-def test_a_rate_of_the_senders_core_has_no_verdict_and_the_cpu_time_of_a_frame_has(data: RunData) -> None:
-    costs = {
-        label: {GUEST: 0.0, SENDER: 2000.0 + 1000.0 * REALISTIC[label].get("packet path", 1.0)} for label in REALISTIC
-    }
-    found = analyse(metered(data, costs, {GUEST: 0.0, SENDER: 2000.0}, ON_THE_SENDERS))
-    rates = compared(found, "maximum_forwarding_rate")
-    assert rates
-    assert {verdict for verdict, _ in rates} == {Verdict.UNKNOWN}
-    assert NOT_PINNED in {caveat for _, caveat in rates}
-    told = next(one for one in found.comparisons if one.caveat == NOT_PINNED)
-    assert "threaded NAPI: refused" in told.reason
-    assert any(verdict in DIFFERENT for verdict, _ in compared(found, "cpu_per_frame"))
-
-
-def test_what_the_guests_own_queue_refused_was_not_the_senders_limit(data: RunData) -> None:
-    """Where the sender's core forwards, only the sender can have refused it."""
-    trials = [
-        replace(trial, points=(*trial.points[:-1], _refused(trial.points[-1])))
-        for trial in data.trials
-        if trial.platform == "native" and trial.points
-    ]
-    points = point_values(trials)
-    assert {one.lossless for one in curves(points)} == {True}
-    assert {one.lossless for one in curves(points, ["native"])} == {False}
-    assert {one.lossless for one in curves(points, ["netns"])} == {True}
-
-
-def _refused(last: Point) -> Point:
-    """Nothing lost, and as many frames refused as left."""
-    source, sink = last.sources[0], last.sink.per_source[0]
-    many = source.offered_frames
-    source = replace(source, intended_frames=2 * many, unsent_frames=many, refused_frames=many)
-    arrived = replace(sink, forwarded_frames=many, lost_frames=0)
-    return replace(last, sources=(source,), sink=replace(last.sink, per_source=(arrived,)))
+    assert frame_costs(trials, [], []) == {1: FrameCost(9, own=9, instrument=0)}

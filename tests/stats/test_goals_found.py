@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.support.by_hand import plain, point, sink, source, trial
+from tests.support.by_hand import plain, point, sink, source, task, trial
 
-from virtoll.runfolder.records import MetricRecord, TrialRecord
+from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.traffic_records import Distribution
 from virtoll.stats.conditional_throughput import (
     BoundFound,
@@ -19,15 +19,8 @@ from virtoll.stats.conditional_throughput import (
     pooled_percentiles,
     throughput_rows,
 )
-from virtoll.stats.values import Task
 
-PARAMETERS = '{"size": 64}'
-NDR, PDR = (
-    Task(
-        "throughput", MetricRecord("throughput", name, "frames/s", "higher", "figures", title=name, resource="r"), *own
-    )
-    for name, own in (("ndr", (PARAMETERS, "64 B")), ("pdr", (PARAMETERS, "64 B")))
-)
+NDR, PDR = (task("throughput", "figures", {"size": 64}, name=name, better="higher") for name in ("ndr", "pdr"))
 
 
 def bound(rate: float, trial_ns: int = 10) -> BoundFound:
@@ -81,7 +74,7 @@ def test_a_row_is_a_platform_and_a_goal_with_one_finding_a_trial() -> None:
     )
 
 
-def test_medians_of_the_blocks_that_have_a_bound_and_none_of_an_upper_one_that_is_missing() -> None:
+def test_medians_are_of_blocks_with_a_bound_and_need_every_upper_one() -> None:
     def row(*found: GoalFound) -> ThroughputRow:
         return ThroughputRow("p", NDR, found)
 

@@ -6,20 +6,14 @@ import math
 from typing import Any
 
 import pytest
-from tests.support.by_hand import held, job, plain, process, reading, task, trial
-from tests.support.synthetic_guests import boot_record, consolidation_steps
-from tests.support.synthetic_run import REALISTIC, Truth, run_data
+from tests.support.by_hand import boot_record, held, job, plain, process, reading, task, trial
 
 from virtoll.runfolder.guest_records import (
     AgentClock,
-    ConsolidationRecord,
     CpuSpan,
     HostCpu,
 )
 from virtoll.runfolder.records import BootRecord
-from virtoll.runfolder.store import parse_record
-from virtoll.stats.analysis import Analysis, analyse
-from virtoll.stats.consolidation import consolidations
 from virtoll.stats.guests import (
     Quantity,
     Readiness,
@@ -32,13 +26,6 @@ from virtoll.stats.guests import (
     used_ns,
 )
 from virtoll.stats.intervals import Interval
-
-MIB = 2**20
-
-
-@pytest.fixture(scope="module")
-def weighed() -> Analysis:
-    return analyse(run_data(Truth(REALISTIC, weighed=True, blocks=7)))
 
 
 def boot(facts: dict[str, Any] | None, clock: AgentClock | None, host: str | None, **changed: Any) -> BootRecord:
@@ -98,41 +85,7 @@ def test_a_start_that_failed_has_no_readiness() -> None:
     assert readiness(wrong) == Readiness(2000, None, None, None, 300), "the harness is by the outside clock"
 
 
-def test_what_was_put_in_comes_out(weighed: Analysis) -> None:
-    rows = {row.platform: row for row in weighed.guests}
-    assert list(rows) == list(weighed.platforms)
-    machine, runc, native = rows["qemu-tcg-e1000"], rows["runc"], rows["native"]
-    assert (machine.ready and machine.ready.median) == 2_100_000_000
-    assert (machine.kernel and machine.kernel.median) == 1_200_000_000
-    assert (machine.init and machine.init.median) == 300_000_000
-    assert (machine.spawn and machine.spawn.median) == 600_000_000
-    assert native.kernel is None
-    assert machine.idle is not None
-    assert machine.worked is not None
-    assert machine.idle.median == 251 * MIB
-    assert machine.worked.median == 291 * MIB
-    assert machine.worked.blocks == 7
-    assert machine.worked.interval is not None
-    assert machine.charged is None, "what was not reported is not zero"
-    assert (runc.charged and runc.charged.median) == 5 * MIB
-    assert {name: shared.median for name, shared in runc.shared.items()} == {"dockerd": 61 * MIB}
-    assert native.shared == {}
-
-
-def test_cpu_time_is_per_job_and_set_against_the_baseline_of_the_same_block(weighed: Analysis) -> None:
-    uses = {(use.platform, use.task.workload): use for use in weighed.host_cpu}
-    machine = uses["qemu-tcg-e1000", "superpi"]
-    assert machine.unit == "job"
-    assert machine.ratio == pytest.approx(8.0, rel=0.05), "the injected cost of the CPU"
-    assert machine.interval is not None
-    assert machine.interval.low < 8.0 < machine.interval.high
-    assert uses["native", "superpi"].ratio is None, "the baseline is not set against itself"
-    frames = uses["qemu-tcg-e1000", "forward"]
-    assert (frames.unit, frames.ratio) == ("forwarded frame", None)
-    assert frames.per_unit.median > 0
-
-
-def test_processes_hold_their_pages_and_tables_as_far_as_all_of_them_were_read() -> None:
+def test_processes_hold_their_pages_and_tables_where_all_were_read() -> None:
     assert held_bytes([process(100, 7), process(20, 1)]) == 128
     for unread in ([process(100, 7), process(20, None)], [process(100, 7), process(None, 1)], []):
         assert held_bytes(unread) is None
@@ -184,7 +137,7 @@ def spent(used: int) -> HostCpu:
 
 
 def test_cpu_time_is_the_processes_own_and_their_childrens() -> None:
-    """7 and 5 of two processes, with 100 + 10 of each one's children; user and system time where no own one is told."""
+    """7 and 5 of two processes, and 100 + 10 of each one's children; else a process's user and system time."""
     first, last = reading(0, 0, 0), reading(9, 7, 5, user=900, system=90, children=10)
     assert used_ns(HostCpu(first, last)) == 7 + 5 + 2 * 110
     assert used_ns(HostCpu(first, reading(9, 0, None, user=30, system=4))) == 34
@@ -210,7 +163,7 @@ JOB, FIGURE = task("job", "marks"), task("job", "figures", name="ops", primary=F
 FRAMES = task("forward", "points", {"size": 64})
 
 
-def test_cpu_time_of_a_job_is_by_its_repeats_and_set_against_the_same_blocks_baseline() -> None:
+def test_cpu_time_of_a_job_is_set_against_the_same_blocks_baseline() -> None:
     """p takes 4 and 9 ns a job where the baseline takes 1: on average, as factors, 6 times as much."""
     trials = [
         job(1, 10, platform="other", host_cpu=None),
@@ -251,7 +204,7 @@ def test_cpu_time_of_a_job_is_by_its_repeats_and_set_against_the_same_blocks_bas
     assert [one.ratio for one in cpu_uses(tasks, idle, ("base", "p"), "base")] == [None, None], "0 is no factor"
 
 
-def test_cpu_time_of_frames_is_by_those_forwarded_at_every_point_and_is_no_ratio() -> None:
+def test_cpu_time_of_frames_is_by_all_that_were_forwarded() -> None:
     """300 + 100 frames, and 400 of the points for CPU time, of 8000 ns."""
     points = [plain(10.0, 301, 1), plain(None, 200, 100)]
     more: dict[str, Any] = {"host_cpu": spent(8000), "cpu_points": (plain(None, 400),)}
@@ -267,42 +220,3 @@ def test_cpu_time_of_frames_is_by_those_forwarded_at_every_point_and_is_no_ratio
         ("forwarded frame", 1.0, 1, None),
         ("forwarded frame", 10.0, 1, None),
     ]
-
-
-def test_consolidation_is_what_each_guest_took() -> None:
-    steps = [parse_record(ConsolidationRecord, one) for one in consolidation_steps("netns", 40, 3 * MIB, 2 * MIB, 0.2)]
-    (found,) = consolidations(steps)
-    assert (found.platform, found.guests, found.reason) == ("netns", 40, "the budget of 120 MiB is gone")
-    assert found.available is not None
-    assert found.processes is not None
-    each = found.available.bytes_per_guest
-    assert each.value == pytest.approx(3 * MIB, rel=0.05)
-    assert each.interval is not None
-    assert each.interval.low < 3 * MIB < each.interval.high
-    fit = found.processes.guests_per_gib
-    assert fit is not None
-    middle, low, high = fit
-    assert middle == pytest.approx(512)
-    assert low == high == pytest.approx(512)
-
-
-def test_a_slope_that_reaches_zero_has_no_upper_bound_and_no_guests_no_slope() -> None:
-    noisy = [parse_record(ConsolidationRecord, one) for one in consolidation_steps("netns", 4, MIB, MIB, 8.0)]
-    found = consolidations(noisy)[0].available
-    assert found is not None
-    assert found.bytes_per_guest.interval is not None
-    assert found.bytes_per_guest.interval.low < 0
-    fit = found.guests_per_gib
-    assert fit is None or fit[2] is None
-    refused = [parse_record(ConsolidationRecord, one) for one in consolidation_steps("runc", 0, 0, 0, 0)]
-    assert (consolidations(refused)[0].guests, consolidations(refused)[0].available) == (0, None)
-    assert consolidations([]) == ()
-
-
-def test_a_series_that_was_broken_off_counts_from_its_new_beginning() -> None:
-    broken = consolidation_steps("netns", 7, MIB, MIB, 0)[:-1]
-    again = consolidation_steps("netns", 3, MIB, MIB, 0)
-    (found,) = consolidations([parse_record(ConsolidationRecord, one) for one in [*broken, *again]])
-    assert (found.guests, len(found.steps)) == (3, 3)
-    (half,) = consolidations([parse_record(ConsolidationRecord, one) for one in broken])
-    assert half.reason == "the series was not brought to its end"

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
-from tests.support.by_hand import trial
+from tests.support.by_hand import reading, trial
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
 from virtoll.campaign.preview import catalogue
 from virtoll.experiment.parse import find_experiment, load_experiment
 from virtoll.experiment.selection import Selection
 from virtoll.runfolder.conditions import ALONE, Condition
-from virtoll.runfolder.guest_records import CpuReading, CpuSpan, HostCpu, ProcessTime
+from virtoll.runfolder.guest_records import CpuSpan, HostCpu
 from virtoll.runfolder.records import MetricRecord, TrialRecord
 from virtoll.stats.analysis import analyse
 from virtoll.stats.cpu_over_parameters import cpu_cells
-from virtoll.stats.guests import cpus_used
 from virtoll.stats.intervals import Interval
 from virtoll.stats.over_parameters import OverParameter, over_parameters
 from virtoll.stats.summaries import CellSummary
-from virtoll.stats.values import Observation, Task, canonical, tasks_of
+from virtoll.stats.values import Observation, Task, canonical
 
 METRIC = MetricRecord(
     workload="some",
@@ -52,7 +50,7 @@ def places(panels: tuple[OverParameter, ...]) -> list[tuple[str, tuple[float, ..
     return [(one.parameter, one.values, one.others) for one in panels]
 
 
-def test_a_runs_threads_are_curves_with_the_medians_and_intervals_of_its_cells() -> None:
+def test_a_runs_threads_are_curves_of_its_cells() -> None:
     analysis = analyse(run_data(Truth(REALISTIC, threads=(4, 1, 2))))
     panels = analysis.over_parameters
     assert [(one.metric.name, one.parameter, one.values, one.condition) for one in panels] == [
@@ -65,47 +63,19 @@ def test_a_runs_threads_are_curves_with_the_medians_and_intervals_of_its_cells()
             assert [point.cell for point in curve.points] == [analysis.cells[curve.platform, task] for task in tasks]
 
 
-def reading(monotonic_ns: int, cpu_ns: int) -> CpuReading:
-    used = ProcessTime(
-        pid=82,
-        started_ticks=0,
-        name="init",
-        cpu_ns=cpu_ns,
-        user_ns=0,
-        system_ns=0,
-        children_user_ns=0,
-        children_system_ns=0,
-    )
-    return CpuReading(monotonic_ns, (used,), {})
-
-
-def test_cpu_use_over_threads_is_that_of_what_was_measured_and_of_nothing_around_it() -> None:
+def test_cpu_use_is_drawn_over_threads_as_what_was_measured_alone() -> None:
     """One thread takes half a CPU, four take two, in two requests of which one is longer; the trial takes more."""
     data = run_data(Truth({"native": {}, "netns": {}}, control=None, threads=(1, 2, 4), blocks=3))
 
-    def counted(trial: TrialRecord, number: int) -> TrialRecord:
+    def counted(trial: TrialRecord) -> TrialRecord:
         each = trial.parameters.get("threads", 1) * 500_000_000
         spans = (
             CpuSpan(reading(0, 7), reading(10**9, 7 + each)),
             CpuSpan(reading(5 * 10**9, 0), reading(8 * 10**9, 3 * each)),
         )
-        own = HostCpu(reading(0, 0), reading(10**10, 10**12), spans)
-        beside = Condition("heavy", guests=2) if number % 2 else None
-        return replace(trial, host_cpu=own, condition=beside)
+        return replace(trial, host_cpu=HostCpu(reading(0, 0), reading(10**10, 10**12), spans))
 
-    trials = [counted(trial, number) for number, trial in enumerate(data.trials)]
-    printed = tasks_of(data.manifest, trials)
-    used = cpu_cells(printed, trials)
-    assert {task.metric.name for task in used.tasks} == {"host_cpu_use"}
-    streams = {key: cell.median for key, cell in used.cells.items() if key[1].workload == "stream"}
-    for (_, own, _), median in streams.items():
-        assert median == json.loads(own.parameters)["threads"] / 2
-    assert {condition for _, _, condition in streams} == {ALONE, "2 x heavy load, same CPUs"}
-    unlike = {task.workload for _, task, _ in used.cells}
-    assert "forward" not in unlike, "frames have their CPU time apart"
-
-    alone = [replace(trial, condition=None) for trial in trials]
-    panels = analyse(replace(data, trials=tuple(alone))).over_parameters
+    panels = analyse(replace(data, trials=tuple(map(counted, data.trials)))).over_parameters
     (cpus,) = (one for one in panels if one.metric.name == "host_cpu_use")
     assert (cpus.metric.unit, cpus.parameter, cpus.values) == ("CPUs", "threads", (1, 2, 4))
     for curve in cpus.curves:
@@ -134,21 +104,11 @@ def test_cpu_use_is_one_more_metric_of_a_workload_by_trial_block_and_round() -> 
     metric = own.metric
     assert (metric.name, metric.unit, metric.better) == ("host_cpu_use", "CPUs", "lower")
     assert (metric.source, metric.primary, metric.title) == ("host_cpu", False, METRIC.title)
-    assert list(used.cells) == [("p", own, ALONE), ("q", own, "idle guest, same CPUs")]
+    assert list(used.cells) == [("p", own, ALONE), ("q", own, Condition("idle").label)]
     assert used.cells["p", own, ALONE].observations == (
         Observation(own, "p", 5, 1, 0, 4 / 12, round=2),
         Observation(own, "p", 9, 3, 4, 3 / 12, round=0),
     )
-
-
-def test_cpu_use_that_was_not_read_whole_is_no_value() -> None:
-    first, last = reading(0, 0), reading(10**9, 10**9)
-    assert cpus_used(HostCpu(first, last, (CpuSpan(first, last),))) == 1
-    assert cpus_used(HostCpu(first, last)) is None, "of an older Virtoll"
-    assert cpus_used(None) is None
-    for lost in (replace(last, processes=()), reading(10**9, -1)):
-        assert cpus_used(HostCpu(first, last, (CpuSpan(first, last), CpuSpan(first, lost)))) is None
-    assert cpus_used(HostCpu(first, last, (CpuSpan(first, first),))) is None
 
 
 def test_two_values_are_no_curve() -> None:
@@ -156,7 +116,7 @@ def test_two_values_are_no_curve() -> None:
     assert analyse(run_data(Truth(REALISTIC))).over_parameters == (), "sizes of frames have figures of their own"
 
 
-def test_the_longer_side_of_a_grid_is_the_axis_and_the_other_tells_its_panels_apart() -> None:
+def test_the_longer_side_of_a_grid_is_the_axis_and_the_other_has_panels() -> None:
     grid = [
         task(f"{size} KiB, {count} processes", processes=count, working_set_bytes=size << 10)
         for size in (0, 16, 64)

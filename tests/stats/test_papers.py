@@ -83,60 +83,6 @@ def test_a_runs_rows_stand_beside_its_comparisons() -> None:
     assert analyse(run_data(Truth(REALISTIC, summary="of a later Virtoll"))).paper == PaperTable()
 
 
-def test_a_share_has_the_spread_of_its_own_values_over_the_baselines_centre() -> None:
-    analysis = analyse(run_data(Truth(REALISTIC, blocks=4, summary="median-drop-first")))
-    rows = {(one.platform, one.task.label): one for one in analysis.paper.rows}
-    for name, better in (("fork and wait 2000 processes", "lower"), ("IPv4 forwarding 68 B", "higher")):
-        own, base = rows["netns", name], rows["native", name].summary.centre
-        summary = own.summary
-        assert own.task.metric.better == better
-        assert summary.low is not None
-        assert summary.high is not None
-        ends = (
-            (base / summary.high, base / summary.low)
-            if better == "lower"
-            else (summary.low / base, summary.high / base)
-        )
-        assert (own.share_low, own.share_high) == pytest.approx(ends)
-        assert (own.share_low or 0) <= (own.share or 0) <= (own.share_high or 0)
-
-
-def test_a_time_whose_interval_reaches_below_zero_has_no_largest_share() -> None:
-    analysis = analyse(
-        run_data(Truth({"native": {}, "other": {}}, blocks=2, noise=1.0, control=None, summary="mean-t95"))
-    )
-    row = next(one for one in analysis.paper.rows if one.platform == "other" and one.task.workload == "masr")
-    assert row.summary.low is not None
-    assert row.summary.low < 0
-    assert row.share_high is None
-    assert row.share_low is not None
-
-
-def test_a_cell_without_a_summary_has_a_word_that_says_why() -> None:
-    truth = Truth(
-        REALISTIC | {"gone": {}},
-        blocks=4,
-        summary="median-drop-first",
-        unavailable={"gone": "no such thing"},
-        failures={
-            **{("runc", "masr", block): "failed" for block in range(4)},
-            **{("netns", "masr", block): "invalid" for block in range(3)},
-        },
-    )
-    analysis = analyse(run_data(truth))
-    masr = next(task for task in analysis.tasks if task.workload == "masr")
-    missing = {platform: word for (platform, task), word in analysis.paper.missing.items() if task == masr}
-    assert missing == {"gone": "not available", "runc": "failed", "netns": "too few values"}
-    assert masr in analysis.paper.drawn
-    stopped = analyse(run_data(Truth(REALISTIC, summary="mean-sd", stop_after=0)))
-    assert set(stopped.paper.missing.values()) == {"not run"}
-    assert stopped.paper.drawn == ()
-    failed = analyse(run_data(Truth(REALISTIC, summary="mean-sd", all_fail=True)))
-    assert set(failed.paper.missing.values()) == {"failed"}
-    assert failed.paper.rows == ()
-    assert failed.paper.drawn == ()
-
-
 def test_two_values_have_a_deviation() -> None:
     assert summary("mean-sd", [1.0, 3.0]) == PaperSummary(2, 2 - 2**0.5, 2 + 2**0.5, 2)
 
@@ -172,7 +118,7 @@ def test_shares_are_by_the_baselines_centre_whichever_way_is_better() -> None:
     assert single.drawn == ()
 
 
-def test_of_a_cell_without_values_it_is_told_what_most_of_its_trials_came_to() -> None:
+def test_a_cell_without_values_says_what_most_of_its_trials_came_to() -> None:
     trials = [
         job(1, None, status="invalid"),
         *(job(number, None, status="failed") for number in (2, 3)),

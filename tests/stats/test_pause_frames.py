@@ -1,57 +1,37 @@
-"""Pause frames by the drivers' own counters: counted where a driver has them, and never zero where it has none.
+"""Pause frames by the drivers' own counters: counted where a driver has them, unknown and not zero elsewhere.
 
 No NIC of the machines that this was written on counts pause frames: the counters' names are those of Linux's drivers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.support.by_hand import plain, task, trial
-from tests.support.synthetic_run import REALISTIC, Truth, run_data
+from tests.support.facts import assert_facts
+from tests.support.made_up_run import Made, made_up_run
 
 from virtoll.report.page import render_page
 from virtoll.report.tables import csv_tables
+from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.traffic_records import Hop
-from virtoll.stats.analysis import RunData, analyse
+from virtoll.stats.analysis import analyse
 from virtoll.stats.pause_frames import pause_counts, pause_rows
-from virtoll.stats.values import tasks_of
 
-PLAIN = run_data(
-    Truth({"native": {}, "runc": REALISTIC["runc"]}, control=None, wired=True, blocks=1, frame_sizes=(68,))
-)
-Counters = Mapping[str, int]
+RATE = task("forward", "points", {"size": 64})
+Counters = dict[str, int]
 
 
-def with_counters(platform: str, before: Counters | None, after: Counters | None) -> RunData:
-    """The run in which the exit of one platform's way has these counters besides its own, at each point."""
-
-    def counted(hop: Hop) -> Hop:
-        if hop.role != "exit":
-            return hop
-        return replace(
-            hop,
-            before=None if before is None else {**(hop.before or {}), **before},
-            after=None if after is None else {**(hop.after or {}), **after},
-        )
-
-    trials = tuple(
-        replace(
-            trial,
-            points=tuple(replace(point, hops=tuple(map(counted, point.hops or ()))) for point in trial.points),
-        )
-        if trial.platform == platform and trial.points
-        else trial
-        for trial in PLAIN.trials
-    )
-    return replace(PLAIN, trials=trials)
+def hop(before: Counters | None, after: Counters | None, interface: str | None = "eth1", source: int | None = 3) -> Hop:
+    return Hop("exit", "sink-1", interface, "out", source=source, before=before, after=after)
 
 
-def counts_of(data: RunData) -> set[tuple[str, str, int | None, int | None]]:
-    found = pause_counts(tasks_of(data.manifest, data.trials), data.trials)
-    return {(one.platform, one.role, one.received_frames, one.sent_frames) for one in found}
+def counted(before: Counters | None, after: Counters | None) -> tuple[int | None, int | None] | None:
+    """Received and sent pause frames of a point whose exit had these counters; None: it counts none."""
+    found = pause_counts((RATE,), [trial(1, plain(10.0, 11, hops=(hop(before, after),)))])
+    return (found[0].received_frames, found[0].sent_frames) if found else None
 
 
 @pytest.mark.parametrize(
@@ -67,46 +47,28 @@ def test_a_drivers_counters_are_known_by_its_names(received: tuple[str, ...], se
     """Of frames that begin a pause and of those that end one, the sum."""
     before = {f"driver_{name}": 100 for name in (*received, *sent)}
     after = {f"driver_{name}": 103 for name in received} | {f"driver_{name}": 120 for name in sent}
-    assert counts_of(with_counters("runc", before, after)) == {("runc", "exit", 3 * len(received), 20 * len(sent))}
+    assert counted(before, after) == (3 * len(received), 20 * len(sent))
 
 
 def test_none_sent_is_zero_and_not_counted_is_none() -> None:
     known = {"driver_rx_pause": 7, "driver_tx_pause": 0}
-    assert counts_of(with_counters("runc", known, known)) == {("runc", "exit", 0, 0)}
+    assert counted(known, known) == (0, 0)
     one_way = {"driver_rx_pause": 7}
-    assert counts_of(with_counters("runc", one_way, one_way)) == {("runc", "exit", 0, None)}
-    assert counts_of(PLAIN) == set()
-    assert counts_of(with_counters("runc", None, known)) == set(), "it could not be read before the point"
-    assert counts_of(with_counters("runc", known, {"driver_rx_pause": 2})) == set(), "set back, and not negative"
-
-
-def test_priority_pauses_are_other_frames() -> None:
-    own = {"driver_rx_prio0_pause": 1, "driver_tx_prio0_pause": 1}
-    assert counts_of(with_counters("runc", own, dict.fromkeys(own, 9))) == set()
-
-
-def test_a_cells_points_are_summed_paced_and_flat_out_apart() -> None:
-    data = with_counters(
-        "runc", {"driver_rx_pause": 0, "driver_tx_pause": 0}, {"driver_rx_pause": 0, "driver_tx_pause": 5}
-    )
-    (trial,) = (one for one in data.trials if one.platform == "runc" and one.points)
-    points = trial.points or ()
-    rows = {row.flat_out: row for row in pause_rows(pause_counts(tasks_of(data.manifest, data.trials), data.trials))}
-    assert (rows[False].points, rows[False].sent_frames) == (len(points) - 1, 5 * (len(points) - 1))
-    assert (rows[True].points, rows[True].received_frames, rows[True].sent_frames) == (1, 0, 5)
+    assert counted(one_way, one_way) == (0, None)
+    assert counted({"rx_packets": 1}, {"rx_packets": 2}) is None
+    assert counted(None, known) is None, "it could not be read before the point"
+    assert counted(known, {"driver_rx_pause": 2}) is None, "set back, and not negative"
+    priority = {"driver_rx_prio0_pause": 1, "driver_tx_prio0_pause": 1}
+    assert counted(priority, dict.fromkeys(priority, 9)) is None, "those are other frames"
 
 
 def test_each_point_of_each_trial_has_its_interfaces() -> None:
     """Two trials of two points; the second point's other end was not read after it, and counts nothing."""
-    rate = task("forward", "points", {"size": 64})
     paused = {"driver_rx_pause": 5}
-
-    def hop(interface: str | None, number: int | None, after: dict[str, int] | None) -> Hop:
-        return Hop("exit", "sink-1", interface, "out", source=number, before=paused, after=after)
-
-    first = plain(10.0, 11, hops=(hop("eth1", 3, {"driver_rx_pause": 6}), hop(None, 4, {"driver_rx_pause": 9})))
-    second = plain(None, 11, hops=(hop("eth1", 3, {"driver_rx_pause": 7}), hop("eth2", None, None)))
-    counts = pause_counts((rate,), [trial(8, first, second, block=2), trial(9, first, plain(10.0, 11), second)])
+    unnamed, unread = hop(paused, {"driver_rx_pause": 9}, None, 4), hop(paused, None, "eth2", None)
+    first = plain(10.0, 11, hops=(hop(paused, {"driver_rx_pause": 6}), unnamed))
+    second = plain(None, 11, hops=(hop(paused, {"driver_rx_pause": 7}), unread))
+    counts = pause_counts((RATE,), [trial(8, first, second, block=2), trial(9, first, plain(10.0, 11), second)])
     told = [
         (one.trial, one.block, one.point, one.flat_out, one.where, one.interface, one.source, one.received_frames)
         for one in counts
@@ -118,7 +80,7 @@ def test_each_point_of_each_trial_has_its_interfaces() -> None:
         (9, 0, 2, True, "sink-1", "eth1", 3, 2),
     ]
     rows = pause_rows(counts)
-    assert {(row.platform, row.task, row.where, row.interface) for row in rows} == {("p", rate, "sink-1", "eth1")}
+    assert {(row.platform, row.task, row.where, row.interface) for row in rows} == {("p", RATE, "sink-1", "eth1")}
     assert [(row.flat_out, row.points, row.received_frames, row.sent_frames) for row in rows] == [
         (False, 2, 2, None),
         (True, 2, 4, None),
@@ -126,19 +88,21 @@ def test_each_point_of_each_trial_has_its_interfaces() -> None:
 
 
 def test_the_page_and_a_table_show_them_where_they_are_counted() -> None:
-    data = with_counters("runc", {"driver_tx_pause": 0}, {"driver_tx_pause": 5})
-    counted, plain = analyse(data), analyse(PLAIN)
-    page = render_page(counted, {})
-    assert '<h3 id="pauses">' in page
-    (table,) = (one for one in csv_tables(counted) if one.name == "pause_frames")
+    plain_run = made_up_run({"native": {}}, [Made("native", "forward", {"frame_size_bytes": 64}, 1e5)], blocks=1)
+
+    def pausing(one: TrialRecord) -> TrialRecord:
+        hops = (hop({"driver_tx_pause": 0}, {"driver_tx_pause": 5}),)
+        return replace(one, points=tuple(replace(point, hops=hops) for point in one.points or ()))
+
+    counting = analyse(replace(plain_run, trials=tuple(map(pausing, plain_run.trials))))
+    assert '<h3 id="pauses">' in render_page(counting, {})
+    (table,) = (one for one in csv_tables(counting) if one.name == "pause_frames")
     place = table.header.index("sent_frames")
-    assert {row[place] for row in table.rows} == {5}
-    assert {row[place - 1] for row in table.rows} == {None}
-    assert "ause frames" not in render_page(plain, {})
-    host = {"ssh": "bench@peer"}
-    roles = {role: {"host": host, "interfaces": ["eth1"]} for role in ("generator", "sink")}
-    testbed = {**roles, "hypervisor": {"host": {"local": True}, "interfaces": ["eth2"]}, "flow_control": False}
-    by_nics = render_page(analyse(replace(PLAIN, manifest=replace(PLAIN.manifest, testbed=testbed))), {})
-    assert "No interface on the way counts pause frames" in by_nics
-    assert "Layer-2 flow control of this machine&#39;s NICs was switched off for the run." in by_nics
-    assert "pause_frames" not in {one.name for one in csv_tables(plain)}
+    assert {(row[place - 1], row[place]) for row in table.rows} == {(None, 5)}
+    assert 'id="pauses"' not in render_page(analyse(plain_run), {})
+    assert "pause_frames" not in {one.name for one in csv_tables(analyse(plain_run))}
+    roles = {role: {"host": {"ssh": "bench@peer"}, "interfaces": ["eth1"]} for role in ("generator", "sink")}
+    hypervisor: dict[str, Any] = {"host": {"local": True}, "interfaces": ["eth2"]}
+    testbed = {**roles, "hypervisor": hypervisor, "flow_control": False}
+    by_nics = analyse(replace(plain_run, manifest=replace(plain_run.manifest, testbed=testbed)))
+    assert_facts(render_page(by_nics, {}), "No interface", "pause frames", "flow control", "switched off")

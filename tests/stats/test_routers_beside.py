@@ -118,7 +118,7 @@ def test_what_the_other_guest_was_sent_and_forwarded_is_of_its_own_frames() -> N
     assert row.caveat is None
 
 
-def test_rows_stand_by_condition_frames_and_platform_where_both_were_measured() -> None:
+def test_rows_are_by_condition_frames_and_platform_with_both_rates() -> None:
     """No rate of guests that send, no figure of a search, and none without a shape of frames is among them."""
     tasks = (LARGE, ROUTER, SENDER, FOUND, SHAPELESS)
     cells = {

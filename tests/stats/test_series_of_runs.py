@@ -1,4 +1,4 @@
-"""Series of many runs by hand: which are made, in which families they are searched, and what is told of a change."""
+"""Series of many runs by hand: which are made, in which families they are searched, and the numbers of a change."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.support.by_hand import task as task_of
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
-from virtoll.runfolder.records import MetricRecord
 from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.change_points import fewest
 from virtoll.stats.compare import Comparison, Verdict
@@ -19,10 +19,8 @@ from virtoll.stats.history import History, Kind, RunOfHistory, Series, SeriesOf,
 from virtoll.stats.values import Task
 
 DATA = run_data(Truth(REALISTIC, blocks=2))
-JOB = Task("job", MetricRecord("job", "time", "ns", "lower", "marks", title="a job", resource="cpu"), '{"n": 1}', "1")
-RATE = Task(
-    "flow", MetricRecord("flow", "rate", "1/s", "higher", "points", title="flow", resource="packet path"), "{}", ""
-)
+JOB = task_of("job", "marks", {"n": 1}, name="time")
+RATE = task_of("flow", "points", name="rate")
 SIDE = replace(RATE, metric=replace(RATE.metric, name="side", primary=False))
 COUNT, CHANGED = 16, 9
 

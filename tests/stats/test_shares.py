@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tests.support.by_hand import task
+from tests.support.facts import assert_facts
 
-from virtoll.runfolder.records import MetricRecord
 from virtoll.stats.compare import Comparison, Verdict, by_host, compare
-from virtoll.stats.values import Observation, Task
+from virtoll.stats.values import Observation
 
-TASK = Task("w", MetricRecord("w", "duration", "ns", "lower", "marks", title="a job", resource="cpu"), "{}", "")
-NO_ROUND = "no round has both a valid value of the platform and one of the baseline"
-ONE_HOST = "only one host has both values: no interval over hosts, no verdict"
+TASK = task("w", "marks")
 
 
 def observed(platform: str, *values: float) -> list[Observation]:
@@ -26,15 +25,17 @@ def compared(*durations: float, why_not: str = "", caveat: str | None = None) ->
 
 
 @pytest.mark.parametrize("caveat", [None, "emulated"])
-def test_with_no_pair_nothing_is_measured_and_the_reason_is_the_platforms_own_where_it_has_one(
+def test_without_a_pair_nothing_is_measured(
     caveat: str | None,
 ) -> None:
-    nothing = Comparison("p", TASK, Verdict.NOT_MEASURED, reason=NO_ROUND, caveat=caveat)
-    assert compared(caveat=caveat) == nothing
+    """The reason is the platform's own where it has one."""
+    nothing = compared(caveat=caveat)
+    assert nothing == Comparison("p", TASK, Verdict.NOT_MEASURED, reason=nothing.reason, caveat=caveat)
+    assert_facts(nothing.reason, "no round", "baseline")
     assert compared(why_not="it failed", caveat=caveat) == replace(nothing, reason="it failed")
 
 
-def test_a_share_is_the_geometric_mean_of_blocks_and_no_result_with_a_caveat() -> None:
+def test_a_share_is_the_geometric_mean_of_blocks() -> None:
     """Half and an eighth of the baseline's speed: a quarter."""
     two = compared(20, 80)
     assert (two.platform, two.task, two.verdict, two.reason) == ("p", TASK, Verdict.UNKNOWN, "")
@@ -43,10 +44,11 @@ def test_a_share_is_the_geometric_mean_of_blocks_and_no_result_with_a_caveat() -
     one = compared(20)
     assert one == replace(two, pairs=two.pairs[:1], share=one.share, reason=one.reason)
     assert one.share == pytest.approx(1 / 2)
-    assert one.reason == "only one block has both values: no interval, no verdict"
-    reason = "emulated: it shows that this works; the ratio is no result"
-    functional = replace(two, verdict=Verdict.FUNCTIONAL, caveat="emulated", reason=reason)
-    assert compared(20, 80, caveat="emulated") == functional
+    assert_facts(one.reason, "one block", "no verdict")
+    marked = compared(20, 80, caveat="emulated")
+    assert_facts(marked.reason, "emulated", "no result")
+    functional = replace(two, verdict=Verdict.FUNCTIONAL, caveat="emulated", reason=marked.reason)
+    assert marked == functional
     assert compared(20, caveat="emulated") == replace(functional, pairs=one.pairs, share=one.share)
 
 
@@ -67,7 +69,8 @@ def test_of_one_host_there_is_no_verdict(caveat: str | None) -> None:
     two = compared(20, 80, caveat=caveat)
     found = by_host(two, {0: "a", 1: "a"})
     assert dict(found.hosts) == pytest.approx({"a": 1 / 4})
-    assert (found.verdict, found.reason) == (two.verdict, ONE_HOST if caveat is None else two.reason)
+    assert found.verdict == two.verdict
+    assert_facts(found.reason, "one host" if caveat is None else caveat)
     slower = by_host(replace(two, verdict=Verdict.SLOWER), {0: "a", 1: "a"})
     assert slower.reason == two.reason
     several = by_host(two, {0: "a", 1: "b"})

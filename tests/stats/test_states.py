@@ -2,15 +2,14 @@
 
 import math
 import random
-from dataclasses import replace
 
 import pytest
+from tests.support.by_hand import task
 
-from virtoll.runfolder.records import MetricRecord
 from virtoll.stats.states import TwoStates, apart, split, two_states
-from virtoll.stats.values import Observation, Task
+from virtoll.stats.values import Observation
 
-TASK = Task("w", MetricRecord("w", "duration", "ns", "lower", "marks", title="a job", resource="cpu"), "{}", "")
+TASK = task("w", "marks")
 
 
 def host(
@@ -56,9 +55,9 @@ def test_a_control_that_is_always_slower_is_no_second_state() -> None:
 
 
 def test_of_a_rate_the_lower_state_is_the_slower_one() -> None:
-    task = replace(TASK, metric=replace(TASK.metric, better="higher"))
-    rates = [one._replace(task=task, value=1e4 / one.value) for one in host(1, slow=0.3)]
-    found, same = two_states(task, rates), two_states(TASK, host(1, slow=0.3))
+    rate = task("w", "points")
+    rates = [one._replace(task=rate, value=1e4 / one.value) for one in host(1, slow=0.3)]
+    found, same = two_states(rate, rates), two_states(TASK, host(1, slow=0.3))
     assert found is not None
     assert same is not None
     assert found.share_slow == same.share_slow < 0.5

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.by_hand import task
 
-from virtoll.runfolder.records import MetricRecord
 from virtoll.stats.intervals import Estimate, Interval
 from virtoll.stats.summaries import (
     CellSummary,
@@ -15,9 +15,9 @@ from virtoll.stats.summaries import (
     outliers,
     summarise,
 )
-from virtoll.stats.values import Observation, Task
+from virtoll.stats.values import Observation
 
-TASK = Task("w", MetricRecord("w", "duration", "ns", "lower", "marks", title="a job", resource="cpu"), "{}", "")
+TASK = task("w", "marks")
 
 
 def observed(*values: tuple[int, float]) -> list[Observation]:

@@ -76,7 +76,7 @@ def sweep(number: int, *points: Point, platform: str = "p", size: int = 64) -> t
     return point_values([trial(number, *points, platform=platform, size=size, block=number)])
 
 
-def test_a_curve_has_the_median_and_the_range_of_the_blocks_by_rate_and_flat_out_last() -> None:
+def test_a_curve_has_median_and_range_of_the_blocks_by_rate() -> None:
     """Offered 10, 20 and 60 frames/s paced, of which 0, 2 and 3 frames of 11, 21 and 61 were lost."""
     values = [
         *sweep(0, plain(None, 101, 50), plain(20.0, 21), plain(10.0, 11)),

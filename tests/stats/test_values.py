@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.support.facts import assert_facts
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
 from virtoll.runfolder.frame_shape import SWEEP_KEYS
@@ -14,7 +15,6 @@ from virtoll.runfolder.records import Clock, GuestClock, Marks, MetricRecord, Tr
 from virtoll.runfolder.traffic_records import Point, Sink, SinkCounts
 from virtoll.stats.analysis import RunData
 from virtoll.stats.values import (
-    Gap,
     Task,
     TasksOf,
     observations_of,
@@ -83,13 +83,16 @@ def test_each_believable_trial_has_a_value_in_the_order_of_the_numbers(job: Tria
         (TASK, 7, 3, 300.0),
     ]
     assert {(one.platform, one.block, one.round) for one in found} == {("p", 3, 1)}
-    assert gaps == (Gap(7, "there is no figure 'rate' above zero in the result"), Gap(7, "too few frames"))
+    assert [one.trial for one in gaps] == [7, 7]
+    assert_facts(gaps[0].reason, "'rate'")
+    assert gaps[1].reason == "too few frames"
     by_clock, _ = observations_of((TASK,), trials, by_clock=True)
     assert [(one.trial, one.position) for one in by_clock] == [(7, 0), (5, 2)], "several hosts, side by side"
     at_once = [replace(one, started_realtime_ns=None) for one in trials]
     assert [one.trial for one in observations_of((TASK,), at_once, by_clock=True)[0]] == [5, 7]
     (missing,) = observations_of((COSTS,), trials[3:4])[1]
-    assert missing == Gap(5, "no points for the CPU time of a frame were measured")
+    assert missing.trial == 5
+    assert_facts(missing.reason, "points", "CPU time")
 
 
 @pytest.mark.parametrize("figure", [None, "7", True, 0, -1.0, float("nan"), float("inf")], ids=str)
@@ -108,23 +111,23 @@ def test_of_an_older_run_the_first_primary_metric_of_a_workload_is_primary() -> 
     other = replace(DURATION, workload="other")
     metrics = [FIGURE, DURATION, replace(DURATION, name="again"), other]
     assert one_primary_each(metrics) == [FIGURE, DURATION, replace(metrics[2], primary=False), other]
+    assert one_primary_each([FIGURE, other, DURATION]) == [FIGURE, other, DURATION], "not the first of all"
 
 
 def test_a_duration_that_cannot_be_is_said_to_be_none(job: TrialRecord) -> None:
     trials = [lasting(job, 1, 0), lasting(job, 2, -5), replace(job, trial=3, clock=None), lasting(job, 4, 1)]
     found, gaps = observations_of((TASK,), trials)
     assert [one.value for one in found] == [1.0]
-    assert gaps == (
-        Gap(1, "the timestamps give a duration of 0 ns: the outside clock cannot be believed"),
-        Gap(2, "the timestamps give a duration of -5 ns: the outside clock cannot be believed"),
-        Gap(3, "the timestamps of its start and end are missing: the duration is not known"),
-    )
+    assert [one.trial for one in gaps] == [1, 2, 3]
+    for gap, fact in zip(gaps, ("0 ns", "-5 ns", "timestamps"), strict=True):
+        assert_facts(gap.reason, "duration", fact)
 
 
 def test_a_sweep_without_a_forwarded_frame_has_no_rate(job: TrialRecord) -> None:
     swept = replace(TASK, metric=replace(DURATION, source="points"))
     found, gaps = observations_of((swept,), [replace(job, trial=1, points=())])
-    assert (found, gaps) == ((), (Gap(1, "nothing was forwarded at any point of the sweep: there is no rate"),))
+    assert (found, [one.trial for one in gaps]) == ((), [1])
+    assert_facts(gaps[0].reason, "forwarded", "sweep", "rate")
     silent = SinkCounts(0, 0, 0, 0, 0, first_received_monotonic_ns=None, last_received_monotonic_ns=None)
     point = Point(None, 10**9, 64, "b", (), Sink((silent,), 0, 0, 0, drained=True))
     assert observations_of((swept,), [replace(job, trial=1, points=(point,))]) == (found, gaps)
@@ -144,10 +147,9 @@ def test_why_a_value_is_missing_is_what_the_first_such_trial_says(job: TrialReco
         replace(failed, platform="x"),
     ]
     reasons = why_missing(trials, lambda trial: None if trial.platform == "x" else "alone")
-    assert reasons == {
-        ("q", "job", "{}", "alone"): "failed: no memory",
-        ("p", "job", "{}", "alone"): "failed: no memory",
-    }
+    assert list(reasons) == [(platform, "job", "{}", "alone") for platform in ("q", "p")]
+    for reason in reasons.values():
+        assert_facts(reason, "failed", "no memory")
 
 
 def test_tasks_are_those_of_the_plan_and_of_the_records(data: RunData) -> None:

@@ -9,15 +9,19 @@ import functools
 import json
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from tests.support.repository import RECORDED
 
-from virtoll.agent.client import AgentModel, ChannelMark
+from virtoll.agent.client import AgentModel, ChannelMark, Reply
 from virtoll.agent.messages import Message, Request
+from virtoll.agent.operations.counters import ProcessorTimes
 
 Asked = TypeVar("Asked", bound=Request[Any])
+Told = Mapping[str, Any] | Message
+Answer = Told | Exception | Callable[[Any], Told]
+"""A reply, a part of it, an error that is raised, or a function of the request that gives a reply or a part."""
 
 
 @functools.cache
@@ -41,6 +45,12 @@ def completed(reported: Mapping[str, Any], whole: Mapping[str, Any]) -> dict[str
     return {**whole, **reported, **below}
 
 
+def processor_times(cpu: int = 0) -> ProcessorTimes:
+    """A processor that did nothing."""
+    names = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+    return ProcessorTimes.from_json({"cpu": cpu, **{f"{name}_ns": 0 for name in names}})
+
+
 class ScriptedAgent(AgentModel):
     """Gives for each request as much of the reply as a test is about; keeps what it was ``asked``."""
 
@@ -50,13 +60,16 @@ class ScriptedAgent(AgentModel):
         self.asked: list[Request[Message]] = []
 
     @abstractmethod
-    def tell(self, request: Request[Message]) -> Mapping[str, Any]:
-        """A part of the reply, as JSON; the rest is completed."""
+    def tell(self, request: Request[Message]) -> Told:
+        """The reply, or a part of it as JSON; the rest is completed."""
 
     def answer(self, request: Request[Message]) -> Message:
         """The whole reply."""
         self.asked.append(request)
-        return request.reply.from_json(completed(self.tell(request), recorded_reply(request.op)))
+        told = self.tell(request)
+        if isinstance(told, Message):
+            return told
+        return request.reply.from_json(completed(told, recorded_reply(request.op)))
 
     def operations(self) -> list[str]:
         """The names of what it was asked, in order."""
@@ -65,3 +78,24 @@ class ScriptedAgent(AgentModel):
     def requests(self, kind: type[Asked]) -> list[Asked]:
         """What it was asked of one operation, in order."""
         return [request for request in self.asked if isinstance(request, kind)]
+
+
+class OperationAgent(ScriptedAgent):
+    """Has an answer for each operation that it knows, named with ``_`` for ``-``; keeps each request's deadline."""
+
+    def __init__(self, **answers: Answer) -> None:
+        super().__init__()
+        self.answers = answers
+        self.deadlines: list[float] = []
+
+    def ask(self, request: Request[Reply], deadline_seconds: float = 60.0) -> Reply:
+        """The answer, at once."""
+        self.deadlines.append(deadline_seconds)
+        return super().ask(request, deadline_seconds)
+
+    def tell(self, request: Request[Message]) -> Told:
+        """The operation's answer; a test that asks for another operation is wrong."""
+        answer = self.answers[request.op.replace("-", "_")]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer(request) if callable(answer) else answer

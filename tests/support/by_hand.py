@@ -6,11 +6,11 @@ What is not given is what says least: one source, nothing lost, a point of one s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from virtoll.runfolder.guest_records import CpuReading, FootprintRecord, ProcessMemory, ProcessTime
-from virtoll.runfolder.records import Clock, GuestClock, Marks, MetricRecord, TrialRecord
-from virtoll.runfolder.traffic_records import Point, Sink, SinkCounts, SourceCounts
+from virtoll.runfolder.records import BootRecord, Clock, GuestClock, Marks, MetricRecord, TrialRecord
+from virtoll.runfolder.traffic_records import Hop, HopRole, Point, Sink, SinkCounts, SourceCounts
 from virtoll.stats.values import Task, canonical
 
 SECOND = 1_000_000_000
@@ -86,6 +86,26 @@ def job(number: int, duration_ns: int | None, *, platform: str = "p", **more: An
     return trial(number, platform=platform, size=None, **told)
 
 
+def boot_record(facts: dict[str, Any] | None, **changed: Any) -> BootRecord:
+    """A guest that was started in two microseconds, with these facts and fields."""
+    base: dict[str, Any] = {
+        "boot": "p/0",
+        "platform": "p",
+        "block": 0,
+        "attempt": 1,
+        "status": "ok",
+        "reason": None,
+        "spawn_monotonic_ns": 1000,
+        "ready_monotonic_ns": 3000,
+        "facts": facts,
+        "requested": None,
+        "mismatches": (),
+        "attachment": None,
+        "evidence": (),
+    }
+    return BootRecord(**{**base, **changed})
+
+
 def reading(at_ns: int, *used: int | None, user: int = 0, system: int = 0, children: int = 0) -> CpuReading:
     """What each process of a guest had used; and its children, ten times as much by them as by the kernel for them."""
     others: dict[str, Any] = {
@@ -119,3 +139,26 @@ def held(boot: str, *processes: ProcessMemory, **more: Any) -> FootprintRecord:
         "files_bytes": None,
     } | more
     return FootprintRecord(boot=boot, processes=processes, **fields)
+
+
+_WAY: dict[HopRole, tuple[Literal["peer", "lab", "guest"], Literal["in", "out"]]] = {
+    "generator": ("peer", "out"),
+    "entry": ("lab", "in"),
+    "port-in": ("lab", "out"),
+    "guest-in": ("guest", "in"),
+    "guest-out": ("guest", "out"),
+    "port-out": ("lab", "in"),
+    "exit": ("lab", "out"),
+    "sink": ("peer", "in"),
+}
+
+
+def through(offered: int, forwarded: int, *, dropped: int | None = None) -> tuple[Hop, ...]:
+    """Counters of all interfaces on the way: frames vanish between the guest's two, `dropped` by the outward one."""
+    hops = []
+    for place, (role, (where, way)) in enumerate(_WAY.items()):
+        after = {"tx_packets" if way == "out" else "rx_packets": offered if place < 4 else forwarded}
+        if role == "guest-out" and dropped is not None:
+            after["tx_dropped"] = dropped
+        hops.append(Hop(role, where, f"i{place}", way, source=None, before=dict.fromkeys(after, 0), after=after))
+    return tuple(hops)

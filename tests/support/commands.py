@@ -1,25 +1,37 @@
-"""The ``virtoll`` command line as a process, the way a person starts it."""
+"""The ``virtoll`` command line as a process, the way a person starts it, or in this process."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import stat
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from unittest import mock
 
 from tests.support.repository import ROOT
 
+from virtoll.cli import main, output
+
 VIRTOLL = (sys.executable, "-m", "virtoll")
+_WISHES = {"FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "PYTHONWARNINGS", "PYTHONDEVMODE", "SUDO_USER"}
+READERS = frozenset(
+    {"advise", "claims", "compare", "dataset", "explain", "export", "gate", "history", "list", "pack", "plan", "query"}
+    | {"report", "runs", "schema", "show", "unpack", "--help", "--version"}
+)
+"""Commands that start no guest, ask nobody, and change nothing but the files that they are to write."""
 DEADLINE_SECONDS = 1200.0
 """For a whole campaign or a doctor that tries everything: a bound on a hang, and no expectation of any machine."""
 
 
 def environment(**changed: str) -> dict[str, str]:
-    """The environment of a ``virtoll`` process: wide plain output, no colours."""
+    """The environment of a ``virtoll`` process: wide plain output, no colours, and no wishes of who runs the tests."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("VIRTOLL_") or key == "VIRTOLL_CACHE"}
-    return {**kept, "COLUMNS": "200", "NO_COLOR": "1", "PYTHONPATH": str(ROOT / "src"), **changed}
+    plain = {"COLUMNS": "200", "NO_COLOR": "1", "LC_ALL": "C.UTF-8", "PYTHONPATH": str(ROOT / "src")}
+    return {key: value for key, value in kept.items() if key not in _WISHES} | plain | changed
 
 
 def with_mounts(mounts: Sequence[str], *argv: str) -> list[str]:
@@ -54,10 +66,17 @@ def virtoll(
     changed: Mapping[str, str] | None = None,
     way: Sequence[str] = (),
 ) -> subprocess.CompletedProcess[str]:
-    """Run ``virtoll ARGUMENTS`` to its end; ``runs`` is its runs folder, ``way`` a command that runs it elsewhere."""
+    """Run ``virtoll ARGUMENTS`` to its end; ``runs`` is its runs folder, ``way`` a command that runs it elsewhere.
+
+    A command that only reads runs in this process, unless it gets an input or must be started in another way: a new
+    Python costs as much as most of what it is to do.
+    """
+    words = [str(argument) for argument in arguments]
+    if words and words[0] in READERS and not (way or stdin or _needs_start(changed or {})):
+        return in_process(*words, runs=runs, changed=changed)
     where = {"VIRTOLL_RUNS": str(runs)} if runs is not None else {}
     finished = subprocess.run(
-        [*way, *VIRTOLL, *map(str, arguments)],
+        [*way, *VIRTOLL, *words],
         capture_output=True,
         input=stdin,
         timeout=DEADLINE_SECONDS,
@@ -68,3 +87,43 @@ def virtoll(
     return subprocess.CompletedProcess(
         finished.args, finished.returncode, finished.stdout.decode(), finished.stderr.decode()
     )
+
+
+def in_process(
+    *arguments: str | Path, runs: Path | None = None, changed: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """What ``virtoll ARGUMENTS`` answers in this process: for commands that enter no lab and ask nobody.
+
+    The environment and the streams are as ``virtoll`` has them, and afterwards as before; the folder stays.
+    """
+    where = {"VIRTOLL_RUNS": str(runs)} if runs is not None else {}
+    words = ["virtoll", *map(str, arguments)]
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    with (
+        mock.patch.dict(os.environ, environment(**where, **(changed or {})), clear=True),
+        mock.patch.object(sys, "argv", words),
+        mock.patch.object(sys, "stdin", io.StringIO()),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        output.console.cache_clear()  # it keeps the width of COLUMNS
+        code: object = 0
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code
+        finally:
+            output.console.cache_clear()
+    return subprocess.CompletedProcess(
+        words, code if isinstance(code, int) else int(bool(code)), _written(out), _written(err)
+    )
+
+
+def _written(stream: io.TextIOWrapper) -> str:
+    stream.seek(0)
+    return stream.read()
+
+
+def _needs_start(changed: Mapping[str, str]) -> bool:
+    """Whether one of these variables is read when a process starts."""
+    return any(name.startswith(("HOME", "LANG", "LC_", "LD_", "PYTHON", "TZ", "XDG")) for name in changed)

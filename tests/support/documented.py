@@ -1,11 +1,17 @@
-"""What docs/report-json.md says of a report's JSON: which keys of a document it does not name."""
+"""The documentation's pages: their names, and the keys of a report's JSON that docs/report-json.md does not name."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 from tests.support.repository import ROOT
+
+
+def page_name(path: Path) -> str:
+    """``docs/gate.md``: a page's path in the clone."""
+    return str(path.relative_to(ROOT))
 
 
 def undocumented_keys(document: object) -> set[str]:

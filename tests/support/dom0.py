@@ -2,14 +2,44 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 from virtoll.errors import GuestError
 from virtoll.lab.inside import Lab
+from virtoll.lab.network import GuestNetwork, Link
 
 LAB = "virtoll-0123456789ab"
 Answer = str | GuestError
+NOTHING = (
+    "Name                                        ID   Mem VCPUs\tState\tTime(s)\nDomain-0  0  1024  2  r-----  21.2\n"
+)
+IMAGE = SimpleNamespace(
+    kernel=SimpleNamespace(vmlinuz=Path("/i/vmlinuz"), vmlinux=Path("/i/vmlinux")),
+    initramfs=Path("/i/small"),
+    disk_initramfs=Path("/i/large"),
+    needs_disk=False,
+    name="tiny",
+)
+
+
+class Bridges:
+    """A host's network that makes nothing."""
+
+    def __init__(self) -> None:
+        self.ports: dict[str, str | None] = {}
+        self.removed: list[GuestNetwork] = []
+
+    def bridge_port(self, link: Link, port: str | None = None) -> str:
+        assert link.attachment == "bridge"
+        self.ports[link.name] = port
+        return f"virtoll-{link.name}"
+
+    def remove(self, network: GuestNetwork) -> None:
+        self.removed.append(network)
 
 
 class Dom0(Lab):
@@ -69,3 +99,8 @@ class Dom0(Lab):
         one = list(argv)
         self.promised.append(one)
         return lambda: self.promised.remove(one)
+
+    def configuration(self) -> dict[str, Any]:
+        """What ``xl create`` was given."""
+        lines = self.written["domain.cfg"].splitlines()
+        return {key: json.loads(value) for key, _, value in (line.partition(" = ") for line in lines)}

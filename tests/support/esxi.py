@@ -21,11 +21,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pyVmomi import vim
 from tests.support.machine import END_SECONDS
 
 from virtoll.image.third_party import find_vcsim
 from virtoll.platforms.esxi.parameters import EsxiParameters
 from virtoll.platforms.esxi.session import Session, open_session, surviving
+from virtoll.platforms.esxi.switches import network_of
 from virtoll.platforms.qemu.monitor import Monitor
 
 USER, PASSWORD, PASSWORD_VARIABLE = "root", "a secret of the test", "VIRTOLL_TEST_ESXI_PASSWORD"
@@ -142,41 +144,15 @@ class EsxiHost:
         console, port = reported["serials"]
         monitor, monitor_end = socket.socketpair()
         serial, serial_end = socket.socketpair()
-        command = [
-            "nice",
-            "-n",
-            "-10",  # its kernel panics where an emulator waits long for a CPU as it boots
-            "qemu-system-x86_64",
-            "-accel",
-            "tcg",
-            "-cpu",
-            "max",
-            "-machine",
-            "pc",
-            "-nodefaults",
-            "-display",
-            "none",
-            "-no-reboot",
-            "-m",
-            f"{reported['memory_mib']}M",
-            "-smp",
-            str(reported["cpus"]),
-            "-boot",
-            "d",
-            *cdrom_arguments(reported["cdroms"]),
-            *disk_arguments(reported["disks"] or []),
-            *(["-S"] if self.still and reported["disks"] else []),
-            "-serial",
-            f"file:{console['file']}",
-            "-chardev",
-            f"socket,id=serial,fd={serial_end.fileno()}",
-            "-serial",
-            "chardev:serial",
-            "-chardev",
-            f"socket,id=monitor,fd={monitor_end.fileno()}",
-            "-mon",
-            "chardev=monitor,mode=control",
-        ]
+        # Its kernel panics where an emulator waits long for a CPU as it boots.
+        command = ["nice", "-n", "-10", "qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-machine", "pc"]
+        command += ["-nodefaults", "-no-reboot"]
+        command += ["-display", "none", "-boot", "d", "-m", f"{reported['memory_mib']}M"]
+        command += ["-smp", str(reported["cpus"]), "-serial", f"file:{console['file']}"]
+        command += [*cdrom_arguments(reported["cdroms"]), *disk_arguments(reported["disks"] or [])]
+        command += ["-S"] if self.still and reported["disks"] else []
+        command += ["-chardev", f"socket,id=serial,fd={serial_end.fileno()}", "-serial", "chardev:serial"]
+        command += ["-chardev", f"socket,id=monitor,fd={monitor_end.fileno()}", "-mon", "chardev=monitor,mode=control"]
         taps = []
         for number, nic in enumerate(reported["nics"] or []):
             taps.append(self._cable(nic))
@@ -305,6 +281,35 @@ def esxi_host(folder: Path, *arguments: str) -> Iterator[EsxiHost]:
 def session_of(host: EsxiHost) -> contextlib.AbstractContextManager[Session]:
     """A session with the host, as the driver has them."""
     return open_session(EsxiParameters.model_validate(host.parameters()))
+
+
+def machine_named(session: Session, name: str) -> Any:
+    """A virtual machine that is there."""
+    found = session.machine(name)
+    assert found is not None, name
+    return found
+
+
+def bare_machine(session: Session, name: str, note: str, networks: tuple[str, ...] = ()) -> Any:
+    """A virtual machine that is never switched on."""
+    cards = []
+    for at, one in enumerate(networks):
+        network = network_of(session, one)
+        backing = vim.vm.device.VirtualEthernetCard.NetworkBackingInfo(deviceName=network.name, network=network)
+        card = vim.vm.device.VirtualE1000(
+            key=-at - 1, backing=backing, addressType="manual", macAddress=f"02:00:00:00:00:0{at}"
+        )
+        cards.append(vim.vm.device.VirtualDeviceSpec(operation="add", device=card))
+    spec = vim.vm.ConfigSpec(
+        name=name,
+        annotation=note,
+        guestId="otherLinux64Guest",
+        memoryMB=4,
+        numCPUs=1,
+        files=vim.vm.FileInfo(vmPathName=f"[{DATASTORE}] {name}/{name}.vmx"),
+        deviceChange=cards,
+    )
+    return session.finish(session.centre.vmFolder.CreateVM_Task(config=spec, pool=session.pool))
 
 
 def inventory(host: EsxiHost) -> dict[str, Any]:

@@ -12,6 +12,12 @@ from virtoll.experiment.model import Catalogue, Experiment
 from virtoll.experiment.parse import parse_experiment
 
 FILE = Path("experiments/example.yaml")
+PAIRED: dict[str, Any] = {
+    "generator": {"host": {"node": "generator"}, "interfaces": ["eth1"]},
+    "sink": {"host": {"node": "generator"}, "interfaces": ["eth2"]},
+    "hypervisor": {"host": "local", "interfaces": ["eth1", "eth2"]},
+}
+"""A testbed whose generator and sink are on one node, which a cluster gives."""
 
 
 def document(**changed: Any) -> dict[str, Any]:
@@ -64,3 +70,9 @@ def every_kind(blocks: int = 1) -> str:
             {"workload": "zfg", "size_bytes": 4 * 2**20, "rounds": 2},
         ],
     )
+
+
+def neighbours(**changed: Any) -> dict[str, Any]:
+    """The keys of an experiment with a lightly loaded guest next to the measured one."""
+    job = [{"workload": "superpi", "digits": 1000}]
+    return {"scenario": "neighbours", "neighbours": ["light"], "workloads": job, **changed}

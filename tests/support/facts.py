@@ -2,7 +2,7 @@
 
 A fact is what stays when somebody writes the sentence anew: a name, a key, a number with its unit, a path, a value that
 was allowed or refused, the command that is the remedy. The words around the facts and their order are free.
-A text that must stay as it is (help, a generated page) is a snapshot: see ``docs/contributing.md``.
+A text that must stay as it is (help, a generated page) is a snapshot: see ``CONTRIBUTING.md``.
 """
 
 from __future__ import annotations

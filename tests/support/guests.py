@@ -7,17 +7,20 @@ import itertools
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import pytest
 from tests.support import accounting, machine
+from tests.support.facts import refused
+from tests.support.guest_kinds import Kind, known_kinds
 from tests.support.timeline import LAB_NUMBER_VARIABLE
 
-from virtoll.agent.client import TrafficAgents
+from virtoll.agent.client import Caller, TrafficAgents
 from virtoll.agent.links import network_request, peer_request
-from virtoll.agent.operations.session import FactsReply, FactsRequest
+from virtoll.agent.operations.programs import ExecReply, ExecRequest
+from virtoll.agent.operations.session import ClocksRequest, FactsReply, FactsRequest
 from virtoll.agent.operations.traffic import Traffic
 from virtoll.agent.path_counters import HopReader
 from virtoll.agent.timekeeper import TimedJob, Timekeeper, await_path
@@ -25,8 +28,10 @@ from virtoll.campaign.data_directory import DataKeeper, find_data_volume
 from virtoll.campaign.pinning import Pinning, choose_pinning
 from virtoll.campaign.progress import SilentProgress
 from virtoll.campaign.session import RunSession, open_run_session
+from virtoll.errors import GuestDied, ImageError
 from virtoll.experiment.model import Parameters, PlatformChoice
 from virtoll.experiment.topology import HostAddress
+from virtoll.image import GuestImage, prepare_image
 from virtoll.lab import residue
 from virtoll.lab.inside import wait_until
 from virtoll.lab.launch import LAB_VARIABLE
@@ -41,9 +46,10 @@ from virtoll.platforms.managed_guest import ManagedMachine
 from virtoll.platforms.process_guest import AgentGuest
 from virtoll.platforms.virtualbox import machines
 from virtoll.platforms.xen.dom0 import domains
+from virtoll.runfolder.records import TrialRecord
 from virtoll.workloads import ipc_bandwidth, kernel, traffic
 from virtoll.workloads.base import Bench, Measurement, Workload
-from virtoll.workloads.forward import ForwardParameters
+from virtoll.workloads.forward import Forward, ForwardParameters
 from virtoll.workloads.traffic import FrameParameters, TrafficStream
 
 SECOND_NS = 1_000_000_000
@@ -51,38 +57,6 @@ HELD_UP = "reached the timekeeper at once"
 """Of a trial whose first mark a busy host held up for longer than its job took: its duration is not known."""
 _TRIES = 20
 _IDLE_NS = (50_000_000, 1_000_000_000, 20_000_000_000)
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A kind of guest that starts on a host without KVM: its platform, its parameters, and what is known of it.
-
-    ``kernel``: whose kernel it says it has: the host's, the image's, or another. ``slow``: instructions are translated.
-    ``bounded``: it dies when it uses more memory than it was given. ``grouped``: it is in a cgroup below the lab's.
-    ``root``: the file system of its root, where that is on a disk.
-    ``ipv6`` and ``vlans``: whether it can be configured so; None: as the host's kernel can.
-    ``variant``: differs from another kind in a device alone, so that what does not depend on it is not tried twice.
-    ``serial``: its channel is a UART that is emulated twice and carries a kilobyte a second.
-    ``extended``: tried in the long form of the suite alone: another kind goes the same way through the product.
-    ``host``: where it is, as an experiment names it; None: this machine.
-    ``ready_seconds``: how long its start is waited for.
-    """
-
-    platform: str
-    parameters: dict[str, Any] = field(default_factory=dict)
-    kernel: Literal["host", "image", "other"] = "host"
-    attachment: str = "bridge"
-    slow: bool = False
-    bounded: bool = True
-    grouped: bool = False
-    ipv6: bool = True
-    vlans: bool | None = None
-    variant: bool = False
-    root: str | None = None
-    serial: bool = False
-    extended: bool = False
-    host: str | None = None
-    ready_seconds: float = 600.0
 
 
 JOBS: dict[str, list[dict[str, Any]]] = {
@@ -105,147 +79,6 @@ JOBS: dict[str, list[dict[str, Any]]] = {
 }
 """The agent's own jobs, small: a few parameters of each."""
 
-KINDS: dict[str, Kind] = {
-    "native": Kind("native", attachment="veth", bounded=False),
-    "native-again": Kind("native-again", attachment="veth", bounded=False, variant=True),
-    "netns": Kind("netns", bounded=False),
-    "netns-cgroup": Kind("netns", {"limits": "cgroup"}, grouped=True),
-    "runc": Kind("runc", grouped=True),
-    "crun": Kind("crun", grouped=True),
-    "runsc-systrap": Kind(
-        "runsc", {"gvisor_platform": "systrap"}, kernel="other", grouped=True, ipv6=False, vlans=False
-    ),
-    "runsc-ptrace": Kind(
-        "runsc", {"gvisor_platform": "ptrace"}, kernel="other", grouped=True, ipv6=False, vlans=False, extended=True
-    ),
-    "nspawn": Kind("nspawn", grouped=True),
-    "lxc": Kind("lxc", grouped=True),
-    "podman": Kind("podman", grouped=True),
-    "podman-crun": Kind("podman", {"runtime": "crun"}, grouped=True, extended=True),
-    "docker": Kind("docker", grouped=True),
-    "uml-raw": Kind("uml", kernel="other", ipv6=False, vlans=False),
-    "uml-tap": Kind("uml", {"transport": "tap"}, kernel="other", variant=True, ipv6=False, vlans=False),
-    "qemu-tcg": Kind("qemu-tcg", {"nic": "virtio-net"}, kernel="image", vlans=True, slow=True),
-    "qemu-tcg-e1000": Kind("qemu-tcg", {"nic": "e1000"}, kernel="image", vlans=True, slow=True, variant=True),
-    "qemu-tcg-rtl8139": Kind(
-        "qemu-tcg", {"nic": "rtl8139"}, kernel="image", vlans=True, slow=True, variant=True, extended=True
-    ),
-    "qemu-tcg-vmxnet3": Kind(
-        "qemu-tcg", {"nic": "vmxnet3"}, kernel="image", vlans=True, slow=True, variant=True, extended=True
-    ),
-    "qemu-tcg-disk": Kind(
-        "qemu-tcg",
-        {"disk": "virtio-blk", "root": "disk"},
-        kernel="image",
-        vlans=True,
-        slow=True,
-        variant=True,
-        root="ext4",
-    ),
-    "qemu-tcg-ide": Kind(
-        "qemu-tcg",
-        {"machine": "pc", "disk": "ide", "root": "disk", "filesystem": "erofs"},
-        kernel="image",
-        vlans=True,
-        slow=True,
-        variant=True,
-        root="erofs",
-    ),
-    "qemu-tcg-nvme": Kind(
-        "qemu-tcg",
-        {"disk": "nvme", "root": "disk", "cache": "none"},
-        kernel="image",
-        vlans=True,
-        slow=True,
-        variant=True,
-        extended=True,
-        root="ext4",
-    ),
-    "qemu-tcg-serial": Kind("qemu-tcg", {"channel": "serial"}, kernel="image", vlans=True, slow=True, variant=True),
-    "libvirt": Kind("libvirt", kernel="image", vlans=True, slow=True),
-    "libvirt-system": Kind(
-        "libvirt",
-        {"uri": "qemu:///system", "channel": "serial", "nic": "e1000"},
-        kernel="image",
-        vlans=True,
-        slow=True,
-        grouped=True,
-        variant=True,
-    ),
-    "libvirt-lxc": Kind("libvirt", {"uri": "lxc:///system"}, grouped=True),
-}
-# The same guests by another attachment: only what goes over their links is tried again.
-ATTACHED: dict[str, Kind] = {
-    f"{name}-{attachment}": replace(
-        KINDS[name],
-        parameters={**KINDS[name].parameters, "attachment": attachment},
-        attachment=attachment,
-        variant=True,
-        extended=name not in {"netns", "runsc-systrap", "qemu-tcg"},  # those have three ways to be given an interface
-    )
-    for name, attachments in (
-        ("netns", ("routed", "macvtap", "passthrough")),
-        ("runc", ("routed", "macvtap", "passthrough")),
-        ("runsc-systrap", ("routed", "macvtap", "passthrough")),
-        ("nspawn", ("passthrough",)),
-        ("lxc", ("routed",)),
-        ("podman", ("macvtap",)),
-        ("docker", ("passthrough",)),
-        ("qemu-tcg", ("routed", "macvtap")),
-    )
-    for attachment in attachments
-}
-# Guests on hosts that are emulated for the test; what is not in ``NESTED_IN_CI`` is for ``make test-nested``.
-NESTED: dict[str, Kind] = {
-    "nested-kvm": Kind("qemu-kvm", host="nested:kvm", kernel="image", vlans=True, slow=True),
-    "nested-kvm-vhost": Kind(
-        "qemu-kvm", {"vhost": "on"}, host="nested:kvm", kernel="image", vlans=True, slow=True, variant=True
-    ),
-    "nested-xen-pv": Kind("xen", {"type": "pv"}, host="nested:xen", kernel="image", vlans=True, slow=True),
-    "nested-xen-pv-routed": Kind(
-        "xen",
-        {"type": "pv", "attachment": "routed"},
-        host="nested:xen",
-        attachment="routed",
-        kernel="image",
-        vlans=True,
-        slow=True,
-        variant=True,
-    ),
-    # The second and the fifth of its NICs: the first source's and the first sink's.
-    "nested-xen-pv-passthrough": Kind(
-        "xen",
-        {"type": "pv", "attachment": "passthrough", "vfio": ["0000:00:03.0", "0000:00:06.0"]},
-        host="nested:xen-pci",
-        attachment="passthrough",
-        kernel="image",
-        vlans=True,
-        slow=True,
-        variant=True,
-    ),
-    "nested-virtualbox": Kind(
-        "virtualbox", host="nested:virtualbox", kernel="image", vlans=True, slow=True, serial=True
-    ),
-    "nested-xen-pv-disk": Kind(
-        "xen", {"type": "pv", "root": "disk"}, host="nested:xen", kernel="image", vlans=True, slow=True, variant=True
-    ),
-    "nested-xen-pvh": Kind("xen", {"type": "pvh"}, host="nested:xen", kernel="image", vlans=True, slow=True),
-    # Its firmware reads kernel and initramfs byte by byte from the device model, which is emulated as well.
-    **{
-        f"nested-xen-hvm{suffix}": Kind(
-            "xen",
-            {"type": "hvm", "nic": nic},
-            host="nested:xen-hvm",
-            kernel="image",
-            vlans=True,
-            slow=True,
-            variant=bool(suffix),
-            ready_seconds=1200.0,
-        )
-        for suffix, nic in (("", "netfront"), ("-e1000", "e1000"), ("-rtl8139", "rtl8139"))
-    },
-}
-NESTED_IN_CI = ("nested-kvm", "nested-xen-pv")
 # A machine's kernel keeps some fifty MiB for itself: of less, the guest would see too small a part.
 MEMORY_BYTES = 256 * 2**20
 FEW_FRAMES = 32
@@ -261,15 +94,6 @@ HANG_SECONDS = 600.0
 _QUIET_SECONDS = 0.25
 _numbers = itertools.count()
 _GUESTS = 170  # testbeds have the numbers from 180 on; that of a guest that has ended is free again
-
-
-ADDED: dict[str, Kind] = {}
-"""Kinds of a module of tests, whose parameters are known only when it runs."""
-
-
-def known_kinds() -> dict[str, Kind]:
-    """All of them."""
-    return {**KINDS, **ATTACHED, **NESTED, **ADDED}
 
 
 @dataclass
@@ -402,6 +226,68 @@ def timed_idle(keeper: Timekeeper) -> tuple[int, TimedJob]:
     return wanted_ns, found
 
 
+def assert_right(measured: Measurement) -> dict[str, Any]:
+    """A trial without a problem whose answer was checked and is right; its result is returned."""
+    assert measured.problem is None
+    assert measured.check is not None
+    assert measured.check["ok"], measured.check
+    return measured.result or {}
+
+
+def assert_forwards(live: Connected) -> None:
+    """A few frames pass it, and none is lost."""
+    point = Forward(few_frames()).point(live.bench, FEW_PER_SECOND)
+    (arrived,) = point.traffic.sink.per_source
+    assert arrived.forwarded_frames > 0
+    assert arrived.lost_frames == 0
+
+
+def right_or_too_short(trial: TrialRecord) -> bool:
+    """A busy host may begin jobs this short too far apart, or hold up a mark for longer; nothing else may be wrong."""
+    too_short = any(words in (trial.reason or "") for words in (" apart, ", HELD_UP))
+    return trial.status == "ok" or (trial.status == "invalid" and too_short)
+
+
+def execute(agent: Caller, *argv: str, limit_bytes: int = 2**24, **given: Any) -> ExecReply:
+    """What a program in the guest did; ``given``: further fields of the request."""
+    request = ExecRequest(argv=argv, timeout_ns=int(HANG_SECONDS * SECOND_NS), limit_bytes=limit_bytes, **given)
+    return agent.ask(request, HANG_SECONDS)
+
+
+def output_of(agent: Caller, *argv: str) -> str:
+    """What a program in the guest wrote, which ended well."""
+    ended = execute(agent, *argv)
+    assert ended.status == 0, ended
+    return ended.stdout.decode()
+
+
+def cached_image(name: str) -> GuestImage:
+    """An image that is in the cache: there is no way to a package mirror from inside a lab."""
+    try:
+        return prepare_image(name, kernel=True, offline=True)
+    except ImageError as error:
+        pytest.skip(f"{error} (or make tools)")
+
+
+def full_image() -> GuestImage:
+    """The image with the tools, where it is built."""
+    return cached_image("full")
+
+
+@contextlib.contextmanager
+def session_with_tools() -> Iterator[RunSession]:
+    """The lab's run session with the tools in its image."""
+    with run_session() as made:
+        made.site.image = full_image()
+        yield made
+
+
+def assert_found_dead(live: Connected) -> None:
+    """The next request ends with the guest's death, which is noticed long before the request's deadline."""
+    with refused(error=GuestDied, without=(f"{HANG_SECONDS:g} s",)):
+        live.held.agent.ask(ClocksRequest(), HANG_SECONDS)
+
+
 def few_frames(**shape: Any) -> ForwardParameters:
     """A point of ``FEW_FRAMES`` at ``FEW_PER_SECOND``, of frames of this shape."""
     return ForwardParameters(point_milliseconds=round(1000 * FEW_FRAMES / FEW_PER_SECOND), **shape)
@@ -506,6 +392,16 @@ def start(kind: str, on: RunSession, wanted: GuestRequest | None = None, data_by
         guest.cleanup.insert(0, room.remove)
         data = DataKeeper(guest.agent, guest.data or room, guest.flushes)
     return Connected(kind, guest, bench, site, wanted, data)
+
+
+@contextlib.contextmanager
+def running(kind: str, on: RunSession, wanted: GuestRequest | None = None, data_bytes: int = 0) -> Iterator[Connected]:
+    """The same for as long as the block."""
+    live = start(kind, on, wanted, data_bytes)
+    try:
+        yield live
+    finally:
+        live.held.stop()
 
 
 def kill(live: Connected) -> None:

@@ -68,6 +68,10 @@ class Family:
                 return process
         return None
 
+    def await_end(self) -> None:
+        """Until none of them is alive, however long this machine takes to end them."""
+        wait_until(lambda: not any(process.alive for process in self.processes), 600.0, "the end of its processes")
+
 
 @dataclass(frozen=True)
 class Snapshot:
@@ -273,6 +277,11 @@ def poll_until_empty(look: Callable[[], list[str]], deadline_seconds: float = EN
     while (left := look()) and time.monotonic() - started < deadline_seconds:
         time.sleep(0.02)
     return left, time.monotonic() - started
+
+
+def interfaces() -> set[str]:
+    """The names of those in the network of this process: in a lab, the lab's."""
+    return interfaces_of(os.getpid())
 
 
 def interfaces_of(pid: int) -> set[str]:

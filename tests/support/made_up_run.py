@@ -13,10 +13,10 @@ from typing import Any
 
 from tests.support.made_up_points import calibrated_at
 from tests.support.made_up_trials import Made, Planned, boots_of, named, trial_of
-from tests.support.synthetic_run import EPOCH_NS, boot, fitness, instrument
+from tests.support.synthetic_records import EPOCH_NS, boot, fitness, instrument
 
 from virtoll.campaign.manifest import metric_records
-from virtoll.experiment.plan import _around, _shuffled
+from virtoll.experiment.plan import _around, _shuffled  # so that a made-up run has the order of a real plan
 from virtoll.platforms import EVERY_PLATFORM
 from virtoll.runfolder.records import BootRecord, FitnessRecord, Manifest, State, TrialRecord
 from virtoll.runfolder.scale import GroupRecord, ScalePoint

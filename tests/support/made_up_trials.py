@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tests.support.made_up_points import Path, Rates, made_up_point, used
-from tests.support.synthetic_run import clock
+from tests.support.synthetic_records import clock
 
 from virtoll.experiment.model import Parameters
 from virtoll.runfolder.conditions import Condition

@@ -30,6 +30,8 @@ from tests.support import machine
 from tests.support.commands import VIRTOLL, around_the_clone, environment, opening_mounts, with_mounts
 from tests.support.repository import ROOT
 
+from virtoll.runfolder.store import RunFolder
+
 USER = 12345
 TUN = os.makedev(10, 200)
 SILENCE_SECONDS = 300.0
@@ -118,6 +120,17 @@ class Playground:
     def runs(self) -> Path:
         """The runs folder."""
         return self.base / "runs"
+
+    def write(self, text: str) -> Path:
+        """An experiment as a file here."""
+        file = self.base / "example.yaml"
+        file.write_text(text, encoding="utf-8")
+        return file
+
+    def only_run(self) -> RunFolder:
+        """The one run that was made here."""
+        (path,) = self.runs.iterdir()
+        return RunFolder.open(path)
 
     @property
     def covered(self) -> list[Path]:

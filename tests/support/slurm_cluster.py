@@ -8,6 +8,7 @@ the cluster by ``run``. Nothing of the host is changed, and no service of its ow
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -19,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tests.support.commands import environment
 from tests.support.repository import ROOT
@@ -268,6 +269,59 @@ class SlurmCluster:
     def _end(self) -> None:
         for process in (*self.nodes.values(), *([self.controller] if self.controller else [])):
             _ended(process)
+
+
+class Bench:
+    """The cluster, and Virtoll in it; ``hold`` has a block's task wait before its third trial is stored."""
+
+    def __init__(self, cluster: SlurmCluster, folder: Path) -> None:
+        self.cluster = cluster
+        self.holds = folder / "holds"
+        self.holds.mkdir()
+        self.python = holding_python(folder)
+
+    def virtoll(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        """Run ``virtoll ARGUMENTS`` on the cluster's head."""
+        return self.cluster.run(self.python, "-m", "virtoll", *arguments, TEST_HOLDS=str(self.holds))
+
+    def output(self, *arguments: str | Path) -> str:
+        """What a command of Virtoll's prints, which must succeed."""
+        done = self.virtoll(*arguments)
+        assert done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def status(self, folder: Path) -> dict[str, Any]:
+        """What `campaign status` prints as JSON."""
+        shown: dict[str, Any] = json.loads(self.output("campaign", "status", folder, "--json"))
+        return shown
+
+    def hold(self, *blocks: int) -> None:
+        """Tasks of these blocks wait from now on."""
+        for block in blocks:
+            (self.holds / f"block-{block}").touch()
+
+    def release(self, block: int) -> None:
+        """It goes on."""
+        (self.holds / f"block-{block}").unlink()
+
+    def interrupted(self, block: int) -> None:
+        """Wait until a signal has ended its waiting."""
+        self.cluster.until(lambda: not (self.holds / f"block-{block}").exists(), f"block {block} is interrupted")
+
+    def held(self, block: int) -> str:
+        """The node where a block's task waits, once it does."""
+        at = self.holds / f"block-{block}.at"
+        self.cluster.until(at.exists, f"block {block} is held")
+        self.cluster.until(lambda: bool(at.read_text()), f"block {block} says where")
+        return at.read_text()
+
+    def jobs(self) -> list[str]:
+        """The numbers of all jobs that are in Slurm's queue, in their order."""
+        return sorted(set(self.cluster.output("squeue", "--noheader", "--format=%F").split()), key=int)
+
+    def await_end(self) -> None:
+        """Wait until Slurm's queue is empty."""
+        self.cluster.until(lambda: self.cluster.run("squeue", "--noheader").stdout == "", "all tasks have ended")
 
 
 def _within(pid: int, *argv: str | Path) -> list[str]:

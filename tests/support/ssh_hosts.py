@@ -16,7 +16,10 @@ from pathlib import Path
 import pytest
 from tests.support import machine
 from tests.support.commands import DEADLINE_SECONDS, VIRTOLL, environment
+from tests.support.facts import Fact, assert_facts
 from tests.support.repository import ROOT
+
+from virtoll.runfolder.store import RunFolder
 
 SSHD = "/usr/sbin/sshd"
 # A host: own /run with the keys and the folder that sshd wants, own /tmp; sshd once its interface is there.
@@ -57,8 +60,11 @@ class SshHosts:
     def wire(self, pairs: Sequence[tuple[str, str, str]]) -> None:
         """New pairs: the launcher's interface, the host, its interface.
 
-        Those of a run are gone with its lab, whose namespaces the kernel clears away after its last process has ended.
+        Those of a run are gone with its lab, whose namespaces the kernel clears away after its last process has ended;
+        those that no run has taken are removed.
         """
+        for near in machine.interfaces_of(self.launcher) & {near for near, _, _ in pairs}:
+            ip(self.launcher, "link", "del", near)
         left, _ = machine.poll_until_empty(lambda: self._still_there(pairs))
         assert left == []
         for near, host, far in pairs:
@@ -96,6 +102,21 @@ class SshHosts:
                 process.kill()
         return process.returncode, complaint
 
+    def run(self, file: Path, *more: str | Path) -> RunFolder:
+        """The experiment in this file to its end, in the folder ``run`` next to it."""
+        code, complaint = self.virtoll("run", file, "--into", file.parent / "run", *more, runs=file.parent)
+        assert code == 0, complaint
+        return RunFolder.open(file.parent / "run")
+
+    def refuses(self, file: Path, *facts: Fact) -> None:
+        """The experiment in this file is refused with these facts, and nothing of it is left anywhere."""
+        code, complaint = self.virtoll("run", file, "--into", file.parent / "run", runs=file.parent)
+        assert code == 2, complaint
+        assert_facts(complaint, *facts)
+        # Below a sentence on the file stand the line that it is about, and a caret.
+        assert len([line for line in complaint.strip().splitlines() if not line.startswith(" ")]) == 1
+        assert not (file.parent / "run").exists()
+
     def agents(self, host: str, word: str = "") -> list[int]:
         """Agents that run on a host, as processes of this test's own namespace; ``word``: in their arguments."""
         network, found = Path(f"/proc/{self.hosts[host]}/ns/net").stat().st_ino, []
@@ -110,6 +131,24 @@ class SshHosts:
     def copies(self, host: str) -> list[str]:
         """Files in a host's /tmp."""
         return [path.name for path in Path(f"/proc/{self.hosts[host]}/root/tmp").iterdir()]
+
+    def left(self, host: str) -> list[str]:
+        """Programs, files, network namespaces and interfaces on a host that are not its own."""
+        pid, found = self.hosts[host], self.copies(host)
+        network = Path(f"/proc/{pid}/ns/net").stat().st_ino
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                words = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                if (process / "ns/net").stat().st_ino == network and "sshd" not in words:
+                    found.append(words)
+        lent = Path(f"/proc/{pid}/root/run/netns")
+        found += [path.name for path in lent.iterdir()] if lent.is_dir() else []
+        return [*found, *(name for name in machine.interfaces_of(pid) if name.startswith("virtoll"))]
+
+    def assert_nothing_left(self) -> None:
+        """A host notices the end of its connection; what the connection was for ends and goes."""
+        left, _ = machine.poll_until_empty(lambda: [f"{host}: {one}" for host in self.hosts for one in self.left(host)])
+        assert left == []
 
 
 def ip(pid: int, *arguments: str) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from virtoll.runfolder.records import BootRecord
-
 MIB = 2**20
 
 
@@ -131,23 +129,3 @@ def _reading(own: int, children: int) -> dict[str, Any]:
         "children_system_ns": 0,
     }
     return {"monotonic_ns": own, "processes": [process], "shared": {}}
-
-
-def boot_record(facts: dict[str, Any] | None, **changed: Any) -> BootRecord:
-    """A guest that was started in two microseconds, with these facts and fields."""
-    base: dict[str, Any] = {
-        "boot": "p/0",
-        "platform": "p",
-        "block": 0,
-        "attempt": 1,
-        "status": "ok",
-        "reason": None,
-        "spawn_monotonic_ns": 1000,
-        "ready_monotonic_ns": 3000,
-        "facts": facts,
-        "requested": None,
-        "mismatches": (),
-        "attachment": None,
-        "evidence": (),
-    }
-    return BootRecord(**{**base, **changed})

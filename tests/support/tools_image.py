@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.image.test_tools import Mirror
+from tests.support.package_mirror import Mirror
 
 from virtoll.image import Cache, GuestImage, default_cache, prepare_image
 

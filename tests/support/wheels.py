@@ -29,6 +29,11 @@ def copy_source(folder: Path) -> Path:
     return folder
 
 
+def _environment(**changed: str) -> dict[str, str]:
+    """This process's, without what the user set for a build."""
+    return {key: value for key, value in os.environ.items() if not key.startswith("VIRTOLL_")} | changed
+
+
 def build_wheel(
     source: Path,
     agent: Path,
@@ -47,7 +52,7 @@ def build_wheel(
     return subprocess.run(
         [*way, *command, str(target)],
         cwd=source,
-        env={**os.environ, "VIRTOLL_AGENT": str(agent), "SOURCE_DATE_EPOCH": "1700000000", **pages},
+        env=_environment(VIRTOLL_AGENT=str(agent), SOURCE_DATE_EPOCH="1700000000", **pages),
         capture_output=True,
         text=True,
         umask=umask,
@@ -61,6 +66,6 @@ def build_sdist(clone: Path, target: Path) -> Path:
         (clone / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / name, clone / name)
     command = [sys.executable, "-c", "from setuptools import build_meta as b; import sys; b.build_sdist(sys.argv[1])"]
-    subprocess.run([*command, str(target)], cwd=clone, capture_output=True, text=True, check=True)
+    subprocess.run([*command, str(target)], cwd=clone, env=_environment(), capture_output=True, text=True, check=True)
     (made,) = target.iterdir()
     return made

@@ -38,14 +38,14 @@ def is_extended(item: pytest.Function) -> bool:
 
 
 @root
-def test_both_sinks_lose_what_a_router_that_forges_dropped_and_count_no_forgery() -> None:
+def test_both_sinks_count_what_a_forging_router_dropped_and_no_forgery() -> None:
     rows = guests.forged_rows(random.Random(18), 1)
     assert [row.wrong for row in rows] == [[], []]
     assert all(row.sent > 100 and row.counted == 0 for row in rows), rows
 
 
 @pytest.mark.parametrize("attack", ONCE)
-def test_an_agent_that_attacks_is_answered_by_a_sentence(attack: str) -> None:
+def test_an_agent_that_attacks_is_answered_and_costs_little_memory(attack: str) -> None:
     assert attack in ATTACKS
     stream = random.Random(attack).choice(guests.STREAMS)
     (row,) = guests.channel_rows([attack], [stream], ["answer"])

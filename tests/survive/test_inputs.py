@@ -5,6 +5,7 @@ The cases run in a process of its own, which forks for each command.
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import logging
@@ -21,6 +22,7 @@ from benches.survive.inputs import PARTS, injected
 from benches.survive.made_archives import TRICKS, Parts, made, parts_of
 from tests.support import experiments
 from tests.support.commands import DEADLINE_SECONDS, environment
+from tests.support.facts import assert_facts, refused
 from tests.support.made_up_folder import write_small_run
 from tests.support.repository import ROOT
 
@@ -44,7 +46,7 @@ from virtoll.runfolder.sums import SUMS, differences
 from virtoll.runfolder.unpacking import unpack
 from virtoll.runfolder.yaml_file import read_text, read_yaml
 
-CASES = 30
+CASES = 12
 MARKUP = "<script>alert(1)</script>"
 FORMULA = '=HYPERLINK("http://x","y")'
 LARGE_BYTES = 10 * 10**9  # a file of holes, which takes no room
@@ -79,10 +81,11 @@ def run(whole: Path, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("key", ["a[0]", "int", "float", "x["])
 @pytest.mark.parametrize("where", ["", "guest."])
-def test_a_key_that_reads_as_the_name_of_a_type_is_told_as_a_key(key: str, where: str) -> None:
+def test_a_key_that_reads_as_the_name_of_a_type_is_reported_as_a_key(key: str, where: str) -> None:
     text = experiments.text(**({"guest": {key: 1}} if where else {key: 1}))
-    with pytest.raises(UsageError, match=re.escape(f"key '{where}{key}': not known")):
+    with pytest.raises(UsageError) as raised:
         parse_experiment(text, experiments.FILE, catalogue())
+    assert_facts(str(raised.value), f"'{where}{key}'")
 
 
 @pytest.mark.parametrize(
@@ -96,9 +99,10 @@ def test_a_key_that_reads_as_the_name_of_a_type_is_told_as_a_key(key: str, where
         (f"!!float '{':'.join(['1'] * 300)}'", "float"),
     ],
 )
-def test_a_value_that_is_none_of_its_tag_is_told_with_its_line(value: str, kind: str) -> None:
-    with pytest.raises(UsageError, match=rf"^mine: line 1: .* is read as {kind}, and is none"):
+def test_a_value_that_does_not_fit_its_tag_is_reported_with_its_line(value: str, kind: str) -> None:
+    with pytest.raises(UsageError) as raised:
         read_yaml(f"a: {value}\n", "mine")
+    assert_facts(str(raised.value), "mine", "line 1", kind)
 
 
 NO_FILES: dict[str, Callable[[Path], None]] = {
@@ -118,7 +122,7 @@ def test_what_is_no_file_is_neither_awaited_nor_read(run: Path, kind: str, file:
         RunFolder.open(run).read_every_record()
     with pytest.raises(RunFolderError, match=re.escape(str(run))):
         overview(run)
-    with pytest.raises(UsageError, match="cannot be read"):
+    with refused(run / file, error=UsageError):
         read_text(run / file)
 
 
@@ -127,14 +131,15 @@ def test_digests_that_are_no_file_are_damage(run: Path, kind: str) -> None:
     (run / SUMS).unlink()
     NO_FILES[kind](run / SUMS)
     (told,) = differences(run) or ()
-    assert told.startswith(f"{SUMS}: cannot be read")
+    assert_facts(told, SUMS)
 
 
 @pytest.mark.parametrize("file", ["manifest.json", "state.json", SUMS])
 def test_a_file_with_holes_is_not_read_into_memory(run: Path, file: str) -> None:
     os.truncate(run / file, LARGE_BYTES)
-    with pytest.raises(OSError, match="larger than"):
+    with pytest.raises(OSError, match=file) as raised:
         read_whole(run / file)
+    assert raised.value.errno == errno.EFBIG
     if file != SUMS:
         with pytest.raises(RunFolderError, match=re.escape(str(run))):
             RunFolder.open(run).state()
@@ -145,9 +150,9 @@ def test_a_line_of_gigabytes_is_refused_by_its_number(run: Path, monkeypatch: py
     trials = run / "trials.jsonl"
     lines = trials.read_bytes().count(b"\n")
     os.truncate(trials, LARGE_BYTES)
-    with pytest.raises(RunFolderError, match=f"trials.jsonl, line {lines + 1}: is longer than 1 MiB"):
+    with refused("trials.jsonl", f"line {lines + 1}", "1 MiB", error=RunFolderError):
         RunFolder.open(run).trials()
-    with pytest.raises(RunFolderError, match="its last line is longer"):
+    with refused(trials, "last line", "1 MiB", error=RunFolderError):
         RunFolder.open(run).repair()
     assert trials.stat().st_size == LARGE_BYTES
 
@@ -175,7 +180,7 @@ def test_a_key_that_is_pythons_own_is_damage(run: Path) -> None:
     lines = trials.read_bytes().splitlines()
     lines[2] = json.dumps({**json.loads(lines[2]), "__class__": "x"}).encode()
     trials.write_bytes(b"\n".join(lines) + b"\n")
-    with pytest.raises(RunFolderError, match=r"trials.jsonl, line 3: a key is no name"):
+    with refused("trials.jsonl", "line 3", error=RunFolderError):
         RunFolder.open(run).trials()
 
 
@@ -183,17 +188,21 @@ def test_digests_of_files_elsewhere_are_damage_and_nothing_there_is_read(run: Pa
     text = (run / SUMS).read_text(encoding="utf-8")
     (run / SUMS).write_text(f"{text}{'0' * 64}  ../../etc/passwd\n{'0' * 64}  /etc/passwd\n", encoding="utf-8")
     last = text.count("\n") + 2
-    assert differences(run) == (f"{SUMS}, line {last - 1}: is damaged", f"{SUMS}, line {last}: is damaged")
+    for said, line in zip(differences(run) or (), (last - 1, last), strict=True):
+        assert_facts(said, SUMS, f"line {line}")
 
 
-def test_a_digest_of_a_name_that_no_path_has_is_damage_and_not_told_whole(run: Path) -> None:
+def test_a_digest_of_a_name_that_no_path_has_is_damage_and_not_shown_whole(run: Path) -> None:
     text = (run / SUMS).read_text(encoding="utf-8")
     (run / SUMS).write_text(f"{text}{'0' * 64}  {'[' * 100_000}\n{'0' * 64}  {'x' * 300}\n", encoding="utf-8")
     line = text.count("\n") + 1
-    assert differences(run) == (f"{SUMS}, line {line}: is damaged", f"{'x' * 300}: cannot be read (File name too long)")
+    damaged, unread = differences(run) or ()
+    assert_facts(damaged, SUMS, f"line {line}")
+    assert "[" * 100 not in damaged
+    assert_facts(unread, "x" * 300, "File name too long")
 
 
-def test_records_that_make_no_sense_together_are_told_without_digests(run: Path) -> None:
+def test_records_that_make_no_sense_together_are_reported_without_digests(run: Path) -> None:
     """Who forges a run makes its digests anew, or leaves them out."""
     (run / SUMS).unlink()
     manifest = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
@@ -211,7 +220,7 @@ def _relabelled(run: Path, label: str) -> None:
 
 def test_a_label_that_is_a_text_is_no_label(run: Path) -> None:
     _relabelled(run, "x" * 100_000)
-    with pytest.raises(RunFolderError, match="a label has more than"):
+    with refused("manifest.json", "label", error=RunFolderError):
         RunFolder.open(run)
 
 
@@ -255,11 +264,12 @@ def test_what_is_printed_steers_no_terminal(
     assert capsys.readouterr().out == WRITTEN_OUT
 
 
-def test_of_a_sentence_without_end_both_ends_are_told(capsys: pytest.CaptureFixture[str]) -> None:
-    output.say_on_stderr(f"state.json: {'x' * 100_000} is not known\nchoose another")
+def test_of_a_message_without_end_both_ends_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    output.say_on_stderr(f"state.json: {'x' * 100_000}: its end\nmore")
     first, second = capsys.readouterr().err.splitlines()
-    assert (first[:13], first[-13:], second) == ("state.json: x", " is not known", "choose another")
-    assert "xxx... (96025 characters left out) ...xxx" in first
+    assert (first[:13], first[-9:], second) == ("state.json: x", ": its end", "more")
+    assert_facts(first, 96021)
+    assert len(first) < 4100
     output.say_on_stderr("x" * 4000)
     assert capsys.readouterr().err == "x" * 4000 + "\n"
 
@@ -324,7 +334,7 @@ def test_an_archive_with_a_trick_is_refused(parts: Parts, tmp_path: Path, trick:
 def test_a_packed_run_that_is_no_file_is_not_awaited(tmp_path: Path) -> None:
     archive = tmp_path / "x.virtoll.tar.zst"
     os.mkfifo(archive)
-    with pytest.raises(UsageError, match="cannot be read"):
+    with refused(archive, error=UsageError):
         unpack(archive, tmp_path)
 
 
@@ -332,11 +342,11 @@ def test_a_program_may_say_as_much_as_is_read(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(captured, "MOST_OUTPUT_BYTES", 1 << 20)
     here = ConnectedHost()
     assert here.output(["head", "-c", "1048576", "/dev/zero"], "test") == bytes(1 << 20)
-    with pytest.raises(GuestError, match="printed more than"):
+    with refused("cat /dev/zero", "MiB", error=GuestError):
         here.output(["cat", "/dev/zero"], "test")
     assert here.output(["cat"], "test", stdin=bytes(1 << 20)) == bytes(1 << 20)
     assert here.output(["true"], "test", stdin=bytes(1 << 20)) == b""
-    with pytest.raises(GuestError, match="ended with 3: x") as raised:
+    with pytest.raises(GuestError, match="3: x") as raised:
         here.output(["sh", "-c", "head -c 3000000 /dev/zero | tr '\\0' x >&2; exit 3"], "test")
     assert len(str(raised.value)) < 1000
 
@@ -357,7 +367,7 @@ def test_an_undo_that_says_something_else_is_given_up(said: bytes) -> None:
     os.close(theirs)
     abandoned: list[bool] = []
     undo = Undo("ssh far", os.fdopen(reader, "rb", buffering=0), io.BytesIO(), lambda: abandoned.append(True))
-    with pytest.raises(GuestError, match=r"ssh far: the agent there that cleans up (is gone|says something else)"):
+    with refused("ssh far", "agent", error=GuestError):
         undo.guard(["true"])
     assert abandoned == [True]
 
@@ -368,16 +378,18 @@ def test_only_a_regular_file_is_opened(tmp_path: Path) -> None:
     with open_file(tmp_path / "link") as file:
         assert file.read() == b"x"
     for what in ("/dev/null", "/dev/zero"):
-        with pytest.raises(OSError, match="device or a pipe"):
+        with pytest.raises(OSError, match=what) as raised:
             open_file(Path(what))
+        assert raised.value.errno == errno.EINVAL
 
 
 @pytest.mark.parametrize("number", ["0x" + "f" * 20_000, "0o" + "7" * 5000, "9" * 4000, "-" + "9" * 400])
 @pytest.mark.parametrize("key", ["guest", "blocks", "name"])
-def test_a_number_that_python_cannot_print_is_told(tmp_path: Path, number: str, key: str) -> None:
+def test_a_number_that_python_cannot_print_is_reported(tmp_path: Path, number: str, key: str) -> None:
     text = experiments.text(**{key: "HERE"}).replace("HERE", number)
-    with pytest.raises(UsageError, match="is a number of more than 1024 bits"):
+    with pytest.raises(UsageError) as raised:
         parse_experiment(text, tmp_path / "x.yaml", catalogue())
+    assert_facts(str(raised.value), "x.yaml", "line", "1024 bits")
 
 
 MANY = {
@@ -388,7 +400,7 @@ MANY = {
 
 
 @pytest.mark.parametrize("kind", MANY)
-def test_of_very_many_mistakes_some_are_told(tmp_path: Path, kind: str) -> None:
+def test_of_very_many_mistakes_some_are_reported(tmp_path: Path, kind: str) -> None:
     with pytest.raises(UsageError) as raised:
         parse_experiment(experiments.text() + MANY[kind], tmp_path / "x.yaml", catalogue())
     assert 1 <= len(raised.value.problems) <= 200

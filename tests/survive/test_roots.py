@@ -11,6 +11,7 @@ import pytest
 from benches.survive import roots
 from benches.survive.made_roots import REPOSITORY, USER, Kind, made_of_this_machine
 from benches.survive.roots import VIRTOLL, Root
+from tests.support.facts import Command, assert_facts
 
 from virtoll.image import default_cache, prepare_image
 
@@ -25,6 +26,7 @@ rounds: 1
 seed: 1
 workloads: [{workload: superpi, digits: 4096}]
 """
+TOOLS_OF_A_LAB = ("ip", "mount", "umount", "losetup", "setpriv", "unshare", "nsenter", "taskset")
 TOOLS = ("ip", "losetup", "mke2fs", "mount", "nsenter", "setpriv", "taskset", "umount", "unshare")
 
 
@@ -50,10 +52,10 @@ def test_where_busybox_has_the_names_of_what_makes_a_lab(tmp_path: Path, monkeyp
     assert found.wrong == []
     assert found.works == ()
     said = found.said
-    assert "busybox's or toybox's, which cannot make a lab: ip, mount, umount" in " ".join(said["doctor"].split())
-    assert "apk add e2fsprogs iproute2 util-linux" in said["setup"]
-    (sentence,) = said["run"].splitlines()
-    assert "ip, mount, umount, losetup, setpriv, unshare, nsenter, taskset: busybox's or toybox's" in sentence
+    assert_facts(said["doctor"], "busybox's", "ip, mount, umount")
+    assert_facts(said["setup"], Command("apk add e2fsprogs iproute2 util-linux"))
+    (refusal,) = said["run"].splitlines()
+    assert_facts(refusal, "busybox's", *TOOLS_OF_A_LAB)
 
 
 @pytest.mark.parametrize("user", ["root", USER])

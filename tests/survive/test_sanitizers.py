@@ -19,7 +19,7 @@ def build(folder: Path, options: Path) -> Path:
     return program
 
 
-def test_a_report_is_found_in_the_folder_and_where_that_is_gone_in_what_was_said(
+def test_a_report_is_found_in_its_folder_and_without_one_in_the_output(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     outcome = Outcome("address", "a planted fault")
@@ -35,7 +35,7 @@ def test_a_report_is_found_in_the_folder_and_where_that_is_gone_in_what_was_said
     assert len(outcome.reports) == 2
     assert all(one.startswith("AddressSanitizer: heap-use-after-free") for one in outcome.reports)
     assert "AddressSanitizer: heap-use-after-free" in capsys.readouterr().out
-    assert outcome.row().endswith("| 2 | 0 |")
+    assert outcome.row().split()[-4:-1] == ["2", "|", "0"]
 
 
 def test_each_report_counts_once() -> None:

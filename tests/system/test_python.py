@@ -151,6 +151,7 @@ def test_packages_that_this_process_finds_elsewhere_are_found_last(hostile: Path
     for folder in (elsewhere, open_to_all):
         folder.mkdir()
         (folder / f"only_{folder.name}.py").write_text("", encoding="utf-8")
+    elsewhere.chmod(0o755)
     open_to_all.chmod(0o777)
     (elsewhere / "json.py").write_text((hostile / "json.py").read_text(encoding="utf-8"), encoding="utf-8")
     places = [str(elsewhere), str(open_to_all), str(hostile), "", "relative"]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
+from tests.support.facts import Fact, assert_facts, refused
 from tests.support.repository import RECORDED
-from tests.workloads.test_programs import Guest, measure
+from tests.support.workload_trials import ProgramGuest, assert_problem, measure, result_of
 
 from virtoll.workloads import povray
 
@@ -32,7 +33,7 @@ def test_its_statistics() -> None:
 
 @pytest.mark.parametrize("missing", ["Trace Time", "Rays", "Pixels"])
 def test_statistics_that_are_not_whole_are_refused(missing: str) -> None:
-    with pytest.raises(ValueError, match=f"no {missing.lower().replace(' time', '')}"):
+    with refused(missing.lower().replace(" time", ""), error=ValueError):
         povray.parse("".join(line for line in PRINTED.splitlines(keepends=True) if missing not in line))
 
 
@@ -80,10 +81,10 @@ def test_another_picture_is_not_the_scene(kind: str, tmp_path: Path) -> None:
         "black": [[(0, 0, 0)] * SIDE] * SIDE,
         "without its last field": [*right[:12], *([*line[:12], *[(0, 0, 0)] * 4] for line in right[12:])],
     }
-    said = judged(file(pictures[kind], tmp_path))
-    assert said.startswith("field ")
+    verdict = judged(file(pictures[kind], tmp_path))
+    assert verdict != povray.PovRay(povray.PovRayParameters()).expected_check()
     if kind == "without its last field":
-        assert said.startswith("field 4,4 is 0 0 0, not ")
+        assert_facts(verdict, "4,4", "0 0 0")
 
 
 @pytest.mark.parametrize(("off", "right"), [(12, True), (20, False), (-20, False)])
@@ -111,24 +112,21 @@ RIGHT = " ".join(str(16 * part) for colour in povray.SCENE_COLOURS for part in c
 
 
 @pytest.mark.parametrize(
-    ("perl", "problem"),
+    ("perl", "facts"),
     [
-        ({"stdout": f"16 16 {RIGHT}\n"}, None),
-        ({"stdout": f"32 32 {RIGHT}\n"}, "the check value is wrong: '32 x 32 pixels' instead of 'the scene'"),
-        (
-            {"status": 1, "stderr": "cut short\n"},
-            "the check value is wrong: 'no picture: cut short' instead of 'the scene'",
-        ),
+        ({"stdout": f"16 16 {RIGHT}\n"}, ()),
+        ({"stdout": f"32 32 {RIGHT}\n"}, ("32 x 32 pixels",)),
+        ({"status": 1, "stderr": "cut short\n"}, ("cut short",)),
     ],
 )
-def test_a_trial_is_right_when_its_picture_is(perl: dict[str, Any], problem: str | None) -> None:
-    others: dict[str, Sequence[dict[str, Any]]] = {"rm": [{}] * 2, "povray": [{}], "sha256sum": [{}], "perl": [perl]}
-    guest = Guest({"stderr": PRINTED}, others)
-    measured = measure(guest, "povray")
-    assert measured.problem == problem
-    assert [argv[0] for argv in guest.ran] == ["rm", "povray", "sha256sum", "povray", "perl", "rm"]
-    assert {"+W16", "+H16", "+WT1"} <= set(guest.ran[3])
-    if problem is None:
-        assert measured.result is not None
-        assert measured.result["figures"]["rays"] == 145530
-        assert len(measured.result["figures"]["colour_sums"]) == 48
+def test_a_trial_is_right_when_its_picture_is(perl: dict[str, Any], facts: tuple[Fact, ...]) -> None:
+    guest = ProgramGuest({"perl": [perl]}, timed={"stderr": PRINTED})
+    measured = measure("povray", guest)
+    assert guest.names == ["rm", "povray", "sha256sum", "povray", "perl", "rm"]
+    assert {"+W16", "+H16", "+WT1"} <= set(guest.timed_commands[0])
+    if facts:
+        assert_problem(measured, *facts)
+    else:
+        figures = result_of(measured)["figures"]
+        assert figures["rays"] == 145530
+        assert len(figures["colour_sums"]) == 48

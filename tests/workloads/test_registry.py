@@ -6,10 +6,13 @@ import re
 
 import pytest
 from pydantic import ValidationError
+from tests.support.facts import refused
 from tests.support.guests import JOBS
 
+from virtoll.errors import ImageError
 from virtoll.experiment.model import Parameters, WorkloadChoice
 from virtoll.image import FULL, RECIPES
+from virtoll.image.licences import Installed, refuse_other_components
 from virtoll.workloads import WORKLOADS, workload_of
 from virtoll.workloads.forward import Forward, ForwardParameters
 from virtoll.workloads.programs import ProgramWorkload
@@ -75,6 +78,23 @@ def test_what_it_runs_is_in_its_image(name: str) -> None:
 def test_the_image_holds_nothing_that_nobody_runs() -> None:
     used = {package for kind in WORKLOADS.values() for package in kind.packages}
     assert set(RECIPES["full-non-free"].packages) - used <= OTHER_PACKAGES
+
+
+def test_only_what_was_asked_for_by_name_is_not_of_main() -> None:
+    packages = (Installed("bzip2", "bzip2", "utils"), Installed("netperf", "netperf", "non-free/net"))
+    refuse_other_components(packages, RECIPES["full-non-free"].components)
+    with refused("main", "netperf", "non-free/net", error=ImageError, without=("bzip2",)):
+        refuse_other_components(packages, RECIPES["full"].components)
+    assert not {"lmbench", "netperf"} & set(RECIPES["full"].packages)
+    named = {name for name, workload in WORKLOADS.items() if workload.image == "full-non-free"}
+    assert named == {"lmbench", "netperf-tcp-stream", "netperf-tcp-rr"}
+
+
+@pytest.mark.parametrize(
+    ("name", "image"), [("bzip2", "full"), ("sysbench-cpu", "full"), ("forward", "tiny"), ("superpi", "tiny")]
+)
+def test_a_workload_needs_the_smallest_image_with_its_tools(name: str, image: str) -> None:
+    assert WORKLOADS[name].image == image
 
 
 def test_links_are_as_many_and_as_large_as_frames_need() -> None:

@@ -6,7 +6,9 @@ import math
 from collections.abc import Callable
 
 import pytest
+from pydantic import ValidationError
 from tests.support.agents import recorded_reply
+from tests.support.facts import Fact, assert_facts
 
 from virtoll.agent.operations.traffic import TrafficReply
 from virtoll.workloads.points import MeasuredPoint
@@ -117,6 +119,44 @@ def test_the_warm_up_is_the_first_point_of_either() -> None:
         assert asked == [first]
 
 
+RISING = SweepParameters(first_rate_frames_per_second=1000)
+
+
+@pytest.mark.parametrize(("capacity", "generator"), [(5000.0, GENERATOR), (GENERATOR, 5000.0)])
+def test_rates_rise_until_less_than_a_share_is_forwarded_or_offered(capacity: float, generator: float) -> None:
+    """Of 7000 frames 5000 are more than 0.7, of 8000 they are less."""
+    _, asked = measure(keeps(capacity), generator, RISING)
+    assert asked == [1000.0, 2000.0, 4000.0, 8000.0, None]
+    third = SweepParameters(first_rate_frames_per_second=1000, rate_factor=7, stop_below_share=0.7)
+    assert measure(keeps(capacity), generator, third)[1] == [1000.0, 7000.0, 49000.0, None]
+
+
+def test_rates_rise_24_times_at_most() -> None:
+    wanted = SweepParameters(first_rate_frames_per_second=1000, rate_factor=1.01)
+    assert len(measure(keeps(1e9), wanted=wanted)[1]) == 25
+
+
+@pytest.mark.parametrize(
+    ("given", "facts"),
+    [
+        ({"sweep": "rates", "rates_mbit_per_second": 10}, ("[10, 100, 1000]", 10)),
+        ({"sweep": "rates", "rates_mbit_per_second": [0, 10]}, (0, 1_000_000)),
+        ({"sweep": "rates", "rates_mbit_per_second": [10, 1_000_001]}, (1_000_000, "1e+06")),
+        ({"sweep": "rates", "rates_mbit_per_second": [10, 10]}, ("ascend",)),
+        ({"sweep": "rates", "rates_mbit_per_second": [20, 10]}, ("ascend",)),
+        ({"sweep": "rates", "rates_mbit_per_second": list(range(1, 34))}, (33, 32)),
+        ({"sweep": "rising", "rates_mbit_per_second": [10]}, ("rates_mbit_per_second", "sweep: rates")),
+        ({"sweep": "rates"}, ("rates_mbit_per_second", "'rates'")),
+        ({"sweep": "rates", "rates_mbit_per_second": [10], "rate_factor": 3}, ("rate_factor", "sweep: rising")),
+    ],
+)
+def test_lists_that_cannot_be_swept_are_refused(given: dict[str, object], facts: tuple[Fact, ...]) -> None:
+    with pytest.raises(ValidationError) as raised:
+        SweepParameters.model_validate(given)
+    assert_facts(str(raised.value), *facts)
+    SweepParameters.model_validate({"sweep": "rates", "rates_mbit_per_second": [*range(1, 32), 1_000_000]})
+
+
 LIST = (10.0, 100.0, 400.0, 1000.0)
 
 
@@ -145,7 +185,7 @@ def test_the_warm_up_of_a_list_is_its_first_rate() -> None:
     assert asked == [pytest.approx(10e6 / (8 * 88))]
 
 
-def test_the_estimate_of_a_list_has_every_point_and_the_waits_of_what_is_slow() -> None:
+def test_the_estimate_of_a_list_has_every_point_and_its_waits() -> None:
     """A slow platform forwards 20 000 frames/s by the estimate, which 100 Mbit/s of small frames are above, 10 not."""
     point = point_seconds(listed())
     assert sweep_seconds(listed(), 1.0) == pytest.approx(5 * point)

@@ -9,6 +9,7 @@ import pytest
 from pydantic import ValidationError
 from tests.support import experiments
 from tests.support.experiments import fake
+from tests.support.facts import assert_facts
 
 from virtoll import units
 from virtoll.campaign.pipeline import measure
@@ -84,17 +85,12 @@ def test_a_search_whose_time_is_over_keeps_what_it_knows() -> None:
 
 def test_trials_are_long_enough_for_the_queues_up_to_the_limit() -> None:
     wanted = ThroughputParameters()
-    assert [wanted.seconds_at(rate) for rate in (1e6, 125_600.0, 62_800.0, 12_560.0, 1000.0)] == [
-        1.0,
-        1.0,
-        2.0,
-        10.0,
-        10.0,
-    ]
+    rates = (1e6, 125_600.0, 62_800.0, 12_560.0, 1000.0)
+    assert [wanted.seconds_at(rate) for rate in rates] == [1.0, 1.0, 2.0, 10.0, 10.0]
 
 
 def test_a_trial_longer_than_what_decides_is_refused() -> None:
-    with pytest.raises(ValidationError, match="trial_seconds is at most sum_seconds"):
+    with pytest.raises(ValidationError, match=r"trial_seconds.*sum_seconds"):
         ThroughputParameters(trial_seconds=2.0, sum_seconds=1.0)
 
 
@@ -169,8 +165,8 @@ def test_the_progress_says_what_was_found(trials: dict[str, TrialRecord]) -> Non
     """The points' last one is paced, and not flat out."""
     trial = trials["model"]
     assert trial.result is not None
-    assert outcome(trial) == f"PDR {units.frame_rate(trial.result['figures']['pdr'])}"
-    assert outcome(trials["lossy"]).startswith("PDR ")
+    assert_facts(outcome(trial), "PDR", units.frame_rate(trial.result["figures"]["pdr"]))
+    assert_facts(outcome(trials["lossy"]), "PDR")
 
 
 def test_two_lower_bounds_make_no_ratio(folder: RunFolder) -> None:
@@ -194,9 +190,7 @@ def test_the_page_and_the_tables_show_bounds_and_delays(folder: RunFolder) -> No
     analysis = load_analysis(folder.path)
     assert not analysis.curves, "a search is no sweep"
     text = page.render_page(analysis, {})
-    assert "Rates without loss" in text
-    assert "generator-bound" in text
-    assert "Delay below the PDR" in text
+    assert_facts(text, "generator-bound", "NDR", "PDR")
     tables = {table.name: table for table in csv_tables(analysis)}
     bounds = [
         dict(zip(tables["conditional_throughput"].header, row, strict=True))

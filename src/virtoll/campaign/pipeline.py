@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from virtoll import __version__
 from virtoll.campaign import against, consolidation, extension, manifest, parts, probe_cache, scale
 from virtoll.campaign.calibration import Calibrator
 from virtoll.campaign.fleet import Fleet
@@ -150,8 +151,8 @@ def experiment_of(folder: RunFolder) -> Experiment:
     ]
     if planned != begun:
         raise UsageError(
-            f"{folder.path}: this Virtoll plans other trials from the same file: a version that plans it "
-            "differently began this run; resume it with that version"
+            f"{folder.path}: this Virtoll ({__version__}) plans other trials from the same file than Virtoll "
+            f"{folder.manifest.virtoll}, which began this run; resume it with that version"
         )
     return experiment
 

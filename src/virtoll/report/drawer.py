@@ -16,11 +16,14 @@ import re
 import signal
 import sys
 from collections import Counter
+from pathlib import Path
+from types import ModuleType
 from typing import Any, BinaryIO, Final
 
 VEGA_LITE: Final = "6.4"
 """The version of Vega-Lite that draws, of those that are in the converter."""
 LIGHT_INK: Final = "#1a1a1a"
+_FONTS_VARIABLE: Final = "FONTCONFIG_FILE"
 
 _TAGS = re.compile(r"(?:<[^>]*>)+")
 _NOT_DRAWN = re.compile(
@@ -67,6 +70,26 @@ def answer(request: dict[str, Any]) -> dict[str, str]:
     }
 
 
+@functools.cache
+def converter() -> ModuleType:
+    """`vl_convert` with the fonts that it brings, and none of the host's: they would change widths and bytes.
+
+    It looks for fonts once, at its first conversion, and reads the same variable as fontconfig.
+    """
+    import vl_convert
+
+    before = os.environ.get(_FONTS_VARIABLE)
+    os.environ[_FONTS_VARIABLE] = str(Path(__file__).with_name("fonts.conf"))
+    try:
+        vl_convert.svg_to_png('<svg xmlns="http://www.w3.org/2000/svg" width="1" height="1"/>')
+    finally:
+        if before is None:
+            del os.environ[_FONTS_VARIABLE]
+        else:
+            os.environ[_FONTS_VARIABLE] = before
+    return vl_convert
+
+
 def _drawn(asked: dict[str, Any]) -> str:
     return drawn(asked["specification"], asked["config"], asked["pixels"])
 
@@ -77,9 +100,7 @@ def drawn(specification: str, config: dict[str, Any], pixels: float) -> str:
     `specification`: Vega-Lite's as JSON, all of it printable: at a letter that XML has not the converter takes the
     whole process along. `config`: how it looks. `pixels`: how wide it is.
     """
-    import vl_convert
-
-    made = vl_convert.vegalite_to_svg(specification, vl_version=VEGA_LITE, config=config)
+    made = converter().vegalite_to_svg(specification, vl_version=VEGA_LITE, config=config)
     head = _HEAD.match(made)
     if head is None:
         raise ValueError("the converter gave no SVG with a width and a height")
@@ -159,9 +180,7 @@ def _sized(svg: str, across: float) -> str:
 
 def _pdf(svg: str, points: float) -> bytes:
     """The converter takes a unit of SVG for a point."""
-    import vl_convert
-
-    return bytes(vl_convert.svg_to_pdf(_sized(svg, points)))
+    return bytes(converter().svg_to_pdf(_sized(svg, points)))
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:

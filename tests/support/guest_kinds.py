@@ -1,0 +1,140 @@
+"""The kinds of guests that tests start: their platforms and parameters, and what is known of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of guest that starts on a host without KVM: its platform, its parameters, and what is known of it.
+
+    ``kernel``: whose kernel it says it has: the host's, the image's, or another. ``slow``: instructions are translated.
+    ``bounded``: it dies when it uses more memory than it was given. ``grouped``: it is in a cgroup below the lab's.
+    ``root``: the file system of its root, where that is on a disk.
+    ``ipv6`` and ``vlans``: whether it can be configured so; None: as the host's kernel can.
+    ``variant``: differs from another kind in a device alone, so that what does not depend on it is not tried twice.
+    ``serial``: its channel is a UART that is emulated twice and carries a kilobyte a second.
+    ``extended``: tried in the long form of the suite alone: another kind goes the same way through the product.
+    ``host``: where it is, as an experiment names it; None: this machine.
+    ``ready_seconds``: how long its start is waited for.
+    """
+
+    platform: str
+    parameters: dict[str, Any] = field(default_factory=dict)
+    kernel: Literal["host", "image", "other"] = "host"
+    attachment: str = "bridge"
+    slow: bool = False
+    bounded: bool = True
+    grouped: bool = False
+    ipv6: bool = True
+    vlans: bool | None = None
+    variant: bool = False
+    root: str | None = None
+    serial: bool = False
+    extended: bool = False
+    host: str | None = None
+    ready_seconds: float = 600.0
+
+
+def machine(platform: str, parameters: dict[str, Any] | None = None, **known: Any) -> Kind:
+    """A machine that runs the image's kernel, whose instructions are translated."""
+    return Kind(platform, parameters or {}, kernel="image", vlans=True, slow=True, **known)
+
+
+def _other_kernel(platform: str, parameters: dict[str, Any] | None = None, **known: Any) -> Kind:
+    return Kind(platform, parameters or {}, kernel="other", ipv6=False, vlans=False, **known)
+
+
+def _xen(parameters: dict[str, Any], host: str = "nested:xen", **known: Any) -> Kind:
+    return machine("xen", parameters, host=host, **known)
+
+
+KINDS: dict[str, Kind] = {
+    "native": Kind("native", attachment="veth", bounded=False),
+    "native-again": Kind("native-again", attachment="veth", bounded=False, variant=True),
+    "netns": Kind("netns", bounded=False),
+    "netns-cgroup": Kind("netns", {"limits": "cgroup"}, grouped=True),
+    "runc": Kind("runc", grouped=True),
+    "crun": Kind("crun", grouped=True),
+    "runsc-systrap": _other_kernel("runsc", {"gvisor_platform": "systrap"}, grouped=True),
+    "runsc-ptrace": _other_kernel("runsc", {"gvisor_platform": "ptrace"}, grouped=True, extended=True),
+    "nspawn": Kind("nspawn", grouped=True),
+    "lxc": Kind("lxc", grouped=True),
+    "podman": Kind("podman", grouped=True),
+    "podman-crun": Kind("podman", {"runtime": "crun"}, grouped=True, extended=True),
+    "docker": Kind("docker", grouped=True),
+    "uml-raw": _other_kernel("uml"),
+    "uml-tap": _other_kernel("uml", {"transport": "tap"}, variant=True),
+    "qemu-tcg": machine("qemu-tcg", {"nic": "virtio-net"}),
+    "qemu-tcg-e1000": machine("qemu-tcg", {"nic": "e1000"}, variant=True),
+    "qemu-tcg-rtl8139": machine("qemu-tcg", {"nic": "rtl8139"}, variant=True, extended=True),
+    "qemu-tcg-vmxnet3": machine("qemu-tcg", {"nic": "vmxnet3"}, variant=True, extended=True),
+    "qemu-tcg-disk": machine("qemu-tcg", {"disk": "virtio-blk", "root": "disk"}, variant=True, root="ext4"),
+    "qemu-tcg-ide": machine(
+        "qemu-tcg", {"machine": "pc", "disk": "ide", "root": "disk", "filesystem": "erofs"}, variant=True, root="erofs"
+    ),
+    "qemu-tcg-nvme": machine(
+        "qemu-tcg", {"disk": "nvme", "root": "disk", "cache": "none"}, variant=True, extended=True, root="ext4"
+    ),
+    "qemu-tcg-serial": machine("qemu-tcg", {"channel": "serial"}, variant=True),
+    "libvirt": machine("libvirt"),
+    "libvirt-system": machine(
+        "libvirt", {"uri": "qemu:///system", "channel": "serial", "nic": "e1000"}, grouped=True, variant=True
+    ),
+    "libvirt-lxc": Kind("libvirt", {"uri": "lxc:///system"}, grouped=True),
+}
+# The same guests by another attachment: only what goes over their links is tried again.
+ATTACHED: dict[str, Kind] = {
+    f"{name}-{attachment}": replace(
+        KINDS[name],
+        parameters={**KINDS[name].parameters, "attachment": attachment},
+        attachment=attachment,
+        variant=True,
+        extended=name not in {"netns", "runsc-systrap", "qemu-tcg"},  # those have three ways to be given an interface
+    )
+    for name, attachments in (
+        ("netns", ("routed", "macvtap", "passthrough")),
+        ("runc", ("routed", "macvtap", "passthrough")),
+        ("runsc-systrap", ("routed", "macvtap", "passthrough")),
+        ("nspawn", ("passthrough",)),
+        ("lxc", ("routed",)),
+        ("podman", ("macvtap",)),
+        ("docker", ("passthrough",)),
+        ("qemu-tcg", ("routed", "macvtap")),
+    )
+    for attachment in attachments
+}
+# Guests on hosts that are emulated for the test; what is not in ``NESTED_IN_CI`` is for ``make test-nested``.
+NESTED: dict[str, Kind] = {
+    "nested-kvm": machine("qemu-kvm", host="nested:kvm"),
+    "nested-kvm-vhost": machine("qemu-kvm", {"vhost": "on"}, host="nested:kvm", variant=True),
+    "nested-xen-pv": _xen({"type": "pv"}),
+    "nested-xen-pv-routed": _xen({"type": "pv", "attachment": "routed"}, attachment="routed", variant=True),
+    # The second and the fifth of its NICs: the first source's and the first sink's.
+    "nested-xen-pv-passthrough": _xen(
+        {"type": "pv", "attachment": "passthrough", "vfio": ["0000:00:03.0", "0000:00:06.0"]},
+        host="nested:xen-pci",
+        attachment="passthrough",
+        variant=True,
+    ),
+    "nested-virtualbox": machine("virtualbox", host="nested:virtualbox", serial=True),
+    "nested-xen-pv-disk": _xen({"type": "pv", "root": "disk"}, variant=True),
+    "nested-xen-pvh": _xen({"type": "pvh"}),
+    # Its firmware reads kernel and initramfs byte by byte from the device model, which is emulated as well.
+    **{
+        f"nested-xen-hvm{suffix}": _xen(
+            {"type": "hvm", "nic": nic}, host="nested:xen-hvm", variant=bool(suffix), ready_seconds=1200.0
+        )
+        for suffix, nic in (("", "netfront"), ("-e1000", "e1000"), ("-rtl8139", "rtl8139"))
+    },
+}
+NESTED_IN_CI = ("nested-kvm", "nested-xen-pv")
+ADDED: dict[str, Kind] = {}
+"""Kinds of a module of tests, whose parameters are known only when it runs."""
+
+
+def known_kinds() -> dict[str, Kind]:
+    """All of them."""
+    return {**KINDS, **ATTACHED, **NESTED, **ADDED}

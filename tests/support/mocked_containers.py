@@ -1,0 +1,166 @@
+"""The containers behind the programs of ``container_mocks``: a JSON file each, and processes in bare namespaces."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from virtoll.image.clone import built_agent
+from virtoll.lab.enter import Bind, Enter, Namespace
+
+NAMESPACES: tuple[Namespace, ...] = ("mount", "net", "ipc", "uts", "pid")
+START_SECONDS = 120.0
+
+
+def fail(code: int, words: str) -> NoReturn:
+    print(words, file=sys.stderr)
+    sys.exit(code)
+
+
+def refuse(command: str) -> None:
+    """As a test wants it."""
+    for line in os.environ.get("MOCK_REFUSES", "").splitlines():
+        refused, code, words = line.split(" ", 2)
+        if refused == command:
+            fail(int(code), words)
+
+
+def die(command: str) -> None:
+    """As a test wants it."""
+    if os.environ.get("MOCK_DIES") == command:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Store:
+    """The containers by their key (number or name)."""
+
+    def __init__(self) -> None:
+        self.folder = Path(os.environ["MOCK_STATE"])
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.scripts = self.folder / "conf"
+        self.scripts.mkdir(exist_ok=True)
+
+    def all(self) -> dict[str, dict[str, Any]]:
+        found = (json.loads(path.read_text()) for path in sorted(self.folder.glob("*.json")))
+        return {one["key"]: one for one in found}
+
+    def find(self, handle: str) -> dict[str, Any] | None:
+        return next((one for one in self.all().values() if handle in (one["key"], one["name"])), None)
+
+    def save(self, one: dict[str, Any]) -> None:
+        (self.folder / f"{one['key']}.json").write_text(json.dumps(one))
+
+    def drop(self, one: dict[str, Any]) -> None:
+        (self.folder / f"{one['key']}.json").unlink()
+
+    def note(self, program: str, argv: list[str]) -> None:
+        with (self.folder / "calls.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps([program, *argv]) + "\n")
+
+
+def running(one: dict[str, Any]) -> bool:
+    pid = one.get("pid")
+    try:
+        return pid is not None and "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+
+
+def launch(one: dict[str, Any], init: list[str], shares: Sequence[Bind] = ()) -> None:
+    """The container's first process, in namespaces of its own and in the root of its files, with ``shares`` there."""
+    around = Enter(namespaces=NAMESPACES, root=Path(one["private"]), shares=tuple(shares))
+    process = subprocess.Popen(
+        [*around.prefix(built_agent()), *init],
+        start_new_session=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + START_SECONDS
+    while (first := started(process.pid, one["private"], init)) is None:
+        if process.poll() is not None:
+            fail(7, "Container start failed")
+        if time.monotonic() > deadline:
+            fail(7, 'Container start failed (try to check kernel messages, e.g. "dmesg | tail")')
+        time.sleep(0.01)  # a program that another process executes is no event
+    one |= {"pid": first, "holder": process.pid}
+    writable(one)
+
+
+def started(holder: int, private: str, init: list[str]) -> int | None:
+    """The number of the container's first process once it executes ``init`` in the container's root, else None.
+
+    It changes root after all is mounted there, and executes then; while it does, the kernel shows no command line.
+    """
+    with contextlib.suppress(OSError):  # it may end as it is looked at
+        for child in Path(f"/proc/{holder}/task/{holder}/children").read_text().split():
+            words = [os.fsdecode(word) for word in Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")]
+            confined = Path(f"/proc/{child}/root").samefile(private) and str(built_agent()) not in words
+            if confined and init[0] in words:
+                return int(child)
+    return None
+
+
+def writable(one: dict[str, Any]) -> None:
+    """Its root is its own, and no image that others share."""
+    enter = ["nsenter", f"--target={one['pid']}", "--mount", "--"]
+    subprocess.run([*enter, "mount", "-o", "remount,bind,rw", one["private"]], check=True)
+
+
+def inside(one: dict[str, Any], argv: list[str]) -> NoReturn:
+    enter = ["nsenter", f"--target={one['pid']}", "--mount", "--net", "--ipc", "--uts", "--pid", "--root", "--wd"]
+    os.execvp(enter[0], [*enter, "--", *argv])
+
+
+def end(one: dict[str, Any]) -> None:
+    """Kill its first process, and with it all; who entered it from outside is let go on, so that it reaps its own."""
+    if running(one):
+        with contextlib.suppress(ProcessLookupError):  # it may end by itself meanwhile
+            held = os.pidfd_open(one["pid"])
+            send(one, signal.SIGCONT)
+            signal.pidfd_send_signal(held, signal.SIGKILL)
+            select.select([held], [], [])
+            os.close(held)
+    one["pid"] = None
+
+
+def send(one: dict[str, Any], number: int) -> None:
+    """To every process of the container: its PID namespace is its own. ``nsenter`` stops with what it entered with."""
+    try:
+        space = Path(f"/proc/{one['pid']}/ns/pid").readlink()
+    except OSError:
+        return  # it has ended, and all below it
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            if (entry / "ns/pid").readlink() == space:
+                os.kill(int(entry.name), number)
+                if number == signal.SIGCONT and Path(f"/proc/{parent}/ns/pid").readlink() != space:
+                    os.kill(parent, number)
+        except OSError:
+            continue
+
+
+def options(argv: list[str], known: set[str], flags: set[str], code: int, program: str) -> list[tuple[str, str]]:
+    """Pairs; whatever is not documented is refused as getopt refuses it."""
+    found, words = [], iter(argv)
+    for word in words:
+        if word in flags:
+            found.append((word, ""))
+        elif word in known:
+            value = next(words, None)
+            if value is None:
+                fail(code, f"{program}: option '{word}' requires an argument")
+            found.append((word, value))
+        else:
+            fail(code, f"{program}: unrecognized option '{word}'")
+    return found

@@ -1,0 +1,92 @@
+"""Runs of the seeded model: measured to their end, killed on the way, and interrupted where the interrupt is lost."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support import experiments
+
+from virtoll.campaign.fleet import Fleet
+from virtoll.campaign.pinning import Pinning
+from virtoll.campaign.pipeline import Look, measure
+from virtoll.campaign.preview import plan_of
+from virtoll.campaign.progress import SilentProgress
+from virtoll.errors import GuestError
+from virtoll.experiment.model import Experiment
+from virtoll.experiment.plan import Trial
+from virtoll.platforms import PLATFORMS
+from virtoll.platforms.host import Site
+from virtoll.runfolder.records import TrialRecord
+from virtoll.runfolder.store import RunFolder
+
+JOBS: Sequence[dict[str, Any]] = ({"workload": "superpi", "digits": 1000}, {"workload": "forkwait", "processes": 500})
+
+
+class StopAfter(SilentProgress):
+    """Ends the run as SIGKILL would once so many trials are stored."""
+
+    def __init__(self, trials: int) -> None:
+        self.left = trials
+
+    def trial_ends(self, trial: Trial, record: TrialRecord) -> None:  # noqa: ARG002 - the seam's signature
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+
+
+def measured(
+    experiment: Experiment,
+    into: Path,
+    progress: SilentProgress | None = None,
+    look: Look | None = None,
+    blocks: tuple[int, ...] = (),
+) -> RunFolder:
+    """The run of an experiment; ``blocks``, from 0: a part with these alone."""
+    measure(experiment, into, ["virtoll"], progress or SilentProgress(), look, blocks=blocks)
+    return RunFolder.open(into)
+
+
+def run(into: Path, progress: SilentProgress | None = None, **changed: Any) -> RunFolder:
+    """The run of a small experiment: two jobs, two blocks, the platform 'model' as the baseline."""
+    changed = {"baseline": "model", "workloads": list(JOBS), "blocks": 2, **changed}
+    return measured(experiments.parsed(**changed), into, progress)
+
+
+def run_beside(into: Path, **changed: Any) -> RunFolder:
+    """``run`` with guests next to the measured one: one that is lightly loaded by default."""
+    return run(into, **experiments.neighbours(**changed))
+
+
+def killed_run(into: Path, trials: int, **changed: Any) -> RunFolder:
+    """``run``, killed once so many trials were stored."""
+    with pytest.raises(KeyboardInterrupt):
+        run(into, StopAfter(trials), **changed)
+    return RunFolder.open(into)
+
+
+def fleet(experiment: Experiment, folder: RunFolder, site: Site) -> Fleet:
+    """The guests of an experiment's one block, on one host."""
+    (block,) = plan_of(experiment).blocks()
+    return Fleet(
+        experiment=experiment,
+        block=block,
+        folder=folder,
+        site_of=lambda _: site,
+        pinning=Pinning((), None, None),
+        platforms=PLATFORMS,
+        progress=SilentProgress(),
+        boots=Counter(),
+    )
+
+
+def interrupted_but_replaced() -> None:
+    """An error of the clearing up takes the interrupt's place."""
+    try:
+        signal.raise_signal(signal.SIGTERM)
+    finally:
+        raise GuestError("its end")

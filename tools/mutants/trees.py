@@ -1,0 +1,132 @@
+"""Copies of the repository in which faults are put, and which test runs which line of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from coverage import CoverageData
+from tools.mutants import plugin
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+WORK: Final = ROOT / "build" / "mutants"
+DATA: Final = WORK / "coverage"
+TIMELINE: Final = WORK / "timeline.jsonl"
+_TESTS: Final = "not nested and not extended"
+_START: Final = "import coverage\ncoverage.process_startup()\n"
+
+
+def make_tree(name: str) -> Path:
+    """A copy of all files of the repository as they are now, with what was built for it."""
+    tree = WORK / name
+    shutil.rmtree(tree, ignore_errors=True)
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+    )
+    for path in filter(None, listed.stdout.decode().split("\0")):
+        if (ROOT / path).is_file():
+            (tree / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / path, tree / path, follow_symlinks=False)
+    (tree / ".venv").symlink_to(ROOT / ".venv")
+    (tree / "build").mkdir()
+    shutil.copy2(ROOT / "build" / "virtoll-agent", tree / "build")
+    subprocess.run(["git", "init", "--quiet"], cwd=tree, check=True)
+    return tree
+
+
+def pytest_in(
+    tree: Path,
+    arguments: Sequence[str],
+    *,
+    variables: Mapping[str, str] | None = None,
+    deadline_seconds: float | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run pytest in a tree, of which Python finds the package first."""
+    environment = {**os.environ, "PYTHONPATH": str(tree / "src"), **(variables or {})}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+    return subprocess.run(
+        command, cwd=tree, env=environment, capture_output=True, text=True, check=False, timeout=deadline_seconds
+    )
+
+
+def measure_coverage(tests: Sequence[str], workers: int) -> None:
+    """Run these tests, or all, labs included, and store which lines each runs; tests that fail there count too."""
+    tree = make_tree("covered")
+    shutil.rmtree(DATA, ignore_errors=True)
+    DATA.mkdir(parents=True)
+    TIMELINE.unlink(missing_ok=True)
+    configuration = tree / "coveragerc"
+    configuration.write_text(
+        "[run]\n"
+        f"source = {tree / 'src' / 'virtoll'}\n"
+        f"data_file = {DATA / 'data'}\n"
+        "parallel = true\n"
+        f"context = ${{{plugin.TEST_VARIABLE}-}}\n"
+    )
+    (tree / "src" / "sitecustomize.py").write_text(_START)
+    shutil.copy2(Path(plugin.__file__), tree / "src" / "mutant_coverage.py")
+    variables = {
+        "COVERAGE_PROCESS_START": str(configuration),
+        "PYTEST_PLUGINS": "mutant_coverage",
+        "VIRTOLL_TEST_TIMELINE": str(TIMELINE),
+    }
+    for arguments in (
+        ["-m", f"not inside and {_TESTS}", f"--numprocesses={workers}", "--dist=worksteal"],
+        ["-m", f"inside and {_TESTS}"],
+    ):
+        print(pytest_in(tree, [*arguments, *tests], variables=variables).stdout[-2000:], flush=True)
+    subprocess.run(
+        [sys.executable, "-m", "coverage", "combine", f"--rcfile={configuration}", "--quiet", str(DATA)],
+        check=True,
+        cwd=DATA,
+    )
+
+
+@dataclass(frozen=True)
+class Runner:
+    """A test that runs a line, whether it runs in a lab, and how many seconds it took."""
+
+    test: str
+    in_lab: bool
+    seconds: float
+
+
+class Coverage:
+    """Which tests run which lines, as `measure_coverage` stored it."""
+
+    def __init__(self) -> None:
+        self._data = CoverageData(str(DATA / "data"))
+        self._data.read()
+        self._seconds: dict[str, float] = {}
+        self._in_lab: set[str] = set()
+        for line in TIMELINE.read_text(encoding="utf-8").splitlines():
+            phase = json.loads(line)
+            test = phase["test"]
+            self._seconds[test] = self._seconds.get(test, 0.0) + phase["stop"] - phase["start"]
+            if phase["lane"].startswith("lab "):
+                self._in_lab.add(test)
+
+    def runners(self, file: str, lines: tuple[int, int]) -> list[Runner]:
+        """The tests that run one of these lines of a file, quick ones first; of the whole file where none does."""
+        measured = WORK / "covered" / "src" / "virtoll" / file
+        by_line = self._data.contexts_by_lineno(str(measured))
+        tests = _tests_of([by_line.get(line, []) for line in range(lines[0], lines[1] + 1)])
+        if not tests:
+            tests = _tests_of(list(by_line.values()))
+        runners = [Runner(test, test in self._in_lab, self._seconds.get(test, 1.0)) for test in tests]
+        return sorted(runners, key=lambda runner: (runner.seconds, runner.test))
+
+
+def _tests_of(contexts: Sequence[Sequence[str]]) -> set[str]:
+    """Coverage joins a process's own context and that of its test by a bar."""
+    return {part for line in contexts for context in line for part in context.split("|") if "::" in part}
