@@ -63,7 +63,7 @@ def mine(tmp_path: Path) -> Path:
     return file
 
 
-def test_a_users_claims_are_judged_beside_a_run(run: Path, mine: Path) -> None:
+def test_a_users_claims_are_judged(run: Path, mine: Path) -> None:
     printed = in_process("claims", run, "--claims", mine)
     assert printed.returncode == 0, printed.stderr
     lines = printed.stdout.splitlines()

@@ -131,7 +131,7 @@ def test_what_takes_a_run_takes_the_file(run: Path, archive: Path, cache: Path) 
     assert not (cache / "objects").exists()
 
 
-def test_a_report_is_beside_the_archive(run: Path, archive: Path, cache: Path, tmp_path: Path) -> None:
+def test_a_report_is_next_to_the_archive(run: Path, archive: Path, cache: Path, tmp_path: Path) -> None:
     document = json.loads(done("report", archive, "--json"))
     page = tmp_path / "run-report" / "index.html"
     assert (document["run"]["page"], document["run"]["folder"]) == (str(page), str(archive))
@@ -143,10 +143,10 @@ def test_a_report_is_beside_the_archive(run: Path, archive: Path, cache: Path, t
 
 
 def test_a_copy_that_was_changed_is_made_anew(archive: Path, cache: Path) -> None:
-    said = done("claims", archive)
+    printed = done("claims", archive)
     (copy,) = (cache / "objects").iterdir()
     (copy / NAME / "trials.jsonl").write_bytes(b"")
-    assert done("claims", archive) == said
+    assert done("claims", archive) == printed
 
 
 def test_nothing_is_measured_into_a_packed_run(archive: Path, run: Path, cache: Path) -> None:
@@ -221,11 +221,11 @@ def test_any_byte_of_the_tar_may_be_another(tmp_path: Path) -> None:
     folder = member("run", kind=tarfile.DIRTYPE)
     more = member("run/manifest.json", MANIFEST, pax_headers={"comment": "x"})
     whole = plain(archive_of(tmp_path / "whole.zst", FIRST[0], folder, more)).rstrip(b"\0") + bytes(1024)
-    dice, file, said = random.Random(17), tmp_path / "changed.zst", [place for place, one in enumerate(whole) if one]
+    dice, file, used = random.Random(17), tmp_path / "changed.zst", [place for place, one in enumerate(whole) if one]
     ended: Counter[bool] = Counter()
     for number in range(150):
         tar = bytearray(whole)
-        tar[dice.choice(said)] = dice.randrange(256)
+        tar[dice.choice(used)] = dice.randrange(256)
         for place in range(0, len(tar), tarfile.BLOCKSIZE):
             if tar[place + 257 : place + 262] == b"ustar":
                 tar[place + 148 : place + 156] = b" " * 8
