@@ -67,7 +67,7 @@ def test_times_slower_is_of_time_and_share_of_performance() -> None:
         assert judged(analysis, AS_FAST.replace("share: {at_least: 0.9}", asked)).outcome is outcome, asked
 
 
-def test_one_platform_refutes_what_is_said_of_all_and_any_needs_one_alone() -> None:
+def test_one_platform_refutes_a_test_of_all_and_supports_one_of_any() -> None:
     analysis = builds({"native": 10.0, "runc": 10.0, "uml": 40.0})
     assert judged(analysis, AS_FAST).outcome is Outcome.REFUTED
     assert judged(analysis, AS_FAST.replace("says:", "holds_for: any, says:")).outcome is Outcome.SUPPORTED
@@ -330,7 +330,7 @@ def test_a_value_is_asked_for_in_a_unit_of_its_own() -> None:
         judged(analysis, "{says: is quick, workload: superpi, value: {at_most: 25, unit: frames/s}}")
 
 
-def test_a_load_beside_is_compared_with_the_guest_alone() -> None:
+def test_a_guest_next_to_a_load_is_compared_with_the_guest_alone() -> None:
     heavy, idle = Condition("heavy"), Condition("idle")
     measured = [Made("native", "povray", {}, value=1e9)]
     for condition, seconds in ((None, 1.0), (idle, 1.01), (heavy, 1.7)):

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from _pytest.mark import ParameterSet
 from tests.support import experiments
-from tests.support.commands import virtoll
 from tests.support.experiments import fake
 from tests.support.facts import Command, Fact, assert_facts, assert_refused, refused
+from tests.support.invoked import in_process
 from tests.support.repository import ROOT
 
 from virtoll.claims import Outcome, load_claims, parse_claims, published_claims
@@ -52,7 +52,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run of two models."""
     base = tmp_path_factory.mktemp("claims")
     file = experiments.write(base, platforms=[fake("model"), fake("slow", cost=1.5)], baseline="model", blocks=3)
-    assert virtoll("run", file, "--into", base / "run").returncode == 0
+    assert in_process("run", file, "--into", base / "run").returncode == 0
     return base / "run"
 
 
@@ -63,8 +63,8 @@ def mine(tmp_path: Path) -> Path:
     return file
 
 
-def test_a_users_claims_are_judged_beside_a_run(run: Path, mine: Path) -> None:
-    printed = virtoll("claims", run, "--claims", mine)
+def test_a_users_claims_are_judged(run: Path, mine: Path) -> None:
+    printed = in_process("claims", run, "--claims", mine)
     assert printed.returncode == 0, printed.stderr
     lines = printed.stdout.splitlines()
     assert_facts(lines[0], "cheap", "supported")
@@ -74,7 +74,7 @@ def test_a_users_claims_are_judged_beside_a_run(run: Path, mine: Path) -> None:
     assert any(line.startswith("quick refuted: ") for line in lines)
     assert_facts(printed.stdout, "never", "bzip2")
     assert_facts(lines[-1], "3 claims", "1 refuted", "1 supported", "1 not measured")
-    document = json.loads(virtoll("claims", run, "--claims", mine, "--json").stdout)["claims"]
+    document = json.loads(in_process("claims", run, "--claims", mine, "--json").stdout)["claims"]
     assert [one["outcome"] for one in document] == ["supported", "refuted", "not measured"]
     (finding,) = document[0]["tests"][0]["findings"]
     assert finding["interval_low"] <= finding["estimate"] <= finding["interval_high"]
@@ -82,7 +82,7 @@ def test_a_users_claims_are_judged_beside_a_run(run: Path, mine: Path) -> None:
 
 
 def test_the_page_and_its_tables_have_the_ledger_with_a_users_claims_first(run: Path, mine: Path) -> None:
-    reported = virtoll("report", run, "--claims", mine)
+    reported = in_process("report", run, "--claims", mine)
     assert reported.returncode == 0, reported.stderr
     assert_facts(reported.stdout, "49 claims", "1 supported", Command("'virtoll claims'"))
     page = (run / "report" / "index.html").read_text(encoding="utf-8")
@@ -100,14 +100,14 @@ def test_the_page_and_its_tables_have_the_ledger_with_a_users_claims_first(run: 
     lacking = next(row for row in findings if row["claim"] == "never")
     assert lacking["estimate"] == ""
     assert_facts(lacking["reason"], "bzip2")
-    assert virtoll("report", run).returncode == 0
+    assert in_process("report", run).returncode == 0
     assert "claim-quick" not in (run / "report" / "index.html").read_text(encoding="utf-8")
 
 
 def test_the_published_claims_are_chosen_by_paper(run: Path) -> None:
-    document = json.loads(virtoll("claims", run, "--paper", "mattos2012", "--json").stdout)["claims"]
+    document = json.loads(in_process("claims", run, "--paper", "mattos2012", "--json").stdout)["claims"]
     assert [one["claim"]["id"] for one in document] == [f"M{number:02d}" for number in range(1, 12)]
-    unknown = virtoll("claims", run, "--paper", "popek1974")
+    unknown = in_process("claims", run, "--paper", "popek1974")
     assert_refused(unknown, "popek1974", "schlosser2011", "mattos2012")
 
 
@@ -245,7 +245,7 @@ def test_an_unusable_file_exits_with_2_and_leaves_the_report_alone(run: Path, tm
         (unit, ("'frames/s'", "ns", "ms")),
     )
     for given, facts in cases:
-        result = virtoll("report", run, "--claims", given)
+        result = in_process("report", run, "--claims", given)
         assert_refused(result, *facts)
         assert len(result.stderr.splitlines()) == 1
     assert page.read_bytes() == before

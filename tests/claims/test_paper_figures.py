@@ -96,7 +96,7 @@ def test_what_is_asked_of_a_run_are_workloads_and_their_parameters() -> None:
                 assert part.now.metric is None or part.now.metric in metrics, (one.paper, one.number, workload)
 
 
-def test_a_share_stands_at_its_place_beside_the_papers() -> None:
+def test_a_share_stands_at_its_place_next_to_the_papers() -> None:
     """Table 2 of Suresh: KVM has 97.2 % of native's copy with 4 threads, and here half of it."""
     rates = {"native": 1e10, "kvm": 5e9}
     made = [

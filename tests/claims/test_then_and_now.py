@@ -241,7 +241,7 @@ def test_neighbours_of_a_database_and_of_a_rendering_are_two_guests() -> None:
     assert [len(row.nows) for row in found.rows] == [1, 1]
 
 
-def test_of_several_guests_all_together_stand_beside_a_papers_total() -> None:
+def test_the_total_of_several_guests_stands_next_to_a_papers_total() -> None:
     def point(guests: int) -> ScalePoint:
         return ScalePoint(guests, 1, 256 << 20)
 
@@ -261,7 +261,7 @@ def test_of_several_guests_all_together_stand_beside_a_papers_total() -> None:
     assert [row.question.then.low for row in (together, each, fewer)] == [2.0, 1.0, 1.0]
 
 
-def test_the_bare_host_stands_beside_the_papers_bare_host() -> None:
+def test_the_bare_host_stands_next_to_the_papers() -> None:
     several = LARGE | {"sources": 2, "egress": "each"}
     measured = [
         Made("native", "forward", LARGE | {"egress": "each"}, value=1e5),
@@ -274,7 +274,7 @@ def test_the_bare_host_stands_beside_the_papers_bare_host() -> None:
     assert now.ratio.estimate == pytest.approx(1.5, rel=0.05)
 
 
-def test_the_nearest_alone_stands_beside_a_papers_platform() -> None:
+def test_only_the_nearest_stands_next_to_a_papers_platform() -> None:
     """The product itself; else its successors; else what the experiment says stands for it. gVisor and UML never do."""
     uml = {"stands_for": "Xen 3.1 (a guest's kernel that is changed for what it runs on)"}
     platforms: Platforms = {"native": {}, "runc": {}, "openvz": {}, "runsc": {}, "uml": uml}
@@ -309,7 +309,7 @@ def test_one_block_has_a_share_and_no_interval_and_a_nested_host_a_mark() -> Non
     assert now.ratio.estimate == pytest.approx(0.01, rel=0.05)
 
 
-def test_without_a_baseline_or_a_value_there_is_nothing_beside() -> None:
+def test_without_a_baseline_or_a_value_there_is_no_row() -> None:
     alone = [Made("kvm", "dbench", value=1e6)]
     assert _run({"kvm": KVM}, alone, baseline=None).rows == ()
     assert _run(PLATFORMS, [Made("native", "superpi"), Made("kvm", "superpi")]).rows == ()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.support import experiments
 from tests.support.commands import virtoll
-from tests.support.facts import Command, Fact, assert_refused, refused
+from tests.support.facts import Command, Fact, assert_facts, assert_refused, refused
 from tests.support.refused_experiments import assert_refused as assert_key_refused
 from tests.support.refused_experiments import of_file
 
@@ -154,7 +154,8 @@ def test_the_command_line_exits_with_2_and_makes_nothing(
     finished = virtoll(command, file, runs=tmp_path / "runs")
     assert finished.returncode == 2
     first, line, caret = finished.stderr.splitlines()
-    assert re.match(rf"{re.escape(str(file))}:\d+:\d+: key '{re.escape(key)}': ", first), first
+    assert re.match(rf"{re.escape(str(file))}:\d+:\d+: ", first), first
+    assert_facts(first, key)
     assert re.match(r" *\d+ \| .", line)
     assert re.fullmatch(r" +\| +\^+", caret)
     assert finished.stdout == ""

@@ -128,7 +128,7 @@ def test_a_filter_that_fits_nothing_is_refused(asked: dict[str, tuple[str, ...]]
         chosen(**asked)
 
 
-def test_what_the_file_skips_is_left_out_beside_what_is_asked_for() -> None:
+def test_skips_of_the_file_add_to_those_of_the_command() -> None:
     platforms, skip = ["native", "native-again", "netns", "runc"], ["netns:m*"]
     quick: dict[str, Any] = {"quick": {}, "paper": {}}
     paper: dict[str, Any] = {"quick": {}, "paper": {"skip": ["runc:*"]}}

@@ -36,9 +36,9 @@ def go(folder: Path, monkeypatch: pytest.MonkeyPatch, download: str) -> Path:
 def answer(folder: Path, content: str = third_party.MODULE_HASH) -> str:
     """What ``go mod download -json`` says, as a command of a shell."""
     (folder / "module" / "runsc").mkdir(parents=True)
-    said = folder / "said.json"
-    said.write_text(json.dumps({"Dir": str(folder / "module"), "Sum": content}), encoding="ascii")
-    return f"cat {said}"
+    reply = folder / "said.json"
+    reply.write_text(json.dumps({"Dir": str(folder / "module"), "Sum": content}), encoding="ascii")
+    return f"cat {reply}"
 
 
 def test_it_is_built_once_and_then_found_without_go(

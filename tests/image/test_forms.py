@@ -107,16 +107,16 @@ def test_two_makings_give_the_same_bytes(image: GuestImage, cache: Cache, tmp_pa
 def test_a_damaged_form_is_made_anew(image: GuestImage, cache: Cache, tmp_path: Path, name: FormName) -> None:
     require(name)
     form = image_form(image, name, cache=cache)
-    said: list[str] = []
-    assert image_form(image, name, cache=cache, progress=said.append) == form
-    assert said == []
+    messages: list[str] = []
+    assert image_form(image, name, cache=cache, progress=messages.append) == form
+    assert messages == []
     with form.file.open("r+b") as file:
         file.seek(form.file.stat().st_size // 2)
         file.write(b"damaged")
     elsewhere = image_form(image, name, cache=Cache(tmp_path / "mine", (cache.home,)))
     assert elsewhere.file.is_relative_to(tmp_path / "mine")
-    assert image_form(image, name, cache=cache, progress=said.append) == form
-    (message,) = said
+    assert image_form(image, name, cache=cache, progress=messages.append) == form
+    (message,) = messages
     assert_facts(message, name, "debug")
     assert f"sha256:{file_digest(form.file)}" == form.digest == elsewhere.digest
 

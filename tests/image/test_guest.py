@@ -68,8 +68,10 @@ def test_another_agent_gives_another_image(tiny: GuestImage, backed_cache: Cache
 
 def test_debug_has_a_shell(backed_cache: Cache, fake_agent: Path) -> None:
     image = prepare_image("debug", kernel=True, cache=backed_cache, agent=fake_agent)
-    said = subprocess.run([image.root / "bin/sh", "-c", "echo $((6 * 7))"], capture_output=True, text=True, check=True)
-    assert said.stdout == "42\n"
+    result = subprocess.run(
+        [image.root / "bin/sh", "-c", "echo $((6 * 7))"], capture_output=True, text=True, check=True
+    )
+    assert result.stdout == "42\n"
     assert (image.root / "bin/sh").readlink() == Path("busybox")
 
 

@@ -90,7 +90,7 @@ def test_a_module_is_read_from_its_compressed_file(tmp_path: Path) -> None:
     }
 
 
-def test_a_module_that_was_built_beside_the_kernel_goes_before_its_own(tmp_path: Path) -> None:
+def test_a_module_built_for_the_kernel_goes_before_its_own(tmp_path: Path) -> None:
     for part, depends in {"kernel": "other", "updates/dkms": "vboxdrv"}.items():
         (tmp_path / "lib/modules/6" / part).mkdir(parents=True)
         (tmp_path / "lib/modules/6" / part / "vboxnetflt.ko").write_bytes(module(depends))

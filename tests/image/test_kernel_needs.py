@@ -103,7 +103,7 @@ def test_containers_are_measured_without_debian_and_no_kernel_is_fetched(run: An
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts of its own without a user namespace need root")
 @pytest.mark.skipif(shutil.which("qemu-system-x86_64") is None, reason="needs QEMU")
-def test_a_kernel_that_cannot_be_had_costs_the_machines_alone(run: Any) -> None:
+def test_a_missing_kernel_costs_the_machines_alone(run: Any) -> None:
     manifest, trials, errors = run("native", "netns", "qemu-tcg")
     assert "kernel" not in manifest["image"]
     outcomes = {one["platform"]: (one["status"], one["reason"]) for one in trials}

@@ -1,4 +1,4 @@
-"""Where the guest kernel comes from: each source by its digest, the next one where it fails, and what is said then."""
+"""Where the guest kernel comes from: each source by its digest, then the next one, and what a refusal names."""
 
 from __future__ import annotations
 
@@ -118,12 +118,12 @@ def test_without_a_network_the_refusal_names_hosts_alone(
         raise ImageError("E: no.such.package.")
 
     monkeypatch.setattr(debian, "fetch_package", no_apt)
-    told: list[str] = []
+    messages: list[str] = []
     away = server.lock("http://127.0.0.1:9/main/a.deb", "http://127.0.0.1:9/security/a.deb", "http://[::1]:9/a.deb")
     hosts = ("127.0.0.1:9", "[::1]:9")
     with refused(NAME, *hosts, "apt", *REMEDY, error=ImageError, without=("a.deb", "no.such.package")):
-        kernel_package(cache, offline=False, progress=told.append, locked=away)
-    assert_facts(told[-1], "apt", "no.such.package")
+        kernel_package(cache, offline=False, progress=messages.append, locked=away)
+    assert_facts(messages[-1], "apt", "no.such.package")
 
 
 def test_offline_asks_nobody_and_names_what_is_missing(server: Server, cache: Cache) -> None:

@@ -62,10 +62,10 @@ def test_of_an_agent_that_somebody_named_the_crates_are_not_known(
 
 
 def test_the_libraries_that_are_linked_are_read_from_the_program() -> None:
-    said = (
+    program_text = (
         b"\0rustc version 1.95.0 (5980)\0GNU C Library (Debian GLIBC 2.36-9+deb12u14) stable release version 2.36.\n\0"
     )
-    parts = {one["name"]: one for one in agent("1", "0" * 64, said)["components"]}
+    parts = {one["name"]: one for one in agent("1", "0" * 64, program_text)["components"]}
     assert parts["rust-std"]["version"] == "1.95.0"
     assert parts["glibc"]["purl"] == "pkg:deb/debian/glibc@2.36-9%2Bdeb12u14"
 

@@ -94,8 +94,8 @@ class TestBuilt:
             with tarfile.open(fileobj=layout.extractfile(manifest[0]["Layers"][0])) as layer:
                 assert {"init", "usr/share/word/word"} <= set(layer.getnames())
         disk = image_form(image, "ext4", cache=cache).file
-        said = subprocess.run(["debugfs", "-R", "cat /usr/share/word/word", disk], capture_output=True, check=True)
-        assert said.stdout == b"from word\n"
+        result = subprocess.run(["debugfs", "-R", "cat /usr/share/word/word", disk], capture_output=True, check=True)
+        assert result.stdout == b"from word\n"
 
     def test_once_built_it_needs_neither_mirror_nor_program(
         self, build: Build, mirror: Mirror, monkeypatch: pytest.MonkeyPatch

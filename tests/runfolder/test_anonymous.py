@@ -51,14 +51,14 @@ def packed(*words: str | Path, output: str = "shared.zst") -> Path:
     return Path(output).absolute()
 
 
-def told(folder: Path) -> set[str]:
+def names_in(folder: Path) -> set[str]:
     """The names that stand in a folder's files or their paths."""
     held = b"".join(path.as_posix().encode() + path.read_bytes() for path in folder.rglob("*") if path.is_file())
     return {name for name in NAMES if name.lower().encode() in held.lower()}
 
 
 def test_no_name_is_in_any_byte(telling: Path) -> None:
-    assert told(telling) == set(NAMES)
+    assert names_in(telling) == set(NAMES)
     content = plain(packed(telling)).lower()
     assert [name for name in NAMES if name.lower().encode() in content] == []
     assert b"how fast is host-" in content
@@ -122,9 +122,9 @@ def test_the_run_stays_what_it_was(telling: Path) -> None:
         assert one.facts is not None
         assert (one.facts["boot_id"], one.evidence) == (one.host_boot_id, ())
         assert one.facts["cmdline"].startswith("cmdline-")
-    said = copy.fitness()[-1].kernel_messages
-    assert said[-1] == "b1in0: port 1(l1in0) entered forwarding state"
-    assert re.fullmatch(r"nic-\w+: renamed from eth0", said[-2])
+    messages = copy.fitness()[-1].kernel_messages
+    assert messages[-1] == "b1in0: port 1(l1in0) entered forwarding state"
+    assert re.fullmatch(r"nic-\w+: renamed from eth0", messages[-2])
     assert {one.argv for one in copy.commands()} == {("ssh", "...")}
     assert copy.manifest.command[:4] == ("virtoll", "run", "experiment.yaml", "--into")
     assert copy.explanations.boots() == copy.boots()
@@ -146,7 +146,7 @@ def fingerprint(archive: Path) -> str:
     return found
 
 
-def test_runs_of_one_host_are_told_by_one_key_and_by_no_other(telling: Path, place: Path) -> None:
+def test_one_key_gives_a_host_one_stand_in_and_another_another(telling: Path, place: Path) -> None:
     one, again = packed(telling), packed(telling, output="again.zst")
     assert one.read_bytes() == again.read_bytes()
     key = place / "XDG_CONFIG_HOME" / "virtoll" / "pack.key"

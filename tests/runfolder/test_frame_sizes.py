@@ -13,11 +13,11 @@ def test_an_old_folder_is_read_as_it_was_meant(tmp_path: Path) -> None:
     """An old 64 is 68 with FCS, in plan, trials and points; files are as they were."""
     synthetic_run.write(tmp_path, Truth({"native": {}}, control=None, frame_sizes=(64,)))
     manifest = tmp_path / "manifest.json"
-    told = json.loads(manifest.read_text())
+    content = json.loads(manifest.read_text())
     new = RunFolder.open(tmp_path)
     assert {point.frame_size_bytes for one in new.trials() for point in one.points or ()} == {64}
-    del told["frame_sizes"]
-    manifest.write_text(json.dumps(told))
+    del content["frame_sizes"]
+    manifest.write_text(json.dumps(content))
     before = (tmp_path / "trials.jsonl").read_bytes()
     old = RunFolder.open(tmp_path)
     planned = {one.parameters.get("frame_size_bytes") for one in old.manifest.plan.trials}

@@ -108,8 +108,8 @@ def test_what_fails_after_the_reading_names_the_runs_that_were_read(runs: Path) 
     asked = f"[RunFolder.open(Path(one)) for one in {[str(runs / 'sound'), str(runs / 'odd')]}]"
     script = f"from pathlib import Path; {read}; print(damage_of(ZeroDivisionError())); {asked}; "
     script += "print(damage_of(RuntimeError())); print(damage_of(ZeroDivisionError('division')))"
-    told = subprocess.run([sys.executable, "-c", script], env=environment(), capture_output=True, check=True)
-    *none, last = told.stdout.decode().splitlines()
+    result = subprocess.run([sys.executable, "-c", script], env=environment(), capture_output=True, check=True)
+    *none, last = result.stdout.decode().splitlines()
     assert none == ["None", "None"]
     assert_facts(last, runs / "sound", runs / "odd", "ZeroDivisionError")
 
@@ -125,28 +125,28 @@ def test_a_point_without_a_length_is_named_by_its_line(runs: Path) -> None:
 
 def test_a_small_file_takes_little_memory(runs: Path) -> None:
     """By the limit on a process's addresses, below what the largest manifest would take."""
-    told = subprocess.run(
+    result = subprocess.run(
         ["prlimit", f"--as={opened.MOST_BYTES}", *VIRTOLL, "list", "runs", "--json"],
         env=environment(VIRTOLL_RUNS=str(runs), MALLOC_ARENA_MAX="1"),
         capture_output=True,
         check=False,
     )
-    assert (told.returncode, told.stderr) == (0, b"")
-    assert {one["state"] for one in json.loads(told.stdout)} == {"complete"}
+    assert (result.returncode, result.stderr) == (0, b"")
+    assert {one["state"] for one in json.loads(result.stdout)} == {"complete"}
 
 
 def test_a_lack_of_memory_is_reported_in_one_line(runs: Path) -> None:
     """A manifest of holes, as large as is allowed, in a process that may have no more than that."""
     with (runs / "odd" / "manifest.json").open("r+b") as file:
         file.truncate(opened.MOST_BYTES)
-    told = subprocess.run(
+    result = subprocess.run(
         ["prlimit", f"--as={opened.MOST_BYTES}", *VIRTOLL, "report", runs / "odd"],
         env=environment(MALLOC_ARENA_MAX="1"),
         capture_output=True,
         check=False,
     )
-    assert (told.returncode, told.stdout, told.stderr.count(b"\n")) == (1, b"", 1)
-    assert b"memory" in told.stderr
+    assert (result.returncode, result.stdout, result.stderr.count(b"\n")) == (1, b"", 1)
+    assert b"memory" in result.stderr
 
 
 def test_a_file_that_has_more_than_its_size_says_is_read_whole() -> None:

@@ -131,7 +131,7 @@ def test_what_takes_a_run_takes_the_file(run: Path, archive: Path, cache: Path) 
     assert not (cache / "objects").exists()
 
 
-def test_a_report_is_beside_the_archive(run: Path, archive: Path, cache: Path, tmp_path: Path) -> None:
+def test_a_report_is_next_to_the_archive(run: Path, archive: Path, cache: Path, tmp_path: Path) -> None:
     document = json.loads(done("report", archive, "--json"))
     page = tmp_path / "run-report" / "index.html"
     assert (document["run"]["page"], document["run"]["folder"]) == (str(page), str(archive))
@@ -143,10 +143,10 @@ def test_a_report_is_beside_the_archive(run: Path, archive: Path, cache: Path, t
 
 
 def test_a_copy_that_was_changed_is_made_anew(archive: Path, cache: Path) -> None:
-    said = done("claims", archive)
+    printed = done("claims", archive)
     (copy,) = (cache / "objects").iterdir()
     (copy / NAME / "trials.jsonl").write_bytes(b"")
-    assert done("claims", archive) == said
+    assert done("claims", archive) == printed
 
 
 def test_nothing_is_measured_into_a_packed_run(archive: Path, run: Path, cache: Path) -> None:
@@ -221,11 +221,11 @@ def test_any_byte_of_the_tar_may_be_another(tmp_path: Path) -> None:
     folder = member("run", kind=tarfile.DIRTYPE)
     more = member("run/manifest.json", MANIFEST, pax_headers={"comment": "x"})
     whole = plain(archive_of(tmp_path / "whole.zst", FIRST[0], folder, more)).rstrip(b"\0") + bytes(1024)
-    dice, file, said = random.Random(17), tmp_path / "changed.zst", [place for place, one in enumerate(whole) if one]
+    dice, file, used = random.Random(17), tmp_path / "changed.zst", [place for place, one in enumerate(whole) if one]
     ended: Counter[bool] = Counter()
     for number in range(150):
         tar = bytearray(whole)
-        tar[dice.choice(said)] = dice.randrange(256)
+        tar[dice.choice(used)] = dice.randrange(256)
         for place in range(0, len(tar), tarfile.BLOCKSIZE):
             if tar[place + 257 : place + 262] == b"ustar":
                 tar[place + 148 : place + 156] = b" " * 8
@@ -276,7 +276,8 @@ def unsafe() -> Iterator[tuple[str, tuple[Member, ...], tuple[Fact, ...]]]:
     yield "larger", (FIRST[0], member("run/manifest.json", b"x" * 3)), ("'run/manifest.json'",)
     for name in BAD_NAMES:
         files = {**LISTED, name: listed(b"x")}
-        yield f"name {name!r}", (listing(files), MANIFEST_MEMBER, member(f"run/{name}"[:90], b"x")), ()
+        shown = () if "\0" in name or len(name) > 90 else (repr(name),)  # else another name in the tar
+        yield f"name {name!r}", (listing(files), MANIFEST_MEMBER, member(f"run/{name}"[:90], b"x")), shown
     yield "folder", (listing(LISTED, folders=["../out"]), MANIFEST_MEMBER), ("'../out'",)
     same_place = listing({**LISTED, "a": listed(b""), "a/b": listed(b"")})
     yield "one place", (same_place, *map(member, ("run/a", "run/a/b"))), ("two",)
@@ -286,9 +287,9 @@ def unsafe() -> Iterator[tuple[str, tuple[Member, ...], tuple[Fact, ...]]]:
     for header in BAD_HEADERS:
         yield f"{header}", (FIRST[0], member("run/manifest.json", MANIFEST, pax_headers=header)), ()
     for name, size in {"huge": packing.MOST_BYTES + 1, "negative": -1, "dense": packing.MOST_BYTES // 2}.items():
-        yield name, (listing({"manifest.json": PackedFile(size, "0" * 64)}),), ()
+        yield name, (listing({"manifest.json": PackedFile(size, "0" * 64)}),), (f"{size} bytes", "1 files")
     empty = [f"folder-{number}" for number in range(packing.MOST_EMPTY_FOLDERS + 1)]
-    yield "folders without a file", (listing(LISTED, folders=empty), MANIFEST_MEMBER), ()
+    yield "folders without a file", (listing(LISTED, folders=empty), MANIFEST_MEMBER), (f"{len(empty)} empty folders",)
 
 
 @pytest.mark.parametrize(("members", "facts"), [pytest.param(*rest, id=name) for name, *rest in unsafe()])

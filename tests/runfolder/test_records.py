@@ -36,17 +36,17 @@ def test_what_no_field_declares_is_kept_wherever_it_stands(folder: Path) -> None
     trials.write_text("".join(f"{json.dumps(one)}\n" for one in stored), encoding="utf-8")
     read = [to_json(one) for one in RunFolder.open(folder).trials()]
     assert any(one["points"] for one in stored)
-    for told, before in zip(read, stored, strict=True):
-        assert contains(told, before), told
+    for value, before in zip(read, stored, strict=True):
+        assert contains(value, before), value
 
 
-def contains(told: Any, before: Any) -> bool:
+def contains(value: Any, before: Any) -> bool:
     """Whether all that was there before is there, at its place; a record has its defaults besides."""
     if isinstance(before, dict):
-        return all(name in told and contains(told[name], one) for name, one in before.items())
+        return all(name in value and contains(value[name], one) for name, one in before.items())
     if isinstance(before, list):
-        return len(told) == len(before) and all(map(contains, told, before))
-    return bool(told == before)
+        return len(value) == len(before) and all(map(contains, value, before))
+    return bool(value == before)
 
 
 def test_a_record_that_was_read_is_stored_as_it_was(folder: Path, tmp_path: Path) -> None:

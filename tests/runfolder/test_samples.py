@@ -125,7 +125,7 @@ def test_json_that_is_no_record_is_refused() -> None:
             parse_record(TrialRecord, record)
 
 
-def test_what_an_agent_told_without_a_field_for_it_is_stored(folder: RunFolder) -> None:
+def test_what_an_agent_reports_without_a_field_for_it_is_stored(folder: RunFolder) -> None:
     """Nothing is dropped before it is stored: the keys and values are those that the agent and the workload gave."""
     source = {"source": 0, "intended_frames": 2, "offered_frames": 2, "unsent_frames": 0, "cpus_ran_on": [1]}
     sink: dict[str, object] = {

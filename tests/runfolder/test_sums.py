@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from tests.support import experiments
-from tests.support.commands import virtoll
 from tests.support.experiments import fake
 from tests.support.facts import assert_facts, assert_refused
+from tests.support.invoked import in_process
 
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.sums import EXPLANATIONS, SUMS, differences, unchecked, write_sums
@@ -23,7 +23,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of two models that ended."""
     base = tmp_path_factory.mktemp("sums")
     file = experiments.write(base, platforms=[fake("model"), fake("other")], baseline="model", blocks=2)
-    assert virtoll("run", file, "--into", base / "run").returncode == 0
+    assert in_process("run", file, "--into", base / "run").returncode == 0
     return base / "run"
 
 
@@ -33,12 +33,12 @@ def run(finished: Path, tmp_path: Path) -> Path:
 
 
 def test_a_finished_run_is_whole_and_stays_so_when_reported(run: Path) -> None:
-    verified = virtoll("verify", run)
+    verified = in_process("verify", run)
     assert verified.returncode == 0
     assert_facts(verified.stdout, run)
-    assert virtoll("report", run).returncode == 0
-    assert virtoll("verify", run).returncode == 0
-    assert json.loads(virtoll("verify", run, "--json").stdout) == {"run": str(run), "whole": True, "differences": []}
+    assert in_process("report", run).returncode == 0
+    assert in_process("verify", run).returncode == 0
+    assert json.loads(in_process("verify", run, "--json").stdout) == {"run": str(run), "whole": True, "differences": []}
 
 
 def test_the_file_is_one_that_sha256sum_checks(run: Path) -> None:
@@ -66,14 +66,14 @@ def test_a_change_is_named_by_command_and_page(run: Path) -> None:
     trials.write_text(trials.read_text(encoding="utf-8").replace('"attempt":1', '"attempt":2', 1), encoding="utf-8")
     (run / "fitness.jsonl").unlink()
     (run / "looks.jsonl").write_text("")
-    verified = virtoll("verify", run)
+    verified = in_process("verify", run)
     assert verified.returncode == 1
     changes = verified.stdout.splitlines()
     assert [change.partition(": ")[0] for change in changes] == ["fitness.jsonl", "trials.jsonl", "looks.jsonl"]
     assert len({change.partition(": ")[2] for change in changes}) == 3, "gone, changed and new"
     assert_facts(changes[0], "missing")
     assert_facts(changes[1], "changed")
-    reported = virtoll("report", run)
+    reported = in_process("report", run)
     assert reported.returncode == 0
     page = (run / "report" / "index.html").read_text(encoding="utf-8")
     assert_facts(reported.stdout, changes[0])
@@ -83,7 +83,7 @@ def test_a_change_is_named_by_command_and_page(run: Path) -> None:
 def test_advice_names_what_was_changed_in_a_folder(run: Path) -> None:
     trials = run / "trials.jsonl"
     trials.write_text(trials.read_text(encoding="utf-8").replace('"attempt":1', '"attempt":2', 1), encoding="utf-8")
-    advised = virtoll("advise", run, "--need", "superpi duration<1s")
+    advised = in_process("advise", run, "--need", "superpi duration<1s")
     assert advised.returncode == 0
     assert_facts(advised.stderr, "trials.jsonl", "changed")
 
@@ -99,14 +99,14 @@ def test_records_that_were_put_into_a_folder_are_noticed(run: Path, place: str) 
 def test_what_has_no_digests_is_named_by_command_and_page(run: Path) -> None:
     (run / EXPLANATIONS).mkdir()
     (run / EXPLANATIONS / "observed.jsonl").write_text("")
-    verified = virtoll("verify", run)
+    verified = in_process("verify", run)
     assert verified.returncode == 0
     assert_facts(verified.stderr, f"{EXPLANATIONS}/", SUMS)
     write_sums(run / EXPLANATIONS)
     assert unchecked(run) == ()
     (run / SUMS).unlink()
-    assert virtoll("verify", run).returncode == 2
-    assert virtoll("report", run).returncode == 0
+    assert in_process("verify", run).returncode == 2
+    assert in_process("report", run).returncode == 0
     page = (run / "report" / "index.html").read_text(encoding="utf-8")
     assert_facts(page, SUMS)
 
@@ -114,7 +114,7 @@ def test_what_has_no_digests_is_named_by_command_and_page(run: Path) -> None:
 def test_a_run_that_goes_on_has_no_digests(run: Path) -> None:
     folder = RunFolder.open(run)
     folder.set_state("running", None)
-    assert_refused(virtoll("verify", run), run, SUMS)
+    assert_refused(in_process("verify", run), run, SUMS)
     folder.set_state("complete", None)
     assert differences(run) == ()
 

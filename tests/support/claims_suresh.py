@@ -31,7 +31,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "gvisor": {"platform": "runsc"},
 }
 PHASES = (None, Condition("idle", guests=2), Condition("heavy", guests=2))
-NO_PLATFORM, NOT_AS_SAID, NO_VALUE, NO_OTHER_SIDE = "platform", "measured", "value", "compared"
+NO_PLATFORM, NO_VALUE, NO_OTHER_SIDE = "platform", "value", "compared"
 Values = float | tuple[float | None, ...]
 Rates = tuple[float, float, float, float]
 
@@ -150,8 +150,8 @@ K01 = cases(
         more=[one for one in operations(STATS) if one.platform != "native"],
     ),
     table_1(unsure, "stat of eight workers", NO_STAT, lacks="operation stat, fstat", more=operations(STATS, 8)),
-    nothing("eight workers", operations(CALLS, 8), NOT_AS_SAID),
-    nothing("no call", operations(FORKS | PIPE), NOT_AS_SAID),
+    nothing("eight workers", operations(CALLS, 8), "workers 1"),
+    nothing("no call", operations(FORKS | PIPE), "operation null-call"),
     nothing(
         "others",
         made("kernel-operations", {"operation": "read"}, {"native": 0.1, "runc": 0.1, "gvisor": 0.7}),
@@ -165,8 +165,8 @@ K02 = cases(
     table_1(no, "nested pages", NESTED_PAGES),
     table_1(unsure, "50 % longer", SHELL_AT_50),
     table_1(unsure, "no shell", NO_SHELL, lacks="operation fork-sh"),
-    nothing("eight workers", operations(FORKS, 8), NOT_AS_SAID),
-    nothing("no process", operations(CALLS | PIPE), NOT_AS_SAID),
+    nothing("eight workers", operations(FORKS, 8), "workers 1"),
+    nothing("no process", operations(CALLS | PIPE), "operation fork-exit"),
     nothing(
         "others",
         made("kernel-operations", {"operation": "fork-sh"}, {"native": 2917, "gvisor": 9000, "tcg": 40000}),
@@ -192,7 +192,7 @@ K03 = cases(
     unsure("on another machine", forked(native=94, elsewhere=232), "comparable", elsewhere=()),
     nothing("others", forked(native=94, runc=95, gvisor=300, tcg=900), NO_PLATFORM),
     nothing("no forkwait", operations(FORKS), NO_VALUE),
-    nothing("eight workers", forked(8, native=20, kvm=60), NOT_AS_SAID),
+    nothing("eight workers", forked(8, native=20, kvm=60), "workers 1"),
     nothing("nested", forked(native=94, nested=940), "results", nested=0.1),
 )
 
@@ -236,11 +236,11 @@ K04 = cases(
     no("KVM slow with eight", cores((1000, 300), (1100, 200)), kvm=(1.1, 200 / 300), tests=(YES, NO)),
     no("VirtualBox slow with eight", cores((1000, 200), (1100, 300)), kvm=(1.1, 1.5), tests=(YES, NO)),
     unsure("", cores((1000, 200), (1001, 250), WIDE), kvm=(1.001, 1.25)),
-    unsure("one job", built(1, native=900, kvm=1000, virtualbox=1100), NOT_AS_SAID, kvm=1.1, tests=(YES, NONE)),
+    unsure("one job", built(1, native=900, kvm=1000, virtualbox=1100), "jobs", kvm=1.1, tests=(YES, NONE)),
     nothing("no VirtualBox", NO_VIRTUALBOX, NO_OTHER_SIDE),
     nothing("no KVM", built(1, native=900, virtualbox=1100, tcg=9000), NO_PLATFORM),
-    nothing("four jobs", built(4, native=250, kvm=900, virtualbox=300), NOT_AS_SAID),
-    nothing("four cores", with_cores(4, native=250, kvm=900, virtualbox=300), NOT_AS_SAID),
+    nothing("four jobs", built(4, native=250, kvm=900, virtualbox=300), "jobs"),
+    nothing("four cores", with_cores(4, native=250, kvm=900, virtualbox=300), "jobs"),
     nothing("other sources", OTHER_SOURCES, NO_OTHER_SIDE),
 )
 
@@ -273,7 +273,7 @@ K05 = cases(
         kvm=(100 / 170, 160 / 270),
     ),
     nothing("others", at_random(native=HOST, runc=HOST, gvisor=(400, 600, 500)), NO_PLATFORM),
-    nothing("in order", made("fio", {"pattern": "write"}, {"native": 30, "kvm": 90}), NOT_AS_SAID),
+    nothing("in order", made("fio", {"pattern": "write"}, {"native": 30, "kvm": 90}), "pattern randread"),
 )
 
 # Table 2: MB/s of copy, scale, add and triad ("traid"), by threads, on Ubuntu, VirtualBox and KVM.
@@ -365,8 +365,8 @@ K07 = cases(
     ),
     no("VirtualBox", sent(LINK, native=95.13, virtualbox=84, kvm=93.08), virtualbox=84 / 95.13, kvm=93.08 / 95.13),
     unsure("", sent(LINK, WIDE, native=95.13, kvm=90.4), kvm=90.4 / 95.13),
-    nothing("other ways", [*sent(GIGABIT, native=940, kvm=400), *sent(ROUTED, kvm=95)], NOT_AS_SAID),
-    nothing("eight connections", sent(LINK | EIGHT, native=95, kvm=94), NOT_AS_SAID),
+    nothing("other ways", [*sent(GIGABIT, native=940, kvm=400), *sent(ROUTED, kvm=95)], "100000000"),
+    nothing("eight connections", sent(LINK | EIGHT, native=95, kvm=94), "connections 1"),
     nothing("others", sent(LINK, native=95.13, runc=95, gvisor=94), NO_PLATFORM),
 )
 K08 = cases(
@@ -390,9 +390,9 @@ K08 = cases(
     ),
     unsure("", [*sent(LINK, WIDE, kvm=93.08), *sent(BRIDGE, WIDE, kvm=373)], kvm=373 / 93.08),
     nothing("no link", [*sent(GIGABIT, kvm=450), *sent(BRIDGE, kvm=528.64)], NO_OTHER_SIDE),
-    nothing("eight connections", [*sent(LINK, kvm=93.08), *sent(BRIDGE | EIGHT, kvm=900)], NOT_AS_SAID),
+    nothing("eight connections", [*sent(LINK, kvm=93.08), *sent(BRIDGE | EIGHT, kvm=900)], "connections 1"),
     nothing("eight over the link", [*sent(LINK | EIGHT, kvm=93.08), *sent(BRIDGE, kvm=528.64)], NO_OTHER_SIDE),
-    nothing("no other guest", sent(LINK, native=95.13, kvm=93.08), NOT_AS_SAID),
+    nothing("no other guest", sent(LINK, native=95.13, kvm=93.08), "between guests"),
     nothing("others", [*sent(LINK, runc=95), *sent(BRIDGE, runc=9000)], NO_PLATFORM),
 )
 
@@ -418,7 +418,7 @@ K09 = cases(
     no("half as long again", served(1600, kvm=(3, 3.1, 4.5), virtualbox=(3, 3, 9)), kvm=3 / 4.5),
     unsure("twice as long", served(1600, WIDE, kvm=(3, 3, 6.1)), kvm=3 / 6.1),
     nothing("VirtualBox", served(1600, native=2, virtualbox=(3, 3.1, 3.5)), NO_PLATFORM),
-    nothing("idle guests", served(1600, native=2, kvm=(3, 3.1)), NOT_AS_SAID),
+    nothing("idle guests", served(1600, native=2, kvm=(3, 3.1)), "beside heavy"),
 )
 
 # Table 3: transactions/s of the guest alone, beside idle guests, beside highly loaded ones; by threads.
@@ -463,10 +463,10 @@ K10 = cases(
     no("by heavy load", answered(kvm=(349, 357, 235)), kvm=(357 / 349, 235 / 349), tests=(YES, NO)),
     no("less beside idle", answered(kvm=(349, 314, 102)), kvm=(314 / 349, 102 / 349), tests=(NO, YES)),
     no("more beside idle", answered(kvm=(349, 384, 102)), kvm=(384 / 349, 102 / 349), tests=(NO, YES)),
-    no("by heavy load alone", answered(kvm=(349, None, 300)), NOT_AS_SAID, kvm=300 / 349, tests=(NONE, NO)),
-    unsure("heavy load alone", answered(kvm=(349, None, 102)), NOT_AS_SAID, kvm=102 / 349, tests=(NONE, YES)),
+    no("by heavy load alone", answered(kvm=(349, None, 300)), "beside idle", kvm=300 / 349, tests=(NONE, NO)),
+    unsure("heavy load alone", answered(kvm=(349, None, 102)), "beside idle", kvm=102 / 349, tests=(NONE, YES)),
     unsure("5 and 40 %", answered(4, WIDE, kvm=(349, 331, 209)), kvm=(331 / 349, 209 / 349)),
-    nothing("the guest alone", answered(native=400, kvm=349), NOT_AS_SAID),
+    nothing("the guest alone", answered(native=400, kvm=349), "beside"),
     nothing("others", answered(native=400, runc=(400, 300, 390)), NO_PLATFORM),
 )
 
@@ -489,8 +489,8 @@ K11 = cases(
     no("by heavy load", rendered(kvm=(817, 836, 1090)), kvm=(817 / 836, 817 / 1090), tests=(YES, NO)),
     no("by idle guests", rendered(kvm=(817, 899, 1276)), kvm=(817 / 899, 817 / 1276), tests=(NO, YES)),
     unsure("5 and 50 %", rendered(WIDE, kvm=(817, 858, 1230)), kvm=(817 / 858, 817 / 1230)),
-    unsure("idle guests alone", rendered(kvm=(817, 836)), NOT_AS_SAID, kvm=817 / 836, tests=(YES, NONE)),
-    nothing("the guest alone", rendered(native=830, kvm=817), NOT_AS_SAID),
+    unsure("idle guests alone", rendered(kvm=(817, 836)), "beside heavy", kvm=817 / 836, tests=(YES, NONE)),
+    nothing("the guest alone", rendered(native=830, kvm=817), "beside"),
     nothing("others", rendered(native=830, runc=(830, 835, 1300)), NO_PLATFORM),
 )
 K12 = cases(

@@ -164,7 +164,8 @@ class _Head:
 
 def _refuse_too_much(listed: Pack, archive: Path, into: Path) -> None:
     if is_too_much(listed, archive.stat().st_size) or any(one.bytes < 0 for one in listed.files.values()):
-        raise UsageError(f"{archive}: announces more than a packed run may hold; it is not safe to unpack")
+        announced = f"{listed.bytes} bytes in {len(listed.files)} files, and {len(listed.folders)} empty folders"
+        raise UsageError(f"{archive}: announces {announced}, more than a packed run may hold; it is not safe to unpack")
     free = shutil.disk_usage(into).free
     if listed.bytes > free:
         raise StorageError(f"{archive}: needs {listed.bytes} bytes, and {into} has {free} free; make room for it")
