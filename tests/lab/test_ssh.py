@@ -105,7 +105,18 @@ def test_each_source_and_each_sink_on_another_host(hosts: SshHosts, tmp_path: Pa
         baseline="netns",
         blocks=1,
         testbed={"generator": roles[:2], "sink": roles[2:], "hypervisor": near},
-        workloads=[{**FORWARD, "sources": 2, "egress": "each", "point_milliseconds": 200}],
+        workloads=[
+            {
+                "workload": "forward",
+                "frame_size_bytes": 200,
+                "sources": 2,
+                "egress": "each",
+                "sweep": "rates",
+                "rates_mbit_per_second": [1],
+                "point_milliseconds": 200,
+                "cpu_milliseconds": 0,
+            }
+        ],
     )
     (trial,) = hosts.run(file).trials()
     assert (trial.status, trial.reason) == ("ok", None)
