@@ -22,6 +22,7 @@ from tests.support.guests import Connected
 from virtoll.campaign.session import RunSession
 from virtoll.runfolder.traffic_records import Point
 from virtoll.stats.hops import Loss, Owner, Segment, locate
+from virtoll.workloads import traffic
 from virtoll.workloads.forward import Forward, ForwardParameters
 
 INSIDE_LAB = True
@@ -98,6 +99,12 @@ def router(live: Connected) -> Router:
     return Router(live)
 
 
+@pytest.fixture
+def brief_drain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For points of which no frame arrives: a sink that has seen none waits for as long as it may."""
+    monkeypatch.setattr(traffic, "DRAIN_LIMIT_NS", 2 * traffic.RESIDUAL_NS)
+
+
 def point(live: Connected, rate: float = 2000.0, size: int = 64, **shape: Any) -> Point:
     """A thousand frames and more: a generator that gets a part of its CPU still sends many times what a harm takes."""
     wanted = ForwardParameters(frame_size_bytes=size, point_milliseconds=500, **shape)
@@ -150,6 +157,7 @@ def test_frames_whose_time_to_live_ends_are_header_errors(router: Router) -> Non
     assert_counter(losses[0], "Ip InHdrErrors", f"+{FRAMES}")
 
 
+@pytest.mark.usefixtures("brief_drain")
 def test_frames_without_a_route(router: Router) -> None:
     route = router.inside("ip", "route", "show", "dev", router.out).split("\n")[0].split()
     router.inside("ip", "route", "del", *route, "dev", router.out)
@@ -162,6 +170,7 @@ def test_frames_without_a_route(router: Router) -> None:
     assert_counter(losses[0], "IpExt InNoRoutes", f"+{offered(measured)}")
 
 
+@pytest.mark.usefixtures("brief_drain")
 def test_frames_that_are_larger_than_the_next_link_takes(router: Router) -> None:
     router.inside("ip", "link", "set", router.out, "mtu", "400")
     try:
@@ -192,6 +201,7 @@ def test_losses_at_two_places_are_told_apart(router: Router) -> None:
     assert measured.sink.per_source[0].lost_frames == FRAMES + drops
 
 
+@pytest.mark.usefixtures("brief_drain")
 @pytest.mark.parametrize(("inward", "place"), [(True, Segment.ATTACHMENT_IN), (False, Segment.ATTACHMENT_OUT)])
 def test_a_closed_port_of_a_bridge(router: Router, inward: bool, place: Segment) -> None:
     network, hops = router.live.bench.network, router.live.bench.hops
@@ -208,6 +218,7 @@ def test_a_closed_port_of_a_bridge(router: Router, inward: bool, place: Segment)
     assert reported(locate(measured)) == [(place, offered(measured), Owner.PLATFORM)]
 
 
+@pytest.mark.usefixtures("brief_drain")
 def test_an_interface_that_is_down(router: Router) -> None:
     """Last: it takes addresses' routes and neighbours with it."""
     router.inside("ip", "link", "set", router.out, "down")

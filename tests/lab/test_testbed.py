@@ -28,12 +28,13 @@ from virtoll.stats.guests import forwarded_frames
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(1800)]
 PAIRS = tuple((f"vtnear{number}", f"vtfar{number}") for number in range(4))
 TCP_BYTES, TCP_RATE = 2**20, 10_000_000
-FORWARD: dict[str, Any] = {
+AT_TWO_RATES: dict[str, Any] = {
     "workload": "forward",
     "frame_size_bytes": 500,
-    "rate_factor": 64,
-    "first_rate_frames_per_second": 1000,
+    "sweep": "rates",
+    "rates_mbit_per_second": [1, 4],
     "point_milliseconds": 200,
+    "cpu_milliseconds": 0,
 }
 
 
@@ -142,7 +143,15 @@ def test_traffic_goes_through_the_interfaces(ends: Ends, sources: int, tmp_path:
         guest={"memory": "128MiB"},
         testbed=ends.section(sources),
         workloads=[
-            {**FORWARD, "sources": sources, "egress": ["one", "each"][:sources]},
+            {
+                "workload": "forward",
+                "frame_size_bytes": 500,
+                "sources": sources,
+                "egress": ["one", "each"][:sources],
+                "rate_factor": 64,
+                "first_rate_frames_per_second": 1000,
+                "point_milliseconds": 200,
+            },
             {"workload": "forkwait", "processes": 200},
             # All guests are behind the sink's NIC, which they share.
             {
@@ -267,7 +276,7 @@ def test_sources_and_sinks_may_be_hosts_of_their_own(
                 **roles,
                 "hypervisor": {"host": "local", "interfaces": [f"vgnear{number}" for number in range(6)]},
             },
-            workloads=[{**FORWARD, "sources": list(sending), "egress": ["one", "each"]}, stream],
+            workloads=[{**AT_TWO_RATES, "sources": list(sending), "egress": ["one", "each"]}, stream],
         )
         folder = Ends(near, hosts[0]).run(file)
     trials = folder.latest_trials()
@@ -321,16 +330,7 @@ def test_guests_beside_have_links_or_nics_of_their_own(ends: Ends, tmp_path: Pat
         guest={"memory": "128MiB"},
         testbed=ends.section(1, beside=nics_beside),
         neighbours=["idle", {"load": "forward", "rate_share": 0.5}],
-        workloads=[
-            {
-                "workload": "forward",
-                "frame_size_bytes": 500,
-                "sweep": "rates",
-                "rates_mbit_per_second": [1],
-                "point_milliseconds": 200,
-                "cpu_milliseconds": 0,
-            }
-        ],
+        workloads=[AT_TWO_RATES],
     )
     folder = ends.run(file)
     trials = folder.latest_trials()
