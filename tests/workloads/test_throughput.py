@@ -228,7 +228,7 @@ def test_points_of_a_search_are_flat_out_first_and_delays_last() -> None:
 
 
 @pytest.mark.parametrize(("apart", "ceiling"), [(False, GENERATOR), (True, 1.5 * GENERATOR)])
-def test_frames_that_the_guests_queue_refused_are_lost_where_it_receives_apart(apart: bool, ceiling: float) -> None:
+def test_frames_that_a_guests_own_queue_refused_were_offered(apart: bool, ceiling: float) -> None:
     peer = forwarding(200_000)
     traffic = peer.answers["traffic"]
     assert callable(traffic)
