@@ -159,6 +159,8 @@ def test_a_message_has_its_fields_and_no_other_and_does_not_change() -> None:
         kinds.Base(this=1, other=2)  # type: ignore[call-arg]
     with refused("Part", "count", error=ValueError, without=("share",)):
         kinds.Part(share=0.5)  # type: ignore[call-arg]
+    with refused("Other", "size", error=ValueError):
+        kinds.Other.of(kinds.Base(name="n"), size=1)
     with refused("Base.name", error=AttributeError):
         kinds.Base(name="n").name = "m"  # type: ignore[misc]
 

@@ -14,13 +14,12 @@ from tests.support.facts import Command, refused
 from tests.support.repository import RECORDED, ROOT
 
 from virtoll.agent.client import PROTOCOL
-from virtoll.agent.messages import REBUILD, Message, Request, Unfit
+from virtoll.agent.messages import REBUILD, Message, Request
 from virtoll.agent.operations.catalogue import OPERATIONS
 from virtoll.agent.operations.jobs import ServeRequest, StreamExchange
 from virtoll.agent.operations.network import Interface, NetworkRequest
-from virtoll.agent.operations.programs import ExecRequest
-from virtoll.agent.operations.session import ClocksReply, ClocksRequest, TerminalExit
-from virtoll.agent.operations.traffic import TrafficReply, TrafficRequest
+from virtoll.agent.operations.session import TerminalExit
+from virtoll.agent.operations.traffic import TrafficReply
 from virtoll.errors import ProtocolError
 from virtoll.runfolder.store import parse_record, to_json
 from virtoll.runfolder.traffic_records import Point
@@ -132,45 +131,6 @@ def test_what_is_not_given_is_not_written() -> None:
     assert (serve.cpu, serve.port) == (None, 0)
     assert serve.to_json()["exchange"]["kind"] == "stream"
     assert "port" not in serve.to_json()
-
-
-def test_unknown_fields_of_a_reply_are_kept_at_every_depth() -> None:
-    reported = {"interfaces": [{"name": "eth0", "mac": "m", "speed": 7}], "more": {"a": None}}
-    reply = NetworkRequest().read_reply(reported, "a newer agent")
-    assert sorted(reply.unknown()) == ["interfaces.0.speed", "more"]
-    assert reply.interfaces[0].name == "eth0"
-    assert reply.to_json() == reported
-
-
-def test_binary_fields_are_bytes() -> None:
-    request = ExecRequest(argv=("cat",), timeout_ns=1, limit_bytes=2, stdin=b"\xff\n")
-    assert request.to_json()["stdin"] == "/wo="
-    assert ExecRequest.from_json(request.to_json()) == request
-
-
-@pytest.mark.parametrize(
-    ("reported", "facts"),
-    [
-        ({"realtime_ns": 1, "monotonic_ns": 1, "monotonic_raw_ns": 1}, ("boottime_ns", "missing")),
-        ({"realtime_ns": True, "monotonic_ns": None}, ("realtime_ns", "True", "whole number")),
-        ([], ("[]", "object")),
-    ],
-)
-def test_what_is_wrong_is_named(reported: object, facts: tuple[str, ...]) -> None:
-    with refused("x", "'clocks'", *facts, error=ProtocolError):
-        ClocksRequest().read_reply(reported, "x")
-
-
-def test_a_message_does_not_change_and_takes_no_other_field() -> None:
-    clocks = ClocksReply(realtime_ns=1, monotonic_ns=2, monotonic_raw_ns=3, boottime_ns=4)
-    with refused("ClocksReply.realtime_ns", error=AttributeError):
-        clocks.realtime_ns = 7  # type: ignore[misc]
-    with refused("ClocksReply", "boot", error=ValueError):
-        clocks.but(boot=1)
-    with refused("TrafficRequest", "trial", error=ValueError):
-        TrafficRequest.of(clocks)
-    with pytest.raises(Unfit):
-        Message.from_json(None)
 
 
 def all_below(kind: type[Message]) -> set[type[Message]]:

@@ -93,6 +93,11 @@ class OperationAgent(ScriptedAgent):
         self.deadlines.append(deadline_seconds)
         return super().ask(request, deadline_seconds)
 
+    @property
+    def patience(self) -> list[float]:
+        """The deadlines that it was given, each once, in s."""
+        return sorted({round(seconds, 3) for seconds in self.deadlines})
+
     def tell(self, request: Request[Message]) -> Told:
         """The operation's answer; a test that asks for another operation is wrong."""
         answer = self.answers[request.op.replace("-", "_")]

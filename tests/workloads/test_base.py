@@ -44,7 +44,7 @@ def test_a_check_value_is_what_is_expected(value: str, expected: str | None, pro
     assert (wrong is None) == right
 
 
-def test_a_right_value_keeps_the_problem_that_there_is_and_a_wrong_one_names_both() -> None:
+def test_a_wrong_value_is_a_problem_that_names_both() -> None:
     assert compared("1", "1", "late") == ({"value": "1", "expected": "1", "ok": True}, "late")
     _, problem = compared("x" * 81, "y" * 81, "late")
     assert problem is not None

@@ -52,6 +52,7 @@ def test_what_comes_out_again_is_what_went_in() -> None:
     assert guest.names == ["rm", "stat", "dd", "sha256sum", "bzip2", "rm", "bzip2", "sha256sum", "rm"]
     assert guest.timed_commands == [["bzip2", "-9", "--keep", "--verbose", "/tmp/virtoll-bzip2"]]
     assert {"bs=65536", "count=16"} <= set(guest.ran[2])
+    assert guest.patience == [60.0, 75.0, 206.072, 615.0]
     assert "state" not in result, "it touches no disk"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import Any, get_origin
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
@@ -83,6 +83,18 @@ def test_metrics_and_programs_of_each_workload(snapshot: SnapshotAssertion) -> N
         programs = " ".join((kind.image, *kind.packages))
         flags = f"loads_peer={kind.loads_peer} repeatable={kind.repeatable} resource={kind.resource}"
         lines.append(f"{name}: {', '.join(metrics)}; {programs}; {flags}")
+    assert "\n".join(lines) == snapshot
+
+
+def test_parameters_of_each_workload(snapshot: SnapshotAssertion) -> None:
+    """Defaults, and allowed values. What several fields allow together is asked in each workload's test."""
+    lines = []
+    for name, kind in sorted(WORKLOADS.items()):
+        for key, field in kind.parameter_model.model_fields.items():
+            allowed = [str(one) for one in field.metadata if type(one).__module__ == "annotated_types"]
+            if get_origin(field.annotation) is not None:
+                allowed.append(str(field.annotation).replace("typing.", ""))
+            lines.append(f"{name}.{key} = {field.default!r} {' '.join(allowed)}".rstrip())
     assert "\n".join(lines) == snapshot
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
+from syrupy.assertion import SnapshotAssertion
 from tests.support.facts import refused
 from tests.support.repository import RECORDED
 from tests.support.workload_trials import MIB, DataState, ProgramGuest, measure, result_of, trial_bench
@@ -26,8 +27,9 @@ def test_a_report_with_a_note_before_it() -> None:
     assert 0 < figures["latency_mean_ns"] < figures["latency_p99_ns"]
 
 
-def test_a_report_of_reading_and_writing() -> None:
+def test_a_report_of_reading_and_writing(snapshot: SnapshotAssertion) -> None:
     figures = fio.parse(REPORT)
+    assert figures == snapshot
     assert figures["read_bytes"] + figures["written_bytes"] == MIB
     assert min(figures["read_bytes"], figures["written_bytes"]) > 0
     assert figures["requests"] == 256

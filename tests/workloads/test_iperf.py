@@ -48,6 +48,7 @@ def test_datagrams_from_the_guest() -> None:
     assert "--reverse" not in argv
     assert argv[argv.index("--num") + 1] == "1472000"
     assert [op for op in programs.operations() if op != "exec"] == ["spawn", "end"]
+    assert guest.patience == [60.0, 75.0, 79.71]
     assert programs.requests(SpawnRequest)[0].argv[:3] == ("iperf", "--server", "--udp")
 
 

@@ -31,6 +31,7 @@ def test_a_stream_is_counted_at_both_ends() -> None:
     (argv,) = guest.timed_commands
     options = {name: argv[argv.index(name) + 1] for name in ("-H", "-p", "-t", "-l")}
     assert options == {"-H": "10.64.0.2", "-p": "12865", "-t": "TCP_STREAM", "-l": "-67108864"}
+    assert guest.patience == [60.0, 75.0, 298.696]
     assert set(argv[-1].split(",")) >= {"THROUGHPUT_UNITS", "LOCAL_BYTES_SENT", "REMOTE_BYTES_RECVD"}
     (server,) = (request.to_json()["argv"] for request in programs.asked if request.op == "spawn")
     assert server == ["netserver", "-4", "-D", "-L", "10.64.0.2", "-p", "12865"]

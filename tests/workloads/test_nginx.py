@@ -77,6 +77,7 @@ def test_the_load_comes_from_outside_and_its_address_goes_again() -> None:
     assert load.target == f"{link.guest_address}:8080"
     assert (load.rate_requests_per_second, load.keep_alive, load.timeout_ns) == (200, False, 2_000_000_000)
     assert guest.servers == {}
+    assert client.patience == [34.2, 36.0, 60.0]
 
 
 def test_what_warms_a_server_up_is_not_measured() -> None:

@@ -91,6 +91,8 @@ def test_both_ends_have_the_same(direction: str) -> None:
     ends = guest.timed_commands[0][3:]
     assert (ends[0] if direction == "to-guest" else ends[1]).startswith("rsync://10.64.0.2:8730/")
     assert [op for op in programs.operations() if op != "exec"] == ["spawn", "end"]
+    assert guest.patience == [60.0, 119.72]
+    assert programs.patience == [60.0, 75.0, 119.72]
 
 
 @pytest.mark.parametrize(("direction", "folder"), [("to-guest", "received"), ("from-guest", "sent")])

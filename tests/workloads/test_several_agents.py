@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.support.agents import OperationAgent, processor_times
-from tests.support.facts import assert_facts, refused
+from tests.support.facts import refused
 
 from virtoll.agent.client import TrafficAgents
 from virtoll.agent.messages import Message
@@ -81,23 +81,6 @@ def test_two_halves_are_joined_to_what_one_agent_answers() -> None:
     assert sink.operations() == ["sink-open", "sink-finish"]
     assert generator.asked[0].to_json() == sink.asked[0].to_json()
     assert sink.asked[1] == SinkFinishRequest(sources=(BOOKS,))
-
-
-def test_a_point_whose_guest_hardly_ran_or_not_at_all_is_no_result() -> None:
-    def closed(**of_sink: Any) -> MeasuredPoint:
-        answered = RECEIVED.but(sink=SINK.but(**of_sink))
-        return point(OperationAgent(send=SENT), OperationAgent(sink_open=OPEN, sink_finish=answered))
-
-    in_time = ARRIVED.forwarded_frames
-    offered = in_time + ARRIVED.lost_frames
-    nothing = ARRIVED.but(forwarded_frames=0, lost_frames=offered)
-    assert unbalanced([closed()]) is None
-    assert_facts(str(unbalanced([closed(drained=False)])), "5 s")
-    assert_facts(str(unbalanced([closed(per_source=(nothing,))])), f"{offered} frames", "5 s")
-    # What arrives late is of the point before: no matter where it is less than what had arrived in time.
-    assert unbalanced([closed(late_trial_frames=in_time + 1), closed(late_trial_frames=in_time)]) is None
-    late = unbalanced([closed(), closed(late_trial_frames=in_time + 1)])
-    assert_facts(str(late), f"{in_time} frames", in_time + 1)
 
 
 def test_unknown_fields_are_kept_in_the_joined_point() -> None:

@@ -10,8 +10,12 @@ from pydantic import ValidationError
 from tests.support import experiments
 from tests.support.experiments import fake
 from tests.support.facts import assert_facts
+from tests.support.traffic_trials import GENERATOR, forwarding, forwarding_bench
+from tests.support.workload_trials import assert_problem
+from tests.support.workload_trials import measure as workload_trial
 
 from virtoll import units
+from virtoll.agent.operations.traffic import TrafficReply, TrafficRequest
 from virtoll.campaign.pipeline import measure
 from virtoll.campaign.progress import SilentProgress, outcome
 from virtoll.report import page
@@ -23,6 +27,7 @@ from virtoll.runfolder.traffic_records import Distribution
 from virtoll.stats.bounds import TWO_BOUNDS, lower_bounds, without_two_bounds
 from virtoll.stats.compare import Comparison, Verdict
 from virtoll.stats.conditional_throughput import PERCENTILES, pooled_percentiles
+from virtoll.workloads.base import Bench
 from virtoll.workloads.loss_ratio_search import Counted, Found, Goal, search
 from virtoll.workloads.throughput import DELAY_SHARES, ThroughputParameters
 
@@ -201,3 +206,45 @@ def test_the_page_and_the_tables_show_bounds_and_delays(folder: RunFolder) -> No
     fast = next(row for row in bounds if (row["platform"], row["goal"]) == ("fast", "pdr"))
     assert (fast["ended"], fast["upper_frames_per_second"]) == ("generator-bound", None)
     assert {row[2] for row in tables["delay_below_pdr"].rows} == set(DELAY_SHARES)
+
+
+def throughput(bench: Bench, **wanted: float) -> Any:
+    return workload_trial("throughput", bench, **wanted)
+
+
+def test_points_of_a_search_are_flat_out_first_and_delays_last() -> None:
+    bench = forwarding_bench(forwarding(200_000))
+    measured = throughput(bench, trial_seconds=0.1, sum_seconds=0.2, search_seconds=3.0)
+    assert measured.problem is None
+    assert measured.result["ceiling_frames_per_second"] == GENERATOR
+    rates = [point.intended_rate_frames_per_second for point in measured.points]
+    assert rates[0] is None
+    pdr = measured.result["figures"]["pdr"]
+    assert pdr == pytest.approx(200_000, rel=0.03)
+    assert rates[-len(DELAY_SHARES) :] == [pytest.approx(share * pdr) for share in DELAY_SHARES]
+    for goal in measured.result["goals"]:
+        for bound in (goal["lower"], goal["upper"]):
+            assert {rates[number] for number in bound["points"]} == {bound["rate_frames_per_second"]}
+
+
+@pytest.mark.parametrize(("apart", "ceiling"), [(False, GENERATOR), (True, 1.5 * GENERATOR)])
+def test_frames_that_a_guests_own_queue_refused_were_offered(apart: bool, ceiling: float) -> None:
+    peer = forwarding(200_000)
+    traffic = peer.answers["traffic"]
+    assert callable(traffic)
+
+    def refusing(request: TrafficRequest) -> TrafficReply:
+        reply = traffic(request)
+        assert isinstance(reply, TrafficReply)
+        refused = tuple(one.but(refused_frames=one.offered_frames // 2) for one in reply.sources)
+        return reply.but(sources=refused)
+
+    peer.answers["traffic"] = refusing
+    measured = throughput(forwarding_bench(peer, receives_apart=apart), trial_seconds=0.1, search_seconds=1.0)
+    assert measured.result["ceiling_frames_per_second"] == ceiling
+
+
+def test_a_generator_below_the_least_rate_is_a_problem() -> None:
+    measured = throughput(forwarding_bench(forwarding()), least_rate_frames_per_second=GENERATOR, trial_seconds=0.1)
+    assert_problem(measured, f"{GENERATOR:.0f} frames/s")
+    assert len(measured.points) == 1
