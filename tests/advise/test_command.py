@@ -10,7 +10,7 @@ import pytest
 import yaml
 from rich.cells import cell_len
 from tests.support import experiments
-from tests.support.cli_here import virtoll_here as virtoll
+from tests.support.commands import virtoll
 from tests.support.commands import virtoll as process
 from tests.support.experiments import fake
 from tests.support.facts import assert_facts, assert_refused

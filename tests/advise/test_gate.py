@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.support import experiments
-from tests.support.cli_here import virtoll_here as virtoll
+from tests.support.commands import virtoll
 from tests.support.experiments import fake
 from tests.support.facts import assert_facts, assert_refused
 from tests.support.made_up_run import Made, made_up_run

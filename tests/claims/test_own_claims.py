@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from _pytest.mark import ParameterSet
 from tests.support import experiments
+from tests.support.commands import in_process
 from tests.support.experiments import fake
 from tests.support.facts import Command, Fact, assert_facts, assert_refused, refused
-from tests.support.invoked import in_process
 from tests.support.repository import ROOT
 
 from virtoll.claims import Outcome, load_claims, parse_claims, published_claims

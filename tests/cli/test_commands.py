@@ -319,7 +319,7 @@ def test_what_a_killed_run_left_is_cleaned_once(tmp_path: Path) -> None:
 @pytest.mark.timeout(1800)
 def test_the_doctor_says_what_works_here() -> None:
     """Every platform is tried anew, so this takes as long as the slowest of them."""
-    document = as_json("doctor")
+    document = json.loads(virtoll("doctor", "--json").stdout)
     assert (document["schema"], document["version"], document["works"]) == ("virtoll-doctor", 2, True)
     platforms = {row["platform"]: row for row in document["platforms"]}
     assert list(platforms) == list(PLATFORMS)

@@ -10,7 +10,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-from tests.support.cli_here import virtoll_here
+from tests.support.commands import in_process
 from tests.support.facts import assert_facts
 from tests.support.made_up_folder import write_run
 from tests.support.made_up_run import Made, made_up_run
@@ -70,15 +70,15 @@ CASES: dict[str, tuple[RunData, tuple[str, ...], tuple[str, ...]]] = {
 def test_what_is_missing_is_told_by_page_terminal_and_document(name: str, tmp_path: Path) -> None:
     data, in_terminal, on_page = CASES[name]
     run = write_run(tmp_path / "run", data)
-    reported = virtoll_here("report", run)
+    reported = in_process("report", run)
     assert (reported.returncode, reported.stderr) == (0, "")
     assert_facts(reported.stdout, *in_terminal)
     page = read_page(run / "report" / "index.html")
     assert_facts(page.text, *on_page)
     assert (page.of_class("cost") == []) is ("baseline" in name)
     assert "baseline" not in name or not re.search("slower|faster|alike", reported.stdout)
-    assert virtoll_here("verify", run).returncode == 0
-    judged = virtoll_here("claims", run, "--json")
+    assert in_process("verify", run).returncode == 0
+    judged = in_process("claims", run, "--json")
     assert (judged.returncode, judged.stderr) == (0, "")
     outcomes = {one["outcome"] for one in json.loads(judged.stdout)["claims"]}
     assert outcomes <= {"supported", "refuted", "not decided", "not measured"}
@@ -101,7 +101,7 @@ def marked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, ob
         for one in data.trials
     )
     run = write_run(tmp_path_factory.mktemp("marked") / "run", replace(data, trials=trials))
-    finished = virtoll_here("report", run, "--json")
+    finished = in_process("report", run, "--json")
     assert finished.returncode == 0, finished.stderr
     return run / "report", json.loads(finished.stdout)
 

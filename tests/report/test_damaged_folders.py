@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.cli_here import virtoll_here
+from tests.support.commands import in_process
 from tests.support.facts import Fact, assert_facts, assert_refused
 from tests.support.made_up_folder import LABELS, write_run, write_small_run
 from tests.support.made_up_run import Made, made_up_run
@@ -92,7 +92,7 @@ def test_a_damaged_line_is_named_by_its_number(run: Path, file: str, kind: str) 
     (run / file).write_bytes(b"\n".join([*lines, lines[0]]) + b"\n")
     before = contents(run)
     named = [MISSING[stem]] if kind == "missing key" else [key] if kind == "wrong type" else []
-    refused(virtoll_here("claims", run), f"{run}/{file}, line 2", *named)
+    refused(in_process("claims", run), f"{run}/{file}, line 2", *named)
     assert contents(run) == before
 
 
@@ -103,7 +103,7 @@ def test_a_damaged_file_is_named(run: Path, file: str, kind: str) -> None:
     changes = {**BAD_LINES, "missing key": _without(key), "wrong type": _with(key, 3)}
     (run / file).write_bytes(changes[kind]((run / file).read_bytes()))
     before = contents(run)
-    refused(virtoll_here("report", run), f"{run}/{file}", *([key] if kind in ("missing key", "wrong type") else []))
+    refused(in_process("report", run), f"{run}/{file}", *([key] if kind in ("missing key", "wrong type") else []))
     assert contents(run) == before
 
 
@@ -116,16 +116,16 @@ def test_what_cannot_be_read_in_the_place_of_a_file_is_named(run: Path, file: st
         (run / file).symlink_to(file)
     else:
         (run / file).mkdir()
-    refused(virtoll_here("claims", run), str(run), file)
+    refused(in_process("claims", run), str(run), file)
     if kind == "folder" and file != "manifest.json":
-        told = virtoll_here("verify", run)
+        told = in_process("verify", run)
         assert (told.returncode, told.stdout.partition(":")[0], told.stdout.count("\n")) == (1, file, 1)
 
 
 def test_digests_that_cannot_be_read_are_damage(run: Path) -> None:
     (run / SUMS).unlink()
     (run / SUMS).mkdir()
-    told = virtoll_here("verify", run)
+    told = in_process("verify", run)
     assert told.returncode == 1
     assert_facts(told.stdout, SUMS, "Is a directory")
 
@@ -133,8 +133,8 @@ def test_digests_that_cannot_be_read_are_damage(run: Path) -> None:
 @pytest.mark.parametrize("file", RECORDS)
 def test_a_file_that_is_gone_is_told(run: Path, file: str) -> None:
     (run / file).unlink()
-    assert virtoll_here("verify", run).stdout.startswith(f"{file}: ")
-    told = virtoll_here("claims", run)
+    assert in_process("verify", run).stdout.startswith(f"{file}: ")
+    told = in_process("claims", run)
     assert told.returncode == 0
     assert told.stderr.count("\n") == 1
     assert_facts(told.stderr, file)
@@ -144,8 +144,8 @@ def test_a_line_that_is_there_twice_is_told(run: Path) -> None:
     """The latest record of a trial counts, as after a resume: only the digests tell."""
     trials = (run / "trials.jsonl").read_bytes()
     (run / "trials.jsonl").write_bytes(trials + trials.splitlines(keepends=True)[0])
-    assert virtoll_here("verify", run).stdout.startswith("trials.jsonl: ")
-    assert_facts(virtoll_here("claims", run).stderr, "trials.jsonl")
+    assert in_process("verify", run).stdout.startswith("trials.jsonl: ")
+    assert_facts(in_process("claims", run).stderr, "trials.jsonl")
 
 
 def _records(run: Path, file: str) -> list[dict[str, Any]]:
@@ -164,7 +164,7 @@ def test_a_trial_of_another_run_is_refused(run: Path, change: dict[str, object])
     trials[place] |= change
     _write(run, "trials.jsonl", trials)
     refused(
-        virtoll_here("report", run),
+        in_process("report", run),
         f"trials.jsonl, line {place + 1}",
         trials[place]["trial"],
         "manifest.json",
@@ -175,14 +175,14 @@ def test_a_start_of_a_platform_that_the_run_has_not_is_refused(run: Path) -> Non
     boots = _records(run, "boots.jsonl")
     boots[2]["platform"] = "xen"
     _write(run, "boots.jsonl", boots)
-    refused(virtoll_here("claims", run), "boots.jsonl, line 3", "platform", "'xen'", "manifest.json")
+    refused(in_process("claims", run), "boots.jsonl, line 3", "platform", "'xen'", "manifest.json")
 
 
 @pytest.mark.parametrize("key", ["baseline", "control"])
 def test_a_manifest_that_contradicts_itself_is_refused(run: Path, key: str) -> None:
     manifest = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
     (run / "manifest.json").write_text(json.dumps({**manifest, key: "xen"}), encoding="utf-8")
-    refused(virtoll_here("report", run), f"{run}/manifest.json", f"{key}:", "'xen'")
+    refused(in_process("report", run), f"{run}/manifest.json", f"{key}:", "'xen'")
 
 
 def test_records_that_no_longer_agree_are_damage_by_the_digests(run: Path) -> None:
@@ -191,7 +191,7 @@ def test_records_that_no_longer_agree_are_damage_by_the_digests(run: Path) -> No
     manifest["image"]["tools"] = {"wanted": [["fio"]], "packages": {}}
     del manifest["metrics"][0]
     (run / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
-    told = virtoll_here("claims", run)
+    told = in_process("claims", run)
     assert told.returncode in (0, 2)
     assert "manifest.json" in told.stderr
 
@@ -228,11 +228,11 @@ def test_whatever_is_flipped_or_cut_is_noticed_and_named(
     (whole / file).write_bytes(damaged)
     try:
         before = contents(whole)
-        verified = virtoll_here("verify", whole)
+        verified = in_process("verify", whole)
         if damaged != data:
             assert verified.returncode in (1, 2), "2: not even a manifest, or a state that is none"
             assert file in verified.stdout + verified.stderr
-        told = virtoll_here("claims", whole)
+        told = in_process("claims", whole)
         if told.returncode == 0:
             assert damaged == data or file in told.stderr
         else:
@@ -277,7 +277,7 @@ def test_a_value_of_another_kind_is_never_a_traceback(whole: Path) -> None:
         ).encode()
         (whole / file).write_bytes(b"\n".join(lines) + b"\n")
         try:
-            told = virtoll_here("claims", whole)
+            told = in_process("claims", whole)
             assert told.returncode in (0, 2)
             assert file in told.stderr or json.loads(lines[line]) == record
             assert told.stderr.count("\n") <= 1
@@ -292,4 +292,4 @@ def test_a_run_of_guests_at_once_is_checked_too(tmp_path: Path) -> None:
     groups = _records(run, "groups.jsonl")
     groups[1]["platform"] = "xen"
     _write(run, "groups.jsonl", groups)
-    refused(virtoll_here("report", run), "groups.jsonl, line 2", "platform", "'xen'")
+    refused(in_process("report", run), "groups.jsonl, line 2", "platform", "'xen'")

@@ -11,7 +11,7 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Browser
 from tests.support.browsing import visit
-from tests.support.cli_here import virtoll_here
+from tests.support.commands import in_process
 from tests.support.drawings import rendered
 from tests.support.facts import assert_facts, assert_refused, missing_facts, refused
 from tests.support.night_folders import PLAIN, night_name, write_night, write_nights
@@ -207,21 +207,21 @@ def test_a_figure_has_a_panel_for_each_platform_and_a_line_at_the_change(history
 
 def test_the_command_line(folder: Path, tmp_path: Path) -> None:
     page = tmp_path / "history.html"
-    told = virtoll_here("history", "--output", page, "--platform", "runc", "--workload", "forward", runs=folder)
+    told = in_process("history", "--output", page, "--platform", "runc", "--workload", "forward", runs=folder)
     assert (told.returncode, told.stderr) == (0, "")
     assert_facts(told.stdout, night_name(30), night_name(29), page)
     assert page.read_text(encoding="utf-8").endswith("</html>\n")
-    slower = virtoll_here("history", folder, "--platform", "runc", "--fail-if-slower")
+    slower = in_process("history", folder, "--platform", "runc", "--fail-if-slower")
     assert_refused(slower, "1 of 4", code=3)
 
 
 def test_exit_codes_for_what_cannot_be_told(folder: Path, tmp_path: Path) -> None:
-    recent = virtoll_here("history", folder, "--last", "20", "--fail-if-slower", "--json")
+    recent = in_process("history", folder, "--last", "20", "--fail-if-slower", "--json")
     assert (recent.returncode, recent.stderr) == (0, "")
     assert len(json.loads(recent.stdout)["runs"]) == 20
-    assert_refused(virtoll_here("history", folder, "--last", "4", "--fail-if-slower"), code=4)
-    wrong = virtoll_here("history", folder, "--platform", "rnuc", "--last", "1")
+    assert_refused(in_process("history", folder, "--last", "4", "--fail-if-slower"), code=4)
+    wrong = in_process("history", folder, "--platform", "rnuc", "--last", "1")
     assert_refused(wrong, "--platform 'rnuc'", "native, netns, runc")
-    assert_refused(virtoll_here("history", runs=tmp_path / "none"), "'virtoll run'")
+    assert_refused(in_process("history", runs=tmp_path / "none"), "'virtoll run'")
     page = tmp_path / "no" / "history.html"
-    assert_refused(virtoll_here("history", folder, "--last", "1", "--output", page), page, code=1)
+    assert_refused(in_process("history", folder, "--last", "1", "--output", page), page, code=1)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.cli_here import virtoll_here
+from tests.support.commands import in_process
 from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.usefixtures("one_drawer")
@@ -21,7 +21,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     folder = tmp_path_factory.mktemp("reference")
     with tarfile.open(RUNS / f"{request.param}.tar.xz") as packed:
         packed.extractall(folder)
-    told = virtoll_here("report", folder / request.param)
+    told = in_process("report", folder / request.param)
     assert told.returncode == 0, told.stderr
     return folder / str(request.param)
 
@@ -29,14 +29,14 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 @pytest.fixture(scope="module")
 def ledger(run: Path) -> list[dict[str, Any]]:
     """What `virtoll claims` says of it, claim by claim."""
-    told = virtoll_here("claims", run, "--json")
+    told = in_process("claims", run, "--json")
     assert told.returncode == 0, told.stderr
     found: list[dict[str, Any]] = json.loads(told.stdout)["claims"]
     return found
 
 
 def test_no_bit_of_it_has_changed(run: Path) -> None:
-    assert virtoll_here("verify", run).returncode == 0
+    assert in_process("verify", run).returncode == 0
 
 
 def test_its_ledger_is_the_one_on_record(run: Path, ledger: list[dict[str, Any]]) -> None:

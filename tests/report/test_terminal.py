@@ -19,8 +19,7 @@ from typing import Any
 
 import pytest
 from rich.cells import cell_len
-from tests.support.cli_here import virtoll_here
-from tests.support.commands import VIRTOLL, environment
+from tests.support.commands import VIRTOLL, environment, in_process
 from tests.support.documented import undocumented_keys
 from tests.support.facts import assert_facts, assert_refused
 from tests.support.made_up_folder import write_run
@@ -245,7 +244,7 @@ def test_a_terminal_has_colours_and_its_own_width(small: Path) -> None:
 
 def document(run: Path) -> dict[str, Any]:
     """The JSON of its report; in strict JSON there is neither NaN nor infinity."""
-    finished = virtoll_here("report", run, "--json")
+    finished = in_process("report", run, "--json")
     assert finished.returncode == 0, finished.stderr
 
     def refuse(name: str) -> None:
@@ -353,7 +352,7 @@ def test_thresholds_are_near_the_answer_and_in_the_document(told: dict[str, Any]
 
 
 def test_terminal_and_page_say_the_same(small: Path) -> None:
-    printed_answer = virtoll_here("report", small).stdout
+    printed_answer = in_process("report", small).stdout
     page = read_page(small / "report" / "index.html")
     (ranking,) = page.of_class("ranking")
     for text in (printed_answer, text_of(ranking)):

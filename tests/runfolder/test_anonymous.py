@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 import typer.testing
+from tests.support.commands import output_of
 from tests.support.facts import Fact, assert_facts, refused
-from tests.support.invoked import done
 from tests.support.pack_archives import files_of, plain
 from tests.support.told_names import LABEL, NAMES, write_telling_run
 
@@ -47,7 +47,7 @@ def telling(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def packed(*words: str | Path, output: str = "shared.zst") -> Path:
     """An anonymous archive."""
-    done("pack", *words, "--anonymous", "--output", output)
+    output_of("pack", *words, "--anonymous", "--output", output)
     return Path(output).absolute()
 
 

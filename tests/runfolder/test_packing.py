@@ -17,9 +17,8 @@ from pathlib import Path
 import pytest
 import typer.testing
 import zstandard
-from tests.support.commands import environment
-from tests.support.facts import Command, Fact, assert_facts, refused
-from tests.support.invoked import assert_command_refused, done
+from tests.support.commands import environment, in_process, output_of
+from tests.support.facts import Command, Fact, assert_facts, assert_refused, refused
 from tests.support.made_up_folder import write_run
 from tests.support.made_up_run import Made, made_up_run
 from tests.support.pack_archives import Member, archive_of, files_of, listed, listing, member, plain
@@ -85,12 +84,12 @@ def test_a_run_comes_back_byte_for_byte(run: Path, tmp_path: Path) -> None:
     (run / "report").mkdir()
     (run / "report" / "index.html").write_text("made anew")
     file = tmp_path / f"{NAME}.virtoll.tar.zst"
-    assert_facts(done("pack", run), file)
-    assert_facts(done("unpack", file), tmp_path / "runs" / NAME)
+    assert_facts(output_of("pack", run), file)
+    assert_facts(output_of("unpack", file), tmp_path / "runs" / NAME)
     assert content(tmp_path / "runs" / NAME) == content(run)
     assert not (tmp_path / "runs" / NAME / "report").exists()
-    assert_facts(done("verify", "latest"), tmp_path / "runs" / NAME)
-    done("unpack", file, "--into", tmp_path / "own" / "place")
+    assert_facts(output_of("verify", "latest"), tmp_path / "runs" / NAME)
+    output_of("unpack", file, "--into", tmp_path / "own" / "place")
     assert content(tmp_path / "own" / "place") == content(run)
     assert {one.name for one in tmp_path.iterdir() if one.name.startswith(".")} == set()
 
@@ -120,19 +119,19 @@ def test_any_tar_lists_it(archive: Path, run: Path) -> None:
 
 def test_what_takes_a_run_takes_the_file(run: Path, archive: Path, cache: Path) -> None:
     for command in (["claims"], ["advise", "--need", "superpi duration<1s"], ["export", "--format", "markdown"]):
-        assert done(command[0], archive, *command[1:]) == done(command[0], run, *command[1:]), command
-    assert_facts(done("verify", archive), archive)
+        assert output_of(command[0], archive, *command[1:]) == output_of(command[0], run, *command[1:]), command
+    assert_facts(output_of("verify", archive), archive)
     loaded = virtoll.load(archive)
     assert loaded.rows() == virtoll.load(run).rows()
     assert repr(loaded) == f"virtoll.load({str(archive)!r})"
-    assert done("validation", archive, run)
+    assert output_of("validation", archive, run)
     assert len(list((cache / "objects").iterdir())) == 1  # it was unpacked once
-    assert str(cache) in done("clean", "--cache")
+    assert str(cache) in output_of("clean", "--cache")
     assert not (cache / "objects").exists()
 
 
 def test_a_report_is_next_to_the_archive(run: Path, archive: Path, cache: Path, tmp_path: Path) -> None:
-    document = json.loads(done("report", archive, "--json"))
+    document = json.loads(output_of("report", archive, "--json"))
     page = tmp_path / "run-report" / "index.html"
     assert (document["run"]["page"], document["run"]["folder"]) == (str(page), str(archive))
     assert page.is_file()
@@ -143,43 +142,43 @@ def test_a_report_is_next_to_the_archive(run: Path, archive: Path, cache: Path, 
 
 
 def test_a_copy_that_was_changed_is_made_anew(archive: Path, cache: Path) -> None:
-    printed = done("claims", archive)
+    printed = output_of("claims", archive)
     (copy,) = (cache / "objects").iterdir()
     (copy / NAME / "trials.jsonl").write_bytes(b"")
-    assert done("claims", archive) == printed
+    assert output_of("claims", archive) == printed
 
 
 def test_nothing_is_measured_into_a_packed_run(archive: Path, run: Path, cache: Path) -> None:
-    done("claims", archive)
+    output_of("claims", archive)
     (copy,) = (cache / "objects").iterdir()
     for given in (archive, copy / NAME):
         for words in (["resume"], ["extend", "--blocks", "+1"]):
-            assert_command_refused((words[0], given, *words[1:]), Command("virtoll unpack"))
+            assert_refused(in_process(words[0], given, *words[1:]), Command("virtoll unpack"))
     assert content(copy / NAME) == content(run)
 
 
 def test_a_run_that_was_interrupted_has_digests_too(run: Path, tmp_path: Path) -> None:
     RunFolder.open(run).set_state("interrupted", "a test")
     (run / "trials.jsonl").write_bytes((run / "trials.jsonl").read_bytes()[:-20])  # torn
-    done("pack", run, "--output", "half.zst")
-    assert_command_refused(("verify", "half.zst"), SUMS)
-    done("unpack", "half.zst", "--into", tmp_path / "back")
+    output_of("pack", run, "--output", "half.zst")
+    assert_refused(in_process("verify", "half.zst"), SUMS)
+    output_of("unpack", "half.zst", "--into", tmp_path / "back")
     assert content(tmp_path / "back") == content(run)
 
 
 def test_what_cannot_be_packed(run: Path, tmp_path: Path) -> None:
     with writing(run):
-        assert_command_refused(("pack", run), run, os.getpid())
+        assert_refused(in_process("pack", run), run, os.getpid())
     (run / "link").symlink_to("/etc/passwd")
-    assert_command_refused(("pack", run), run / "link", "link")
+    assert_refused(in_process("pack", run), run / "link", "link")
     (run / "link").unlink()
-    assert_command_refused(("pack", run, "--hide", "name"), "--anonymous")
-    assert_command_refused(("pack", run, "--output", tmp_path), tmp_path, "folder")
-    assert_command_refused(("pack", run, "--output", tmp_path / "none" / "file"), tmp_path / "none", "folder")
-    done("pack", run, "--output", "there.zst")
-    assert_command_refused(("pack", run, "--output", "there.zst"), "there.zst", "--force")
-    done("pack", run, "--output", "there.zst", "--force")
-    assert_command_refused(("unpack", "there.zst", "--into", run), run)
+    assert_refused(in_process("pack", run, "--hide", "name"), "--anonymous")
+    assert_refused(in_process("pack", run, "--output", tmp_path), tmp_path, "folder")
+    assert_refused(in_process("pack", run, "--output", tmp_path / "none" / "file"), tmp_path / "none", "folder")
+    output_of("pack", run, "--output", "there.zst")
+    assert_refused(in_process("pack", run, "--output", "there.zst"), "there.zst", "--force")
+    output_of("pack", run, "--output", "there.zst", "--force")
+    assert_refused(in_process("unpack", "there.zst", "--into", run), run)
     assert {one.name for one in tmp_path.iterdir()} == {NAME, "there.zst"}
 
 
@@ -190,19 +189,19 @@ def test_damage_is_reported_on_packing_and_on_reading(run: Path) -> None:
     assert (found.exit_code, "state.json" in found.stderr) == (0, True)
     (change,) = differences(run) or ()
     assert_facts(change, "state.json", "changed")
-    done("unpack", "damaged.zst", "--into", "back")
+    output_of("unpack", "damaged.zst", "--into", "back")
     assert differences(Path("back")) == differences(run)
-    assert_command_refused(("pack", run, "--anonymous", "--output", "none.zst"), run, "state.json", "--anonymous")
+    assert_refused(in_process("pack", run, "--anonymous", "--output", "none.zst"), run, "state.json", "--anonymous")
 
 
 def test_any_part_of_an_archive_is_refused(archive: Path, tmp_path: Path) -> None:
     whole = archive.read_bytes()
     part = tmp_path / "part"
     part.write_bytes(whole + b"more")
-    assert_command_refused(("claims", part), part)
+    assert_refused(in_process("claims", part), part)
     for end in [0, 3, 4, 5, 17, *range(100, len(whole), len(whole) // 25), len(whole) - 1]:
         part.write_bytes(whole[:end])
-        assert_command_refused(("claims", part), part)
+        assert_refused(in_process("claims", part), part)
 
 
 def test_any_bit_that_is_flipped_is_noticed(archive: Path, tmp_path: Path) -> None:
@@ -297,8 +296,8 @@ def test_what_somebody_made_is_refused(
     members: tuple[Member, ...], facts: tuple[Fact, ...], tmp_path: Path, cache: Path
 ) -> None:
     file = archive_of(tmp_path / "theirs.zst", *members)
-    assert_command_refused(("claims", file), file, *facts)
-    assert_command_refused(("unpack", file, "--into", tmp_path / "into"), file, *facts)
+    assert_refused(in_process("claims", file), file, *facts)
+    assert_refused(in_process("unpack", file, "--into", tmp_path / "into"), file, *facts)
     assert list((cache / "objects").iterdir()) == list((cache / "building").iterdir()) == []
     assert {one.name for one in tmp_path.iterdir()} == {"theirs.zst", "cache"}
 
@@ -319,10 +318,10 @@ def test_what_a_killed_unpack_left_is_removed_and_one_under_way_is_not(archive: 
     ) as held:
         assert held.stdout is not None
         beside = Path(held.stdout.readline().strip())
-        done("unpack", archive, "--into", place / "one")
+        output_of("unpack", archive, "--into", place / "one")
         assert (beside / "run" / "manifest.json").exists(), "it is under way"
         held.kill()
-    done("unpack", archive, "--into", place / "two")
+    output_of("unpack", archive, "--into", place / "two")
     assert {one.name for one in place.iterdir()} == {"one", "two"}
 
 
@@ -330,13 +329,13 @@ def test_a_link_where_a_run_is_unpacked_is_refused(archive: Path, tmp_path: Path
     (tmp_path / "elsewhere").mkdir()
     for target in ("elsewhere", "nowhere"):
         (tmp_path / "place").symlink_to(target)
-        assert_command_refused(("unpack", archive, "--into", tmp_path / "place"), tmp_path / "place")
+        assert_refused(in_process("unpack", archive, "--into", tmp_path / "place"), tmp_path / "place")
         (tmp_path / "place").unlink()
     assert list((tmp_path / "elsewhere").iterdir()) == []
     left = tmp_path / f".unpack{UNDER_WAY}0123abcd"
     left.symlink_to("elsewhere")
     (tmp_path / "elsewhere" / "mine").touch()
-    done("unpack", archive, "--into", tmp_path / "place")
+    output_of("unpack", archive, "--into", tmp_path / "place")
     assert left.is_symlink()
     assert (tmp_path / "elsewhere" / "mine").exists()
 
@@ -346,7 +345,7 @@ def test_a_runs_name_is_no_path_of_a_table(run: Path, tmp_path: Path) -> None:
     (run / "manifest.json").write_text(json.dumps({**manifest, "run": str(tmp_path / "elsewhere")}))
     (run / SUMS).unlink()
     command = ("export", run, "--parquet", "--output", tmp_path / "tables")
-    assert_command_refused(command, tmp_path / "elsewhere")
+    assert_refused(in_process(*command), tmp_path / "elsewhere")
     assert not (tmp_path / "elsewhere.parquet").exists()
 
 
@@ -355,7 +354,7 @@ def test_a_bomb_between_two_files_is_not_taken_into_memory(tmp_path: Path, monke
     monkeypatch.setattr(unpacking, "_LIST_BYTES", 1 << 20)
     header = member("run/manifest.json", MANIFEST, pax_headers={"comment": "0" * (2 << 20)})
     file = archive_of(tmp_path / "bomb.zst", listing(LISTED), header)
-    assert_command_refused(("claims", file), file, "list")
+    assert_refused(in_process("claims", file), file, "list")
 
 
 @pytest.mark.parametrize(
@@ -372,12 +371,12 @@ def test_a_bomb_between_two_files_is_not_taken_into_memory(tmp_path: Path, monke
 def test_what_is_no_archive_is_refused(make: Callable[[Path], object], tmp_path: Path) -> None:
     make(tmp_path / "file")
     for command in ("report", "unpack"):
-        assert_command_refused((command, tmp_path / "file"), tmp_path / "file")
+        assert_refused(in_process(command, tmp_path / "file"), tmp_path / "file")
 
 
 def test_where_there_is_no_room_nothing_is_left(archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     full = shutil.disk_usage(tmp_path)._replace(free=10)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: full)
     with refused(archive, tmp_path / "runs", 10, error=StorageError):
-        done("unpack", archive)
+        output_of("unpack", archive)
     assert list((tmp_path / "runs").iterdir()) == []

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from tests.support import experiments
+from tests.support.commands import in_process
 from tests.support.experiments import fake
 from tests.support.facts import assert_facts, assert_refused
-from tests.support.invoked import in_process
 
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.sums import EXPLANATIONS, SUMS, differences, unchecked, write_sums

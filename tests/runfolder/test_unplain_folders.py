@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from tests.support import experiments
-from tests.support.facts import refused
-from tests.support.invoked import assert_command_refused, done
+from tests.support.commands import in_process, output_of
+from tests.support.facts import assert_refused, refused
 
 from virtoll.campaign.pipeline import measure
 from virtoll.campaign.progress import SilentProgress
@@ -76,7 +76,7 @@ def test_a_link_at_a_fixed_name_is_refused(name: str, command: tuple[str, ...], 
     place = run / name
     place.symlink_to(moved(place, elsewhere))
     before, then = content(run), content(elsewhere)
-    assert_command_refused((command[0], run, *command[1:]), place, "link")
+    assert_refused(in_process(command[0], run, *command[1:]), place, "link")
     assert place.is_symlink()
     assert content(elsewhere) == then
     assert content(run) == before
@@ -88,7 +88,7 @@ def test_a_link_at_a_fixed_name_is_refused(name: str, command: tuple[str, ...], 
 def test_a_second_name_is_refused(name: str, command: tuple[str, ...], run: Path, elsewhere: Path) -> None:
     (run / name).hardlink_to(moved(run / name, elsewhere))
     before, then = content(run), content(elsewhere)
-    assert_command_refused((command[0], run, *command[1:]), run / name, "hard link", "'cp -r'")
+    assert_refused(in_process(command[0], run, *command[1:]), run / name, "hard link", "'cp -r'")
     assert (content(run), content(elsewhere)) == (before, then)
 
 
@@ -96,7 +96,7 @@ def test_a_second_name_is_refused(name: str, command: tuple[str, ...], run: Path
 @pytest.mark.parametrize("name", [".writer", "evidence/console.txt"])
 def test_a_pipe_is_refused(name: str, command: tuple[str, ...], run: Path) -> None:
     os.mkfifo(run / name)
-    assert_command_refused((command[0], run, *command[1:]), run / name, "pipe")
+    assert_refused(in_process(command[0], run, *command[1:]), run / name, "pipe")
     assert (run / name).is_fifo()
 
 
@@ -104,17 +104,17 @@ def test_a_pipe_is_refused(name: str, command: tuple[str, ...], run: Path) -> No
 def test_a_link_in_the_report_is_refused(name: str, run: Path, elsewhere: Path) -> None:
     (run / "report").mkdir()
     (run / "report" / name).symlink_to(elsewhere / name)
-    assert_command_refused(("report", run), run / "report" / name, "link")
+    assert_refused(in_process("report", run), run / "report" / name, "link")
     assert set(content(elsewhere).values()) == {THERE}
     assert (run / "report" / name).is_symlink()
 
 
 def test_what_somebody_else_has_in_the_report_stays(run: Path) -> None:
     for _ in range(2):
-        done("report", run)
+        output_of("report", run)
         for name in ("mine.txt", "tables/mine.csv", "figures/mine.svg"):
             (run / "report" / name).write_bytes(THERE)
-    done("report", run)
+    output_of("report", run)
     kept = content(run / "report")
     assert [kept[name] for name in ("mine.txt", "tables/mine.csv", "figures/mine.svg")] == [THERE] * 3
     assert {"index.html", "tables/cells.csv", "SHA256SUMS"} <= set(kept)

@@ -119,6 +119,13 @@ def in_process(
     )
 
 
+def output_of(*arguments: str | Path) -> str:
+    """The standard output of a command that ends well, in this process."""
+    finished = in_process(*arguments)
+    assert finished.returncode == 0, finished.stderr
+    return finished.stdout
+
+
 def _written(stream: io.TextIOWrapper) -> str:
     stream.seek(0)
     return stream.read()

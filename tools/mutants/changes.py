@@ -137,7 +137,7 @@ class _Finder:
         tail = self._raw[end : self._line_starts[last]].decode()
         before = _on_one_line("\n".join(self._lines[first - 1 : last]))
         after = _on_one_line(head + text + tail)
-        self.changes.append(Change(self.file, where, (first, last), start, end, text, before, after))
+        self.changes.append(Change(self.file, where, (first, last), start, end, text, before=before, after=after))
 
 
 def _children(node: ast.AST) -> Iterator[ast.AST]:

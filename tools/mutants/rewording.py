@@ -69,7 +69,7 @@ def rewordings_of(file: str, source: str) -> list[Change]:
         after = reworded(before)
         if after != before and len(re.findall(r"[a-z]{2,}", before)) >= LEAST_WORDS:
             lines = (node.lineno, node.end_lineno)
-            changes.append(Change(file, file, lines, start, end, after, before, after))
+            changes.append(Change(file, file, lines, start, end, after, before=before, after=after))
     return changes
 
 

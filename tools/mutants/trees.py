@@ -16,6 +16,7 @@ from coverage import CoverageData
 from tools.mutants import plugin
 
 ROOT: Final = Path(__file__).resolve().parents[2]
+PROGRAMS: Final = Path(sys.executable).parent
 WORK: Final = ROOT / "build" / "mutants"
 DATA: Final = WORK / "coverage"
 TIMELINE: Final = WORK / "timeline.jsonl"
@@ -53,7 +54,7 @@ def pytest_in(
 ) -> subprocess.CompletedProcess[str]:
     """Run pytest in a tree, of which Python finds the package first."""
     environment = {**os.environ, "PYTHONPATH": str(tree / "src"), **(variables or {})}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+    command: list[str | Path] = [PROGRAMS / "pytest", "-q", "-p", "no:cacheprovider", *arguments]
     return subprocess.run(
         command, cwd=tree, env=environment, capture_output=True, text=True, check=False, timeout=deadline_seconds
     )
@@ -86,7 +87,7 @@ def measure_coverage(tests: Sequence[str], workers: int) -> None:
     ):
         print(pytest_in(tree, [*arguments, *tests], variables=variables).stdout[-2000:], flush=True)
     subprocess.run(
-        [sys.executable, "-m", "coverage", "combine", f"--rcfile={configuration}", "--quiet", str(DATA)],
+        [PROGRAMS / "coverage", "combine", f"--rcfile={configuration}", "--quiet", str(DATA)],
         check=True,
         cwd=DATA,
     )
