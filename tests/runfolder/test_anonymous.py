@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 import typer.testing
-from tests.support.commands import output_of
-from tests.support.facts import Fact, assert_facts, refused
+from tests.support.commands import in_process, output_of
+from tests.support.facts import Fact, assert_facts, assert_refused
 from tests.support.pack_archives import files_of, plain
 from tests.support.told_names import LABEL, NAMES, write_telling_run
 
@@ -173,9 +173,8 @@ def test_a_word_or_key_that_cannot_be_used_is_refused(
     words: list[str], facts: tuple[Fact, ...], telling: Path, place: Path
 ) -> None:
     (place / "short").write_text("abc")
-    with refused(*facts) as caught:
-        packed(telling, *words)
-    assert getattr(caught.value, "exit_code", None) == 2
+    command: list[str | Path] = ["pack", telling, *words, "--anonymous", "--output", "shared.zst"]
+    assert_refused(in_process(*command), *facts)
     assert not (place / "shared.zst").exists()
     assert [one.name for one in place.iterdir() if one.name.startswith(".")] == []
 

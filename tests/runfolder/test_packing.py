@@ -18,7 +18,7 @@ import pytest
 import typer.testing
 import zstandard
 from tests.support.commands import environment, in_process, output_of
-from tests.support.facts import Command, Fact, assert_facts, assert_refused, refused
+from tests.support.facts import Command, Fact, assert_facts, assert_refused
 from tests.support.made_up_folder import write_run
 from tests.support.made_up_run import Made, made_up_run
 from tests.support.pack_archives import Member, archive_of, files_of, listed, listing, member, plain
@@ -377,6 +377,5 @@ def test_what_is_no_archive_is_refused(make: Callable[[Path], object], tmp_path:
 def test_where_there_is_no_room_nothing_is_left(archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     full = shutil.disk_usage(tmp_path)._replace(free=10)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: full)
-    with refused(archive, tmp_path / "runs", 10, error=StorageError):
-        output_of("unpack", archive)
+    assert_refused(in_process("unpack", archive), archive, tmp_path / "runs", 10, code=StorageError.exit_code)
     assert list((tmp_path / "runs").iterdir()) == []
