@@ -50,7 +50,7 @@ def test_an_agent_that_attacks_is_answered_and_costs_little_memory(attack: str) 
     stream = random.Random(attack).choice(guests.STREAMS)
     (row,) = guests.channel_rows([attack], [stream], ["answer"])
     assert row.wrong == []
-    assert 0 < row.peak_mib < guests.MOST_MIB
+    assert 0 < row.more_mib < guests.MOST_MORE_MIB
 
 
 @root
