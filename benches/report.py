@@ -20,6 +20,7 @@ every 5 ms: a little more than they have, for it counts the pages that they shar
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import resource
@@ -138,10 +139,12 @@ def report(run: Path, output: Path) -> None:
 
 def resident_mib(pid: int) -> float:
     """Of a process and its children; 0 of one that is gone."""
+    children: list[str] = []
     try:
-        tasks = Path(f"/proc/{pid}/task").iterdir()
-        children = [child for task in tasks for child in (task / "children").read_text(encoding="ascii").split()]
         pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(OSError):  # a thread may end meanwhile
+                children += (task / "children").read_text(encoding="ascii").split()
     except (OSError, IndexError):
         return 0.0
     return pages * resource.getpagesize() / 2**20 + sum(resident_mib(int(child)) for child in children)

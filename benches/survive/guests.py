@@ -36,6 +36,7 @@ from virtoll.agent.operations.session import ClocksRequest
 from virtoll.agent.operations.traffic import SinkEnd, Source, Traffic, TrafficRequest
 from virtoll.errors import GuestError
 from virtoll.image.clone import built_agent
+from virtoll.lab.inside import with_descendants
 from virtoll.platforms.process_guest import connect_stdio, socket_session
 from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.store import RunFolder
@@ -389,15 +390,12 @@ def watched_links() -> Iterator[list[bytes]]:
 
 def family_peak(process: int) -> float:
     """The most memory of a ``virtoll`` and of each Python below it."""
-    peaks, left = [0.0], [process]
-    while left:
-        one = left.pop()
+    peaks = [0.0]
+    for relative in with_descendants([process]):
         with contextlib.suppress(OSError):
-            words = Path(f"/proc/{one}/cmdline").read_bytes()
+            words = Path(f"/proc/{relative}/cmdline").read_bytes()
             if b"virtoll" in words and b"python" in words:
-                peaks.append(peak_mib(one))
-            for task in Path(f"/proc/{one}/task").iterdir():
-                left += [int(word) for word in (task / "children").read_text().split()]
+                peaks.append(peak_mib(relative))
     return max(peaks)
 
 

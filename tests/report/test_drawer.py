@@ -20,6 +20,7 @@ from tests.support.facts import assert_refused, refused
 from tests.support.synthetic_run import REALISTIC, Truth, write
 
 from virtoll.errors import DrawingError, RunFolderError
+from virtoll.lab.inside import with_descendants
 from virtoll.report import build_report
 from virtoll.report.drawing import Drawer
 from virtoll.report.figures.practice import practice
@@ -62,9 +63,8 @@ def end_of(pidfd: int) -> bool:
 
 
 def children() -> set[int]:
-    """Of this process and all its threads."""
-    tasks = Path("/proc/self/task").iterdir()
-    return {int(pid) for task in tasks for pid in (task / "children").read_text(encoding="ascii").split()}
+    """All processes below this one."""
+    return set(with_descendants([os.getpid()])) - {os.getpid()}
 
 
 def all_of(folder: Path) -> dict[str, bytes]:
