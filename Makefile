@@ -23,7 +23,7 @@ EPOCH = SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || stat --forma
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev platforms tools tables images notebooks docs demo test test-compiled test-checks lint lint-quick format test-rust test-quick test-room test-inside test-outside timeline snapshots test-fresh test-extended test-nested agent wheel man deb licences audit advisories reproducible image fuzz sanitize miri mutants mutants-python survive verdicts bench bench-wire clean
+.PHONY: help setup setup-dev platforms tools tables images notebooks docs demo test test-checks lint lint-quick format test-rust test-quick test-room test-inside test-outside timeline snapshots test-fresh test-extended test-nested agent wheel man deb licences audit advisories reproducible image fuzz sanitize miri mutants mutants-python survive verdicts bench bench-wire clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -66,15 +66,11 @@ ifdef ROOM
 else
 	@$(PYTHON) tools/setup.py --dev --only packages
 	@rm -rf build/timeline; mkdir -p build/timeline
-	@$(MAKE) --no-print-directory --jobs=4 --output-sync=target test-compiled test-inside test-outside test-checks
+	@$(MAKE) --no-print-directory --jobs=4 --output-sync=target test-rust test-inside test-outside test-checks
 endif
 
 # What is compiled needs packages alone: the rest is set up beside it.
 test-inside test-outside test-checks: setup-dev
-
-test-compiled: ## Rust's tests, and a short fuzz
-	@$(MAKE) --no-print-directory --jobs=1 test-rust
-	@$(MAKE) --no-print-directory --jobs=1 fuzz
 
 test-checks:
 	@$(MAKE) --no-print-directory --jobs=1 lint-quick
@@ -124,7 +120,7 @@ test-fresh: ## the README's two commands in a minimal Debian 12, and in one full
 	@$(PYTHON) tools/fresh.py
 	@$(PYTHON) tools/fresh.py --full
 
-test-extended: setup-dev ## the long form of the suites that have one, of which CI runs the short one (some 15 minutes)
+test-extended: setup-dev fuzz ## the long form of the suites that have one, of which CI runs the short one; and fuzzing
 	$(BIN)/pytest -m "extended and not nested"
 
 test-nested: setup-dev ## contract tests of every platform in the nested hosts (slow; CI runs Xen PV and KVM of them)
