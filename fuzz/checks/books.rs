@@ -47,7 +47,7 @@ fn frame(trial: u16, source: u8, sequence: u64, key: &Key) -> [u8; FRAME_BYTES] 
         source,
         sequence,
         sent_monotonic_ns: 5,
-        timed: sequence % 3 != 0,
+        timed: !sequence.is_multiple_of(3),
         frame_bytes: FRAME_BYTES,
     };
     let mut bytes = [0; FRAME_BYTES];

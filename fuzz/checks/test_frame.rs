@@ -7,7 +7,7 @@ use virtoll_wire::MacAddress;
 use virtoll_wire::frame::{Key, TestFrame, TestFrameRepr};
 
 fn right_frame(frame_bytes: usize) -> Vec<u8> {
-    let (source, destination) = if frame_bytes % 3 == 0 {
+    let (source, destination) = if frame_bytes.is_multiple_of(3) {
         (IpAddr::V6(Ipv6Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::UNSPECIFIED))
     } else {
         (IpAddr::V4(Ipv4Addr::new(10, 1, 0, 1)), IpAddr::V4(Ipv4Addr::new(10, 2, 0, 1)))

@@ -56,7 +56,9 @@ fn holds_for_stored_and_damaged(name: &str, holds: fn(&[u8])) {
     let inputs = stored_inputs(name);
     assert!(!inputs.is_empty(), "fuzz/seeds/{name}");
     holds(&[]);
-    inputs.iter().for_each(|input| holds(input));
+    for input in &inputs {
+        holds(input);
+    }
     let config = Config { cases: DAMAGED_INPUTS, failure_persistence: None, ..Config::default() };
     TestRunner::new(config)
         .run(&damaged(inputs), |input| {
