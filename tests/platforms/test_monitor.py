@@ -3,51 +3,31 @@
 from __future__ import annotations
 
 import gc
-import json
 import signal
 import socket
 import sys
-import threading
 from collections.abc import Iterator
 
 import pytest
 from qemu.qmp import QMPClient
 from tests.support.facts import refused
+from tests.support.qmp import MonitorStub
 
 from virtoll.errors import GuestDied
 from virtoll.lab.interrupts import interruptible
 from virtoll.platforms.qemu.monitor import Monitor
-
-_GREETING = {"QMP": {"version": {"qemu": {"major": 9, "minor": 0, "micro": 0}, "package": ""}, "capabilities": []}}
 
 
 @pytest.fixture
 def monitor() -> Iterator[Monitor]:
     """A monitor that has answered once, of a machine that takes each command."""
     ours, theirs = socket.socketpair()
-    machine = threading.Thread(target=_answer_each, args=(theirs,))
-    machine.start()
+    machine = MonitorStub(theirs)
     opened = Monitor(ours, "a machine")
     opened.execute("query-status")
     yield opened
     opened.close()
     machine.join()
-
-
-def _answer_each(connection: socket.socket) -> None:
-    """The client sends no ends of lines, so a command ends where its JSON does."""
-    unread, decoder = "", json.JSONDecoder()
-    with connection, connection.makefile("w") as answers:
-        print(json.dumps(_GREETING), file=answers, flush=True)
-        while portion := connection.recv(4096):
-            unread += portion.decode()
-            while unread:
-                try:
-                    command, end = decoder.raw_decode(unread)
-                except ValueError:
-                    break
-                unread = unread[end:].lstrip()
-                print(json.dumps({"return": command["execute"], "id": command.get("id")}), file=answers, flush=True)
 
 
 def test_an_interrupt_does_not_enter_the_clients_event_loop(

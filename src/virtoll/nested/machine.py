@@ -94,6 +94,8 @@ def nested_machine(
                 f"nested host {image.kind.name}",
                 ProcessOptions(pass_fds=(theirs.fileno(),), stderr=subprocess.PIPE),
             )
+        assert process.stderr is not None
+        stack.callback(process.stderr.close)
         stack.callback(end_process, process)
         monitor = Monitor(ours, f"nested host {image.kind.name}")
         stack.callback(monitor.close)
@@ -235,7 +237,8 @@ def _await(machine: NestedMachine, condition: object, awaited: str) -> None:
             raise GuestError("QEMU ended")
     except GuestError as error:
         ended = machine.process.poll() is not None
-        said = machine.process.stderr.read() if ended and machine.process.stderr is not None else b""
+        assert machine.process.stderr is not None
+        said = machine.process.stderr.read() if ended else b""
         console = machine.console.read_bytes() if machine.console.exists() else b""
         last = [line.strip() for line in (console + said).decode(errors="replace").splitlines() if line.strip()][-3:]
         raise GuestError(f"{who} did not come up: {error}; it said last: {' / '.join(last) or 'nothing'}") from error
