@@ -56,6 +56,8 @@ PACKAGES = [
     "util-linux",
 ]
 MODULES = ("virtio_pci", "virtio_mmio", "virtio_blk", "crc32c_generic", "ext4")  # ext4 does not name its checksum
+READ_BY_TESTS = ("crates", "tests/recorded", "fuzz/seeds")
+"""Folders of the repository that Rust's test programs read files of."""
 _ENOUGH_BYTES = 400 << 20  # free on the disk, for the run and its report
 _MIRROR = "http://deb.debian.org/debian"
 _FIRST = """\
@@ -213,8 +215,8 @@ def _place_tests(tree: Path, programs: Sequence[Path], agent: Path) -> None:
     below.mkdir(parents=True, exist_ok=True)
     _run(["aarch64-linux-gnu-strip", "--strip-debug", "-o", below / agent.name, agent])
     clone = tree / ROOT.relative_to("/")
-    shutil.copytree(ROOT / "crates", clone / "crates")
-    shutil.copytree(ROOT / "tests/recorded", clone / "tests/recorded")
+    for folder in READ_BY_TESTS:
+        shutil.copytree(ROOT / folder, clone / folder)
 
 
 def _kernel(place: Path, tree: Path, name: str) -> Kernel:

@@ -64,7 +64,7 @@ def end_of(pidfd: int) -> bool:
 
 def children() -> set[int]:
     """All processes below this one."""
-    return set(with_descendants([os.getpid()])) - {os.getpid()}
+    return set(with_descendants([os.getpid()])[1:])
 
 
 def all_of(folder: Path) -> dict[str, bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import tarfile
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from benches.survive import arm64, arm64_inside
-from benches.survive.arm64_root import Step
+from benches.survive.arm64_root import READ_BY_TESTS, Step
 from tests.support.facts import assert_facts, assert_refused
 from tests.support.repository import ROOT
 
@@ -40,12 +41,16 @@ def test_a_program_without_a_result_is_reported() -> None:
 def test_what_user_emulation_cannot_do_is_a_test_program_of_ours() -> None:
     there = {path.stem for path in ROOT.glob("crates/*/tests/*.rs")}
     assert set(arm64.NOT_UNDER_USER_EMULATION) <= there
-    for path in ROOT.glob("crates/agent/tests/*.rs"):
-        source = path.read_text(encoding="utf-8")
-        if "mod common;" in source or "CARGO_BIN_EXE" in source:
-            assert path.stem in arm64.NOT_UNDER_USER_EMULATION, (
-                f"{path.stem} starts the agent, which takes arm64's kernel"
-            )
+    for name in {path.stem for path in ROOT.glob("crates/agent/tests/*.rs")} - {"fuzz_checks"}:
+        assert name in arm64.NOT_UNDER_USER_EMULATION, f"{name} starts the agent, which takes arm64's kernel"
+
+
+def test_the_machine_has_the_files_that_test_programs_read() -> None:
+    sources = [path.read_text(encoding="utf-8") for path in ROOT.glob("crates/*/tests/**/*.rs")]
+    folders = re.findall(r'join\("\.\./\.\./([\w/]+)"\)', "".join(sources))
+    assert {"tests/recorded/protocol", "fuzz/seeds"} <= set(folders)
+    for folder in folders:
+        assert any(Path(folder).is_relative_to(read) for read in READ_BY_TESTS), folder
 
 
 def test_what_an_emulator_may_be_too_slow_for_is_a_test_of_ours() -> None:
