@@ -67,13 +67,13 @@ def test_a_merged_folder_stays_as_it_is(tmp_path: Path) -> None:
 
 def test_a_link_leads_to_its_file_within_the_folder(tmp_path: Path) -> None:
     """Debian's alternatives: an absolute link, of a link, is one of the folder and none of this host."""
-    file = written(tmp_path / "usr/bin/vim.tiny", b"vim")
+    file = written(tmp_path / "usr/bin/mawk", b"mawk")
     alternatives = tmp_path / "etc/alternatives"
     alternatives.mkdir(parents=True)
-    (alternatives / "vi").symlink_to("/usr/bin/vim.tiny")
-    (tmp_path / "usr/bin/vi").symlink_to("/etc/alternatives/vi")
-    (tmp_path / "usr/bin/view").symlink_to("vi")
-    for name in ("vi", "view", "vim.tiny"):
+    (alternatives / "awk").symlink_to("/usr/bin/mawk")
+    (tmp_path / "usr/bin/awk").symlink_to("/etc/alternatives/awk")
+    (tmp_path / "usr/bin/nawk").symlink_to("awk")
+    for name in ("awk", "nawk", "mawk"):
         assert resolved(tmp_path, tmp_path / "usr/bin" / name) == file
 
 
