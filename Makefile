@@ -13,7 +13,10 @@ SANITIZERS ?=
 MIRIFLAGS ?= -Zmiri-disable-isolation -Zmiri-tree-borrows -Zmiri-strict-provenance
 BIN := .venv/bin
 CARGO_FLAGS := --locked
-WORKERS ?= 3
+# Half of the tests wait for guests: two workers for each CPU keep all CPUs busy. Each worker takes some 400 MB.
+WORKERS ?= $(shell cpus=$$(nproc); echo $$(( cpus < 4 ? 2 * cpus : 8 )))
+# A worker takes one module after another, in the order that `tests/conftest.py` gives them.
+SPREAD = --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 # The tests that `make test` runs: the long forms are for `test-extended` and `test-nested`.
 SHORT := not nested and not extended
 # When the source was committed; in a source distribution, when it was packed.
@@ -103,7 +106,7 @@ snapshots: ## writes the texts that tests hold as a whole again; read the differ
 
 # No test of a room may be of one kind alone: pytest ends with 5 then.
 test-room:
-	$(BIN)/pytest --numprocesses=$(WORKERS) --dist=worksteal -m "not inside and $(SHORT)" tests/$(ROOM) || test $$? -eq 5
+	$(BIN)/pytest $(SPREAD) -m "not inside and $(SHORT)" tests/$(ROOM) || test $$? -eq 5
 	$(BIN)/pytest -m "inside and $(SHORT)" tests/$(ROOM) || test $$? -eq 5
 
 test-inside:
@@ -111,7 +114,7 @@ test-inside:
 
 test-outside:
 	VIRTOLL_TEST_TIMELINE=build/timeline/outside.jsonl \
-		$(BIN)/pytest --numprocesses=$(WORKERS) --dist=worksteal -m "not inside and $(SHORT)"
+		$(BIN)/pytest $(SPREAD) -m "not inside and $(SHORT)"
 
 timeline: ## prints where the time of the last `make test` went, and draws what ran when
 	@$(BIN)/python tools/timeline.py

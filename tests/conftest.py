@@ -79,7 +79,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Say which tests run inside a lab, and which of them are of their module's long form alone.
 
     Outside, a test waits for its whole lab, which has a deadline of its own. Those come last: their labs run in the
-    background meanwhile.
+    background meanwhile. Tests that wait for guests come first, so that the others, which only compute, keep all CPUs
+    busy to the end.
     """
     for item in items:
         if inside.belongs_inside(item):
@@ -89,9 +90,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if getattr(getattr(item, "module", None), "is_extended", lambda _: False)(item):
             item.add_marker(pytest.mark.extended)
     if inside_lab() is None:
-        items.sort(key=inside.belongs_inside)
+        items.sort(key=lambda item: (inside.belongs_inside(item), not _waits(item)))
     if config.option.quick:
         config.hook.pytest_deselected(items=quick.choose(items))
+
+
+def _waits(item: pytest.Item) -> bool:
+    """Whether a test waits for guests, labs or a browser more than it computes."""
+    return any(item.get_closest_marker(name) is not None for name in ("lab", "slow", "network"))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
