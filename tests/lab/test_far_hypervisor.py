@@ -117,7 +117,7 @@ def test_the_host_itself_is_measured_with_three_sources(hosts: SshHosts, tmp_pat
     platforms, sources = ("native", "native-again", "qemu-tcg"), 3
     hosts.wire(PAIRS[: 2 * sources + 1])
     file = experiment(tmp_path, sources=sources, platforms=list(platforms), baseline=platforms[0])
-    folder = hosts.run(file)
+    folder = hosts.measure(file)
     assert_measured(folder, platforms, sources)
     boots = {one.platform: one for one in folder.boots()}
     assert {boots[label].attachment for label in platforms if label != "qemu-tcg"} == {"nic"}
@@ -195,7 +195,7 @@ def test_guests_there_and_beside_are_measured_and_nothing_stays(hosts: SshHosts,
     hosts.wire(WITH_TWO_BESIDE)
     programs: list[dict[str, object]] = [{"load": ["idle", "light"], "affinity": "apart"}]
     file = beside_experiment(tmp_path, ["qemu-tcg"], programs, SUPERPI, STREAM)
-    folder = hosts.run(file)
+    folder = hosts.measure(file)
     assert_measured(folder, ("qemu-tcg",), sources=1)
     assert_forwarded_beside(folder, {("qemu-tcg", load) for load in SHARES})
     assert_loaded_apart(folder)
@@ -205,23 +205,24 @@ def test_guests_there_and_beside_are_measured_and_nothing_stays(hosts: SshHosts,
 @pytest.mark.extended
 def test_guests_beside_the_host_itself_forward_by_nics_of_their_own(hosts: SshHosts, tmp_path: Path) -> None:
     hosts.wire(WITH_TWO_BESIDE)
-    folder = hosts.run(beside_experiment(tmp_path, ["native", "native-again", "qemu-tcg"], []))
+    folder = hosts.measure(beside_experiment(tmp_path, ["native", "native-again", "qemu-tcg"], []))
     assert_forwarded_beside(folder, {(label, load) for label in ("native", "qemu-tcg") for load in SHARES})
     hosts.assert_nothing_left()
 
 
-@pytest.mark.parametrize(("platform", "sign"), [("qemu-tcg", "qemu-system"), ("native", "-native")])
-def test_a_killed_run_leaves_nothing_on_the_host(hosts: SshHosts, tmp_path: Path, platform: str, sign: str) -> None:
-    """``sign``: of a guest there, among its programs and the names of its networks."""
+def test_a_killed_run_leaves_nothing_on_the_host(hosts: SshHosts, tmp_path: Path) -> None:
+    """It is killed with a guest of each kind there, which a program and the name of a network show."""
     hosts.wire(OF_ONE_SOURCE)
-    file = experiment(tmp_path, platforms=[platform], baseline=platform, blocks=20)
+    signs = ("qemu-system", "-native")
+    file = experiment(tmp_path, platforms=["native", "qemu-tcg"], baseline="native", blocks=20)
     process = hosts.start("run", file, "--into", tmp_path / "run", variables={"VIRTOLL_RUNS": str(tmp_path)})
+
+    def are_there() -> bool:
+        words = hosts.left("box")
+        return all(any(sign in word for word in words) for sign in signs)
+
     try:
-        wait_until(
-            lambda: process.poll() is not None or any(sign in word for word in hosts.left("box")),
-            DEADLINE_SECONDS,
-            "a guest there",
-        )
+        wait_until(lambda: process.poll() is not None or are_there(), DEADLINE_SECONDS, "a guest of each kind there")
         assert process.poll() is None, process.communicate()
     finally:
         process.kill()

@@ -14,159 +14,36 @@ import pytest
 from tests.support import experiments, machine
 from tests.support.commands import DEADLINE_SECONDS
 from tests.support.facts import assert_facts
-from tests.support.lab_runs import assert_books_balance, assert_shaped
+from tests.support.lab_runs import assert_books_balance, assert_shaped, told_of_testbed
 from tests.support.ssh_hosts import SshHosts, ip, ssh_hosts
 
 from virtoll.lab.inside import wait_until
 from virtoll.stats.guests import forwarded_frames
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(1800)]
-PAIRS = (("near0", "alpha", "far"), ("near1", "beta", "far"))
 SECTION: dict[str, Any] = {
     "generator": {"host": {"ssh": "alpha"}, "interfaces": ["far"]},
     "sink": {"host": {"ssh": "beta"}, "interfaces": ["far"]},
     "hypervisor": {"host": "local", "interfaces": ["near0", "near1"]},
 }
 TCP_BYTES, TCP_RATE = 2**20, 10_000_000
-FORWARD = {"workload": "forward", "frame_size_bytes": 200, "rate_factor": 64, "first_rate_frames_per_second": 1000}
+FORWARD = {
+    "workload": "forward",
+    "frame_size_bytes": 200,
+    "rate_factor": 64,
+    "first_rate_frames_per_second": 1000,
+    "point_milliseconds": 50,
+}
+SHAPED = [
+    {"workload": "tcp-stream", "size": TCP_BYTES, "direction": direction, "link_rate_bits_per_second": TCP_RATE}
+    for direction in ("to-guest", "from-guest")
+]
 
 
 @pytest.fixture(scope="module")
 def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshHosts]:
     with ssh_hosts(tmp_path_factory.mktemp("ssh")) as made:
         yield made
-
-
-AT_THE_PEER: dict[str, dict[str, Any]] = {
-    "iperf-udp": {"datagrams": 40, "rate_bits_per_second": 1_000_000},
-    "rsync-file": {"size_bytes": "1MiB"},
-}
-MORE_AT_THE_PEER: dict[str, dict[str, Any]] = {
-    "rsync-tree": {"direction": "from-guest"},
-    "tcp-stream": {"size": "2MiB"},
-    "mariadb-oltp-outside": {"transactions": 30, "rows": 200},
-    "nginx": {"requests": 60, "rate_requests_per_second": 100, "timeout_milliseconds": 600_000},
-}
-
-
-@pytest.mark.parametrize("programs", [AT_THE_PEER, pytest.param(MORE_AT_THE_PEER, marks=pytest.mark.extended)])
-def test_a_run_with_generator_and_sink_on_two_hosts(
-    hosts: SshHosts, tmp_path: Path, programs: dict[str, dict[str, Any]]
-) -> None:
-    """Programs of the image run at the generator: the image is copied there once, and is gone with the connection."""
-    hosts.wire(PAIRS)
-    file = experiments.write(
-        tmp_path,
-        platforms=["native", "netns"],
-        blocks=1,
-        guest={"memory": "512MiB"},
-        testbed=SECTION,
-        workloads=[
-            {**FORWARD, "point_milliseconds": 200},
-            *({"workload": name, **given} for name, given in programs.items()),
-        ],
-        skip=[f"native:{name}" for name in programs],
-    )
-    folder = hosts.run(file)
-    trials = folder.latest_trials()
-    assert {(one.platform, one.workload, one.status, one.reason) for one in trials} == {
-        ("native", "forward", "ok", None),
-        *(("netns", name, "ok", None) for name in ("forward", *programs)),
-    }
-    forward = [trial for trial in trials if trial.workload == "forward"]
-    assert all(forwarded_frames(trial) > 0 for trial in forward)
-    for point in (point for trial in forward for point in trial.points or ()):
-        assert_books_balance(point)
-        assert [one.delay_ns for one in point.sink.per_source] == [None]
-        assert point.sink.delay_reason is not None
-        assert point.cpu is not None
-        assert point.cpu.generator_cpu_ns
-        assert point.cpu.sink_cpu_ns
-        ends = [(hop.role, hop.where) for hop in point.hops or () if hop.interface == "far"]
-        assert ends == [("generator", "peer"), ("sink", "sink")]
-    assert {record.status for record in folder.calibrations()} == {"failed"}
-    text = (folder.path / "report" / "index.html").read_text(encoding="utf-8")
-    assert_facts(text, "ssh alpha", "ssh beta", "(far)", "delays", "virtoll wire calibrate")
-    hosts.assert_nothing_left()
-
-
-def test_each_source_and_each_sink_on_another_host(hosts: SshHosts, tmp_path: Path) -> None:
-    """Each of two hosts sends as one source, and counts the other's frames, by agents of their own."""
-    pairs = [
-        (f"near{number}", host, name)
-        for number, (host, name) in enumerate((("alpha", "far"), ("beta", "far"), ("beta", "far2"), ("alpha", "far2")))
-    ]
-    hosts.wire(pairs)
-    roles = [{"host": {"ssh": host}, "interfaces": [name]} for _, host, name in pairs]
-    near = {"host": "local", "interfaces": [name for name, _, _ in pairs]}
-    file = experiments.write(
-        tmp_path,
-        platforms=["netns"],
-        baseline="netns",
-        blocks=1,
-        testbed={"generator": roles[:2], "sink": roles[2:], "hypervisor": near},
-        workloads=[
-            {
-                "workload": "forward",
-                "frame_size_bytes": 200,
-                "sources": 2,
-                "egress": "each",
-                "sweep": "rates",
-                "rates_mbit_per_second": [1],
-                "point_milliseconds": 200,
-                "cpu_milliseconds": 0,
-            }
-        ],
-    )
-    (trial,) = hosts.run(file).trials()
-    assert (trial.status, trial.reason) == ("ok", None)
-    assert forwarded_frames(trial) > 0
-    for point in trial.points or ():
-        assert_books_balance(point)
-        ends = [(hop.where, hop.interface) for hop in point.hops or () if hop.role in ("generator", "sink")]
-        assert ends == [("peer", "far"), ("sink", "far2"), ("peer-1", "far"), ("sink-1", "far2")]
-        assert [one.sources for one in point.generator_clocks or ()] == [(0,), (1,)]
-    hosts.assert_nothing_left()
-
-
-@contextlib.contextmanager
-def under_way(hosts: SshHosts, into: Path, *arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
-    """A run with an agent on each host and a trial more than there were."""
-    hosts.wire(PAIRS)
-    trials = into / "trials.jsonl"
-    before = trials.stat().st_size if trials.exists() else 0
-    with hosts.start(*arguments, variables={"VIRTOLL_RUNS": str(into.parent)}) as process:
-        try:
-            wait_until(
-                lambda: process.poll() is not None or (trials.exists() and trials.stat().st_size > before),
-                DEADLINE_SECONDS,
-                "a trial",
-            )
-            assert process.poll() is None, process.communicate()
-            for word in ("peer", "undo"):
-                assert [len(hosts.agents(host, word)) for host in hosts.hosts] == [1, 1]
-            assert [hosts.copies(host) for host in hosts.hosts] == [[], []]
-            yield process
-        finally:
-            process.kill()
-
-
-def test_whoever_dies_nothing_is_left_on_the_hosts(hosts: SshHosts, tmp_path: Path) -> None:
-    """First the sink's agent, which ends the run with its host named; then, resumed, the controller."""
-    file = experiments.write(
-        tmp_path, platforms=["native"], blocks=50, testbed=SECTION, workloads=[{**FORWARD, "point_milliseconds": 50}]
-    )
-    into = tmp_path / "run"
-    with under_way(hosts, into, "run", file, "--into", into) as process:
-        os.kill(hosts.agents("beta", "peer")[0], signal.SIGKILL)
-        _, complaint = process.communicate(timeout=DEADLINE_SECONDS)
-    assert process.returncode == 1
-    assert_facts(complaint, "ssh beta", "virtoll resume")
-    assert "ssh alpha" not in complaint
-    hosts.assert_nothing_left()
-    with under_way(hosts, into, "resume", into) as process:
-        process.kill()
-    hosts.assert_nothing_left()
 
 
 @contextlib.contextmanager
@@ -194,33 +71,109 @@ def disciplines(hosts: SshHosts) -> str:
     return subprocess.run(look, capture_output=True, text=True, check=True).stdout
 
 
-def test_the_cable_to_a_generator_is_shaped_for_its_trial_alone(hosts: SshHosts, tmp_path: Path) -> None:
-    """A run to its end, and one that is killed while the cable is slow."""
-    stream = {"workload": "tcp-stream", "size": TCP_BYTES, "link_rate_bits_per_second": TCP_RATE}
-    ways = [{**stream, "direction": direction} for direction in ("to-guest", "from-guest")]
-    wanted: dict[str, Any] = {"platforms": ["netns"], "baseline": "netns", "testbed": SECTION, "workloads": ways}
+AT_THE_PEER: dict[str, dict[str, Any]] = {
+    "iperf-udp": {"datagrams": 40, "rate_bits_per_second": 1_000_000},
+    "rsync-file": {"size_bytes": "1MiB"},
+}
+MORE_AT_THE_PEER: dict[str, dict[str, Any]] = {
+    "rsync-tree": {"direction": "from-guest"},
+    "mariadb-oltp-outside": {"transactions": 30, "rows": 200},
+    "nginx": {"requests": 60, "rate_requests_per_second": 100, "timeout_milliseconds": 600_000},
+}
+
+
+@pytest.mark.parametrize("programs", [AT_THE_PEER, pytest.param(MORE_AT_THE_PEER, marks=pytest.mark.extended)])
+def test_a_run_with_generator_and_sink_on_two_hosts(
+    hosts: SshHosts, tmp_path: Path, programs: dict[str, dict[str, Any]]
+) -> None:
+    """Programs of the image run at the generator: the image is copied there once, and is gone with the connection.
+
+    The cable to the generator is slow in both directions for the trials that ask for it, and then as it was.
+    """
+    file = experiments.write(
+        tmp_path,
+        platforms=["netns"],
+        baseline="netns",
+        blocks=1,
+        guest={"memory": "512MiB"},
+        testbed=SECTION,
+        workloads=[FORWARD, *SHAPED, *({"workload": name, **given} for name, given in programs.items())],
+    )
     with by_a_switch(hosts):
         plain = disciplines(hosts)
-        file = experiments.write(tmp_path, blocks=1, **wanted)
-        trials = hosts.run(file).latest_trials()
-        assert [(one.status, one.reason) for one in trials] == [("ok", None)] * 2
-        for trial in trials:
-            assert_shaped(trial, TCP_BYTES, TCP_RATE)
+        folder = hosts.measure(file)
         assert disciplines(hosts) == plain
         hosts.assert_nothing_left()
+    trials = folder.latest_trials()
+    assert [(one.workload, one.reason) for one in trials if one.status != "ok"] == []
+    assert {one.workload for one in trials} == {"forward", "tcp-stream", *programs}
+    for trial in trials:
+        if trial.workload == "tcp-stream":
+            assert_shaped(trial, TCP_BYTES, TCP_RATE)
+    (forward,) = [trial for trial in trials if trial.workload == "forward"]
+    assert forward.points
+    assert forwarded_frames(forward) > 0
+    for point in forward.points:
+        assert_books_balance(point)
+        assert [one.delay_ns for one in point.sink.per_source] == [None]
+        assert point.sink.delay_reason is not None
+        assert point.cpu is not None
+        assert point.cpu.generator_cpu_ns
+        assert point.cpu.sink_cpu_ns
+        ends = [(hop.role, hop.where) for hop in point.hops or () if hop.interface == "far"]
+        assert ends == [("generator", "peer"), ("sink", "sink")]
+    for record in folder.calibrations():
+        assert record.status == "failed"
+        assert_facts(str(record.reason), "virtoll wire calibrate")
+    assert_facts(told_of_testbed(folder), "ssh alpha", "ssh beta", "(far)", "delays")
+
+
+@contextlib.contextmanager
+def under_way(hosts: SshHosts, into: Path, *arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
+    """A run with an agent on each host and a trial more than there were."""
+    trials = into / "trials.jsonl"
+    before = trials.stat().st_size if trials.exists() else 0
+    with hosts.start(*arguments, variables={"VIRTOLL_RUNS": str(into.parent)}) as process:
+        try:
+            wait_until(
+                lambda: process.poll() is not None or (trials.exists() and trials.stat().st_size > before),
+                DEADLINE_SECONDS,
+                "a trial",
+            )
+            assert process.poll() is None, process.communicate()
+            for word in ("peer", "undo"):
+                assert [len(hosts.agents(host, word)) for host in hosts.hosts] == [1, 1]
+            assert [hosts.copies(host) for host in hosts.hosts] == [[], []]
+            yield process
+        finally:
+            process.kill()
+
+
+def test_whoever_dies_nothing_is_left_on_the_hosts(hosts: SshHosts, tmp_path: Path) -> None:
+    """First the sink's agent, which ends the run with its host named; then, resumed, the controller.
+
+    That one dies while the cable to the generator is slow.
+    """
+    file = experiments.write(tmp_path, platforms=["native"], blocks=50, testbed=SECTION, workloads=[FORWARD, SHAPED[0]])
+    into = tmp_path / "run"
     with by_a_switch(hosts):
-        file = experiments.write(tmp_path, blocks=50, **wanted)
-        arguments = ("run", file, "--into", tmp_path / "killed")
-        with hosts.start(*arguments, variables={"VIRTOLL_RUNS": str(tmp_path)}) as process:
-            try:
-                wait_until(
-                    lambda: process.poll() is not None or disciplines(hosts) != plain,
-                    DEADLINE_SECONDS,
-                    "a discipline there",
-                )
-                assert process.poll() is None, process.communicate()
-            finally:
-                process.kill()
+        plain = disciplines(hosts)
+        with under_way(hosts, into, "run", file, "--into", into) as process:
+            os.kill(hosts.agents("beta", "peer")[0], signal.SIGKILL)
+            _, complaint = process.communicate(timeout=DEADLINE_SECONDS)
+        assert process.returncode == 1
+        assert_facts(complaint, "ssh beta", "virtoll resume")
+        assert "ssh alpha" not in complaint
+        hosts.assert_nothing_left()
+    with by_a_switch(hosts):
+        with under_way(hosts, into, "resume", into) as process:
+            wait_until(
+                lambda: process.poll() is not None or disciplines(hosts) != plain,
+                DEADLINE_SECONDS,
+                "a discipline there",
+            )
+            assert process.poll() is None, process.communicate()
+            process.kill()
         wait_until(lambda: disciplines(hosts) == plain, machine.END_SECONDS, "the end of the discipline there")
         hosts.assert_nothing_left()
 

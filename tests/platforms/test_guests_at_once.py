@@ -14,7 +14,7 @@ from tests.support import accounting, experiments, machine
 from tests.support.guests import HELD_UP, right_or_too_short
 from tests.support.playground import Running, kill_all, playground
 from tests.support.present import present
-from tests.support.real_run import run_experiment
+from tests.support.real_run import measure_experiment, measuring
 
 from virtoll.runfolder.records import GuestRun, TrialRecord, begin_ns
 from virtoll.runfolder.store import RunFolder
@@ -22,9 +22,8 @@ from virtoll.runfolder.store import RunFolder
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(1800)]
 
 GUESTS = 3
-# The one lasts until somebody has looked at the guests, the other until the run is ended.
-LONG = {"workload": "forkwait", "processes": 15_000}
 ENDLESS = {"workload": "forkwait", "processes": 2_000_000}
+SHORT = {"workload": "forkwait", "processes": 1000}
 BEGUN_NS = 200_000_000
 
 
@@ -42,26 +41,32 @@ def asked(**changed: Any) -> dict[str, Any]:
 
 
 def test_real_guests_do_the_same_at_the_same_time(tmp_path: Path) -> None:
-    """Processes, containers and machines; on their CPUs, in memory, and each on a disk of its own."""
+    """Processes, containers and machines; on their CPUs, in memory, and each on a disk of its own.
+
+    CPU use is read around the job of one guest; the other one works while one's processes would be read.
+    """
     jobs = [{"workload": "superpi", "digits": 131_072}, {"workload": "zfg", "size_bytes": 1_048_576, "rounds": 2}]
-    wanted = asked(platforms=["native", "runc", "uml"], baseline="native", workloads=jobs)
-    folder = run_experiment(tmp_path, **wanted)
+    labels = ("native", "runc", "uml")
+    wanted = asked(scale={"guests": [1, 2]}, platforms=list(labels), baseline="native", workloads=jobs)
+    folder = measure_experiment(tmp_path, **wanted)
     trials = folder.latest_trials()
-    assert len(trials) == 6
+    assert len(trials) == 12
     for trial in trials:
         assert right_or_too_short(trial), trial.reason
-        assert len(trial.members) == len({one.boot for one in trial.members}) == GUESTS
+        guests = present(trial.scale).guests
+        assert len(trial.members) == len({one.boot for one in trial.members}) == guests
         for one in trial.members:
             assert one.problem is None or HELD_UP in one.problem
             assert present(one.check).ok
-            assert one.host_cpu is not None
-            assert one.host_cpu.after is not None
+            assert present(one.host_cpu).after is not None
+            if trial.workload == "superpi":
+                assert len(present(one.host_cpu).measured) == (guests == 1)
         if trial.status == "ok":
             assert_at_the_same_time(trial)
     boots = {one.boot: one for one in folder.boots()}
-    assert Counter(one.platform for one in boots.values()) == dict.fromkeys(("native", "runc", "uml"), GUESTS)
+    assert Counter(one.platform for one in boots.values()) == dict.fromkeys(labels, 1 + 2)
     for group in folder.groups():
-        assert (group.status, group.reason, len(group.boots)) == ("ok", None, GUESTS)
+        assert (group.status, group.reason, len(group.boots)) == ("ok", None, group.scale.guests)
         for place, name in enumerate(group.boots):
             boot = boots[name]
             assert (boot.scale, boot.instance, boot.status) == (group.scale, place, "ok")
@@ -82,19 +87,12 @@ def assert_at_the_same_time(trial: TrialRecord) -> None:
     assert max(begun for begun, _ in spans) < min(ended for _, ended in spans)
 
 
-def test_cpu_use_is_read_around_the_job_of_one_guest_and_of_no_more(tmp_path: Path) -> None:
-    job = {"workload": "superpi", "digits": 131_072}
-    trials = run_experiment(tmp_path, **asked(scale={"guests": [1, 2]}, workloads=[job])).latest_trials()
-    spans = {len(trial.members): [one.host_cpu.measured for one in trial.members if one.host_cpu] for trial in trials}
-    assert [len(one) for one in spans[1]] == [1]
-    assert spans[2] == [(), ()], "the other guest works while one's processes would be read"
-
-
+@pytest.mark.extended  # half a minute of CPU time; the stub guests of test_kernel_compile take turns as these do
 def test_each_guest_compiles_a_tree_of_its_own(tmp_path: Path) -> None:
     """The tree comes from beside the peer, which serves one guest after another; what they build is the same."""
     compiled = {"workload": "kernel-compile", "size": "quick"}
     wanted = asked(scale={"guests": [2]}, guest={"memory": "256MiB"}, workloads=[compiled])
-    (trial,) = run_experiment(tmp_path, **wanted).latest_trials()
+    (trial,) = measure_experiment(tmp_path, **wanted).latest_trials()
     assert right_or_too_short(trial), trial.reason
     assert [one.check is not None and one.check.ok for one in trial.members] == [True] * 2
 
@@ -103,7 +101,7 @@ def test_one_server_of_the_host_serves_all(tmp_path: Path) -> None:
     """Each of its clients begins with the others, and has a database of its own, or all have one."""
     databases = {"shared": [1, 2, 3], "shared-database": [1, 1, 1]}
     workload = {"workload": "mariadb-oltp", "transactions": 100, "rows": 100, "server": list(databases)}
-    folder = run_experiment(tmp_path, **asked(platforms=["native"], baseline="native", workloads=[workload]))
+    folder = measure_experiment(tmp_path, **asked(platforms=["native"], baseline="native", workloads=[workload]))
     trials = {str(one.parameters["server"]): one for one in folder.latest_trials()}
     assert trials.keys() == databases.keys()
     for server, trial in trials.items():
@@ -138,15 +136,16 @@ def guests_among(processes: Sequence[machine.Process]) -> list[machine.Process]:
 def test_a_guest_that_is_killed_costs_that_trial_and_is_named() -> None:
     with playground(root=True) as place:
         file = place.base / "at-once.yaml"
-        file.write_text(experiments.text(**asked(rounds=2, workloads=[LONG])))
-        with place.start("run", file) as running:
+        # With this seed the endless job comes first, so that the short one has new guests.
+        file.write_text(experiments.text(**asked(seed=2, workloads=[ENDLESS, SHORT])))
+        arguments, measured = measuring(file)
+        with place.start(*arguments) as running:
             running.wait_until(working(running), "three guests at work")
             seen = machine.family(running.process.pid)
             kill_all(guests_among(seen.processes)[1:2])
             assert running.end() == 0, running.said
             place.check_clean(seen, running.token)
-        (path,) = place.runs.iterdir()
-        folder = RunFolder.open(path)
+        folder = RunFolder.open(measured)
         failed = [one for one in folder.latest_trials() if one.status == "failed"]
         assert len(failed) == 1
         assert re.search(r"\bof-3-00[1-3]", failed[0].reason or "")

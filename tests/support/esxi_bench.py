@@ -1,9 +1,10 @@
 """A bench for ``virtoll run``, in a network namespace of its own: a simulated ESXi host, and cables to this machine.
 
 ``python -m tests.support.esxi_bench FOLDER`` under ``unshare --net``: near0, near1 and near2 are NICs of
-"this machine"; their other ends are the host's vmnic1 to vmnic3. Writes FOLDER/esxi.yaml, starts ``virtoll run`` on it
-and kills it once a machine with a data disk is on; then runs it to its end. What the host held is reported as JSON in
-FOLDER/reported.json. With a LOAD after the folder nothing is killed: a machine is measured beside one that has it.
+"this machine"; their other ends are the host's vmnic1 to vmnic3. Writes FOLDER/esxi.yaml, has ``virtoll`` measure it
+and kills it once a machine with a data disk is on; then has it continued to its end, where each machine is measured
+alone and beside another. What the host held is reported as JSON in FOLDER/reported.json. With a LOAD after the folder
+nothing is killed, and the machine beside has it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import yaml
 from tests.support.commands import VIRTOLL
 from tests.support.esxi import CABLES, EsxiHost, esxi_host, inventory
 from tests.support.machine import END_SECONDS, interfaces_of
+from tests.support.real_run import measuring
 
 from virtoll.errors import GuestError
 from virtoll.lab.inside import wait_until
@@ -42,9 +44,9 @@ def main(folder: Path, load: str | None = None) -> int:
         experiment = folder / "esxi.yaml"
         wanted = _experiment(host.address, host.parameters())
         if load is not None:  # several rounds: a second machine whose kernel panics as it boots is started anew
-            wanted |= {"scenario": "neighbours", "neighbours": [load], "workloads": JOB, "rounds": 3}
+            wanted |= {"neighbours": [load], "workloads": JOB, "rounds": 3}
         experiment.write_text(yaml.safe_dump(wanted), encoding="utf-8")
-        argv = [*VIRTOLL, "run", str(experiment)]
+        argv = [*VIRTOLL, *measuring(experiment)[0]]
         if load is not None:
             return subprocess.run(argv, check=False, stdin=subprocess.DEVNULL).returncode
         reported: dict[str, Any] = {"before": inventory(host)}
@@ -105,6 +107,8 @@ def _experiment(address: str, parameters: dict[str, object]) -> dict[str, object
     return {
         "name": "esxi",
         "question": "Does a run on an ESXi host go through?",
+        "scenario": "neighbours",
+        "neighbours": ["idle"],
         "platforms": [{"platform": "esxi", "label": "esxi", **parameters}],
         "baseline": "esxi",
         "workloads": [

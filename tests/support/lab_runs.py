@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from virtoll.report import load_analysis
+from virtoll.report.wire import wire_context
 from virtoll.runfolder.records import TrialRecord
+from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.traffic_records import Point
 from virtoll.stats.hops import locate
 
@@ -26,3 +29,8 @@ def assert_books_balance(point: Point) -> None:
         assert books.forwarded_frames + books.lost_frames == sent.offered_frames
     assert arrived == {}
     assert sum(loss.frames for loss in locate(point)) == sum(one.lost_frames for one in point.sink.per_source)
+
+
+def told_of_testbed(folder: RunFolder) -> str:
+    """What a report tells of where generator and sink were."""
+    return str(wire_context(load_analysis(folder.path))["testbed"])

@@ -17,3 +17,20 @@ def run_experiment(folder: Path, *options: str, **changed: Any) -> RunFolder:
     finished = virtoll("run", file, "--into", folder / "run", *options, runs=folder)
     assert finished.returncode == 0, finished.stderr
     return RunFolder.open(folder / "run")
+
+
+def measuring(file: Path) -> tuple[list[str | Path], Path]:
+    """What ``virtoll`` is told to measure an experiment of one block without a report, and the folder of the result.
+
+    A report costs as much as a small run.
+    """
+    campaign = file.parent / "campaign"
+    return ["campaign", "block", file, "--block", "1", "--into", campaign], campaign / "block-1"
+
+
+def measure_experiment(folder: Path, **changed: Any) -> RunFolder:
+    """The one block of an experiment, without a report; ``changed``: its keys."""
+    arguments, made = measuring(experiments.write(folder, **changed))
+    finished = virtoll(*arguments, runs=folder)
+    assert finished.returncode == 0, finished.stderr
+    return RunFolder.open(made)

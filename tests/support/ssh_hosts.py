@@ -17,6 +17,7 @@ import pytest
 from tests.support import machine
 from tests.support.commands import DEADLINE_SECONDS, VIRTOLL, environment
 from tests.support.facts import Fact, assert_facts
+from tests.support.real_run import measuring
 from tests.support.repository import ROOT
 
 from virtoll.runfolder.store import RunFolder
@@ -102,11 +103,12 @@ class SshHosts:
                 process.kill()
         return process.returncode, complaint
 
-    def run(self, file: Path, *more: str | Path) -> RunFolder:
-        """The experiment in this file to its end, in the folder ``run`` next to it."""
-        code, complaint = self.virtoll("run", file, "--into", file.parent / "run", *more, runs=file.parent)
+    def measure(self, file: Path) -> RunFolder:
+        """The one block of the experiment in this file, without a report."""
+        arguments, folder = measuring(file)
+        code, complaint = self.virtoll(*arguments, runs=file.parent)
         assert code == 0, complaint
-        return RunFolder.open(file.parent / "run")
+        return RunFolder.open(folder)
 
     def refuses(self, file: Path, *facts: Fact) -> None:
         """The experiment in this file is refused with these facts, and nothing of it is left anywhere."""

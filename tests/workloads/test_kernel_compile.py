@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import subprocess
+import threading
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.facts import Fact, refused
 from tests.support.workload_trials import ProgramGuest, assert_problem, measure, result_of, trial_bench
 
+from virtoll.agent import turns
 from virtoll.campaign.requirements import unmet
+from virtoll.campaign.threads import at_once
 from virtoll.errors import GuestCannot
 from virtoll.workloads import WORKLOADS, kernel_compile
 from virtoll.workloads.base import Bench
@@ -32,17 +37,17 @@ def hashed(folder: str, *digits: str) -> str:
     return "".join(lines)
 
 
-def beside(made: bool = True) -> ProgramGuest:
+def beside(made: bool = True, guests: int = 1) -> ProgramGuest:
     """The image's programs beside the peer, where the tree and its objects are made, or are there already."""
     right = {"stdout": hashed("/tmp/virtoll-kernel", "a", "b")}
-    return ProgramGuest({"find": [{"stdout": "x"}] if made else [{}, right], "cat": [right]})
+    return ProgramGuest({"find": [{"stdout": "x"}] * guests if made else [{}, right], "cat": [right] * guests})
 
 
-def compiling(*digits: str, listed: str = "\n".join(OBJECTS)) -> ProgramGuest:
+def compiling(*digits: str, listed: str = "\n".join(OBJECTS), kind: type[ProgramGuest] = ProgramGuest) -> ProgramGuest:
     """A guest that compiles two objects, in another order than beside the peer."""
     lines = hashed(FOLDER, *digits).splitlines(keepends=True)
     finds = [{"stdout": listed}, {"stdout": "".join(lines[::-1])}]
-    return ProgramGuest({"find": finds}, timed={"stdout": COMPILED})
+    return kind({"find": finds}, timed={"stdout": COMPILED})
 
 
 def whole(printed: str = COMPILED, objects: tuple[str, ...] = OBJECTS, left: str = "") -> ProgramGuest:
@@ -74,6 +79,31 @@ def test_the_quick_tree_is_made_once_beside_the_peer_and_copied(made: bool) -> N
     assert [argv[-2:] for argv in built(guest)] == [["KBUILD_BUILD_VERSION=1", "lib/math/"]]
     assert guest.ran[-1] == GONE
     assert programs.servers == {}
+
+
+def test_guests_at_once_fetch_the_tree_one_after_another() -> None:
+    """Who starts a guest's programs waits for them, so that the other one could go on."""
+    fetching: list[ProgramGuest] = []
+    at_a_time: list[int] = []
+    second = threading.Event()
+
+    class Fetching(ProgramGuest):
+        def run(self, argv: list[str]) -> dict[str, Any]:
+            if argv[0] == "rsync":
+                fetching.append(self)
+                if len(fetching) > 1:
+                    second.set()
+                with turns.given_up():
+                    second.wait(0.05)
+                at_a_time.append(len(fetching))
+                fetching.remove(self)
+            return super().run(argv)
+
+    programs = beside(guests=2)
+    benches = [quick_bench(compiling("a", "b", kind=Fetching), programs) for _ in range(2)]
+    for measured in at_once([partial(measure, "kernel-compile", bench) for bench in benches]):
+        assert result_of(measured)["figures"]["objects"] == sorted(OBJECTS)
+    assert at_a_time == [1, 1]
 
 
 @pytest.mark.parametrize(
