@@ -28,6 +28,14 @@ from virtoll.lab.inside import wait_until
 
 _HANG_SECONDS = 1200.0
 JOB = [{"workload": "superpi", "digits": 2000}]
+FORWARD = {
+    "workload": "forward",
+    "frame_size_bytes": 64,
+    "rate_factor": 64,
+    "first_rate_frames_per_second": 500,
+    "point_milliseconds": 50,
+    "cpu_milliseconds": 0,
+}
 TCP_BYTES, TCP_RATE = 2**18, 2_000_000
 SHAPED = [
     {"workload": "tcp-stream", "size": TCP_BYTES, "direction": direction, "link_rate_bits_per_second": TCP_RATE}
@@ -112,7 +120,7 @@ def _experiment(address: str, parameters: dict[str, object]) -> dict[str, object
         "platforms": [{"platform": "esxi", "label": "esxi", **parameters}],
         "baseline": "esxi",
         "workloads": [
-            {"workload": "forward", "frame_size_bytes": 64, "point_milliseconds": 200},
+            FORWARD,
             *JOB,
             {"workload": "zfg", "size_bytes": "1MiB", "rounds": 2, "dump_bytes": 100_000},
             *SHAPED,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import select
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -70,7 +71,9 @@ class Family:
 
     def await_end(self) -> None:
         """Until none of them is alive, however long this machine takes to end them."""
-        wait_until(lambda: not any(process.alive for process in self.processes), 600.0, "the end of its processes")
+        await_ends(self.processes, 600.0)
+        alive = [process for process in self.processes if process.alive]
+        assert alive == [], "they did not end"
 
 
 @dataclass(frozen=True)
@@ -271,11 +274,30 @@ def sockets_outside(of: Family) -> list[str]:
     return found
 
 
+def await_ends(processes: Iterable[Process], deadline_seconds: float = END_SECONDS) -> None:
+    """Until the kernel says that none of these is alive, or the deadline has passed."""
+    deadline = time.monotonic() + deadline_seconds
+    for process in processes:
+        try:
+            descriptor = os.pidfd_open(process.pid)
+        except ProcessLookupError:
+            continue
+        waiting = select.poll()
+        waiting.register(descriptor, select.POLLIN)
+        if process.alive:
+            waiting.poll(1000 * max(0.0, deadline - time.monotonic()))
+        os.close(descriptor)
+
+
 def poll_until_empty(look: Callable[[], list[str]], deadline_seconds: float = END_SECONDS) -> tuple[list[str], float]:
-    """Look until nothing is found or the deadline has passed: what is left, and how long it took in seconds."""
-    started = time.monotonic()
+    """Look until nothing is found or the deadline has passed: what is left, and how long it took in seconds.
+
+    For what gives no event. A look costs more than a short pause, so that each pause is longer than the one before.
+    """
+    started, pause_seconds = time.monotonic(), 0.01
     while (left := look()) and time.monotonic() - started < deadline_seconds:
-        time.sleep(0.02)
+        time.sleep(pause_seconds)
+        pause_seconds = min(2 * pause_seconds, 0.3)
     return left, time.monotonic() - started
 
 

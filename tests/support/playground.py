@@ -248,7 +248,10 @@ class Playground:
             new = self.new_on_host(gone)
             return [*machine.left_of(gone, token), *new, *(f"file {name}" for name in sorted(files))]
 
-        return machine.poll_until_empty(look, deadline_seconds)
+        started = time.monotonic()
+        machine.await_ends(gone.processes, deadline_seconds)
+        left, _ = machine.poll_until_empty(look, deadline_seconds)
+        return left, time.monotonic() - started
 
     def check_clean(self, gone: machine.Family, token: str) -> float:
         """As ``settle``, and nothing may be left; gives how long it took in seconds."""
