@@ -23,6 +23,7 @@ from virtoll.experiment.model import PlatformChoice
 from virtoll.experiment.topology import HostAddress
 from virtoll.image import GuestImage
 from virtoll.lab.inside import Lab, wait_until
+from virtoll.platforms import EVERY_PLATFORM, platform_of
 from virtoll.platforms.base import Probe
 from virtoll.platforms.fake.driver import Fake, FakeParameters
 from virtoll.platforms.fake.site import model_site
@@ -89,6 +90,26 @@ def test_a_slow_probe_is_remembered(memory: Path) -> None:
     assert [ask(driver), ask(driver), ask(driver, label="another")] == [GOOD] * 3
     assert driver.tried == 1
     assert len(list(memory.iterdir())) == 1
+
+
+@pytest.mark.parametrize("name", ["altered-netns", "altered-qemu-tcg"])
+def test_an_altered_guest_is_tried_as_the_real_one(name: str) -> None:
+    """Nothing is altered before it runs, so that all of them together are tried once."""
+    parameters = EVERY_PLATFORM[name].parameter_model.model_validate({"more_vcpus": 1})
+    altered = PlatformChoice("x", name, parameters)
+    real = platform_of(altered).tried_as(altered)
+    assert real == PlatformChoice("x", name.removeprefix("altered-"), platform_of(real).parameters)
+    assert platform_of(real).tried_as(real) is real
+
+
+def test_what_is_tried_as_another_is_remembered_with_it() -> None:
+    class Other(Counting):
+        def tried_as(self, choice: PlatformChoice) -> PlatformChoice:
+            return dataclasses.replace(choice, parameters=FakeParameters())
+
+    driver = Other("/dev/kvm", GOOD)
+    assert [ask(driver, cost=1.5), ask(driver, cost=2)] == [GOOD, GOOD]
+    assert driver.tried == 1
 
 
 def test_a_remembered_no_has_its_date_and_the_remedy() -> None:

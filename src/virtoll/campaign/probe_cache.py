@@ -54,7 +54,8 @@ def probe(driver: Platform[Parameters], choice: PlatformChoice, site: Site, *, s
         return _tried(driver, site)
     if depends_on is None and (since_ns is None or driver.boot_seconds < _SLOW_SECONDS):
         return _tried(driver, site)
-    memory = default_cache().home / "probes" / f"{_key(choice, site, depends_on or _of_this_moment())}.json"
+    key = _key(driver.tried_as(choice), site, depends_on or _of_this_moment())
+    memory = default_cache().home / "probes" / f"{key}.json"
     if since_ns is None:
         with contextlib.suppress(*_NO_MEMORY):
             return _recall(memory)

@@ -18,7 +18,7 @@ from typing import ClassVar, Final, Generic, Literal, Self, TypeVar
 
 from virtoll.agent.client import Caller
 from virtoll.errors import GuestError, ProgramMissing
-from virtoll.experiment.model import Parameters
+from virtoll.experiment.model import Parameters, PlatformChoice
 from virtoll.host.guest_usage import GuestProcesses, HostView, view_of_host
 from virtoll.host.packages import beyond_path, how_to_install, missing_program
 from virtoll.hosts.base import CommandRunner, GuestHost
@@ -316,6 +316,10 @@ class Platform(ABC, Generic[P_co]):
     def depends_on(self) -> str | None:
         """What a slow probe's outcome depends on besides host boot and image; None: the probe is quick, try always."""
         return None
+
+    def tried_as(self, choice: PlatformChoice) -> PlatformChoice:
+        """The entry that a probe of this platform's tries: the outcome is remembered for all that try the same."""
+        return choice
 
     @abstractmethod
     def start(self, request: GuestRequest, site: Site) -> Guest:

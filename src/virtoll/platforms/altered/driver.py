@@ -16,6 +16,7 @@ from virtoll.agent.client import Caller
 from virtoll.agent.operations.network import NetworkReply, NetworkRequest
 from virtoll.agent.operations.programs import EndRequest, ExecRequest, SpawnRequest
 from virtoll.errors import GuestError
+from virtoll.experiment.model import PlatformChoice
 from virtoll.host.guest_usage import GuestProcesses
 from virtoll.lab.data import DataBy
 from virtoll.lab.shaping import Shape
@@ -144,6 +145,11 @@ class _Altered(Platform[P]):
     def depends_on(self) -> str | None:
         """As the real one."""
         return self._platform().depends_on()
+
+    def tried_as(self, choice: PlatformChoice) -> PlatformChoice:
+        """The real one: nothing is altered before a guest runs."""
+        real = self._platform()
+        return replace(choice, platform=real.name, parameters=real.parameters)
 
     def start(self, request: GuestRequest, site: Site) -> AlteredGuest:
         """Start the real guest by another request, and alter it."""
