@@ -135,7 +135,7 @@ def beside_experiment(
         "frame_size_bytes": 500,
         "sweep": "rates",
         "rates_mbit_per_second": [1],
-        "point_milliseconds": 200,
+        "point_milliseconds": 100,
         "cpu_milliseconds": 0,
     }
     return experiment(
