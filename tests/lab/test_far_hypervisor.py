@@ -127,9 +127,9 @@ def test_the_host_itself_is_measured_with_three_sources(hosts: SshHosts, tmp_pat
 
 
 def beside_experiment(
-    folder: Path, platforms: list[str], programs: list[dict[str, object]], *more: dict[str, object]
+    folder: Path, platforms: list[str], loads: list[dict[str, object]], *more: dict[str, object]
 ) -> Path:
-    """Guests beside the measured one have NICs of their own for traffic, and ``programs`` as further loads."""
+    """Guests beside the measured one have NICs of their own for traffic, and further loads."""
     forward = {
         "workload": "forward",
         "frame_size_bytes": 500,
@@ -144,7 +144,7 @@ def beside_experiment(
         scenario="neighbours",
         platforms=platforms,
         baseline=platforms[0],
-        neighbours=[{"load": "forward", "rate_share": SHARES["forward"]}, "network-flood", *programs],
+        neighbours=["network-flood", *loads],
         workloads=[forward, *more],
     )
 
@@ -191,13 +191,13 @@ def assert_loaded_apart(folder: RunFolder) -> None:
 
 
 def test_guests_there_and_beside_are_measured_and_nothing_stays(hosts: SshHosts, tmp_path: Path) -> None:
-    """Alone, beside one that forwards by NICs of its own, and beside one with programs."""
+    """Alone, beside one that is flooded by NICs of its own, and beside one with programs."""
     hosts.wire(WITH_TWO_BESIDE)
     programs: list[dict[str, object]] = [{"load": ["idle", "light"], "affinity": "apart"}]
     file = beside_experiment(tmp_path, ["qemu-tcg"], programs, SUPERPI, STREAM)
     folder = hosts.measure(file)
     assert_measured(folder, ("qemu-tcg",), sources=1)
-    assert_forwarded_beside(folder, {("qemu-tcg", load) for load in SHARES})
+    assert_forwarded_beside(folder, {("qemu-tcg", "network-flood")})
     assert_loaded_apart(folder)
     hosts.assert_nothing_left()
 
@@ -205,7 +205,8 @@ def test_guests_there_and_beside_are_measured_and_nothing_stays(hosts: SshHosts,
 @pytest.mark.extended
 def test_guests_beside_the_host_itself_forward_by_nics_of_their_own(hosts: SshHosts, tmp_path: Path) -> None:
     hosts.wire(WITH_TWO_BESIDE)
-    folder = hosts.measure(beside_experiment(tmp_path, ["native", "native-again", "qemu-tcg"], []))
+    loads: list[dict[str, object]] = [{"load": "forward", "rate_share": SHARES["forward"]}]
+    folder = hosts.measure(beside_experiment(tmp_path, ["native", "native-again", "qemu-tcg"], loads))
     assert_forwarded_beside(folder, {(label, load) for label in ("native", "qemu-tcg") for load in SHARES})
     hosts.assert_nothing_left()
 

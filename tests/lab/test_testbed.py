@@ -29,6 +29,7 @@ from virtoll.stats.guests import forwarded_frames
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(1800)]
 PAIRS = tuple((f"vtnear{number}", f"vtfar{number}") for number in range(4))
 TCP_BYTES, TCP_RATE = 2**20, 10_000_000
+SHARE = 0.05  # of what the guest beside forwards at most
 AT_TWO_RATES: dict[str, Any] = {
     "workload": "forward",
     "frame_size_bytes": 500,
@@ -347,7 +348,7 @@ def test_guests_beside_have_links_or_nics_of_their_own(ends: Ends, tmp_path: Pat
         blocks=1,
         guest={"memory": "128MiB"},
         testbed=ends.section(1, beside=nics_beside),
-        neighbours=[{"load": "forward", "rate_share": 0.05}],
+        neighbours=[{"load": "forward", "rate_share": SHARE}],
         workloads=[AT_TWO_RATES],
     )
     folder = ends.measure(file)
@@ -365,7 +366,9 @@ def test_guests_beside_have_links_or_nics_of_their_own(ends: Ends, tmp_path: Pat
     assert arrived.forwarded_frames + arrived.lost_frames == sent.offered_frames > 0
     assert arrived.forwarded_frames > 0
     (maximum,) = folder.maxima()
-    assert (beside.boot, beside.maximum_frames_per_second) == (maximum.boot, maximum.maximum_frames_per_second)
+    most = maximum.maximum_frames_per_second
+    assert (beside.boot, beside.maximum_frames_per_second) == (maximum.boot, most)
+    assert beside.traffic.intended_rate_frames_per_second == pytest.approx(most * SHARE)
     assert boots[beside.boot].status == "ok"
     assert (not missing_facts(told_of_testbed(folder), "vtfar2", "vtfar3", "vtnear2", "vtnear3")) == nics_beside
     assert (folder.manifest.testbed or {})["neighbour"] == ends.section(1, beside=nics_beside).get("neighbour")
