@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support import experiments
+from tests.support import experiments, machine
 from tests.support.accounting import shares_nics
 from tests.support.commands import DEADLINE_SECONDS
 from tests.support.lab_runs import assert_books_balance, assert_shaped
 from tests.support.ssh_hosts import SshHosts, ssh_hosts
 
-from virtoll.lab.inside import wait_until
 from virtoll.report.build import load
 from virtoll.runfolder.store import RunFolder
 from virtoll.stats.analysis import analyse
@@ -218,12 +217,15 @@ def test_a_killed_run_leaves_nothing_on_the_host(hosts: SshHosts, tmp_path: Path
     file = experiment(tmp_path, platforms=["native", "qemu-tcg"], baseline="native", blocks=20)
     process = hosts.start("run", file, "--into", tmp_path / "run", variables={"VIRTOLL_RUNS": str(tmp_path)})
 
-    def are_there() -> bool:
+    def missing() -> list[str]:
+        if process.poll() is not None:
+            return []
         words = hosts.left("box")
-        return all(any(sign in word for word in words) for sign in signs)
+        return [sign for sign in signs if not any(sign in word for word in words)]
 
     try:
-        wait_until(lambda: process.poll() is not None or are_there(), DEADLINE_SECONDS, "a guest of each kind there")
+        awaited, _ = machine.poll_until_empty(missing, DEADLINE_SECONDS)
+        assert awaited == []
         assert process.poll() is None, process.communicate()
     finally:
         process.kill()

@@ -167,14 +167,14 @@ def test_whoever_dies_nothing_is_left_on_the_hosts(hosts: SshHosts, tmp_path: Pa
         hosts.assert_nothing_left()
     with by_a_switch(hosts):
         with under_way(hosts, into, "resume", into) as process:
-            wait_until(
+            machine.await_state(
                 lambda: process.poll() is not None or disciplines(hosts) != plain,
-                DEADLINE_SECONDS,
                 "a discipline there",
+                DEADLINE_SECONDS,
             )
             assert process.poll() is None, process.communicate()
             process.kill()
-        wait_until(lambda: disciplines(hosts) == plain, machine.END_SECONDS, "the end of the discipline there")
+        machine.await_state(lambda: disciplines(hosts) == plain, "the end of the discipline there")
         hosts.assert_nothing_left()
 
 

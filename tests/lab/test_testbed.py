@@ -14,12 +14,11 @@ from tests.support import commands, experiments
 from tests.support.accounting import shares_nics
 from tests.support.facts import assert_facts, assert_refused, missing_facts
 from tests.support.lab_runs import assert_books_balance, assert_shaped, told_of_testbed
-from tests.support.machine import END_SECONDS
+from tests.support.machine import await_state
 from tests.support.namespaces import network_namespace
 from tests.support.real_run import measuring
 from tests.support.repository import ROOT
 
-from virtoll.lab.inside import wait_until
 from virtoll.report.build import load
 from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.store import RunFolder
@@ -245,15 +244,15 @@ def test_a_killed_run_leaves_no_discipline_at_the_other_host(by_switches: Ends, 
     file = shaped_experiment(tmp_path, by_switches, ["native"], blocks=50)
     with by_switches.start("run", file, "--into", tmp_path / "run", runs=tmp_path) as process:
         try:
-            wait_until(
+            await_state(
                 lambda: process.poll() is not None or by_switches.disciplines("vtfar0") != plain,
-                commands.DEADLINE_SECONDS,
                 "a discipline there",
+                commands.DEADLINE_SECONDS,
             )
             assert process.poll() is None, process.communicate()
         finally:
             process.kill()
-    wait_until(lambda: by_switches.disciplines("vtfar0") == plain, END_SECONDS, "the end of the discipline there")
+    await_state(lambda: by_switches.disciplines("vtfar0") == plain, "the end of the discipline there")
 
 
 @pytest.mark.parametrize(

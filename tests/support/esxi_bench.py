@@ -20,7 +20,7 @@ from typing import Any
 import yaml
 from tests.support.commands import VIRTOLL
 from tests.support.esxi import CABLES, EsxiHost, esxi_host, inventory
-from tests.support.machine import END_SECONDS, interfaces_of
+from tests.support.machine import END_SECONDS, await_state, interfaces_of
 from tests.support.real_run import measuring
 
 from virtoll.errors import GuestError
@@ -63,7 +63,7 @@ def main(folder: Path, load: str | None = None) -> int:
             wait_until(lambda: _has_disk(host) or process.poll() is not None, _HANG_SECONDS, "a machine with a disk")
             reported["killed"] = inventory(host)
             process.kill()
-        wait_until(lambda: _is_again(host, reported["before"]), END_SECONDS, "a host as it was before")
+        await_state(lambda: _is_again(host, reported["before"]), "a host as it was before")
         host.still = False
         reported["events of the killed"] = _events(host)
         _cable()

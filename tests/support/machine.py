@@ -301,6 +301,12 @@ def poll_until_empty(look: Callable[[], list[str]], deadline_seconds: float = EN
     return left, time.monotonic() - started
 
 
+def await_state(condition: Callable[[], bool], awaited: str, deadline_seconds: float = END_SECONDS) -> None:
+    """Look in the same way until a condition holds."""
+    left, _ = poll_until_empty(lambda: [] if condition() else [awaited], deadline_seconds)
+    assert left == [], f"within {deadline_seconds:g} s this did not come"
+
+
 def interfaces() -> set[str]:
     """The names of those in the network of this process: in a lab, the lab's."""
     return interfaces_of(os.getpid())

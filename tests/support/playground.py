@@ -36,7 +36,7 @@ USER = 12345
 TUN = os.makedev(10, 200)
 SILENCE_SECONDS = 300.0
 """Who lives and says nothing for so long hangs: there is no other deadline, since a run goes on as fast as it can."""
-_LOOK_SECONDS = 0.02
+_LOOK_SECONDS, _LONGEST_SECONDS = 0.02, 0.2
 _KEPT_WORDS = 4000
 _LAB_INTERFACE = re.compile(r"^([plgvb]\d+(in\d|out\d?|marks|shared)|[plb]shared)$")
 _MOUNTED = ("/run/virtoll", "/sys/", "/proc/", "/tmp/virtoll")  # below these, a lab mounts
@@ -61,9 +61,11 @@ class Running:
 
     def wait_until(self, condition: Callable[[], bool], awaited: str) -> None:
         """Read its output until ``condition`` holds, for what is not told there; fails when it ends before."""
+        pause_seconds = _LOOK_SECONDS
         while not condition():
-            if self._is_readable(_LOOK_SECONDS) and not self._read(SILENCE_SECONDS):
+            if self._is_readable(pause_seconds) and not self._read(SILENCE_SECONDS):
                 pytest.fail(f"{awaited} did not come, but: {self.said}")
+            pause_seconds = min(2 * pause_seconds, _LONGEST_SECONDS)
 
     def listen(self, seconds: float) -> None:
         """Read its output for so long, or to its end."""
