@@ -14,9 +14,11 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import cycle, product
 from pathlib import Path
 from typing import Final
 
@@ -52,26 +54,38 @@ MODEL: Final = {
 """An experiment of models, which needs no root and no guest."""
 
 
-def made_run(place: Place, name: str) -> Path:
-    """A finished run of models; made by the command line."""
-    file = place.allowed / "models.yaml"
-    file.write_text(yaml.safe_dump(MODEL), encoding="utf-8")
-    folder = place.allowed / name
-    ended = watched(["run", str(file), "--into", str(folder), "--quiet"], place)
-    if ended.code != 0:
-        raise RuntimeError(ended.told())
-    shutil.rmtree(folder / "report")
-    return folder
+@dataclass(frozen=True)
+class Originals:
+    """Runs that the command line makes in a place when a part copies the first."""
 
+    place: Place
 
-def made_part(place: Place) -> Path:
-    """One part of a campaign in two parts, in the campaign's folder; made by the command line."""
-    file, folder = place.allowed / "models.yaml", place.allowed / "campaign"
-    for block in ("1", "2"):
-        ended = watched(["campaign", "block", str(file), "--block", block, "--into", str(folder), "--quiet"], place)
+    @cached_property
+    def run(self) -> Path:
+        """A finished run of models, without its report."""
+        folder = self.place.allowed / "whole"
+        self._make("run", str(self._experiment), "--into", str(folder), "--quiet")
+        shutil.rmtree(folder / "report")
+        return folder
+
+    @cached_property
+    def part(self) -> Path:
+        """One part of a campaign in two parts, in the campaign's folder."""
+        folder = self.place.allowed / "campaign"
+        for block in ("1", "2"):
+            self._make("campaign", "block", str(self._experiment), "--block", block, "--into", str(folder), "--quiet")
+        return min(path.parent for path in folder.glob("*/manifest.json"))
+
+    @property
+    def _experiment(self) -> Path:
+        file = self.place.allowed / "models.yaml"
+        file.write_text(yaml.safe_dump(MODEL), encoding="utf-8")
+        return file
+
+    def _make(self, *argv: str) -> None:
+        ended = watched(argv, self.place)
         if ended.code != 0:
             raise RuntimeError(ended.told())
-    return min(path.parent for path in folder.glob("*/manifest.json"))
 
 
 @contextmanager
@@ -84,7 +98,7 @@ def a_place() -> Iterator[Place]:
         shutil.rmtree(top, ignore_errors=True)
 
 
-def generated_experiments(extent: Extent) -> list[Tally]:
+def generated_experiments(extent: Extent, _originals: Originals) -> list[Tally]:
     """``plan`` and ``show experiment`` of generated files; what is refused is given to ``run`` too."""
     found: dict[str, Tally] = {}
     dice = random.Random(extent.seed)
@@ -107,16 +121,15 @@ def generated_experiments(extent: Extent) -> list[Tally]:
     return list(found.values())
 
 
-def damaged_folders(extent: Extent) -> list[Tally]:
+def damaged_folders(extent: Extent, originals: Originals) -> list[Tally]:
     """Every command that reads a run, with a run folder that was damaged in one of many ways."""
     found: dict[str, Tally] = {}
     with a_place() as place:
-        wholes = {False: made_run(place, "whole"), True: made_part(place)}
 
         def case(drawn_case: tuple[str, Damage]) -> None:
             name, what = drawn_case
             tally = found.setdefault(name, Tally(f"folder: {name}"))
-            outcome, changed = _read_damaged(place, wholes[name in OF_PARTS], name, what)
+            outcome, changed = _read_damaged(place, originals, name, what)
             if changed:
                 tally.fail(
                     f"changed the run: {changed[0]}", f"{tally.kind}: {what}: changed {changed}\n{outcome.told()}"
@@ -129,17 +142,17 @@ def damaged_folders(extent: Extent) -> list[Tally]:
     return sorted(found.values(), key=lambda one: one.kind)
 
 
-def _read_damaged(place: Place, whole: Path, name: str, what: Damage) -> tuple[Outcome, list[str]]:
+def _read_damaged(place: Place, originals: Originals, name: str, what: Damage) -> tuple[Outcome, list[str]]:
     """One command on one damaged folder; which of the run's files it changed."""
     writes = name in MAY_WRITE
     runs = (place.allowed if writes else place.given) / "runs"
     shutil.rmtree(runs, ignore_errors=True)
     if name in OF_PARTS:
-        shutil.copytree(whole.parent, runs)
-        folder = runs / whole.name
+        shutil.copytree(originals.part.parent, runs)
+        folder = runs / originals.part.name
     else:
-        folder = Path(shutil.copytree(whole, runs / "run"))
-        shutil.copytree(whole, runs / "whole")
+        folder = Path(shutil.copytree(originals.run, runs / "run"))
+        shutil.copytree(originals.run, runs / "whole")
     damage(folder, what)
     before = snapshot(folder)
     to = place.allowed / "to"
@@ -163,12 +176,12 @@ def _read_damaged(place: Place, whole: Path, name: str, what: Damage) -> tuple[O
     return outcome, changed if writes else []
 
 
-def packed_runs(extent: Extent) -> list[Tally]:
+def packed_runs(extent: Extent, originals: Originals) -> list[Tally]:
     """Every command that takes a packed run, with an archive with one trick."""
     found: dict[str, Tally] = {}
     reached = (Path("/var/tmp/virtoll-inputs-reached"), Path("/tmp/virtoll-inputs-reached"))  # noqa: S108
     with a_place() as place:
-        parts = parts_of(made_run(place, "whole"))
+        parts = parts_of(originals.run)
         archive, to = place.given / "run.virtoll.tar.zst", place.allowed / "to"
 
         def case(drawn_case: tuple[str, str, int]) -> None:
@@ -221,13 +234,12 @@ def _loads(folder: Path) -> Callable[[], None]:
     return load
 
 
-def odd_lines(extent: Extent) -> list[Tally]:
+def odd_lines(extent: Extent, originals: Originals) -> list[Tally]:
     """Every command with odd arguments, options and variables; whatever would start something ends before it does."""
     found: dict[str, Tally] = {}
     with a_place() as place:
         strange(place.given)
-        run = made_run(place, "whole")
-        shutil.copytree(run, place.given / "run")
+        shutil.copytree(originals.run, place.given / "run")
         known, given = commands(), words(place.given)
 
         def case(drawn_case: tuple[list[str], dict[str, str]]) -> None:
@@ -246,12 +258,11 @@ def odd_lines(extent: Extent) -> list[Tally]:
     return sorted(found.values(), key=lambda one: one.kind)
 
 
-def user_files(extent: Extent) -> list[Tally]:
+def user_files(extent: Extent, originals: Originals) -> list[Tally]:
     """Claims, needs, thresholds, testbeds, keys, test results and a campaign's file, damaged; and what is no file."""
     found: dict[str, Tally] = {}
     with a_place() as place:
-        run = made_run(place, "whole")
-        to = place.allowed / "to"
+        run, to = Path(shutil.copytree(originals.run, place.allowed / "whole")), place.allowed / "to"
         to.mkdir()
         folder = place.given / "mine"
         folder.mkdir()
@@ -267,15 +278,26 @@ def user_files(extent: Extent) -> list[Tally]:
         drawn(extent, files(), case)
         strange(folder)
         tally = found["no file"] = Tally("file: what is none")
-        for file in sorted(folder.iterdir()):
-            for kind in ("claims", "needs", "key", "tests", "testbed"):
-                outcome = watched(reader(kind, file, run, to), place, terminal=True)
-                tally.add(file.name, outcome, (0, 2) if kind == "key" else (2,), file.name)
+        for file, kind in readings(sorted(folder.iterdir()), extent.count):
+            outcome = watched(reader(kind, file, run, to), place, terminal=True)
+            tally.add(file.name, outcome, (0, 2) if kind == "key" else (2,), file.name)
     return sorted(found.values(), key=lambda one: one.kind)
 
 
+def readings(files: Sequence[Path], count: int) -> list[tuple[Path, str]]:
+    """Each file by each kind of reader; if fewer cases are asked for, one reader of each file.
+
+    What has no end is read by all, since who takes it for a file reads it forever.
+    """
+    kinds = ("claims", "needs", "key", "tests", "testbed")
+    if count >= len(kinds) * len(files):
+        return list(product(files, kinds))
+    endless = [file for file in files if file.name == "zero.yaml"]
+    return [*product(endless, kinds), *zip(files, cycle(kinds), strict=False)]
+
+
 _MOST_DISK: Final = 64 << 20
-PARTS: Final[Mapping[str, Callable[[Extent], list[Tally]]]] = {
+PARTS: Final[Mapping[str, Callable[[Extent, Originals], list[Tally]]]] = {
     "experiments": generated_experiments,
     "folders": damaged_folders,
     "archives": packed_runs,
@@ -284,7 +306,7 @@ PARTS: Final[Mapping[str, Callable[[Extent], list[Tally]]]] = {
 }
 
 
-def odd_ssh_hosts(extent: Extent) -> list[Tally]:
+def odd_ssh_hosts(extent: Extent, _originals: Originals) -> list[Tally]:
     """A run whose generator is a host over SSH that behaves oddly, by each way once; root's."""
     from benches.survive.odd_hosts import BEHAVIOURS, SLOW, odd_hosts, table
 
@@ -302,7 +324,7 @@ def odd_ssh_hosts(extent: Extent) -> list[Tally]:
     return [tally]
 
 
-EVERY_PART: Final[Mapping[str, Callable[[Extent], list[Tally]]]] = {**PARTS, "hosts": odd_ssh_hosts}
+EVERY_PART: Final[Mapping[str, Callable[[Extent, Originals], list[Tally]]]] = {**PARTS, "hosts": odd_ssh_hosts}
 
 
 def main(arguments: list[str]) -> int:
@@ -315,8 +337,10 @@ def main(arguments: list[str]) -> int:
     asked = parser.parse_args(arguments)
     preload()
     tallies: list[Tally] = []
-    for name in asked.part or EVERY_PART:
-        tallies += EVERY_PART[name](Extent(asked.seed, asked.count, 60 * asked.minutes))
+    with a_place() as place:
+        originals = Originals(place)
+        for name in asked.part or EVERY_PART:
+            tallies += EVERY_PART[name](Extent(asked.seed, asked.count, 60 * asked.minutes), originals)
     print(f"seed {asked.seed}, {asked.count} cases of each part\n")
     print(table(tallies))
     found = wrong(tallies)
