@@ -104,20 +104,22 @@ def _attack(directory: Directory, *, short: bool = False) -> Attack:
 def known(originals: Originals) -> list[Attack]:
     """The attacks that were found by hand."""
     cases = (
-        ("virtoll/__init__.py", "", "run", True),
-        ("json.py", "", "run", False),
-        ("json.py", "", "resume", False),
-        ("types.py", "", "extend", False),
-        ("signal.py", "", "explain", True),
-        ("json.py", "PYTHONPATH of two empty entries", "run", True),
-        ("sitecustomize.py", "PYTHONPATH relative", "run", False),
-        ("json.py", "", "clean", False),
-        ("json.py", "", "report", False),
-        ("json.py", "", "doctor", False),
+        (FILES, "", "run", True),
+        (FILES, "PYTHONPATH of two empty entries", "explain", True),
+        (("virtoll/__init__.py",), "", "run", False),
+        (("json.py",), "", "run", False),
+        (("json.py",), "", "resume", False),
+        (("types.py",), "", "extend", False),
+        (("signal.py",), "", "explain", False),
+        (("json.py",), "PYTHONPATH of two empty entries", "run", False),
+        (("sitecustomize.py",), "PYTHONPATH relative", "run", False),
+        (("json.py",), "", "clean", False),
+        (("json.py",), "", "report", False),
+        (("json.py",), "", "doctor", False),
     )
     return [
-        _attack(Directory(originals, (file,), variables, command), short=short)
-        for file, variables, command, short in cases
+        _attack(Directory(originals, files, variables, command), short=short)
+        for files, variables, command, short in cases
     ]
 
 

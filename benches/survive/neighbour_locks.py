@@ -88,7 +88,10 @@ CASES: Final[Mapping[str, tuple[Callable[[Place], None], Callable[[Place], tuple
         lambda place: ("run", str(experiment(place)), "--into", str(place.runs / "new"), "-q"),
     ),
     "state folder, clean": (_state, lambda _place: ("clean",)),
-    "run folder, resume": (_nothing, lambda place: ("resume", str(place.runs / "run"), "--quiet")),
+    "state folder and run folder, resume": (
+        _live_state,
+        lambda place: ("resume", str(place.runs / "run"), "--quiet"),
+    ),
     "run folder, report": (_nothing, lambda place: ("report", str(place.runs / "run"), "--quiet")),
     "run folder, pack": (_nothing, lambda place: ("pack", str(place.runs / "run"))),
     ".writer, extend": (_writer, lambda place: ("extend", str(place.runs / "run"), "--blocks", "+1", "--quiet")),
@@ -96,7 +99,7 @@ CASES: Final[Mapping[str, tuple[Callable[[Place], None], Callable[[Place], tuple
     "cache, clean --cache": (_cache, lambda _place: ("clean", "--cache")),
 }
 """What is there, and what the victim starts."""
-SHORT: Final = ("state folder, run", "run folder, resume")
+SHORT: Final = "state folder and run folder, resume"
 
 
 def attacks(originals: Originals) -> list[Attack]:
@@ -106,13 +109,13 @@ def attacks(originals: Originals) -> list[Attack]:
         prepared, arguments = CASES[name]
 
         def make(place: Place, _dice: random.Random) -> Command:
-            shutil.copytree(originals.finished, place.runs / "run")
+            shutil.copytree(originals.interrupted if name == SHORT else originals.finished, place.runs / "run")
             prepared(place)
             place.give(place.runs, place.users.victim)
             started = arguments(place)
             process = _holder(place)
             return Command(started, holder=process)
 
-        return Attack(f"lock: {name}", "all that the attacker may open is locked", make, two=True, short=name in SHORT)
+        return Attack(f"lock: {name}", "all that the attacker may open is locked", make, two=True, short=name == SHORT)
 
     return [*map(attack, CASES), replace(attack("state folder, run"), root=True, short=False)]

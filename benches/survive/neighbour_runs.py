@@ -303,8 +303,8 @@ _KNOWN: Final = (
 
 def known(originals: Originals) -> list[Attack]:
     """The attacks that were found by hand, and the nearest to them; first runs to which nothing was done."""
-    attacks = [_attack(Hostile(originals, command, ()), short=command == "report") for command in WRITERS]
-    attacks += [_attack(Hostile(originals, "resume", (), interrupted=True), short=True)]
+    attacks = [_attack(Hostile(originals, command, ())) for command in WRITERS]
+    attacks += [_attack(Hostile(originals, "resume", (), interrupted=True))]
     for command, entry, trick, short in _KNOWN:
         attacks.append(_attack(Hostile(originals, command, ((entry, trick),)), short=short))
     for entry in ("trials.jsonl", "evidence", "boots.jsonl"):

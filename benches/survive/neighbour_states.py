@@ -303,13 +303,13 @@ def _nobody(place: Place, _dice: random.Random) -> Command:
     return Command(("doctor",), changed=changed)
 
 
-def _attack(state: State) -> Attack:
+def _attack(state: State, *, short: bool = False) -> Attack:
     hostile, mode = MAKERS[state.maker]
     whose = "another user's" if hostile else "the victim's, hostile records" if mode == 0o700 else "open to others"
     row = f"state folder: {'a link' if state.links else whose}"
     files = ", ".join(f"{name}: {shape}" for name, shape in state.files.items())
     words = f"{state.where}, {state.maker}, {state.records!r} ({files}) {state.links}; {state.command}"
-    return Attack(row, words, state.make, two=hostile, short=True, slow=state.command == "doctor")
+    return Attack(row, words, state.make, two=hostile, short=short, slow=state.command == "doctor")
 
 
 def known() -> list[Attack]:
@@ -319,12 +319,22 @@ def known() -> list[Attack]:
     theirs, mine = "another user's, 0777", "the victim's, 0777"
     states = [State(where, theirs, "clean", files=programs) for where in WHERE]
     states += [State("temporary folder", theirs, "run", files=programs)]
-    for file in notes:
-        states += [State("VIRTOLL_STATE", maker, "clean", files={file: "first lines"}) for maker in (theirs, mine)]
+    states += [State("VIRTOLL_STATE", "the victim's, 0700", "clean", files=dict.fromkeys(notes, "first lines"))]
     states += [State("VIRTOLL_STATE", theirs, "clean", files={"lock": "link to nothing"})]
     states += [State("VIRTOLL_STATE", mine, "clean", files=programs, links=link) for link in LINKS]
+    # A folder that others may write to is refused before any file in it is read.
+    single = [
+        State("VIRTOLL_STATE", maker, "clean", files={file: "first lines"})
+        for file in notes
+        for maker in (theirs, mine)
+    ]
     doctor = Attack("doctor as nobody", "root's doctor", _nobody, two=True, slow=True, root=True)
-    return [*map(_attack, states), _unusable("/proc/x", "run"), doctor]
+    return [
+        *(_attack(state, short=True) for state in states),
+        *map(_attack, single),
+        _unusable("/proc/x", "run"),
+        doctor,
+    ]
 
 
 def drawn(dice: random.Random, *, root: bool) -> Attack:

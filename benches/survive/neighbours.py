@@ -136,7 +136,7 @@ def bases(originals: Originals) -> dict[str, Attack]:
     """An attack of each part, in whose place the checks are tried; without root those that need one user."""
     state = next(attack for attack in neighbour_states.known() if why_alone() is None or not attack.two)
     run = neighbour_runs.checked(originals)
-    found = {"states": state, "runs": run, "code": neighbour_code.known(originals)[1]}
+    found = {"states": state, "runs": run, "code": neighbour_code.known(originals)[0]}
     return found if why_alone() is not None else {**found, "locks": neighbour_locks.attacks(originals)[0]}
 
 
