@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.support import experiments
-from tests.support.commands import VIRTOLL, environment, opening_mounts, with_mounts
+from tests.support.commands import VIRTOLL, environment, in_process, opening_mounts, with_mounts
 from tests.support.experiments import fake
 from tests.support.facts import assert_facts
 from tests.support.made_up_folder import write_small_run
@@ -32,39 +32,60 @@ def shell(script: str, *arguments: str | Path, cwd: Path | None = None) -> subpr
     return subprocess.run(argv, env=environment(), cwd=cwd, capture_output=True, text=True, check=False)
 
 
-def in_deleted_folder(folder: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    gone = folder / "gone"
+@pytest.fixture
+def deleted_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The current folder of this process was deleted."""
+    gone = tmp_path / "gone"
     gone.mkdir()
-    return shell('rmdir "$PWD"; exec "$@"', *arguments, cwd=gone)
+    monkeypatch.chdir(gone)
+    gone.rmdir()
 
 
+@pytest.mark.usefixtures("deleted_folder")
 @pytest.mark.parametrize("command", [["verify"], ["claims"], ["report", "--quiet"], ["query", "select 1"]])
 def test_a_path_leads_to_its_run_from_a_deleted_folder(run: Path, command: Sequence[str]) -> None:
-    finished = in_deleted_folder(run.parent, *command, run)
+    finished = in_process(*command, run)
     assert (finished.returncode, finished.stderr) == (0, "")
 
 
-def test_an_experiment_is_planned_and_measured_from_a_deleted_folder(tmp_path: Path) -> None:
+def test_an_experiment_is_measured_from_a_deleted_folder(tmp_path: Path) -> None:
+    """Started there: Python begins without a current folder too."""
     file = experiments.write(tmp_path, platforms=[fake("model"), fake("other")], baseline="model", blocks=2)
-    assert in_deleted_folder(tmp_path, "plan", file).returncode == 0
-    finished = in_deleted_folder(tmp_path, "run", file, "--into", tmp_path / "made", "--quiet")
+    (tmp_path / "gone").mkdir()
+    words = ("run", file, "--into", tmp_path / "made", "--quiet")
+    finished = shell('rmdir "$PWD"; exec "$@"', *words, cwd=tmp_path / "gone")
     assert (finished.returncode, finished.stderr) == (0, "")
     assert overview(tmp_path / "made").state == "complete"
 
 
+@pytest.mark.usefixtures("deleted_folder")
+def test_an_experiment_is_planned_from_a_deleted_folder(tmp_path: Path) -> None:
+    assert in_process("plan", experiments.write(tmp_path)).returncode == 0
+
+
+@pytest.mark.usefixtures("deleted_folder")
 @pytest.mark.parametrize("command", [["list", "runs"], ["history"], ["report", "latest"], ["compare", "a", "b"]])
-def test_a_command_that_needs_the_current_folder_says_so(tmp_path: Path, command: Sequence[str]) -> None:
-    finished = in_deleted_folder(tmp_path, *command)
+def test_a_command_that_needs_the_current_folder_says_so(command: Sequence[str]) -> None:
+    finished = in_process(*command)
     assert (finished.returncode, finished.stdout, finished.stderr.count("\n")) == (2, "", 1)
     assert_facts(finished.stderr, "current folder")
 
 
-@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&-", "<&- >&- 2>&-"])
-def test_closed_streams_change_no_outcome(run: Path, closed: str) -> None:
-    for command, code in ((["verify", run], 0), (["plan", "/no/such/file"], 2), (["list", "platforms"], 0)):
-        finished = shell(f'"$@" {closed}', *command)
-        assert finished.returncode == code
-        assert "Traceback" not in finished.stderr
+@pytest.mark.parametrize(
+    ("closed", "command", "code"),
+    [
+        (">&-", ["list", "platforms"], 0),
+        ("2>&-", ["plan", "/no/such/file"], 2),
+        ("<&-", ["verify"], 0),
+        (">&- 2>&-", ["plan", "/no/such/file"], 2),
+        ("<&- >&- 2>&-", ["verify"], 0),
+    ],
+)
+def test_closed_streams_change_no_outcome(run: Path, closed: str, command: Sequence[str], code: int) -> None:
+    """Each stream once where it is used, and together."""
+    finished = shell(f'"$@" {closed}', *command, *([run] if command == ["verify"] else []))
+    assert finished.returncode == code
+    assert "Traceback" not in finished.stderr
 
 
 def test_no_file_gets_the_number_of_a_closed_stream(run: Path) -> None:
